@@ -1,0 +1,45 @@
+# `make help` lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TEST_VENV := build/test-venv
+CORE := $(wildcard src/core/*.cpp src/core/*.hpp src/core/bindings/*)
+
+.PHONY: help demo test check lint format bench wheel sanitize clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+$(VENV)/.deps: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --upgrade pip
+	$(BIN)/pip install -q scikit-build-core==1.1.1 nanobind==3.1.0 cmake ninja
+	touch $@
+
+$(VENV)/.built: $(VENV)/.deps $(CORE) CMakeLists.txt
+	$(BIN)/pip install -q --no-build-isolation -e '.[dev,lint]'
+	touch $@
+
+demo: $(VENV)/.built  ## set up and run the main job on the built-in default
+	$(BIN)/chakra demo
+
+check: $(VENV)/.built lint  ## the fast loop: lint and the quick tests
+	$(BIN)/python -m pytest -q -n 2 -m 'not slow'
+
+lint: $(VENV)/.built  ## ruff, mypy --strict, clang-format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror $(CORE)
+
+format: $(VENV)/.built  ## rewrite sources in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CORE)
+
+wheel: $(VENV)/.deps  ## build the wheel into dist/
+	rm -rf dist
+	$(BIN)/pip wheel -q --no-build-isolation --no-deps -w dist .
+
+clean:  ## remove everything that was built
+	rm -rf $(VENV) build dist

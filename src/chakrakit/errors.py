@@ -1,0 +1,47 @@
+"""Every error chakrakit raises on purpose.
+
+    ChakraError
+    ├── FormatError      a file is not what it should be (path, byte offset)
+    ├── TraceError       a trace is readable but cannot be used (rank, node)
+    ├── ConfigError      a setting or description is wrong (where in it)
+    ├── DeadlockError    work that can never run (the nodes that wait)
+    └── MissingExtra     an optional dependency is not installed (the command that installs it)
+
+Each message says what is wrong, where, and what to do; the command line prints it and exits 2.
+"""
+
+from __future__ import annotations
+
+
+class ChakraError(Exception):
+    """Base of all errors a user of chakrakit can cause or meet."""
+
+
+class FormatError(ChakraError):
+    """A file's bytes are not what its format says."""
+
+    def __init__(self, message: str, *, path: str | None = None, offset: int | None = None) -> None:
+        self.path = path
+        self.offset = offset
+        place = path or "input"
+        at = f" at byte {offset:,}" if offset is not None and offset >= 0 else ""
+        super().__init__(f"{place}{at}: {message}")
+
+
+class TraceError(ChakraError):
+    """A trace was read but what was asked of it cannot be done."""
+
+
+class ConfigError(ChakraError):
+    """A description or a setting given by the user is wrong."""
+
+
+class DeadlockError(ChakraError):
+    """Some work waits for what never comes."""
+
+
+class MissingExtra(ChakraError):  # noqa: N818 - reads as what it is
+    """An optional dependency is needed and not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional package: pip install 'chakrakit[{extra}]'")

@@ -1,0 +1,1 @@
+"""What a trace is: schema, columns, codecs, graph, edges, collectives, Run, feeder, validation."""

@@ -1,0 +1,7 @@
+#include "core/bindings/bind.hpp"
+
+namespace chakra::bind {
+
+void astra(nb::module_&) {}
+
+}  // namespace chakra::bind

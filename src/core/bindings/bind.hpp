@@ -1,0 +1,28 @@
+// What the binding files share: each concept registers itself through one function.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace chakra::bind {
+
+template <class T>
+using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+// Hands a vector's memory to numpy without a copy.
+template <class T>
+Out<T> to_numpy(std::vector<T>&& v) {
+    auto* kept = new std::vector<T>(std::move(v));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return Out<T>(kept->data(), {kept->size()}, owner);
+}
+
+}  // namespace chakra::bind

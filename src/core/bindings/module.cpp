@@ -1,0 +1,31 @@
+// The extension module chakrakit._core: arrays in, arrays out.
+#include "core/bindings/bind.hpp"
+#include "core/error.hpp"
+
+namespace chakra::bind {
+void astra(nb::module_& m);
+void codec(nb::module_& m);
+void feeder(nb::module_& m);
+void graph(nb::module_& m);
+void schedule(nb::module_& m);
+}  // namespace chakra::bind
+
+NB_MODULE(_core, m) {
+    static PyObject* format_error =
+        PyErr_NewException("chakrakit._core.FormatError", PyExc_ValueError, nullptr);
+    m.attr("FormatError") = nb::handle(format_error);
+    nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+        try {
+            std::rethrow_exception(p);
+        } catch (const chakra::FormatError& e) {
+            // args = (message, byte offset or -1): Python adds the file's name.
+            nb::object args = nb::make_tuple(e.what(), e.offset());
+            PyErr_SetObject(format_error, args.ptr());
+        }
+    });
+    chakra::bind::astra(m);
+    chakra::bind::codec(m);
+    chakra::bind::feeder(m);
+    chakra::bind::graph(m);
+    chakra::bind::schedule(m);
+}

@@ -1,0 +1,7 @@
+#include "core/bindings/bind.hpp"
+
+namespace chakra::bind {
+
+void schedule(nb::module_&) {}
+
+}  // namespace chakra::bind
