@@ -58,8 +58,9 @@ def measure(n: int, span: int) -> None:
         ),
         "compress and sort": lambda: Graph(n, edges.src, edges.dst).topological_order(),
         "longest path, sorted": lambda: graph.longest_path(durations, edges.lag),
-        "transitive reduction": graph.transitive_reduction if span <= 100 else lambda: None,
     }
+    if span <= 100:  # edges over most of a wide graph are the reduction's documented worst case
+        lines["transitive reduction"] = graph.transitive_reduction
     for name, work in lines.items():
         print(f"  {name:24} {cpu_seconds(work):.3f}")
 

@@ -5,7 +5,6 @@ This is the one scheduler: whoever needs times for a graph without a network mod
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
@@ -119,14 +118,15 @@ def schedule(
     earliest = _per_row(n, release, np.int64, "release")
     ends = (np.ascontiguousarray(a) for a in (edges.src, edges.dst, edges.form, edges.lag))
     try:
-        start, end, circle = _core.schedule_solve(
+        starts, finishes, circle = _core.schedule_solve(
             *ends, work, lanes, keys, earliest, launchers, queue_depth
         )
     except OverflowError as error:
         raise TraceError(f"{error}; check durations, lags and release, which are in ns") from None
     if len(circle[0]):
-        raise DeadlockError(_deadlock_text(_waits(*circle), edges, resource))
-    return Schedule(*start, *end)
+        raise DeadlockError(_deadlock_text(_Circle(*circle), edges, resource))
+    (start, *why_start), (end, *why_end) = starts, finishes
+    return Schedule(start, end, *why_start, *why_end)
 
 
 def _check_size(n: int, edges: Edges, queue_depth: int) -> None:
@@ -162,22 +162,12 @@ def _resources(n: int, resource: ArrayLike | None) -> Rows:
     return array.astype(np.int32)
 
 
-class _Wait(NamedTuple):
-    """An event of a circular wait, and why it waits for the next one of the circle."""
+class _Circle(NamedTuple):
+    """A circular wait: event i (2 × row, + 1 for its end) waits for event i + 1, the last for 0."""
 
-    row: int
-    at_end: bool
-    reason: Reason
-    edge: int
-
-
-def _waits(events: Times, reasons: Codes, edges: Rows) -> list[_Wait]:
-    return [
-        _Wait(event >> 1, bool(event & 1), Reason(reason), edge)
-        for event, reason, edge in zip(
-            events.tolist(), reasons.tolist(), edges.tolist(), strict=True
-        )
-    ]
+    events: Times
+    reasons: Codes
+    edges: Rows
 
 
 _CURES = {
@@ -187,26 +177,30 @@ _CURES = {
 }
 
 
-def _deadlock_text(circle: list[_Wait], edges: Edges, resource: ArrayLike | None) -> str:
-    pairs = zip(circle, circle[1:] + circle[:1], strict=True)
+def _deadlock_text(circle: _Circle, edges: Edges, resource: ArrayLike | None) -> str:
     # That a row ends after it starts needs no saying.
-    clauses = [(w, on) for w, on in pairs if w.reason is not Reason.OWN]
-    shown = [_clause(wait, on, edges, resource) for wait, on in clauses[:_SHOWN]]
-    if len(clauses) > _SHOWN:
-        shown.append(f"and {len(clauses) - _SHOWN:,} more")
-    rows = len({wait.row for wait in circle})
+    waits = np.flatnonzero(circle.reasons != Reason.OWN)
+    shown = [_clause(circle, int(i), edges, resource) for i in waits[:_SHOWN]]
+    if len(waits) > _SHOWN:
+        shown.append(f"and {len(waits) - _SHOWN:,} more")
+    rows = len(np.unique(circle.events >> 1))
     who = f"{rows:,} rows wait for each other" if rows > 1 else "a row waits for itself"
-    seen = Counter(wait.reason for wait, _ in clauses)
-    cure = " or ".join(text for reason, text in _CURES.items() if seen[reason])
+    cure = " or ".join(cure for reason, cure in _CURES.items() if reason in circle.reasons)
     return f"{who} and can never run: {'; '.join(shown)}. To go on, {cure}"
 
 
-def _clause(wait: _Wait, on: _Wait, edges: Edges, resource: ArrayLike | None) -> str:
-    if wait.reason is Reason.DEPENDENCY:
-        why = f"{EdgeKind(edges.kind[wait.edge]).name.lower()} edge {wait.edge}"
-    elif wait.reason is Reason.RESOURCE:
-        why = f"order on resource {np.asarray(resource)[wait.row]}"
-    else:
-        why = "launch queue full"
-    verb, event = "end" if wait.at_end else "start", "ends" if on.at_end else "starts"
-    return f"row {wait.row} cannot {verb} before row {on.row} {event} ({why})"
+def _clause(circle: _Circle, i: int, edges: Edges, resource: ArrayLike | None) -> str:
+    waiting, on = int(circle.events[i]), int(circle.events[(i + 1) % len(circle.events)])
+    verb, event = "end" if waiting & 1 else "start", "ends" if on & 1 else "starts"
+    why = _why(Reason(circle.reasons[i]), waiting >> 1, int(circle.edges[i]), edges, resource)
+    return f"row {waiting >> 1} cannot {verb} before row {on >> 1} {event} ({why})"
+
+
+def _why(
+    reason: Reason, row: int, edge: int, edges: Edges, resource: ArrayLike | None
+) -> str:
+    if reason is Reason.DEPENDENCY:
+        return f"{EdgeKind(edges.kind[edge]).name.lower()} edge {edge}"
+    if reason is Reason.RESOURCE:
+        return f"order on resource {np.asarray(resource)[row]}"
+    return "launch queue full"
