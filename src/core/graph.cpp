@@ -1,7 +1,6 @@
 #include "core/graph.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -74,13 +73,9 @@ std::vector<uint8_t> reachable(const AdjacencyView& out, std::span<const int32_t
     return seen;
 }
 
-int64_t checked_add(int64_t a, int64_t b, int32_t row) {
-    using Limits = std::numeric_limits<int64_t>;
-    bool fits = b >= 0 ? a <= Limits::max() - b : a >= Limits::min() - b;
-    if (fits) return a + b;
-    throw std::overflow_error("the time of row " + std::to_string(row) +
-                              " does not fit 64 bits (" + std::to_string(a) + " and " +
-                              std::to_string(b) + " more)");
+void fail_overflow(int64_t a, int64_t b, int32_t row) {
+    throw std::overflow_error("the time of row " + std::to_string(row) + " does not fit 64 bits (" +
+                              std::to_string(a) + " and " + std::to_string(b) + " more)");
 }
 
 LongestPath longest_path(const AdjacencyView& in, std::span<const int32_t> order,

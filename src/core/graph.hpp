@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -66,7 +67,14 @@ std::vector<int64_t> find_cycle(int32_t n, std::span<const int32_t> src,
 // gives that cycle in forward order, smallest first.
 std::vector<int64_t> close_cycle(std::span<const int64_t> before, int64_t at);
 
+[[noreturn]] void fail_overflow(int64_t a, int64_t b, int32_t row);
+
 // a + b, or std::overflow_error naming the row whose time it would be.
-int64_t checked_add(int64_t a, int64_t b, int32_t row);
+inline int64_t checked_add(int64_t a, int64_t b, int32_t row) {
+    using Limits = std::numeric_limits<int64_t>;
+    bool fits = b >= 0 ? a <= Limits::max() - b : a >= Limits::min() - b;
+    if (!fits) fail_overflow(a, b, row);
+    return a + b;
+}
 
 }  // namespace chakra::graph

@@ -144,10 +144,10 @@ class Solver {
     }
 
     Result run() && {
-        for (EventId event : release_all()) {
-            ready_.push_back(event);
-            drain();
-        }
+        ready_.reserve(events_.size());
+        release_all();
+        for (size_t at = 0; at < ready_.size(); ++at) fire(ready_[at]);
+        fired_ = ready_.size();
         if (fired_ < events_.size()) return {{}, {}, circular_wait()};
         return {outcome(0), outcome(1), {}};
     }
@@ -160,8 +160,7 @@ class Solver {
     };
 
     void count_constraints();
-    std::vector<EventId> release_all();
-    void drain();
+    void release_all();
     void fire(EventId event);
     void push(EventId event, int64_t time, int64_t delay, Key key);
     Events outcome(EventId which) const;
@@ -186,27 +185,16 @@ void Solver::count_constraints() {
     }
 }
 
-// Gives every start its earliest time; returns the starts that wait for nothing else.
-std::vector<EventId> Solver::release_all() {
-    std::vector<EventId> free;
+// Gives every start its earliest time; those that wait for nothing else are ready.
+void Solver::release_all() {
     for (int32_t v = 0; v < p_.rows(); ++v) {
         Event& start = events_[start_of(v)];
         start.time = p_.release.empty() ? 0 : p_.release[v];
-        if (start.pending == 0) free.push_back(start_of(v));
-    }
-    return free;
-}
-
-void Solver::drain() {
-    while (!ready_.empty()) {
-        EventId event = ready_.back();
-        ready_.pop_back();
-        fire(event);
+        if (start.pending == 0) ready_.push_back(start_of(v));
     }
 }
 
 void Solver::fire(EventId event) {
-    ++fired_;
     int64_t now = events_[event].time;
     int32_t row = row_of(event);
     for (uint32_t i = links_.offsets[event]; i < links_.offsets[event + 1]; ++i) {
@@ -234,8 +222,8 @@ void Solver::push(EventId id, int64_t time, int64_t delay, Key key) {
 // `which` is 0 for the starts, 1 for the ends.
 Events Solver::outcome(EventId which) const {
     size_t n = p_.durations.size();
-    Events events{std::vector<int64_t>(n), std::vector<int32_t>(n, -1),
-                  std::vector<int32_t>(n, -1), std::vector<int8_t>(n, kNone)};
+    Events events{std::vector<int64_t>(n), std::vector<int32_t>(n, -1), std::vector<int32_t>(n, -1),
+                  std::vector<int8_t>(n, kNone)};
     for (size_t v = 0; v < n; ++v) {
         const Event& event = events_[2 * v + which];
         events.time[v] = event.time;
@@ -268,7 +256,8 @@ void Solver::explain(Events& events, size_t row, Key key, bool end) const {
 std::vector<int64_t> Solver::unfired_causes(std::vector<Key>& keys) const {
     std::vector<int64_t> cause(events_.size(), -1);
     auto blame = [&](EventId waiting, EventId on, Key key) {
-        if (events_[waiting].pending == 0 || events_[on].pending == 0 || cause[waiting] >= 0) return;
+        if (events_[waiting].pending == 0 || events_[on].pending == 0 || cause[waiting] >= 0)
+            return;
         cause[waiting] = on;
         keys[waiting] = key;
     };

@@ -199,8 +199,6 @@ class Edges:
         return len(self.src)
 
 
-def _spread(
-    values: ArrayLike, count: int, dtype: type[Scalar], name: str
-) -> NDArray[Scalar]:
+def _spread(values: ArrayLike, count: int, dtype: type[Scalar], name: str) -> NDArray[Scalar]:
     array = np.asarray(values)
     return column(np.full(count, array[()]) if array.ndim == 0 else array, dtype, name)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from chakrakit import _core
 from chakrakit.errors import TraceError
-from chakrakit.trace.edges import MAX_ROWS, Mask, Rows, Times, check_range, column
+from chakrakit.trace.edges import MAX_ROWS, Mask, Rows, Scalar, Times, check_range, column
 
 _SHOWN = 8
 
@@ -44,11 +43,11 @@ class Graph:
 
     @cached_property
     def _out(self) -> tuple[Times, Rows, Rows]:
-        return _frozen(*_core.graph_group(self.n, self.src, self.dst))
+        return _grouped(self.n, self.src, self.dst)
 
     @cached_property
     def _in(self) -> tuple[Times, Rows, Rows]:
-        return _frozen(*_core.graph_group(self.n, self.dst, self.src))
+        return _grouped(self.n, self.dst, self.src)
 
     @property
     def out_offsets(self) -> Times:
@@ -82,8 +81,7 @@ class Graph:
 
     @cached_property
     def _sorted(self) -> Rows:
-        (order,) = _frozen(_core.graph_topological_order(self.out_offsets, self.out_targets))
-        return order
+        return _frozen(_core.graph_topological_order(self.out_offsets, self.out_targets))
 
     @property
     def is_acyclic(self) -> bool:
@@ -103,8 +101,7 @@ class Graph:
     @cached_property
     def _levels(self) -> Rows:
         order = self.topological_order()
-        (levels,) = _frozen(_core.graph_levels(self.out_offsets, self.out_targets, order))
-        return levels
+        return _frozen(_core.graph_levels(self.out_offsets, self.out_targets, order))
 
     def levels(self) -> Rows:
         """Per row, the number of edges on the longest path that leads to it."""
@@ -138,7 +135,9 @@ class Graph:
         if lags is not None:
             per_edge = self._column(lags, len(self.src), "lags")
         try:
-            found: tuple[Times, Rows] = _core.graph_longest_path(*self._in, order, per_row, per_edge)
+            found: tuple[Times, Rows] = _core.graph_longest_path(
+                *self._in, order, per_row, per_edge
+            )
         except OverflowError as error:
             raise TraceError(f"{error}; check weights and lags") from None
         return found
@@ -177,13 +176,17 @@ def _ends(n: int, src: ArrayLike, dst: ArrayLike) -> tuple[Rows, Rows]:
     for name, array in zip(("src", "dst"), ends, strict=True):
         check_range(array, 0, n, name, f"the graph has {n:,} rows")
     # Copies: the core trusts these rows, so nobody may change them after the check.
-    return _frozen(ends[0].copy(), ends[1].copy())
+    return _frozen(ends[0].copy()), _frozen(ends[1].copy())
 
 
-def _frozen(*arrays: NDArray[Any]) -> Any:
-    for array in arrays:
-        array.flags.writeable = False
-    return arrays
+def _grouped(n: int, keys: Rows, values: Rows) -> tuple[Times, Rows, Rows]:
+    offsets, rows, edges = _core.graph_group(n, keys, values)
+    return _frozen(offsets), _frozen(rows), _frozen(edges)
+
+
+def _frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    array.flags.writeable = False
+    return array
 
 
 def _cycle_text(rows: Sequence[int]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -116,17 +116,34 @@ def schedule(
     check_range(launchers, -1, n, "launch_of", "give the launcher's row, or -1 for none")
     keys = _per_row(n, order, np.int64, "order")
     earliest = _per_row(n, release, np.int64, "release")
-    ends = (np.ascontiguousarray(a) for a in (edges.src, edges.dst, edges.form, edges.lag))
+    starts, finishes, circle = _solve(edges, work, lanes, keys, earliest, launchers, queue_depth)
+    if len(circle[0]):
+        raise DeadlockError(_deadlock_text(_Circle(*circle), edges, resource))
+    start, binding, edge, reason = starts
+    end, end_binding, end_edge, end_reason = finishes
+    return Schedule(start, end, binding, edge, reason, end_binding, end_edge, end_reason)
+
+
+_Events: TypeAlias = tuple[Times, Rows, Rows, Codes]
+
+
+def _solve(
+    edges: Edges,
+    durations: Times,
+    resource: Rows,
+    order: Times,
+    release: Times,
+    launch_of: Rows,
+    queue_depth: int,
+) -> tuple[_Events, _Events, tuple[Times, Codes, Rows]]:
+    src, dst = np.ascontiguousarray(edges.src), np.ascontiguousarray(edges.dst)
+    form, lag = np.ascontiguousarray(edges.form), np.ascontiguousarray(edges.lag)
     try:
-        starts, finishes, circle = _core.schedule_solve(
-            *ends, work, lanes, keys, earliest, launchers, queue_depth
+        return _core.schedule_solve(
+            src, dst, form, lag, durations, resource, order, release, launch_of, queue_depth
         )
     except OverflowError as error:
         raise TraceError(f"{error}; check durations, lags and release, which are in ns") from None
-    if len(circle[0]):
-        raise DeadlockError(_deadlock_text(_Circle(*circle), edges, resource))
-    (start, *why_start), (end, *why_end) = starts, finishes
-    return Schedule(start, end, *why_start, *why_end)
 
 
 def _check_size(n: int, edges: Edges, queue_depth: int) -> None:
@@ -141,9 +158,7 @@ def _check_size(n: int, edges: Edges, queue_depth: int) -> None:
         raise TraceError(f"queue_depth is {queue_depth}; give 1 or more, or 0 for no limit")
 
 
-def _per_row(
-    n: int, values: ArrayLike | None, dtype: type[Scalar], name: str
-) -> NDArray[Scalar]:
+def _per_row(n: int, values: ArrayLike | None, dtype: type[Scalar], name: str) -> NDArray[Scalar]:
     """The values checked; nothing at all, which the core takes for the default, where None."""
     if values is None:
         return np.empty(0, dtype)
@@ -196,9 +211,7 @@ def _clause(circle: _Circle, i: int, edges: Edges, resource: ArrayLike | None) -
     return f"row {waiting >> 1} cannot {verb} before row {on >> 1} {event} ({why})"
 
 
-def _why(
-    reason: Reason, row: int, edge: int, edges: Edges, resource: ArrayLike | None
-) -> str:
+def _why(reason: Reason, row: int, edge: int, edges: Edges, resource: ArrayLike | None) -> str:
     if reason is Reason.DEPENDENCY:
         return f"{EdgeKind(edges.kind[edge]).name.lower()} edge {edge}"
     if reason is Reason.RESOURCE:

@@ -50,8 +50,8 @@ Out<uint8_t> reachable(Offsets offsets, Rows rows, Rows roots) {
 nb::tuple longest_path(Offsets offsets, Rows rows, Rows edges, Rows order, Times weights,
                        Times lags) {
     AdjacencyView in{view(offsets), view(rows), view(edges)};
-    auto path = unlocked(
-        [&] { return graph::longest_path(in, view(order), view(weights), view(lags)); });
+    auto path =
+        unlocked([&] { return graph::longest_path(in, view(order), view(weights), view(lags)); });
     return nb::make_tuple(to_numpy(std::move(path.finish)), to_numpy(std::move(path.predecessor)));
 }
 

@@ -30,8 +30,8 @@ schedule::Result solve_unlocked(const schedule::Problem& problem) {
 }
 
 nb::tuple solve(In<int32_t> src, In<int32_t> dst, In<int8_t> form, In<int64_t> lag,
-                In<int64_t> durations, In<int32_t> resource, In<int64_t> order,
-                In<int64_t> release, In<int32_t> launch_of, int64_t queue_depth) {
+                In<int64_t> durations, In<int32_t> resource, In<int64_t> order, In<int64_t> release,
+                In<int32_t> launch_of, int64_t queue_depth) {
     schedule::Problem problem{view(src),       view(dst),      view(form),  view(lag),
                               view(durations), view(resource), view(order), view(release),
                               view(launch_of), queue_depth};
