@@ -173,8 +173,9 @@ class Graph:
 def _ends(n: int, src: ArrayLike, dst: ArrayLike) -> tuple[Rows, Rows]:
     ends = column(src, np.int32, "src"), column(dst, np.int32, "dst")
     if len(ends[0]) != len(ends[1]):
-        raise TraceError(f"src has {len(ends[0]):,} entries and dst {len(ends[1]):,}; "
-                         "an edge needs both")  # fmt: skip
+        raise TraceError(
+            f"src has {len(ends[0]):,} entries and dst {len(ends[1]):,}; an edge needs both"
+        )
     for name, array in zip(("src", "dst"), ends, strict=True):
         check_range(array, 0, n, name, f"the graph has {n:,} rows")
     # Copies: the core trusts these rows, so nobody may change them after the check.
