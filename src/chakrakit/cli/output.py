@@ -36,11 +36,11 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[object]], title: st
     from rich.text import Text
 
     table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
-    rows = [[r if isinstance(r, str) else f"{r:,}" for r in row] for row in rows]
+    cells = [[r if isinstance(r, str) else f"{r:,}" for r in row] for row in rows]
     for i, name in enumerate(head):
-        right = bool(rows) and all(_numeric(row[i]) for row in rows)
+        right = bool(cells) and all(_numeric(row[i]) for row in cells)
         table.add_column(name, justify="right" if right else "left")
-    for row in rows:
+    for row in cells:
         table.add_row(*(Text(cell) for cell in row))
     console().print(table)
 

@@ -58,7 +58,8 @@ class _Counts:
         self.attributes: Counter[str] = Counter()
         self.comm: Counter[tuple[str, str]] = Counter()
         self.bytes: Counter[tuple[str, str]] = Counter()
-        self.first, self.last = None, 0
+        self.first: int | None = None
+        self.last = 0
         self.versions: dict[str, None] = {}
 
     def add(self, piece: Trace, ranks: int) -> None:
