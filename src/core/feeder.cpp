@@ -136,7 +136,8 @@ void Feeder::check_cycle() {
     for (size_t i = 0; i < std::min(ids.size(), kNamedNodes); ++i) text += describe(ids[i]) + " → ";
     if (ids.size() > kNamedNodes)
         text += std::to_string(ids.size() - kNamedNodes) + " more nodes → ";
-    throw FeedError(FeedError::kDeadlock, text + "node " + std::to_string(ids.front()));
+    text += "node " + std::to_string(ids.front()) + " (each must run before the next)";
+    throw FeedError(FeedError::kDeadlock, text);
 }
 
 const std::shared_ptr<const FeedNode>& Feeder::node_at(Frontier::Slot slot) {

@@ -66,57 +66,58 @@ ByteReader reader(nb::callable read) {
     };
 }
 
-// Columns of the nodes that were taken together.
-struct Batch {
-    std::vector<uint64_t> id, start_time_micros, duration_micros;
-    std::vector<int32_t> type;
-    std::vector<uint8_t> is_cpu_op;
-    std::vector<int64_t> num_ops, tensor_size, comm_type, comm_size, comm_src, comm_dst, comm_tag;
+// One row of FEED_DTYPE in chakrakit.trace.feeder. An array of rows rather than an array a field: a
+// simulator's batches are often of one node, where a dozen arrays would cost more than the node.
+struct Row {
+    uint64_t id, start_time_micros, duration_micros;
+    int64_t num_ops, tensor_size, comm_type, comm_size, comm_src, comm_dst, comm_tag, comm_priority;
+    int32_t type;
+    bool is_cpu_op;
 
-    void add(const FeedNode& node) {
-        id.push_back(node.id);
-        type.push_back(node.type);
-        start_time_micros.push_back(node.start_time_micros);
-        duration_micros.push_back(node.duration_micros);
-        is_cpu_op.push_back(node.is_cpu_op);
-        num_ops.push_back(node.num_ops);
-        tensor_size.push_back(node.tensor_size);
-        comm_type.push_back(node.comm_type);
-        comm_size.push_back(node.comm_size);
-        comm_src.push_back(node.comm_src);
-        comm_dst.push_back(node.comm_dst);
-        comm_tag.push_back(node.comm_tag);
-    }
-
-    nb::tuple arrays() {
-        return nb::make_tuple(to_numpy(std::move(id)), to_numpy(std::move(type)),
-                              to_numpy(std::move(start_time_micros)),
-                              to_numpy(std::move(duration_micros)), to_numpy(std::move(is_cpu_op)),
-                              to_numpy(std::move(num_ops)), to_numpy(std::move(tensor_size)),
-                              to_numpy(std::move(comm_type)), to_numpy(std::move(comm_size)),
-                              to_numpy(std::move(comm_src)), to_numpy(std::move(comm_dst)),
-                              to_numpy(std::move(comm_tag)));
-    }
+    explicit Row(const FeedNode& n)
+        : id(n.id),
+          start_time_micros(n.start_time_micros),
+          duration_micros(n.duration_micros),
+          num_ops(n.num_ops),
+          tensor_size(n.tensor_size),
+          comm_type(n.comm_type),
+          comm_size(n.comm_size),
+          comm_src(n.comm_src),
+          comm_dst(n.comm_dst),
+          comm_tag(n.comm_tag),
+          comm_priority(n.comm_priority),
+          type(n.type),
+          is_cpu_op(n.is_cpu_op) {}
 };
 
 // All or nothing: if reading fails on the way, what was taken is put back.
-nb::tuple take_batch(Feeder& feeder, size_t n) {
-    Batch batch;
+std::vector<Row> take_rows(Feeder& feeder, size_t n) {
+    std::vector<Row> rows;
     try {
-        while (batch.id.size() < n) {
+        while (rows.size() < n) {
             auto node = feeder.take();
             if (!node) break;
-            batch.add(*node);
+            rows.emplace_back(*node);
         }
     } catch (...) {
-        for (uint64_t id : batch.id) feeder.push_back(id);
+        for (const Row& row : rows) feeder.push_back(row.id);
         throw;
     }
-    return batch.arrays();
+    return rows;
 }
 
-void done_batch(Feeder& feeder, In<uint64_t> ids) {
-    for (size_t i = 0; i < ids.shape(0); ++i) feeder.done(ids.data()[i]);
+Out<uint8_t> take_batch(Feeder& feeder, size_t n) {
+    auto* kept = new std::vector<Row>(take_rows(feeder, n));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<Row>*>(p); });
+    return Out<uint8_t>(kept->data(), {kept->size() * sizeof(Row)}, owner);
+}
+
+// A column of a batch has gaps between its values: no copy is made to close them.
+using Strided = nb::ndarray<const uint64_t, nb::ndim<1>, nb::device::cpu>;
+
+void done_batch(Feeder& feeder, Strided ids) {
+    auto view = ids.view();
+    for (size_t i = 0; i < view.shape(0); ++i) feeder.done(view(i));
 }
 
 void add_batch(Frontier& frontier, In<uint64_t> ids, In<int64_t> offsets, In<uint64_t> deps,
