@@ -1,6 +1,6 @@
 """CPU seconds and peak memory to feed large traces, file read included.
 
-    python benchmarks/feeder.py [NODES ...]       default 1200000 5000000
+python benchmarks/feeder.py [NODES ...]       default 1200000 5000000
 """
 
 from __future__ import annotations

@@ -52,6 +52,11 @@ void Feeder::done(uint64_t id) {
     residents_[frontier_.done(id)] = {};
 }
 
+void Feeder::close() {
+    frames_ = FrameReader([](uint8_t*, size_t) { return size_t{0}; });
+    failure_ = std::make_exception_ptr(FeedError(FeedError::kUse, "the feeder is closed"));
+}
+
 bool Feeder::finished() {
     read_on();
     return ended_ && frontier_.open() == 0;

@@ -46,6 +46,9 @@ class Feeder {
     void push_back(uint64_t id) { frontier_.push_back(id); }
     void done(uint64_t id);
 
+    // Lets go of the input; calls that would read throw FeedError(kUse) from now on.
+    void close();
+
     // Every node is done. Reads on if it must to know.
     bool finished();
     std::vector<uint64_t> ready_ids();

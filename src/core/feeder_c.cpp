@@ -62,6 +62,8 @@ auto guarded(chakra_feeder* feeder, Body body) noexcept -> decltype(body()) {
         return report(feeder, CHAKRA_ERROR_MEMORY, "out of memory");
     } catch (const std::exception& e) {
         return report(feeder, CHAKRA_ERROR_USE, e.what());
+    } catch (...) {
+        return report(feeder, CHAKRA_ERROR_USE, "the read callback threw");
     }
 }
 

@@ -1,4 +1,4 @@
-"""A trace's nodes in an order their dependencies allow, read as they are needed; no columns here."""
+"""A trace's nodes in an order their dependencies allow, read as they are needed."""
 
 from __future__ import annotations
 
@@ -48,25 +48,25 @@ FEED_DTYPE = np.dtype(
 class Feeder:
     """Gives out the nodes of one `.et` trace as their dependencies are met.
 
-    The source is a path (plain, gzip or zstd, told by content; a pipe; `-` for standard input) or a
-    binary file. A node is read, becomes ready when every node it depends on is done, is taken, and is
-    done:
+    The source is a path (plain, gzip or zstd, told by content; a pipe; `-` for standard input) or
+    a binary file. A node is read, becomes ready when every node it depends on is done, is taken,
+    and is done:
 
         with Feeder("rank.0.et") as feeder:
             while (node := feeder.take()) is not None:
                 ...
                 feeder.done(node.id)
 
-    `take` gives the lowest id of the ready nodes, or None if all that could run is in flight or the
-    trace is finished (`finished` tells which). It reads on while fewer than `window` nodes are read
-    and not taken, and past that while nothing is ready and nothing in flight: so it never stalls, and
-    memory follows the window and what waits for nodes further on, not the file. The order depends on
-    the trace, the window and the order of `done` alone.
+    `take` gives the lowest id of the ready nodes, or None if all that could run is in flight or
+    the trace is finished (`finished` tells which). It reads on while fewer than `window` nodes are
+    read and not taken, and past that while nothing is ready and nothing in flight: so it never
+    stalls, and memory follows the window and what waits for nodes further on, not the file. The
+    order depends on the trace, the window and the order of `done` alone.
 
-    `ctrl=False` counts data_deps only. `missing="ignore"` lets nodes run whose dependency is not in
-    the trace; by default that is a DeadlockError at the end of input, and a cycle is one when nothing
-    else is left. Damaged input is a FormatError as soon as it is read. Calls for a node in the wrong
-    state raise TraceError and change nothing.
+    `ctrl=False` counts data_deps only. `missing="ignore"` lets nodes run whose dependency is not
+    in the trace; by default that is a DeadlockError at the end of input, and a cycle is one when
+    nothing else is left. Damaged input is a FormatError as soon as it is read. Calls for a node in
+    the wrong state raise TraceError and change nothing.
     """
 
     def __init__(
@@ -156,12 +156,12 @@ class Feeder:
             yield node
             self.done(node.id)
         if self.in_flight:
-            raise TraceError(
-                f"{self._path}: iteration is stuck: {self.in_flight} nodes taken elsewhere are not done"
-            )
+            waits = f"{self.in_flight} nodes taken outside the loop are not done"
+            raise TraceError(f"{self._path}: nothing is left to iterate over: {waits}")
 
     def close(self) -> None:
-        """Closes what the feeder opened itself; no node can be read after it."""
+        """Closes what the feeder opened itself; calls that would read fail after it."""
+        self._core.close()
         self._closing.close()
 
     def __enter__(self) -> Self:
@@ -222,16 +222,14 @@ def _open(
         return _unpacked(source, path, opened)
     if os.fspath(source) == "-":
         return _unpacked(sys.stdin.buffer, path, opened)
-    file = opened.enter_context(Path(source).open("rb"))
+    file = opened.enter_context(Path(source).open("rb"))  # noqa: SIM115 - the stack closes it
     if file.seekable() and not file.peek(4).startswith((_GZIP, _ZSTD)):
         file.close()
         return path
     return _unpacked(file, path, opened)
 
 
-def _unpacked(
-    file: BinaryIO, path: str, opened: contextlib.ExitStack
-) -> Callable[[int], bytes]:
+def _unpacked(file: BinaryIO, path: str, opened: contextlib.ExitStack) -> Callable[[int], bytes]:
     """Reads the file's bytes, or those that are packed in it."""
     head = _read_head(file)
     whole = io.BufferedReader(_Rejoined(head, file))
@@ -259,7 +257,7 @@ class _Rejoined(io.RawIOBase):
 
     def __init__(self, head: bytes, file: BinaryIO) -> None:
         self._head = head
-        # A pipe gives what it has at once through read1; read would wait for all that was asked for.
+        # A pipe gives what it has at once through read1; read would wait for all of n.
         self._read: Callable[[int], bytes] = getattr(file, "read1", file.read)
 
     def readable(self) -> bool:

@@ -4,6 +4,7 @@
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
@@ -189,6 +190,7 @@ void bind_feeder(nb::module_& m) {
         .def("push_back", &Feeder::push_back)
         .def("done", &Feeder::done)
         .def("done_batch", &done_batch)
+        .def("close", &Feeder::close)
         .def("finished", &Feeder::finished)
         .def("ready", [](Feeder& f) { return to_numpy(f.ready_ids()); })
         .def("in_flight", &Feeder::in_flight)
