@@ -1,7 +1,7 @@
 // Writes large traces and drains them through the C feeder; benchmarks/feeder.py compiles and runs
 // it.
 //
-//     feeder write chain|star|random NODES PATH
+//     feeder write chain|star|random|reversed|sparse NODES PATH
 //     feeder drain PATH          prints: nodes, CPU seconds, peak RSS in MB
 #include "chakrakit/feeder.h"
 
@@ -41,7 +41,8 @@ std::string node(uint64_t id, const std::vector<uint64_t>& deps) {
 
 std::vector<uint64_t> deps_of(const std::string& kind, uint64_t id, uint64_t n) {
     if (id == 0) return {};
-    if (kind == "chain") return {id - 1};
+    if (kind == "chain" || kind == "reversed") return {id - 1};
+    if (kind == "sparse") return {};
     if (kind == "random") {
         uint64_t reach = std::min<uint64_t>(id, 1000);
         return {id - 1 - std::rand() % reach, id - 1 - std::rand() % reach};
@@ -57,7 +58,11 @@ int write(const std::string& kind, uint64_t n, const char* path) {
     if (!file) return 1;
     std::srand(1);
     frame(file, "");
-    for (uint64_t id = 0; id < n; ++id) frame(file, node(id, deps_of(kind, id, n)));
+    for (uint64_t i = 0; i < n; ++i) {
+        uint64_t id = kind == "reversed" ? n - 1 - i : i;
+        uint64_t spread = kind == "sparse" ? 0x9e3779b97f4a7c15 : 1;  // odd: ids stay distinct
+        frame(file, node(id * spread, deps_of(kind, id, n)));
+    }
     return std::fclose(file);
 }
 

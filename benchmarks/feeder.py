@@ -1,5 +1,9 @@
 """CPU seconds and peak memory to feed large traces, file read included.
 
+chain, star (one root, all leaves into one end) and random (two parents among the last thousand) are
+usual shapes; reversed (a chain written last node first, so that everything is resident) and sparse
+(ids all over 64 bits) are the worst for memory.
+
 python benchmarks/feeder.py [NODES ...]       default 1200000 5000000
 """
 
@@ -13,7 +17,7 @@ from pathlib import Path
 
 from chakrakit.trace.feeder import Feeder, feeder_paths
 
-KINDS = ("chain", "star", "random")
+KINDS = ("chain", "star", "random", "reversed", "sparse")
 HERE = Path(__file__).parent
 
 

@@ -23,11 +23,12 @@ auto in_frame(const Frame& frame, Body body) {
     }
 }
 
-void check_metadata(const Frame& frame) {
-    in_frame(frame, [&] {
-        wire::Cursor in(frame.bytes.data(), frame.bytes.data() + frame.bytes.size());
-        while (!in.done()) in.skip(in.tag());
-    });
+void check_metadata(const Frame& frame) try {
+    wire::Cursor in(frame.bytes.data(), frame.bytes.data() + frame.bytes.size());
+    while (!in.done()) in.skip(in.tag());
+} catch (const FormatError& e) {
+    std::string what = std::string("the metadata: ") + e.what() + "; is this a Chakra .et file?";
+    throw FormatError(what, frame.offset + e.offset());
 }
 
 }  // namespace
@@ -53,6 +54,7 @@ void Feeder::done(uint64_t id) {
 }
 
 void Feeder::close() {
+    refuse_if_reading();
     frames_ = FrameReader([](uint8_t*, size_t) { return size_t{0}; });
     failure_ = std::make_exception_ptr(FeedError(FeedError::kUse, "the feeder is closed"));
 }
@@ -78,6 +80,7 @@ std::vector<uint64_t> Feeder::children(uint64_t id) const {
 }
 
 void Feeder::read_on() {
+    refuse_if_reading();
     if (failure_) std::rethrow_exception(failure_);
     while (wants_more()) remember_failure([&] { read_node(); });
     if (ended_ && frontier_.ready() + frontier_.in_flight() == 0)
@@ -104,8 +107,21 @@ void Feeder::remember_failure(Body body) {
     }
 }
 
+void Feeder::refuse_if_reading() const {
+    if (reading_) throw FeedError(FeedError::kUse, "the feeder is reading already");
+}
+
+std::optional<Frame> Feeder::next_frame() {
+    struct Flag {
+        bool& flag;
+        ~Flag() { flag = false; }
+    } until_return{reading_};
+    reading_ = true;
+    return frames_.next();
+}
+
 void Feeder::read_node() {
-    auto frame = frames_.next();
+    auto frame = next_frame();
     if (!frame) return end_input();
     in_frame(*frame, [&] {
         uint64_t id = scan_node(frame->bytes, options_.ctrl, deps_);

@@ -69,6 +69,8 @@ class Feeder {
 
     void read_on();
     bool wants_more() const;
+    void refuse_if_reading() const;
+    std::optional<Frame> next_frame();
     void read_node();
     void end_input();
     void check_missing();
@@ -84,6 +86,7 @@ class Feeder {
     std::vector<Resident> residents_;  // by slot
     std::vector<uint64_t> deps_;       // of the node being read
     std::exception_ptr failure_;
+    bool reading_ = false;  // the reader, which may be anybody's code, is running
     bool ended_ = false;
 };
 

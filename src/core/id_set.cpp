@@ -16,11 +16,11 @@ uint64_t bit_of(uint64_t id) {
 bool IdSet::insert(uint64_t id) {
     uint64_t page = id >> kPageShift;
     if (in_range(page)) return false;
-    uint64_t& bits = pages_[page];
+    uint64_t& bits = table(page)[page];
     if (bits & bit_of(id)) return false;
     bits |= bit_of(id);
     if (bits == kFull) {
-        pages_.erase(page);
+        table(page).erase(page);
         fill(page);
     }
     return true;
@@ -29,7 +29,7 @@ bool IdSet::insert(uint64_t id) {
 bool IdSet::contains(uint64_t id) const {
     uint64_t page = id >> kPageShift;
     if (in_range(page)) return true;
-    const uint64_t* bits = pages_.find(page);
+    const uint64_t* bits = table(page).find(page);
     return bits && (*bits & bit_of(id));
 }
 

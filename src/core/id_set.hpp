@@ -1,6 +1,7 @@
 // A set of 64-bit ids that is small where ids are dense.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 
@@ -21,7 +22,14 @@ class IdSet {
     bool in_range(uint64_t page) const;
     void fill(uint64_t page);
 
-    IdMap<uint64_t> pages_;
+    static constexpr int kTableBits = 6;
+    IdMap<uint64_t>& table(uint64_t page) { return pages_[table_of(page)]; }
+    const IdMap<uint64_t>& table(uint64_t page) const { return pages_[table_of(page)]; }
+    static size_t table_of(uint64_t page) {
+        return page * uint64_t{0x9e3779b97f4a7c15} >> (64 - kTableBits);
+    }
+
+    std::array<IdMap<uint64_t>, 1 << kTableBits> pages_;
     std::map<uint64_t, uint64_t> ranges_;  // first full page -> last, with gaps between ranges
 };
 

@@ -141,7 +141,9 @@ def test_batches_give_the_same_order_as_single_calls(seed: int) -> None:
 def test_star_beyond_the_window_with_eight_in_flight() -> None:
     """Nodes read after their parent finished still run, and none in flight is given out again."""
     graph: Graph = [(0, []), *((i, [0]) for i in range(1, 5000)), (5000, list(range(5000)))]
-    feeder, given_out, in_flight = Feeder(trace_of(graph), window=100), [], []
+    feeder = Feeder(trace_of(graph), window=100)
+    given_out: list[int] = []
+    in_flight: list[int] = []
     while not feeder.finished:
         while len(in_flight) < 8 and (n := feeder.take()):
             given_out.append(n.id)
@@ -367,9 +369,8 @@ def test_file_gz_zst_are_told_by_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
 def test_damaged_compression(codec: str, tmp_path: Path) -> None:
     body = b"\x00" + b"".join(node(i, name=str(i * i)) for i in range(20_000))
-    packed = (
-        gzip.compress(body) if codec == "gzip" else pa.compress(body, codec=codec, asbytes=True)
-    )
+    zstd = pa.compress(body, codec="zstd", asbytes=True)
+    packed = gzip.compress(body) if codec == "gzip" else zstd
     path = tmp_path / "trace.et"
     path.write_bytes(packed[: len(packed) // 2])
     with pytest.raises(FormatError, match=r"trace\.et"):
@@ -430,6 +431,29 @@ def test_an_error_of_the_source_passes_through_and_may_be_overcome() -> None:
         feeder.take_batch(9)
     assert feeder.in_flight == 0
     assert [n.id for n in feeder] == [300, 2, 3]
+
+
+def test_reading_from_within_the_reader_is_refused() -> None:
+    class Curious(io.BytesIO):
+        feeder: Feeder | None = None
+
+        def read1(self, size: int | None = -1, /) -> bytes:
+            if self.feeder:
+                for call in (self.feeder.take, self.feeder.close):
+                    with pytest.raises(TraceError, match="is reading already"):
+                        call()
+            return super().read1(5)
+
+    source = Curious(small())
+    source.feeder = feeder = Feeder(source)
+    assert [n.id for n in feeder] == [300, 2, 3]
+    source.feeder = None
+
+
+def test_another_kind_of_file_is_not_taken_for_a_trace() -> None:
+    text = b'{"schema": "1.1.1", "nodes": [' + b'{"id": 1, "name": "a"},' * 20
+    with pytest.raises(FormatError, match=r"is this a Chakra \.et file\?"):
+        Feeder(io.BytesIO(text))
 
 
 @pytest.mark.parametrize("options", [{"window": 0}, {"window": -1}, {"missing": "perhaps"}])

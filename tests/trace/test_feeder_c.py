@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
+import io
 import random
 import shutil
 import subprocess
@@ -10,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from google.protobuf.internal.encoder import _VarintBytes  # type: ignore[attr-defined]
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, proto
 
 from chakrakit.trace.feeder import feeder_paths
 
@@ -43,8 +43,10 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def write(path: Path, schema: Any, nodes: list[dict[str, Any]]) -> Path:
     messages = [schema("GlobalMetadata")(version="1.0"), *(schema("Node")(**n) for n in nodes)]
-    bodies = [each.SerializeToString() for each in messages]
-    path.write_bytes(b"".join(_VarintBytes(len(body)) + body for body in bodies))
+    out = io.BytesIO()
+    for each in messages:
+        proto.serialize_length_prefixed(each, out)
+    path.write_bytes(out.getvalue())
     return path
 
 

@@ -161,7 +161,8 @@ class Feeder:
 
     def close(self) -> None:
         """Closes what the feeder opened itself; calls that would read fail after it."""
-        self._core.close()
+        with self._translated():
+            self._core.close()
         self._closing.close()
 
     def __enter__(self) -> Self:

@@ -143,7 +143,12 @@ nb::list missing(const Frontier& frontier, size_t cap, size_t waiters) {
 }
 
 void bind_node(nb::module_& m) {
-    nb::class_<FeedNode>(m, "FeedNode")
+    nb::class_<FeedNode>(
+        m, "FeedNode",
+        "A node of a feeder, valid for as long as it is held. What the trace does not "
+        "say is 0, False or '', but -1 for comm_type, comm_src and comm_dst; an empty "
+        "involved_dim means all dimensions. attr(name, absent) and attrs give any "
+        "attribute as a Python value, bytes the node as it is in the file.")
         .def_ro("id", &FeedNode::id)
         .def_prop_ro("name", [](const FeedNode& n) { return to_str(n.name); })
         .def_ro("type", &FeedNode::type)
