@@ -1,7 +1,7 @@
 // Writes large traces and drains them through the C feeder; benchmarks/feeder.py compiles and runs
 // it.
 //
-//     feeder write chain|star|random|reversed|sparse NODES PATH
+//     feeder write chain|star|random|attributes|reversed|sparse NODES PATH
 //     feeder drain PATH          prints: nodes, CPU seconds, peak RSS in MB
 #include "chakrakit/feeder.h"
 
@@ -28,6 +28,25 @@ void frame(std::FILE* file, const std::string& bytes) {
     std::fwrite(bytes.data(), 1, bytes.size(), file);
 }
 
+// What a trace converted from PyTorch says of a node, about 300 bytes.
+std::string attributes() {
+    std::string out;
+    auto add = [&](const std::string& name, const std::string& value) {
+        std::string attribute = "\x0a";
+        varint(attribute, name.size());
+        attribute += name + value;
+        out += '\x52';
+        varint(out, attribute.size());
+        out += attribute;
+    };
+    for (const char* name : {"rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid", "stream"})
+        add(name, "\x48\x07");                      // int64_val
+    add("is_cpu_op", std::string("\xd8\x01\x01"));  // bool_val
+    add("comm_size", "\x48\x80\x80\x04");
+    add("op_schema", "\xea\x01\x78" + std::string(120, 's'));  // string_val
+    return out;
+}
+
 std::string node(uint64_t id, const std::vector<uint64_t>& deps) {
     std::string packed, out = "\x08";
     varint(out, id);
@@ -43,7 +62,7 @@ std::vector<uint64_t> deps_of(const std::string& kind, uint64_t id, uint64_t n) 
     if (id == 0) return {};
     if (kind == "chain" || kind == "reversed") return {id - 1};
     if (kind == "sparse") return {};
-    if (kind == "random") {
+    if (kind == "random" || kind == "attributes") {
         uint64_t reach = std::min<uint64_t>(id, 1000);
         return {id - 1 - std::rand() % reach, id - 1 - std::rand() % reach};
     }
@@ -58,10 +77,11 @@ int write(const std::string& kind, uint64_t n, const char* path) {
     if (!file) return 1;
     std::srand(1);
     frame(file, "");
+    const std::string more = kind == "attributes" ? attributes() : "";
     for (uint64_t i = 0; i < n; ++i) {
         uint64_t id = kind == "reversed" ? n - 1 - i : i;
         uint64_t spread = kind == "sparse" ? 0x9e3779b97f4a7c15 : 1;  // odd: ids stay distinct
-        frame(file, node(id * spread, deps_of(kind, id, n)));
+        frame(file, node(id * spread, deps_of(kind, id, n)) + more);
     }
     return std::fclose(file);
 }

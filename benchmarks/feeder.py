@@ -1,8 +1,9 @@
 """CPU seconds and peak memory to feed large traces, file read included.
 
 chain, star (one root, all leaves into one end) and random (two parents among the last thousand) are
-usual shapes; reversed (a chain written last node first, so that everything is resident) and sparse
-(ids all over 64 bits) are the worst for memory.
+usual shapes; attributes is random with the ten attributes nodes from PyTorch have. The worst for
+memory are reversed (a chain written last node first, all of which is resident) and sparse (ids all
+over 64 bits).
 
 python benchmarks/feeder.py [NODES ...]       default 1200000 5000000
 """
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from chakrakit.trace.feeder import Feeder, feeder_paths
 
-KINDS = ("chain", "star", "random", "reversed", "sparse")
+KINDS = ("chain", "star", "random", "attributes", "reversed", "sparse")
 HERE = Path(__file__).parent
 
 
@@ -43,7 +44,9 @@ def python_seconds(path: Path) -> float:
 
 def main() -> None:
     sizes = [int(each) for each in sys.argv[1:]] or [1_200_000, 5_000_000]
-    print(f"{'trace':8} {'nodes':>9} {'MB':>6} {'C: CPU s':>9} {'RSS MB':>7} {'Python: CPU s':>14}")
+    print(
+        f"{'trace':10} {'nodes':>9} {'MB':>6} {'C: CPU s':>9} {'RSS MB':>7} {'Python: CPU s':>14}"
+    )
     with tempfile.TemporaryDirectory() as name:
         driver, path = compile_driver(Path(name)), Path(name) / "trace.et"
         for n in sizes:
@@ -53,7 +56,7 @@ def main() -> None:
                 nodes, cpu, rss = run.stdout.decode().split()
                 size = path.stat().st_size / 1e6
                 seconds = python_seconds(path)
-                print(f"{kind:8} {nodes:>9} {size:6.0f} {cpu:>9} {rss:>7} {seconds:14.2f}")
+                print(f"{kind:10} {nodes:>9} {size:6.0f} {cpu:>9} {rss:>7} {seconds:14.2f}")
 
 
 if __name__ == "__main__":

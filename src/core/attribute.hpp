@@ -27,9 +27,9 @@ struct Attribute {
     std::optional<double> as_double() const;
     // string_val and bytes_val.
     std::optional<std::string_view> as_text() const;
-    // Any list of integers or bools. Throws FormatError if its bytes are damaged.
+    // Any list of integers or bools. Throws FormatError if it is damaged.
     std::optional<std::vector<int64_t>> as_ints() const;
-    // Any list of numbers. Throws FormatError if its bytes are damaged.
+    // Any list of numbers. Throws FormatError if it is damaged.
     std::optional<std::vector<double>> as_doubles() const;
 };
 

@@ -36,6 +36,15 @@ std::vector<uint64_t> deps_of(const NodeBytes& bytes, uint32_t field) {
     return deps;
 }
 
+// Decodes a list of numbers once, so that doing it later cannot fail.
+void check_list(const Attribute& attribute, const uint8_t* origin) try {
+    attribute.as_doubles();
+} catch (const FormatError& e) {
+    auto* payload = reinterpret_cast<const uint8_t*>(attribute.payload.data());
+    throw FormatError(std::string("an attribute's list: ") + e.what(),
+                      payload - origin + e.offset());
+}
+
 }  // namespace
 
 NodeBytes::NodeBytes(std::span<const uint8_t> bytes)
@@ -53,7 +62,7 @@ uint64_t scan_node(std::span<const uint8_t> bytes, bool ctrl, std::vector<uint64
         if (tag == kId) {
             id = in.varint();
         } else if (tag == kAttr) {
-            Attribute::parse(in.bytes());
+            check_list(Attribute::parse(in.bytes()), bytes.data());
         } else if (tag >> 3 == kCtrlField) {
             size_t before = deps.size();
             if (!read_deps(tag, kCtrlField, in, deps)) in.skip(tag);

@@ -24,8 +24,8 @@ struct NodeBytes {
 };
 
 // What the resolver needs of a node. `deps` is cleared first and holds data_deps and, if asked for,
-// ctrl_deps, in the order of the file. Checks the whole message, attributes too, so that nothing
-// read from it later can fail (but for the elements of lists). Throws FormatError.
+// ctrl_deps, in the order of the file. Checks the whole message, attributes and lists too, so that
+// nothing read from it later can fail. Throws FormatError.
 uint64_t scan_node(std::span<const uint8_t> bytes, bool ctrl, std::vector<uint64_t>& deps);
 
 std::string node_name(const NodeBytes& bytes);

@@ -171,6 +171,8 @@ std::string Feeder::describe(uint64_t id) const {
     const Resident& resident = residents_[*frontier_.find(id)];
     std::string name = resident.node ? resident.node->name : node_name(resident.bytes);
     if (name.size() > kNamedLetters) name = name.substr(0, kNamedLetters) + "…";
+    // A message stays one line whatever the file holds.
+    std::replace_if(name.begin(), name.end(), [](unsigned char c) { return c < ' '; }, '?');
     return "node " + std::to_string(id) + (name.empty() ? "" : " '" + name + "'");
 }
 

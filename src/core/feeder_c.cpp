@@ -74,7 +74,7 @@ auto with(chakra_feeder* feeder, Body body) noexcept -> decltype(body(*feeder->f
     return guarded(feeder, [&] { return body(*feeder->feeder); });
 }
 
-// As guarded, for questions about one node, which have no feeder to keep an error.
+// As guarded, for questions about one node, which have no feeder to keep an error: memory ran out.
 template <class Body>
 int64_t or_minus_one(Body body) noexcept {
     try {

@@ -210,6 +210,19 @@ def test_missing_parent_is_named() -> None:
     assert [n.id for n in Feeder(source, missing="ignore")] == [1, 17]
 
 
+def test_a_name_that_is_no_text_can_still_be_told() -> None:
+    damaged = frame(field(1, 17) + field(2, b"ge\xffm\nm") + field(5, 99))
+    with pytest.raises(DeadlockError, match="node 17 'ge�m\\?m' waits"):
+        list(Feeder(trace(damaged)))
+
+
+def test_a_damaged_list_is_refused_when_read() -> None:
+    message = field(1, 17) + attribute("involved_dim", 28, field(1, b"\x01\x80"))
+    place = f"at byte {2 + len(message) - 1}: node #1: an attribute's list: varint runs past"
+    with pytest.raises(FormatError, match=place):
+        Feeder(trace(frame(message))).take()
+
+
 def test_an_error_of_the_trace_stays() -> None:
     feeder = Feeder(trace(node(1, [2])))
     for _ in range(3):

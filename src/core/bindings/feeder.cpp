@@ -227,7 +227,8 @@ void feeder(nb::module_& m) {
             std::rethrow_exception(p);
         } catch (const FeedError& e) {
             // args = (message, whether nodes can never run): Python adds the file's name.
-            nb::object args = nb::make_tuple(e.what(), e.kind() == FeedError::kDeadlock);
+            bool deadlock = e.kind() == FeedError::kDeadlock;
+            nb::object args = nb::make_tuple(to_str(e.what()), deadlock);
             PyErr_SetObject(feed_error, args.ptr());
         }
     });

@@ -144,7 +144,7 @@ CHAKRA_API int64_t chakra_node_comm_priority(const chakra_node* node);      /* 0
 CHAKRA_API const char* chakra_node_pg_name(const chakra_node* node);        /* "", all ranks */
 
 /* 0 or 1 per network dimension: writes up to n, returns how many the trace gives; 0 means all
- * dimensions, -1 that the list is damaged. */
+ * dimensions. */
 CHAKRA_API int64_t chakra_node_involved_dim(const chakra_node* node, int64_t* dims, size_t n);
 
 /* Dependencies as the file lists them, repeats included: writes up to n, returns how many there
@@ -165,7 +165,7 @@ CHAKRA_API int64_t chakra_node_string(const chakra_node* node, const char* attri
                                       size_t capacity);
 
 /* A list of integers or bools: writes up to n, returns how many there are; -1 if there is no such
- * list or it is damaged. */
+ * list. */
 CHAKRA_API int64_t chakra_node_int_list(const chakra_node* node, const char* attribute,
                                         int64_t* values, size_t n);
 
