@@ -23,11 +23,9 @@ HERE = Path(__file__).parent
 
 
 def compile_driver(folder: Path) -> Path:
-    paths = feeder_paths()
     driver = folder / "feeder"
     command = ["g++", "-O2", "-std=c++17", str(HERE / "feeder.cpp"), "-o", str(driver)]
-    command += [f"-I{paths.include}", f"-L{paths.library_dir}", "-lchakrafeeder"]
-    subprocess.run([*command, f"-Wl,-rpath,{paths.library_dir}"], check=True)
+    subprocess.run([*command, *feeder_paths().flags.split()], check=True)
     return driver
 
 

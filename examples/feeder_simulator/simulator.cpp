@@ -2,9 +2,8 @@
 //
 // Compile and run:
 //
-//     F=$(python -c "import chakrakit; p = chakrakit.feeder_paths();
-//         print(f'-I{p.include} -L{p.library_dir} -Wl,-rpath,{p.library_dir} -lchakrafeeder')")
-//     g++ -std=c++17 -O2 simulator.cpp -o simulator $F
+//     FLAGS=$(python -c "import chakrakit; print(chakrakit.feeder_paths().flags)")
+//     g++ -std=c++17 -O2 simulator.cpp -o simulator $FLAGS
 //     ./simulator rank.0.et
 //
 // Each unit runs one node at a time, the lowest id first. Compute takes its recorded duration;

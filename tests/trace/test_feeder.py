@@ -390,6 +390,12 @@ def test_damaged_compression(codec: str, tmp_path: Path) -> None:
         list(Feeder(path))
 
 
+def test_a_path_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"tr\xffce.et")
+    path.write_bytes(small())
+    assert [n.id for n in Feeder(path)] == [300, 2, 3]
+
+
 def test_error_carries_the_path(tmp_path: Path) -> None:
     path = tmp_path / "short.et"
     path.write_bytes(small()[:-1])

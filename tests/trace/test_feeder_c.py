@@ -51,12 +51,10 @@ def write(path: Path, schema: Any, nodes: list[dict[str, Any]]) -> Path:
 
 
 def compile_program(source: Path, program: Path, compiler: str = "g++") -> Path:
-    paths = feeder_paths()
     standard = "-std=c++17" if compiler == "g++" else "-std=c99"
     command = [compiler, standard, "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", str(source)]
-    command += [f"-I{paths.include}", f"-L{paths.library_dir}", "-lchakrafeeder"]
-    rpath = f"-Wl,-rpath,{paths.library_dir}"
-    subprocess.run([*command, rpath, "-o", str(program)], check=True)
+    command += ["-o", str(program), *feeder_paths().flags.split()]
+    subprocess.run(command, check=True)
     return program
 
 

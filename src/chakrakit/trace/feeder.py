@@ -196,6 +196,12 @@ class FeederPaths(NamedTuple):
     library_dir: Path
     """for -L and -Wl,-rpath"""
 
+    @property
+    def flags(self) -> str:
+        """Everything a gcc or clang command needs, after the sources."""
+        link = f"-L{self.library_dir} -Wl,-rpath,{self.library_dir} -lchakrafeeder"
+        return f"-I{self.include} {link}"
+
 
 def feeder_paths() -> FeederPaths:
     """Where the header and the shared library of the C feeder are installed."""

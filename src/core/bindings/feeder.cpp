@@ -57,6 +57,13 @@ nb::dict attributes(const FeedNode& node) {
     return all;
 }
 
+// A file's name as the system spells it, which need not be UTF-8.
+std::string file_name(nb::handle path) {
+    nb::bytes name = nb::steal<nb::bytes>(PyUnicode_EncodeFSDefault(path.ptr()));
+    if (!name.is_valid()) nb::raise_python_error();
+    return {name.c_str(), name.size()};
+}
+
 // A Python callable read(n) -> bytes as a source of bytes.
 ByteReader reader(nb::callable read) {
     return [read](uint8_t* buffer, size_t n) {
@@ -184,7 +191,7 @@ void bind_feeder(nb::module_& m) {
             "__init__",
             [](Feeder* self, nb::object source, uint64_t window, bool ctrl, bool ignore_missing) {
                 ByteReader read = nb::isinstance<nb::str>(source)
-                                      ? open_file(nb::cast<std::string>(source))
+                                      ? open_file(file_name(source))
                                       : reader(nb::cast<nb::callable>(source));
                 new (self) Feeder(std::move(read), {window, ctrl, ignore_missing});
             },
