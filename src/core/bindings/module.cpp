@@ -8,6 +8,7 @@ void codec(nb::module_& m);
 void feeder(nb::module_& m);
 void graph(nb::module_& m);
 void schedule(nb::module_& m);
+void sim(nb::module_& m);
 }  // namespace chakra::bind
 
 NB_MODULE(_core, m) {
@@ -28,4 +29,5 @@ NB_MODULE(_core, m) {
     chakra::bind::feeder(m);
     chakra::bind::graph(m);
     chakra::bind::schedule(m);
+    chakra::bind::sim(m);
 }

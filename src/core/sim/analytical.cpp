@@ -1,0 +1,61 @@
+#include "core/sim/analytical.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace chakra::sim {
+
+Analytical::Analytical(const Topology& topology, const Plans& plans)
+    : topology_(topology),
+      plans_(plans),
+      bandwidth_(topology.bandwidth.begin(), topology.bandwidth.end()),
+      known_(plans.plans(), -1) {}
+
+void Analytical::start(int32_t job, int32_t plan, Time now) {
+    if (known_[plan] < 0) known_[plan] = plan_time(plan);
+    if (known_[plan] != kNever) ends_.emplace(now + known_[plan], job);
+}
+
+void Analytical::step(Time now, std::vector<int32_t>& finished) {
+    for (; !ends_.empty() && ends_.top().first <= now; ends_.pop())
+        finished.push_back(ends_.top().second);
+}
+
+void Analytical::scale_link(int32_t link, double factor, Time) {
+    bandwidth_[link] = topology_.bandwidth[link] * factor;
+    std::fill(known_.begin(), known_.end(), -1);
+}
+
+// The longest way through the plan's steps.
+Time Analytical::plan_time(int32_t plan) {
+    int64_t first = plans_.plan_steps[plan];
+    std::vector<Time> end(plans_.steps_of(plan), 0);
+    Time last = 0;
+    for (size_t s = 0; s < end.size(); ++s) {
+        Time start = 0;
+        for (int32_t before : plans_.after_of(first + s)) start = std::max(start, end[before]);
+        Time taken = step_time(first + s);
+        if (taken == kNever) return kNever;
+        end[s] = start + taken * plans_.repeat[first + s];
+        last = std::max(last, end[s]);
+    }
+    return last;
+}
+
+Time Analytical::step_time(int64_t step) const {
+    Time longest = 0;
+    for (int64_t t = plans_.step_transfers[step]; t < plans_.step_transfers[step + 1]; ++t)
+        longest = std::max(longest, transfer_time(t));
+    return longest;
+}
+
+Time Analytical::transfer_time(int64_t transfer) const {
+    if (plans_.bytes[transfer] == 0) return plans_.delay[transfer];
+    double rate = std::numeric_limits<double>::infinity();
+    for (int32_t link : topology_.route(plans_.route[transfer]))
+        rate = std::min(rate, bandwidth_[link]);
+    if (rate <= 0) return kNever;
+    return plans_.delay[transfer] + static_cast<Time>(std::ceil(plans_.bytes[transfer] / rate));
+}
+
+}  // namespace chakra::sim

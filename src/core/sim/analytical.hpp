@@ -1,0 +1,37 @@
+// Transfers that never meet: each takes its delay plus its bytes over the narrowest link of its
+// route.
+#pragma once
+
+#include <queue>
+#include <utility>
+
+#include "core/sim/network.hpp"
+
+namespace chakra::sim {
+
+// A job's end is known when it starts; a link that is scaled later changes later jobs only.
+class Analytical final : public Network {
+   public:
+    Analytical(const Topology& topology, const Plans& plans);
+
+    void start(int32_t job, int32_t plan, Time now) override;
+    Time next_time() override { return ends_.empty() ? kNever : ends_.top().first; }
+    void step(Time now, std::vector<int32_t>& finished) override;
+    void settle(Time) override {}
+    void scale_link(int32_t link, double factor, Time now) override;
+
+   private:
+    using End = std::pair<Time, int32_t>;
+
+    Time plan_time(int32_t plan);
+    Time step_time(int64_t step) const;
+    Time transfer_time(int64_t transfer) const;
+
+    const Topology& topology_;
+    const Plans& plans_;
+    std::vector<double> bandwidth_;
+    std::vector<Time> known_;  // by plan, or -1
+    std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
+};
+
+}  // namespace chakra::sim

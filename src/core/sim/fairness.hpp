@@ -1,0 +1,39 @@
+// Max-min fair rates by progressive filling.
+//
+// In every round the links with the smallest fair share (equal up to 1 part in 10^9) give it to all
+// their flows that have no rate yet. Rates and what is left on a link depend on counts only, never on
+// the order of flows or links, so that symmetric networks get equal rates to the last bit.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace chakra::sim {
+
+// Flows over links, both numbered from 0; `offsets` and `links` give each flow's links.
+struct Sharing {
+    std::vector<double> capacity;   // by link
+    std::vector<int64_t> offsets;   // by flow, one more at the end
+    std::vector<int32_t> links;     // of all flows
+    std::vector<double> rate;       // by flow, the result
+    std::vector<int64_t> of_link;   // offsets into link_flows, by link
+    std::vector<int32_t> link_flows;
+
+    void clear();
+    void solve();
+
+   private:
+    void index_links();
+    double smallest_share();
+    void give(double share);
+    void freeze(int32_t flow, double share);
+
+    std::vector<int32_t> open_;     // flows without a rate, by link
+    std::vector<int32_t> frozen_;   // flows given a rate in this round, by link
+    std::vector<int32_t> active_;   // links with open flows
+    std::vector<int32_t> touched_;  // links with frozen flows
+    std::vector<int32_t> tight_;    // links with the smallest share
+};
+
+}  // namespace chakra::sim

@@ -1,0 +1,413 @@
+#include "core/sim/flows.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace chakra::sim {
+
+namespace {
+constexpr int32_t kNobody = -1;
+
+int32_t owner_of_job(int32_t job) {
+    return -2 - job;
+}
+}  // namespace
+
+Flows::Flows(const Topology& topology, const Plans& plans)
+    : topology_(topology),
+      plans_(plans),
+      bandwidth_(topology.bandwidth.begin(), topology.bandwidth.end()),
+      followers_(plans.repeat.size()),
+      known_(plans.plans(), -1),
+      links_of_plan_(plans.plans()),
+      on_link_(topology.links()),
+      live_(topology.links(), 0),
+      owner_(topology.links(), kNobody),
+      is_dirty_(topology.links(), 0),
+      link_number_(topology.links(), -1) {
+    for (int32_t p = 0; p < plans.plans(); ++p)
+        for (int64_t s = plans.plan_steps[p]; s < plans.plan_steps[p + 1]; ++s)
+            for (int32_t before : plans.after_of(s))
+                followers_[plans.plan_steps[p] + before].push_back(
+                    static_cast<int32_t>(s - plans.plan_steps[p]));
+}
+
+// --- jobs and steps -----------------------------------------------------------------------------
+
+void Flows::start(int32_t job, int32_t plan, Time now) {
+    if (static_cast<size_t>(job) >= jobs_.size()) jobs_.resize(job + 1);
+    Job& j = jobs_[job];
+    j.plan = plan;
+    j.started = now;
+    j.disturbed = false;
+    if (!skip_job(job, now)) run_steps(job, now);
+}
+
+void Flows::run_steps(int32_t job, Time now) {
+    Job& j = jobs_[job];
+    int64_t first = plans_.plan_steps[j.plan];
+    j.left = plans_.steps_of(j.plan);
+    j.waiting.resize(j.left);
+    for (int32_t s = 0; s < j.left; ++s)
+        j.waiting[s] = static_cast<int32_t>(plans_.after_of(first + s).size());
+    if (j.left == 0) return end_job(job, now);
+    for (int32_t s = 0, n = j.left; s < n; ++s)
+        if (plans_.after_of(first + s).empty()) begin_step(job, first + s, now);
+}
+
+void Flows::begin_step(int32_t job, int64_t step, Time now) {
+    int32_t a = new_active();
+    active_[a].job = job;
+    active_[a].step = step;
+    active_[a].rounds = plans_.repeat[step];
+    active_[a].skips = false;
+    begin_round(a, now);
+}
+
+void Flows::begin_round(int32_t a, Time now) {
+    Active& active = active_[a];
+    int64_t first = plans_.step_transfers[active.step];
+    int64_t last = plans_.step_transfers[active.step + 1];
+    active.started = now;
+    active.disturbed = false;
+    active.pending = last - first;
+    // One event a distinct delay; an empty step passes through one, so that nothing recurses.
+    if (first == last) events_.push({now, kBegin, a, active.version, first});
+    for (int64_t t = first; t < last; ++t)
+        if (t == first || plans_.delay[t] != plans_.delay[t - 1])
+            events_.push({now + plans_.delay[t], kBegin, a, active.version, t});
+}
+
+void Flows::begin_transfers(const Event& event) {
+    int32_t a = event.id;
+    int64_t last = plans_.step_transfers[active_[a].step + 1];
+    int64_t t = event.first;
+    for (; t < last && plans_.delay[t] == plans_.delay[event.first]; ++t) {
+        if (plans_.bytes[t] > 0)
+            begin_flow(a, t, event.time);
+        else
+            --active_[a].pending;
+    }
+    if (active_[a].pending == 0) end_round(a, event.time);
+}
+
+void Flows::begin_flow(int32_t a, int64_t transfer, Time now) {
+    auto route = topology_.route(plans_.route[transfer]);
+    for (int32_t link : route)
+        if (owner_[link] != kNobody) materialize(owner_[link], now);
+    int32_t f = new_flow();
+    Flow& flow = flows_[f];
+    flow.route = plans_.route[transfer];
+    flow.step = a;
+    flow.live = true;
+    flow.remaining = plans_.bytes[transfer];
+    flow.rate = 0;
+    flow.since = now;
+    for (int32_t link : route) {
+        on_link_[link].push_back({f, flow.life});
+        ++live_[link];
+        if (!is_dirty_[link]) dirty_.push_back(link);
+        is_dirty_[link] = 1;
+    }
+}
+
+void Flows::end_flow(const Event& event) {
+    Flow& flow = flows_[event.id];
+    int32_t a = flow.step;
+    flow.live = false;
+    ++flow.life;
+    ++flow.version;
+    free_flows_.push_back(event.id);
+    for (int32_t link : topology_.route(flow.route)) {
+        --live_[link];
+        if (!is_dirty_[link]) dirty_.push_back(link);
+        is_dirty_[link] = 1;
+    }
+    if (--active_[a].pending == 0) end_round(a, event.time);
+}
+
+void Flows::end_round(int32_t a, Time now) {
+    Active& active = active_[a];
+    active.round_time = now - active.started;
+    if (--active.rounds == 0) return end_step(a, now);
+    if (active.rounds > 1 && !active.disturbed && skip_rounds(a, now)) return;
+    begin_round(a, now);
+}
+
+void Flows::end_step(int32_t a, Time now) {
+    int32_t job = active_[a].job;
+    int64_t step = active_[a].step;
+    ++active_[a].version;
+    free_active_.push_back(a);
+    int64_t first = plans_.plan_steps[jobs_[job].plan];
+    for (int32_t next : followers_[step])
+        if (--jobs_[job].waiting[next] == 0) begin_step(job, first + next, now);
+    if (--jobs_[job].left == 0) end_job(job, now);
+}
+
+void Flows::end_job(int32_t job, Time now) {
+    Job& j = jobs_[job];
+    if (!j.disturbed) known_[j.plan] = now - j.started;
+    std::vector<int32_t>().swap(j.waiting);
+    finished_.push_back(job);
+}
+
+// --- what is skipped ----------------------------------------------------------------------------
+
+template <class Do>
+void Flows::for_step_links(int64_t step, Do&& act) const {
+    for (int64_t t = plans_.step_transfers[step]; t < plans_.step_transfers[step + 1]; ++t)
+        for (int32_t link : topology_.route(plans_.route[t])) act(link);
+}
+
+bool Flows::skip_rounds(int32_t a, Time now) {
+    Active& active = active_[a];
+    bool alone = true;
+    for_step_links(active.step, [&](int32_t link) {
+        alone &= live_[link] == 0 && owner_[link] == kNobody;
+    });
+    if (!alone) return false;
+    for_step_links(active.step, [&](int32_t link) { owner_[link] = a; });
+    active.skips = true;
+    active.skipping = active.rounds;
+    active.started = now;
+    Time end = now + active.round_time * active.rounds;
+    events_.push({end, kRoundsEnd, a, active.version, 0});
+    return true;
+}
+
+void Flows::end_skipped_rounds(int32_t a, Time now) {
+    Active& active = active_[a];
+    if (active.skips)
+        for_step_links(active.step, [&](int32_t link) {
+            if (owner_[link] == a) owner_[link] = kNobody;
+        });
+    active.skips = false;
+    active.rounds = 0;
+    end_step(a, now);
+}
+
+const std::vector<int32_t>& Flows::plan_links(int32_t plan) {
+    std::vector<int32_t>& links = links_of_plan_[plan];
+    if (!links.empty()) return links;
+    for (int64_t s = plans_.plan_steps[plan]; s < plans_.plan_steps[plan + 1]; ++s)
+        for_step_links(s, [&](int32_t link) { links.push_back(link); });
+    std::sort(links.begin(), links.end());
+    links.erase(std::unique(links.begin(), links.end()), links.end());
+    return links;
+}
+
+bool Flows::skip_job(int32_t job, Time now) {
+    Job& j = jobs_[job];
+    if (known_[j.plan] < 0) return false;
+    const std::vector<int32_t>& links = plan_links(j.plan);
+    for (int32_t link : links)
+        if (live_[link] || owner_[link] != kNobody) return false;
+    for (int32_t link : links) owner_[link] = owner_of_job(job);
+    j.skips = true;
+    events_.push({now + known_[j.plan], kJobEnd, job, ++j.version, 0});
+    return true;
+}
+
+// Puts the owner of a link back to where it is now, simulating what it has skipped of this round.
+void Flows::materialize(int32_t owner, Time now) {
+    if (owner >= 0)
+        materialize_rounds(owner, now);
+    else
+        materialize_job(-2 - owner, now);
+}
+
+void Flows::materialize_rounds(int32_t a, Time now) {
+    Active& active = active_[a];
+    for_step_links(active.step, [&](int32_t link) { owner_[link] = kNobody; });
+    active.skips = false;
+    Time passed = now - active.started;
+    if (passed == active.round_time * active.skipping) return;  // its end is due now and comes yet
+    int64_t done = active.round_time > 0 ? passed / active.round_time : 0;
+    ++active.version;
+    active.rounds -= done;
+    begin_round(a, active.started + done * active.round_time);
+    catch_up(now);
+}
+
+void Flows::materialize_job(int32_t job, Time now) {
+    Job& j = jobs_[job];
+    for (int32_t link : plan_links(j.plan)) owner_[link] = kNobody;
+    j.skips = false;
+    if (now - j.started == known_[j.plan]) return;  // its end is due now and comes yet
+    ++j.version;
+    run_steps(job, j.started);
+    catch_up(now);
+}
+
+// Runs what lies before now: only the events of who was just put back, on links only it uses.
+void Flows::catch_up(Time now) {
+    std::vector<int32_t> kept = std::move(dirty_);
+    for (int32_t link : kept) is_dirty_[link] = 0;
+    dirty_.clear();
+    while (!events_.empty() && events_.top().time < now) {
+        Time then = events_.top().time;
+        handle_until(then);
+        settle(then);
+    }
+    for (int32_t link : kept) {
+        if (!is_dirty_[link]) dirty_.push_back(link);
+        is_dirty_[link] = 1;
+    }
+}
+
+// --- time ---------------------------------------------------------------------------------------
+
+Time Flows::next_time() {
+    while (!events_.empty()) {
+        const Event& e = events_.top();
+        uint32_t version = e.kind == kJobEnd    ? jobs_[e.id].version
+                           : e.kind == kFlowEnd ? flows_[e.id].version
+                                                : active_[e.id].version;
+        if (version == e.version) return e.time;
+        events_.pop();
+    }
+    return kNever;
+}
+
+bool Flows::handle_until(Time now) {
+    bool any = false;
+    while (next_time() <= now) {
+        Event event = events_.top();
+        events_.pop();
+        handle(event);
+        any = true;
+    }
+    return any;
+}
+
+void Flows::handle(const Event& event) {
+    switch (event.kind) {
+        case kBegin: return begin_transfers(event);
+        case kFlowEnd: return end_flow(event);
+        case kRoundsEnd: return end_skipped_rounds(event.id, event.time);
+        case kJobEnd: break;
+    }
+    Job& job = jobs_[event.id];
+    if (job.skips)
+        for (int32_t link : plan_links(job.plan)) owner_[link] = kNobody;
+    job.skips = false;
+    ++job.version;
+    finished_.push_back(event.id);
+}
+
+void Flows::step(Time now, std::vector<int32_t>& finished) {
+    handle_until(now);
+    finished.insert(finished.end(), finished_.begin(), finished_.end());
+    finished_.clear();
+}
+
+void Flows::scale_link(int32_t link, double factor, Time now) {
+    if (owner_[link] != kNobody) materialize(owner_[link], now);
+    bandwidth_[link] = topology_.bandwidth[link] * factor;
+    std::fill(known_.begin(), known_.end(), -1);
+    // What skips over other links keeps its time; what runs now may not be remembered.
+    for (Job& job : jobs_) job.disturbed = true;
+    for (Active& active : active_) active.disturbed = true;
+    if (!is_dirty_[link]) dirty_.push_back(link);
+    is_dirty_[link] = 1;
+}
+
+// --- sharing ------------------------------------------------------------------------------------
+
+void Flows::settle(Time now) {
+    std::vector<int32_t> dirty = std::move(dirty_);
+    dirty_.clear();
+    for (int32_t link : dirty)
+        if (is_dirty_[link]) share_component(link, now);
+}
+
+// Shares all links that flows tie to this one.
+void Flows::share_component(int32_t link, Time now) {
+    ++seen_;
+    found_links_.clear();
+    found_flows_.clear();
+    flow_seen_.resize(flows_.size(), 0);
+    link_number_[link] = 0;
+    found_links_.push_back(link);
+    for (size_t i = 0; i < found_links_.size(); ++i) gather(found_links_[i]);
+    sharing_.clear();
+    for (int32_t l : found_links_) sharing_.capacity.push_back(bandwidth_[l]);
+    for (int32_t f : found_flows_) {
+        for (int32_t l : topology_.route(flows_[f].route)) sharing_.links.push_back(link_number_[l]);
+        sharing_.offsets.push_back(static_cast<int64_t>(sharing_.links.size()));
+    }
+    for (int32_t l : found_links_) {
+        link_number_[l] = -1;
+        is_dirty_[l] = 0;
+    }
+    mark_disturbed();
+    sharing_.solve();
+    for (size_t i = 0; i < found_flows_.size(); ++i) set_rate(found_flows_[i], sharing_.rate[i], now);
+}
+
+// Adds a link's flows to the component, and their links.
+void Flows::gather(int32_t link) {
+    auto& entries = on_link_[link];
+    std::erase_if(entries, [&](const OnLink& e) { return !valid(e); });
+    for (const OnLink& entry : entries) {
+        if (flow_seen_[entry.flow] == seen_) continue;
+        flow_seen_[entry.flow] = seen_;
+        found_flows_.push_back(entry.flow);
+        for (int32_t l : topology_.route(flows_[entry.flow].route)) {
+            if (link_number_[l] >= 0) continue;
+            link_number_[l] = static_cast<int32_t>(found_links_.size());
+            found_links_.push_back(l);
+        }
+    }
+}
+
+// Steps that share links with other steps, and jobs with other jobs, cannot be skipped.
+void Flows::mark_disturbed() {
+    bool steps = false, jobs = false;
+    for (int32_t f : found_flows_) {
+        int32_t first = flows_[found_flows_[0]].step, own = flows_[f].step;
+        steps |= own != first;
+        jobs |= active_[own].job != active_[first].job;
+    }
+    if (!steps) return;
+    for (int32_t f : found_flows_) {
+        active_[flows_[f].step].disturbed = true;
+        if (jobs) jobs_[active_[flows_[f].step].job].disturbed = true;
+    }
+}
+
+void Flows::set_rate(int32_t f, double rate, Time now) {
+    Flow& flow = flows_[f];
+    if (flow.rate == rate) return;
+    flow.remaining = std::max(0.0, flow.remaining - flow.rate * static_cast<double>(now - flow.since));
+    flow.since = now;
+    flow.rate = rate;
+    ++flow.version;
+    if (rate > 0) {
+        Time end = now + static_cast<Time>(std::ceil(flow.remaining / rate));
+        events_.push({end, kFlowEnd, f, flow.version, 0});
+    }
+}
+
+int32_t Flows::new_flow() {
+    if (free_flows_.empty()) {
+        flows_.emplace_back();
+        return static_cast<int32_t>(flows_.size()) - 1;
+    }
+    int32_t f = free_flows_.back();
+    free_flows_.pop_back();
+    return f;
+}
+
+int32_t Flows::new_active() {
+    if (free_active_.empty()) {
+        active_.emplace_back();
+        return static_cast<int32_t>(active_.size()) - 1;
+    }
+    int32_t a = free_active_.back();
+    free_active_.pop_back();
+    return a;
+}
+
+}  // namespace chakra::sim

@@ -1,0 +1,132 @@
+// Flows that share links max-min fairly; rates change only when a flow starts or ends.
+//
+// A flow's remaining bytes are brought up to date only when its rate changes, and every time is a
+// whole picosecond, so that what a set of flows does depends on nothing outside the links it shares.
+// That is used twice. A step repeated on links that nobody else uses takes as long each time: one
+// round is simulated and the rest are skipped. A plan that ran undisturbed before takes as long
+// again: it is skipped whole. Whoever comes to a link that is skipped over puts its owner back to
+// where it really is at that moment (`materialize`), so the outcome is that of every round simulated.
+#pragma once
+
+#include <queue>
+
+#include "core/sim/fairness.hpp"
+#include "core/sim/network.hpp"
+
+namespace chakra::sim {
+
+class Flows final : public Network {
+   public:
+    Flows(const Topology& topology, const Plans& plans);
+
+    void start(int32_t job, int32_t plan, Time now) override;
+    Time next_time() override;
+    void step(Time now, std::vector<int32_t>& finished) override;
+    void settle(Time now) override;
+    void scale_link(int32_t link, double factor, Time now) override;
+
+   private:
+    enum Kind : uint8_t { kBegin, kFlowEnd, kRoundsEnd, kJobEnd };
+
+    struct Event {
+        Time time;
+        Kind kind;
+        int32_t id;        // active step, flow, active step, job
+        uint32_t version;  // of what `id` names; others are stale
+        int64_t first;     // of a begin: the first transfer
+        bool operator>(const Event& other) const { return time > other.time; }
+    };
+
+    struct Flow {
+        int32_t route = -1, step = -1;
+        uint32_t version = 0;  // of its end: changes with its rate
+        uint32_t life = 0;     // changes when the number is used again
+        bool live = false;
+        double remaining = 0, rate = 0;
+        Time since = 0;
+    };
+
+    // A step in progress. `pending` transfers of this round and `rounds` rounds are left.
+    struct Active {
+        int32_t job = -1;
+        int64_t step = -1;
+        uint32_t version = 0;
+        int64_t pending = 0, rounds = 0, skipping = 0;
+        Time started = 0, round_time = 0;
+        bool disturbed = false, skips = false;
+    };
+
+    struct Job {
+        int32_t plan = -1;
+        uint32_t version = 0;
+        Time started = 0;
+        int32_t left = 0;
+        bool disturbed = false, skips = false;
+        std::vector<int32_t> waiting;  // by step: how many of `after` have not ended
+    };
+
+    struct OnLink {
+        int32_t flow;
+        uint32_t life;
+    };
+
+    bool handle_until(Time now);
+    void handle(const Event& event);
+    void run_steps(int32_t job, Time now);
+    void begin_step(int32_t job, int64_t step, Time now);
+    void begin_round(int32_t active, Time now);
+    void begin_transfers(const Event& event);
+    void begin_flow(int32_t active, int64_t transfer, Time now);
+    void end_flow(const Event& event);
+    void end_round(int32_t active, Time now);
+    void end_step(int32_t active, Time now);
+    void end_job(int32_t job, Time now);
+
+    bool skip_rounds(int32_t active, Time now);
+    void end_skipped_rounds(int32_t active, Time now);
+    bool skip_job(int32_t job, Time now);
+    void materialize(int32_t owner, Time now);
+    void materialize_rounds(int32_t active, Time now);
+    void materialize_job(int32_t job, Time now);
+    void catch_up(Time now);
+    template <class Do>
+    void for_step_links(int64_t step, Do&& act) const;
+    const std::vector<int32_t>& plan_links(int32_t plan);
+
+    void share_component(int32_t link, Time now);
+    void gather(int32_t link);
+    void mark_disturbed();
+    void set_rate(int32_t flow, double rate, Time now);
+    int32_t new_flow();
+    int32_t new_active();
+    bool valid(const OnLink& entry) const {
+        return flows_[entry.flow].live && flows_[entry.flow].life == entry.life;
+    }
+
+    const Topology& topology_;
+    const Plans& plans_;
+    std::vector<double> bandwidth_;
+    std::vector<std::vector<int32_t>> followers_;  // by step: the steps after it, within the plan
+    std::vector<Time> known_;                      // by plan: how long it takes alone, or -1
+    std::vector<std::vector<int32_t>> links_of_plan_;
+
+    std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+    std::vector<Job> jobs_;
+    std::vector<Active> active_;
+    std::vector<Flow> flows_;
+    std::vector<int32_t> free_active_, free_flows_, finished_;
+
+    std::vector<std::vector<OnLink>> on_link_;
+    std::vector<int32_t> live_;   // flows by link
+    std::vector<int32_t> owner_;  // who skips over the link: active step, -2 - job, or -1
+    std::vector<int32_t> dirty_;  // links to share anew
+    std::vector<uint8_t> is_dirty_;
+
+    // The component being shared.
+    Sharing sharing_;
+    std::vector<int32_t> link_number_, found_links_, found_flows_;
+    std::vector<uint32_t> flow_seen_;
+    uint32_t seen_ = 0;
+};
+
+}  // namespace chakra::sim

@@ -1,0 +1,33 @@
+// The interface of a network back end: jobs run plans; the engine asks when something happens next.
+//
+// At one time the engine calls `step` as often as jobs are started, then `settle` once: what happens
+// at one time happens together, so no outcome depends on the order within it.
+#pragma once
+
+#include <vector>
+
+#include "core/sim/plans.hpp"
+
+namespace chakra::sim {
+
+class Network {
+   public:
+    virtual ~Network() = default;
+
+    // Runs a plan from now on; `job` is the caller's name for it and not in use.
+    virtual void start(int32_t job, int32_t plan, Time now) = 0;
+
+    // When something happens next, or kNever.
+    virtual Time next_time() = 0;
+
+    // Handles all that is due now, and names the jobs that have ended.
+    virtual void step(Time now, std::vector<int32_t>& finished) = 0;
+
+    // Shares the links anew after everything due now is handled.
+    virtual void settle(Time now) = 0;
+
+    // From now on the link has `factor` times its bandwidth; 0 lets nothing through.
+    virtual void scale_link(int32_t link, double factor, Time now) = 0;
+};
+
+}  // namespace chakra::sim
