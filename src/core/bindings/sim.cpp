@@ -49,7 +49,7 @@ sim::Workload workload_of(const nb::dict& d) {
     w.launch_of = view<int32_t>(d, "launch_of");
     w.instance = view<int32_t>(d, "instance");
     w.device = view<int32_t>(d, "device");
-    w.is_pool = view<int8_t>(d, "is_pool");
+    w.lane_kind = view<int8_t>(d, "lane_kind");
     w.comm_slowdown = view<double>(d, "comm_slowdown");
     w.fair = nb::cast<bool>(d["fair"]);
     w.queue_depth = nb::cast<int64_t>(d["queue_depth"]);

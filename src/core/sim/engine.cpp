@@ -141,7 +141,7 @@ Engine::Engine(const Workload& w, const Plans& plans, Network& network, const Pi
       links_(w),
       lanes_(w),
       rows_(w.duration.size()),
-      pools_(w.is_pool.size()),
+      pools_(w.lane_kind.size()),
       devices_(w.comm_slowdown.size()),
       job_instance_(w.job_plan.size()),
       jobs_left_(w.needed.size()),
@@ -263,7 +263,7 @@ void Engine::constrain_end(int32_t v, Time time) {
 
 void Engine::ready(int32_t v) {
     int32_t lane = w_.lane[v];
-    if (lane < 0 || !w_.is_pool[lane]) return begin(v);
+    if (lane < 0 || w_.lane_kind[lane] != kPool) return begin(v);
     Pool& pool = pools_[lane];
     pool.ready.push_back({w_.priority[v], now_, v});
     std::push_heap(pool.ready.begin(), pool.ready.end(), [](auto& a, auto& b) { return b < a; });
@@ -301,7 +301,7 @@ void Engine::finish(int32_t v) {
 
 void Engine::free_lane(int32_t v) {
     int32_t lane = w_.lane[v];
-    if (lane < 0 || !w_.is_pool[lane]) return;
+    if (lane < 0 || w_.lane_kind[lane] != kPool) return;
     Pool& pool = pools_[lane];
     pool.busy = false;
     if (!pool.waits && !pool.ready.empty()) {

@@ -23,10 +23,13 @@
 
 namespace chakra::sim {
 
+// An ordered lane runs its rows one at a time in order, a pool lane one at a time as they get ready;
+// a queue only limits how far launches run ahead, its order being in the edges.
+enum LaneKind : int8_t { kOrdered = 0, kPool = 1, kQueueOnly = 2 };
 enum RowKind : int8_t { kPlain = 0, kCompute = 1, kComm = 2 };
 enum Reason : int8_t { kNone = 0, kDependency = 1, kResource = 2, kOwn = 3, kQueue = 4, kPeer = 5 };
 
-// Spans have one entry an edge (src .. lag), a row (duration .. device), a lane (is_pool), a device,
+// Spans have one entry an edge (src .. lag), a row (duration .. device), a lane (lane_kind), a device,
 // an instance or a fault. All numbers are taken as checked; -1 stands for none.
 struct Workload {
     std::span<const int32_t> src, dst;
@@ -41,7 +44,7 @@ struct Workload {
     std::span<const int32_t> launch_of;
     std::span<const int32_t> instance;
     std::span<const int32_t> device;
-    std::span<const int8_t> is_pool;
+    std::span<const int8_t> lane_kind;
 
     std::span<const double> comm_slowdown;  // by device
     bool fair = false;                      // concurrent compute rows of a device share it

@@ -17,21 +17,27 @@ struct Lanes {
         : follower(w.duration.size(), -1),
           releases(w.duration.size(), -1),
           follows(w.duration.size(), 0) {
-        std::vector<std::vector<int32_t>> rows(w.is_pool.size());
+        std::vector<std::vector<int32_t>> rows(w.lane_kind.size());
         for (int32_t v = 0; v < w.rows(); ++v)
-            if (w.lane[v] >= 0 && !w.is_pool[w.lane[v]]) rows[w.lane[v]].push_back(v);
-        for (auto& lane : rows) chain(w, lane);
+            if (w.lane[v] >= 0 && w.lane_kind[w.lane[v]] != kPool) rows[w.lane[v]].push_back(v);
+        for (size_t l = 0; l < rows.size(); ++l) {
+            sort(w, rows[l]);
+            if (w.lane_kind[l] == kOrdered) chain(rows[l]);
+            if (w.queue_depth > 0) queue(w, rows[l]);
+        }
     }
 
    private:
-    void chain(const Workload& w, std::vector<int32_t>& lane) {
+    void sort(const Workload& w, std::vector<int32_t>& lane) {
         std::stable_sort(lane.begin(), lane.end(),
                          [&](int32_t a, int32_t b) { return w.order[a] < w.order[b]; });
+    }
+
+    void chain(const std::vector<int32_t>& lane) {
         for (size_t i = 1; i < lane.size(); ++i) {
             follower[lane[i - 1]] = lane[i];
             follows[lane[i]] = 1;
         }
-        if (w.queue_depth > 0) queue(w, lane);
     }
 
     void queue(const Workload& w, const std::vector<int32_t>& lane) {
