@@ -21,10 +21,10 @@ from chakrakit.simulator.membership import Membership
 from chakrakit.simulator.moves import I64
 from chakrakit.simulator.plans import PS, PlanBook
 from chakrakit.simulator.policies import DispatchPolicy, ReadyRow
-from chakrakit.simulator.program import COMM, COMPUTE, PLAIN, Program, read_program
+from chakrakit.simulator.program import COMPUTE, PLAIN, Program, read_program
 from chakrakit.simulator.shapes import Shape, shapes
 from chakrakit.simulator.stuck import check_finished
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.trace.traceset import Binding, TraceSet, bind
 
 SPLITS = 8
 """How often classes are split before every rank is simulated alone."""
@@ -210,10 +210,8 @@ class _Simulation:
         key = (binding.body, device, binding.scale)
         program = self.programs[binding.body]
         if key not in self._durations:
-            base = self.options.work.durations(program.trace, self.machine.devices[device])
-            compute = program.kind != COMM
-            scaled = np.rint(base * np.where(compute, binding.scale, 1.0)).astype(np.int64)
-            self._durations[key] = base if binding.scale == 1.0 else scaled
+            scaled = bind(program.trace, Binding(binding.body, scale=binding.scale))
+            self._durations[key] = self.options.work.durations(scaled, self.machine.devices[device])
         return self.options.disturbance.apply(rank, self._durations[key], program.kind == COMPUTE)
 
     def _workload(self, classes: Classes, offset: I64, instances: Instances) -> dict[str, Any]:

@@ -48,10 +48,10 @@ class Messages:
 class Program:
     """A body ready to run.
 
-    Lanes: where the trace has no typed edges, rows with a `stream` or `tid` run in order on it, and device
-    and host rows without one share one pool lane each, as they get ready; communication without a stream
-    starts whenever it can. Where edges are typed, order is in the edges, and streams only limit how far
-    launches run ahead.
+    Rows with a `stream` or `tid` run in order on it. Device and host compute rows without one share one
+    pool lane each, as they get ready; communication without a stream starts whenever it can. A trace with
+    stream edges has the order of its streams in them, and streams then only limit how far launches run
+    ahead; with thread or call edges the same holds for its threads.
     """
 
     trace: Trace
@@ -71,8 +71,7 @@ class Program:
 
 def read_program(trace: Trace, groups: Groups) -> Program:
     """The program of a body."""
-    typed = "edge_kinds" in trace.table.column_names
-    lane, lane_kind = _lanes(trace, typed)
+    lane, lane_kind = _lanes(trace)
     order = np.empty(len(trace), np.int64)
     order[np.lexsort((trace.ids, trace.start_ns))] = np.arange(len(trace))
     return Program(
@@ -88,29 +87,29 @@ def _kinds(trace: Trace) -> NDArray[np.int8]:
     return np.where(comm, COMM, np.where(device, COMPUTE, PLAIN)).astype(np.int8)
 
 
-def _lanes(trace: Trace, typed: bool) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+def _lanes(trace: Trace) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """The lane of each row, numbered from 0, and what kind each lane is."""
     host = trace.column("is_cpu_op", False).astype(np.bool_)
     works = trace.is_type(NodeType.COMP_NODE)
-    stream, tid = trace.has("stream") & ~host, trace.has("tid") & host
-    if typed:
-        keys = np.where(stream, 2 * trace.column("stream", 0).astype(np.int64), _NONE)
-        return _numbered(keys, lambda _key: QUEUE_ONLY)
     keys = np.full(len(trace), _NONE, np.int64)
     keys[works] = np.where(host[works], _HOST, _DEVICE)
+    on_stream, on_thread = trace.has("stream") & ~host, trace.has("tid") & host
     # Threads and streams are told apart by parity; numbers below 0 are the pools.
-    keys = np.where(stream, 2 * np.abs(trace.column("stream", 0).astype(np.int64)), keys)
-    keys = np.where(tid, 2 * np.abs(trace.column("tid", 0).astype(np.int64)) + 1, keys)
-    return _numbered(keys, lambda key: POOL if key < 0 else ORDERED)
+    keys[on_stream] = 2 * np.abs(trace.column("stream", 0)[on_stream].astype(np.int64))
+    threads = 2 * np.abs(trace.column("tid", 0)[on_thread].astype(np.int64)) + 1
+    keys[on_thread] = _NONE if _ordered_by(trace, EdgeKind.THREAD, EdgeKind.CALL) else threads
+    used, number = np.unique(keys, return_inverse=True)
+    skip = int(len(used) > 0 and used[0] == _NONE)
+    stream_kind = QUEUE_ONLY if _ordered_by(trace, EdgeKind.STREAM) else ORDERED
+    kinds = [POOL if k < 0 else ORDERED if k % 2 else stream_kind for k in used[skip:].tolist()]
+    return (number - skip).astype(np.int32), np.array(kinds, np.int8)
+
+
+def _ordered_by(trace: Trace, *kinds: EdgeKind) -> bool:
+    return bool(np.isin(trace.edges.kind, [int(k) for k in kinds]).any())
 
 
 _NONE = np.iinfo(np.int64).min
-
-
-def _numbered(keys: I64, kind_of: object) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    used, number = np.unique(keys, return_inverse=True)
-    skip = int(len(used) > 0 and used[0] == _NONE)
-    kinds = [kind_of(int(k)) for k in used[skip:]]  # type: ignore[operator]
-    return (number - skip).astype(np.int32), np.array(kinds, np.int8)
 
 
 def _launchers(trace: Trace) -> NDArray[np.int32]:
