@@ -27,8 +27,9 @@ void append_varint(std::string& s, uint64_t v) {
 }
 
 void require_utf8(const Cursor& c, std::string_view s, const char* what) {
-    if (!is_utf8(s))
-        c.fail(std::string(what) + " is not UTF-8", reinterpret_cast<const uint8_t*>(s.data()));
+    if (is_utf8(s)) return;
+    throw FormatError(std::string(what) + " is not UTF-8",
+                      s.data() - reinterpret_cast<const char*>(c.origin()));
 }
 
 void read_ids(Cursor c, Buffer<uint64_t>& into) {
@@ -70,6 +71,51 @@ void check_value(Cursor& c, int m) {
         else
             list.skip(t);
     }
+}
+
+// Field 4 of IOInfo is `strides` in some variants of the schema. To the others it is unknown, so
+// that what would not be written back the same (not text, empty, said twice) stays unknown.
+bool is_strides(std::string_view text, std::string_view before) {
+    return before.empty() && !text.empty() && is_utf8(text);
+}
+
+bool is_attribute(const Cursor& c) {
+    try {
+        check_attribute(c);
+        return true;
+    } catch (const FormatError&) {
+        return false;
+    }
+}
+
+bool has_name(Cursor c) {
+    if (!is_attribute(c)) return false;
+    while (!c.done()) {
+        uint32_t t = c.tag();
+        if (t == tag(member::kName, wire::kBytes)) return true;
+        c.skip(t);
+    }
+    return false;
+}
+
+// Whether a file's first message is a Node: some writers leave the metadata out. Field 1 tells, a
+// number here and text there; without it (an id of 0), field 2 is a name here and an attribute
+// there.
+bool is_node(Cursor c) {
+    bool odd_attribute = false, node_fields = false;
+    Cursor second = c;
+    while (!c.done()) {
+        uint32_t t = c.tag();
+        if (t >> 3 == 1) return t == tag(1, wire::kVarint);
+        node_fields |= t >> 3 >= 3 && t >> 3 <= 10;
+        if (t != tag(2, wire::kBytes)) {
+            c.skip(t);
+            continue;
+        }
+        second = c.bytes();
+        odd_attribute |= !has_name(second);
+    }
+    return odd_attribute && (node_fields || !is_attribute(second));
 }
 
 }  // namespace
@@ -207,23 +253,22 @@ size_t Decoder::frame(std::string_view data, size_t pos, bool last, size_t& body
     }
     uint64_t length = c.varint();
     if (length > wire::kMaxLength)
-        c.fail(
+        throw FormatError(
             "a length of " + std::to_string(length) + " bytes; the file is damaged or not a trace",
-            origin + pos);
+            static_cast<int64_t>(pos));
     if (length > c.left()) {
         if (!last) return 0;
-        c.fail("the message needs " + std::to_string(length) + " bytes and the file has " +
-                   std::to_string(c.left()) + " left; it is cut off or not a trace",
-               origin + pos);
+        throw FormatError("the message needs " + std::to_string(length) +
+                              " bytes and the file has " + std::to_string(c.left()) +
+                              " left; it is cut off or not a trace",
+                          static_cast<int64_t>(pos));
     }
     body = static_cast<size_t>(c.offset());
     return length;
 }
 
 void Decoder::first_frame(const Cursor& c) {
-    // A Node starts with its id, a varint; GlobalMetadata's first field is text. Some writers leave
-    // the metadata out.
-    if (!c.done() && *c.at() == tag(1, wire::kVarint)) {
+    if (is_node(c)) {
         started_ = true;
         return node(c);
     }
@@ -291,9 +336,7 @@ void Decoder::io_info(const Cursor& message, Io& io) {
         uint32_t field = t >> 3;
         if (field <= kIoFields && (t & 7) == wire::kBytes) {
             std::string_view text = c.text();
-            // Field 4 is `strides` in some variants of the schema; if it is not text, it is not
-            // that.
-            if (field < kIoFields || is_utf8(text)) {
+            if (field < kIoFields || (io.unknown.empty() && is_strides(text, io.text[3]))) {
                 io.text[field - 1] = text;
                 continue;
             }

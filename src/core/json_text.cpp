@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/member.hpp"
+#include "core/utf8.hpp"
 
 namespace chakra {
 
@@ -54,6 +55,7 @@ class Json {
     }
     template <class T>
     void real(T v) {
+        if (v == 0 && std::signbit(v)) return plain("-0.0");  // a reader takes -0 for the integer
         if (std::isfinite(v)) return number(v);
         plain(std::isnan(v) ? "\"NaN\"" : v > 0 ? "\"Infinity\"" : "\"-Infinity\"");
     }
@@ -279,10 +281,18 @@ void parse_io(Cursor c, Io& io) {
     while (!c.done()) {
         const uint8_t* start = c.at();
         uint32_t t = c.tag();
-        if (t >> 3 <= 4 && (t & 7) == wire::kBytes)
-            io.text[(t >> 3) - 1] = c.text();
-        else
-            c.skip(t), io.unknown += field_bytes(start, c);
+        uint32_t field = t >> 3;
+        if (field <= 4 && (t & 7) == wire::kBytes) {
+            std::string_view text = c.text();
+            // Strides are text said once, before anything unknown; else they are unknown as well.
+            if (field < 4 || (io.unknown.empty() && io.text[3].empty() && is_utf8(text))) {
+                io.text[field - 1] = text;
+                continue;
+            }
+        } else {
+            c.skip(t);
+        }
+        io.unknown += field_bytes(start, c);
     }
 }
 

@@ -12,6 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrakit.errors import FormatError
+
 HAS_INPUTS, HAS_OUTPUTS = 1, 2
 RAW = -1
 
@@ -82,8 +84,14 @@ class Layouts:
 
     def used(self, rows: Ints) -> tuple[Layouts, Ints]:
         """Only the layouts that `rows` refer to, and the rows renumbered."""
-        kept, inverse = np.unique(rows, return_inverse=True)
-        return Layouts(tuple(self.items[i] for i in kept)), inverse.astype(np.int32)
+        counts = np.bincount(rows, minlength=len(self.items))
+        if len(counts) > len(self.items):
+            raise FormatError("a row refers to a layout that is not there")
+        kept = np.flatnonzero(counts)
+        if len(kept) == len(self.items):
+            return self, rows
+        number = np.cumsum(counts > 0, dtype=np.int32) - np.int32(1)
+        return Layouts(tuple(self.items[i] for i in kept)), number[rows]
 
     def names(self) -> list[str]:
         """Attribute names in order of first mention."""
@@ -102,17 +110,17 @@ class Layouts:
         self, rows: Ints, name: str, present: NDArray[np.bool_], member: int
     ) -> tuple[Layouts, Ints]:
         """Layouts and row numbers after attribute `name` became present exactly where said."""
-        has = self.has(name)[rows]
-        changed = has != present
+        has = self.has(name)
+        changed = has[rows] != present
         if not changed.any():
             return self, rows
         items, number = list(self.items), dict(self._number)
-        edited = rows.copy()
-        for old in np.unique(rows[changed]):
+        replacement = np.arange(len(items), dtype=np.int32)
+        for old in np.flatnonzero(np.bincount(rows[changed], minlength=len(items))):
             item = self.items[old]
-            new = item.with_entry(name, member) if not self.has(name)[old] else item.without(name)
-            edited[changed & (rows == old)] = _number_of(new, items, number)
-        return Layouts(tuple(items)), edited
+            new = item.without(name) if has[old] else item.with_entry(name, member)
+            replacement[old] = _number_of(new, items, number)
+        return Layouts(tuple(items)), np.where(changed, replacement[rows], rows)
 
     def to_plain(self) -> list[list[object]]:
         """For JSON: [[flags, [[name, member], …]], …]."""

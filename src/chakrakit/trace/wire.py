@@ -26,6 +26,8 @@ _RANGES: dict[str, tuple[int, int]] = {
 
 def varint(value: int) -> bytes:
     """A non-negative integer below 2^64."""
+    if not 0 <= value < 2**64:
+        raise ValueError(f"{value} does not fit an unsigned 64-bit field")
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -73,7 +75,7 @@ def attribute_from_json(obj: Mapping[str, Any]) -> bytes:
             member = _member(key)
             content = content.get("values", []) if isinstance(content, dict) else content
             value = attribute("", member, content)[2:]
-    return field_bytes(1, name.encode()) + doc + value
+    return _optional_text(1, name) + doc + value
 
 
 def node_from_json(obj: Mapping[str, Any]) -> bytes:
@@ -152,6 +154,8 @@ def _member(key: str) -> Member:
 
 def _node_type(value: Any) -> int:
     if isinstance(value, int):
+        if not -(2**31) <= value < 2**31:
+            raise FormatError(f"{value} does not fit a node type")
         return value
     try:
         return NodeType[value]
