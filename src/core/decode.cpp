@@ -73,12 +73,6 @@ void check_value(Cursor& c, int m) {
     }
 }
 
-// Field 4 of IOInfo is `strides` in some variants of the schema. To the others it is unknown, so
-// that what would not be written back the same (not text, empty, said twice) stays unknown.
-bool is_strides(std::string_view text, std::string_view before) {
-    return before.empty() && !text.empty() && is_utf8(text);
-}
-
 bool is_attribute(const Cursor& c) {
     try {
         check_attribute(c);
@@ -119,6 +113,10 @@ bool is_node(Cursor c) {
 }
 
 }  // namespace
+
+bool is_strides(std::string_view text, std::string_view strides, std::string_view unknown) {
+    return strides.empty() && unknown.empty() && !text.empty() && is_utf8(text);
+}
 
 void check_attribute(Cursor c) {
     while (!c.done()) {
@@ -336,7 +334,7 @@ void Decoder::io_info(const Cursor& message, Io& io) {
         uint32_t field = t >> 3;
         if (field <= kIoFields && (t & 7) == wire::kBytes) {
             std::string_view text = c.text();
-            if (field < kIoFields || (io.unknown.empty() && is_strides(text, io.text[3]))) {
+            if (field < kIoFields || is_strides(text, io.text[3], io.unknown)) {
                 io.text[field - 1] = text;
                 continue;
             }

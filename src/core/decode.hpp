@@ -105,6 +105,11 @@ class Decoder {
     int32_t step_ = Layouts::kRoot;
 };
 
+// Field 4 of IOInfo is `strides` in some variants of the schema and unknown to the others. What
+// would not be written back the same (not text, empty, said twice or after something unknown) stays
+// unknown: `strides` and `unknown` are what the message said before.
+bool is_strides(std::string_view text, std::string_view strides, std::string_view unknown);
+
 // Checks a message of the schema without keeping anything: throws FormatError where it is not one.
 void check_attribute(wire::Cursor c);
 void check_metadata(wire::Cursor c);

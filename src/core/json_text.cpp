@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/decode.hpp"
 #include "core/member.hpp"
-#include "core/utf8.hpp"
 
 namespace chakra {
 
@@ -284,8 +284,7 @@ void parse_io(Cursor c, Io& io) {
         uint32_t field = t >> 3;
         if (field <= 4 && (t & 7) == wire::kBytes) {
             std::string_view text = c.text();
-            // Strides are text said once, before anything unknown; else they are unknown as well.
-            if (field < 4 || (io.unknown.empty() && io.text[3].empty() && is_utf8(text))) {
+            if (field < 4 || is_strides(text, io.text[3], io.unknown)) {
                 io.text[field - 1] = text;
                 continue;
             }
@@ -309,7 +308,9 @@ Node parse_node(Cursor c) {
             case tag(1, wire::kVarint): n.id = c.varint(); break;
             case tag(2, wire::kBytes): n.name = c.text(); break;
             case tag(3, wire::kVarint): n.type = static_cast<int32_t>(c.varint()); break;
+            case tag(4, wire::kVarint): n.ctrl.push_back(c.varint()); break;
             case tag(4, wire::kBytes): parse_ids(c.bytes(), n.ctrl); break;
+            case tag(5, wire::kVarint): n.data.push_back(c.varint()); break;
             case tag(5, wire::kBytes): parse_ids(c.bytes(), n.data); break;
             case tag(6, wire::kVarint): n.start = c.varint(); break;
             case tag(7, wire::kVarint): n.duration = c.varint(); break;
