@@ -205,7 +205,7 @@ EncodeInput encode_input(const nb::dict& d) {
 
 Out<uint8_t> encode_batch(const nb::dict& d) {
     EncodeInput in = encode_input(d);
-    BackWriter out(in.rows * 256 + 4096);
+    BackWriter out(likely_size(in) + 4096);
     {
         nb::gil_scoped_release free;
         encode(in, out);
