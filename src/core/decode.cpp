@@ -265,7 +265,7 @@ size_t Decoder::frame(std::string_view data, size_t pos, bool last, size_t& body
     return length;
 }
 
-void Decoder::first_frame(const Cursor& c) {
+void Decoder::first_frame(Cursor c) {
     if (is_node(c)) {
         started_ = true;
         return node(c);
@@ -275,8 +275,7 @@ void Decoder::first_frame(const Cursor& c) {
     has_metadata_ = started_ = true;
 }
 
-void Decoder::node(const Cursor& message) {
-    Cursor c = message;
+void Decoder::node(Cursor c) {
     id_ = start_ = duration_ = 0;
     type_ = 0;
     name_ = {};
@@ -307,7 +306,8 @@ void Decoder::node(const Cursor& message) {
     ++nodes_read_;
 }
 
-void Decoder::node_field(Cursor& c, uint32_t t, const uint8_t* start) {
+[[gnu::always_inline]] inline void Decoder::node_field(Cursor& c, uint32_t t,
+                                                       const uint8_t* start) {
     switch (t) {
         case tag(1, wire::kVarint): id_ = c.varint(); return;
         case tag(2, wire::kBytes): name_ = c.text(); return;
@@ -318,15 +318,16 @@ void Decoder::node_field(Cursor& c, uint32_t t, const uint8_t* start) {
         case tag(5, wire::kBytes): read_ids(c.bytes(), nodes.data); return;
         case tag(6, wire::kVarint): start_ = c.varint(); return;
         case tag(7, wire::kVarint): duration_ = c.varint(); return;
-        case tag(8, wire::kBytes): io_info(c.bytes(), inputs_); return;
-        case tag(9, wire::kBytes): io_info(c.bytes(), outputs_); return;
+        case tag(8, wire::kBytes):
+        case tag(9, wire::kBytes):
+            io_info(c.bytes(), t == tag(8, wire::kBytes) ? inputs_ : outputs_);
+            return;
         case tag(10, wire::kBytes): attribute(c.bytes()); return;
         default: c.skip(t); unknown_ += between(start, c.at());
     }
 }
 
-void Decoder::io_info(const Cursor& message, Io& io) {
-    Cursor c = message;
+[[gnu::always_inline]] inline void Decoder::io_info(Cursor c, Io& io) {
     io.present = true;
     while (!c.done()) {
         const uint8_t* start = c.at();
@@ -345,7 +346,7 @@ void Decoder::io_info(const Cursor& message, Io& io) {
     }
 }
 
-void Decoder::commit_io(Io& from, size_t side, const Cursor& c) {
+void Decoder::commit_io(Io& from, size_t side, Cursor c) {
     size_t row = nodes.rows();
     for (size_t i = 0; i < kIoFields; ++i) {
         std::string_view text = std::exchange(from.text[i], {});
@@ -357,8 +358,13 @@ void Decoder::commit_io(Io& from, size_t side, const Cursor& c) {
     from.present = false;
 }
 
-void Decoder::attribute(const Cursor& c) {
-    if (attribute_as_guessed(c) || attribute_in_column(c)) return;
+[[gnu::always_inline]] inline void Decoder::attribute(Cursor c) {
+    if (attribute_as_guessed(c)) return;
+    attribute_by_name(c);
+}
+
+void Decoder::attribute_by_name(Cursor c) {
+    if (attribute_in_column(c)) return;
     check_attribute(c);
     append_varint(raw_, c.left());
     raw_ += c.rest();
@@ -366,7 +372,7 @@ void Decoder::attribute(const Cursor& c) {
 }
 
 // The fast way: the same name and member as the node before had here.
-bool Decoder::attribute_as_guessed(const Cursor& c) {
+[[gnu::always_inline]] inline bool Decoder::attribute_as_guessed(Cursor c) {
     int32_t next = layouts.guess(step_);
     if (next < 0) return false;
     std::string_view expected = layouts.prefix(next);
@@ -381,8 +387,7 @@ bool Decoder::attribute_as_guessed(const Cursor& c) {
     return true;
 }
 
-bool Decoder::attribute_in_column(const Cursor& message) {
-    Cursor c = message;
+bool Decoder::attribute_in_column(Cursor c) {
     if (c.done() || c.tag() != tag(member::kName, wire::kBytes)) return false;
     std::string_view name = c.text();
     if (c.done() || !is_utf8(name)) return false;
@@ -401,7 +406,7 @@ bool Decoder::attribute_in_column(const Cursor& message) {
 
 // Reads the rest of an attribute into its column; false (and the column untouched) if it does not
 // fit.
-bool Decoder::value(Cursor& c, Column& column, int m) {
+[[gnu::always_inline]] inline bool Decoder::value(Cursor c, Column& column, int m) {
     size_t row = nodes.rows();
     int64_t i = 0;
     double d = 0;
@@ -433,7 +438,7 @@ bool Decoder::value(Cursor& c, Column& column, int m) {
     }
 }
 
-bool Decoder::list(const Cursor& c, Column& column, int m) {
+bool Decoder::list(Cursor c, Column& column, int m) {
     size_t row = nodes.rows();
     int scalar = member::scalar_of(m);
     column.open_list(row);
