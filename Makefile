@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TEST_VENV := build/test-venv
 CORE := $(wildcard src/core/*.cpp src/core/*.hpp src/core/bindings/*)
 
-.PHONY: help demo test check lint format bench wheel sanitize clean
+.PHONY: help demo test check lint format bench fuzz wheel sanitize clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -36,6 +36,17 @@ format: $(VENV)/.built  ## rewrite sources in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CORE)
+
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g
+FUZZED := $(addprefix src/core/,wire.cpp decode.cpp encode.cpp layout.cpp interner.cpp utf8.cpp json_text.cpp)
+FUZZ_RUNS ?= 100000
+
+build/fuzz_et: tests/fuzz/fuzz_et.cpp $(CORE)
+	mkdir -p build
+	$(CXX) -std=c++20 -O1 $(SANITIZE) -Isrc -o $@ tests/fuzz/fuzz_et.cpp $(FUZZED)
+
+fuzz: build/fuzz_et  ## feed mutated traces to the codec under the sanitizers
+	build/fuzz_et tests/fuzz/corpus --runs $(FUZZ_RUNS) --seed 1
 
 wheel: $(VENV)/.deps  ## build the wheel into dist/
 	rm -rf dist

@@ -42,7 +42,7 @@ def scan(stream: io.BufferedReader, name: str, rows: int = CHUNK_ROWS) -> Iterat
     for batch in _batches(stream, name, decoder, rows):
         names = columns.names_array(*decoder.names(True))
         table = columns.table_from_batch(batch, names)
-        yield Trace(table, _layouts(decoder), Metadata(decoder.metadata))
+        yield Trace(table, _layouts(decoder, forget=True), Metadata(decoder.metadata))
 
 
 def recast(trace: Trace, keep: set[str]) -> Trace:
@@ -98,8 +98,8 @@ def _decoder() -> _core.Decoder:
     return _core.Decoder(columns.known_columns(), _MAX_COLUMNS)
 
 
-def _layouts(decoder: _core.Decoder) -> Layouts:
-    flags, offsets, numbers, members = decoder.layouts()
+def _layouts(decoder: _core.Decoder, forget: bool = False) -> Layouts:
+    flags, offsets, numbers, members = decoder.layouts(forget)
     return Layouts.from_core(decoder.column_names, flags, offsets, numbers, members)
 
 
