@@ -79,7 +79,9 @@ def node(rng: Random) -> Any:
     found.name = rng.choice(_TEXTS)
     found.type = rng.choice((0, 1, 4, 5, 6, 7, 8, 99, 2**31 - 1, -1, -(2**31)))
     for field in ("ctrl_deps", "data_deps"):
-        getattr(found, field).extend(_number(rng, "uint64") for _ in range(rng.choice((0, 0, 1, 5))))
+        getattr(found, field).extend(
+            _number(rng, "uint64") for _ in range(rng.choice((0, 0, 1, 5)))
+        )
     found.start_time_micros = _number(rng, "uint64")
     found.duration_micros = _number(rng, "uint64")
     for side in ("inputs", "outputs"):
@@ -178,7 +180,9 @@ def _packed(rng: Random, number: int, content: bytes, member: int) -> bytes:
     out = b""
     for element in _packed_elements(content, member):
         alone = rng.random() < 0.5
-        head = varint(number << 3 | wire) if alone else varint(number << 3 | 2) + varint(len(element))
+        head = (
+            varint(number << 3 | wire) if alone else varint(number << 3 | 2) + varint(len(element))
+        )
         out += head + element
     return out
 
@@ -201,7 +205,15 @@ def noisy(rng: Random, data: bytes, schema: dict[int, Any], member: int = 0) -> 
             parts.append(head + content)
         if rng.random() < 0.1:  # said twice: the last one counts, submessages merge
             parts.append(parts[-1])
-    taken = 32 if schema is ATTRIBUTE else 4 if schema is IO else 10 if schema in (NODE, METADATA) else 1
+    taken = (
+        32
+        if schema is ATTRIBUTE
+        else 4
+        if schema is IO
+        else 10
+        if schema in (NODE, METADATA)
+        else 1
+    )
     if schema is IO and rng.random() < 0.5:
         parts.append(b"\x22" + rng.choice((b"\x00", b"\x06[[1,]]", b"\x02\xff\xfe")))
     for _ in range(rng.choice((0, 0, 0, 1, 2))):

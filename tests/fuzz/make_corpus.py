@@ -1,6 +1,6 @@
 """Writes the corpus: small random files of every kind of field.
 
-    python tests/fuzz/make_corpus.py
+python tests/fuzz/make_corpus.py
 """
 
 from __future__ import annotations

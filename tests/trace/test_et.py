@@ -92,7 +92,9 @@ def check_attributes(table: dict[str, list[Any]], nodes: list[Any]) -> None:
             continue
         for value, node in zip(values, nodes, strict=True):
             wanted = [plain(a) for a in node.attr if a.name == name]
-            same = [value == w or repr(value) == repr(w) for w in wanted]  # a bool equals its integer
+            same = [
+                value == w or repr(value) == repr(w) for w in wanted
+            ]  # a bool equals its integer
             assert value is None or any(same), (column, value, wanted)
 
 
@@ -114,7 +116,9 @@ def test_a_column_for_every_kind_of_value(member: str) -> None:
     trace = read(data)
     assert written(trace) == data
     kept = trace.table.column("_raw").to_pylist() if "_raw" in trace.table.column_names else []
-    for row, (value, node) in enumerate(zip(trace.nodes.column("v").to_pylist(), nodes, strict=True)):
+    for row, (value, node) in enumerate(
+        zip(trace.nodes.column("v").to_pylist(), nodes, strict=True)
+    ):
         expected = plain(node.attr[0]) if node.attr else None
         if value is None and expected is not None:
             assert kept[row], "neither in the column nor kept as bytes"
@@ -216,7 +220,9 @@ PRESENCE = {
 
 @pytest.mark.parametrize("present", PRESENCE.values(), ids=PRESENCE.keys())
 @pytest.mark.parametrize("rows", [3, 8, 10, 100])
-@pytest.mark.parametrize("kind", ["int64_val", "bool_val", "string_val", "double_list", "string_list"])
+@pytest.mark.parametrize(
+    "kind", ["int64_val", "bool_val", "string_val", "double_list", "string_list"]
+)
 def test_rows_without_a_value_are_null(kind: str, rows: int, present: list[int]) -> None:
     rng, nodes = Random(kind), []
     for i, there in enumerate(present):

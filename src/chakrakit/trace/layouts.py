@@ -5,7 +5,7 @@ A trace has a handful of distinct layouts. Rows refer to them by number in the p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -34,6 +34,15 @@ class Layout:
     def without(self, name: str) -> Layout:
         """The same less one attribute."""
         return Layout(self.flags, tuple(e for e in self.entries if e[0] != name))
+
+    def with_raw(self, kept: list[bool]) -> Layout:
+        """The same with only those of the raw attributes that are kept, told in order."""
+        order = iter(kept)
+        return Layout(self.flags, tuple(e for e in self.entries if e[0] is not None or next(order)))
+
+    def with_member(self, name: str, member: int) -> Layout:
+        """The same with one attribute in another member."""
+        return Layout(self.flags, tuple((n, member if n == name else m) for n, m in self.entries))
 
 
 @dataclass(frozen=True)
@@ -102,25 +111,39 @@ class Layouts:
                     seen.setdefault(name)
         return list(seen)
 
-    def has(self, name: str) -> NDArray[np.bool_]:
-        """For each layout, whether it has this attribute."""
-        return np.array([any(n == name for n, _ in i.entries) for i in self.items], np.bool_)
+    def members(self, name: str) -> NDArray[np.int8]:
+        """For each layout, the member this attribute has; 0 where it is not there."""
+        found = (next((m for n, m in i.entries if n == name), 0) for i in self.items)
+        return np.fromiter(found, np.int8, len(self.items))
 
     def edited(
-        self, rows: Ints, name: str, present: NDArray[np.bool_], member: int
+        self,
+        rows: Ints,
+        name: str,
+        present: NDArray[np.bool_],
+        member: int,
+        kept: Collection[int],
     ) -> tuple[Layouts, Ints]:
-        """Layouts and row numbers after attribute `name` became present exactly where said."""
-        has = self.has(name)
-        changed = has[rows] != present
+        """Layouts and row numbers after attribute `name` became present exactly where said.
+
+        Where it was there already it keeps its member if that is one of `kept`.
+        """
+        before = self.members(name)
+        stale = ~np.isin(before, [0, *kept])
+        changed = ((before != 0)[rows] != present) | (present & stale[rows])
         if not changed.any():
             return self, rows
         items, number = list(self.items), dict(self._number)
-        replacement = np.arange(len(items), dtype=np.int32)
+        with_it = np.arange(len(items), dtype=np.int32)
+        without = with_it.copy()
         for old in np.flatnonzero(np.bincount(rows[changed], minlength=len(items))):
             item = self.items[old]
-            new = item.without(name) if has[old] else item.with_entry(name, member)
-            replacement[old] = _number_of(new, items, number)
-        return Layouts(tuple(items)), np.where(changed, replacement[rows], rows)
+            if before[old]:
+                without[old] = _number_of(item.without(name), items, number)
+            if not before[old] or stale[old]:
+                new = item.with_member if before[old] else item.with_entry
+                with_it[old] = _number_of(new(name, member), items, number)
+        return Layouts(tuple(items)), np.where(present, with_it[rows], without[rows])
 
     def to_plain(self) -> list[list[object]]:
         """For JSON: [[flags, [[name, member], …]], …]."""

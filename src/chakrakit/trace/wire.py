@@ -16,7 +16,7 @@ from chakrakit.trace.schema import Member, NodeType
 _PACKED: dict[str, str] = {
     "double": "<d", "float": "<f", "fixed32": "<I", "fixed64": "<Q", "sfixed32": "<i", "sfixed64": "<q",
 }  # fmt: skip
-_RANGES: dict[str, tuple[int, int]] = {
+RANGES: dict[str, tuple[int, int]] = {
     "int32": (-(2**31), 2**31 - 1), "sint32": (-(2**31), 2**31 - 1), "sfixed32": (-(2**31), 2**31 - 1),
     "int64": (-(2**63), 2**63 - 1), "sint64": (-(2**63), 2**63 - 1), "sfixed64": (-(2**63), 2**63 - 1),
     "uint32": (0, 2**32 - 1), "fixed32": (0, 2**32 - 1),
@@ -34,6 +34,18 @@ def varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """The number at this place, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, position
 
 
 def field_bytes(field: int, data: bytes) -> bytes:
@@ -127,7 +139,7 @@ def _element(kind: str, value: Any, name: str) -> bytes:
 
 
 def _integer(kind: str, value: int, name: str) -> bytes:
-    low, high = _RANGES[kind]
+    low, high = RANGES[kind]
     if not low <= value <= high:
         raise FormatError(f"attribute {name!r}: {value} does not fit {kind}")
     if kind in _PACKED:
