@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import random_messages as random
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import bodies_of, canonical_file, file_of, message
 
+import random_messages as random
 from chakrakit.errors import FormatError
 from chakrakit.trace import columns, et
 from chakrakit.trace.trace import Trace
+from oracle import bodies_of, canonical_file, file_of, message
 
 DATA = Path(__file__).parent.parent / "data" / "et"
 seeds = st.integers(0, 2**32)

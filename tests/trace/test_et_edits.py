@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import random_messages as random
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import bodies_of, file_of, message
 
+import random_messages as random
 from chakrakit.errors import TraceError
 from chakrakit.trace import et
 from chakrakit.trace.schema import Member
 from chakrakit.trace.trace import Trace
+from oracle import bodies_of, file_of, message
 
 seeds = st.integers(0, 2**32)
 

@@ -7,14 +7,14 @@ from random import Random
 
 import msgspec
 import numpy as np
-import random_messages as random
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import bodies_of, canonical, file_of, message
 
+import random_messages as random
 from chakrakit import _core
 from chakrakit.trace import et, wire
 from chakrakit.trace.trace import Trace
+from oracle import bodies_of, canonical, file_of, message
 
 seeds = st.integers(0, 2**32)
 
