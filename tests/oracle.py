@@ -1,4 +1,4 @@
-"""The schema under the protobuf runtime, in a descriptor pool of its own: what we are measured against."""
+"""The schema under the protobuf runtime, in a descriptor pool of its own: the judge."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def bodies_of(data: bytes) -> Iterator[bytes]:
 
 
 def canonical(kind: str, body: bytes) -> bytes:
-    """What the runtime writes for this message: equal for equal messages, NaN bits and unknown fields included."""
+    """What the runtime writes for it: tells messages apart by NaN bits and unknown fields too."""
     found: bytes = message(kind).FromString(body).SerializeToString(deterministic=True)
     return found
 

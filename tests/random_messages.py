@@ -1,4 +1,4 @@
-"""Random messages of the schema, and other encodings of the same message that a reader must understand."""
+"""Random messages of the schema, and other encodings of them that a reader must understand."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def fields(data: bytes) -> list[Field]:
 
 
 def long_varint(rng: Random, number: int, limit: int = 10) -> bytes:
-    """Now and then with more bytes than needed; the runtime takes tags and lengths of up to five."""
+    """Sometimes with more bytes than needed; the runtime takes tags and lengths of up to five."""
     data = varint(number)
     if rng.random() < 0.8 or len(data) >= limit:
         return data

@@ -1,4 +1,4 @@
-"""Changing a trace and writing it: the same edit made on protobuf's messages gives the same file."""
+"""Changing a trace and writing it: the same edit of protobuf's messages gives the same file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def nodes_of(data: bytes) -> list[Any]:
 
 
 def plain_nodes(rng: Random, count: int) -> list[Any]:
-    """Distinct ids, dependencies on some of them and on nodes that are not there, no name twice in a node."""
+    """Distinct ids, dependencies on them and on nodes that are not there, no name twice."""
     nodes = []
     for i in range(count):
         node = random.node(rng)
@@ -207,11 +207,10 @@ def test_a_value_kept_as_bytes_gives_way_to_the_column() -> None:
 def test_traces_one_after_another(seed: int) -> None:
     rng = Random(seed)
     parts = [[random.node(rng) for _ in range(rng.randrange(1, 6))] for _ in range(3)]
-    for part in parts:  # the same name has the same type in every file
-        for node in part:
-            kept = [message("AttributeProto").FromString(a.SerializeToString())
-                    for a in node.attr if a.name in ("comm_size", "pg_name", "op_schema", "inputs")]  # fmt: skip
-            del node.attr[:]
-            node.attr.extend(kept)
+    same_type = ("comm_size", "pg_name", "op_schema", "inputs")  # in every file
+    for node in (n for part in parts for n in part):
+        kept = [a.SerializeToString() for a in node.attr if a.name in same_type]
+        del node.attr[:]
+        node.attr.extend(message("AttributeProto").FromString(a) for a in kept)
     joined = Trace.concat(read(file(part)) for part in parts)
     assert written(joined) == file([n for part in parts for n in part])

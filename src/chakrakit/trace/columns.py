@@ -1,7 +1,7 @@
 """Columns between the core and Arrow: buffers are shared, never copied.
 
-Public columns of a table of nodes are the schema's fields, then one column per attribute. Private ones
-start with an underscore and exist to write back what was read: `_layout`, `_raw`, `_unknown`, ….
+Public columns of a table of nodes are the schema's fields, then one column per attribute. Private
+ones start with an underscore and exist to write back what was read: `_layout`, `_raw`, `_unknown`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Which attributes a row has, in which order and oneof members: what a table alone does not say.
 
-A trace has a handful of distinct layouts. Rows refer to them by number in the private column `_layout`.
+A trace has a handful of distinct layouts. Rows refer to them by number in the private column
+`_layout`.
 """
 
 from __future__ import annotations
@@ -53,7 +54,12 @@ class Layouts:
 
     @classmethod
     def from_core(
-        cls, names: list[str], flags: Ints, offsets: Ints, columns: Ints, members: Ints
+        cls,
+        names: list[str],
+        flags: NDArray[np.uint8],
+        offsets: Ints,
+        columns: Ints,
+        members: NDArray[np.int8],
     ) -> Layouts:
         """From the decoder's flat arrays; columns are numbers into `names`."""
         pairs = [

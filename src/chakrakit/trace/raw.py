@@ -19,7 +19,7 @@ COLUMN = "_raw"
 def without(
     table: pa.Table, layouts: Layouts, rows: NDArray[np.int32], name: str
 ) -> tuple[pa.Table, Layouts, NDArray[np.int32]]:
-    """The table, layouts and rows' layout numbers less every attribute of this name kept as bytes."""
+    """Table, layouts and rows' layout numbers without the attributes of this name kept as bytes."""
     if COLUMN not in table.column_names:
         return table, layouts, rows
     column: list[bytes | None] = table.column(COLUMN).to_pylist()

@@ -1,4 +1,4 @@
-"""Writes single protobuf messages of the schema, for what comes as Python objects: metadata and JSON.
+"""Writes single messages of the schema, for what comes as Python objects: metadata and JSON.
 
 Bulk encoding is the core's work; this is for a few attributes at a time.
 """
@@ -14,14 +14,17 @@ from chakrakit.errors import FormatError
 from chakrakit.trace.schema import Member, NodeType
 
 _PACKED: dict[str, str] = {
-    "double": "<d", "float": "<f", "fixed32": "<I", "fixed64": "<Q", "sfixed32": "<i", "sfixed64": "<q",
+    "double": "<d", "float": "<f",
+    "fixed32": "<I", "fixed64": "<Q", "sfixed32": "<i", "sfixed64": "<q",
 }  # fmt: skip
+_SIGNED32, _SIGNED64 = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
+_UNSIGNED32, _UNSIGNED64 = (0, 2**32 - 1), (0, 2**64 - 1)
 RANGES: dict[str, tuple[int, int]] = {
-    "int32": (-(2**31), 2**31 - 1), "sint32": (-(2**31), 2**31 - 1), "sfixed32": (-(2**31), 2**31 - 1),
-    "int64": (-(2**63), 2**63 - 1), "sint64": (-(2**63), 2**63 - 1), "sfixed64": (-(2**63), 2**63 - 1),
-    "uint32": (0, 2**32 - 1), "fixed32": (0, 2**32 - 1),
-    "uint64": (0, 2**64 - 1), "fixed64": (0, 2**64 - 1),
-}  # fmt: skip
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), _SIGNED32),
+    **dict.fromkeys(("int64", "sint64", "sfixed64"), _SIGNED64),
+    **dict.fromkeys(("uint32", "fixed32"), _UNSIGNED32),
+    **dict.fromkeys(("uint64", "fixed64"), _UNSIGNED64),
+}
 
 
 def varint(value: int) -> bytes:
