@@ -30,12 +30,12 @@ lint: $(VENV)/.built  ## ruff, mypy --strict, clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run -Werror $(CORE)
+	$(BIN)/clang-format --dry-run -Werror $(CORE) tests/fuzz/fuzz_et.cpp
 
 format: $(VENV)/.built  ## rewrite sources in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(CORE)
+	$(BIN)/clang-format -i $(CORE) tests/fuzz/fuzz_et.cpp
 
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g
 FUZZED := $(addprefix src/core/,wire.cpp decode.cpp encode.cpp layout.cpp interner.cpp utf8.cpp json_text.cpp)

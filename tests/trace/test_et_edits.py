@@ -214,3 +214,18 @@ def test_traces_one_after_another(seed: int) -> None:
         node.attr.extend(message("AttributeProto").FromString(a) for a in kept)
     joined = Trace.concat(read(file(part)) for part in parts)
     assert written(joined) == file([n for part in parts for n in part])
+
+
+def test_parts_that_disagree_on_a_type_are_refused() -> None:
+    parts = [Trace.from_columns({"foo": [1]}), Trace.from_columns({"foo": ["x"]})]
+    with pytest.raises(TraceError, match="foo"):
+        Trace.concat(parts)
+
+
+@pytest.mark.parametrize("keep", [set(), {"v"}, {"before", "after"}, {"v", "before", "after"}])
+def test_attributes_that_get_no_column_are_kept_as_bytes(keep: set[str]) -> None:
+    data = file(simple_file(Random(5), "int64_val"))
+    trace = et.recast(read(data), keep)
+    public = set(trace.nodes.column_names)
+    assert {"v", "before", "after"} & public == keep
+    assert written(trace) == data

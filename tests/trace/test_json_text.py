@@ -7,11 +7,13 @@ from random import Random
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import random_messages as random
 from chakrakit import _core
+from chakrakit.errors import FormatError
 from chakrakit.trace import et, wire
 from chakrakit.trace.trace import Trace
 from oracle import bodies_of, canonical, file_of, message
@@ -77,3 +79,23 @@ def test_what_a_node_looks_like() -> None:
         rb'{"id":3,"name":"a\"b","type":"COMP_NODE","data_deps":[1,2],"duration_micros":5,'
         rb'"inputs":{"values":"[1]"},"attr":[{"name":"comm_size","int64_val":7}]}'
     )
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"id": -1},
+        {"id": 2**64},
+        {"id": 1, "data_deps": [-4]},
+        {"id": 1, "type": 2**31},
+        {"id": 1, "type": "NO_SUCH_NODE"},
+        {"id": 1, "name": 7},
+        {"id": 1, "attr": [{"name": "x", "int32_val": 2**31}]},
+        {"id": 1, "attr": [{"name": "x", "no_such_val": 1}]},
+        {"id": 1, "attr": [{"name": "x", "bytes_val": "not base64!"}]},
+    ],
+    ids=str,
+)
+def test_json_that_is_no_node_is_refused(bad: dict[str, object]) -> None:
+    with pytest.raises(FormatError):
+        wire.node_from_json(bad)

@@ -78,8 +78,11 @@ class Trace:
             tables.append(_replace(part.table, "_layout", pa.array(rows)))
         if not tables:
             raise TraceError("no parts to put together")
-        table = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
-        return cls(table, layouts, metadata)
+        try:
+            table = pa.concat_tables(tables, promote_options="default")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise TraceError(f"the parts differ in an attribute's type: {error}") from None
+        return cls(table.unify_dictionaries(), layouts, metadata)
 
     # --- looking at it ------------------------------------------------------------------------
 
