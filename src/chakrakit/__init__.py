@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from chakrakit.trace.store import read, write
     from chakrakit.trace.trace import Trace
     from chakrakit.trace.traceset import Binding, TraceSet
+    from chakrakit.trace.validation import ValidationReport, validate
 
 _HOME = {
     "Binding": "trace.traceset",
@@ -44,10 +45,12 @@ _HOME = {
     "Trace": "trace.trace",
     "TraceBuilder": "trace.builder",
     "TraceSet": "trace.traceset",
+    "ValidationReport": "trace.validation",
     "open_writer": "trace.formats",
     "read": "trace.store",
     "scan_trace": "trace.formats",
     "schedule": "trace.schedule",
+    "validate": "trace.validation",
     "write": "trace.store",
 }
 

@@ -90,7 +90,7 @@ def edge_codes(table: pa.Table, deps: Dependencies) -> tuple[NDArray[np.uint8], 
     if "edge_kinds" in table.column_names:
         column = table.column("edge_kinds").combine_chunks()
         starts, sizes = _extents(column)
-        text = np.frombuffer(column.buffers()[2] or b"", np.uint8)
+        text = np.frombuffer((column.buffers()[2] if len(column) else None) or b"", np.uint8)
         _fill(codes, text, starts, sizes == counts, deps)
     if "edge_lags_ns" in table.column_names:
         column = table.column("edge_lags_ns").combine_chunks()
@@ -99,9 +99,22 @@ def edge_codes(table: pa.Table, deps: Dependencies) -> tuple[NDArray[np.uint8], 
     return codes, lags
 
 
+def edge_columns_that_fit(table: pa.Table, deps: Dependencies, column: str) -> NDArray[np.bool_]:
+    """For each row, whether this column holds as many entries as the row has dependencies."""
+    if column not in table.column_names:
+        return np.zeros(table.num_rows, np.bool_)
+    _, sizes = _extents(table.column(column).combine_chunks())
+    fits: NDArray[np.bool_] = sizes == np.bincount(deps.dst, minlength=table.num_rows)
+    return fits
+
+
 def _extents(column: pa.Array) -> tuple[Longs, Longs]:
     """Start and length of each value; -1 length for null."""
-    offsets = np.frombuffer(column.buffers()[1], np.int32)[: len(column) + 1].astype(np.int64)
+    if len(column) == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    whole = np.frombuffer(column.buffers()[1], np.int32)
+    # A slice keeps its parent's buffers.
+    offsets = whole[column.offset : column.offset + len(column) + 1].astype(np.int64)
     sizes = np.diff(offsets)
     sizes[~column.is_valid().to_numpy(zero_copy_only=False)] = -1
     return offsets[:-1], sizes
