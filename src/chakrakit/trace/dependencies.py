@@ -29,7 +29,7 @@ def resolve(ids: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.i
     n = len(ids)
     if n == 0 or len(wanted) == 0:
         return np.full(len(wanted), -1, np.int32)
-    if ids[0] + np.uint64(n - 1) == ids[-1] and (ids[1:] > ids[:-1]).all():
+    if int(ids[0]) + n - 1 == int(ids[-1]) and (ids[1:] > ids[:-1]).all():
         offset = wanted - ids[0]  # wraps for smaller ids, which then are out of range
         return np.where(offset < n, offset, np.uint64(2**32 - 1)).astype(np.uint32).view(np.int32)
     order = np.argsort(ids, kind="stable")

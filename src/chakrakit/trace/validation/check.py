@@ -70,7 +70,9 @@ class Checked:
 
 def check(job: Job, findings: Findings, progress: Progress) -> Checked:
     """Checks every body, then the ranks against each other."""
-    lowest = {b.body: r for r, b in reversed(job.bindings.items())}
+    lowest: dict[int, int] = {}
+    for rank, binding in job.bindings.items():
+        lowest.setdefault(binding.body, rank)
     bodies = [_check_body(pieces, lowest.get(number), findings, progress)
               for number, pieces in enumerate(job.bodies)]  # fmt: skip
     groups = job.groups
@@ -106,7 +108,9 @@ def _check_body(
     try:
         for number, piece in enumerate(pieces()):
             if first and piece.metadata.raw is None:
-                findings.add("no-metadata", rank, "there is no GlobalMetadata before the first node")
+                findings.add(
+                    "no-metadata", rank, "there is no GlobalMetadata before the first node"
+                )
             first = False
             check_nodes(piece, rank, findings)
             graph.add(piece)

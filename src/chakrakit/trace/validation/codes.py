@@ -92,6 +92,8 @@ CODES: tuple[Code, ...] = (
        "The attribute is kept but counts as absent", "Write it in the vocabulary's member"),
     _C("attribute-range", "error", "attributes", "A known attribute's value is out of range",
        "It is most likely a negative number written as an unsigned one", "Correct the value"),
+    _C("attribute-empty", "warning", "attributes", "A known attribute has a name and no value",
+       "It counts as absent", "Write its value, or leave it out"),
     _C("attribute-twice", "warning", "attributes", "A node has the same attribute twice",
        "Tools differ in which of the two they read; chakrakit reads the first", "Remove one"),
     _C("attribute-raw", "warning", "attributes",

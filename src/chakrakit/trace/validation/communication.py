@@ -136,16 +136,21 @@ class Communication:
         if numbered:
             chosen = chosen[np.argsort(seq, kind="stable")]
         columns = ("row", "id", "comm_type", "comm_size", "comm_seq", "split")
-        return Calls(*(self._take(c, chosen) for c in columns), numbered=numbered)
+        row, node, kind, size, number, split = (self._take(c, chosen) for c in columns)
+        return Calls(row, node, kind, size, number, split, numbered)
 
     def _take(self, name: str, chosen: NDArray[Any]) -> NDArray[Any]:
-        return _array(self._table, name)[chosen]
+        taken: NDArray[Any] = _array(self._table, name)[chosen]
+        return taken
 
     @cached_property
     def channels(self) -> list[Channel]:
         """Messages to and from each peer, by tag; those that do not name their peer are left out."""
         found = []
-        for kind, end in ((NodeType.COMM_SEND_NODE, "comm_dst"), (NodeType.COMM_RECV_NODE, "comm_src")):
+        for kind, end in (
+            (NodeType.COMM_SEND_NODE, "comm_dst"),
+            (NodeType.COMM_RECV_NODE, "comm_src"),
+        ):
             peer, tag = _array(self._table, end), _array(self._table, "comm_tag")
             chosen = np.flatnonzero(self._of_type(kind) & (peer >= 0))
             keys = np.stack([peer[chosen], tag[chosen]])
@@ -162,7 +167,10 @@ class Communication:
     def own_ends(self) -> list[tuple[int, Longs, NDArray[np.uint64], bool]]:
         """What sends say is their source and receives their destination: (said, rows, ids, is_send)."""
         found = []
-        for kind, end in ((NodeType.COMM_SEND_NODE, "comm_src"), (NodeType.COMM_RECV_NODE, "comm_dst")):
+        for kind, end in (
+            (NodeType.COMM_SEND_NODE, "comm_src"),
+            (NodeType.COMM_RECV_NODE, "comm_dst"),
+        ):
             said = _array(self._table, end)
             chosen = self._of_type(kind) & (said >= 0)
             for value in np.unique(said[chosen]).tolist():

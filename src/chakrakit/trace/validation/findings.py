@@ -123,7 +123,7 @@ class Findings:
         counts: Counter[str] = Counter()
         for (code, _), count in self._counts.items():
             counts[code] += count
-        by_severity = Counter({s: 0 for s in ("error", "warning", "info")})
+        by_severity = Counter(dict.fromkeys(("error", "warning", "info"), 0))
         for code, count in counts.items():
             by_severity[by_name()[code].severity] += count
         return ValidationReport(
@@ -143,7 +143,11 @@ class Findings:
 
         def key(entry: tuple[str, int | None]) -> tuple[int, int, int]:
             code, rank = entry
-            return severity.index(by_name()[code].severity), place[code], -1 if rank is None else rank
+            return (
+                severity.index(by_name()[code].severity),
+                place[code],
+                -1 if rank is None else rank,
+            )
 
         return sorted((k for k, n in self._counts.items() if n), key=key)
 

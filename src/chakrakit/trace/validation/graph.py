@@ -88,14 +88,19 @@ class GraphChecker:
         self, piece: Trace, deps: Dependencies, codes: NDArray[np.uint8]
     ) -> NDArray[np.uint8]:
         """Reports what does not fit; gives each entry's form, finish→start where it is not known."""
-        for column, code in (("edge_kinds", "edge-kinds-length"), ("edge_lags_ns", "edge-lags-length")):
+        for column, code in (
+            ("edge_kinds", "edge-kinds-length"),
+            ("edge_lags_ns", "edge-lags-length"),
+        ):
             wrong = piece.has(column) & ~edge_columns_that_fit(piece.table, deps, column)
             self._report(code, piece, np.flatnonzero(wrong), f"{column} has another length than its "
                          "data_deps and ctrl_deps together")  # fmt: skip
         kind, form = codes & KIND_BITS, codes >> FORM_SHIFT
         odd = (kind > max(EdgeKind)) | (form > max(EdgeForm))
         rows = np.unique(deps.dst[odd])
-        self._report("edge-kinds-code", piece, rows, "edge_kinds holds a kind or form that is unknown")
+        self._report(
+            "edge-kinds-code", piece, rows, "edge_kinds holds a kind or form that is unknown"
+        )
         return np.where(form > max(EdgeForm), np.uint8(EdgeForm.FINISH_START), form)
 
     def _check_ids(self, piece: Trace) -> None:
@@ -166,14 +171,18 @@ class GraphChecker:
         circle = [int(rows[r]) for r in found.path]
         nodes = self.spool.nodes([*circle[:_SHOWN], *circle[-2:]])
         node, name = nodes[circle[0]]
-        text = f"{len(circle):,} nodes wait for each other and can never run: {_path(circle, nodes)}"
+        text = (
+            f"{len(circle):,} nodes wait for each other and can never run: {_path(circle, nodes)}"
+        )
         if found.closing is None:
             self._findings.add("cycle", self._rank, f"{text}; remove one of these dependencies",
                                node=node, name=name)  # fmt: skip
             return
         self._note_closing(rows, src[found.closing], dst[found.closing])
         count = len(found.closing)
-        text += f"; {count:,} control dependencies go against the data dependencies, --fix drops them"
+        text += (
+            f"; {count:,} control dependencies go against the data dependencies, --fix drops them"
+        )
         self._findings.add("control-cycle", self._rank, text, node=node, name=name, count=count)
 
     def _note_closing(self, rows: Longs, src: NDArray[np.int32], dst: NDArray[np.int32]) -> None:
@@ -221,7 +230,8 @@ def _covered(first: Longs, last: Longs) -> Longs:
     starts, ends = first[np.r_[0, cuts + 1]], last[np.r_[cuts, len(last) - 1]]
     sizes = ends - starts + 1
     before = np.cumsum(sizes) - sizes
-    return np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
+    rows: Longs = np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
+    return rows
 
 
 def _path(circle: list[int], nodes: dict[int, tuple[int, str]]) -> str:

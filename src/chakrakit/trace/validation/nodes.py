@@ -74,14 +74,18 @@ def types(piece: Piece) -> Iterator[Hit]:
     codes = piece.trace.types
     yield _where("invalid-type", codes == _T.INVALID_NODE, "has no type, or INVALID_NODE")
     odd = np.flatnonzero((codes < 0) | (codes > max(NodeType)))
-    yield Hit("unknown-type", odd, lambda row: f"has type {codes[row]}, which the schema has not; kept")
+    yield Hit(
+        "unknown-type", odd, lambda row: f"has type {codes[row]}, which the schema has not; kept"
+    )
 
 
 def names(piece: Piece) -> Iterator[Hit]:
     """Names that say something."""
     empty = [np.isin(c.indices.to_numpy(), np.flatnonzero(pc.binary_length(c.dictionary).to_numpy() == 0))
              for c in piece.trace.names.chunks]  # fmt: skip
-    yield _where("empty-name", np.concatenate(empty) if empty else np.zeros(0, np.bool_), "has no name")
+    yield _where(
+        "empty-name", np.concatenate(empty) if empty else np.zeros(0, np.bool_), "has no name"
+    )
 
 
 def times(piece: Piece) -> Iterator[Hit]:
@@ -104,7 +108,9 @@ def sizes(piece: Piece) -> Iterator[Hit]:
     for name in _SIZES:
         yield _negative(piece, name, "negative-value")
     bare = piece.trace.is_type(*_MEMORY) & piece.lacks("tensor_size")
-    yield _where("missing-tensor-size", bare, "a memory node without tensor_size (uint64_val, bytes)")
+    yield _where(
+        "missing-tensor-size", bare, "a memory node without tensor_size (uint64_val, bytes)"
+    )
 
 
 def _negative(piece: Piece, name: str, code: str) -> Hit:
@@ -122,7 +128,9 @@ def collectives(piece: Piece) -> Iterator[Hit]:
     yield _where("missing-comm-type", without, "a collective without comm_type (int64_val)")
     odd = np.flatnonzero(chosen & piece.trace.has("comm_type")
                          & ((kind < 0) | (kind > max(CollectiveType))))  # fmt: skip
-    yield Hit("unknown-comm-type", odd, lambda row: f"comm_type {kind[row]} is not in the schema; kept")
+    yield Hit(
+        "unknown-comm-type", odd, lambda row: f"comm_type {kind[row]} is not in the schema; kept"
+    )
     sized = chosen & (kind != CollectiveType.BARRIER)
     yield _where("missing-comm-size", sized & piece.lacks("comm_size"),
                  "a collective without comm_size (int64_val, bytes)")  # fmt: skip
@@ -188,4 +196,3 @@ def unknown_fields(piece: Piece) -> Iterator[Hit]:
 
 
 RULES = (types, names, times, sizes, collectives, messages, members, unreadable, unknown_fields)
-

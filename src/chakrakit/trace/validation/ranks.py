@@ -120,7 +120,14 @@ def _report_group(
 
 
 def _add_at(
-    world: World, code: str, rank: int, row: int, node: int, text: str, count: int, findings: Findings
+    world: World,
+    code: str,
+    rank: int,
+    row: int,
+    node: int,
+    text: str,
+    count: int,
+    findings: Findings,
 ) -> None:
     name = world.name_of(world.bindings[rank].body, row) if findings.room(code, rank) else None
     findings.add(code, rank, text, node=node, name=name, count=count)
@@ -194,8 +201,8 @@ class _Pair:
         apart = np.setxor1d(ours, others)
         number = int(apart[0])
         who = self.ranks[0] if number in others else self.other
-        text = (f"rank {who} has no collective number {number} of group {shown(self.group)!r}, rank "
-                f"{self.other if who == self.ranks[0] else self.ranks[0]} has one{_others(self.ranks)}")  # fmt: skip
+        text = (f"rank {who} has no collective number {number} of group {shown(self.group)!r}, "
+                f"the other has (ranks {self.ranks[0]} and {self.other}){_others(self.ranks)}")  # fmt: skip
         self._report("collective-missing", None, text, len(apart), findings)
 
     def _missing(self, findings: Findings) -> None:
@@ -203,8 +210,8 @@ class _Pair:
         differ = np.flatnonzero(_differ(self.mine, self.theirs, n))
         at = int(differ[0]) if len(differ) else n
         place = at if at < len(self.mine) else None
-        text = (f"issues {len(self.mine):,} collectives in group {shown(self.group)!r} and rank "
-                f"{self.other} {len(self.theirs):,}; they first differ at number {at}{_others(self.ranks)}")  # fmt: skip
+        text = (f"issues {len(self.mine):,} collectives in group {shown(self.group)!r}, rank {self.other} "
+                f"{len(self.theirs):,}; they first differ at number {at}{_others(self.ranks)}")  # fmt: skip
         count = abs(len(self.mine) - len(self.theirs))
         self._report("collective-missing", place, text, count, findings)
 
@@ -237,9 +244,7 @@ class _Pair:
                 f"rank {self.other} {self.theirs.size[at]:,}{_others(self.ranks)}")  # fmt: skip
         self._report(code, at, text, int(differ.sum()), findings)
 
-    def _report(
-        self, code: str, at: int | None, text: str, count: int, findings: Findings
-    ) -> None:
+    def _report(self, code: str, at: int | None, text: str, count: int, findings: Findings) -> None:
         if at is None:
             findings.add(code, self.ranks[0], text, count=count)
             return
@@ -255,7 +260,8 @@ def _both_known(a: NDArray[np.int64], b: NDArray[np.int64]) -> _Mask:
 def _differ(a: Calls, b: Calls, n: int) -> _Mask:
     kinds = _both_known(a.kind[:n], b.kind[:n]) & (a.kind[:n] != b.kind[:n])
     sizes = _both_known(a.size[:n], b.size[:n]) & (a.size[:n] != b.size[:n])
-    return kinds | sizes
+    differ: _Mask = kinds | sizes
+    return differ
 
 
 def _same_in_another_order(a: Calls, b: Calls) -> bool:

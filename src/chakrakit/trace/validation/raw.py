@@ -67,15 +67,18 @@ def _reason(data: bytes, attribute: Attribute) -> tuple[str, str]:
     fields = dict(_fields(data))
     members = [f for f in fields if f in set(Member)]
     if not members:
-        return "attribute-type", f"has no value; it should be {attribute.member.name}"
+        return "attribute-empty", f"has no value; it should be {attribute.member.name}"
     member = Member(members[-1])
     wanted, found = (columns.storage_of_member(m) for m in (attribute.member, member))
     if {wanted, found} <= {columns.INT, columns.BOOL} or wanted == found:
         value = fields[member]
         if wanted == columns.BOOL and value not in (0, 1):
-            return "attribute-range", f"is {value}; it should be true or false"
+            return "attribute-range", f"is {value!r}; it should be true or false"
         if wanted == columns.INT and isinstance(value, int) and value >= 2**63:
-            return "attribute-range", f"is {value}, as if a negative number had been written unsigned"
+            return (
+                "attribute-range",
+                f"is {value}, as if a negative number had been written unsigned",
+            )
         if set(fields) - {_NAME, member}:
             return "attribute-raw", "carries a doc string or unknown fields, so it is not read"
         return "attribute-type", "holds what cannot be read, such as text that is not UTF-8"

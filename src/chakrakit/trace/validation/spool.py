@@ -24,7 +24,7 @@ Ids = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Entries:
-    """Dependencies of one piece, in rows of the whole trace: source id, target row, form (top bit: control)."""
+    """Dependencies of one piece, in rows of the whole trace; the form's top bit is for control."""
 
     src: Ids
     dst: Longs
