@@ -14,7 +14,9 @@ import chakrakit as ck
 from chakrakit import Binding, CollectiveType, EdgeForm, EdgeKind, Member, Metadata, NodeType
 from chakrakit.trace import wire
 from chakrakit.trace.validation import codes
-from chakrakit.trace.validation.fixes import fix
+from chakrakit.trace.validation.check import Job, check
+from chakrakit.trace.validation.findings import Findings
+from chakrakit.trace.validation.fixes import Fixer, fix
 from chakrakit.trace.validation.id_set import IdSet
 
 FEEDER_TRACE = Path(__file__).parents[1] / "data" / "et" / "feeder_tests_chakra.0.et.gz"
@@ -384,3 +386,34 @@ def test_a_set_of_ids_is_a_set(pieces):
 def test_the_page_is_the_table():
     page = Path(__file__).parents[2] / "docs" / "validation.md"
     assert page.read_text() == codes.document()
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_circles_are_found_across_pieces_and_repair_leaves_none(seed):
+    """Data dependencies without circles, control dependencies at random, rows in any order."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 40))
+    ids, rank = rng.permutation(200)[:n].astype(np.uint64), rng.permutation(n)
+    data, ctrl = ([set() for _ in range(n)] for _ in range(2))
+    for a, b in rng.integers(0, n, (2 * n, 2)):
+        if rank[a] < rank[b]:
+            data[b].add(int(ids[a]))
+    for a, b in rng.integers(0, n, (3, 2)):
+        if a != b:
+            ctrl[b].add(int(ids[a]))
+    lists = {"data_deps": data, "ctrl_deps": ctrl}
+    trace = ck.Trace.from_columns({
+        "id": ids, "name": ["x"] * n, "type": [COMP] * n,
+        **{k: pa.array([sorted(s) for s in v], pa.list_(pa.uint64())) for k, v in lists.items()},
+    })  # fmt: skip
+    findings = Findings()
+    pieces = [trace_slice(trace, at, 7) for at in range(0, n, 7)]
+    checked = check(Job([lambda: pieces], {0: Binding(0)}), findings, lambda _: None)
+    assert findings.report(1).ok == trace.graph.is_acyclic
+    fixer = Fixer(0, checked.dangling[0], checked.circular[0])
+    assert ck.Trace.concat(map(fixer.fixed, pieces)).graph.is_acyclic
+
+
+def trace_slice(trace, at, rows):
+    return ck.Trace(trace.table.slice(at, rows), trace.layouts, trace.metadata)
