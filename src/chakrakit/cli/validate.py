@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -37,7 +36,8 @@ def command(path: str, repair: bool, output: str | None, everything: bool, as_js
         print_json(report)
     else:
         _print(report)
-    sys.exit(0 if report.ok else 1)
+    if not report.ok:
+        click.get_current_context().exit(1)
 
 
 def _keep() -> int:

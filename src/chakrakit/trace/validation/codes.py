@@ -202,7 +202,8 @@ Dependencies whose form is start→start or finish→finish (`edge_kinds`) are c
 follows them: a caller may hold its callee back and be held by it, which is no circle.
 
 Rules across ranks look at the ranks that are here. Sets in which ranks share a body are checked by body;
-a finding inside a body is counted once, at the lowest rank that runs it; one across ranks says how many more are alike.
+a finding inside a body is counted once, at the lowest rank that runs it; one across ranks says how many
+more are alike.
 
 `--fix` makes the repairs that cannot change what a trace means, and lists them. It never touches data
 dependencies, since the order of the work may depend on them.
