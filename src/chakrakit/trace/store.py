@@ -30,7 +30,7 @@ from chakrakit.trace.card import Card, read_card, write_card
 from chakrakit.trace.formats import Source, format_of, read_trace, scan_trace, write_trace
 from chakrakit.trace.groups import Groups, groups_in, read_groups
 from chakrakit.trace.run import Run, Times
-from chakrakit.trace.streams import STDIO, replacing
+from chakrakit.trace.streams import STDIO, open_input, replacing
 from chakrakit.trace.trace import Trace
 from chakrakit.trace.traceset import Binding, Body, TraceSet
 
@@ -103,9 +103,16 @@ def groups_beside(place: Path) -> Groups:
 def _groups_for(prefix: Path) -> Groups:
     """Groups in `prefix.json`, or in `groups.json` of the same directory."""
     for file in (prefix.with_name(prefix.name + ".json"), prefix.with_name("groups.json")):
-        if file.is_file():
+        if file.is_file() and not _is_json_trace(file):
             return read_groups(file)
     return Groups()
+
+
+def _is_json_trace(file: Path) -> bool:
+    """Whether a `.json` beside the traces is a trace itself."""
+    with open_input(file) as stream:
+        head = stream.peek(256)[:256]
+    return b'"format"' in head or b'"workload_graph"' in head or b'"nodes"' in head
 
 
 def _from_files(
