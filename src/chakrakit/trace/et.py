@@ -67,15 +67,15 @@ def recast(trace: Trace, keep: set[str]) -> Trace:
     return _assembled(decoder, batches, trace.metadata)
 
 
-def frames(trace: Trace) -> Iterator[NDArray[np.uint8]]:
-    """The nodes as bytes, a chunk at a time."""
-    for batch in chunks_of(trace.table):
+def frames(trace: Trace, rows: int = CHUNK_ROWS) -> Iterator[NDArray[np.uint8]]:
+    """The nodes as bytes, a chunk of at most `rows` at a time."""
+    for batch in chunks_of(trace.table, rows):
         yield _core.encode(columns.encoder_input(batch, trace.layouts))
 
 
-def chunks_of(table: pa.Table) -> Iterator[pa.Table]:
-    """Pieces of at most CHUNK_ROWS rows, each in one Arrow chunk where it can be."""
-    for batch in table.to_batches(max_chunksize=CHUNK_ROWS):
+def chunks_of(table: pa.Table, rows: int = CHUNK_ROWS) -> Iterator[pa.Table]:
+    """Pieces of at most `rows` rows, each in one Arrow chunk where it can be."""
+    for batch in table.to_batches(max_chunksize=rows):
         if batch.num_rows:
             yield pa.Table.from_batches([batch])
 
