@@ -227,8 +227,19 @@ def data_bytes(collective: str, size: float, n: int) -> float:
     return size * n if collective in ("all-gather", "gather", "all-to-all") else size
 
 
-def ideal_seconds(collective: str, size: float, shape: Shape) -> float:
-    """The time the data needs at the bandwidth of the worst way, without latency: the lower bound."""
-    n, width = shape.n, shape.far.bandwidth
+def moved_bytes(collective: str, size: float, n: int) -> float:
+    """Bytes each member must send or receive at least, of `size` bytes of data."""
     factor = {"all-reduce": 2 * (n - 1) / n, "barrier": 0.0, "broadcast": 1.0, "reduce": 1.0}
-    return factor.get(collective, (n - 1) / n) * size / width
+    return factor.get(collective, (n - 1) / n) * size
+
+
+def ideal_seconds(collective: str, size: float, shape: Shape) -> float:
+    """A lower bound: no latency, and the better of one flat exchange and one dimension after another."""
+    flat = moved_bytes(collective, size, shape.n) / shape.far.bandwidth
+    if len(shape.axes) < 2 or collective not in ("all-reduce", "reduce-scatter", "all-gather"):
+        return flat
+    total, share = 0.0, size
+    for axis in shape.axes:
+        total += moved_bytes(collective, share, axis.size) / axis.way.bandwidth
+        share /= axis.size
+    return min(flat, total)

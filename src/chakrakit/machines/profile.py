@@ -1,0 +1,170 @@
+"""Profiles: tables of measured operations, and times for others read off between them.
+
+A class of operations (`gemm`, `attention`, …) is a table of shapes and times. A prediction starts from the
+class's own roofline (the best rate and bandwidth in the table, and its shortest time) and multiplies it by
+what neighbouring rows took over theirs: the nearest rows in the logarithm of the shape count, the closer
+the more. Far from all rows the roofline is what remains, which grows with the work as it should. The error
+estimate comes from leaving each row out in turn, and grows with the distance to the nearest row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.errors import ConfigError, FormatError
+from chakrakit.machines.device import Device
+from chakrakit.machines.operations import Operation, operations_of
+from chakrakit.machines.work import PS_PER_NS, Picoseconds, measured_ns
+from chakrakit.trace.trace import Trace
+
+F64 = NDArray[np.float64]
+NEIGHBOURS = 6
+ERROR_PER_OCTAVE = 0.10
+"""Share of the time that a prediction may be off for each doubling away from the nearest row. Assumed."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One measured operation."""
+
+    shape: list[int]
+    us: float
+    flops: float = 0.0
+    bytes: float = 0.0
+
+
+class Profile(msgspec.Struct, kw_only=True):
+    """The file: what it was fitted on, and the tables by class."""
+
+    name: str = "profile"
+    device: str = ""
+    fitted_on: list[str] = []
+    """Files and machines the rows come from."""
+    classes: dict[str, list[Row]]
+
+
+class Prediction(NamedTuple):
+    """A time, and by what share of it the truth may differ (one standard error, about)."""
+
+    us: float
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class ClassModel:
+    """One class's table, ready to be asked. Asking with a shape of other length uses FLOPs and bytes."""
+
+    rows: tuple[Row, ...]
+
+    @cached_property
+    def _shape(self) -> F64:
+        return np.log2(np.maximum(1, np.array([r.shape for r in self.rows], np.float64)))
+
+    @cached_property
+    def _work(self) -> F64:
+        return np.log2(np.maximum(1, np.array([[r.flops, r.bytes] for r in self.rows])))
+
+    @cached_property
+    def _us(self) -> F64:
+        return np.array([r.us for r in self.rows])
+
+    @cached_property
+    def _best(self) -> tuple[float, float, float]:
+        """FLOP/us, bytes/us and the shortest time of the table."""
+        flops = max(r.flops / r.us for r in self.rows)
+        moved = max(r.bytes / r.us for r in self.rows)
+        return flops or 1.0, moved or 1.0, float(self._us.min())
+
+    def roofline_us(self, flops: float, moved: float) -> float:
+        """The class's own bound."""
+        rate, width, least = self._best
+        return max(flops / rate, moved / width, least)
+
+    @cached_property
+    def _residual(self) -> F64:
+        roof = [self.roofline_us(r.flops, r.bytes) for r in self.rows]
+        return np.log(self._us / np.array(roof))
+
+    @cached_property
+    def leave_one_out(self) -> F64:
+        """By how much each row's logarithm is missed when it is left out."""
+        out = np.zeros(len(self.rows))
+        for i in range(len(self.rows)):
+            guess, _ = _blend(self._shape, self._residual, self._shape[i], np.arange(len(self.rows)) != i)
+            out[i] = guess - self._residual[i]
+        return out
+
+    def predict(self, operation: Operation) -> Prediction:
+        """The time of an operation of this class."""
+        by_shape = len(operation.shape) == len(self.rows[0].shape) and len(operation.shape) > 0
+        table = self._shape if by_shape else self._work
+        asked = operation.shape if by_shape else (operation.flops, operation.bytes)
+        point = np.log2(np.maximum(1, np.array(asked, np.float64)))
+        residual, nearest = _blend(table, self._residual, point, np.ones(len(self.rows), np.bool_))
+        distance = np.abs(table - point).max(1).min()
+        spread = float(np.abs(self.leave_one_out[nearest]).mean()) if len(self.rows) > 2 else 0.5
+        us = self.roofline_us(operation.flops, operation.bytes) * float(np.exp(residual))
+        return Prediction(us, spread + ERROR_PER_OCTAVE * max(0.0, float(distance) - 0.5))
+
+
+def _blend(table: F64, values: F64, point: F64, allowed: NDArray[np.bool_]) -> tuple[float, NDArray[np.int64]]:
+    """The neighbours' values, weighted by closeness; beyond two octaves they fade."""
+    distance = np.sqrt(((table - point) ** 2).sum(1))
+    distance = np.where(allowed, distance, np.inf)
+    nearest = np.argsort(distance, kind="stable")[: min(NEIGHBOURS, int(allowed.sum()))]
+    if not len(nearest):
+        return 0.0, nearest
+    weight = 1 / (distance[nearest] ** 2 + 1e-3)
+    fade = min(1.0, 2.0 / max(float(distance[nearest[0]]), 1e-9)) if distance[nearest[0]] > 2 else 1.0
+    return float((weight * values[nearest]).sum() / weight.sum()) * fade, nearest
+
+
+class Profiled:
+    """Device rows that a class of the profile knows get its time; others keep what was measured."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.name = f"profile {profile.name}"
+        self.models = {n: ClassModel(tuple(rows)) for n, rows in profile.classes.items() if rows}
+
+    def predict(self, operation: Operation) -> Prediction | None:
+        """None for an operation no class knows."""
+        model = self.models.get(operation.kind)
+        return model.predict(operation) if model is not None else None
+
+    def durations(self, trace: Trace, device: Device) -> Picoseconds:
+        """Predicted where possible."""
+        out = measured_ns(trace) * PS_PER_NS
+        known: dict[Operation, Prediction | None] = {}
+        for row, operation in operations_of(trace).items():
+            if operation not in known:
+                known[operation] = self.predict(operation)
+            found = known[operation]
+            if found is not None:
+                out[row] = round(found.us * 1e6)
+        return out
+
+
+def read_profile(path: Path) -> Profile:
+    """A profile's file, checked."""
+    try:
+        profile = msgspec.json.decode(path.read_bytes(), type=Profile)
+    except msgspec.MsgspecError as error:
+        raise FormatError(f"not a profile: {error}", path=str(path)) from None
+    for name, rows in profile.classes.items():
+        if len({len(r.shape) for r in rows}) > 1:
+            raise ConfigError(f"{path}: class {name!r} mixes shapes of different lengths")
+        if any(r.us <= 0 for r in rows):
+            raise ConfigError(f"{path}: class {name!r} has a time that is not more than 0")
+    return profile
+
+
+def write_profile(profile: Profile, path: Path) -> None:
+    """Indented, so that people can read it."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(profile), indent=1) + b"\n")

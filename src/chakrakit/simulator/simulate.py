@@ -1,0 +1,78 @@
+"""One call from names to a result: what the command line and scripts use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from chakrakit.errors import ConfigError
+from chakrakit.machines.load import load_machine
+from chakrakit.machines.machine import Machine
+from chakrakit.machines.work import Measured, Roofline, WorkModel
+from chakrakit.simulator.native import Options, Outcome, run
+from chakrakit.simulator.result import Detail, to_run
+from chakrakit.simulator.summary import SimulationSummary, summarize
+from chakrakit.trace.run import Run
+from chakrakit.trace.traceset import TraceSet
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """A finished simulation: the summary at once, the Run when it is asked for."""
+
+    outcome: Outcome
+    machine: Machine
+    summary: SimulationSummary
+    settings: dict[str, Any]
+
+    @property
+    def makespan_ns(self) -> float:
+        """The last end."""
+        return self.summary.makespan_ns
+
+    def run(self, detail: Detail = "classes") -> Run:
+        """The traces with their times."""
+        return to_run(self.outcome, self.machine, self.settings, detail)
+
+
+def work_model(name: str) -> WorkModel:
+    """`measured`, `roofline`, or the path of a profile."""
+    if name == "measured":
+        return Measured()
+    if name == "roofline":
+        return Roofline()
+    from pathlib import Path
+
+    from chakrakit.machines.profile import Profiled, read_profile
+
+    if not Path(name).is_file():
+        raise ConfigError(f"--compute {name}: give measured, roofline, or a profile's file")
+    return Profiled(read_profile(Path(name)))
+
+
+def simulate(
+    traces: TraceSet,
+    machine: Machine | str,
+    *,
+    compute: str | WorkModel = "measured",
+    options: Options | None = None,
+) -> Simulation:
+    """Runs traces on a machine, given as such, by name (`dgx-h100:4`) or as a file."""
+    made = load_machine(machine) if isinstance(machine, str) else machine
+    work = work_model(compute) if isinstance(compute, str) else compute
+    chosen = replace(options or Options(), work=work)
+    outcome = run(traces, made, chosen)
+    names = {"network": chosen.network, "compute": work.name, "machine": made.name}
+    return Simulation(outcome, made, summarize(outcome, made, names), {**names, **_settings(chosen)})
+
+
+def _settings(options: Options) -> dict[str, Any]:
+    """What else was asked for, for the card."""
+    d = options.disturbance
+    found: dict[str, Any] = {"algorithms": dict(options.algorithms.fixed) or "auto"}
+    if d.jitter or d.stragglers or d.faults:
+        found |= {"jitter": d.jitter, "seed": d.seed, "stragglers": {str(r): f for r, f in d.stragglers.items()},
+                  "faults": [str(f) for f in d.faults]}  # fmt: skip
+    if options.assume_missing:
+        found["assume_missing"] = "symmetric"
+    return found
