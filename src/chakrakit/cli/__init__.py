@@ -18,6 +18,8 @@ COMMANDS = {
     "convert": "Convert between .et, JSON and Parquet, one file or all ranks.",
     "query": "Ask with SQL: nodes, edges, collectives, ranks.",
     "export": "Write a (selected) graph as GraphML or DOT.",
+    "machines": "List and draw machines to simulate on.",
+    "calibrate": "Make a compute profile or a network model from measurements.",
     "demo": "A small trace made, described, checked, scheduled and converted.",
 }
 """Each is the function `command` of `chakrakit.cli.NAME`."""

@@ -1,0 +1,31 @@
+"""`chakra machines`: the machines that come with the package, listed and drawn."""
+
+from __future__ import annotations
+
+import click
+
+from chakrakit.cli.output import console, json_option, print_json, print_table
+
+
+@click.command(name="machines")
+@click.argument("name", required=False)
+@json_option
+def command(name: str | None, as_json: bool) -> None:
+    """List the presets, or draw one: NAME, NAME:NODES, or a file.
+
+    Files are our own YAML or JSON, InfraGraph's, or ASTRA-sim's network YAML.
+    """
+    from chakrakit.machines.draw import describe, draw, overview
+
+    if name is None:
+        rows = overview()
+        if as_json:
+            return print_json(rows)
+        heads = ("name", "device", "devices", "dimensions", "bf16 TFLOP/s", "memory GB", "GB/s")
+        return print_table(heads, [tuple(r.values()) for r in rows])
+    from chakrakit.machines.load import load_machine
+
+    machine = load_machine(name)
+    if as_json:
+        return print_json(describe(machine))
+    return console().print(draw(machine), markup=False)
