@@ -25,6 +25,7 @@ def command(path: str, target: str) -> None:
     """
     from chakrakit.trace.convert import convert
 
-    left_out = convert(path, target, lambda total: progress("converting", total))
+    with progress("converting") as step:
+        left_out = convert(path, target, step)
     for name, count in left_out.items():
         click.echo(f"note: {count:,} values of {name!r} have no place in {target}", err=True)

@@ -133,10 +133,9 @@ _NARROW = {
 }
 
 
-def member_fits(array: pa.Array, member: int, wanted: Member | None = None) -> bool:
-    """Whether this oneof member can hold these values, and is the wanted one if one is wanted."""
-    own = STORAGE_TYPES[storage_of_member(member)]
-    if (wanted is not None and member != wanted) or not _same_storage(own, array.type):
+def member_fits(array: pa.Array, member: int) -> bool:
+    """Whether this oneof member can hold these values."""
+    if not stores(array.type, member):
         return False
     limits = _NARROW.get(Member(member).name.rpartition("_")[0])
     values = array.flatten() if pa.types.is_list(array.type) else array
@@ -146,9 +145,13 @@ def member_fits(array: pa.Array, member: int, wanted: Member | None = None) -> b
     return found["min"] is None or (found["min"] >= limits[0] and found["max"] <= limits[1])
 
 
-def _same_storage(one: pa.DataType, other: pa.DataType) -> bool:
-    """Integers and booleans go into each other's columns, as writers differ about is_cpu_op."""
-    return one == other or {one, other} == {pa.int64(), pa.bool_()}
+def stores(kind: pa.DataType, member: int) -> bool:
+    """Whether a column of this type can be written as this member, or read from it.
+
+    Integers and booleans go into each other's columns, as writers differ about is_cpu_op.
+    """
+    own = STORAGE_TYPES[storage_of_member(member)]
+    return own == kind or {own, kind} == {pa.int64(), pa.bool_()}
 
 
 def check_fits(array: pa.Array, member: Member, attribute: str) -> None:

@@ -196,7 +196,8 @@ def columns_of(
 ) -> dict[str, pa.Array | None]:
     """The four columns that say these entries; None for one that is not needed."""
     order = np.lexsort((ctrl, dst))
-    ids, dst, ctrl, codes, lags = (a[order] for a in (ids, dst, ctrl, codes, lags))
+    ids, dst, ctrl = ids[order], dst[order], ctrl[order]
+    codes, lags = codes[order], lags[order]
     plain = np.where(ctrl, np.uint8(EdgeKind.CTRL), np.uint8(EdgeKind.DATA))
     special = np.bincount(dst[codes != plain], minlength=rows) > 0
     lagged = np.bincount(dst[lags != 0], minlength=rows) > 0

@@ -202,7 +202,8 @@ class Trace:
     def end_ns(self) -> NDArray[np.int64]:
         """Start plus duration, or the largest time there is."""
         room = np.iinfo(np.int64).max - np.maximum(self.start_ns, 0)
-        return self.start_ns + np.minimum(self.duration_ns, room)
+        end: NDArray[np.int64] = self.start_ns + np.minimum(self.duration_ns, room)
+        return end
 
     def _exact(self, nanos: str, micros: str) -> NDArray[np.int64]:
         coarse = np.minimum(self.column(micros), np.uint64(2**63 // 1000 - 1)).astype(np.int64)
@@ -284,11 +285,14 @@ class Trace:
         return other._with_layout(table, attribute, present, int(wanted))
 
     def _with_other_member(self, attribute: str, array: pa.Array, member: Member | None) -> Trace:
-        """Without the attribute in the layouts whose oneof member cannot hold the new values."""
-        unfit = np.array([any(n == attribute and not columns.member_fits(array, m, member)
-                              for n, m in item.entries) for item in self.layouts.items])  # fmt: skip
-        keep = self.layouts.has(attribute) & ~unfit
-        return self._with_layout(self.table, attribute, keep[self._layout_rows], 0)
+        """Without the attribute in the rows whose oneof member is not `member` or cannot hold it."""
+        found = {m for item in self.layouts.items for n, m in item.entries if n == attribute}
+        good = {m for m in found if member in (None, m) and columns.member_fits(array, m)}
+        if good == found:
+            return self
+        keep = [any(n == attribute and m in good for n, m in item.entries)
+                for item in self.layouts.items]  # fmt: skip
+        return self._with_layout(self.table, attribute, np.array(keep)[self._layout_rows], 0)
 
     def _with_layout(
         self, table: pa.Table, attribute: str, present: NDArray[np.bool_], member: int
