@@ -54,6 +54,7 @@ class Json {
     }
     template <class T>
     void real(T v) {
+        if (v == 0 && std::signbit(v)) return plain("-0.0");  // "-0" would be read as an integer
         if (std::isfinite(v)) return number(v);
         plain(std::isnan(v) ? "\"NaN\"" : v > 0 ? "\"Infinity\"" : "\"-Infinity\"");
     }

@@ -13,7 +13,7 @@ from chakrakit.trace import columns
 from chakrakit.trace.collectives import UNKNOWN, group_names
 from chakrakit.trace.formats import Source, scan_trace
 from chakrakit.trace.groups import Groups, groups_in
-from chakrakit.trace.places import groups_beside, is_stream, prefix_of
+from chakrakit.trace.places import groups_beside_file, is_stream
 from chakrakit.trace.run import Run
 from chakrakit.trace.schema import NodeType, collective_name, node_type_name
 from chakrakit.trace.store import rank_files, read
@@ -155,8 +155,7 @@ def describe(path: Source) -> Info:
 def _describe_file(rank: int, source: Source) -> Info:
     counts, groups = _Counts(), Groups()
     if not is_stream(source):
-        file = Path(source)  # type: ignore[arg-type]
-        groups = groups_beside(file.parent, prefix_of(file))
+        groups = groups_beside_file(Path(source))  # type: ignore[arg-type]
     for piece in scan_trace(source):
         counts.add(piece, 1)
         groups = groups.merged(groups_in(piece))

@@ -15,7 +15,7 @@ RANKED = re.compile(
     r"(?P<prefix>.+?)\.(?P<rank>\d{1,9})\.(?P<format>et|parquet|json|feeder\.json)(\.gz|\.zst)?"
 )
 _TRACE_JSON = re.compile(
-    rb'\s*\{\s*("(format|workload_graph|version|attr|schema|traceEvents)"|\}\s*\{)'
+    rb'(\xef\xbb\xbf)?\s*\{\s*("(format|workload_graph|version|attr|schema|traceEvents)"|\}\s*\{)'
 )
 
 
@@ -89,6 +89,12 @@ def _listed(folder: Path) -> list[Path]:
         return [f for f in sorted(folder.iterdir()) if not f.is_dir()]
     except OSError as error:
         raise ChakraError(f"{folder}: cannot be read: {error.strerror}") from None
+
+
+def groups_beside_file(file: Path) -> Groups:
+    """The groups of a trace's file: those of its prefix; a file without a rank has none."""
+    match = RANKED.fullmatch(file.name)
+    return groups_beside(file.parent, match["prefix"]) if match else Groups()
 
 
 def groups_beside(folder: Path, prefix: str) -> Groups:

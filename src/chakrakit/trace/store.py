@@ -25,6 +25,7 @@ from chakrakit.trace.groups import Groups, groups_in
 from chakrakit.trace.places import (
     body_files,
     groups_beside,
+    groups_beside_file,
     is_stream,
     prefix_of,
     rank_files,
@@ -47,11 +48,10 @@ def read(path: Source) -> TraceSet | Run:
     place = Path(path)  # type: ignore[arg-type]
     if place.is_dir():
         return read_directory(place, body_files(place), _from_files)
-    groups = groups_beside(place.parent, prefix_of(place) if place.exists() else place.name)
     if place.exists():
-        return _single(read_trace(place), rank_of(place), groups)
+        return _single(read_trace(place), rank_of(place), groups_beside_file(place))
     files: dict[int, Any] = rank_files(path)
-    return _from_files(files, groups)
+    return _from_files(files, groups_beside(place.parent, place.name))
 
 
 def _single(trace: Trace, rank: int, groups: Groups) -> TraceSet | Run:

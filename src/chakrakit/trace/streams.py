@@ -133,7 +133,8 @@ def replacing(target: Path) -> Iterator[Path]:
         yield temporary
         temporary.replace(target)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         remove_empty(missing)
         if isinstance(error, OSError) and error.errno is not None:
             raise ChakraError(f"{target}: cannot be written: {error.strerror}") from None

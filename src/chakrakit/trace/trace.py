@@ -60,8 +60,8 @@ class Trace:
         rows = _length(data)
         table = {name: _field(name, data.get(name), rows) for name in columns.FIELD_TYPES
                  if name in data or name not in columns.IO_COLUMNS}  # fmt: skip
-        table["_layout"] = pa.array(np.zeros(rows, np.int32))
         attributes = {n: v for n, v in data.items() if n not in table}
+        table["_layout"] = pa.array(np.zeros(rows, np.int32))
         io = sum(flag for side, flag in (("inputs", HAS_INPUTS), ("outputs", HAS_OUTPUTS))
                  if any(c.startswith(side) for c in data if c in columns.IO_COLUMNS))  # fmt: skip
         trace = cls(pa.table(table), Layouts((Layout(io),)), metadata)
@@ -356,12 +356,14 @@ def _length(data: Mapping[str, Any]) -> int:
     return next(iter(sizes.values()), 0)
 
 
-def _array(name: str, values: Any, rows: int) -> pa.Array:
-    """The values as one Arrow array of the right length."""
+def _array(name: str, values: Any, rows: int, kind: pa.DataType | None = None) -> pa.Array:
+    """The values as one Arrow array of the right length; of this kind, if they are a Python list."""
+    hint = kind if isinstance(values, (list, tuple)) else None
     try:
-        array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
+        array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, hint)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise TraceError(f"column {name!r} does not hold values of one kind: {error}") from None
+        wanted = f"be {kind}" if kind else "hold values of one kind"
+        raise TraceError(f"column {name!r} should {wanted}: {error}") from None
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if len(array) != rows:
@@ -376,8 +378,9 @@ def _field(name: str, values: Any, rows: int) -> pa.Array:
         return pa.array(np.arange(rows, dtype=np.uint64))
     if values is None:
         default = pa.scalar([] if name.endswith("_deps") else _DEFAULTS.get(name), kind)
-        return pa.repeat(default, rows)
-    array = columns.cast(_array(name, values, rows), kind, name)
+        return pa.repeat(default, rows) if rows else pa.array([], kind)
+    hint = pa.string() if name == "name" else kind
+    array = columns.cast(_array(name, values, rows, hint), kind, name)
     if array.null_count and name not in columns.IO_COLUMNS:
         raise TraceError(f"column {name!r} has nulls; every node needs one")
     return array
