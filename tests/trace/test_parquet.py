@@ -118,7 +118,8 @@ def rewritten(tmp_path: Path, *, notes: dict[str, Any] | None = None, **columns:
     """A good file with some columns or notes replaced; None removes."""
     write(read_trace(io.BytesIO(odd_file())), tmp_path / "good.parquet")
     table = pq.read_table(tmp_path / "good.parquet")
-    metadata = {k.decode(): v for k, v in table.schema.metadata.items()}
+    found = pq.read_metadata(tmp_path / "good.parquet").metadata
+    metadata = {k.decode(): v for k, v in found.items() if k.startswith(b"chakra.")}
     for name, value in columns.items():
         if name in table.column_names:
             table = table.drop_columns([name])
