@@ -8,7 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chakrakit import Binding, CollectiveType, Groups, Run, Times, Trace, TraceBuilder, TraceSet, read, write
+from chakrakit import (
+    Binding,
+    CollectiveType,
+    Groups,
+    Run,
+    Times,
+    Trace,
+    TraceBuilder,
+    TraceSet,
+    read,
+    write,
+)
 from chakrakit.errors import ChakraError
 from chakrakit.trace.convert import convert
 from chakrakit.trace.run import run_of

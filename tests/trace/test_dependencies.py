@@ -46,7 +46,9 @@ def test_any_edges_survive_as_columns(edges: list[tuple]) -> None:
 
 
 def test_dangling_and_repeated_references_are_kept() -> None:
-    trace = Trace.from_columns({"name": ["a", "b"], "data_deps": [[], [0, 0, 9]], "ctrl_deps": [[8], [0]]})
+    trace = Trace.from_columns(
+        {"name": ["a", "b"], "data_deps": [[], [0, 0, 9]], "ctrl_deps": [[8], [0]]}
+    )
     assert len(trace.edges) == 3
     assert trace.dangling.to_pylist() == [
         {"row": 1, "id": 9, "ctrl": False},
@@ -55,7 +57,9 @@ def test_dangling_and_repeated_references_are_kept() -> None:
 
 
 def test_kinds_that_do_not_line_up_with_the_lists_are_not_used() -> None:
-    trace = Trace.from_columns({"name": ["a", "b"], "data_deps": [[], [0]], "edge_kinds": [None, b"\x07\x07"]})
+    trace = Trace.from_columns(
+        {"name": ["a", "b"], "data_deps": [[], [0]], "edge_kinds": [None, b"\x07\x07"]}
+    )
     assert trace.edges.kind.tolist() == [EdgeKind.DATA]
 
 
@@ -70,7 +74,9 @@ def test_a_slice_of_a_table_reads_its_own_kinds() -> None:
 
 
 def test_unknown_kinds_stop_only_who_asks_for_edges() -> None:
-    trace = Trace.from_columns({"name": ["a", "b"], "data_deps": [[], [0]], "edge_kinds": [None, b"\x1f"]})
+    trace = Trace.from_columns(
+        {"name": ["a", "b"], "data_deps": [[], [0]], "edge_kinds": [None, b"\x1f"]}
+    )
     with pytest.raises(TraceError, match="kind or form this version does not know"):
         _ = trace.edges
     assert len(trace.select([1])) == 1

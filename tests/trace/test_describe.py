@@ -11,13 +11,16 @@ import pytest
 from chakrakit import Binding, CollectiveType, Groups, Times, Trace, TraceBuilder, TraceSet, write
 from chakrakit.errors import ChakraError
 from chakrakit.trace.describe import describe
+from chakrakit.trace.et import EtWriter
 from chakrakit.trace.run import run_of
 
 
 def program() -> Trace:
     t = TraceBuilder()
     a = t.comp("gemm", duration_ns=1_500, num_ops=2**62)
-    b = t.collective("sync", CollectiveType.ALL_REDUCE, 2**62, deps=[a], ctrl_deps=[a], pg_name="tp")
+    b = t.collective(
+        "sync", CollectiveType.ALL_REDUCE, 2**62, deps=[a], ctrl_deps=[a], pg_name="tp"
+    )
     t.collective("sync", CollectiveType.ALL_REDUCE, 2**62, deps=[b], pg_name="tp")
     t.send("s", 0, 1, 8, deps=[b])
     t.node("odd", 42)  # type: ignore[arg-type]
@@ -30,7 +33,12 @@ def test_one_file(tmp_path: Path) -> None:
     info = describe(tmp_path / "t.3.et")
     assert (info.ranks, info.world_size, info.groups, info.missing_ranks) == (1, 4, 1, [0])
     assert (info.nodes, info.edges.data, info.edges.ctrl) == (5, 3, 1)
-    assert info.types == {"COMP_NODE": 1, "COMM_SEND_NODE": 1, "COMM_COLL_NODE": 2, "NODE_TYPE_42": 1}
+    assert info.types == {
+        "COMP_NODE": 1,
+        "COMM_SEND_NODE": 1,
+        "COMM_COLL_NODE": 2,
+        "NODE_TYPE_42": 1,
+    }
     assert info.compute_ops == 2**62
     assert [(c.type, c.group, c.count, c.bytes) for c in info.communication] == [
         ("ALL_REDUCE", "tp", 2, 2**63), ("SEND", "", 1, 8)
@@ -57,9 +65,10 @@ def test_a_run_spans_its_times(tmp_path: Path) -> None:
 
 
 def test_unknown_kinds_of_edges_do_not_matter_here() -> None:
-    trace = Trace.from_columns({"name": ["a", "b"], "type": [7, 7], "data_deps": [[], [0]], "edge_kinds": [None, b"\xff"]})
+    trace = Trace.from_columns(
+        {"name": ["a", "b"], "type": [7, 7], "data_deps": [[], [0]], "edge_kinds": [None, b"\xff"]}
+    )
     out = io.BytesIO()
-    from chakrakit.trace.et import EtWriter
 
     EtWriter(out).write(trace)
     out.seek(0)

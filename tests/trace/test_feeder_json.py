@@ -47,7 +47,12 @@ def test_communication_has_every_key_the_feeder_reads(tmp_path: Path) -> None:
 
 def test_what_the_form_has_no_place_for_is_counted(tmp_path: Path) -> None:
     trace = Trace.from_columns(
-        {"name": ["a", "b"], "start_time_micros": [0, 4], "duration_ns": [1, None], "inputs_values": ["x", "y"]}
+        {
+            "name": ["a", "b"],
+            "start_time_micros": [0, 4],
+            "duration_ns": [1, None],
+            "inputs_values": ["x", "y"],
+        }
     )
     left_out = write(trace, tmp_path / "a.feeder.json")
     assert left_out == {"start_time_micros": 1, "duration_ns": 1, "inputs_values": 2}

@@ -32,7 +32,9 @@ def every_kind() -> bytes:
         out += wire.field_bytes(10, wire.attribute(kind + "s", Member[f"{kind}_list"], values))
         out += wire.field_bytes(10, wire.attribute(kind + "0", Member[f"{kind}_list"], []))
     out += wire.field_bytes(99, b"unknown")
-    header = wire.field_bytes(1, b"v") + wire.field_bytes(2, wire.attribute("pid", Member.uint64_val, 3))
+    header = wire.field_bytes(1, b"v") + wire.field_bytes(
+        2, wire.attribute("pid", Member.uint64_val, 3)
+    )
     return wire.frame(header) + wire.frame(out) + wire.frame(wire.field_varint(1, 1))
 
 
@@ -44,8 +46,12 @@ def test_every_kind_of_value_survives_to_the_byte(tmp_path: Path) -> None:
     assert (tmp_path / "b.et").read_bytes() == every_kind()
 
 
-@pytest.mark.parametrize("layout", [{"indent": 2}, {"separators": (",", ":")}, {}, {"sort_keys": True}])
-def test_our_document_laid_out_in_another_way_is_the_same_trace(tmp_path: Path, layout: dict) -> None:
+@pytest.mark.parametrize(
+    "layout", [{"indent": 2}, {"separators": (",", ":")}, {}, {"sort_keys": True}]
+)
+def test_our_document_laid_out_in_another_way_is_the_same_trace(
+    tmp_path: Path, layout: dict
+) -> None:
     (tmp_path / "a.et").write_bytes(every_kind())
     write(read(tmp_path / "a.et"), tmp_path / "x.json")
     document = json.loads((tmp_path / "x.json").read_text())
@@ -91,7 +97,10 @@ REFERENCE = """{
   "durationMicros": "12",
   "startTimeMicros": "9007199254740993",
   "inputs": {"values": "[1]", "types": "['Int']"},
-  "attr": [{"name": "is_cpu_op", "boolVal": true}, {"name": "tensor_size", "uint64Val": "18446744073709551615"}]
+  "attr": [
+    {"name": "is_cpu_op", "boolVal": true},
+    {"name": "tensor_size", "uint64Val": "18446744073709551615"}
+  ]
 }{
   "id": "3",
   "name": "nccl \u00e9",
@@ -118,7 +127,12 @@ def test_the_reference_jsonizers_objects_are_read(text: str) -> None:
     trace = read_trace(io.BytesIO(text.encode()))
     assert trace.metadata.attributes == {"schema": "1.0.2"}
     first, second = trace[0], trace[1]
-    assert (first.id, first.name, first.type, first.get("duration_micros")) == (0, "aten::mm", "COMP_NODE", 12)
+    assert (first.id, first.name, first.type, first.get("duration_micros")) == (
+        0,
+        "aten::mm",
+        "COMP_NODE",
+        12,
+    )
     assert first.get("start_time_micros") == 9007199254740993
     assert first.get("inputs_types") == "['Int']"
     assert first.get("is_cpu_op") is True
@@ -133,7 +147,7 @@ def test_objects_longer_than_a_block_are_read_and_letters_are_not_cut() -> None:
     name = "é" * 700_000
     text = "{}" + json.dumps({"id": 1, "name": name}, ensure_ascii=False) * 3
     trace = read_trace(io.BytesIO(b" " + text.encode()))
-    assert [n for n in trace.names.to_pylist()] == [name] * 3
+    assert trace.names.to_pylist() == [name] * 3
 
 
 HEAD = '{"format": "chakra-trace", "version": 1, "metadata": null, "nodes": [\n'
@@ -175,7 +189,9 @@ HEAD = '{"format": "chakra-trace", "version": 1, "metadata": null, "nodes": [\n'
         ('{"id": ' + "[" * 100_000 + "]" * 100_000 + "}", "line 2: "),
     ],
 )  # fmt: skip
-def test_a_wrong_node_is_an_error_that_says_where_and_what(tmp_path: Path, node: str, problem: str) -> None:
+def test_a_wrong_node_is_an_error_that_says_where_and_what(
+    tmp_path: Path, node: str, problem: str
+) -> None:
     path = tmp_path / "odd.json"
     path.write_text(HEAD + node + "\n]}\n")
     with pytest.raises(FormatError) as error:

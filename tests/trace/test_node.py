@@ -15,7 +15,12 @@ def small() -> Trace:
 
 def test_a_node_says_what_it_is() -> None:
     node = small().node(1)
-    assert (node.id, node.name, node.type, node.collective) == (1, "sync", "COMM_COLL_NODE", "ALL_GATHER")
+    assert (node.id, node.name, node.type, node.collective) == (
+        1,
+        "sync",
+        "COMM_COLL_NODE",
+        "ALL_GATHER",
+    )
     assert node.attributes == {"is_cpu_op": False, "comm_type": 2, "comm_size": 64, "pg_name": "2"}
     assert repr(node) == "Node(1 'sync' COMM_COLL_NODE)"
     first = small().node(0)

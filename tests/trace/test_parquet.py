@@ -13,7 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chakrakit import EdgeKind, Member, Metadata, Trace, TraceBuilder, open_writer, read, scan_trace, write
+from chakrakit import (
+    EdgeKind,
+    Member,
+    Metadata,
+    Trace,
+    TraceBuilder,
+    open_writer,
+    read,
+    scan_trace,
+    write,
+)
 from chakrakit.errors import ChakraError, FormatError
 from chakrakit.trace import wire
 from chakrakit.trace.formats import read_trace
@@ -25,8 +35,8 @@ def odd_file() -> bytes:
     first = wire.field_varint(1, 4) + wire.field_bytes(2, b"x") + wire.field_bytes(8, b"")
     first += wire.field_bytes(9, wire.field_bytes(3, b"t") + wire.field_varint(77, 5))
     for name, member, value in (
-        ("foo", Member.int32_val, -1), ("comm_size", Member.string_val, "raw"), ("stream", Member.int64_val, 2),
-        ("is_cpu_op", Member.int32_val, 1), ("foo", Member.int64_val, 9),
+        ("foo", Member.int32_val, -1), ("comm_size", Member.string_val, "raw"),
+        ("stream", Member.int64_val, 2), ("is_cpu_op", Member.int32_val, 1), ("foo", Member.int64_val, 9),
     ):  # fmt: skip
         first += wire.field_bytes(10, wire.attribute(name, member, value))
     second = wire.field_varint(1, 5) + wire.field_bytes(5, b"\x04\x09")
@@ -76,7 +86,12 @@ def test_pieces_with_other_columns_are_one_file(tmp_path: Path) -> None:
             for piece in pieces:
                 writer.write(piece)
     found = read(tmp_path / "t.parquet").trace(0)
-    assert [n.attributes for n in map(found.node, range(4))] == [{"foo": 1}, {"stream": 3}, {}, {"foo": 4}]
+    assert [n.attributes for n in map(found.node, range(4))] == [
+        {"foo": 1},
+        {"stream": 3},
+        {},
+        {"foo": 4},
+    ]
     write(found, tmp_path / "again.et")
     assert (tmp_path / "again.et").read_bytes() == (tmp_path / "t.et").read_bytes()
 
@@ -86,7 +101,10 @@ def test_a_table_from_elsewhere_with_ids_is_a_trace(tmp_path: Path) -> None:
                       "note": pa.array(["x", "y"]).dictionary_encode()})  # fmt: skip
     pq.write_table(table, tmp_path / "t.parquet")
     trace = read(tmp_path / "t.parquet").trace(0)
-    assert [n.attributes for n in (trace[0], trace[1])] == [{"comm_size": 1, "note": "x"}, {"note": "y"}]
+    assert [n.attributes for n in (trace[0], trace[1])] == [
+        {"comm_size": 1, "note": "x"},
+        {"note": "y"},
+    ]
 
 
 def test_pieces_are_small_and_together_whole(tmp_path: Path) -> None:
@@ -128,7 +146,9 @@ def rewritten(tmp_path: Path, *, notes: dict[str, Any] | None = None, **columns:
     for name, value in (notes or {}).items():
         metadata.pop(f"chakra.{name}", None)
         if value is not None:
-            metadata[f"chakra.{name}"] = value if isinstance(value, bytes) else json.dumps(value).encode()
+            metadata[f"chakra.{name}"] = (
+                value if isinstance(value, bytes) else json.dumps(value).encode()
+            )
     pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "bad.parquet")
     return tmp_path / "bad.parquet"
 
@@ -164,7 +184,9 @@ def rewritten(tmp_path: Path, *, notes: dict[str, Any] | None = None, **columns:
         ({"notes": {"metadata": base64.b64encode(b"\xff\xff")}}, "header is damaged"),
     ],
 )
-def test_a_table_that_contradicts_itself_is_refused(tmp_path: Path, change: dict, problem: str) -> None:
+def test_a_table_that_contradicts_itself_is_refused(
+    tmp_path: Path, change: dict, problem: str
+) -> None:
     path = rewritten(tmp_path, **change)
     with pytest.raises(FormatError, match=problem) as error:
         read(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +52,10 @@ def timed() -> Run:
     return run_of(FOLDED, times, counters, tick_ps=1, epoch_ns=77)
 
 
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
 # --- finding ------------------------------------------------------------------------------------
 
 
@@ -89,7 +92,9 @@ def test_a_directory_holds_one_trace(tmp_path: Path) -> None:
     assert read(tmp_path).ranks == (0,)
     assert read(tmp_path).missing_ranks == (1,)
     write(program(), tmp_path / "c.0.et")
-    with pytest.raises(ChakraError, match=r"holds several traces \(a\.b, c\); give one as .*/PREFIX"):
+    with pytest.raises(
+        ChakraError, match=r"holds several traces \(a\.b, c\); give one as .*/PREFIX"
+    ):
         read(tmp_path)
     assert read(tmp_path / "a.b").ranks == (0,)
 
@@ -100,7 +105,9 @@ def test_a_directory_with_a_lone_file_is_that_file(tmp_path: Path) -> None:
 
 
 def test_nothing_there_says_what_would_do(tmp_path: Path) -> None:
-    with pytest.raises(ChakraError, match=r"no such file or directory, and no nothing\.N\.et beside it"):
+    with pytest.raises(
+        ChakraError, match=r"no such file or directory, and no nothing\.N\.et beside it"
+    ):
         read(tmp_path / "nothing")
     with pytest.raises(ChakraError, match=r"no NAME\.N\.et files"):
         read(tmp_path)
@@ -140,14 +147,15 @@ def same(one: TraceSet, other: TraceSet) -> None:
     assert one.bindings == other.bindings
     assert one.groups == other.groups
     for rank in one.ranks:
-        assert one.trace(rank).nodes.to_pylist() == other.trace(rank).nodes.select(
-            one.trace(rank).nodes.column_names
-        ).to_pylist()
+        assert (
+            one.trace(rank).nodes.to_pylist()
+            == other.trace(rank).nodes.select(one.trace(rank).nodes.column_names).to_pylist()
+        )
 
 
 def test_a_folded_set_stays_folded(tmp_path: Path) -> None:
     write(FOLDED, tmp_path / "d")
-    assert sorted(os.listdir(tmp_path / "d")) == [
+    assert names(tmp_path / "d") == [
         "card.json", "groups.json", "job.0.et", "job.4.et", "ranks.parquet"
     ]  # fmt: skip
     found = read(tmp_path / "d")
@@ -175,8 +183,10 @@ def test_a_run_comes_back_with_times_counters_and_classes(tmp_path: Path) -> Non
 
 def test_a_run_to_files_has_its_times_in_the_nodes(tmp_path: Path) -> None:
     write(timed(), tmp_path / "t.N.et")
-    assert sorted(os.listdir(tmp_path)) == ["t.0.et", "t.1.et", "t.4.et", "t.json"]
-    run = run_of(TraceSet([program()]), {0: Times(np.array([1, 2_000_500]), np.array([9, 3_000_000]))})
+    assert names(tmp_path) == ["t.0.et", "t.1.et", "t.4.et", "t.json"]
+    run = run_of(
+        TraceSet([program()]), {0: Times(np.array([1, 2_000_500]), np.array([9, 3_000_000]))}
+    )
     write(run, tmp_path / "one.et")
     found = read(tmp_path / "one.et")
     assert isinstance(found, Run)
@@ -186,10 +196,10 @@ def test_a_run_to_files_has_its_times_in_the_nodes(tmp_path: Path) -> None:
 def test_our_directory_is_replaced_whole(tmp_path: Path) -> None:
     write(timed(), tmp_path / "d")
     write(TraceSet([program()], card=Card(name="new")), tmp_path / "d")
-    assert sorted(os.listdir(tmp_path / "d")) == ["card.json", "groups.json", "new.0.et"]
+    assert names(tmp_path / "d") == ["card.json", "groups.json", "new.0.et"]
     write(read(tmp_path / "d"), tmp_path / "d")  # over itself
     assert len(read(tmp_path / "d").trace(0)) == 2
-    assert os.listdir(tmp_path) == ["d"]
+    assert names(tmp_path) == ["d"]
 
 
 def test_other_peoples_things_are_not_replaced(tmp_path: Path) -> None:
@@ -220,13 +230,13 @@ def failing(_rank: int) -> None:
 
 def test_a_failure_leaves_the_old_directory_and_nothing_else(tmp_path: Path) -> None:
     write(FOLDED, tmp_path / "d")
-    before = sorted(os.listdir(tmp_path / "d"))
+    before = names(tmp_path / "d")
     with pytest.raises(ZeroDivisionError):
         write(TraceSet([program()]), tmp_path / "d", progress=failing)
     with pytest.raises(ZeroDivisionError):
         write(TraceSet([program()]), tmp_path / "new" / "deep", progress=failing)
-    assert sorted(os.listdir(tmp_path / "d")) == before
-    assert os.listdir(tmp_path) == ["d"]
+    assert names(tmp_path / "d") == before
+    assert names(tmp_path) == ["d"]
 
 
 def test_a_rename_that_fails_puts_the_old_directory_back(tmp_path: Path, monkeypatch) -> None:
@@ -234,7 +244,11 @@ def test_a_rename_that_fails_puts_the_old_directory_back(tmp_path: Path, monkeyp
     rename = Path.rename
 
     def refuse(self: Path, target: Path) -> Path:
-        if self.name.startswith(".d.") and Path(target).name == "d" and (self / "new.0.et").exists():
+        if (
+            self.name.startswith(".d.")
+            and Path(target).name == "d"
+            and (self / "new.0.et").exists()
+        ):
             raise OSError(5, "Input/output error")
         return rename(self, target)
 
@@ -242,14 +256,14 @@ def test_a_rename_that_fails_puts_the_old_directory_back(tmp_path: Path, monkeyp
     with pytest.raises(ChakraError, match="cannot be written: Input/output error"):
         write(TraceSet([program()], card=Card(name="new")), tmp_path / "d")
     assert (tmp_path / "d" / "job.0.et").exists()
-    assert os.listdir(tmp_path) == ["d"]
+    assert names(tmp_path) == ["d"]
 
 
 def test_a_name_from_a_card_cannot_leave_the_directory(tmp_path: Path) -> None:
     for name in ("../../evil", "/abs", "", "...", "a/b", "x\0y"):
         write(TraceSet([program()], card=Card(name=name)), tmp_path / "d" / "e")
         assert len(read(tmp_path / "d" / "e").trace(0)) == 2
-        assert os.listdir(tmp_path) == ["d"]
+        assert names(tmp_path) == ["d"]
     bad = Run([program()], counters={"../x": pa.table({"a": [1]})})
     with pytest.raises(ChakraError, match="cannot be the name of a counter"):
         write(bad, tmp_path / "d" / "f")
@@ -264,8 +278,14 @@ def test_one_file_holds_one_rank(tmp_path: Path) -> None:
     assert read(tmp_path / "d").ranks == (0,)
 
 
-RANKS = {"rank": [0], "body": [0], "groups": pa.array([[]], directory._RANKS.field("groups").type),
-         "peers": pa.array([[]], directory._RANKS.field("peers").type), "scale": [1.0], "timing": [0]}  # fmt: skip
+RANKS = {
+    "rank": [0],
+    "body": [0],
+    "groups": pa.array([[]], directory._RANKS.field("groups").type),
+    "peers": pa.array([[]], directory._RANKS.field("peers").type),
+    "scale": [1.0],
+    "timing": [0],
+}
 
 
 @pytest.mark.parametrize(
@@ -281,7 +301,9 @@ RANKS = {"rank": [0], "body": [0], "groups": pa.array([[]], directory._RANKS.fie
         ({"timing": [3]}, "timing class 3 of 1"),
     ],
 )
-def test_a_wrong_table_of_ranks_is_an_error_that_names_it(tmp_path: Path, change: dict, problem: str) -> None:
+def test_a_wrong_table_of_ranks_is_an_error_that_names_it(
+    tmp_path: Path, change: dict, problem: str
+) -> None:
     write(timed().select_ranks([0]), tmp_path / "d")
     table = {k: v for k, v in {**RANKS, **change}.items() if v is not None}
     pq.write_table(pa.table(table), tmp_path / "d" / "ranks.parquet")
@@ -319,7 +341,8 @@ def test_wrong_times_are_an_error(tmp_path: Path, name: str, table: dict, proble
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"name": 5}', '{"tick_ps": 0}', '{"epoch_ns": "x"}', "[" * 10_000, "\udcff"]
+    "text",
+    ["", "{", "[]", '{"name": 5}', '{"tick_ps": 0}', '{"epoch_ns": "x"}', "[" * 10_000, "\udcff"],
 )
 def test_a_wrong_card_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
     write(FOLDED, tmp_path / "d")

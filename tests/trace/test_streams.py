@@ -1,4 +1,4 @@
-"""Bytes come from files, pipes and streams, whatever their compression; a file appears whole or not at all."""
+"""Bytes come from files, pipes and streams, however compressed; a file appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def zstd(data: bytes) -> bytes:
     return pa.compress(data, codec="zstd", asbytes=True)
 
 
-@pytest.mark.parametrize("packed", [TEXT, gzip.compress(TEXT), zstd(TEXT)], ids=["plain", "gz", "zst"])
+@pytest.mark.parametrize(
+    "packed", [TEXT, gzip.compress(TEXT), zstd(TEXT)], ids=["plain", "gz", "zst"]
+)
 def test_compression_is_told_by_content(tmp_path: Path, packed: bytes) -> None:
     path = tmp_path / "anything"
     path.write_bytes(packed)
@@ -89,8 +91,7 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["a", "a.gz", "a.zst", "new/deep/a"])
 def test_a_failure_leaves_nothing_behind(tmp_path: Path, name: str) -> None:
     with pytest.raises(ZeroDivisionError), open_output(tmp_path / name) as stream:
-        stream.write(TEXT)
-        raise ZeroDivisionError
+        stream.write(TEXT * (stream.write(TEXT) // 0))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -98,14 +99,16 @@ def test_a_failure_leaves_the_old_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("old")
     with pytest.raises(ZeroDivisionError), replacing(path) as temporary:
-        temporary.write_text("half")
-        raise ZeroDivisionError
-    assert (path.read_text(), os.listdir(tmp_path)) == ("old", ["a"])
+        temporary.write_text("half" * (temporary.write_text("some") // 0))
+    assert (path.read_text(), list(tmp_path.iterdir())) == ("old", [path])
 
 
 def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ChakraError, match="cannot be written"), open_output(tmp_path / "file" / "a"):
+    with (
+        pytest.raises(ChakraError, match="cannot be written"),
+        open_output(tmp_path / "file" / "a"),
+    ):
         pass
     with pytest.raises(ChakraError, match="cannot be written"), open_output(tmp_path) as stream:
         stream.write(b"x")

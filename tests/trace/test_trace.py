@@ -152,7 +152,9 @@ def members_of(trace: Trace, name: str) -> list[int | None]:
 
 
 def test_an_edited_attribute_keeps_its_member_unless_the_values_no_longer_fit() -> None:
-    trace = Trace.from_columns({"name": ["a", "b"], "foo": [1, 2]}, members={"foo": Member.uint32_val})
+    trace = Trace.from_columns(
+        {"name": ["a", "b"], "foo": [1, 2]}, members={"foo": Member.uint32_val}
+    )
     assert members_of(trace, "foo") == [Member.uint32_val] * 2
     assert members_of(trace.with_columns({"foo": [3, 4]}), "foo") == [Member.uint32_val] * 2
     assert members_of(trace.with_columns({"foo": [3, -4]}), "foo") == [Member.int64_val] * 2

@@ -22,7 +22,11 @@ def program() -> Trace:
 
 FOLDED = TraceSet(
     [program()],
-    {0: Binding(0), 1: Binding(0, {"tp": "5"}, {0: 1, 1: 2}, 2.0), 7: Binding(0, {"no": "x"}, scale=0.5)},
+    {
+        0: Binding(0),
+        1: Binding(0, {"tp": "5"}, {0: 1, 1: 2}, 2.0),
+        7: Binding(0, {"no": "x"}, scale=0.5),
+    },
     Groups({"tp": [0, 3], "5": [1, 2]}),
 )
 
@@ -59,7 +63,11 @@ def test_some_ranks_are_a_set_and_none_is_an_empty_one() -> None:
 
 @pytest.mark.parametrize(
     ("bindings", "problem"),
-    [({0: Binding(1)}, "runs body 1 of 1"), ({0: Binding(-1)}, "runs body -1"), ({-1: Binding(0)}, "rank -1")],
+    [
+        ({0: Binding(1)}, "runs body 1 of 1"),
+        ({0: Binding(-1)}, "runs body -1"),
+        ({-1: Binding(0)}, "rank -1"),
+    ],
 )
 def test_bindings_that_do_not_fit_are_refused(bindings: dict, problem: str) -> None:
     with pytest.raises(TraceError, match=problem):
@@ -99,10 +107,11 @@ def test_groups_are_equal_whatever_their_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "found", [[], {"a": 1}, {"a": ["0"]}, {"a": [True]}, {"a": [-1]}, {"a": [1, 1]}, {"a": [10**30]}]
+    "found",
+    [[], {"a": 1}, {"a": ["0"]}, {"a": [True]}, {"a": [-1]}, {"a": [1, 1]}, {"a": [10**30]}],
 )
 def test_groups_that_are_none_are_refused(found: object) -> None:
-    with pytest.raises(FormatError, match="groups.json"):
+    with pytest.raises(FormatError, match=r"groups\.json"):
         parse_groups(found, "groups.json")
 
 
@@ -114,7 +123,9 @@ def test_groups_that_are_none_are_refused(found: object) -> None:
         ("""['[{"pg_name": "1", "ranks": [1e999]}]']""", {}), ("", {}), ("(" * 10_000, {}),
     ],
 )  # fmt: skip
-def test_groups_recorded_by_pytorch_are_found_and_nonsense_is_not_an_error(values: str, expected: dict) -> None:
+def test_groups_recorded_by_pytorch_are_found_and_nonsense_is_no_error(
+    values: str, expected: dict
+) -> None:
     trace = Trace.from_columns(
         {"name": ["x", "## process_group:init ##"], "type": [4, 1], "inputs_values": [None, values]}
     )

@@ -39,7 +39,7 @@ def query(traces: TraceSet | Source, sql: str, limit: int | None = None) -> pa.T
             _check_is_select(duckdb, connection, sql)
             _make_tables(connection, found, sql)
             _lock(connection)
-            return _fetched(connection.execute(sql), limit)
+            return _fetched(connection.sql(sql), limit)
         except duckdb.Error as error:
             raise ConfigError(_explained(connection, error, sql)) from None
 
@@ -54,8 +54,7 @@ def _duckdb() -> Any:
 
 def _check_is_select(duckdb: Any, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     statements = connection.extract_statements(sql)
-    allowed = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
-    if len(statements) != 1 or statements[0].type not in allowed:
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise ConfigError("give one SELECT statement; traces are only read")
 
 
@@ -138,8 +137,9 @@ def _scaled(name: str) -> str:
     return f"CASE WHEN n.type = 'COMP_NODE' THEN {scaled} ELSE n.{name} END"
 
 
-def _fetched(result: Any, limit: int | None) -> pa.Table:
-    reader = result.fetch_record_batch()
+def _fetched(relation: Any, limit: int | None) -> pa.Table:
+    # DuckDB 2 has a new name for what 1 called fetch_arrow_reader.
+    reader = (getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader)()
     batches, left = [], limit
     for batch in reader:
         batches.append(batch if left is None else batch.slice(0, left))

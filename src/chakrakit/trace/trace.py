@@ -360,7 +360,9 @@ def _array(name: str, values: Any, rows: int, kind: pa.DataType | None = None) -
     """The values as one Arrow array of the right length; of this kind, if they are a Python list."""
     hint = kind if isinstance(values, (list, tuple)) else None
     try:
-        array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, hint)
+        array = (
+            values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, hint)
+        )
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         wanted = f"be {kind}" if kind else "hold values of one kind"
         raise TraceError(f"column {name!r} should {wanted}: {error}") from None
