@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from chakrakit.errors import FormatError
@@ -112,6 +113,7 @@ def _fields(obj: Any, known: frozenset[str] | set[str], what: str) -> dict[str, 
     return fields
 
 
+@lru_cache(1024)
 def _snake(key: str) -> str:
     return re.sub("[A-Z]", lambda m: "_" + m[0].lower(), key)
 

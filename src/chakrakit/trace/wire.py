@@ -22,9 +22,15 @@ RANGES: dict[str, tuple[int, int]] = {
     "uint64": (0, 2**64 - 1), "fixed64": (0, 2**64 - 1),
 }  # fmt: skip
 
+_ONE_BYTE = [bytes((i,)) for i in range(128)]
+
 
 def varint(value: int) -> bytes:
     """A non-negative integer below 2^64."""
+    if not 0 <= value < 2**64:
+        raise ValueError(f"{value} does not fit an unsigned 64-bit field")
+    if value < 0x80:
+        return _ONE_BYTE[value]
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
