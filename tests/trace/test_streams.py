@@ -12,7 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from chakrakit import Member
 from chakrakit.errors import ChakraError, FormatError
+from chakrakit.trace import wire
 from chakrakit.trace.formats import format_of, read_trace
 from chakrakit.trace.streams import open_input, open_output, replacing
 
@@ -141,3 +143,11 @@ def test_a_name_that_says_no_format_is_refused_with_those_that_do() -> None:
         format_of("a.txt")
     with pytest.raises(ChakraError, match="compressed inside"):
         format_of("a.parquet.gz")
+
+
+def test_a_header_that_starts_like_json_is_not_json() -> None:
+    """123 bytes of header are a '{', a version field is a line end, its 34 bytes are a '"'."""
+    attribute = wire.attribute("a", Member.string_val, "y" * 79)
+    header = wire.field_bytes(1, b"x" * 34) + wire.field_bytes(2, attribute)
+    assert wire.frame(header).startswith(b'{\n"')
+    assert read_trace(io.BytesIO(wire.frame(header))).metadata.version == "x" * 34
