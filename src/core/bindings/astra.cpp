@@ -102,12 +102,28 @@ std::vector<Group> groups_of(const nb::list& items) {
     return out;
 }
 
+// One row a node, in issue order. Where a column means nothing for a node it holds 0 or -1.
+nb::dict table(const Body& body) {
+    size_t n = body.size();
+    auto op = [&](size_t i) { return body.op[i] == kNone ? Op{} : body.ops[body.op[i]]; };
+    nb::dict out;
+    out["id"] = column<uint64_t>(n, [&](size_t i) { return body.ids[i]; });
+    out["type"] = column<int32_t>(n, [&](size_t i) { return static_cast<int32_t>(body.kind[i]); });
+    out["is_cpu_op"] = column<uint8_t>(n, [&](size_t i) { return body.cpu[i]; });
+    out["collective"] = column<int32_t>(n, [&](size_t i) {
+        return body.kind[i] == Kind::Collective ? static_cast<int32_t>(op(i).coll) : -1;
+    });
+    out["group"] = column<int64_t>(n, [&](size_t i) { return op(i).group_id; });
+    out["bytes"] = column<uint64_t>(n, [&](size_t i) { return op(i).bytes; });
+    out["num_ops"] = column<uint64_t>(n, [&](size_t i) { return op(i).num_ops; });
+    out["tensor_size"] = column<uint64_t>(n, [&](size_t i) { return op(i).tensor_size; });
+    return out;
+}
+
 void bind_inputs(nb::module_& m) {
     nb::class_<Body>(m, "AstraBody")
         .def("__len__", &Body::size)
-        .def_prop_ro("ids", [](const Body& b) {
-            return column<uint64_t>(b.size(), [&](size_t i) { return b.ids[i]; });
-        }, nb::rv_policy::move);
+        .def("table", &table);
     nb::class_<Custom>(m, "AstraCustom");
     nb::class_<Program>(m, "AstraProgram")
         .def_prop_ro("ranks", &Program::ranks)
