@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TEST_VENV := build/test-venv
-CORE := $(wildcard src/core/*.cpp src/core/*.hpp src/core/bindings/*)
+CORE := $(wildcard src/core/*.cpp src/core/*.hpp src/core/astra/* src/core/bindings/*)
 
 .PHONY: help demo test check lint format bench wheel sanitize clean
 

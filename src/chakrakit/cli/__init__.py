@@ -18,6 +18,7 @@ COMMANDS = {
     "convert": "Convert between .et, JSON and Parquet, one file or all ranks.",
     "query": "Ask with SQL: nodes, edges, collectives, ranks.",
     "export": "Write a (selected) graph as GraphML or DOT.",
+    "simulate": "Simulate a workload on a machine; takes ASTRA-sim's files.",
     "demo": "A small trace made, described, checked, scheduled and converted.",
 }
 """Each is the function `command` of `chakrakit.cli.NAME`."""

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from chakrakit.cli.output import console, json_option, print_json
+
 if TYPE_CHECKING:
     from chakrakit.simulator.astra import Result
 
 
-@click.command()
+@click.command(name="simulate")
 @click.argument("workload")
 @click.option(
     "--astra",
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 @click.option("--no-fold", is_flag=True, help="Simulate every rank; the answer is the same.")
 @click.option("--astra-log", is_flag=True, help="Print ASTRA-sim's own summary lines.")
 @click.option("-o", "--output", metavar="RUN", help="Write every node's times as a Run.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def simulate(
+@json_option
+def command(
     workload: str,
     astra: tuple[str, str, str] | None,
     groups: str | None,
@@ -59,9 +61,7 @@ def simulate(
     if astra_log:
         _print_log(result, err=as_json)
     if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.encode(result.as_json()))
+        print_json(result.as_json())
     elif not astra_log:
         _print_table(result)
 
@@ -74,8 +74,6 @@ def _print_log(result: Result, *, err: bool) -> None:
 
 
 def _print_table(result: Result) -> None:
-    from rich.console import Console
-
     from chakrakit.simulator.astra.summary import summary
 
-    Console().print(summary(result))
+    console().print(summary(result))

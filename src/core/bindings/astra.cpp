@@ -1,4 +1,5 @@
 // ASTRA-sim mode in Python: graphs and settings in, times out.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -89,6 +90,9 @@ RawGraph raw_graph(const nb::dict& columns) {
         if (has(i) == 0) continue;
         g.rows.push_back({has(i), dims(i), coll(i), size(i), ops(i), tensor(i), src(i), dst(i),
                           tag(i), group(i)});
+    }
+    if (columns.contains("texts")) {
+        g.texts = nb::cast<std::vector<std::pair<uint64_t, std::string>>>(columns["texts"]);
     }
     return g;
 }

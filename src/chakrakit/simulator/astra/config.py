@@ -34,7 +34,6 @@ _IMPLEMENTATION = re.compile(
     r"(?:(ring|halvingDoubling|doubleBinaryTree|oneRing|oneHalvingDoubling)|(direct|oneDirect)(\d*))"
 )
 _NO_EFFECT = {
-    "scheduling-policy": "a rank runs one collective at a time, so it has no effect",
     "trace-enabled": "use -o to get every node's times",
     "track-local-mem": "local memory is not tracked",
     "local-mem-trace-filename": "local memory is not tracked",

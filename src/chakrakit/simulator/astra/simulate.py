@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from chakrakit import _core
 from chakrakit.errors import ConfigError, DeadlockError, TraceError
@@ -12,17 +14,47 @@ from chakrakit.simulator.astra import workload as loading
 from chakrakit.simulator.astra.options import Options
 from chakrakit.simulator.astra.result import Result
 
+if TYPE_CHECKING:
+    from chakrakit.trace.traceset import TraceSet
 
-def simulate(workload: str, config: files.Config, options: Options | None = None) -> Result:
-    """The files `workload.N.et`, one a rank of the network, on that network.
+
+def simulate(
+    workload: str | TraceSet, config: files.Config, options: Options | None = None
+) -> Result:
+    """A workload on the network of `config`: a prefix of `prefix.N.et`, or any other traces.
 
     Raises DeadlockError when a rank would never finish, TraceError or ConfigError for inputs that cannot
     be run; each names the rank, node, group or key.
     """
     options = options or Options()
+    ranks = config.network.ranks
     with errors():
-        program = loading.load_files(workload, config.network.ranks, lenient=options.lenient)
+        if isinstance(workload, str) and loading.is_prefix(workload):
+            program = loading.load_files(workload, ranks, lenient=options.lenient)
+        else:
+            from chakrakit.simulator.astra.traces import load_traces
+
+            traces = _traces(workload)
+            config = _with_groups(config, traces)
+            program = load_traces(traces, ranks, lenient=options.lenient)
     return simulate_program(program, config, options)
+
+
+def _traces(workload: str | TraceSet) -> TraceSet:
+    if not isinstance(workload, str):
+        return workload
+    from chakrakit.trace.store import read
+
+    return read(workload)
+
+
+def _with_groups(config: files.Config, traces: TraceSet) -> files.Config:
+    """The traces' own groups, unless a file of groups was given."""
+    if config.groups or not traces.groups:
+        return config
+    named = {name: list(members) for name, members in traces.groups.items() if name != "0"}
+    groups = files.read_groups(named, config.network.ranks, "the workload's groups")
+    return replace(config, groups=groups)
 
 
 def simulate_program(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit import _core
-from chakrakit.errors import ConfigError, TraceError
+from chakrakit.errors import ConfigError
 from chakrakit.simulator.astra.config import Config, read_groups
 
-_BITS = {
+BITS = {
     "comm_type": 1,
     "comm_size": 2,
     "num_ops": 4,
@@ -31,13 +30,14 @@ _SIGNED = ("type", "comm_type", "comm_src", "comm_dst", "comm_tag", "group")
 _UNSIGNED = ("id", "duration_micros", "comm_size", "num_ops", "tensor_size", "dep_offsets", "deps")
 _SMALL = ("is_cpu_op", "involved_dim", "has")
 
-Columns = dict[str, NDArray[Any]]
+Columns = dict[str, Any]
+"""Arrays by name, and `texts`: (id, inputs) of metadata nodes."""
 
 
 def graph_columns(nodes: int, given: Columns, has: NDArray[np.uint32] | None = None) -> Columns:
     """Completes a graph's columns: what is not given is 0, and present where it was given."""
     if has is None:
-        has = np.full(nodes, sum(bit for name, bit in _BITS.items() if name in given), np.uint32)
+        has = np.full(nodes, sum(bit for name, bit in BITS.items() if name in given), np.uint32)
     columns: Columns = {"has": has}
     for names, kind in ((_SIGNED, np.int64), (_UNSIGNED, np.uint64), (_SMALL, np.uint32)):
         for name in names:
@@ -111,30 +111,8 @@ def is_prefix(workload: str) -> bool:
     return Path(f"{workload}.0.et").is_file()
 
 
-def ranks_of(prefix: str) -> int:
-    """How many consecutive rank files a prefix has."""
-    pattern = re.compile(re.escape(Path(prefix).name) + r"\.(\d+)\.et")
-    found = {
-        int(match[1])
-        for path in Path(prefix).parent.iterdir()
-        if (match := pattern.fullmatch(path.name))
-    }
-    count = 0
-    while count in found:
-        count += 1
-    return count
-
-
 def build_body(
     columns: Columns, where: str, rank: int | None, *, lenient: bool = False
 ) -> _core.AstraBody:
     """One graph from its columns. `where` begins errors; `rank` is None in a custom collective."""
     return _core.astra_body(columns, where, -1 if rank is None else rank, lenient)
-
-
-def require_ranks(have: int, need: int, what: str) -> None:
-    """A workload with fewer ranks than the network cannot run; more are left out, as ASTRA-sim does."""
-    if have < need:
-        raise TraceError(
-            f"{what} has {have} ranks and the network {need}; they must be the same number"
-        )
