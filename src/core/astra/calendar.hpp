@@ -21,7 +21,6 @@ enum class EventKind : uint8_t {
 struct Event {
     uint32_t next = kNone;
     EventKind kind = EventKind::Local;
-    bool unordered = false;  // folding: its place among equals was not certain
     uint16_t phase = 0;
     uint32_t actor = 0;
     uint32_t slot = 0;  // the group, as the receiver names it

@@ -130,32 +130,32 @@ void Engine::run_local_item(uint32_t a, const Local& item) {
 }
 
 // Two events at one tick that were inserted at one tick by different ranks run in an order that depends on
-// rank numbers. It cannot matter when both do the same thing; else folding is not certain.
-void Engine::watch(Meeting& m, const Event& e, uint64_t what, bool& ordered) {
+// rank numbers. It cannot matter when both do the same thing; else folding is not certain. False when the
+// order of equal things is not certain.
+bool Engine::watch(Meeting& m, const Event& e, uint64_t what) {
     if (m.tick != calendar_.now() || m.inserted != e.inserted) {
         m = {calendar_.now(), e.inserted, e.from, what, true, true};
-        return;
+        return true;
     }
     m.one_source = m.one_source && m.from == e.from;
     m.one_thing = m.one_thing && m.what == what;
-    if (m.one_source) return;
-    ordered = false;
-    if (!m.one_thing) {
-        throw NotFoldable("at tick " + std::to_string(calendar_.now()) +
-                          " the order of two events depends on rank numbers");
-    }
+    if (m.one_source) return true;
+    if (m.one_thing) return false;
+    throw NotFoldable("at tick " + std::to_string(calendar_.now()) +
+                      " the order of two events depends on rank numbers");
+}
+
+// Only messages for the same phase of the same chunk do the same thing.
+uint64_t Engine::purpose(const Event& e) {
+    bool chunk = e.kind == EventKind::Chunk ||
+                 (e.kind == EventKind::Hop && parcels_[e.item].event.kind == EventKind::Chunk);
+    if (!chunk) return ++unlike_;
+    return uint64_t{1} << 63 | static_cast<uint64_t>(e.slot & 0xffffff) << 39 |
+           static_cast<uint64_t>(e.tag) << 7 | (e.phase & 0x7f);
 }
 
 void Engine::watch_actor(const Event& e) {
-    uint64_t what = 0;
-    if (e.kind == EventKind::Chunk) {
-        what = (static_cast<uint64_t>(e.slot) << 40 | e.tag) + 1;
-        what = what << 8 | (e.phase & 0xff);
-    } else {
-        what = ~static_cast<uint64_t>(events_);  // nothing else is like another
-    }
-    bool ordered = true;
-    watch(actors_[e.actor].meeting, e, what, ordered);
+    watch(actors_[e.actor].meeting, e, purpose(e));
 }
 
 std::string Engine::group_name(uint32_t group) const {

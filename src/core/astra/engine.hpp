@@ -140,6 +140,7 @@ class Engine {
         Collective coll;
         CustomRun custom;
         Meeting meeting;
+        std::vector<uint64_t> uncertain;  // folding: phases whose messages may come in any order
         uint32_t zero_time_node = kNone;
     };
     struct Store {
@@ -168,8 +169,9 @@ class Engine {
     void local(uint32_t a, Tick after, Local item);
     void run_local(uint32_t a, uint32_t list);
     void run_local_item(uint32_t a, const Local& item);
-    void watch(Meeting& meeting, const Event& e, uint64_t what, bool& ordered);
+    bool watch(Meeting& meeting, const Event& e, uint64_t what);
     void watch_actor(const Event& e);
+    uint64_t purpose(const Event& e);
     [[noreturn]] void fail(uint32_t a, uint32_t node, const std::string& why) const;
     std::string describe(uint32_t a, uint32_t node) const;
     std::string group_name(uint32_t group) const;
@@ -272,6 +274,7 @@ class Engine {
     uint32_t concurrent_ = 1;  // running chunks per queue
     uint32_t unfinished_ = 0;
     uint64_t events_ = 0;
+    uint64_t unlike_ = 0;  // a new number for each event that is like no other
     Calendar calendar_;
     std::vector<Actor> actors_;
     std::vector<Timeline> timelines_;

@@ -58,13 +58,13 @@ class Partition {
     void collect_uses();
     bool refine();
     Signature signature(Rank r) const;
-    void along_dims(Rank r, Signature& out) const;
+    void along_dims(Rank r, uint32_t group, Signature& out) const;
     void along_group(Rank r, uint32_t slot, Signature& out) const;
     void add_peer(Rank me, Rank peer, uint32_t group, Signature& out) const;
     uint64_t pairs() const;
     uint32_t slot_at(Rank rank, uint32_t group) const;
     bool one_colour(const std::vector<Rank>& members, uint32_t group) const;
-    bool even(const std::vector<Rank>& members) const;
+    bool even() const;
 
     const Program& program_;
     const System& system_;
@@ -153,21 +153,23 @@ bool Partition::one_colour(const std::vector<Rank>& members, uint32_t group) con
 }
 
 // All pairs are equally far: no distances need be compared.
-bool Partition::even(const std::vector<Rank>& members) const {
-    return topology_.dims() == 1 && topology_.dim(0).shape != Shape::Ring && !members.empty();
+bool Partition::even() const {
+    return topology_.dims() == 1 && topology_.dim(0).shape != Shape::Ring;
 }
 
 // Members at every distance along each dimension. With one colour there is nothing to tell apart: rings,
 // full connections and switches look the same from each of their places.
-void Partition::along_dims(Rank r, Signature& out) const {
+void Partition::along_dims(Rank r, uint32_t group, Signature& out) const {
     uint32_t stride = 1;
     for (const Dimension& d : network_.dims) {
         uint32_t me = r / stride % d.size;
         for (uint32_t j = 1; j < d.size; ++j) {
             Rank around = r + ((me + j) % d.size - me) * stride;
             Rank across = r + (((me ^ j) < d.size ? me ^ j : me) - me) * stride;
-            out.push_back(colour_[around]);
-            out.push_back(colour_[across]);
+            for (Rank peer : {around, across}) {
+                out.push_back(colour_[peer]);
+                out.push_back(group == 0 ? 0 : slot_at(peer, group));
+            }
         }
         stride *= d.size;
     }
@@ -176,10 +178,11 @@ void Partition::along_dims(Rank r, Signature& out) const {
 void Partition::along_group(Rank r, uint32_t group, Signature& out) const {
     const auto& members = program_.groups[group].members;
     uint32_t n = static_cast<uint32_t>(members.size());
-    auto it = std::find(members.begin(), members.end(), r);
     out.push_back(n);
+    bool here = r < n && members[r] == r;  // all ranks in order
+    auto it = here ? members.begin() + r : std::find(members.begin(), members.end(), r);
     if (it == members.end()) return;
-    if (even(members) && one_colour(members, group)) return;
+    if (even() && one_colour(members, group)) return;
     uint32_t me = static_cast<uint32_t>(it - members.begin());
     for (uint32_t j = 1; j < n; ++j) {
         bool ring = j == 1 || j == n - 1;
@@ -190,10 +193,15 @@ void Partition::along_group(Rank r, uint32_t group, Signature& out) const {
 
 Signature Partition::signature(Rank r) const {
     Signature out{colour_[r]};
-    if (world_ && colours_ > 1) along_dims(r, out);
+    if (world_ && colours_ > 1) along_dims(r, 0, out);
     if (world_ && whole_) along_group(r, 0, out);
     for (uint32_t group : slots_[r]) {
-        if (program_.groups[group].members.size() < program_.ranks()) along_group(r, group, out);
+        const auto& members = program_.groups[group].members;
+        if (members.size() < program_.ranks()) {
+            along_group(r, group, out);
+        } else if (!one_colour(members, group)) {
+            along_dims(r, group, out);
+        }
     }
     if (!messages_) return out;
     const Body& body = program_.body(r);

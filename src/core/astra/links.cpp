@@ -101,16 +101,18 @@ void Engine::link_free(uint32_t link) {
     start_link(link, parcel);
 }
 
+// Folded, messages that meet at a switch queue for the receiver's link in an order that may depend on rank
+// numbers. That is remembered: it must not matter which of them comes first.
 void Engine::hop(const Event& e) {
     if (folding_.folded) {
         Parcel& p = parcels_[e.item];
-        uint32_t down = link_named(static_cast<uint64_t>(
-                            folding_.representative[folding_.actor_of[p.to]]) * 2 + 1);
-        uint64_t what = (static_cast<uint64_t>(e.slot) << 40 | e.tag) << 8 | (e.phase & 0xff);
-        if (p.event.kind != EventKind::Chunk) what = ~events_;
-        bool ordered = true;
-        watch(links_[down].meeting, e, what, ordered);
-        if (!ordered) p.event.unordered = true;
+        uint32_t actor = folding_.actor_of[p.to];
+        uint32_t down = link_named(uint64_t{folding_.representative[actor]} * 2 + 1);
+        uint64_t what = purpose(e);
+        auto& uncertain = actors_[actor].uncertain;
+        if (!watch(links_[down].meeting, e, what) && (uncertain.empty() || uncertain.back() != what)) {
+            uncertain.push_back(what);
+        }
         p.event.from = ~uint64_t{0};  // from now on the downlink inserts it, whoever sent it
     }
     put_on_link(e.item);

@@ -12,7 +12,9 @@ constexpr size_t kNamed = 3;  // ranks named in a message; the rest are counted
 }  // namespace
 
 std::string Engine::explain() const {
-    std::string text = std::to_string(unfinished_) + " of " + std::to_string(actors_.size()) +
+    auto waits = [&](uint32_t a) { return !actors_[a].done; };
+    auto waiting = std::count_if(folding_.actor_of.begin(), folding_.actor_of.end(), waits);
+    std::string text = std::to_string(waiting) + " of " + std::to_string(program_.ranks()) +
                        " ranks never finish: ";
     size_t named = 0;
     for (uint32_t a = 0; a < actors_.size() && named < kNamed; ++a) {
@@ -20,7 +22,7 @@ std::string Engine::explain() const {
         if (named++ > 0) text += "; ";
         text += explain_actor(a);
     }
-    if (unfinished_ > named) text += "; …";
+    if (static_cast<size_t>(waiting) > named) text += "; …";
     return text;
 }
 

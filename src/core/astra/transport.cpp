@@ -118,7 +118,9 @@ void Engine::chunk_came(const Event& e) {
             return arrived(e.actor, c, e.item);
         }
     }
-    if (e.unordered) {
+    const auto& uncertain = actor.uncertain;
+    if (!uncertain.empty() &&
+        std::find(uncertain.begin(), uncertain.end(), purpose(e)) != uncertain.end()) {
         throw NotFoldable("messages of equal ranks queue for a link in an order that depends on rank "
                           "numbers");
     }
