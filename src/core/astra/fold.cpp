@@ -181,6 +181,7 @@ void Partition::along_group(Rank r, uint32_t group, Signature& out) const {
     out.push_back(n);
     bool here = r < n && members[r] == r;  // all ranks in order
     auto it = here ? members.begin() + r : std::find(members.begin(), members.end(), r);
+    out.push_back(it != members.end());
     if (it == members.end()) return;
     if (even() && one_colour(members, group)) return;
     uint32_t me = static_cast<uint32_t>(it - members.begin());

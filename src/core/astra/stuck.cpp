@@ -83,14 +83,16 @@ std::string Engine::explain_collective(uint32_t a) const {
 }
 
 std::string Engine::explain_peer(Rank rank, uint32_t group) const {
-    const Actor& peer = actors_[folding_.actor_of[rank]];
     uint32_t a = folding_.actor_of[rank];
+    const Actor& peer = actors_[a];
+    uint32_t slot = peer.coll.slot;
+    uint32_t waits_in = !folding_.folded || slot == 0 ? slot : folding_.slots[rank][slot - 1];
     if (peer.done) {
         return "which finished at tick " + std::to_string(timelines_[a].finished) +
                " without a matching collective of " + group_name(group);
     }
-    if (peer.coll.active && peer.coll.group == group) return "which waits in the same group";
-    if (peer.coll.active) return "which waits in " + group_name(peer.coll.group);
+    if (peer.coll.active && waits_in == group) return "which waits in the same group";
+    if (peer.coll.active) return "which waits in " + group_name(waits_in);
     return "which never reaches a matching collective of " + group_name(group);
 }
 
