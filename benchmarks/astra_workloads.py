@@ -113,5 +113,3 @@ def configuration(folder: Path, topology: list[str], sizes: list[int], algorithm
     for name, text in files.items():
         (folder / name).write_text(text)
     return [str(folder / name) for name in files]
-
-

@@ -27,11 +27,12 @@ struct Event {
     uint32_t tag = 0;
     uint32_t item = 0;
     uint32_t plan = 0;
-    uint64_t from = 0;   // whose event inserted this one, as the actor sees it; 0: its own
+    uint64_t from = 0;  // whose event inserted this one, as the actor sees it; 0: its own
     Tick inserted = 0;
 };
 
-// A pool of linked nodes addressed by number: freed nodes are used again, nothing is allocated per event.
+// A pool of linked nodes addressed by number: freed nodes are used again, nothing is allocated per
+// event.
 template <class T>
 class Pool {
    public:
@@ -57,8 +58,8 @@ class Pool {
     uint32_t free_ = kNone;
 };
 
-// A heap of distinct ticks, each with its FIFO of events; a hash from tick to FIFO joins equal ticks.
-// Symmetric ranks share most ticks, so the heap stays small however many ranks there are.
+// A heap of distinct ticks, each with its FIFO of events; a hash from tick to FIFO joins equal
+// ticks. Symmetric ranks share most ticks, so the heap stays small however many ranks there are.
 class Calendar {
    public:
     Calendar() : table_(64, kNone) {}

@@ -1,5 +1,5 @@
-// A native collective on one actor: chunks move through their phases' queues, and within a phase messages
-// are prepared, held for the endpoint's time, and sent when there is credit.
+// A native collective on one actor: chunks move through their phases' queues, and within a phase
+// messages are prepared, held for the endpoint's time, and sent when there is credit.
 #include <algorithm>
 
 #include "core/astra/engine.hpp"
@@ -109,8 +109,7 @@ void Engine::enter_phase(uint32_t a, uint32_t c) {
     chunk.max_tree = (choice & kMaxTree) != 0;
     uint32_t q = system_.queues;
     bool second_half = q > 1 && chunk.queue % q >= q / 2;
-    chunk.backward =
-        phase.rule == QueueRule::Last || (phase.rule == QueueRule::Any && second_half);
+    chunk.backward = phase.rule == QueueRule::Last || (phase.rule == QueueRule::Any && second_half);
     actor.queues[chunk.queue].waiting.push_back(c);
 }
 
@@ -140,7 +139,7 @@ void Engine::prepare(uint32_t a, uint32_t c) {
     local(a, phase.endpoint, {kNone, LocalKind::Pass, c, reduction});
 }
 
-void Engine::arrived(uint32_t a, uint32_t c, uint32_t) {
+void Engine::arrived(uint32_t a, uint32_t c) {
     Chunk& chunk = actors_[a].coll.chunks[c];
     if (phase_of(actors_[a], chunk).algo == Algo::Tree) return tree_arrived(a, c);
     ++chunk.received;
@@ -196,8 +195,8 @@ void Engine::send_item(uint32_t a, uint32_t c, uint32_t item) {
     post_chunk(a, c, item, from);
 }
 
-// The last chunk's completion runs the workload before the chunk leaves its queue, as ASTRA-sim does;
-// it may start the next collective, so nothing of this one is touched afterwards.
+// The last chunk's completion runs the workload before the chunk leaves its queue, as ASTRA-sim
+// does; it may start the next collective, so nothing of this one is touched afterwards.
 void Engine::phase_ended(uint32_t a, uint32_t c) {
     Actor& actor = actors_[a];
     Collective& coll = actor.coll;

@@ -28,8 +28,9 @@ void Engine::start_custom(uint32_t a, uint32_t node, const Custom& custom, const
     }
     issue_custom(a, roots);
     if (actor.custom.in_flight == 0) {
-        fail(a, node, "the custom collective's graph for position " + std::to_string(me) +
-                          " has nothing to run");
+        fail(a, node,
+             "the custom collective's graph for position " + std::to_string(me) +
+                 " has nothing to run");
     }
 }
 
@@ -53,15 +54,16 @@ void Engine::issue_custom_node(uint32_t a, uint32_t node) {
     const Op& op = body.ops[body.op[node]];
     const auto& members = program_.groups[actor.coll.group].members;
     if (op.peer >= members.size() || members[op.peer] == actor.rank) {
-        fail(a, actor.coll.node, place + "names position " + std::to_string(op.peer) +
-                                     " of a group of " + std::to_string(members.size()));
+        fail(a, actor.coll.node,
+             place + "names position " + std::to_string(op.peer) + " of a group of " +
+                 std::to_string(members.size()));
     }
     Rank peer = members[op.peer];
     if (kind == Kind::Send) {
         send(me, message_key(actor.rank, peer, op.tag, op.bytes), actor.rank, peer, op.bytes,
              topology_.difference(peer, actor.rank));
     } else {
-        receive(me, message_key(peer, actor.rank, op.tag, op.bytes), peer, op.bytes);
+        receive(me, message_key(peer, actor.rank, op.tag, op.bytes), peer);
     }
 }
 

@@ -11,8 +11,7 @@ Engine::Engine(const Program& program, const System& system, const Network& netw
       topology_(network),
       planner_(system, network),
       aware_(network.aware),
-      concurrent_((system.active_chunks + system.queues - 1) / system.queues),
-      positions_(program.groups.size()) {
+      concurrent_((system.active_chunks + system.queues - 1) / system.queues) {
     actors_.resize(folding.representative.size());
     timelines_.resize(actors_.size());
     unfinished_ = static_cast<uint32_t>(actors_.size());
@@ -129,9 +128,9 @@ void Engine::run_local_item(uint32_t a, const Local& item) {
     }
 }
 
-// Two events at one tick that were inserted at one tick by different ranks run in an order that depends on
-// rank numbers. It cannot matter when both do the same thing; else folding is not certain. False when the
-// order of equal things is not certain.
+// Two events at one tick that were inserted at one tick by different ranks run in an order that
+// depends on rank numbers. It cannot matter when both do the same thing; else folding is not
+// certain. False when the order of equal things is not certain.
 bool Engine::watch(Meeting& m, const Event& e, uint64_t what) {
     if (m.tick != calendar_.now() || m.inserted != e.inserted) {
         m = {calendar_.now(), e.inserted, e.from, what, true, true};

@@ -1,8 +1,9 @@
 // The simulator. Exact to the tick and, within a tick, to ASTRA-sim's order of events.
 //
-// An actor is a rank, or when folding the one rank that stands for its class. Actors meet only through
-// messages, links and shared memory. At one tick events run in order of insertion, except that all local
-// events of one actor at one tick run together, at the place of the first one inserted.
+// An actor is a rank, or when folding the one rank that stands for its class. Actors meet only
+// through messages, links and shared memory. At one tick events run in order of insertion, except
+// that all local events of one actor at one tick run together, at the place of the first one
+// inserted.
 #pragma once
 
 #include <string>
@@ -72,14 +73,14 @@ class Engine {
         uint32_t tail = kNone;
     };
 
-    // A chunk's state in its current phase. `sent` messages have gone and had their receives posted.
+    // A chunk's state in its current phase. `sent` messages have gone and had their receives
+    // posted.
     struct Chunk {
         uint16_t phase = 0;
         uint16_t queue = 0;
         bool backward = false;
         bool max_tree = false;
-        uint8_t posted = 0;    // tree: receives open, one bit each
-        uint8_t arrived = 0;   // tree: passes begun
+        uint8_t posted = 0;  // tree: receives open, one bit each
         uint32_t sent = 0;
         uint32_t credit = 0;
         uint32_t prepared = 0;
@@ -99,12 +100,12 @@ class Engine {
     struct Collective {
         bool active = false;
         uint32_t node = kNone;
-        uint32_t group = 0;   // row of Program::groups
-        uint32_t slot = 0;    // the group as messages name it
+        uint32_t group = 0;  // row of Program::groups
+        uint32_t slot = 0;   // the group as messages name it
         uint32_t first_tag = 0;
         uint32_t plan = kNone;
         uint32_t done = 0;
-        uint32_t me = 0;      // position in the group's list
+        uint32_t me = 0;  // position in the group's list
         std::vector<Chunk> chunks;
         std::vector<uint16_t> queues;  // by chunk and phase
     };
@@ -112,7 +113,6 @@ class Engine {
         const Body* body = nullptr;
         std::vector<uint32_t> missing;
         uint32_t in_flight = 0;
-        uint32_t ready = 0;
     };
     // Events of one actor that meet at one tick and were inserted at one tick.
     struct Meeting {
@@ -131,11 +131,11 @@ class Engine {
         uint32_t in_flight = 0;
         uint32_t ran = 0;
         uint32_t open_lists = kNone;
-        std::vector<uint32_t> missing;   // dependencies not yet done, by node
-        std::vector<uint32_t> ready[4];  // min-heaps of rows, by Slot
-        std::vector<uint32_t> freed;     // by zero-time nodes, for the next walk
-        std::vector<Queue> queues;       // by dimension and queue
-        std::vector<Rota> rota;          // by dimension
+        std::vector<uint32_t> missing;                    // dependencies not yet done, by node
+        std::vector<uint32_t> ready[4];                   // min-heaps of rows, by Slot
+        std::vector<uint32_t> freed;                      // by zero-time nodes, for the next walk
+        std::vector<Queue> queues;                        // by dimension and queue
+        std::vector<Rota> rota;                           // by dimension
         std::vector<std::pair<uint32_t, uint32_t>> tags;  // next tag by group
         Collective coll;
         CustomRun custom;
@@ -206,7 +206,7 @@ class Engine {
     void start_chunk(uint32_t a, uint32_t c);
     void prepare(uint32_t a, uint32_t c);
     void pass_ended(uint32_t a, uint32_t c);
-    void arrived(uint32_t a, uint32_t c, uint32_t item);
+    void arrived(uint32_t a, uint32_t c);
     bool try_send(uint32_t a, uint32_t c);
     void send_item(uint32_t a, uint32_t c, uint32_t item);
     void phase_ended(uint32_t a, uint32_t c);
@@ -238,7 +238,7 @@ class Engine {
     uint64_t channel(const Phase& phase, uint32_t slot, uint32_t from, uint32_t to) const;
     void send(const Endpoint& sender, const Key& key, Rank from, Rank to, uint64_t bytes,
               uint64_t channel);
-    void receive(const Endpoint& receiver, const Key& key, Rank from, uint64_t bytes);
+    void receive(const Endpoint& receiver, const Key& key, Rank from);
     void post(const Endpoint& receiver, const Key& key);
     void letter_came(const Event& e);
     void notice_came(const Event& e);
@@ -287,7 +287,6 @@ class Engine {
     std::vector<Link> links_;
     std::unordered_map<uint64_t, uint32_t> link_rows_;
     std::vector<Store> stores_;
-    std::vector<std::vector<std::pair<Rank, uint32_t>>> positions_;  // by group: rank → position
 };
 
 }  // namespace chakra::astra

@@ -43,7 +43,8 @@ uint64_t fingerprint(const Body& body) {
     return h;
 }
 
-// What a class's members have in common: own colour, then the colours, roles and distances of peers.
+// What a class's members have in common: own colour, then the colours, roles and distances of
+// peers.
 using Signature = std::vector<uint64_t>;
 
 class Partition {
@@ -72,10 +73,10 @@ class Partition {
     Topology topology_;
     std::vector<uint32_t> colour_;
     uint32_t colours_ = 0;
-    bool world_ = false;      // some collective runs on all ranks
-    bool whole_ = false;      // … as one dimension over a network of several
-    bool direct_ = false;     // some algorithm talks to everyone
-    bool messages_ = false;   // some sends or receives
+    bool world_ = false;     // some collective runs on all ranks
+    bool whole_ = false;     // … as one dimension over a network of several
+    bool direct_ = false;    // some algorithm talks to everyone
+    bool messages_ = false;  // some sends or receives
     std::vector<std::vector<uint32_t>> slots_;
 };
 
@@ -157,8 +158,8 @@ bool Partition::even() const {
     return topology_.dims() == 1 && topology_.dim(0).shape != Shape::Ring;
 }
 
-// Members at every distance along each dimension. With one colour there is nothing to tell apart: rings,
-// full connections and switches look the same from each of their places.
+// Members at every distance along each dimension. With one colour there is nothing to tell apart:
+// rings, full connections and switches look the same from each of their places.
 void Partition::along_dims(Rank r, uint32_t group, Signature& out) const {
     uint32_t stride = 1;
     for (const Dimension& d : network_.dims) {
@@ -220,7 +221,8 @@ bool Partition::refine() {
     std::map<Signature, uint32_t> known;
     std::vector<uint32_t> next(colour_.size());
     for (Rank r = 0; r < program_.ranks(); ++r) {
-        next[r] = known.try_emplace(signature(r), static_cast<uint32_t>(known.size())).first->second;
+        next[r] =
+            known.try_emplace(signature(r), static_cast<uint32_t>(known.size())).first->second;
     }
     bool split = known.size() > colours_;
     colours_ = static_cast<uint32_t>(known.size());
@@ -245,7 +247,8 @@ Folding Partition::run() {
     bool uniform = colours_ == 1 && !whole_ && !messages_ &&
                    std::all_of(slots_.begin(), slots_.end(), [](auto& s) { return s.empty(); });
     if (!uniform) {
-        if (pairs() > kMaxPairs) return unfolded(program_.ranks(), "too many pairs of ranks to compare");
+        if (pairs() > kMaxPairs)
+            return unfolded(program_.ranks(), "too many pairs of ranks to compare");
         while (colours_ < program_.ranks() && refine()) {
         }
     }

@@ -26,18 +26,14 @@ uint32_t Engine::link_named(uint64_t key) {
     return it->second;
 }
 
-// The parcel's next link; its place is moved to the link's far end. Owners are named by the rank that
-// stands for them, so that folded messages meet on the links they would meet on unfolded.
+// The parcel's next link; its place is moved to the link's far end. Owners are named by the rank
+// that stands for them, so that folded messages meet on the links they would meet on unfolded.
 uint32_t Engine::link_for(Parcel& p) {
     uint64_t n = topology_.ranks();
-    auto owner = [&](Rank r) -> uint64_t {
-        return folding_.representative[folding_.actor_of[r]];
-    };
+    auto owner = [&](Rank r) -> uint64_t { return folding_.representative[folding_.actor_of[r]]; };
     Rank at = p.at;
     switch (topology_.dim(0).shape) {
-        case Shape::FullyConnected:
-            p.at = p.to;
-            return link_named(owner(at) * n + p.to);
+        case Shape::FullyConnected: p.at = p.to; return link_named(owner(at) * n + p.to);
         case Shape::Switch:
             if (!p.at_switch) {
                 p.at_switch = true;
@@ -101,8 +97,8 @@ void Engine::link_free(uint32_t link) {
     start_link(link, parcel);
 }
 
-// Folded, messages that meet at a switch queue for the receiver's link in an order that may depend on rank
-// numbers. That is remembered: it must not matter which of them comes first.
+// Folded, messages that meet at a switch queue for the receiver's link in an order that may depend
+// on rank numbers. That is remembered: it must not matter which of them comes first.
 void Engine::hop(const Event& e) {
     if (folding_.folded) {
         Parcel& p = parcels_[e.item];
@@ -110,7 +106,8 @@ void Engine::hop(const Event& e) {
         uint32_t down = link_named(uint64_t{folding_.representative[actor]} * 2 + 1);
         uint64_t what = purpose(e);
         auto& uncertain = actors_[actor].uncertain;
-        if (!watch(links_[down].meeting, e, what) && (uncertain.empty() || uncertain.back() != what)) {
+        if (!watch(links_[down].meeting, e, what) &&
+            (uncertain.empty() || uncertain.back() != what)) {
             uncertain.push_back(what);
         }
         p.event.from = ~uint64_t{0};  // from now on the downlink inserts it, whoever sent it

@@ -18,7 +18,8 @@ using wire::Cursor;
 struct File {
     explicit File(const std::string& path) : handle(std::fopen(path.c_str(), "rb")) {
         if (handle == nullptr) {
-            throw SimulationError(path + ": cannot be opened; a workload has one file PREFIX.N.et "
+            throw SimulationError(path +
+                                  ": cannot be opened; a workload has one file PREFIX.N.et "
                                   "for every rank N of the network");
         }
     }
@@ -98,7 +99,8 @@ void read_value(Cursor& c, uint32_t tag, Value& v) {
     uint32_t field = tag >> 3;
     uint32_t type = tag & 7;
     v = {};
-    if (type == wire::kVarint && (field == 7 || field == 9 || field == 11 || field == 13 || field == 27)) {
+    if (type == wire::kVarint &&
+        (field == 7 || field == 9 || field == 11 || field == 13 || field == 27)) {
         v.integer = true;
         v.number = static_cast<int64_t>(c.varint());
     } else if (type == wire::kVarint && (field == 15 || field == 17)) {
@@ -270,8 +272,7 @@ Program load(const std::vector<std::string>& paths, bool lenient) {
             known.try_emplace(digest(bytes), static_cast<uint32_t>(program.bodies.size()));
         if (fresh) {
             Rank rank = static_cast<Rank>(program.body_of.size());
-            program.bodies.push_back(
-                std::make_shared<Body>(read_body(path, bytes, rank, lenient)));
+            program.bodies.push_back(std::make_shared<Body>(read_body(path, bytes, rank, lenient)));
         }
         const Body& body = *program.bodies[it->second];
         if (body.own_rank != kNone && body.own_rank != program.ranks()) {

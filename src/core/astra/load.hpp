@@ -33,7 +33,8 @@ struct Attributes {
     int64_t group = 0;
 };
 
-// A graph in any order, dependencies by id: `deps[first_dep[i] .. first_dep[i+1])` belong to node i.
+// A graph in any order, dependencies by id: `deps[first_dep[i] .. first_dep[i+1])` belong to node
+// i.
 struct RawGraph {
     std::vector<uint64_t> id;
     std::vector<int32_t> type;
@@ -46,8 +47,8 @@ struct RawGraph {
     std::vector<std::pair<uint64_t, std::string>> texts;
 };
 
-// `where` (a file or a rank) begins every error. `rank` is kNone in a custom collective. Lenient, a repeated
-// id replaces the former node, as in ASTRA-sim.
+// `where` (a file or a rank) begins every error. `rank` is kNone in a custom collective. Lenient, a
+// repeated id replaces the former node, as in ASTRA-sim.
 Body build(RawGraph&& graph, const std::string& where, Rank rank, bool lenient);
 
 // Reads uncompressed .et files, one a rank. Files with the same bytes share one body.

@@ -1,5 +1,5 @@
-// What ASTRA-sim mode simulates: per-rank graphs, communicator groups, a system, a network, a memory.
-// Plain data; every rule about time lives elsewhere. One tick is one nanosecond.
+// What ASTRA-sim mode simulates: per-rank graphs, communicator groups, a system, a network, a
+// memory. Plain data; every rule about time lives elsewhere. One tick is one nanosecond.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +28,15 @@ enum class Shape : uint8_t { Ring, FullyConnected, Switch };
 // What a node needs beyond its duration: one row for each node that is not plain replayed compute.
 struct Op {
     Coll coll = Coll::AllReduce;
-    int64_t group_id = 0;    // as the trace names it; 0 is all ranks
-    uint32_t group = 0;      // row of Program::groups, once the groups are known
-    uint32_t dims = kNone;   // bit k: network dimension k takes part
-    Rank peer = kNone;       // of a send or receive
-    uint32_t tag = 0;        // of a send or receive
-    uint64_t bytes = 0;      // of a collective, message or memory access
-    uint64_t num_ops = 0;    // roofline
+    int64_t group_id = 0;   // as the trace names it; 0 is all ranks
+    uint32_t group = 0;     // row of Program::groups, once the groups are known
+    uint32_t dims = kNone;  // bit k: network dimension k takes part
+    Rank peer = kNone;      // of a send or receive
+    uint32_t tag = 0;       // of a send or receive
+    uint64_t bytes = 0;     // of a collective, message or memory access
+    uint64_t num_ops = 0;   // roofline
     uint64_t tensor_size = 0;
-    bool sized = false;      // num_ops and tensor_size were both given
+    bool sized = false;  // num_ops and tensor_size were both given
 };
 
 // One rank's graph. Nodes are rows in ascending id, so that row order is ASTRA-sim's issue order.
@@ -83,8 +83,8 @@ struct Program {
 
 struct Implementation {
     Algo algo = Algo::Ring;
-    bool one = false;      // one dimension made of all ranks
-    uint32_t window = 0;   // of direct; 0: every peer at once
+    bool one = false;     // one dimension made of all ranks
+    uint32_t window = 0;  // of direct; 0: every peer at once
 };
 
 struct System {
@@ -97,8 +97,8 @@ struct System {
     bool replay_only = false;
     bool rendezvous = false;
     bool lenient = false;
-    double local_mem_bw = 0;  // GB/s
-    double peak_perf = 0;     // TFLOP/s
+    double local_mem_bw = 0;                         // GB/s
+    double peak_perf = 0;                            // TFLOP/s
     std::vector<Implementation> implementations[4];  // by Coll
     std::shared_ptr<const Custom> custom[4];         // by Coll
     std::unordered_map<uint64_t, std::shared_ptr<const Custom>> custom_by_node;

@@ -40,8 +40,7 @@ const char* name_of(Algo algo) {
 Tick Phase::reduction(uint32_t k) const {
     uint32_t cycle = window + reducible;
     if (k % cycle < window) return -1;
-    bool reduces =
-        coll == Coll::ReduceScatter || (coll == Coll::AllReduce && (k / cycle) % 2 == 0);
+    bool reduces = coll == Coll::ReduceScatter || (coll == Coll::AllReduce && (k / cycle) % 2 == 0);
     if (!reduces) return -1;
     return steps.empty() ? reduce : steps[k].reduce;
 }
@@ -52,8 +51,8 @@ Planner::Planner(const System& system, const Network& network)
 }
 
 uint32_t Planner::plan(Coll coll, uint64_t bytes, uint32_t dims, uint32_t subgroup) {
-    auto [it, fresh] = known_.try_emplace({coll, bytes, dims, subgroup},
-                                          static_cast<uint32_t>(plans_.size()));
+    auto [it, fresh] =
+        known_.try_emplace({coll, bytes, dims, subgroup}, static_cast<uint32_t>(plans_.size()));
     if (fresh) plans_.push_back(make(coll, bytes, dims, subgroup));
     return it->second;
 }
@@ -70,16 +69,18 @@ Plan Planner::make(Coll coll, uint64_t bytes, uint32_t dims, uint32_t subgroup) 
         plain(plan, coll, along, taking, sub);
     }
     if (plan.phases.empty()) {
-        throw SimulationError("it has nothing to do: no dimension with two or more members takes "
-                              "part, and ASTRA-sim would wait for it for ever");
+        throw SimulationError(
+            "it has nothing to do: no dimension with two or more members takes "
+            "part, and ASTRA-sim would wait for it for ever");
     }
     return plan;
 }
 
 void Planner::cut(Plan& plan, Coll coll, uint64_t bytes) const {
     if (system_.splits == 0) {
-        throw SimulationError("`preferred-dataset-splits` is missing or 0 in the system file; "
-                              "give a number of chunks, for example 4");
+        throw SimulationError(
+            "`preferred-dataset-splits` is missing or 0 in the system file; "
+            "give a number of chunks, for example 4");
     }
     plan.chunk_bytes = bytes / system_.splits;
     if (coll != Coll::AllGather && plan.chunk_bytes < ranks_) {
@@ -94,7 +95,8 @@ void Planner::cut(Plan& plan, Coll coll, uint64_t bytes) const {
     }
     uint64_t chunks = (bytes + plan.chunk_bytes - 1) / plan.chunk_bytes;
     if (chunks > kMaxChunks) {
-        throw SimulationError(std::to_string(chunks) + " chunks are too many; lower "
+        throw SimulationError(std::to_string(chunks) +
+                              " chunks are too many; lower "
                               "`preferred-dataset-splits`");
     }
     plan.chunks = static_cast<uint32_t>(chunks);
@@ -104,12 +106,11 @@ void Planner::require_one_per_dimension(Coll coll, const std::vector<Implementat
     bool one = std::any_of(list.begin(), list.end(), [](auto& impl) { return impl.one; });
     bool fewer = list.size() < network_.dims.size() && !one && !system_.lenient;
     if (!fewer && list.size() <= network_.dims.size()) return;
-    throw SimulationError("`" + std::string(name_of(coll)) + "-implementation` has " +
-                          std::to_string(list.size()) + " entries and the network " +
-                          std::to_string(network_.dims.size()) +
-                          " dimensions; give one for each" +
-                          (fewer ? " (ASTRA-sim leaves the last dimensions out; --lenient does so)"
-                                 : ""));
+    throw SimulationError(
+        "`" + std::string(name_of(coll)) + "-implementation` has " + std::to_string(list.size()) +
+        " entries and the network " + std::to_string(network_.dims.size()) +
+        " dimensions; give one for each" +
+        (fewer ? " (ASTRA-sim leaves the last dimensions out; --lenient does so)" : ""));
 }
 
 std::vector<Planner::Axis> Planner::axes(Coll coll, uint32_t subgroup) const {
@@ -191,8 +192,9 @@ Phase Planner::phase(Coll coll, uint64_t data, const Axis& axis, uint32_t dim,
                               "for ASTRA-sim's answer");
     }
     if (p.algo == Algo::Tree && subgroup) {
-        throw SimulationError("doubleBinaryTree cannot run in a communicator group smaller than "
-                              "the network; configure another algorithm");
+        throw SimulationError(
+            "doubleBinaryTree cannot run in a communicator group smaller than "
+            "the network; configure another algorithm");
     }
     if (p.algo == Algo::Direct) {
         uint32_t all = axis.size - 1;
@@ -216,7 +218,8 @@ void Planner::sequence(Phase& p, uint64_t data) const {
     bool ring = p.algo == Algo::Ring;
     if (ring && p.coll == Coll::AllToAll) {
         uint64_t messages = static_cast<uint64_t>(n) * (n - 1) / 2;
-        if (messages >= kNone) throw SimulationError("a ring all-to-all of this many ranks is too long");
+        if (messages >= kNone)
+            throw SimulationError("a ring all-to-all of this many ranks is too long");
         p.messages = static_cast<uint32_t>(messages);
     }
     p.reducible = ring || p.subgroup ? (n - 1) * p.window : p.window;
@@ -249,8 +252,9 @@ void Planner::halving(Phase& p, uint64_t data) const {
 Tick Planner::reduction(uint64_t bytes) const {
     if (system_.local_mem_bw <= 0) {
         if (system_.lenient) return 0;
-        throw SimulationError("`local-mem-bw` is missing in the system file, so that reductions would "
-                              "cost nothing; give it in GB/s, or --lenient for ASTRA-sim's answer");
+        throw SimulationError(
+            "`local-mem-bw` is missing in the system file, so that reductions would "
+            "cost nothing; give it in GB/s, or --lenient for ASTRA-sim's answer");
     }
     double pass = static_cast<double>(bytes) / (system_.local_mem_bw * 1e9) * 1e9;
     return 3 * static_cast<Tick>(pass);

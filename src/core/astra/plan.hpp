@@ -21,23 +21,24 @@ struct Step {
 };
 
 // One algorithm on one dimension. Messages are numbered 0 .. messages-1 in the order they are sent.
-// Items (prepared messages) go in cycles of `window` free ones and `reducible` ones that may reduce.
+// Items (prepared messages) go in cycles of `window` free ones and `reducible` ones that may
+// reduce.
 struct Phase {
     Algo algo = Algo::Ring;
     Coll coll = Coll::AllReduce;
     QueueRule rule = QueueRule::Any;
-    bool subgroup = false;     // members are a group's list, not a dimension's ranks
-    bool whole = false;        // members are all ranks, in rank order, whatever the dimensions
-    uint32_t dim = 0;          // whose queues are used
-    uint32_t size = 0;         // members
-    uint32_t stride = 1;       // between the ranks of neighbouring members
+    bool subgroup = false;  // members are a group's list, not a dimension's ranks
+    bool whole = false;     // members are all ranks, in rank order, whatever the dimensions
+    uint32_t dim = 0;       // whose queues are used
+    uint32_t size = 0;      // members
+    uint32_t stride = 1;    // between the ranks of neighbouring members
     uint32_t window = 1;
     uint32_t reducible = 0;
     uint32_t messages = 0;
-    uint64_t bytes = 0;        // of each message, halvingDoubling apart
+    uint64_t bytes = 0;  // of each message, halvingDoubling apart
     Tick endpoint = 0;
     Tick reduce = 0;
-    std::vector<Step> steps;   // halvingDoubling
+    std::vector<Step> steps;  // halvingDoubling
 
     uint64_t message_bytes(uint32_t k) const { return steps.empty() ? bytes : steps[k].bytes; }
     // The reduction that follows the endpoint delay of item k, or -1 for none.

@@ -41,9 +41,9 @@ std::string Engine::explain_actor(uint32_t a) const {
         }
         if (body.kind[i] == Kind::Send) {
             const Op& op = body.ops[body.op[i]];
-            return text + " waits for rank " + std::to_string(op.peer) +
-                   " to post a receive of " + std::to_string(op.bytes) + " bytes with tag " +
-                   std::to_string(op.tag) + ", which never happens";
+            return text + " waits for rank " + std::to_string(op.peer) + " to post a receive of " +
+                   std::to_string(op.bytes) + " bytes with tag " + std::to_string(op.tag) +
+                   ", which never happens";
         }
         return text + " waits for a message that is never sent";
     }
@@ -72,14 +72,14 @@ std::string Engine::explain_collective(uint32_t a) const {
         if (phase.algo == Algo::Tree) return text + " (doubleBinaryTree), for a neighbour";
         uint32_t me = position(actor, phase);
         uint32_t to = target(phase, chunk, me, chunk.received);
-        uint32_t from = phase.algo == Algo::HalvingDoubling
-                            ? to
-                            : (2 * me + phase.size - to) % phase.size;
+        uint32_t from =
+            phase.algo == Algo::HalvingDoubling ? to : (2 * me + phase.size - to) % phase.size;
         Rank peer = member(actor, phase, from);
         return text + ", for a message from rank " + std::to_string(peer) + ", " +
                explain_peer(peer, coll.group);
     }
-    return text + " has chunks that wait for each other's queues; allow more active chunks or queues";
+    return text +
+           " has chunks that wait for each other's queues; allow more active chunks or queues";
 }
 
 std::string Engine::explain_peer(Rank rank, uint32_t group) const {
@@ -107,11 +107,11 @@ void Engine::require_all_ran() const {
             if (timelines_[a].start[i] >= 0) continue;
             text += (named++ > 0 ? ", " : "") + std::to_string(actor.body->ids[i]);
         }
-        throw SimulationError(
-            "rank " + std::to_string(actor.rank) + ": " +
-                std::to_string(actor.body->size() - actor.ran) + " nodes never run (" + text +
-                ", …): they wait for each other in a dependency cycle",
-            true);
+        throw SimulationError("rank " + std::to_string(actor.rank) + ": " +
+                                  std::to_string(actor.body->size() - actor.ran) +
+                                  " nodes never run (" + text +
+                                  ", …): they wait for each other in a dependency cycle",
+                              true);
     }
 }
 

@@ -1,8 +1,9 @@
 // Messages: naming them, carrying them, and matching them with receives.
 //
-// A chunk's message is named by (group, tag, phase, number); its receive is posted when the receiver sends
-// its own message of that number, so "number < sent" says whether the receive is open. That equals ASTRA-
-// sim's matching by (tag, source, size) in order, as long as both sides run the same plan, which is checked.
+// A chunk's message is named by (group, tag, phase, number); its receive is posted when the
+// receiver sends its own message of that number, so "number < sent" says whether the receive is
+// open. That equals ASTRA- sim's matching by (tag, source, size) in order, as long as both sides
+// run the same plan, which is checked.
 #include <algorithm>
 
 #include "core/astra/engine.hpp"
@@ -16,7 +17,9 @@ constexpr uint64_t kChunkSpace = 1;
 constexpr uint64_t kNoticeSpace = 2;
 
 bool same(const Phase& a, const Phase& b) {
-    auto steps = [](const Step& x, const Step& y) { return x.mask == y.mask && x.bytes == y.bytes; };
+    auto steps = [](const Step& x, const Step& y) {
+        return x.mask == y.mask && x.bytes == y.bytes;
+    };
     return a.algo == b.algo && a.coll == b.coll && a.size == b.size && a.stride == b.stride &&
            a.bytes == b.bytes && a.messages == b.messages &&
            std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), steps);
@@ -46,8 +49,8 @@ Key Engine::chunk_key(uint32_t actor, uint32_t slot, uint32_t tag, uint32_t phas
 }
 
 Key Engine::message_key(Rank from, Rank to, uint32_t tag, uint64_t bytes) const {
-    return {folding_.actor_of[to], topology_.difference(to, from),
-            static_cast<uint64_t>(tag) << 32, bytes};
+    return {folding_.actor_of[to], topology_.difference(to, from), static_cast<uint64_t>(tag) << 32,
+            bytes};
 }
 
 // The sender as the receiver sees it: by distance, which is the same for all folded ranks. Never 0.
@@ -90,7 +93,7 @@ void Engine::post_chunk(uint32_t a, uint32_t c, uint32_t item, uint32_t from) {
     Key key = chunk_key(a, coll.slot, coll.first_tag + c, chunk.phase, item);
     if (system_.rendezvous) {
         const Phase& phase = phase_of(actor, chunk);
-        return receive(me, key, member(actor, phase, from), 0);
+        return receive(me, key, member(actor, phase, from));
     }
     if (mailbox_.empty() || !mailbox_.take(key)) return;
     Event e;
@@ -115,14 +118,15 @@ void Engine::chunk_came(const Event& e) {
         bool open = tree ? (chunk.posted >> e.item & 1) != 0 : e.item < chunk.sent;
         if (chunk.phase == e.phase && open) {
             if (tree) chunk.posted &= static_cast<uint8_t>(~(1u << e.item));
-            return arrived(e.actor, c, e.item);
+            return arrived(e.actor, c);
         }
     }
     const auto& uncertain = actor.uncertain;
     if (!uncertain.empty() &&
         std::find(uncertain.begin(), uncertain.end(), purpose(e)) != uncertain.end()) {
-        throw NotFoldable("messages of equal ranks queue for a link in an order that depends on rank "
-                          "numbers");
+        throw NotFoldable(
+            "messages of equal ranks queue for a link in an order that depends on rank "
+            "numbers");
     }
     mailbox_.arrive(chunk_key(e.actor, e.slot, e.tag, e.phase, e.item), waiters_);
 }
@@ -143,7 +147,7 @@ void Engine::send(const Endpoint& sender, const Key& key, Rank from, Rank to, ui
     calendar_.insert(calendar_.now(), e);
 }
 
-void Engine::receive(const Endpoint& receiver, const Key& key, Rank from, uint64_t) {
+void Engine::receive(const Endpoint& receiver, const Key& key, Rank from) {
     if (!system_.rendezvous) return post(receiver, key);
     Rank here = actors_[receiver.actor].rank;
     Event e;
@@ -207,7 +211,7 @@ void Engine::matched(const Waiter& waiter) {
         return transmit(letter.from, letter.to, letter.bytes, e);
     }
     switch (who.what) {
-        case Endpoint::What::Chunk: return arrived(who.actor, who.index, who.item);
+        case Endpoint::What::Chunk: return arrived(who.actor, who.index);
         case Endpoint::What::Node: return completed(who.actor, who.index);
         case Endpoint::What::Custom: return custom_completed(who.actor, who.index);
     }

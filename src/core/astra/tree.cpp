@@ -1,7 +1,8 @@
 // doubleBinaryTree: an all-reduce up and down one of two trees, the whole data on every edge.
 //
-// A tree of n = 2^L members is a root with one child, below which hangs a perfect tree of n-1; members are
-// numbered in order. In the "max" tree the root is the last member, in the "min" tree the first.
+// A tree of n = 2^L members is a root with one child, below which hangs a perfect tree of n-1;
+// members are numbered in order. In the "max" tree the root is the last member, in the "min" tree
+// the first.
 #include <bit>
 
 #include "core/astra/engine.hpp"
@@ -61,8 +62,8 @@ void Engine::tree_arrived(uint32_t a, uint32_t c) {
     local(a, phase.endpoint, {kNone, LocalKind::Pass, c, at.leaf() ? -1 : phase.reduce});
 }
 
-// Passes in order: a leaf's first sends up and its second ends; an inner node's second sends up and its
-// third sends down and ends; the root's only one sends down and ends.
+// Passes in order: a leaf's first sends up and its second ends; an inner node's second sends up and
+// its third sends down and ends; the root's only one sends down and ends.
 void Engine::tree_pass_ended(uint32_t a, uint32_t c) {
     Actor& actor = actors_[a];
     Chunk& chunk = actor.coll.chunks[c];

@@ -123,8 +123,9 @@ void Engine::issue_send(uint32_t a, uint32_t node) {
     const Actor& actor = actors_[a];
     const Op& op = actor.body->ops[actor.body->op[node]];
     if (op.peer >= topology_.ranks() || op.peer == actor.rank) {
-        fail(a, node, "sends to rank " + std::to_string(op.peer) + "; give another rank below " +
-                          std::to_string(topology_.ranks()) + " as `comm_dst`");
+        fail(a, node,
+             "sends to rank " + std::to_string(op.peer) + "; give another rank below " +
+                 std::to_string(topology_.ranks()) + " as `comm_dst`");
     }
     send({Endpoint::What::Node, 0, a, node, 0}, message_key(actor.rank, op.peer, op.tag, op.bytes),
          actor.rank, op.peer, op.bytes, topology_.difference(op.peer, actor.rank));
@@ -134,12 +135,12 @@ void Engine::issue_recv(uint32_t a, uint32_t node) {
     const Actor& actor = actors_[a];
     const Op& op = actor.body->ops[actor.body->op[node]];
     if (op.peer >= topology_.ranks() || op.peer == actor.rank) {
-        fail(a, node, "receives from rank " + std::to_string(op.peer) +
-                          "; give another rank below " + std::to_string(topology_.ranks()) +
-                          " as `comm_src`");
+        fail(a, node,
+             "receives from rank " + std::to_string(op.peer) + "; give another rank below " +
+                 std::to_string(topology_.ranks()) + " as `comm_src`");
     }
     receive({Endpoint::What::Node, 0, a, node, 0},
-            message_key(op.peer, actor.rank, op.tag, op.bytes), op.peer, op.bytes);
+            message_key(op.peer, actor.rank, op.tag, op.bytes), op.peer);
 }
 
 void Engine::issue_collective(uint32_t a, uint32_t node) {
@@ -208,8 +209,9 @@ void Engine::issue_memory(uint32_t a, uint32_t node) {
     }
     uint32_t store = store_of(actors_[a].rank);
     if (store >= stores_.size()) {
-        fail(a, node, "belongs to memory node " + std::to_string(store) +
-                          ", but `num-nodes` is " + std::to_string(stores_.size()));
+        fail(a, node,
+             "belongs to memory node " + std::to_string(store) + ", but `num-nodes` is " +
+                 std::to_string(stores_.size()));
     }
     if (stores_[store].busy) {
         stores_[store].waiting.push_back({a, node});
@@ -218,7 +220,8 @@ void Engine::issue_memory(uint32_t a, uint32_t node) {
     }
 }
 
-// The rank's own completion comes first, so what it issues next queues behind those already waiting.
+// The rank's own completion comes first, so what it issues next queues behind those already
+// waiting.
 void Engine::serve(uint32_t a, uint32_t node, uint32_t store) {
     const Body& body = *actors_[a].body;
     Tick time = memory_time(body.ops[body.op[node]].bytes);

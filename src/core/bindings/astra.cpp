@@ -69,10 +69,10 @@ RawGraph raw_graph(const nb::dict& columns) {
     auto tag = i64("comm_tag"), group = i64("group");
     auto cpu = u32("is_cpu_op"), dims = u32("involved_dim"), has = u32("has");
     size_t n = id.shape(0);
-    for (size_t length : {micros.shape(0), size.shape(0), ops.shape(0), tensor.shape(0),
-                          type.shape(0), coll.shape(0), src.shape(0), dst.shape(0), tag.shape(0),
-                          group.shape(0), cpu.shape(0), dims.shape(0), has.shape(0),
-                          offsets.shape(0) - 1}) {
+    for (size_t length :
+         {micros.shape(0), size.shape(0), ops.shape(0), tensor.shape(0), type.shape(0),
+          coll.shape(0), src.shape(0), dst.shape(0), tag.shape(0), group.shape(0), cpu.shape(0),
+          dims.shape(0), has.shape(0), offsets.shape(0) - 1}) {
         if (length != n) throw nb::value_error("columns of different lengths");
     }
     RawGraph g;
@@ -125,16 +125,16 @@ nb::dict table(const Body& body) {
 }
 
 void bind_inputs(nb::module_& m) {
-    nb::class_<Body>(m, "AstraBody")
-        .def("__len__", &Body::size)
-        .def("table", &table);
+    nb::class_<Body>(m, "AstraBody").def("__len__", &Body::size).def("table", &table);
     nb::class_<Custom>(m, "AstraCustom");
     nb::class_<Program>(m, "AstraProgram")
         .def_prop_ro("ranks", &Program::ranks)
-        .def_prop_ro("body_of",
-                     [](const Program& p) {
-                         return column<uint32_t>(p.ranks(), [&](size_t r) { return p.body_of[r]; });
-                     }, nb::rv_policy::move)
+        .def_prop_ro(
+            "body_of",
+            [](const Program& p) {
+                return column<uint32_t>(p.ranks(), [&](size_t r) { return p.body_of[r]; });
+            },
+            nb::rv_policy::move)
         .def_prop_ro("bodies", [](const Program& p) { return p.bodies; })
         .def("bind_groups",
              [](Program& p, const nb::list& groups) { bind_groups(p, groups_of(groups)); });
@@ -155,9 +155,8 @@ void bind_inputs(nb::module_& m) {
              [](System& s, size_t coll, const nb::list& items) {
                  s.implementations[coll & 3] = implementations(items);
              })
-        .def("set_custom", [](System& s, size_t coll, std::shared_ptr<Custom> c) {
-            s.custom[coll & 3] = std::move(c);
-        })
+        .def("set_custom", [](System& s, size_t coll,
+                              std::shared_ptr<Custom> c) { s.custom[coll & 3] = std::move(c); })
         .def("set_custom_node", [](System& s, uint64_t node, std::shared_ptr<Custom> c) {
             s.custom_by_node[node] = std::move(c);
         });
@@ -181,28 +180,34 @@ void bind_result(nb::module_& m) {
         .def_prop_ro("why_not_folded", [](const Result& r) { return r.folding.why_not; })
         .def_prop_ro("stuck", [](const Result& r) { return r.outcome.stuck; })
         .def_prop_ro("events", [](const Result& r) { return r.outcome.events; })
-        .def_prop_ro("actor_of",
-                     [](const Result& r) {
-                         const auto& of = r.folding.actor_of;
-                         return column<uint32_t>(of.size(), [&](size_t i) { return of[i]; });
-                     }, nb::rv_policy::move)
-        .def_prop_ro("representative",
-                     [](const Result& r) {
-                         const auto& reps = r.folding.representative;
-                         return column<uint32_t>(reps.size(), [&](size_t i) { return reps[i]; });
-                     }, nb::rv_policy::move)
-        .def_prop_ro("finished",
-                     [](const Result& r) {
-                         const auto& actors = r.outcome.actors;
-                         return column<int64_t>(actors.size(),
-                                                [&](size_t i) { return actors[i].finished; });
-                     }, nb::rv_policy::move)
-        .def_prop_ro("gpu_time",
-                     [](const Result& r) {
-                         const auto& actors = r.outcome.actors;
-                         return column<int64_t>(actors.size(),
-                                                [&](size_t i) { return actors[i].gpu_time; });
-                     }, nb::rv_policy::move)
+        .def_prop_ro(
+            "actor_of",
+            [](const Result& r) {
+                const auto& of = r.folding.actor_of;
+                return column<uint32_t>(of.size(), [&](size_t i) { return of[i]; });
+            },
+            nb::rv_policy::move)
+        .def_prop_ro(
+            "representative",
+            [](const Result& r) {
+                const auto& reps = r.folding.representative;
+                return column<uint32_t>(reps.size(), [&](size_t i) { return reps[i]; });
+            },
+            nb::rv_policy::move)
+        .def_prop_ro(
+            "finished",
+            [](const Result& r) {
+                const auto& actors = r.outcome.actors;
+                return column<int64_t>(actors.size(), [&](size_t i) { return actors[i].finished; });
+            },
+            nb::rv_policy::move)
+        .def_prop_ro(
+            "gpu_time",
+            [](const Result& r) {
+                const auto& actors = r.outcome.actors;
+                return column<int64_t>(actors.size(), [&](size_t i) { return actors[i].gpu_time; });
+            },
+            nb::rv_policy::move)
         .def("start",
              [](const Result& r, size_t actor) {
                  return to_numpy(std::vector<int64_t>(r.outcome.actors.at(actor).start));
@@ -238,11 +243,11 @@ void astra(nb::module_& m) {
     });
     bind_inputs(m);
     bind_result(m);
-    m.def("astra_body", [](const nb::dict& columns, const std::string& where, int64_t rank,
-                           bool lenient) {
-        Rank own = rank < 0 ? kNone : static_cast<Rank>(rank);
-        return std::make_shared<Body>(build(raw_graph(columns), where, own, lenient));
-    });
+    m.def("astra_body",
+          [](const nb::dict& columns, const std::string& where, int64_t rank, bool lenient) {
+              Rank own = rank < 0 ? kNone : static_cast<Rank>(rank);
+              return std::make_shared<Body>(build(raw_graph(columns), where, own, lenient));
+          });
     m.def("astra_program",
           [](std::vector<std::shared_ptr<Body>> bodies, std::vector<uint32_t> body_of) {
               for (uint32_t b : body_of) {
@@ -269,11 +274,6 @@ void astra(nb::module_& m) {
         for (const std::string& path : paths) {
             custom->bodies.push_back(std::make_shared<Body>(load_custom(path, lenient)));
         }
-        return custom;
-    });
-    m.def("astra_custom", [](std::vector<std::shared_ptr<Body>> bodies) {
-        auto custom = std::make_shared<Custom>();
-        custom->bodies.assign(bodies.begin(), bodies.end());
         return custom;
     });
     m.def("astra_simulate", &simulate);

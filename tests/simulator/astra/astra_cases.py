@@ -109,7 +109,9 @@ def graphs(case: Case) -> list[list[Node]]:
 def columns(nodes: list[Node]) -> dict[str, Any]:
     """A rank's nodes as the core takes them."""
     names = ("comm_type", "comm_size", "num_ops", "tensor_size", "comm_src", "comm_dst", "comm_tag")
-    given: dict[str, list[int]] = {name: [] for name in (*names, "is_cpu_op", "involved_dim", "group")}
+    given: dict[str, list[int]] = {
+        name: [] for name in (*names, "is_cpu_op", "involved_dim", "group")
+    }
     has, deps, offsets, texts = [], [], [0], []
     for entry in nodes:
         attrs = {name: _value(value) for name, value in entry["attrs"].items()}

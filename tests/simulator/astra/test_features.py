@@ -39,7 +39,7 @@ def test_remote_memory_is_shared_by_rank_node_or_all(memory: Any, cycles: Any) -
 def test_memory_nodes_must_exist() -> None:
     memory = remote("PER_NODE_MEMORY_EXPANSION", num_nodes=1, num_npus_per_node=2)
     ranks = [[node("MEM_LOAD_NODE", 0, tensor_size=64)] for _ in range(4)]
-    with pytest.raises(TraceError, match="rank 2, node 0 .*memory node 1, but `num-nodes` is 1"):
+    with pytest.raises(TraceError, match=r"rank 2, node 0 .*memory node 1, but `num-nodes` is 1"):
         run(case_of(ranks, network(("Ring", 4)), memory=memory))
 
 
@@ -128,7 +128,9 @@ def test_a_custom_collective_without_files(custom: Path) -> None:
 def test_files_and_traces_in_memory_give_the_same(tmp_path: Path) -> None:
     traces = TraceSet([_mixture(rank) for rank in range(4)])
     write(traces, tmp_path / "w.N.et")
-    config = make_config(system(), network(("Ring", 2), ("Switch", 2)), {}, {"1": [0, 1], "2": [3, 2]})
+    config = make_config(
+        system(), network(("Ring", 2), ("Switch", 2)), {}, {"1": [0, 1], "2": [3, 2]}
+    )
     config.system.all_reduce_implementation = ["ring", "ring"]
     files, memory = simulate(str(tmp_path / "w"), config), simulate(traces, config)
     for rank in range(4):
@@ -140,7 +142,9 @@ def test_files_and_traces_in_memory_give_the_same(tmp_path: Path) -> None:
 def _mixture(rank: int) -> Trace:
     graph = TraceBuilder()
     first = graph.comp("a", duration_ns=3_000 * (rank + 1))
-    group = graph.collective("g", CollectiveType.ALL_REDUCE, MB, deps=[first], pg_name="12"[rank // 2])
+    group = graph.collective(
+        "g", CollectiveType.ALL_REDUCE, MB, deps=[first], pg_name="12"[rank // 2]
+    )
     along = graph.collective(
         "d", CollectiveType.ALL_REDUCE, MB, deps=[group], involved_dim=[True, False]
     )

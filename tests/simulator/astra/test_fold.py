@@ -78,7 +78,9 @@ def test_a_ring_of_neighbours_folds_with_congestion() -> None:
 
 def test_several_dimensions_fold() -> None:
     net = network(("Ring", 4), ("FullyConnected", 2), ("Switch", 4))
-    case = case_of([layers() for _ in range(32)], net, system(["ring", "direct", "halvingDoubling"]))
+    case = case_of(
+        [layers() for _ in range(32)], net, system(["ring", "direct", "halvingDoubling"])
+    )
     assert same(case).fold_factor == 32
 
 

@@ -220,7 +220,7 @@ def _json(data: bytes, name: str) -> Any:
 def _yaml(data: bytes, name: str) -> Any:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return yaml.load(data, Loader=loader)  # noqa: S506 - both loaders are the safe ones
+        return yaml.load(data, Loader=loader)
     except yaml.YAMLError as error:
         raise ConfigError(f"{name}: not valid YAML: {error}") from None
 

@@ -76,7 +76,7 @@ class Result:
         return self.outcome.stuck
 
     def table(self, rank: int) -> dict[str, NDArray[Any]]:
-        """A rank's nodes in ascending id: id, type, is_cpu_op, collective, group, bytes, …"""
+        """A rank's nodes in ascending id, by column: id, type, is_cpu_op, collective, group, bytes."""
         return self._table(int(self.program.body_of[rank]))
 
     def _table(self, body: int) -> dict[str, NDArray[Any]]:

@@ -66,9 +66,7 @@ def simulate_program(
     with errors():
         groups = loading.bind_groups(program, config)
         system = core_system(config, options)
-        outcome = _core.astra_simulate(
-            program, system, network, core_memory(config), options.fold
-        )
+        outcome = _core.astra_simulate(program, system, network, core_memory(config), options.fold)
     return Result(program, outcome, config, options, groups)
 
 
@@ -101,9 +99,7 @@ def core_system(config: files.Config, options: Options) -> _core.AstraSystem:
     return system
 
 
-def _set_algorithms(
-    system: _core.AstraSystem, config: files.Config, options: Options
-) -> None:
+def _set_algorithms(system: _core.AstraSystem, config: files.Config, options: Options) -> None:
     for number, collective in enumerate(files.COLLECTIVES):
         listed = config.system.implementations(collective)
         system.set_implementations(number, [files.parse_implementation(text) for text in listed])

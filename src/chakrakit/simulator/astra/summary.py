@@ -37,7 +37,8 @@ def _spans(result: Result) -> list[tuple[int, int, int, int]]:
 
 def _about(result: Result) -> str:
     if result.folded:
-        folded = f"{result.ranks} ranks in {len(result.representative)} classes"
+        count = len(result.representative)
+        folded = f"{result.ranks} ranks in {count} class{'es' if count > 1 else ''}"
     else:
         folded = f"{result.ranks} ranks, not folded: {result.why_not_folded}"
     return f"{folded}\n{result.stuck}" if result.stuck else folded

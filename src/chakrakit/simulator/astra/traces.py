@@ -90,7 +90,8 @@ def _groups(trace: Trace) -> NDArray[np.int64]:
         if name and not name.isdecimal():
             raise TraceError(f"`pg_name` {name!r} is not the number of a communicator group")
     numbers = np.array([int(name or 0) for name in names] + [0], np.int64)
-    return numbers[coded.indices.fill_null(len(names)).to_numpy()]
+    chosen: NDArray[np.int64] = numbers[coded.indices.fill_null(len(names)).to_numpy()]
+    return chosen
 
 
 def _dimensions(trace: Trace, present: NDArray[np.bool_]) -> NDArray[np.uint32]:

@@ -89,7 +89,7 @@ def _metadata_groups(node: int, text: str, ranks: int) -> dict[int, list[int]]:
 def load_custom(prefix: str, config: Config, *, lenient: bool) -> _core.AstraCustom:
     """The graphs `prefix.P.et` of a custom collective, for as many positions as there are files."""
     base = _find_prefix(prefix, config)
-    paths = []
+    paths: list[str] = []
     while Path(f"{base}.{len(paths)}.et").exists():
         paths.append(f"{base}.{len(paths)}.et")
     if not paths:
