@@ -22,10 +22,10 @@ uint32_t Engine::position(const Actor& actor, const Phase& phase) const {
     return actor.rank / phase.stride % phase.size;
 }
 
-Rank Engine::member(const Actor& actor, const Phase& phase, uint32_t position) const {
+Rank Engine::member(const Actor& actor, const Chunk& chunk, uint32_t position) const {
+    const Phase& phase = phase_of(actor, chunk);
     if (phase.subgroup) return program_.groups[actor.coll.group].members[position];
-    uint32_t mine = actor.rank / phase.stride % phase.size;
-    return actor.rank + (position - mine) * phase.stride;  // wraps as unsigned does
+    return actor.rank + (position - chunk.me) * phase.stride;  // wraps as unsigned does
 }
 
 void Engine::start_native(uint32_t a, uint32_t node, const Op& op) {
@@ -104,6 +104,7 @@ void Engine::enter_phase(uint32_t a, uint32_t c) {
     uint16_t index = chunk.phase;
     chunk = {};
     chunk.phase = index;
+    chunk.me = position(actor, phase);
     uint16_t choice = coll.queues[c * plan.phases.size() + index];
     chunk.queue = choice & ~kMaxTree;
     chunk.max_tree = (choice & kMaxTree) != 0;
@@ -175,24 +176,31 @@ bool Engine::try_send(uint32_t a, uint32_t c) {
     return true;
 }
 
-// The k-th message's receiver; its mirror image is the k-th receive's sender.
-uint32_t Engine::target(const Phase& phase, const Chunk& chunk, uint32_t me, uint32_t item) const {
-    if (phase.algo == Algo::HalvingDoubling) return me ^ phase.steps[item].mask;
+// The k-th message's receiver.
+uint32_t Engine::target(const Phase& phase, const Chunk& chunk, uint32_t item) const {
+    if (phase.algo == Algo::HalvingDoubling) return chunk.me ^ phase.steps[item].mask;
     uint32_t n = phase.size;
-    uint32_t distance = phase.algo == Algo::Direct ? item % (n - 1) + 1 : 1;
-    return (me + (chunk.backward ? n - distance : distance)) % n;
+    uint32_t distance = 1;
+    if (phase.algo == Algo::Direct) distance = (item < n - 1 ? item : item % (n - 1)) + 1;
+    uint32_t to = chunk.me + (chunk.backward ? n - distance : distance);
+    return to < n ? to : to - n;
+}
+
+// The k-th receive's sender: the receiver's mirror image.
+uint32_t Engine::source(const Phase& phase, const Chunk& chunk, uint32_t item) const {
+    uint32_t to = target(phase, chunk, item);
+    if (phase.algo == Algo::HalvingDoubling) return to;
+    uint32_t n = phase.size;
+    uint32_t ahead = to >= chunk.me ? to - chunk.me : to + n - chunk.me;
+    return chunk.me >= ahead ? chunk.me - ahead : chunk.me + n - ahead;
 }
 
 void Engine::send_item(uint32_t a, uint32_t c, uint32_t item) {
     const Actor& actor = actors_[a];
     const Chunk& chunk = actor.coll.chunks[c];
     const Phase& phase = phase_of(actor, chunk);
-    uint32_t me = position(actor, phase);
-    uint32_t to = target(phase, chunk, me, item);
-    uint32_t from = to;
-    if (phase.algo != Algo::HalvingDoubling) from = (2 * me + phase.size - to) % phase.size;
-    send_chunk(a, c, item, me, to);
-    post_chunk(a, c, item, from);
+    send_chunk(a, c, item, target(phase, chunk, item));
+    post_chunk(a, c, item, source(phase, chunk, item));
 }
 
 // The last chunk's completion runs the workload before the chunk leaves its queue, as ASTRA-sim
