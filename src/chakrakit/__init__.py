@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from chakrakit.trace.builder import TraceBuilder
     from chakrakit.trace.card import Card
     from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
+    from chakrakit.trace.feeder import Feeder, feeder_paths
     from chakrakit.trace.formats import open_writer, scan_trace
     from chakrakit.trace.graph import Graph
     from chakrakit.trace.groups import Groups
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from chakrakit.trace.store import read, write
     from chakrakit.trace.trace import Trace
     from chakrakit.trace.traceset import Binding, TraceSet
+    from chakrakit.trace.validation.check import validate
+    from chakrakit.trace.validation.findings import ValidationReport
 
 _HOME = {
     "Binding": "trace.traceset",
@@ -32,6 +35,7 @@ _HOME = {
     "EdgeForm": "trace.edges",
     "EdgeKind": "trace.edges",
     "Edges": "trace.edges",
+    "Feeder": "trace.feeder",
     "Graph": "trace.graph",
     "Groups": "trace.groups",
     "Member": "trace.schema",
@@ -44,10 +48,13 @@ _HOME = {
     "Trace": "trace.trace",
     "TraceBuilder": "trace.builder",
     "TraceSet": "trace.traceset",
+    "feeder_paths": "trace.feeder",
+    "ValidationReport": "trace.validation.findings",
     "open_writer": "trace.formats",
     "read": "trace.store",
     "scan_trace": "trace.formats",
     "schedule": "trace.schedule",
+    "validate": "trace.validation.check",
     "write": "trace.store",
 }
 
