@@ -28,34 +28,51 @@ Rank Engine::member(const Actor& actor, const Chunk& chunk, uint32_t position) c
     return actor.rank + (position - chunk.me) * phase.stride;  // wraps as unsigned does
 }
 
-void Engine::start_native(uint32_t a, uint32_t node, const Op& op) {
-    Actor& actor = actors_[a];
-    Collective& coll = actor.coll;
-    const Group& group = program_.groups[op.group];
-    auto mine = std::find(group.members.begin(), group.members.end(), actor.rank);
-    if (mine == group.members.end()) {
-        fail(a, node, "the rank is not a member of " + group_name(op.group));
+uint32_t Engine::position_in(uint32_t a, uint32_t node, uint32_t group) const {
+    const auto& members = program_.groups[group].members;
+    Rank rank = actors_[a].rank;
+    if (group == 0) return rank;
+    auto it = std::find(members.begin(), members.end(), rank);
+    if (it == members.end()) {
+        fail(a, node, "the rank is not a member of " + group_name(group));
     }
-    bool whole = group.members.size() == topology_.ranks();
+    return static_cast<uint32_t>(it - members.begin());
+}
+
+// A group of all ranks runs on the network's dimensions; a smaller one as a dimension of its own.
+uint32_t Engine::plan_of(uint32_t a, uint32_t node, const Op& op) {
+    size_t size = program_.groups[op.group].members.size();
+    bool whole = size == topology_.ranks();
     uint32_t dims = op.group != 0 && whole ? kNone : op.dims;
     try {
-        uint32_t size = whole ? 0 : static_cast<uint32_t>(group.members.size());
-        coll.plan = planner_.plan(op.coll, op.bytes, dims, size);
+        return planner_.plan(op.coll, op.bytes, dims, whole ? 0 : static_cast<uint32_t>(size));
     } catch (const SimulationError& e) {
         fail(a, node, e.what());
     }
+}
+
+// Tags count up by group, so that members name the same collective alike.
+uint32_t Engine::take_tags(Actor& actor, uint32_t group, uint32_t count) {
+    auto tag = std::find_if(actor.tags.begin(), actor.tags.end(),
+                            [&](const auto& t) { return t.first == group; });
+    if (tag == actor.tags.end()) tag = actor.tags.insert(tag, {group, 0});
+    uint32_t first = tag->second;
+    tag->second += count;
+    return first;
+}
+
+void Engine::start_native(uint32_t a, uint32_t node, const Op& op) {
+    Actor& actor = actors_[a];
+    Collective& coll = actor.coll;
+    coll.me = position_in(a, node, op.group);
+    coll.plan = plan_of(a, node, op);
     const Plan& plan = planner_[coll.plan];
     coll.active = true;
     coll.node = node;
     coll.group = op.group;
     coll.slot = slot_at(actor.rank, op.group);
-    coll.me = static_cast<uint32_t>(mine - group.members.begin());
     coll.done = 0;
-    auto tag = std::find_if(actor.tags.begin(), actor.tags.end(),
-                            [&](const auto& t) { return t.first == op.group; });
-    if (tag == actor.tags.end()) tag = actor.tags.insert(tag, {op.group, 0});
-    coll.first_tag = tag->second;
-    tag->second += plan.chunks;
+    coll.first_tag = take_tags(actor, op.group, plan.chunks);
     coll.chunks.assign(plan.chunks, {});
     coll.queues.resize(plan.chunks * plan.phases.size());
     for (uint32_t c = 0; c < plan.chunks; ++c) {

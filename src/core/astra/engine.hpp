@@ -200,6 +200,9 @@ class Engine {
 
     // collective.cpp: chunks, phases and queues
     void start_native(uint32_t a, uint32_t node, const Op& op);
+    uint32_t position_in(uint32_t a, uint32_t node, uint32_t group) const;
+    uint32_t plan_of(uint32_t a, uint32_t node, const Op& op);
+    uint32_t take_tags(Actor& actor, uint32_t group, uint32_t count);
     void choose_queues(Actor& actor, uint32_t chunk, const Plan& plan);
     uint16_t choose_queue(Actor& actor, const Phase& phase);
     void enter_phase(uint32_t a, uint32_t c);
