@@ -167,7 +167,7 @@ def make_config(
         network=net,
         memory=mem,
         groups={} if groups is None else read_groups(groups, net.ranks, called["groups"]),
-        per_node_custom=_per_node(checked),
+        per_node_custom=_per_node(checked, called["system"]),
         ignored=_ignored(system, System, called["system"])
         + _ignored(network, Network, called["network"])
         + _ignored(memory, Memory, called["memory"]),
@@ -233,7 +233,7 @@ def _convert(raw: Any, kind: type[T], name: str) -> T:
 
 
 def _system(raw: Any, name: str) -> System:
-    system = _convert(raw, System, name)
+    system = _convert(_whole(raw), System, name)
     for collective in COLLECTIVES:
         for text in system.implementations(collective):
             try:
@@ -251,13 +251,23 @@ def _system(raw: Any, name: str) -> System:
     return system
 
 
+def _whole(raw: Any) -> Any:
+    """10.0 is as good as 10."""
+    if not isinstance(raw, dict):
+        return raw
+    return {
+        key: int(value) if isinstance(value, float) and value.is_integer() else value
+        for key, value in raw.items()
+    }
+
+
 def _at_least(name: str, key: str, value: Number, least: Number) -> None:
     if value < least:
         raise ConfigError(f"{name}: `{key}` is {value}; it must be {least} or more")
 
 
 def _network(raw: Any, name: str) -> Network:
-    network = _convert(raw, Network, name)
+    network = _convert(_numbers(raw), Network, name)
     lengths = {len(getattr(network, key)) for key in Network.__struct_fields__}
     if len(lengths) != 1 or not network.topology:
         raise ConfigError(
@@ -275,8 +285,25 @@ def _network(raw: Any, name: str) -> Network:
     return network
 
 
+def _numbers(raw: Any) -> Any:
+    """YAML 1.1 reads 1e3 as text; YAML 1.2, and ASTRA-sim's parser, as a number."""
+    if not isinstance(raw, dict):
+        return raw
+    return {
+        key: [_number(v) for v in value] if isinstance(value, list) else value
+        for key, value in raw.items()
+    }
+
+
+def _number(value: Any) -> Any:
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
 def _memory(raw: Any, name: str) -> Memory:
-    memory = _convert(raw, Memory, name)
+    memory = _convert(_whole(raw), Memory, name)
     if memory.memory_type == "NO_MEMORY_EXPANSION":
         return memory
     _at_least(name, "remote-mem-bw", memory.remote_mem_bw, 1)
@@ -310,10 +337,13 @@ def _members(key: str, members: Any, ranks: int, name: str) -> list[int]:
     return list(members)
 
 
-def _per_node(system: System) -> dict[int, str]:
-    path = system.per_node_custom_implementation
-    if not path:
+def _per_node(system: System, name: str) -> dict[int, str]:
+    """Relative to the working directory, as ASTRA-sim has it, or else to the system file."""
+    if not system.per_node_custom_implementation:
         return {}
+    path = Path(system.per_node_custom_implementation)
+    if not path.exists():
+        path = Path(name).parent / path
     raw = _parse(path, _yaml)
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: expected a map of workload node id to ET prefix")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chakrakit import _core
@@ -31,6 +32,7 @@ def simulate(
     with errors():
         if isinstance(workload, str) and loading.is_prefix(workload):
             program = loading.load_files(workload, ranks, lenient=options.lenient)
+            config = _noting_surplus(workload, config)
         else:
             from chakrakit.simulator.astra.traces import load_traces
 
@@ -38,6 +40,15 @@ def simulate(
             config = _with_groups(config, traces)
             program = load_traces(traces, ranks, lenient=options.lenient)
     return simulate_program(program, config, options)
+
+
+def _noting_surplus(prefix: str, config: files.Config) -> files.Config:
+    """Ranks beyond the network's are left out, as ASTRA-sim does, but not in silence."""
+    ranks = config.network.ranks
+    if not Path(f"{prefix}.{ranks}.et").exists():
+        return config
+    surplus = files.Ignored(prefix, f"{prefix}.{ranks}.et", f"the network has {ranks} ranks")
+    return replace(config, ignored=[*config.ignored, surplus])
 
 
 def _traces(workload: str | TraceSet) -> TraceSet:
