@@ -184,6 +184,7 @@ class Engine {
     bool issue(uint32_t a, uint32_t node);
     bool issue_compute(uint32_t a, uint32_t node);
     void issue_replay(uint32_t a, uint32_t node, bool gpu);
+    void add_gpu_time(uint32_t a, Tick time);
     void issue_memory(uint32_t a, uint32_t node);
     void issue_send(uint32_t a, uint32_t node);
     void issue_recv(uint32_t a, uint32_t node);

@@ -258,7 +258,8 @@ Tick Planner::reduction(uint64_t bytes) const {
             "cost nothing; give it in GB/s, or --lenient for ASTRA-sim's answer");
     }
     double pass = static_cast<double>(bytes) / (system_.local_mem_bw * 1e9) * 1e9;
-    return 3 * static_cast<Tick>(pass);
+    whole_ticks(3 * pass);  // must be countable too
+    return 3 * whole_ticks(pass);
 }
 
 }  // namespace chakra::astra

@@ -30,6 +30,10 @@ MEMORIES = {
     "PER_NODE_MEMORY_EXPANSION": 2,
     "MEMORY_POOL": 3,
 }
+LONGEST = 10**15
+"""Nanoseconds, twelve days: far above any latency, far below what would overflow."""
+_FASTEST = 10**9
+"""GB/s and TFLOP/s, for the same reason."""
 _IMPLEMENTATION = re.compile(
     r"(?:(ring|halvingDoubling|doubleBinaryTree|oneRing|oneHalvingDoubling)|(direct|oneDirect)(\d*))"
 )
@@ -240,9 +244,11 @@ def _system(raw: Any, name: str) -> System:
                 parse_implementation(text)
             except ConfigError as error:
                 raise ConfigError(f"{name}: `{collective}-implementation`: {error}") from None
-    _at_least(name, "active-chunks-per-dimension", system.active_chunks_per_dimension, 1)
-    _at_least(name, "preferred-dataset-splits", system.preferred_dataset_splits, 0)
-    _at_least(name, "endpoint-delay", system.endpoint_delay or 0, 0)
+    _between(name, "active-chunks-per-dimension", system.active_chunks_per_dimension, 1, 1 << 30)
+    _between(name, "preferred-dataset-splits", system.preferred_dataset_splits, 0, 1 << 22)
+    _between(name, "endpoint-delay", system.endpoint_delay or 0, 0, LONGEST)
+    _between(name, "local-mem-bw", system.local_mem_bw, 0, _FASTEST)
+    _between(name, "peak-perf", system.peak_perf, 0, _FASTEST)
     if system.model_shared_bus:
         raise ConfigError(
             f"{name}: `model-shared-bus` 1 is not simulated (the bus between NPU and network "
@@ -261,9 +267,11 @@ def _whole(raw: Any) -> Any:
     }
 
 
-def _at_least(name: str, key: str, value: Number, least: Number) -> None:
+def _between(name: str, key: str, value: Number, least: Number, most: Number) -> None:
     if value < least:
         raise ConfigError(f"{name}: `{key}` is {value}; it must be {least} or more")
+    if not value <= most:
+        raise ConfigError(f"{name}: `{key}` is {value}; it must be {most:,} or less")
 
 
 def _network(raw: Any, name: str) -> Network:
@@ -274,13 +282,13 @@ def _network(raw: Any, name: str) -> Network:
             f"{name}: `topology`, `npus_count`, `bandwidth` and `latency` need one entry for each "
             "dimension, all the same number"
         )
+    _between(name, "topology", len(network.topology), 1, 16)
     for count in network.npus_count:
-        _at_least(name, "npus_count", count, 2)
+        _between(name, "npus_count", count, 2, 1 << 20)
     for bandwidth, latency in zip(network.bandwidth, network.latency, strict=True):
-        if bandwidth <= 0:
-            raise ConfigError(f"{name}: `bandwidth` is {bandwidth}; it must be above 0 (GB/s)")
-        _at_least(name, "latency", latency, 0)
-    if network.ranks > 1 << 26:
+        _between(name, "bandwidth", bandwidth, 1e-6, _FASTEST)
+        _between(name, "latency", latency, 0, LONGEST)
+    if network.ranks > 1 << 20:
         raise ConfigError(f"{name}: {network.ranks:,} ranks are too many")
     return network
 
@@ -306,11 +314,11 @@ def _memory(raw: Any, name: str) -> Memory:
     memory = _convert(_whole(raw), Memory, name)
     if memory.memory_type == "NO_MEMORY_EXPANSION":
         return memory
-    _at_least(name, "remote-mem-bw", memory.remote_mem_bw, 1)
-    _at_least(name, "remote-mem-latency", memory.remote_mem_latency, 0)
+    _between(name, "remote-mem-bw", memory.remote_mem_bw, 1, _FASTEST)
+    _between(name, "remote-mem-latency", memory.remote_mem_latency, 0, LONGEST)
     if memory.memory_type == "PER_NODE_MEMORY_EXPANSION":
-        _at_least(name, "num-nodes", memory.num_nodes, 1)
-        _at_least(name, "num-npus-per-node", memory.num_npus_per_node, 1)
+        _between(name, "num-nodes", memory.num_nodes, 1, 1 << 20)
+        _between(name, "num-npus-per-node", memory.num_npus_per_node, 1, 1 << 20)
     return memory
 
 

@@ -95,7 +95,7 @@ def core_system(config: files.Config, options: Options) -> _core.AstraSystem:
     """The system file and the command line, as the core takes them."""
     given, system = config.system, _core.AstraSystem()
     if given.endpoint_delay is not None:
-        system.endpoint_delay = int(given.endpoint_delay * options.injection_scale)
+        system.endpoint_delay = _scaled(given.endpoint_delay, options.injection_scale)
     system.active_chunks = given.active_chunks_per_dimension
     system.splits = given.preferred_dataset_splits
     system.queues = options.queues
@@ -108,6 +108,13 @@ def core_system(config: files.Config, options: Options) -> _core.AstraSystem:
     system.peak_perf = float(given.peak_perf)
     _set_algorithms(system, config, options)
     return system
+
+
+def _scaled(endpoint_delay: int, scale: float) -> int:
+    scaled = int(endpoint_delay * scale)
+    if scaled > files.LONGEST:
+        raise ConfigError(f"--injection-scale {scale:g} makes `endpoint-delay` {scaled:,} ns")
+    return scaled
 
 
 def _set_algorithms(system: _core.AstraSystem, config: files.Config, options: Options) -> None:
