@@ -19,6 +19,7 @@ COMMANDS = {
     "query": "Ask with SQL: nodes, edges, collectives, ranks.",
     "export": "Write a (selected) graph as GraphML or DOT.",
     "completion": "Print the script that lets your shell complete commands.",
+    "simulate": "Simulate a workload on a machine; takes ASTRA-sim's files.",
     "demo": "A small trace made, described, checked, scheduled and converted.",
 }
 """Each is the function `command` of `chakrakit.cli.NAME`."""
