@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from chakrakit.trace.run import Run, Times
     from chakrakit.trace.schedule import Schedule, schedule
     from chakrakit.trace.schema import CollectiveType, Member, NodeType
+    from chakrakit.trace.sql import query
     from chakrakit.trace.store import read, write
     from chakrakit.trace.trace import Trace
     from chakrakit.trace.traceset import Binding, TraceSet
@@ -51,6 +52,7 @@ _HOME = {
     "feeder_paths": "trace.feeder",
     "ValidationReport": "trace.validation.findings",
     "open_writer": "trace.formats",
+    "query": "trace.sql",
     "read": "trace.store",
     "scan_trace": "trace.formats",
     "schedule": "trace.schedule",

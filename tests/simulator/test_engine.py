@@ -111,13 +111,9 @@ def test_a_straggler_holds_everyone_up_and_is_named():
                     options=native.Options(disturbance=Disturbance(stragglers={5: 2.0})))  # fmt: skip
     run = done.run()
     assert done.outcome.classes.count == 2
-    assert run.times_of(0).reason[1] == native_reason("PEER")
+    assert run.times_of(0).reason[1] == Reason.PEER
     assert run.times_of(0).binding_rank[1] == 5
     assert run.times_of(5).reason[1] == Reason.DEPENDENCY
-
-
-def native_reason(name):
-    return {"PEER": 5}[name]
 
 
 def test_a_run_is_written_and_read_back(tmp_path):

@@ -239,7 +239,7 @@ def test_a_slow_link_slows_what_crosses_it_from_then_on():
 
 def test_rounds_that_are_skipped_are_put_back_when_somebody_comes():
     """A long ring all-reduce met by a message half way: as if every round had been simulated."""
-    from oracle import Oracle
+    from slow_engine import Oracle
 
     n, t = 4, TraceBuilder()
     t.collective("ar", CollectiveType.ALL_REDUCE, 40_000, stream=1)

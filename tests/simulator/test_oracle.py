@@ -1,7 +1,7 @@
 """The fast engine, folded and not, against the slow one in plain Python."""
 
 import pytest
-from oracle import Oracle
+from slow_engine import Oracle
 from random_workloads import random_case
 
 from chakrakit.errors import DeadlockError

@@ -40,6 +40,11 @@ _OPTIONS = (
 )  # fmt: skip
 
 
+NATIVE_NAMES = ("network", "compute", "algorithms", "network_model", "share_compute", "jitter", "stragglers",
+                "faults", "seed", "assume_missing", "allow_empty", "detail")  # fmt: skip
+"""What the options are called as arguments, --machine apart."""
+
+
 def native_options(command: F) -> F:
     """Adds the options to a command."""
     for option in reversed(_OPTIONS):

@@ -42,6 +42,8 @@ class Reason(IntEnum):
     """An end that came when the row's own duration was over."""
     QUEUE = 4
     """An end that waited for a kernel to start, and so to leave a full launch queue."""
+    PEER = 5
+    """A collective or message that waited for another rank to arrive. Only runs of several ranks have it."""
 
 
 @dataclass(frozen=True, eq=False)
