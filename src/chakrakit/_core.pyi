@@ -203,3 +203,13 @@ def astra_simulate(
     memory: AstraMemory,
     fold: bool,
 ) -> AstraResult: ...
+def sim_run(
+    workload: dict[str, Any],
+    plans: dict[str, Any],
+    links: dict[str, Any],
+    flow: bool,
+    pick: Any | None,
+) -> dict[str, Any]: ...
+def sim_fair_rates(
+    capacity: NDArray[np.float64], offsets: _I64, links: _I32, /
+) -> NDArray[np.float64]: ...

@@ -41,7 +41,8 @@ MACHINES = {
     "dragonfly": network({"topology": "dragonfly", "dims": [5, 4, 2]}),
     "rails": network({"topology": "switch", "size": 4}, {"topology": "fat-tree", "arity": [3, 2]}),
     "flat": network({"topology": "ring", "size": 4}, {"topology": "switch", "size": 3, "joins": "flat"}),
-    "gateways": network({"topology": "full", "size": 4}, {"topology": "ring", "size": 5, "joins": "gateways"}),
+    "gateways": network({"topology": "full", "size": 4},
+                        {"topology": "ring", "size": 5, "joins": "gateways"}),
     "three": network({"topology": "full", "size": 2}, {"topology": "ring", "size": 3},
                      {"topology": "switch", "size": 2, "joins": "flat"}),
 }  # fmt: skip
@@ -119,15 +120,17 @@ def test_oversubscription_narrows_what_leads_up():
 
 def test_changes_make_machines_heterogeneous():
     machine = network({"topology": "switch", "size": 4}, device={"name": "a"},
-                      changes=[{"ranks": "2-3", "device": {"name": "b"}}, {"ranks": [0], "bandwidth": "1 GB/s"}])  # fmt: skip
+                      changes=[{"ranks": "2-3", "device": {"name": "b"}},
+                               {"ranks": [0], "bandwidth": "1 GB/s"}])  # fmt: skip
     assert [machine.device(r).name for r in range(4)] == ["a", "a", "b", "b"]
     widths = machine.routes(np.array([0, 1]), np.array([1, 2])).bandwidth(machine.links)
     assert widths.tolist() == [1e9, 10e9]
 
 
 def test_astra_network_file():
-    text = "topology: [Ring, Switch]\nnpus_count: [4, 2]\nbandwidth: [100.0, 50.0]\nlatency: [500.0, 1000.0]\n"
-    machine = read_machine(yaml.safe_load(text), "net.yml")
+    text = {"topology": ["Ring", "Switch"], "npus_count": [4, 2]}
+    text |= {"bandwidth": [100.0, 50.0], "latency": [500.0, 1000.0]}
+    machine = read_machine(text, "net.yml")
     assert machine.shape == (4, 2)
     assert machine.links.bandwidth.max() == 100 * 2**30
     assert machine.links.latency.max() == pytest.approx(1e-6)
@@ -137,7 +140,8 @@ INFRAGRAPH = """
 name: two servers
 devices:
 - name: server
-  components: [{name: xpu, count: 4, choice: xpu}, {name: nvsw, count: 1, choice: switch}, {name: nic, count: 4, choice: nic}]
+  components: [{name: xpu, count: 4, choice: xpu}, {name: nvsw, count: 1, choice: switch},
+               {name: nic, count: 4, choice: nic}]
   links: [{name: nvlink, physical: {bandwidth: {gigabytes_per_second: 450}, latency: {ns: 300}}},
           {name: pcie, physical: {bandwidth: {gigabits_per_second: 512}}}]
   edges:
@@ -148,7 +152,8 @@ devices:
 links: [{name: eth, physical: {bandwidth: {gigabits_per_second: 400}, latency: {us: 1}}}]
 instances: [{name: host, device: server, count: 2}, {name: leaf, device: tor, count: 1}]
 edges:
-- {ep1: {instance: host, component: nic}, ep2: {instance: "leaf[0]", component: asic}, link: eth, scheme: many2many}
+- {ep1: {instance: host, component: nic}, ep2: {instance: "leaf[0]", component: asic}, link: eth,
+   scheme: many2many}
 """
 
 
@@ -177,26 +182,40 @@ WRONG = {
     "is no bandwidth": {"network": [{"topology": "ring", "size": 4, "bandwidth": "10 parsec"}]},
     "size": {"network": [{"topology": "ring", **LINK}]},
     "Invalid enum value 'moebius'": {"network": [{"topology": "moebius", "size": 4, **LINK}]},
-    "unknown field `bandwith`": {"network": [{"topology": "ring", "size": 4, "bandwith": 1, **LINK}]},
+    "unknown field `bandwith`": {
+        "network": [{"topology": "ring", "size": 4, "bandwith": 1, **LINK}]
+    },
     "either `network`": {"name": "x"},
     "arity": {"network": [{"topology": "fat-tree", "size": 6, "arity": [4, 2], **LINK}]},
-    "oversubscription": {"network": [{"topology": "switch", "size": 6, "oversubscription": 0, **LINK}]},
+    "oversubscription": {
+        "network": [{"topology": "switch", "size": 6, "oversubscription": 0, **LINK}]
+    },
     "to itself": {"graph": {"devices": ["a", "b"], "links": [{"ends": ["a", "a"], **LINK}]}},
-    "no rank 9": {"network": [{"topology": "ring", "size": 4, **LINK}], "changes": [{"ranks": [9]}]},
+    "no rank 9": {
+        "network": [{"topology": "ring", "size": 4, **LINK}],
+        "changes": [{"ranks": [9]}],
+    },
     "too large": {"network": [{"topology": "full", "size": 100000, **LINK}]},
     "memory": {"network": [{"topology": "ring", "size": 4, **LINK}], "device": {"memory": -1}},
-    "(0, 1]": {"network": [{"topology": "ring", "size": 4, **LINK}], "device": {"compute_efficiency": 2}},
+    "(0, 1]": {
+        "network": [{"topology": "ring", "size": 4, **LINK}],
+        "device": {"compute_efficiency": 2},
+    },
 }
 
 
 @pytest.mark.parametrize("said", WRONG)
 def test_wrong_descriptions_say_where(said):
-    with pytest.raises(ConfigError, match="(?s)" + said.replace("[", r"\[").replace("(", r"\(").replace("]", r"\]")):
+    with pytest.raises(
+        ConfigError, match="(?s)" + said.replace("[", r"\[").replace("(", r"\(").replace("]", r"\]")
+    ):
         parse_machine(WRONG[said], "m.yaml")
 
 
 def test_parts_that_are_not_joined_are_refused():
-    machine = parse_machine({"graph": {"devices": ["a", "b", "c"], "links": [{"ends": ["a", "b"], **LINK}]}}, "m")
+    machine = parse_machine(
+        {"graph": {"devices": ["a", "b", "c"], "links": [{"ends": ["a", "b"], **LINK}]}}, "m"
+    )
     with pytest.raises(ConfigError, match="no way from a to c"):
         machine.routes(np.array([0]), np.array([2]))
 

@@ -16,7 +16,10 @@ KINDS = [CollectiveType.ALL_REDUCE, CollectiveType.ALL_GATHER, CollectiveType.RE
 
 def random_machine(rng: random.Random, n: int, symmetric: bool, even: bool) -> Machine:
     """Any machine; `even`: one in which no port is better placed than another."""
-    level = {"bandwidth": rng.choice([1e9, 3e9, 7e9, 1e10]), "latency": rng.choice([0, 1e-6, 3.3e-7])}
+    level = {
+        "bandwidth": rng.choice([1e9, 3e9, 7e9, 1e10]),
+        "latency": rng.choice([0, 1e-6, 3.3e-7]),
+    }
     inner = rng.choice([1, 2, 4] if n % 4 == 0 else [1, 2] if n % 2 == 0 else [1])
     outer = {"bandwidth": rng.choice([1e9, 5e8, 2.5e9]), "latency": rng.choice([0, 2e-6])}
     shapes = ["switch", "full"] if even else ["switch", "full", "ring"]
@@ -30,7 +33,10 @@ def random_machine(rng: random.Random, n: int, symmetric: bool, even: bool) -> M
             network.append({"topology": rng.choice(shapes), "size": rest, **outer,
                             "reduction": rng.random() < 0.3})  # fmt: skip
     machine = {"network": network or [{"topology": "switch", "size": n, **level}]}
-    machine["software"] = {"collective_overhead": rng.choice([0, 1e-6]), "step_overhead": rng.choice([0, 1e-7])}
+    machine["software"] = {
+        "collective_overhead": rng.choice([0, 1e-6]),
+        "step_overhead": rng.choice([0, 1e-7]),
+    }
     machine["device"] = {"comm_slowdown": rng.choice([0, 0, 0.3])}
     return parse_machine(machine, "random")
 
@@ -44,7 +50,13 @@ def random_body(rng: random.Random, roles: list[str], peers: bool, length: int, 
         what = rng.random()
         ns = rng.choice([0, 10, 100, 333, 1000, 4000])
         if what < 0.35:
-            places = [{}, {"stream": 1}, {"stream": 2}, {"is_cpu_op": True}, {"is_cpu_op": True, "tid": 5}]
+            places = [
+                {},
+                {"stream": 1},
+                {"stream": 2},
+                {"is_cpu_op": True},
+                {"is_cpu_op": True, "tid": 5},
+            ]
             t.comp(f"c{i}", duration_ns=ns, deps=deps, **rng.choice(places))
         elif what < 0.9 or not peers:
             kind = rng.choice(kinds)
@@ -83,7 +95,11 @@ def random_case(seed: int) -> tuple[TraceSet, Machine, bool]:
     machine = random_machine(rng, n, symmetric, symmetric and not whole)
     width = machine.dimensions[0].size if symmetric else rng.choice([2, n // 2])
     groups = {"": list(range(n))}
-    split = [list(range(i, i + width)) for i in range(0, n, width)] if n % width == 0 and width > 1 else []
+    split = (
+        [list(range(i, i + width)) for i in range(0, n, width)]
+        if n % width == 0 and width > 1
+        else []
+    )
     cross = [list(range(i, n, width)) for i in range(width)] if split and width < n else []
     for name, parts in (("in", split), ("out", cross)):
         for k, members in enumerate(parts):
@@ -92,7 +108,9 @@ def random_case(seed: int) -> tuple[TraceSet, Machine, bool]:
     rootless = [k for k in KINDS if k is not CollectiveType.BROADCAST]
     roles = [""] if whole else roles
     length = rng.choice([4, 7, 10])
-    body = random_body(rng, roles, not whole, length, rootless if symmetric and not whole else KINDS)
+    body = random_body(
+        rng, roles, not whole, length, rootless if symmetric and not whole else KINDS
+    )
     bodies = [body]
     bindings = {}
     for rank in range(n):
@@ -105,7 +123,9 @@ def random_case(seed: int) -> tuple[TraceSet, Machine, bool]:
         bindings[rank] = Binding(0, own, {**peers, -1: rank})
     if not symmetric:
         odd = rng.randrange(n)
-        bindings[odd] = Binding(0, bindings[odd].groups, bindings[odd].peers, rng.choice([1.0, 1.5, 3.0]))
+        bindings[odd] = Binding(
+            0, bindings[odd].groups, bindings[odd].peers, rng.choice([1.0, 1.5, 3.0])
+        )
     return TraceSet(bodies, bindings, Groups(groups)), machine, symmetric
 
 

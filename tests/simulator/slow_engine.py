@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -93,7 +94,10 @@ def components(flows: list[Flow]) -> list[list[Flow]]:
     found: list[tuple[set, list]] = []
     for f in flows:
         touching = [c for c in found if c[0] & set(f.links)]
-        merged = (set(f.links).union(*(c[0] for c in touching)), [g for c in touching for g in c[1]] + [f])
+        merged = (
+            set(f.links).union(*(c[0] for c in touching)),
+            [g for c in touching for g in c[1]] + [f],
+        )
         found = [c for c in found if c not in touching] + [merged]
     return [c[1] for c in found]
 
@@ -128,7 +132,7 @@ class Oracle:
                 lanes[node.lane].append(node)
         for lane in lanes.values():
             lane.sort(key=lambda n: n.order)
-            for a, b in zip(lane, lane[1:], strict=False):
+            for a, b in pairwise(lane):
                 b.previous = a
         self.nodes += nodes
         return nodes
@@ -147,7 +151,9 @@ class Oracle:
         if tid:
             lane = ("thread", rank, int(trace.column("tid", 0)[row]))
         work = "comm" if comm else "plain" if host or kind != NodeType.COMP_NODE else "compute"
-        nanos = int(trace.duration_ns[row]) * 1000 if durations is None else int(durations[rank][row])
+        nanos = (
+            int(trace.duration_ns[row]) * 1000 if durations is None else int(durations[rank][row])
+        )
         return Node(rank, row, work, nanos, lane, lane is not None and not (stream or tid),
                     (int(trace.start_ns[row]), int(trace.ids[row])),
                     int(trace.column("comm_priority", 0)[row]))  # fmt: skip
@@ -164,7 +170,10 @@ class Oracle:
             messages[m["src"], m["dst"], m["tag"], m["nth"]].append(m)
         for (src, dst, _, _), ends in messages.items():
             size = next(m["comm_size"] for m in ends if m["is_send"])
-            self._job([([(src, dst, float(size), 0)], 1, ())], [by_rank[m["rank"]][m["row"]] for m in ends])
+            self._job(
+                [([(src, dst, float(size), 0)], 1, ())],
+                [by_rank[m["rank"]][m["row"]] for m in ends],
+            )
 
     def _collective(self, traces, calls, by_rank) -> None:
         members = traces.groups.ranks_of(calls[0]["group"], range(traces.world_size))
@@ -212,7 +221,11 @@ class Oracle:
         for transfers, repeat, after in steps:
             routed = []
             for a, b, size, wait in transfers:
-                links = [b] if a == "link" else self.machine.routes(np.array([a]), np.array([b])).route(0).tolist()
+                links = (
+                    [b]
+                    if a == "link"
+                    else self.machine.routes(np.array([a]), np.array([b])).route(0).tolist()
+                )
                 late = sum(self.machine.links.latency[link] for link in links)
                 delay = round(float(late) * PS) + round(software.step_overhead * PS) + wait
                 routed.append((links, size, delay))
@@ -325,7 +338,9 @@ class Oracle:
                 job.flows[number] = [self._flow(*t) for t in transfers]
                 changed = True
             for f in job.flows[number]:
-                finished = f.at <= self.now and (f.remaining == 0 or (f.ends or math.inf) <= self.now)
+                finished = f.at <= self.now and (
+                    f.remaining == 0 or (f.ends or math.inf) <= self.now
+                )
                 if not f.done and finished:
                     f.done = changed = True
             if all(f.done for f in job.flows[number]):

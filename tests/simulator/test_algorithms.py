@@ -55,7 +55,9 @@ def owned_only(moves: Moves) -> dict:
 
 
 def grids(n: int) -> list[tuple[int, ...]]:
-    return [s for s in ((2, n // 2), (n // 2, 2), (2, 2, n // 4)) if math.prod(s) == n and min(s) > 1]
+    return [
+        s for s in ((2, n // 2), (n // 2, 2), (2, 2, n // 4)) if math.prod(s) == n and min(s) > 1
+    ]
 
 
 def all_reduces(n: int) -> list[Moves]:
@@ -72,10 +74,8 @@ def all_reduces(n: int) -> list[Moves]:
 @pytest.mark.parametrize("n", SIZES)
 def test_all_reduce_leaves_everyone_with_every_contribution_once(n):
     for moves in all_reduces(n):
-        if moves.name == "double-tree":
-            state = carry_ticks(moves)
-        else:
-            state = carry(moves, contributions(moves))
+        pairs = moves.name == "double-tree"
+        state = carry_ticks(moves) if pairs else carry(moves, contributions(moves))
         whole = frozenset(range(n))
         assert all(state[m, p] == whole for m in range(n) for p in range(moves.pieces)), moves.name
 
@@ -103,12 +103,18 @@ def carry_ticks(moves: Moves) -> dict:
 @pytest.mark.parametrize("n", SIZES)
 def test_reduce_scatter_leaves_each_its_own_piece_complete(n):
     found = [a.ring_reduce_scatter(n), a.direct_reduce_scatter(n), a.halving_reduce_scatter(n)]
-    found += [hierarchical(np.arange(n).reshape(s), "reduce-scatter", ["ring"] * 3) for s in grids(n)]
-    found += [hierarchical(np.arange(n).reshape(s), "reduce-scatter", ["direct"] * 3) for s in grids(n)]
+    found += [
+        hierarchical(np.arange(n).reshape(s), "reduce-scatter", ["ring"] * 3) for s in grids(n)
+    ]
+    found += [
+        hierarchical(np.arange(n).reshape(s), "reduce-scatter", ["direct"] * 3) for s in grids(n)
+    ]
     for moves in found:
         state = carry(moves, contributions(moves))
         assert sorted(moves.owned) == list(range(n))
-        assert all(state[m, int(p)] == frozenset(range(n)) for m, p in enumerate(moves.owned)), moves.name
+        assert all(state[m, int(p)] == frozenset(range(n)) for m, p in enumerate(moves.owned)), (
+            moves.name
+        )
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -133,10 +139,18 @@ def test_all_to_all_brings_every_pair_its_piece(n):
 @pytest.mark.parametrize("n", SIZES)
 def test_rooted_collectives(n, root):
     whole = frozenset(range(n))
-    for moves in (a.direct_broadcast(n, root), a.binomial_broadcast(n, root), a.ring_broadcast(n, 5, root)):
+    for moves in (
+        a.direct_broadcast(n, root),
+        a.binomial_broadcast(n, root),
+        a.ring_broadcast(n, 5, root),
+    ):
         state = carry(moves, {(root, p): whole for p in range(moves.pieces)})
         assert all(state[m, p] == whole for m in range(n) for p in range(moves.pieces))
-    for moves in (a.direct_reduce_to(n, root), a.binomial_reduce_to(n, root), a.ring_reduce_to(n, 5, root)):
+    for moves in (
+        a.direct_reduce_to(n, root),
+        a.binomial_reduce_to(n, root),
+        a.ring_reduce_to(n, 5, root),
+    ):
         state = carry(moves, contributions(moves))
         assert all(state[root, p] == whole for p in range(moves.pieces)), moves.name
     state = carry(a.direct_scatter(n, root), {(root, p): whole for p in range(n)})

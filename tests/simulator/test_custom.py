@@ -46,7 +46,10 @@ def msccl_ring(n=3):
     gpus = []
     for g in range(n):
         steps = [f'<step s="0" type="s" srcoff="{g}" cnt="1" depid="-1"/>']
-        steps += [f'<step s="{k}" type="rcs" srcoff="{(g - k) % n}" cnt="1" depid="-1"/>' for k in range(1, n - 1)]
+        steps += [
+            f'<step s="{k}" type="rcs" srcoff="{(g - k) % n}" cnt="1" depid="-1"/>'
+            for k in range(1, n - 1)
+        ]
         steps.append(f'<step s="{n - 1}" type="r" srcoff="{(g + 1) % n}" cnt="1" depid="-1"/>')
         gpus.append(f'<gpu id="{g}"><tb id="0" send="{(g + 1) % n}" recv="{(g - 1) % n}" chan="0">'
                     + "".join(steps) + "</tb></gpu>")  # fmt: skip
@@ -64,13 +67,17 @@ def test_msccl_ring(tmp_path):
     assert took == pytest.approx(2 * (1e-6 + 0.1), rel=1e-9)
 
 
+ONE_STEP = (
+    '<algo ngpus="2"><gpu id="0"><tb id="0" send="{to}" recv="-1" chan="0"><step s="0" type="{kind}"/></tb>'
+    "</gpu></algo>"
+)
+
+
 @pytest.mark.parametrize(("text", "said"), [
     ("<algo", "not MSCCL XML"),
     ("<x/>", "no <algo>"),
-    ('<algo ngpus="2"><gpu id="0"><tb id="0" send="1" recv="-1" chan="0"><step s="0" type="s"/></tb></gpu></algo>',
-     "receives 0 times"),
-    ('<algo ngpus="1"><gpu id="0"><tb id="0" send="0" recv="0" chan="0"><step s="0" type="zz"/></tb></gpu></algo>',
-     "not known"),
+    (ONE_STEP.format(to=1, kind="s"), "receives 0 times"),
+    (ONE_STEP.format(to=0, kind="zz"), "not known"),
 ])  # fmt: skip
 def test_broken_xml_is_refused(tmp_path, text, said):
     file = tmp_path / "x.xml"

@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 from test_network import collective, machine_of
 
-from chakrakit import Binding, CollectiveType, EdgeForm, Groups, TraceBuilder, TraceSet, read, schedule, write
+from chakrakit import (
+    Binding,
+    CollectiveType,
+    EdgeForm,
+    Groups,
+    TraceBuilder,
+    TraceSet,
+    read,
+    schedule,
+    write,
+)
 from chakrakit.errors import ConfigError, DeadlockError, TraceError
 from chakrakit.machines.description import parse_machine
 from chakrakit.simulator import native
@@ -30,7 +40,11 @@ def random_trace(rng, n):
         t.comp(f"n{i}", is_cpu_op=host, duration_ns=int(rng.integers(0, 50)), **place)
         for parent in rng.choice(i, min(i, int(rng.integers(0, 3))), replace=False) if i else []:
             form = EdgeForm(int(rng.integers(3)))
-            kind = EdgeKind.LAUNCH if form is EdgeForm.START_START and rng.random() < 0.5 else EdgeKind.DATA
+            kind = (
+                EdgeKind.LAUNCH
+                if form is EdgeForm.START_START and rng.random() < 0.5
+                else EdgeKind.DATA
+            )
             t.edge(int(parent), i, kind, form=form, lag_ns=int(rng.integers(0, 30)))
     return t.build()
 
@@ -42,8 +56,11 @@ def test_without_a_network_it_agrees_with_the_scheduler(depth):
     for _ in range(150):
         trace = random_trace(rng, 30)
         program = native.read_program(trace, Groups())
-        lanes = np.where(np.isin(program.lane_kind, [0])[program.lane] & (program.lane >= 0), program.lane, -1)
-        given = dict(resource=lanes, order=program.order, queue_depth=depth, launch_of=program.launch_of)
+        lanes = np.where(
+            np.isin(program.lane_kind, [0])[program.lane] & (program.lane >= 0), program.lane, -1
+        )
+        given = {"resource": lanes, "order": program.order, "queue_depth": depth}
+        given["launch_of"] = program.launch_of
         machine = one_device(queue_depth=depth)
         try:
             expected = schedule(len(trace), trace.edges, trace.duration_ns, **given)
@@ -76,12 +93,15 @@ def test_compute_is_shared_and_slowed_by_communication():
     t.comp("b", duration_ns=1000, stream=2)
     traces = TraceSet([t.build()])
     assert native.run(traces, one_device()).makespan_ps == 1_000_000
-    assert native.run(traces, one_device(), native.Options(share_compute=True)).makespan_ps == 2_000_000
+    assert (
+        native.run(traces, one_device(), native.Options(share_compute=True)).makespan_ps
+        == 2_000_000
+    )
     t = TraceBuilder()
     t.comp("a", duration_ns=10_000, stream=1)
     t.collective("c", AR, 1, stream=2)
     traces = TraceSet([t.build()], {0: Binding(0), 1: Binding(0)}, Groups({"": (0, 1)}))
-    machine = parse_machine({"network": [{"topology": "full", "size": 2, "bandwidth": 1e12, "latency": "2 us"}],
+    machine = parse_machine({"network": [{"topology": "full", "size": 2, "bandwidth": 1e12, "latency": 2e-6}],
                              "device": {"comm_slowdown": 0.5}}, "m")  # fmt: skip
     out = native.run(traces, machine)
     slow = out.end[1] * 1e-6  # us of communication, in which compute got 1/1.5 of the time done
@@ -190,7 +210,12 @@ def test_uneven_all_to_all_takes_as_long_as_its_largest_port():
     bodies = []
     for rank in range(3):
         t = TraceBuilder()
-        t.collective("a", CollectiveType.ALL_TO_ALL, 4000, in_splits=[2000, 1000, 1000] if rank else [0, 3000, 1000])
+        t.collective(
+            "a",
+            CollectiveType.ALL_TO_ALL,
+            4000,
+            in_splits=[2000, 1000, 1000] if rank else [0, 3000, 1000],
+        )
         bodies.append(t.build())
     out = native.run(TraceSet(bodies), machine_of("switch", 3, latency=0, bandwidth=1e12))
     assert out.makespan_ps == pytest.approx(4000, rel=1e-3)  # member 1 gets 3,000 and 1,000
@@ -231,7 +256,10 @@ def crossed(t, rank):
 
 
 def test_a_deadlock_names_ranks_groups_and_nodes():
-    with pytest.raises(DeadlockError, match=r"rank 0 at node 0 \('one'\) waits in all-reduce 0 of group .* for rank 1"):
+    with pytest.raises(
+        DeadlockError,
+        match=r"rank 0 at node 0 \('one'\) waits in all-reduce 0 of group .* for rank 1",
+    ):
         native.run(two(crossed), machine_of("ring", 2))
 
 
@@ -265,9 +293,9 @@ def test_bad_settings_say_what_is_wrong():
             algorithms=native.Algorithms({"all-reduce": "in-switch"})))  # fmt: skip
     with pytest.raises(ConfigError, match="no algorithm 'warp'"):
         native.Algorithms({"all-reduce": "warp"})
+    t = TraceBuilder()
+    t.comp("x", num_ops=10)
     with pytest.raises(ConfigError, match="needs; add `peak`"):
-        t = TraceBuilder()
-        t.comp("x", num_ops=10)
         simulate(TraceSet([t.build()]), one_device(), compute="roofline")
     with pytest.raises(TraceError, match="no ranks"):
         native.run(TraceSet([]), one_device())
@@ -279,13 +307,19 @@ def test_what_fails_for_good_is_an_error_that_says_so():
         work = t.comp("w", duration_ns=100)
         t.collective("c", AR, 10**6, deps=[work])
         traces = TraceSet([t.build()], {i: Binding(0) for i in range(4)}, Groups({"": range(4)}))
-        with pytest.raises(DeadlockError, match="failed|waits"):
-            native.run(traces, machine_of("ring", 4), native.Options(disturbance=Disturbance(faults=(fault,))))
+        with pytest.raises(DeadlockError, match=r"failed|waits"):
+            native.run(
+                traces,
+                machine_of("ring", 4),
+                native.Options(disturbance=Disturbance(faults=(fault,))),
+            )
 
 
 def test_a_device_that_recovers_ends_later():
     t = TraceBuilder()
     t.comp("w", duration_ns=100)
     faults = (Fault("device", 0, 50, 0.0), Fault("device", 0, 80, 0.5))
-    out = native.run(TraceSet([t.build()]), one_device(), native.Options(disturbance=Disturbance(faults=faults)))
+    out = native.run(
+        TraceSet([t.build()]), one_device(), native.Options(disturbance=Disturbance(faults=faults))
+    )
     assert out.makespan_ps == (80 + 50 / 0.5) * 1000

@@ -28,7 +28,9 @@ def test_flows_on_one_link_get_equal_shares(n):
 @pytest.mark.parametrize("hops", [1, 2, 5, 20])
 def test_parking_lot(hops):
     """One flow over all links, one more on each: everyone gets half."""
-    np.testing.assert_allclose(rates([8.0] * hops, [list(range(hops))] + [[i] for i in range(hops)]), 4.0)
+    np.testing.assert_allclose(
+        rates([8.0] * hops, [list(range(hops))] + [[i] for i in range(hops)]), 4.0
+    )
 
 
 def test_textbook_example():
@@ -56,7 +58,9 @@ def test_no_link_carries_more_than_it_can_and_every_flow_has_a_full_link():
         assert (load <= capacity * (1 + 1e-9)).all()
         for f, r in zip(flows, found, strict=True):
             full = [x for x in f if load[x] >= capacity[x] * (1 - 1e-9)]
-            assert any(r >= max(found[i] for i, g in enumerate(flows) if x in g) * (1 - 1e-9) for x in full)
+            assert any(
+                r >= max(found[i] for i, g in enumerate(flows) if x in g) * (1 - 1e-9) for x in full
+            )
 
 
 def machine_of(topology, n, bandwidth=10 * GB, latency=1e-6, **more):
@@ -71,7 +75,9 @@ def collective(kind, size, n, **attributes):
 
 
 def seconds(traces, machine, network="flow", **options):
-    return native.run(traces, machine, native.Options(network=network, **options)).makespan_ps * 1e-12
+    return (
+        native.run(traces, machine, native.Options(network=network, **options)).makespan_ps * 1e-12
+    )
 
 
 def messages(pairs, size):
@@ -92,7 +98,9 @@ def messages(pairs, size):
 def test_messages_from_many_to_one_take_as_many_times_as_long():
     size = 10**11
     for n in (1, 2, 5, 9):
-        took = seconds(messages([(i + 1, 0) for i in range(n)], size), machine_of("switch", n + 1, latency=0))
+        took = seconds(
+            messages([(i + 1, 0) for i in range(n)], size), machine_of("switch", n + 1, latency=0)
+        )
         assert took == pytest.approx(n * size / (10 * GB), rel=1e-9)
 
 
@@ -141,7 +149,9 @@ def test_time_is_the_closed_form_where_every_pair_has_a_link(kind, name):
         expected = steps * 1e-6 + share * size / (10 * GB)
         algorithms = Algorithms({kind: name})
         for network in ("flow", "analytical"):
-            assert seconds(traces, machine, network, algorithms=algorithms) == pytest.approx(expected, rel=1e-9)
+            assert seconds(traces, machine, network, algorithms=algorithms) == pytest.approx(
+                expected, rel=1e-9
+            )
 
 
 @pytest.mark.parametrize("n", [2, 3, 6, 8, 17, 32, 64])
@@ -202,7 +212,7 @@ def test_back_ends_agree_without_contention_and_flow_is_never_faster():
 @pytest.mark.parametrize("over", [1, 2, 4, 8])
 @pytest.mark.parametrize("routing", ["one trunk", "modulo"])
 def test_an_oversubscribed_tree_slows_all_to_all_by_what_the_cut_predicts(over, routing):
-    """16 ports on leaves of 4: 12 of 15 messages of each port cross the cut, 48 over a trunk of 4/over ports."""
+    """16 ports on leaves of 4: 12 of 15 messages of each port cross the cut, 48 over a trunk of 4/over."""
     extra = {"uplinks": [1]} if routing == "one trunk" else {"uplinks": [4], "routing": "modulo"}
     machine = machine_of("fat-tree", 16, latency=0, arity=[4, 4], oversubscription=over, **extra)
     size = 16 * 10**11
@@ -217,7 +227,11 @@ def test_bytes_are_conserved_on_every_link():
     for topology in ("switch", "ring", "full", "fat-tree"):
         more = {"arity": [2, 4]} if topology == "fat-tree" else {}
         machine = machine_of(topology, 8, **more)
-        for kind, name in (("all-reduce", "ring"), ("all-to-all", "direct"), ("all-reduce", "halving-doubling")):
+        for kind, name in (
+            ("all-reduce", "ring"),
+            ("all-to-all", "direct"),
+            ("all-reduce", "halving-doubling"),
+        ):
             out = native.run(collective(CollectiveType(KINDS[kind]), 8 * 10**6, 8), machine,
                              native.Options(algorithms=Algorithms({kind: name})))  # fmt: skip
             links, moved = machine.links, out.link_bytes

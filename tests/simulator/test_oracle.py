@@ -1,8 +1,8 @@
 """The fast engine, folded and not, against the slow one in plain Python."""
 
 import pytest
-from slow_engine import Oracle
 from random_workloads import random_case
+from slow_engine import Oracle
 
 from chakrakit.errors import DeadlockError
 from chakrakit.simulator import native
@@ -11,7 +11,9 @@ FACTORS: list[float] = []
 
 
 def native_times(traces, machine, network, fold, share):
-    out = native.run(traces, machine, native.Options(network=network, fold=fold, share_compute=share))
+    out = native.run(
+        traces, machine, native.Options(network=network, fold=fold, share_compute=share)
+    )
     found = {}
     for i, rank in enumerate(traces.ranks):
         c = out.classes.rank[i]

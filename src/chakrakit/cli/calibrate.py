@@ -11,7 +11,9 @@ from chakrakit.cli.output import json_option, print_json, print_table
 
 @click.command(name="calibrate")
 @click.argument("sources", nargs=-1, required=True)
-@click.option("--nccl-tests", is_flag=True, help="SOURCES are nccl-tests logs; makes a network model.")
+@click.option(
+    "--nccl-tests", is_flag=True, help="SOURCES are nccl-tests logs; makes a network model."
+)
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where the profile goes.")
 @json_option
 def command(sources: tuple[str, ...], nccl_tests: bool, output: str, as_json: bool) -> None:

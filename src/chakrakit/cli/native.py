@@ -11,12 +11,13 @@ from chakrakit.cli.output import console, print_json, print_table
 
 if TYPE_CHECKING:
     from chakrakit.simulator.simulate import Simulation
+    from chakrakit.simulator.summary import CollectiveSummary, RankSummary
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option("--machine", metavar="NAME_OR_FILE",
-                 help="Simulate on a machine: a preset (`dgx-h100:32` for 32 nodes; see `chakra machines`) or a file."),
+                 help="On a machine: a preset (`dgx-h100:32` is 32 nodes; see `chakra machines`) or a file."),
     click.option("--network", type=click.Choice(["flow", "analytical"]), default="flow", show_default=True,
                  help="Links shared max-min fairly, or transfers that never meet."),
     click.option("--compute", metavar="measured|roofline|PROFILE", default="measured", show_default=True,
@@ -24,9 +25,9 @@ _OPTIONS = (
     click.option("--algorithm", "algorithms", multiple=True, metavar="COLLECTIVE=NAME",
                  help="Use this algorithm, as in all-reduce=ring; repeatable."),
     click.option("--network-model", metavar="FILE",
-                 help="Measured collectives, from `chakra calibrate --nccl-tests`, instead of simulated ones."),
+                 help="Collectives as measured: from `chakra calibrate --nccl-tests`."),
     click.option("--share-compute", is_flag=True, help="Concurrent kernels of a device share it."),
-    click.option("--jitter", type=float, default=0.0, help="Standard deviation of every duration, as a share."),
+    click.option("--jitter", type=float, default=0.0, help="Standard deviation of durations, as a share."),
     click.option("--straggler", "stragglers", multiple=True, metavar="RANK=FACTOR",
                  help="A rank whose device takes FACTOR times as long; repeatable."),
     click.option("--fault", "faults", multiple=True, metavar="KIND:TARGET@NS=FACTOR",
@@ -81,7 +82,9 @@ def options_of(
     from chakrakit.simulator.words import read_network_model, split_fault, split_pair
 
     pairs = dict(split_pair(text, "--algorithm") for text in algorithms)
-    slow = {int(r): float(f) for r, f in (split_pair(t, "--straggler", number=True) for t in stragglers)}
+    slow = {
+        int(r): float(f) for r, f in (split_pair(t, "--straggler", number=True) for t in stragglers)
+    }
     return Options(
         network=network,  # type: ignore[arg-type]
         fold=not no_fold,
@@ -96,18 +99,38 @@ def options_of(
 
 def _print(done: Simulation) -> None:
     s, out = done.summary, console()
-    out.print(f"{s.makespan_ns / 1e6:,.3f} ms on {s.machine} ({s.network} network, {s.compute} compute)")
+    out.print(
+        f"{s.makespan_ns / 1e6:,.3f} ms on {s.machine} ({s.network} network, {s.compute} compute)"
+    )
     out.print(f"{len(s.ranks):,} ranks, {s.fold.factor:g} for each simulated: {s.fold.why}")
     if s.ghosts:
         out.print(f"{len(s.ghosts)} ranks were not recorded and are assumed symmetric")
-    figures = [("MFU", s.mfu, "{:.1%}"), ("energy", s.energy_joules, "{:,.1f} J"), ("price", s.price, "{:.4f}")]
+    figures = [
+        ("MFU", s.mfu, "{:.1%}"),
+        ("energy", s.energy_joules, "{:,.1f} J"),
+        ("price", s.price, "{:.4f}"),
+    ]
     out.print(", ".join(f"{n} {f.format(v)}" for n, v, f in figures if v is not None))
-    heads = ("rank", "finish ms", "compute ms", "exposed comm ms", "idle ms", "peak GB")
-    shown = s.ranks if len(s.ranks) <= 16 else s.ranks[:8]
-    print_table(heads, [(r.rank, *(f"{v / 1e6:,.3f}" for v in (r.finish_ns, r.compute_ns, r.exposed_comm_ns,
-                                                               r.idle_ns)), f"{r.peak_bytes / 1e9:,.3f}") for r in shown])  # fmt: skip
-    if len(shown) < len(s.ranks):
-        out.print(f"… and {len(s.ranks) - len(shown):,} more ranks")
-    print_table(("collective", "algorithm", "members", "bytes", "count", "mean us", "waited us", "GB/s", "of ideal"),
-                [(c.collective, c.algorithm, c.members, c.size, c.count, f"{c.mean_ns / 1e3:,.2f}",
-                  f"{c.wait_ns / 1e3:,.2f}", f"{c.gb_per_s:,.1f}", f"{c.ideal_share:.0%}") for c in s.collectives])  # fmt: skip
+    _print_ranks(s.ranks)
+    _print_collectives(s.collectives)
+
+
+def _print_ranks(ranks: list[RankSummary]) -> None:
+    shown = ranks if len(ranks) <= 16 else ranks[:8]
+    rows = []
+    for r in shown:
+        times = (r.finish_ns, r.compute_ns, r.exposed_comm_ns, r.idle_ns)
+        rows.append((r.rank, *(f"{t / 1e6:,.3f}" for t in times), f"{r.peak_bytes / 1e9:,.3f}"))
+    print_table(("rank", "finish ms", "compute ms", "exposed ms", "idle ms", "peak GB"), rows)
+    if len(shown) < len(ranks):
+        console().print(f"… and {len(ranks) - len(shown):,} more ranks")
+
+
+def _print_collectives(collectives: list[CollectiveSummary]) -> None:
+    rows = []
+    for c in collectives:
+        times = (f"{c.mean_ns / 1e3:,.2f}", f"{c.wait_ns / 1e3:,.2f}", f"{c.gb_per_s:,.1f}")
+        head = (c.collective, c.algorithm, c.members, c.size, c.count)
+        rows.append((*head, *times, f"{c.ideal_share:.0%}"))
+    heads = ("collective", "algorithm", "of", "bytes", "count", "us", "waited", "GB/s", "ideal")
+    print_table(heads, rows)

@@ -53,6 +53,7 @@ def command(
         names = {"no_fold", "output", "as_json", *NATIVE_NAMES}
         chosen = {n: v for n, v in settings.items() if n in names}
         return simulate_native(workload, machine=machine, **chosen)
+    assert astra is not None
     return _simulate_astra(
         workload, astra, **{n: v for n, v in settings.items() if n not in NATIVE_NAMES}
     )
@@ -60,7 +61,7 @@ def command(
 
 def _simulate_astra(
     workload: str,
-    astra: Any,
+    files: tuple[str, str, str],
     *,
     groups: str | None,
     output: str | None,
@@ -70,7 +71,7 @@ def _simulate_astra(
 ) -> None:
     from chakrakit.simulator import astra as engine
 
-    config = engine.read_config(*astra, groups)
+    config = engine.read_config(*files, groups)
     settings["fold"] = not settings.pop("no_fold")
     result = engine.simulate(workload, config, engine.Options(**settings))
     for key in result.config.ignored:

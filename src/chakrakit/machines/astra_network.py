@@ -39,7 +39,9 @@ def parse_astra_network(content: dict[str, Any], where: str) -> Machine:
     return build_machine(MachineText(name=where.rsplit("/", 1)[-1], network=dims), where)
 
 
-def _dimension(shape: str, count: int, bandwidth: float, latency: float, where: str) -> DimensionText:
+def _dimension(
+    shape: str, count: int, bandwidth: float, latency: float, where: str
+) -> DimensionText:
     if shape not in _SHAPES:
         raise ConfigError(f"{where}: topology {shape!r} is none of {', '.join(_SHAPES)}")
     return msgspec.convert(

@@ -109,7 +109,9 @@ class NetworkModel(msgspec.Struct, kw_only=True):
         return max(0.0, part.alpha_us + size / part.bytes_per_us) * 1e-6
 
 
-_TITLE = re.compile(r"(all_reduce|all_gather|reduce_scatter|alltoall|broadcast|reduce|sendrecv|gather|scatter)_perf")
+_TITLE = re.compile(
+    r"(all_reduce|all_gather|reduce_scatter|alltoall|broadcast|reduce|sendrecv|gather|scatter)_perf"
+)
 _NAMES = {"alltoall": "all-to-all"}
 _DEVICE_LINE = re.compile(r"#\s+Rank\s+\d+")
 _LINE = re.compile(r"^\s*(\d+)\s+(\d+)\s+\w+\s+\w+\s+-?\d+\s+([0-9.]+)\s")
@@ -135,7 +137,9 @@ def _read_log(text: str, path: Path) -> tuple[str, int, list[tuple[float, float]
     rows = [(float(m[1]), float(m[3])) for line in text.splitlines() if (m := _LINE.match(line))]
     points = sorted((size, us) for size, us in rows if size > 0 and us > 0)
     if title is None or not ranks or not points:
-        raise FormatError("no nccl-tests log: needs the test's name, `# Rank` lines and rows", path=str(path))
+        raise FormatError(
+            "no nccl-tests log: needs the test's name, `# Rank` lines and rows", path=str(path)
+        )
     name = _NAMES.get(title[1], title[1].replace("_", "-"))
     # nccl-tests counts an all-gather's whole output; a node's size is one rank's shard.
     scale = 1 / ranks if name in ("all-gather", "gather") else 1.0
@@ -163,7 +167,11 @@ def _cuts(points: list[tuple[float, float]], count: int) -> list[list[list[tuple
     """All ways to cut the points into `count` runs of at least three."""
     if count == 1:
         return [[points]] if len(points) >= 3 else []
-    return [[points[:k], *rest] for k in range(3, len(points) - 2) for rest in _cuts(points[k:], count - 1)]
+    return [
+        [points[:k], *rest]
+        for k in range(3, len(points) - 2)
+        for rest in _cuts(points[k:], count - 1)
+    ]
 
 
 def _fit(parts: list[list[tuple[float, float]]]) -> list[SizeRange]:

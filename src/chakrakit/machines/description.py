@@ -171,7 +171,9 @@ def _resized(level: DimensionText, nodes: int, where: str) -> DimensionText:
         inner = math.prod(level.arity[:-1])
         arity = [*level.arity[:-1], -(-nodes // inner)] if nodes > inner else [nodes]
         if math.prod(arity) != nodes:
-            raise ConfigError(f"{where}: {nodes} nodes do not fill leaves of {inner}; use a multiple")
+            raise ConfigError(
+                f"{where}: {nodes} nodes do not fill leaves of {inner}; use a multiple"
+            )
         return msgspec.structs.replace(level, arity=arity, size=nodes)
     if level.dims and level.topology in ("torus", "mesh"):
         return msgspec.structs.replace(level, dims=_near_cube(nodes, len(level.dims)), size=0)
@@ -179,7 +181,7 @@ def _resized(level: DimensionText, nodes: int, where: str) -> DimensionText:
 
 
 def _near_cube(n: int, axes: int) -> list[int]:
-    """n as a product of `axes` numbers that are as even as its divisors allow, largest last."""
+    """N as a product of `axes` numbers that are as even as its divisors allow, largest last."""
     if axes == 1:
         return [n]
     low = max(d for d in range(1, max(1, round(n ** (1 / axes))) + 1) if n % d == 0)
@@ -223,9 +225,7 @@ def _axis(level: DimensionText, n: int, bandwidth: float, latency: float) -> Dim
     return Dimension(n, Ring.make(n, bandwidth, latency, closed) if n > 1 else lone_port())
 
 
-def _fabric(
-    level: DimensionText, n: int, bandwidth: float, latency: float, where: str
-) -> Fabric:
+def _fabric(level: DimensionText, n: int, bandwidth: float, latency: float, where: str) -> Fabric:
     if level.topology in ("ring", "line"):
         return Ring.make(n, bandwidth, latency, level.topology == "ring")
     if level.topology == "full":
@@ -234,7 +234,9 @@ def _fabric(
         return _dragonfly(level, n, bandwidth, latency, where)
     arity = (level.arity or [n]) if level.topology == "fat-tree" else [n]
     if math.prod(arity) != n:
-        raise ConfigError(f"{where}.arity: {arity} makes {math.prod(arity):,} ports and there are {n:,}")
+        raise ConfigError(
+            f"{where}.arity: {arity} makes {math.prod(arity):,} ports and there are {n:,}"
+        )
     ways, modulo = level.uplinks or None, level.routing == "modulo"
     return Tree.make(arity, bandwidth, latency, level.oversubscription, ways, modulo)
 
@@ -263,7 +265,9 @@ def _graph(text: GraphText, where: str) -> tuple[Dimension, ...]:
         a, b = (number.setdefault(end, len(number)) for end in link.ends)
         if a == b:
             raise ConfigError(f"{at}.ends: a link from {link.ends[0]!r} to itself")
-        rows += [(a, b, bandwidth, latency)] + ([] if link.one_way else [(b, a, bandwidth, latency)])
+        rows += [(a, b, bandwidth, latency)] + (
+            [] if link.one_way else [(b, a, bandwidth, latency)]
+        )
     fabric = AnyGraph(len(text.devices), len(number), Links.of(rows), names=tuple(number))
     return (Dimension(len(text.devices), fabric),)
 
@@ -274,14 +278,18 @@ def _graph(text: GraphText, where: str) -> tuple[Dimension, ...]:
 def parse_ranks(text: list[int] | str, size: int, where: str) -> list[int]:
     """`[0, 1]` or `"0-7,16"` as numbers below `size`."""
     try:
-        spans = [tuple(map(int, p.split("-"))) for p in text.split(",")] if isinstance(text, str) else []
-        ranks = [r for s in spans for r in range(s[0], s[-1] + 1)] if spans else list(text)
-        wrong = [r for r in ranks if not 0 <= int(r) < size]
+        ranks = _spans(text) if isinstance(text, str) else text
     except ValueError:
         raise ConfigError(f"{where}: {text!r} is no list of ranks; write 0-7,16") from None
+    wrong = [r for r in ranks if not 0 <= r < size]
     if wrong:
         raise ConfigError(f"{where}: no rank {wrong[0]}; there are {size}")
-    return [int(r) for r in ranks]
+    return ranks
+
+
+def _spans(text: str) -> list[int]:
+    ends = [[int(n) for n in part.split("-")] for part in text.split(",")]
+    return [r for span in ends for r in range(span[0], span[-1] + 1)]
 
 
 def _changed(machine: Machine, change: ChangeText, where: str) -> Machine:

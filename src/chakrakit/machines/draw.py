@@ -56,7 +56,11 @@ def draw(machine: Machine) -> str:
         count = int((machine.device_of == i).sum())
         if count:
             rate = f", {d.peak_rate('bf16') / 1e12:g} TFLOP/s bf16" if d.peak else ""
-            held = f", {show_bytes(d.memory)} at {show_bandwidth(d.memory_bandwidth)}" if d.memory else ""
+            held = (
+                f", {show_bytes(d.memory)} at {show_bandwidth(d.memory_bandwidth)}"
+                if d.memory
+                else ""
+            )
             lines.append(f"  {count:,} × {d.name}{rate}{held}")
     for k, dimension in enumerate(machine.dimensions):
         if dimension.size > 1:
@@ -70,7 +74,9 @@ def _dimension(machine: Machine, k: int) -> str:
     widths = " and ".join(show_bandwidth(b) for b in _bandwidths(machine, k)[::-1])
     late = show_time(float(machine.links.latency[first:last].max(initial=0.0)))
     copies = f"{machine.instances(k):,} × " if machine.instances(k) > 1 else ""
-    how = {"rails": "", "flat": ", every device on it", "gateways": ", one gateway a group"}[d.joins]
+    how = {"rails": "", "flat": ", every device on it", "gateways": ", one gateway a group"}[
+        d.joins
+    ]
     reduces = ", reduces in the switch" if d.reduction else ""
     return f"{copies}{d.fabric.shape} of {d.fabric.ports}: {widths} a link, {late}{how}{reduces}"
 

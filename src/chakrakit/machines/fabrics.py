@@ -22,10 +22,25 @@ from chakrakit.machines.links import I64, Links, RouteParts, Routes, mix
 class Fabric(Protocol):
     """What every shape offers."""
 
-    shape: str
-    ports: int
-    vertices: int
-    links: Links
+    @property
+    def shape(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def ports(self) -> int:
+        """How many ends it joins."""
+        ...
+
+    @property
+    def vertices(self) -> int:
+        """Ports and switches."""
+        ...
+
+    @property
+    def links(self) -> Links:
+        """All of them, one way each."""
+        ...
 
     def routes(self, a: I64, b: I64) -> Routes:
         """The links from a[i] to b[i], which differ."""
@@ -46,7 +61,7 @@ class Full:
 
     @classmethod
     def make(cls, n: int, bandwidth: float, latency: float) -> Full:
-        """n ports."""
+        """N ports."""
         pairs = [(a, b, bandwidth, latency) for a in range(n) for b in range(n) if a != b]
         return cls(n, Links.of(pairs))
 
@@ -62,7 +77,7 @@ class Full:
 
 @dataclass(frozen=True, eq=False)
 class Ring:
-    """Ports in a circle (or a line), each linked to the next both ways; the shorter way, clockwise on ties."""
+    """Ports in a circle or a line, each linked to the next; the shorter way, clockwise on ties."""
 
     ports: int
     links: Links
@@ -70,7 +85,7 @@ class Ring:
 
     @classmethod
     def make(cls, n: int, bandwidth: float, latency: float, closed: bool = True) -> Ring:
-        """n ports; `closed=False` leaves out the link from the last to the first."""
+        """N ports; `closed=False` leaves out the link from the last to the first."""
         # A circle of two is one cable, not two.
         closed = closed and n > 2
         cables = n if closed else n - 1
@@ -165,7 +180,9 @@ class Tree:
             count = self.switches[level] * q
             climb = (a[pair] // size * planes + plane[pair]) * q + choice
             parts.add(pair, base + climb)
-            downs.append((pair, base + count + (b[pair] // size * planes + plane[pair]) * q + choice))
+            downs.append(
+                (pair, base + count + (b[pair] // size * planes + plane[pair]) * q + choice)
+            )
             plane[pair] = plane[pair] * q + choice
             size, planes, base = size * self.arity[level + 1], planes * q, base + 2 * count
         for down in reversed(downs):
@@ -205,11 +222,26 @@ class Dragonfly:
         n, per = groups * routers * hosts, -(-(groups - 1) // routers)
         port = np.arange(n)
         up = _uplinks(port, n + port // hosts, bandwidth, latency)
-        local = [(n + g * routers + a, n + g * routers + b, bandwidth, latency)
-                 for g in range(groups) for a in range(routers) for b in range(routers) if a != b]  # fmt: skip
-        far = [(n + i * routers + (j - i - 1) % groups // per, n + j * routers + (i - j - 1) % groups // per,
-                bandwidth / oversubscription, latency)
-               for i in range(groups) for j in range(groups) if i != j]  # fmt: skip
+        router = [n + g * routers for g in range(groups)]
+        local = [
+            (router[g] + a, router[g] + b, bandwidth, latency)
+            for g in range(groups)
+            for a in range(routers)
+            for b in range(routers)
+            if a != b
+        ]
+        wide = bandwidth / oversubscription
+        far = [
+            (
+                router[i] + (j - i - 1) % groups // per,
+                router[j] + (i - j - 1) % groups // per,
+                wide,
+                latency,
+            )
+            for i in range(groups)
+            for j in range(groups)
+            if i != j
+        ]
         links = Links.concat([up, _reversed(up), Links.of(local), Links.of(far)])
         return cls(n, links, groups, routers, hosts)
 

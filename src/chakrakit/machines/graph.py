@@ -66,9 +66,12 @@ class AnyGraph:
         distance = self._hops_to(dst)
         if distance[src] < 0:
             raise ConfigError(f"no way from {self.name_of(src)} to {self.name_of(dst)}; add links")
-        path, at = [], src
+        path: list[int] = []
+        at = src
         while at != dst:
-            ways = [w for w in self._out[at] if distance[int(self.links.dst[w])] == distance[at] - 1]
+            ways = [
+                w for w in self._out[at] if distance[int(self.links.dst[w])] == distance[at] - 1
+            ]
             chosen = ways[int(mix(src, dst, len(path))[0] % np.uint64(len(ways)))]
             path.append(chosen)
             at = int(self.links.dst[chosen])

@@ -116,7 +116,9 @@ class _Expansion:
 
     def _device(self, name: str) -> _Device:
         if name not in self.devices:
-            raise ConfigError(f"{self.where}: no device {name!r}; there are {', '.join(self.devices)}")
+            raise ConfigError(
+                f"{self.where}: no device {name!r}; there are {', '.join(self.devices)}"
+            )
         return self.devices[name]
 
     def _expand(self, device: _Device, path: str, depth: int) -> None:
@@ -189,4 +191,6 @@ def _wire(link: _Link, a: str, b: str, where: str) -> LinkText:
     if rate <= 0:
         raise ConfigError(f"{where}: link {link.name!r} has no bandwidth; add physical.bandwidth")
     late = link.physical.latency or _Latency()
-    return LinkText(ends=(a, b), bandwidth=rate, latency=late.ms * 1e-3 + late.us * 1e-6 + late.ns * 1e-9)
+    return LinkText(
+        ends=(a, b), bandwidth=rate, latency=late.ms * 1e-3 + late.us * 1e-6 + late.ns * 1e-9
+    )

@@ -111,7 +111,7 @@ class RouteParts:
 
 def mix(*parts: I64 | int) -> NDArray[np.uint64]:
     """A fixed 64-bit hash of integers (splitmix64), the same on every machine: ECMP's choice."""
-    state = np.uint64(0x9E3779B97F4A7C15)
+    state: Any = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         for part in parts:
             state = state ^ np.asarray(part).astype(np.uint64)

@@ -163,7 +163,9 @@ class Machine:
         names = [f"device {i}" for i in range(self.size)]
         for k in range(len(self.dimensions)):
             count = self.instances(k) * self._own_vertices(k)
-            given = getattr(self.dimensions[k].fabric, "names", ())[self.dimensions[k].fabric.ports :]
+            given = getattr(self.dimensions[k].fabric, "names", ())[
+                self.dimensions[k].fabric.ports :
+            ]
             names += given if count == len(given) else [f"switch {k}.{i}" for i in range(count)]
         return names
 

@@ -30,7 +30,9 @@ class Operation(NamedTuple):
 
 _OP_TYPES = {"matmul": "gemm", "attention": "attention"}
 _GEMMS = {"aten::mm": (0, 1), "aten::addmm": (1, 2), "aten::bmm": (0, 1), "aten::baddbmm": (1, 2)}
-_ATTENTION = re.compile(r"aten::_(scaled_dot_product_)?(flash|efficient|cudnn).*attention(_forward)?$")
+_ATTENTION = re.compile(
+    r"aten::_(scaled_dot_product_)?(flash|efficient|cudnn).*attention(_forward)?$"
+)
 
 
 def operations_of(trace: Trace) -> dict[int, Operation]:
@@ -38,7 +40,9 @@ def operations_of(trace: Trace) -> dict[int, Operation]:
     host = trace.column("is_cpu_op", False).astype(np.bool_)
     rows = np.flatnonzero(trace.is_type(NodeType.COMP_NODE) & ~host)
     flops, moved = trace.column("num_ops", 0), trace.column("tensor_size", 0)
-    kinds = trace.table.column("op_type").to_pylist() if "op_type" in trace.table.column_names else None
+    kinds = (
+        trace.table.column("op_type").to_pylist() if "op_type" in trace.table.column_names else None
+    )
     launchers = Launchers(trace)
     out: dict[int, Operation] = {}
     for row in rows.tolist():
@@ -57,8 +61,12 @@ class Launchers:
         self.trace = trace
         edges = trace.edges
         launch, call = edges.kind == EdgeKind.LAUNCH, edges.kind == EdgeKind.CALL
-        self._launch = dict(zip(edges.dst[launch].tolist(), edges.src[launch].tolist(), strict=True))
-        self._caller = dict(zip(edges.dst[call].tolist(), edges.src[call].tolist(), strict=True))
+        self._launch: dict[int, int] = dict(
+            zip(edges.dst[launch].tolist(), edges.src[launch].tolist(), strict=True)
+        )
+        self._caller: dict[int, int] = dict(
+            zip(edges.dst[call].tolist(), edges.src[call].tolist(), strict=True)
+        )
         self._kernels: dict[int, list[int]] = {}
         names = trace.names.combine_chunks()
         self._names = names.dictionary.to_pylist()
@@ -125,4 +133,6 @@ def _attention(shapes: list[list[int]]) -> Operation | None:
         return None
     batch, heads, sequence, head = shapes[0]
     flops = 2.0 * batch * heads * sequence * sequence * head
-    return Operation("attention", (batch, heads, sequence, head), flops, 8.0 * batch * heads * sequence * head)
+    return Operation(
+        "attention", (batch, heads, sequence, head), flops, 8.0 * batch * heads * sequence * head
+    )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -64,11 +64,11 @@ class ClassModel:
 
     @cached_property
     def _shape(self) -> F64:
-        return np.log2(np.maximum(1, np.array([r.shape for r in self.rows], np.float64)))
+        return _log2([r.shape for r in self.rows])
 
     @cached_property
     def _work(self) -> F64:
-        return np.log2(np.maximum(1, np.array([[r.flops, r.bytes] for r in self.rows])))
+        return _log2([[r.flops, r.bytes] for r in self.rows])
 
     @cached_property
     def _us(self) -> F64:
@@ -89,14 +89,16 @@ class ClassModel:
     @cached_property
     def _residual(self) -> F64:
         roof = [self.roofline_us(r.flops, r.bytes) for r in self.rows]
-        return np.log(self._us / np.array(roof))
+        return np.asarray(np.log(self._us / np.array(roof)), np.float64)
 
     @cached_property
     def leave_one_out(self) -> F64:
         """By how much each row's logarithm is missed when it is left out."""
         out = np.zeros(len(self.rows))
         for i in range(len(self.rows)):
-            guess, _ = _blend(self._shape, self._residual, self._shape[i], np.arange(len(self.rows)) != i)
+            guess, _ = _blend(
+                self._shape, self._residual, self._shape[i], np.arange(len(self.rows)) != i
+            )
             out[i] = guess - self._residual[i]
         return out
 
@@ -113,7 +115,13 @@ class ClassModel:
         return Prediction(us, spread + ERROR_PER_OCTAVE * max(0.0, float(distance) - 0.5))
 
 
-def _blend(table: F64, values: F64, point: F64, allowed: NDArray[np.bool_]) -> tuple[float, NDArray[np.int64]]:
+def _log2(values: Any) -> F64:
+    return np.asarray(np.log2(np.maximum(1, np.array(values, np.float64))), np.float64)
+
+
+def _blend(
+    table: F64, values: F64, point: F64, allowed: NDArray[np.bool_]
+) -> tuple[float, NDArray[np.int64]]:
     """The neighbours' values, weighted by closeness; beyond two octaves they fade."""
     distance = np.sqrt(((table - point) ** 2).sum(1))
     distance = np.where(allowed, distance, np.inf)
@@ -121,7 +129,9 @@ def _blend(table: F64, values: F64, point: F64, allowed: NDArray[np.bool_]) -> t
     if not len(nearest):
         return 0.0, nearest
     weight = 1 / (distance[nearest] ** 2 + 1e-3)
-    fade = min(1.0, 2.0 / max(float(distance[nearest[0]]), 1e-9)) if distance[nearest[0]] > 2 else 1.0
+    fade = (
+        min(1.0, 2.0 / max(float(distance[nearest[0]]), 1e-9)) if distance[nearest[0]] > 2 else 1.0
+    )
     return float((weight * values[nearest]).sum() / weight.sum()) * fade, nearest
 
 

@@ -11,7 +11,9 @@ Quantity = float | int | str
 
 _DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
-_SIZES = {f"{p}{u}": f * s for p, f in (_DECIMAL | _BINARY).items() for u, s in (("B", 1), ("b", 1 / 8))}
+_SIZES = {
+    f"{p}{u}": f * s for p, f in (_DECIMAL | _BINARY).items() for u, s in (("B", 1), ("b", 1 / 8))
+}
 _UNITS: dict[str, dict[str, float]] = {
     "bandwidth": {f"{u}/s": f for u, f in _SIZES.items()}
     | {f"{u}bps": f / 8 for u, f in _DECIMAL.items() if u},
@@ -38,7 +40,9 @@ def positive(value: Quantity, kind: str, where: str) -> float:
     """The same, but zero is an error too."""
     number = parse(value, kind, where)
     if number == 0:
-        raise ConfigError(f"{where}: a {kind} of 0 would never let anything finish; give more than 0")
+        raise ConfigError(
+            f"{where}: a {kind} of 0 would never let anything finish; give more than 0"
+        )
     return number
 
 

@@ -60,7 +60,9 @@ class Roofline:
         """Computed where the trace knows the work."""
         flops = trace.column("num_ops", 0).astype(np.float64)
         moved = trace.column("tensor_size", 0).astype(np.float64)
-        kernels = trace.is_type(NodeType.COMP_NODE) & ~trace.column("is_cpu_op", False).astype(np.bool_)
+        kernels = trace.is_type(NodeType.COMP_NODE) & ~trace.column("is_cpu_op", False).astype(
+            np.bool_
+        )
         memory = trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
         known = (kernels | memory) & ((flops > 0) | (moved > 0))
         if known.any() and not (device.peak and device.memory_bandwidth):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit.simulator.moves import SWITCH, I64, Moves, Step, step
+from chakrakit.simulator.moves import I64, SWITCH, Moves, Step, step
 from chakrakit.simulator.trees import Tree, double_tree
 
 
@@ -202,9 +202,15 @@ def tree_all_reduce(n: int, chunks: int = 8) -> Moves:
     for t in range(chunks + 2 * height - 1):
         ups = [_climb(tree, t, height, chunks, k) for k, tree in enumerate(trees)]
         downs = [_descend(tree, t, height, chunks, k) for k, tree in enumerate(trees)]
-        up, down = (tuple(np.concatenate(c) for c in zip(*part, strict=True)) for part in (ups, downs))
-        ticks.append((step(*up, 1, 2 * chunks, reduce=True), step(*down, 1, 2 * chunks, joined=True)))
+        up, down = _put_together(ups), _put_together(downs)
+        rising = step(up[0], up[1], up[2], 1, 2 * chunks, reduce=True)
+        ticks.append((rising, step(down[0], down[1], down[2], 1, 2 * chunks, joined=True)))
     return Moves(n, 2 * chunks, _merged_pairs(ticks), name="double-tree")
+
+
+def _put_together(parts: list[tuple[I64, I64, I64]]) -> tuple[I64, I64, I64]:
+    src, dst, piece = (np.concatenate([p[k] for p in parts]) for k in range(3))
+    return src, dst, piece
 
 
 def _climb(tree: Tree, t: int, height: int, chunks: int, half: int) -> tuple[I64, I64, I64]:

@@ -23,7 +23,14 @@ COLLECTIVES = {
 """CollectiveType numbers to the names used here."""
 
 ALGORITHMS = {
-    "all-reduce": ("in-switch", "ring", "halving-doubling", "double-tree", "hierarchical", "direct"),
+    "all-reduce": (
+        "in-switch",
+        "ring",
+        "halving-doubling",
+        "double-tree",
+        "hierarchical",
+        "direct",
+    ),
     "reduce-scatter": ("in-switch", "ring", "halving-doubling", "hierarchical", "direct"),
     "all-gather": ("in-switch", "ring", "halving-doubling", "hierarchical", "direct"),
     "all-to-all": ("direct", "pairwise"),
@@ -51,9 +58,13 @@ class Algorithms:
         for collective, name in self.fixed.items():
             known = ALGORITHMS.get(collective)
             if known is None:
-                raise ConfigError(f"no collective {collective!r}; there are {', '.join(ALGORITHMS)}")
+                raise ConfigError(
+                    f"no collective {collective!r}; there are {', '.join(ALGORITHMS)}"
+                )
             if name != "auto" and name not in known:
-                raise ConfigError(f"no algorithm {name!r} for {collective}; there are {', '.join(known)}")
+                raise ConfigError(
+                    f"no algorithm {name!r} for {collective}; there are {', '.join(known)}"
+                )
 
     def choose(self, collective: str, size: float, shape: Shape) -> str:
         """The algorithm for `size` bytes (all members' shards together) on groups of this shape."""
@@ -63,7 +74,9 @@ class Algorithms:
         costs = {n: estimate(collective, n, size, shape) for n in ALGORITHMS[collective]}
         return min(costs, key=lambda n: costs[n])
 
-    def moves(self, collective: str, name: str, size: float, shape: Shape, root: int, grid: I64 | None) -> Moves:
+    def moves(
+        self, collective: str, name: str, size: float, shape: Shape, root: int, grid: I64 | None
+    ) -> Moves:
         """The schedule of an algorithm for a group of this shape."""
         chunks = self.chunks or best_chunks(collective, name, size, shape)
         return make_moves(collective, name, shape, chunks, root, grid)
@@ -142,7 +155,9 @@ _BLOCKWISE: dict[str, Callable[[float, Shape, int], float]] = {
 def _all_to_all(name: str, size: float, s: Shape) -> float:
     each = size / s.n / s.far.bandwidth
     if name == "direct":
-        return math.inf if s.n > MOST_DIRECT else s.far.latency + math.ceil((s.n - 1) / s.fan) * each
+        return (
+            math.inf if s.n > MOST_DIRECT else s.far.latency + math.ceil((s.n - 1) / s.fan) * each
+        )
     return (s.n - 1) * (s.far.latency + each)
 
 

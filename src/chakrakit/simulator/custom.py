@@ -53,7 +53,11 @@ def moves_from_traces(traces: TraceSet, total: float, name: str = "custom") -> M
     work (durations) delays the messages that depend on it.
     """
     nodes, edges, partner = _joined_graph(traces)
-    order = Graph(len(nodes), *map(np.array, zip(*edges, strict=True))).topological_order() if edges else range(len(nodes))
+    order = (
+        Graph(len(nodes), *map(np.array, zip(*edges, strict=True))).topological_order()
+        if edges
+        else range(len(nodes))
+    )
     before: list[set[int]] = [set() for _ in nodes]
     delay = [0.0] * len(nodes)
     parents: dict[int, list[int]] = defaultdict(list)
@@ -93,17 +97,24 @@ def _joined_graph(
         ends[m["src"], m["dst"], m["tag"], m["nth"]][m["is_send"]] = (m["rank"], m["row"])
     for (src, dst, tag, _), both in ends.items():
         if len(both) != 2:
-            raise TraceError(f"custom algorithm: the message from {src} to {dst} (tag {tag}) has one end only")
+            raise TraceError(
+                f"custom algorithm: the message from {src} to {dst} (tag {tag}) has one end only"
+            )
         place[both[True]] = place[both[False]] = len(nodes)
         partner[len(nodes)] = dst
         nodes.append((traces.trace(src), both[True][1], src))
     edges = []
     for rank, trace in traces:
-        for row in np.flatnonzero(~trace.is_type(NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)).tolist():
+        for row in np.flatnonzero(
+            ~trace.is_type(NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
+        ).tolist():
             place[rank, row] = len(nodes)
             nodes.append((trace, row, rank))
         e = trace.edges
-        edges += [(place[rank, a], place[rank, b]) for a, b in zip(e.src.tolist(), e.dst.tolist(), strict=True)]
+        edges += [
+            (place[rank, a], place[rank, b])
+            for a, b in zip(e.src.tolist(), e.dst.tolist(), strict=True)
+        ]
     return nodes, edges, partner
 
 
@@ -164,24 +175,35 @@ class _Msccl:
                     late.append(key)
                     continue
                 number[key] = len(out)
-                out.append(self._message(key, receive_of[key], {number[k] for k in needs if k in number}))
+                out.append(
+                    self._message(key, receive_of[key], {number[k] for k in needs if k in number})
+                )
             if len(late) == len(waiting):
-                raise FormatError(f"the steps wait for each other in a circle, at {late[0]}", path=self.path)
+                raise FormatError(
+                    f"the steps wait for each other in a circle, at {late[0]}", path=self.path
+                )
             waiting = late
         return out
 
-    def _message(self, send: tuple[int, int, int], receive: tuple[int, int, int], after: set[int]) -> _Message:
-        step = self.steps[send]
-        return _Message(send[0], receive[0], float(step.get("cnt", "1")), int(step.get("srcoff", "0")) % self.pieces,
-                        self.steps[receive].get("type", "r").startswith("rr"), after)  # fmt: skip
+    def _message(
+        self, send: tuple[int, int, int], receive: tuple[int, int, int], after: set[int]
+    ) -> _Message:
+        step, kind = self.steps[send], self.steps[receive].get("type", "r")
+        piece = int(step.get("srcoff", "0")) % self.pieces
+        count = float(step.get("cnt", "1"))
+        return _Message(send[0], receive[0], count, piece, kind.startswith("rr"), after)
 
     def _pairs(self) -> list[tuple[tuple[int, int, int], tuple[int, int, int]]]:
         """Each sending step with the receiving step it meets."""
-        ends: dict[tuple[int, int, int], tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]] = {}
+        ends: dict[
+            tuple[int, int, int], tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]
+        ] = {}
         for key in sorted(self.steps):
             kind = self.steps[key].get("type", "")
             if kind not in _SENDS | _RECEIVES | _LOCAL:
-                raise FormatError(f"step {key} has type {kind!r}, which is not known", path=self.path)
+                raise FormatError(
+                    f"step {key} has type {kind!r}, which is not known", path=self.path
+                )
             to, source, channel = self.peers[key[:2]]
             if kind in _SENDS:
                 ends.setdefault((key[0], to, channel), ([], []))[0].append(key)
@@ -204,12 +226,16 @@ class _Msccl:
         if key[2] > 0:
             found |= self._through((key[0], key[1], key[2] - 1), sending)
         if int(step.get("depid", "-1")) >= 0:
-            found |= self._through((key[0], int(step["depid"]), int(step.get("deps", "0"))), sending)
+            found |= self._through(
+                (key[0], int(step["depid"]), int(step.get("deps", "0"))), sending
+            )
         return found
 
     def _through(self, key: tuple[int, int, int], sending: bool) -> set[tuple[int, int, int]]:
-        """A step before: its receipt, or its sending where that holds up another. Sends are buffered,
-        so a receive need not wait until an earlier send has arrived."""
+        """A step before: its receipt, or its sending where that holds up another.
+
+        Sends are buffered, so a receive need not wait until an earlier send has arrived.
+        """
         if key not in self.steps:
             raise FormatError(f"a step depends on {key}, which does not exist", path=self.path)
         kind = self.steps[key].get("type")

@@ -27,7 +27,9 @@ class Fault:
 
     def __post_init__(self) -> None:
         if not (0 <= self.factor < float("inf")) or not (0 <= self.at_ns < 2**52):
-            raise ConfigError(f"fault on {self.target}: factor {self.factor} at {self.at_ns} ns is impossible")
+            raise ConfigError(
+                f"fault on {self.target}: factor {self.factor} at {self.at_ns} ns is impossible"
+            )
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,9 @@ class Disturbance:
         """A rank's durations as they come out."""
         factor = np.where(device_rows, self.stragglers.get(rank, 1.0), 1.0)
         if self.jitter:
-            draws = np.random.Generator(np.random.Philox([self.seed, rank])).standard_normal(len(durations))
+            draws = np.random.Generator(np.random.Philox([self.seed, rank])).standard_normal(
+                len(durations)
+            )
             factor = factor * np.exp(self.jitter * draws)
         if (factor == 1.0).all():
             return durations

@@ -46,8 +46,12 @@ def _ring(grid: Grid, axis: int, reduce: bool) -> list[Step]:
     """One axis as rings, all at once."""
     block, size = grid.block(axis), grid.shape[axis]
     start = grid.places[axis] - (1 if reduce else 0)
-    return [step(grid.flat, grid.neighbour(axis, 1), start * block % (size * block), block,
-                 size * block, reduce=reduce, base=grid.held(axis), repeat=size - 1, shift=-block)]  # fmt: skip
+    first = start * block % (size * block)
+    one = step(
+        grid.flat, grid.neighbour(axis, 1), first, block, size * block,
+        reduce=reduce, base=grid.held(axis), repeat=size - 1, shift=-block,
+    )  # fmt: skip
+    return [one]
 
 
 def _direct(grid: Grid, axis: int, reduce: bool) -> list[Step]:
@@ -84,7 +88,7 @@ def hierarchical(members: I64, collective: str, ways: Sequence[str], chunks: int
 
 def _pipelined(phases: list[Step], chunks: int, pieces: int) -> tuple[Step, ...]:
     """Every chunk goes through all phases; a phase takes the chunks one after another."""
-    steps = []
+    steps: list[Step] = []
     for chunk in range(chunks):
         for k, phase in enumerate(phases):
             after = [len(steps) - 1] if k else []

@@ -125,7 +125,9 @@ class Matcher:
     def _participants(self, group: Group) -> list[tuple[int, int]]:
         """Each class in each role once, in the group's order."""
         here = group.present >= 0
-        pairs = zip(self.classes.rank[group.present[here]].tolist(), group.role[here].tolist(), strict=True)
+        pairs = zip(
+            self.classes.rank[group.present[here]].tolist(), group.role[here].tolist(), strict=True
+        )
         return list(dict.fromkeys(pairs))
 
     def _program(self, class_number: int) -> int:
@@ -157,7 +159,9 @@ class Matcher:
         rank = self.m.ranks[int(self.classes.first[parts[min(k, len(parts) - 1)][0]])]
         said = "is issued twice by" if twice else "is never issued by"
         name = group.name or "(all ranks)"
-        raise TraceError(f"collective {seq} of group {name} {said} rank {rank}; all members must issue it once")
+        raise TraceError(
+            f"collective {seq} of group {name} {said} rank {rank}; all members must issue it once"
+        )
 
     def _row(self, part: tuple[int, int], call: int) -> int:
         calls = self.m.programs[self._program(part[0])].calls
@@ -178,7 +182,9 @@ class Matcher:
             raise TraceError(f"collective {seq} of group {name} is {kinds}, depending on the rank")
         kind = types.pop()
         if kind not in COLLECTIVES:
-            raise TraceError(f"collective {seq} of group {name} has comm_type {kind}, which is none")
+            raise TraceError(
+                f"collective {seq} of group {name} has comm_type {kind}, which is none"
+            )
         if max(sizes) <= 0 and COLLECTIVES[kind] != "barrier" and not self.empty:
             raise TraceError(f"collective {seq} of group {name} is an {COLLECTIVES[kind]} of "
                              f"{max(sizes)} bytes; give comm_size, or --allow-empty")  # fmt: skip
@@ -214,10 +220,17 @@ class Matcher:
 
     def _devices(self, ranks: I64) -> I64:
         """Devices of ranks that may not have been recorded."""
-        return np.array([self.device_of[self.m.index[r]] if r in self.m.index else r for r in ranks.tolist()])
+        return np.array(
+            [self.device_of[self.m.index[r]] if r in self.m.index else r for r in ranks.tolist()]
+        )
 
     def _receive(
-        self, i: int, peer: int, tag: int, nth: int, tables: dict[int, dict[tuple[int, int, int], int]]
+        self,
+        i: int,
+        peer: int,
+        tag: int,
+        nth: int,
+        tables: dict[int, dict[tuple[int, int, int], int]],
     ) -> int | None:
         """The simulated row of the matching receive; None where the peer was not recorded."""
         j = self.m.index.get(int(peer), -1)
@@ -244,7 +257,9 @@ class Matcher:
     def _message(self, c: int, rows: list[int], src: I64, dst: I64, size: int, tag: int) -> None:
         if size <= 0 and not self.empty:
             rank = self.m.ranks[int(self.classes.first[c])]
-            raise TraceError(f"rank {rank} sends a message of {size} bytes; give comm_size, or --allow-empty")
+            raise TraceError(
+                f"rank {rank} sends a message of {size} bytes; give comm_size, or --allow-empty"
+            )
         first = self.book.add_pairs(src, dst, max(0, size))
         jobs = np.arange(first, first + len(src))
         what = (MESSAGE, "", int(tag))

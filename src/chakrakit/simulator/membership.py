@@ -93,11 +93,15 @@ class Membership:
         if members is None:
             known = ", ".join(repr(n) for n in list(self.traces.groups)[:6]) or "none"
             rank = self.ranks[next(iter(users))]
-            raise TraceError(f"rank {rank} uses group {name!r}, which does not exist; there are {known}")
+            raise TraceError(
+                f"rank {rank} uses group {name!r}, which does not exist; there are {known}"
+            )
         present = np.array([self.index.get(m, -1) for m in members], np.int64)
         strangers = sorted(set(users) - set(present.tolist()))
         if strangers:
-            raise TraceError(f"rank {self.ranks[strangers[0]]} uses group {name!r} but is not in it")
+            raise TraceError(
+                f"rank {self.ranks[strangers[0]]} uses group {name!r} but is not in it"
+            )
         self._check_missing(name, members, present, users)
         role = np.array([users.get(int(i), -1) for i in present], np.int64)
         return Group(name, np.array(members, np.int64), present, role)
@@ -105,7 +109,9 @@ class Membership:
     def _check_missing(
         self, name: str, members: Sequence[int], present: I64, users: Mapping[int, int]
     ) -> None:
-        silent = [m for m, i in zip(members, present.tolist(), strict=True) if i >= 0 and i not in users]
+        silent = [
+            m for m, i in zip(members, present.tolist(), strict=True) if i >= 0 and i not in users
+        ]
         if silent:
             raise TraceError(
                 f"rank {silent[0]} is in group {name!r} but never communicates in it; "

@@ -56,7 +56,9 @@ def _accumulate(times: I64, changes: I64) -> Memory:
     order = np.lexsort((changes, times))
     held = np.cumsum(changes[order])
     last = np.r_[times[order][1:] != times[order][:-1], True] if len(times) else np.zeros(0, bool)
-    peaks = np.maximum.reduceat(held, np.r_[0, np.flatnonzero(last)[:-1] + 1]) if len(times) else held
+    peaks = (
+        np.maximum.reduceat(held, np.r_[0, np.flatnonzero(last)[:-1] + 1]) if len(times) else held
+    )
     return Memory(times[order][last], peaks)
 
 
@@ -69,7 +71,9 @@ def _tensors(trace: Trace, column: str) -> list[tuple[int, str, int]]:
         texts = items or []
         for name, size in zip(texts[::2], texts[1::2], strict=False):
             if not size.isdigit():
-                raise TraceError(f"node {trace.ids[row]}: {column} should list name, bytes, …; {size!r} is no number")
+                raise TraceError(
+                    f"node {trace.ids[row]}: {column} should list name, bytes, …; {size!r} is no number"
+                )
             found.append((row, name, int(size)))
     return found
 
@@ -88,8 +92,8 @@ def _from_tensors(trace: Trace, start: I64, end: I64) -> Memory:
         dies[name] = max(int(end[row]), dies.get(name, 0)) if name in born else last
     begin = np.array([born.get(n, 0) for n in size], np.int64)
     finish = np.array([dies[n] for n in size], np.int64)
-    count = np.array(list(size.values()), np.int64)
-    memory = _accumulate(np.concatenate([begin, finish]), np.concatenate([count, -count]))
+    sizes = np.array(list(size.values()), np.int64)
+    memory = _accumulate(np.concatenate([begin, finish]), np.concatenate([sizes, -sizes]))
     at = memory.time[int(memory.held.argmax())] if len(memory.time) else 0
     names = sorted((n for n, b, f in zip(size, begin, finish, strict=True) if b <= at < f),
                    key=lambda n: -size[n])[:10]  # fmt: skip

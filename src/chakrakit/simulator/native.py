@@ -19,7 +19,7 @@ from chakrakit.simulator.disturb import Disturbance, link_numbers
 from chakrakit.simulator.instances import Custom, Fixed, FoldRefusedError, Instances, Matcher
 from chakrakit.simulator.membership import Membership
 from chakrakit.simulator.moves import I64
-from chakrakit.simulator.plans import PS, PlanBook
+from chakrakit.simulator.plans import PS, PlanBook, link_bytes
 from chakrakit.simulator.policies import DispatchPolicy, ReadyRow
 from chakrakit.simulator.program import COMPUTE, PLAIN, Program, read_program
 from chakrakit.simulator.shapes import Shape, shapes
@@ -108,7 +108,9 @@ class _Simulation:
             return ranks
         devices = np.array([placement[r] if r < len(placement) else -1 for r in ranks], np.int64)
         if (devices < 0).any() or (devices >= self.machine.size).any():
-            raise ConfigError(f"the placement leaves a rank without one of {self.machine.size} devices")
+            raise ConfigError(
+                f"the placement leaves a rank without one of {self.machine.size} devices"
+            )
         if len(np.unique(devices)) != len(devices):
             raise ConfigError("the placement puts two ranks on one device")
         return devices
@@ -128,7 +130,9 @@ class _Simulation:
 
     def _devices(self, ranks: I64) -> I64:
         known = self.membership.index
-        return np.array([self.device_of[known[r]] if r in known else r for r in ranks.tolist()], np.int64)
+        return np.array(
+            [self.device_of[known[r]] if r in known else r for r in ranks.tolist()], np.int64
+        )
 
     # --- folding ------------------------------------------------------------------------------
 
@@ -136,7 +140,9 @@ class _Simulation:
         if not self.options.fold:
             return self._attempt(apart(self.membership), "not asked for")[0]
         if self.options.dispatch is not None:
-            return self._attempt(apart(self.membership), "a dispatch policy may treat ranks apart")[0]
+            return self._attempt(apart(self.membership), "a dispatch policy may treat ranks apart")[
+                0
+            ]
         split: list[Hashable] = [0] * len(self.membership.groups)
         for attempt in range(SPLITS):
             classes = self._classes(split)
@@ -177,8 +183,6 @@ class _Simulation:
             groups = self._ended_apart(classes, instances, found)
             return None, groups  # type: ignore[return-value]
         check_finished(self.membership, classes, matcher.offset, instances, found)
-        from chakrakit.simulator.plans import link_bytes
-
         moved = link_bytes(plans, routes, found["job_runs"], len(self.machine.links))
         outcome = Outcome(
             self.membership, classes, why, matcher.offset, found["start"], found["end"],
@@ -187,12 +191,16 @@ class _Simulation:
         )  # fmt: skip
         return outcome, None
 
-    def _ended_apart(self, classes: Classes, instances: Instances, found: dict[str, Any]) -> list[int]:
+    def _ended_apart(
+        self, classes: Classes, instances: Instances, found: dict[str, Any]
+    ) -> list[int]:
         """1 for the groups of the diverged class that ended first, 0 for all others."""
         number = int(found["diverged"])
         group_class = instances.group_class[number]
         if group_class < 0:
-            raise FoldRefusedError("messages between equal pairs of ranks end apart on this machine")
+            raise FoldRefusedError(
+                "messages between equal pairs of ranks end apart on this machine"
+            )
         first_job = sum(len(j) for j in instances.jobs[:number])
         ended = found["job_ended"][first_job : first_job + len(instances.jobs[number])]
         earliest = ended[ended >= 0].min()
@@ -258,10 +266,14 @@ class _Simulation:
             at = round(fault.at_ns * 1000)
             if fault.kind == "link":
                 assert isinstance(fault.target, tuple)
-                rows += [(at, 1, link, fault.factor) for link in link_numbers(self.machine, fault.target)]
+                rows += [
+                    (at, 1, link, fault.factor) for link in link_numbers(self.machine, fault.target)
+                ]
             elif fault.target in self.membership.index:
                 assert isinstance(fault.target, int)
-                rows.append((at, 0, int(classes.rank[self.membership.index[fault.target]]), fault.factor))
+                rows.append(
+                    (at, 0, int(classes.rank[self.membership.index[fault.target]]), fault.factor)
+                )
             else:
                 raise ConfigError(f"fault: no rank {fault.target}")
         rows.sort(key=lambda r: r[0])
@@ -295,7 +307,8 @@ class _Simulation:
 def _why(classes: Classes, attempt: int) -> str:
     if classes.factor == 1:
         return "no two ranks have the same body, durations, device, groups and peers"
-    said = f"{len(classes.rank):,} ranks fall into {classes.count:,} classes of the same body, durations, device, groups and peers"
+    count = f"{len(classes.rank):,} ranks fall into {classes.count:,} classes"
+    said = f"{count} of the same body, durations, device, groups and peers"
     again = f"; split {attempt} times where equal groups ended apart" if attempt else ""
     return f"{said}; all copies of every collective ended together{again}"
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from chakrakit.errors import ConfigError
 from chakrakit.machines.links import Routes
 from chakrakit.machines.machine import Machine
-from chakrakit.simulator.moves import SWITCH, I64, Moves
+from chakrakit.simulator.moves import I64, SWITCH, Moves
 
 PS = 1e12
 MOST_TRANSFERS = 60_000_000
@@ -47,7 +47,7 @@ class PlanBook:
     def add(self, moves: Moves, devices: I64, total: float) -> int:
         """Plans for groups of devices, a row a group; returns the first one's number."""
         piece = total / moves.pieces
-        counts = [s.count * piece for s in moves.steps]
+        counts = [np.asarray(s.count * piece, np.float64) for s in moves.steps]
         return self.add_bytes(moves, devices, counts)
 
     def add_bytes(self, moves: Moves, devices: I64, counts: list[NDArray[np.float64]]) -> int:
@@ -64,7 +64,9 @@ class PlanBook:
         dst = np.concatenate([s.dst for s in moves.steps] or [np.zeros(0, np.int64)])
         step_of = np.repeat(numbers, [len(s.src) for s in moves.steps])
         keys, wait = self._keys(src, dst, devices)
-        waits = np.concatenate([np.full(len(s.src), round(s.wait * PS)) for s in moves.steps] or [wait])
+        waits = np.concatenate(
+            [np.full(len(s.src), round(s.wait * PS)) for s in moves.steps] or [wait]
+        )
         family = _Family(
             np.array([moves.steps[i].repeat for i in steps], np.int64),
             [tuple(sorted({int(numbers[b]) for b in moves.after(i)})) for i in steps],
@@ -123,7 +125,9 @@ class PlanBook:
 
     def arrays(self) -> tuple[dict[str, Any], dict[str, Any], Routes]:
         """The plans, the links and the routes, as the core takes them."""
-        keys = np.concatenate([f.keys.reshape(-1) for f in self._families] or [np.zeros(0, np.int64)])
+        keys = np.concatenate(
+            [f.keys.reshape(-1) for f in self._families] or [np.zeros(0, np.int64)]
+        )
         used, number = np.unique(keys, return_inverse=True)
         routes = self._routes(used)
         latency = np.rint(routes.latency(self.machine.links) * PS).astype(np.int64)
@@ -152,8 +156,9 @@ class PlanBook:
             routes = number[at : at + family.keys.size].reshape(family.keys.shape)
             at += family.keys.size
             parts.append(_family_arrays(family, routes, latency))
-        joined = {k: np.concatenate([p[k] for p in parts]) if parts else np.zeros(0, np.int64)
-                  for k in ("steps", "repeat", "transfers", "afters", "after", "route", "bytes", "delay")}  # fmt: skip
+        names = ("steps", "repeat", "transfers", "afters", "after", "route", "bytes", "delay")
+        none = np.zeros(0, np.int64)
+        joined = {k: np.concatenate([none, *(p[k] for p in parts)]) for k in names}
         return {
             "plan_steps": _offsets(joined["steps"]),
             "repeat": joined["repeat"].astype(np.int64),
@@ -167,7 +172,7 @@ class PlanBook:
 
 
 def _offsets(counts: I64) -> I64:
-    return np.r_[0, np.cumsum(counts)].astype(np.int64)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def _joined(moves: Moves) -> tuple[list[int], I64]:
@@ -181,7 +186,11 @@ def _family_arrays(family: _Family, routes: I64, latency: I64) -> dict[str, Any]
     """The family's plans one after another, transfers of a step sorted by delay."""
     copies, steps = len(routes), len(family.repeat)
     delay = latency[routes] + family.wait
-    order = np.stack([np.lexsort((delay[c], family.step_of)) for c in range(copies)]) if copies else delay
+    order = (
+        np.stack([np.lexsort((delay[c], family.step_of)) for c in range(copies)])
+        if copies
+        else delay
+    )
     counts = np.bincount(family.step_of, minlength=steps)
     after = np.array([b for a in family.after for b in a], np.int64)
     return {
@@ -201,4 +210,5 @@ def link_bytes(plans: dict[str, Any], routes: Routes, runs: I64, links: int) -> 
     per_step = np.repeat(runs, np.diff(plans["plan_steps"])) * plans["repeat"]
     moved = np.repeat(per_step, np.diff(plans["step_transfers"])) * plans["bytes"]
     by_route = np.bincount(plans["route"], moved, minlength=len(routes))
-    return np.bincount(routes.links, np.repeat(by_route, np.diff(routes.offsets)), minlength=links)
+    each = np.repeat(by_route, np.diff(routes.offsets))
+    return np.bincount(routes.links, each, minlength=links).astype(np.float64)

@@ -17,7 +17,9 @@ Detail = Literal["summary", "classes", "full"]
 `full`: that for every rank by itself, which unfolds the run on disk where peers differ."""
 
 
-def to_run(outcome: Outcome, machine: Machine, settings: dict[str, Any], detail: Detail = "classes") -> Run:
+def to_run(
+    outcome: Outcome, machine: Machine, settings: dict[str, Any], detail: Detail = "classes"
+) -> Run:
     """The traces with their simulated times, in picoseconds."""
     traces = outcome.membership.traces
     times = [_times(outcome, c, detail != "summary") for c in range(outcome.classes.count)]

@@ -86,7 +86,9 @@ def grid_of(machine: Machine, members: I64) -> I64 | None:
     shape = [len(v) for v in values]
     if int(np.prod(shape)) != len(members):
         return None
-    index = np.ravel_multi_index([np.searchsorted(v, p) for v, p in zip(values, places, strict=True)], shape)
+    index = np.ravel_multi_index(
+        [np.searchsorted(v, p) for v, p in zip(values, places, strict=True)], shape
+    )
     if len(np.unique(index)) != len(members):
         return None
     grid = np.zeros(len(members), np.int64)

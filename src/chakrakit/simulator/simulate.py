@@ -63,7 +63,9 @@ def simulate(
     chosen = replace(options or Options(), work=work)
     outcome = run(traces, made, chosen)
     names = {"network": chosen.network, "compute": work.name, "machine": made.name}
-    return Simulation(outcome, made, summarize(outcome, made, names), {**names, **_settings(chosen)})
+    return Simulation(
+        outcome, made, summarize(outcome, made, names), {**names, **_settings(chosen)}
+    )
 
 
 def _settings(options: Options) -> dict[str, Any]:
@@ -71,8 +73,9 @@ def _settings(options: Options) -> dict[str, Any]:
     d = options.disturbance
     found: dict[str, Any] = {"algorithms": dict(options.algorithms.fixed) or "auto"}
     if d.jitter or d.stragglers or d.faults:
-        found |= {"jitter": d.jitter, "seed": d.seed, "stragglers": {str(r): f for r, f in d.stragglers.items()},
-                  "faults": [str(f) for f in d.faults]}  # fmt: skip
+        slow = {str(rank): factor for rank, factor in d.stragglers.items()}
+        faults = [str(f) for f in d.faults]
+        found |= {"jitter": d.jitter, "seed": d.seed, "stragglers": slow, "faults": faults}
     if options.assume_missing:
         found["assume_missing"] = "symmetric"
     return found

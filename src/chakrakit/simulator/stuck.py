@@ -16,7 +16,11 @@ _SHOWN = 4
 
 
 def check_finished(
-    membership: Membership, classes: Classes, offset: I64, instances: Instances, found: dict[str, Any]
+    membership: Membership,
+    classes: Classes,
+    offset: I64,
+    instances: Instances,
+    found: dict[str, Any],
 ) -> None:
     """A DeadlockError that names the waiting ranks, groups and nodes, unless every row has ended."""
     if len(found["end"]) == 0 or found["end"].min() >= 0:
@@ -82,7 +86,10 @@ def _stalled(instances: Instances, found: dict[str, Any], names: _Names) -> list
     for row in running[:64].tolist():
         i = int(instances.of_row[row])
         where = f" in {_title(instances.what[i])}, on a link that has failed" if i >= 0 else ""
-        out.append(f"{names.node(row)} began{where} and never ends" + ("" if where else ": its device has failed, or what it waits for"))
+        out.append(
+            f"{names.node(row)} began{where} and never ends"
+            + ("" if where else ": its device has failed, or what it waits for")
+        )
     return out
 
 

@@ -77,7 +77,7 @@ class SimulationSummary(msgspec.Struct, kw_only=True):
     events: int = 0
 
 
-def summarize(outcome: Outcome, machine: Machine, settings: dict[str, str]) -> SimulationSummary:
+def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> SimulationSummary:
     """The summary of an outcome; `settings` gives network, compute and machine by name."""
     classes = [_class_summary(outcome, c) for c in range(outcome.classes.count)]
     membership = outcome.membership
@@ -89,7 +89,9 @@ def summarize(outcome: Outcome, machine: Machine, settings: dict[str, str]) -> S
     return SimulationSummary(
         makespan_ns=makespan,
         ranks=ranks,
-        fold=FoldSummary(factor=outcome.classes.factor, classes=outcome.classes.count, why=outcome.why),
+        fold=FoldSummary(
+            factor=outcome.classes.factor, classes=outcome.classes.count, why=outcome.why
+        ),
         collectives=collective_summaries(outcome),
         ghosts=_ghosts(outcome),
         memory_holders=list(highest.holders) if highest else [],

@@ -12,7 +12,9 @@ from chakrakit.machines.calibrate import NetworkModel
 from chakrakit.simulator.disturb import Fault
 from chakrakit.simulator.instances import Fixed
 
-_FAULT = re.compile(r"(?P<kind>device|link):(?P<target>[^@]+)@(?P<at>[0-9.eE+]+)=(?P<factor>[0-9.eE+-]+)$")
+_FAULT = re.compile(
+    r"(?P<kind>device|link):(?P<target>[^@]+)@(?P<at>[0-9.eE+]+)=(?P<factor>[0-9.eE+-]+)$"
+)
 
 
 def split_pair(text: str, option: str, number: bool = False) -> tuple[str, str]:
@@ -32,7 +34,9 @@ def split_fault(text: str) -> Fault:
     """`device:3@1e6=0.5`, `link:0-1@0=0`; the ends of a link are ranks or vertex names."""
     found = _FAULT.match(text)
     if found is None:
-        raise ConfigError(f"--fault {text!r}: write device:RANK@NS=FACTOR or link:FROM-TO@NS=FACTOR")
+        raise ConfigError(
+            f"--fault {text!r}: write device:RANK@NS=FACTOR or link:FROM-TO@NS=FACTOR"
+        )
     at, factor = float(found["at"]), float(found["factor"])
     if found["kind"] == "device":
         if not found["target"].isdigit():

@@ -66,7 +66,8 @@ struct Ready {
     Time since;
     int32_t row;
     bool operator<(const Ready& other) const {
-        return std::tuple(-priority, since, row) < std::tuple(-other.priority, other.since, other.row);
+        return std::tuple(-priority, since, row) <
+               std::tuple(-other.priority, other.since, other.row);
     }
 };
 

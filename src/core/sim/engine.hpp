@@ -3,16 +3,18 @@
 // Rows are the nodes of all simulated ranks. A row starts when its edges and its lane let it, and
 // ends when its own work is over and its finish edges are:
 //
-//     start(v) = max(release, end(previous on an ordered lane), FS: end(u) + lag, SS: start(u) + lag)
-//     end(v)   = max(own end, FF: end(u) + lag, start(kernel that must leave the launch queue first))
+//     start(v) = max(release, end(previous on an ordered lane), FS: end(u) + lag, SS: start(u) +
+//     lag) end(v)   = max(own end, FF: end(u) + lag, start(kernel that must leave the launch queue
+//     first))
 //
-// as in core/schedule. A lag below 0 counts from when the other event happens: time does not go back.
-// The own end is the start plus the duration for a row that nothing disturbs, the moment its work is
-// done for a row that shares its device, and the end of the transfer for communication.
+// as in core/schedule. A lag below 0 counts from when the other event happens: time does not go
+// back. The own end is the start plus the duration for a row that nothing disturbs, the moment its
+// work is done for a row that shares its device, and the end of the transfer for communication.
 //
 // All that happens at one time is handled together: first every event, then every pool lane picks
-// among the rows that are ready (highest priority, then longest ready, then lowest row), again until
-// nothing is left; then devices and links are shared anew. Nothing depends on the order of ranks.
+// among the rows that are ready (highest priority, then longest ready, then lowest row), again
+// until nothing is left; then devices and links are shared anew. Nothing depends on the order of
+// ranks.
 #pragma once
 
 #include <functional>
@@ -23,14 +25,14 @@
 
 namespace chakra::sim {
 
-// An ordered lane runs its rows one at a time in order, a pool lane one at a time as they get ready;
-// a queue only limits how far launches run ahead, its order being in the edges.
+// An ordered lane runs its rows one at a time in order, a pool lane one at a time as they get
+// ready; a queue only limits how far launches run ahead, its order being in the edges.
 enum LaneKind : int8_t { kOrdered = 0, kPool = 1, kQueueOnly = 2 };
 enum RowKind : int8_t { kPlain = 0, kCompute = 1, kComm = 2 };
 enum Reason : int8_t { kNone = 0, kDependency = 1, kResource = 2, kOwn = 3, kQueue = 4, kPeer = 5 };
 
-// Spans have one entry an edge (src .. lag), a row (duration .. device), a lane (lane_kind), a device,
-// an instance or a fault. All numbers are taken as checked; -1 stands for none.
+// Spans have one entry an edge (src .. lag), a row (duration .. device), a lane (lane_kind), a
+// device, an instance or a fault. All numbers are taken as checked; -1 stands for none.
 struct Workload {
     std::span<const int32_t> src, dst;
     std::span<const int8_t> form;

@@ -1,8 +1,8 @@
 // Max-min fair rates by progressive filling.
 //
 // In every round the links with the smallest fair share (equal up to 1 part in 10^9) give it to all
-// their flows that have no rate yet. Rates and what is left on a link depend on counts only, never on
-// the order of flows or links, so that symmetric networks get equal rates to the last bit.
+// their flows that have no rate yet. Rates and what is left on a link depend on counts only, never
+// on the order of flows or links, so that symmetric networks get equal rates to the last bit.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace chakra::sim {
 
 // Flows over links, both numbered from 0; `offsets` and `links` give each flow's links.
 struct Sharing {
-    std::vector<double> capacity;   // by link
-    std::vector<int64_t> offsets;   // by flow, one more at the end
-    std::vector<int32_t> links;     // of all flows
-    std::vector<double> rate;       // by flow, the result
-    std::vector<int64_t> of_link;   // offsets into link_flows, by link
+    std::vector<double> capacity;  // by link
+    std::vector<int64_t> offsets;  // by flow, one more at the end
+    std::vector<int32_t> links;    // of all flows
+    std::vector<double> rate;      // by flow, the result
+    std::vector<int64_t> of_link;  // offsets into link_flows, by link
     std::vector<int32_t> link_flows;
 
     void clear();

@@ -163,9 +163,8 @@ void Flows::for_step_links(int64_t step, Do&& act) const {
 bool Flows::skip_rounds(int32_t a, Time now) {
     Active& active = active_[a];
     bool alone = true;
-    for_step_links(active.step, [&](int32_t link) {
-        alone &= live_[link] == 0 && owner_[link] == kNobody;
-    });
+    for_step_links(active.step,
+                   [&](int32_t link) { alone &= live_[link] == 0 && owner_[link] == kNobody; });
     if (!alone) return false;
     for_step_links(active.step, [&](int32_t link) { owner_[link] = a; });
     active.skips = true;
@@ -334,7 +333,8 @@ void Flows::share_component(int32_t link, Time now) {
     sharing_.clear();
     for (int32_t l : found_links_) sharing_.capacity.push_back(bandwidth_[l]);
     for (int32_t f : found_flows_) {
-        for (int32_t l : topology_.route(flows_[f].route)) sharing_.links.push_back(link_number_[l]);
+        for (int32_t l : topology_.route(flows_[f].route))
+            sharing_.links.push_back(link_number_[l]);
         sharing_.offsets.push_back(static_cast<int64_t>(sharing_.links.size()));
     }
     for (int32_t l : found_links_) {
@@ -343,7 +343,8 @@ void Flows::share_component(int32_t link, Time now) {
     }
     mark_disturbed();
     sharing_.solve();
-    for (size_t i = 0; i < found_flows_.size(); ++i) set_rate(found_flows_[i], sharing_.rate[i], now);
+    for (size_t i = 0; i < found_flows_.size(); ++i)
+        set_rate(found_flows_[i], sharing_.rate[i], now);
 }
 
 // Adds a link's flows to the component, and their links.
@@ -380,7 +381,8 @@ void Flows::mark_disturbed() {
 void Flows::set_rate(int32_t f, double rate, Time now) {
     Flow& flow = flows_[f];
     if (flow.rate == rate) return;
-    flow.remaining = std::max(0.0, flow.remaining - flow.rate * static_cast<double>(now - flow.since));
+    flow.remaining =
+        std::max(0.0, flow.remaining - flow.rate * static_cast<double>(now - flow.since));
     flow.since = now;
     flow.rate = rate;
     ++flow.version;

@@ -1,11 +1,12 @@
 // Flows that share links max-min fairly; rates change only when a flow starts or ends.
 //
 // A flow's remaining bytes are brought up to date only when its rate changes, and every time is a
-// whole picosecond, so that what a set of flows does depends on nothing outside the links it shares.
-// That is used twice. A step repeated on links that nobody else uses takes as long each time: one
-// round is simulated and the rest are skipped. A plan that ran undisturbed before takes as long
-// again: it is skipped whole. Whoever comes to a link that is skipped over puts its owner back to
-// where it really is at that moment (`materialize`), so the outcome is that of every round simulated.
+// whole picosecond, so that what a set of flows does depends on nothing outside the links it
+// shares. That is used twice. A step repeated on links that nobody else uses takes as long each
+// time: one round is simulated and the rest are skipped. A plan that ran undisturbed before takes
+// as long again: it is skipped whole. Whoever comes to a link that is skipped over puts its owner
+// back to where it really is at that moment (`materialize`), so the outcome is that of every round
+// simulated.
 #pragma once
 
 #include <queue>

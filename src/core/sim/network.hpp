@@ -1,7 +1,7 @@
 // The interface of a network back end: jobs run plans; the engine asks when something happens next.
 //
-// At one time the engine calls `step` as often as jobs are started, then `settle` once: what happens
-// at one time happens together, so no outcome depends on the order within it.
+// At one time the engine calls `step` as often as jobs are started, then `settle` once: what
+// happens at one time happens together, so no outcome depends on the order within it.
 #pragma once
 
 #include <vector>
