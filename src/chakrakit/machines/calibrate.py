@@ -15,8 +15,12 @@ from chakrakit.machines.operations import operations_of
 from chakrakit.machines.profile import Profile, Row
 from chakrakit.trace.trace import Trace
 
-_CLASSES = {"mm_bf16": "gemm", "sdpa_causal_bf16": "attention"}
-"""Microbenchmarks whose class has a name of its own; the others keep theirs."""
+_CLASSES = {
+    "mm": "gemm", "sdpa_causal": "attention", "add": "elementwise", "copy": "elementwise",
+    "gelu": "elementwise",
+}  # fmt: skip
+"""Microbenchmarks whose class has another name; a dtype at the end of the name is dropped."""
+_DTYPE = re.compile(r"_(bf16|fp16|fp32|tf32|fp8)$")
 
 
 class _MicroRow(msgspec.Struct):
@@ -46,7 +50,13 @@ def profile_from_micro(path: Path) -> Profile:
     for row in micro.rows:
         if row.us <= 0:
             raise ConfigError(f"{path}: {row.op} {row.shape} takes {row.us} us")
-        classes[_CLASSES.get(row.op, row.op)].append(Row(row.shape, row.us, row.flops, row.bytes))
+        name = _DTYPE.sub("", row.op)
+        kind = _CLASSES.get(name, name)
+        # What only streams through memory is told by its bytes.
+        shape = [round(row.bytes)] if kind == "elementwise" else row.shape
+        classes[kind].append(
+            Row(shape, row.us, 0.0 if kind == "elementwise" else row.flops, row.bytes)
+        )
     return Profile(name=path.stem, device=micro.gpu, fitted_on=[path.name], classes=dict(classes))
 
 

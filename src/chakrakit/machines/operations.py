@@ -1,7 +1,7 @@
 """Operations: what the device rows of a trace compute, in the terms profiles are made in.
 
 A row's operation comes from the operator that launched it, where the trace has one (linked traces: the
-launch edge, then call edges up to the first operator with shapes), or from the row itself (`op_type`,
+launch edge, then outwards to the first operator with shapes), or from the row itself (`op_type`,
 `num_ops`, `tensor_size`).
 """
 
@@ -30,6 +30,20 @@ class Operation(NamedTuple):
 
 _OP_TYPES = {"matmul": "gemm", "attention": "attention"}
 _GEMMS = {"aten::mm": (0, 1), "aten::addmm": (1, 2), "aten::bmm": (0, 1), "aten::baddbmm": (1, 2)}
+_ROWWISE = {
+    "aten::native_layer_norm": "layer_norm",
+    "aten::_softmax": "softmax",
+    "aten::_log_softmax": "softmax",
+}
+_ELEMENTWISE = {
+    "aten::add", "aten::add_", "aten::sub", "aten::mul", "aten::mul_", "aten::div", "aten::copy_",
+    "aten::cat", "aten::neg", "aten::pow", "aten::silu", "aten::gelu", "aten::relu", "aten::clamp_min_",
+    "aten::tanh", "aten::silu_backward", "aten::gelu_backward", "aten::threshold_backward",
+    "aten::fill_", "aten::sigmoid",
+}  # fmt: skip
+_MEMORY = re.compile("Mem(set|cpy)")
+_GEMM_KERNEL = re.compile("gemm|nvjet|cutlass|xmma", re.I)
+_ATTENTION_KERNEL = re.compile("sdpa|flash|fmha|attention", re.I)
 _ATTENTION = re.compile(
     r"aten::_(scaled_dot_product_)?(flash|efficient|cudnn).*attention(_forward)?$"
 )
@@ -60,18 +74,16 @@ class Launchers:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         edges = trace.edges
-        launch, call = edges.kind == EdgeKind.LAUNCH, edges.kind == EdgeKind.CALL
+        launch = edges.kind == EdgeKind.LAUNCH
         self._launch: dict[int, int] = dict(
             zip(edges.dst[launch].tolist(), edges.src[launch].tolist(), strict=True)
         )
-        self._caller: dict[int, int] = dict(
-            zip(edges.dst[call].tolist(), edges.src[call].tolist(), strict=True)
-        )
-        self._kernels: dict[int, list[int]] = {}
+        self._caller = _callers(trace) if self._launch else {}
         names = trace.names.combine_chunks()
         self._names = names.dictionary.to_pylist()
         self._codes = names.indices.to_numpy()
         has = "inputs_shapes" in trace.table.column_names
+        self._moved = trace.column("tensor_size", 0)
         self._shapes = trace.table.column("inputs_shapes") if has else None
 
     def name(self, row: int) -> str:
@@ -95,14 +107,35 @@ class Launchers:
     def operation(self, kernel: int) -> Operation | None:
         """The operation of a kernel; None where its operator is not known or not one of ours."""
         row = self.operator(kernel)
-        if row is None:
+        if row is None or _MEMORY.match(self.name(kernel)):
             return None
         name, shapes = self.name(row), _parse(self._shape_text(row))
         if name in _GEMMS:
-            return _gemm(name, shapes)
+            return _gemm(name, shapes) if _GEMM_KERNEL.search(self.name(kernel)) else None
         if _ATTENTION.match(name):
-            return _attention(shapes)
+            return _attention(shapes) if _ATTENTION_KERNEL.search(self.name(kernel)) else None
+        if name in _ROWWISE:
+            return _rowwise(_ROWWISE[name], shapes)
+        moved = int(self._moved[kernel])
+        if name in _ELEMENTWISE and moved > 0:
+            return Operation("elementwise", (moved,), 0.0, float(moved))
         return None
+
+
+def _callers(trace: Trace) -> dict[int, int]:
+    """The host row around each host row: the last one on its thread that began before and ends after."""
+    host = np.flatnonzero(trace.column("is_cpu_op", False).astype(np.bool_) & trace.has("tid"))
+    tid, start, end = trace.column("tid", -1), trace.start_ns, trace.end_ns
+    order = host[np.lexsort((host, -end[host], start[host], tid[host]))]
+    out: dict[int, int] = {}
+    around: list[int] = []
+    for row in order.tolist():
+        while around and (tid[around[-1]] != tid[row] or end[around[-1]] < end[row]):
+            around.pop()
+        if around:
+            out[row] = around[-1]
+        around.append(row)
+    return out
 
 
 def _parse(text: str) -> list[list[int]]:
@@ -125,6 +158,14 @@ def _gemm(name: str, shapes: list[list[int]]) -> Operation | None:
 
 def _is_matrix(shape: list[int]) -> bool:
     return len(shape) >= 2 and all(isinstance(n, int) and n > 0 for n in shape)
+
+
+def _rowwise(kind: str, shapes: list[list[int]]) -> Operation | None:
+    """Rows and their length; one pass in and one out, two bytes an element."""
+    if not shapes or not _is_matrix(shapes[0]):
+        return None
+    rows, length = math.prod(shapes[0][:-1]), shapes[0][-1]
+    return Operation(kind, (rows, length), 0.0, 4.0 * rows * length)
 
 
 def _attention(shapes: list[list[int]]) -> Operation | None:

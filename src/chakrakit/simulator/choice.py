@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from chakrakit.errors import ConfigError
 from chakrakit.simulator import algorithms as a
@@ -249,12 +249,9 @@ def moved_bytes(collective: str, size: float, n: int) -> float:
 
 
 def ideal_seconds(collective: str, size: float, shape: Shape) -> float:
-    """A lower bound: no latency, and the better of one flat exchange and one dimension after another."""
-    flat = moved_bytes(collective, size, shape.n) / shape.far.bandwidth
-    if len(shape.axes) < 2 or collective not in ("all-reduce", "reduce-scatter", "all-gather"):
-        return flat
-    total, share = 0.0, size
-    for axis in shape.axes:
-        total += moved_bytes(collective, share, axis.size) / axis.way.bandwidth
-        share /= axis.size
-    return min(flat, total)
+    """What the best algorithm would take without latency: a bound of the estimates, not of physics."""
+    axes = tuple(axis._replace(way=axis.way._replace(latency=0.0)) for axis in shape.axes)
+    free = replace(
+        shape, ring=shape.ring._replace(latency=0.0), far=shape.far._replace(latency=0.0), axes=axes
+    )
+    return min((estimate(collective, n, size, free) for n in ALGORITHMS[collective]), default=0.0)

@@ -12,7 +12,7 @@ from chakrakit.machines.machine import Machine
 
 
 class Way(NamedTuple):
-    """Latency (s) and bandwidth (bytes/s) of the worst route of some set."""
+    """Latency (s) and bandwidth (bytes/s) of the worst route of some set, all of them in use at once."""
 
     latency: float
     bandwidth: float
@@ -30,8 +30,9 @@ class Axis(NamedTuple):
 class Shape:
     """Groups of equal shape get the same algorithm.
 
-    `ring`: between neighbours in the group's order; `far`: from the first member to any other; `fan`: how
-    many of those routes leave on links of their own; `axes`: the dimensions it fills as a grid, innermost
+    `ring`: between neighbours in the group's order; `far`: the latency from the first to any other, and
+    the bandwidth when everyone sends half way round the group; `fan`: how many routes of the first member
+    leave on links of their own; `axes`: the dimensions it fills as a grid, innermost
     first, or none; `reduces`: whether one switch can reduce for it.
     """
 
@@ -46,11 +47,14 @@ class Shape:
 def shapes(machine: Machine, members: I64) -> list[Shape]:
     """The shape of each group; row g of `members` holds the devices of group g."""
     copies, n = members.shape
-    ring = _worst(machine, members, np.roll(members, -1, 1))
-    head = np.repeat(members[:, :1], n - 1, 1)
-    routes = machine.routes(head.reshape(-1), members[:, 1:].reshape(-1))
-    far = _ways(machine, routes, copies)
-    fans = _fans(routes, copies)
+    ring = _ways(machine, members, np.roll(members, -1, 1))
+    head = machine.routes(
+        np.repeat(members[:, 0], n - 1), np.ascontiguousarray(members[:, 1:]).reshape(-1)
+    )
+    latest = head.latency(machine.links).reshape(copies, -1).max(1)
+    narrowest = head.bandwidth(machine.links).reshape(copies, -1).min(1)
+    across = _ways(machine, members, np.roll(members, -(n // 2), 1))
+    fans = _fans(head, copies)
     places = np.stack([machine.address(members, k) for k in range(len(machine.dimensions))])
     found: dict[bytes, tuple[tuple[Axis, ...], bool]] = {}
     out = []
@@ -59,17 +63,21 @@ def shapes(machine: Machine, members: I64) -> list[Shape]:
         if key not in found:
             reduces = machine.reduction_links(members[g]) is not None
             found[key] = (_axes(machine, members[g], places[:, g]), reduces)
-        out.append(Shape(n, ring[g], far[g], fans[g], *found[key]))
+        far = Way(float(latest[g]), min(float(narrowest[g]), across[g].bandwidth))
+        out.append(Shape(n, ring[g], far, fans[g], *found[key]))
     return out
 
 
-def _worst(machine: Machine, src: I64, dst: I64) -> list[Way]:
-    return _ways(machine, machine.routes(src.reshape(-1), dst.reshape(-1)), len(src))
-
-
-def _ways(machine: Machine, routes: Routes, copies: int) -> list[Way]:
+def _ways(machine: Machine, src: I64, dst: I64) -> list[Way]:
+    """The worst way from src[g, i] to dst[g, i] when all of a group send at once, for every group g."""
+    copies, n = src.shape
+    routes = machine.routes(src.reshape(-1), dst.reshape(-1))
     latency = routes.latency(machine.links).reshape(copies, -1).max(1)
-    bandwidth = routes.bandwidth(machine.links).reshape(copies, -1).min(1)
+    group = np.repeat(np.arange(len(routes)) // n, np.diff(routes.offsets))
+    used, load = np.unique(group * len(machine.links) + routes.links, return_counts=True)
+    share = machine.links.bandwidth[used % len(machine.links)] / load
+    bandwidth = np.full(copies, np.inf)
+    np.minimum.at(bandwidth, used // len(machine.links), share)
     return [Way(float(a), float(b)) for a, b in zip(latency, bandwidth, strict=True)]
 
 
@@ -105,6 +113,6 @@ def _axes(machine: Machine, members: I64, places: I64) -> tuple[Axis, ...]:
     for axis, k in enumerate(spanned):
         src = members[grid.reshape(-1)]
         dst = members[np.roll(grid, -1, axis).reshape(-1)]
-        way = _worst(machine, src[None, :], dst[None, :])[0]
+        way = _ways(machine, src[None, :], dst[None, :])[0]
         axes.append(Axis(grid.shape[axis], way, machine.dimensions[k].fabric.shape))
     return tuple(axes)
