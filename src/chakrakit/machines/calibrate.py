@@ -16,10 +16,15 @@ from chakrakit.machines.profile import Profile, Row
 from chakrakit.trace.trace import Trace
 
 _CLASSES = {
-    "mm": "gemm", "sdpa_causal": "attention", "add": "elementwise", "copy": "elementwise",
-    "gelu": "elementwise",
+    "mm": "gemm", "mm_odd": "gemm_odd", "sdpa_causal": "attention", "sdpa_both": "attention_both",
+    "add": "elementwise", "copy": "elementwise", "gelu": "elementwise", "one": "elementwise",
+    "log_softmax": "softmax", "log_softmax_backward": "softmax_backward",
 }  # fmt: skip
 """Microbenchmarks whose class has another name; a dtype at the end of the name is dropped."""
+_BY_BYTES = {"elementwise", "sum", "mean", "adamw"}
+"""Classes that only stream through memory: their bytes tell all."""
+_ROWS_OF_ELEMENTS = {"softmax_bf16", "layer_norm_bf16", "layer_norm", "layer_norm_backward"}
+"""Benchmarks whose shape is (rows, elements of two bytes); the classes count bytes."""
 _DTYPE = re.compile(r"_(bf16|fp16|fp32|tf32|fp8)$")
 
 
@@ -51,23 +56,40 @@ def profile_from_micro(path: Path) -> Profile:
         if row.us <= 0:
             raise ConfigError(f"{path}: {row.op} {row.shape} takes {row.us} us")
         name = _DTYPE.sub("", row.op)
-        kind = _CLASSES.get(name, name)
-        # What only streams through memory is told by its bytes.
-        shape = [round(row.bytes)] if kind == "elementwise" else row.shape
-        classes[kind].append(
-            Row(shape, row.us, 0.0 if kind == "elementwise" else row.flops, row.bytes)
-        )
+        classes[_CLASSES.get(name, name)].append(_row(row, _CLASSES.get(name, name)))
+    _take_forward_out(classes)
     return Profile(name=path.stem, device=micro.gpu, fitted_on=[path.name], classes=dict(classes))
+
+
+def _row(row: _MicroRow, kind: str) -> Row:
+    """A benchmark's row in the terms of its class."""
+    if kind in _BY_BYTES:
+        return Row([round(row.bytes)], row.us, 0.0, row.bytes)
+    if row.op in _ROWS_OF_ELEMENTS:
+        return Row([row.shape[0], 2 * row.shape[1]], row.us, 0.0, row.bytes)
+    return Row(row.shape, row.us, row.flops, row.bytes)
+
+
+def _take_forward_out(classes: dict[str, list[Row]]) -> None:
+    """Attention measured forward and backward together, less the forward of the same shape."""
+    forward = {tuple(r.shape): r.us for r in classes.get("attention", [])}
+    for row in classes.pop("attention_both", []):
+        rest = row.us - forward.get(tuple(row.shape), row.us)
+        if rest > 0:
+            part = Row(row.shape, rest, row.flops * 5 / 7, row.bytes * 2 / 3)
+            classes["attention_backward"].append(part)
 
 
 def profile_from_trace(trace: Trace, name: str) -> Profile:
     """The operations of a linked trace, each shape's median time."""
     times: dict[str, dict[tuple[int, ...], list[tuple[float, float, float]]]] = {}
     duration = trace.duration_ns
-    for row, op in operations_of(trace).items():
-        if op.shape and duration[row] > 0:
-            seen = times.setdefault(op.kind, {}).setdefault(op.shape, [])
-            seen.append((float(duration[row]) / 1000, op.flops, op.bytes))
+    for rows, op, _ in operations_of(trace):
+        took = float(duration[list(rows)].sum()) / 1000
+        if op.shape and took > 0:
+            times.setdefault(op.kind, {}).setdefault(op.shape, []).append(
+                (took, op.flops, op.bytes)
+            )
     classes = {
         kind: [Row(list(shape), float(np.median([t[0] for t in seen])), seen[0][1], seen[0][2])
                for shape, seen in shapes.items()]

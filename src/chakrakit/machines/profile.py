@@ -58,9 +58,13 @@ class Prediction(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClassModel:
-    """One class's table, ready to be asked. Asking with a shape of other length uses FLOPs and bytes."""
+    """One class's table, ready to be asked. Asking with a shape of other length uses FLOPs and bytes.
+
+    `floor_us` is the shortest time anything takes on the device; the table's own shortest by default.
+    """
 
     rows: tuple[Row, ...]
+    floor_us: float = 0.0
 
     @cached_property
     def _shape(self) -> F64:
@@ -76,10 +80,15 @@ class ClassModel:
 
     @cached_property
     def _best(self) -> tuple[float, float, float]:
-        """FLOP/us, bytes/us and the shortest time of the table."""
+        """FLOP/us, bytes/us and the shortest time."""
         flops = max(r.flops / r.us for r in self.rows)
         moved = max(r.bytes / r.us for r in self.rows)
-        return flops or 1.0, moved or 1.0, float(self._us.min())
+        return flops or 1.0, moved or 1.0, self.floor_us or float(self._us.min())
+
+    @property
+    def best_rate(self) -> float:
+        """The highest FLOP/us of the table; 1 where it counts none."""
+        return self._best[0]
 
     def roofline_us(self, flops: float, moved: float) -> float:
         """The class's own bound."""
@@ -136,29 +145,60 @@ def _blend(
 
 
 class Profiled:
-    """Device rows that a class of the profile knows get its time; others keep what was measured."""
+    """Device rows get the profile's time for their operation; several rows of one operation share it.
+
+    Operations of a class the profile does not have count as streaming through memory. Rows of which
+    nothing is known keep what was measured.
+    """
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.name = f"profile {profile.name}"
-        self.models = {n: ClassModel(tuple(rows)) for n, rows in profile.classes.items() if rows}
+        floor = min((r.us for rows in profile.classes.values() for r in rows), default=0.0)
+        self.models = {n: ClassModel(tuple(r), floor) for n, r in profile.classes.items() if r}
+        self._known: dict[Operation, Prediction | None] = {}
 
     def predict(self, operation: Operation) -> Prediction | None:
         """None for an operation no class knows."""
-        model = self.models.get(operation.kind)
-        return model.predict(operation) if model is not None else None
+        if operation not in self._known:
+            model = self.models.get(operation.kind)
+            self._known[operation] = model.predict(operation) if model else self._generic(operation)
+        return self._known[operation]
+
+    def _generic(self, operation: Operation) -> Prediction | None:
+        """Streaming its bytes, or as many FLOPs at the best rate of any class: a bound, hence ±50 %."""
+        stream = self.models.get("elementwise")
+        if stream is None:
+            return None
+        moved = max(1.0, operation.bytes)
+        least = stream.predict(Operation("elementwise", (round(moved),), 0.0, moved)).us
+        rate = max(model.best_rate for model in self.models.values())
+        return Prediction(max(least, operation.flops / rate if rate > 1 else 0.0), 0.5)
 
     def durations(self, trace: Trace, device: Device) -> Picoseconds:
         """Predicted where possible."""
         out = measured_ns(trace) * PS_PER_NS
-        known: dict[Operation, Prediction | None] = {}
-        for row, operation in operations_of(trace).items():
-            if operation not in known:
-                known[operation] = self.predict(operation)
-            found = known[operation]
+        for rows, operation, _ in operations_of(trace):
+            found = self.predict(operation)
             if found is not None:
-                out[row] = round(found.us * 1e6)
+                out[list(rows)] = round(found.us * 1e6 / len(rows))
         return out
+
+
+_OWN = Path(__file__).parent / "profiles"
+
+
+def find_profile(name: str) -> Profile:
+    """A profile by the name of one that comes with the package, or by its file."""
+    own = _OWN / f"{name}.json"
+    if own.is_file() and own.parent == _OWN:
+        return read_profile(own)
+    if Path(name).is_file():
+        return read_profile(Path(name))
+    known = ", ".join(sorted(f.stem for f in _OWN.glob("*.json")))
+    raise ConfigError(
+        f"--compute {name}: give measured, roofline, a profile's file, or one of {known}"
+    )
 
 
 def read_profile(path: Path) -> Profile:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chakrakit.errors import ConfigError
 from chakrakit.machines.load import load_machine
 from chakrakit.machines.machine import Machine
 from chakrakit.machines.work import Measured, Roofline, WorkModel
@@ -36,18 +35,14 @@ class Simulation:
 
 
 def work_model(name: str) -> WorkModel:
-    """`measured`, `roofline`, or the path of a profile."""
+    """`measured`, `roofline`, a profile that comes with the package (`h200`), or a profile's file."""
     if name == "measured":
         return Measured()
     if name == "roofline":
         return Roofline()
-    from pathlib import Path
+    from chakrakit.machines.profile import Profiled, find_profile
 
-    from chakrakit.machines.profile import Profiled, read_profile
-
-    if not Path(name).is_file():
-        raise ConfigError(f"--compute {name}: give measured, roofline, or a profile's file")
-    return Profiled(read_profile(Path(name)))
+    return Profiled(find_profile(name))
 
 
 def simulate(
