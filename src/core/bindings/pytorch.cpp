@@ -1,8 +1,9 @@
-// PyTorch's two JSON files, handed to Python as dictionaries of arrays.
+// PyTorch's two JSON files, handed to Python as dictionaries of arrays; and their nesting.
 #include <nanobind/stl/string.h>
 
 #include "core/bindings/bind.hpp"
 #include "core/kineto.hpp"
+#include "core/nest.hpp"
 #include "core/observer.hpp"
 
 namespace chakra::bind {
@@ -135,11 +136,18 @@ nb::dict kineto(const nb::bytes& data) {
 
 #undef PUT
 
+nb::tuple nesting(In<int32_t> thread, In<int64_t> start, In<int64_t> end, int64_t slack) {
+    Nesting out = nest({thread.data(), thread.size()}, {start.data(), start.size()},
+                       {end.data(), end.size()}, slack);
+    return nb::make_tuple(to_numpy(std::move(out.parent)), to_numpy(std::move(out.astray)));
+}
+
 }  // namespace
 
 void pytorch(nb::module_& m) {
     m.def("read_observer", &observer, nb::arg("data"));
     m.def("read_kineto", &kineto, nb::arg("data"));
+    m.def("nest", &nesting, nb::arg("thread"), nb::arg("start"), nb::arg("end"), nb::arg("slack"));
 }
 
 }  // namespace chakra::bind
