@@ -1,0 +1,195 @@
+"""Dependencies between their two shapes: lists of ids in columns, and edges between rows.
+
+`data_deps` and `ctrl_deps` hold ids as the file has them. What each edge is (kind, form, lag) is in the
+columns `edge_kinds` and `edge_lags_ns`, aligned with a row's data_deps followed by its ctrl_deps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chakrakit.errors import TraceError
+from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
+
+KIND_BITS = 0x1F
+FORM_SHIFT = 5
+EDGE_COLUMNS = ("data_deps", "ctrl_deps", "edge_kinds", "edge_lags_ns")
+
+Longs = NDArray[np.int64]
+
+
+def resolve(ids: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """The row of each wanted id, -1 where there is none; of equal ids the first row counts."""
+    n = len(ids)
+    if n == 0 or len(wanted) == 0:
+        return np.full(len(wanted), -1, np.int32)
+    if ids[0] + np.uint64(n - 1) == ids[-1] and (ids[1:] > ids[:-1]).all():
+        offset = wanted - ids[0]  # wraps for smaller ids, which then are out of range
+        return np.where(offset < n, offset, np.uint64(2**32 - 1)).astype(np.uint32).view(np.int32)
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    place = np.searchsorted(ordered, wanted)
+    place[place == n] = 0
+    rows = np.where(ordered[place] == wanted, order[place], -1)
+    return rows.astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """All entries of both lists, flat: data entries of all rows first, then ctrl entries."""
+
+    ids: NDArray[np.uint64]
+    dst: NDArray[np.int32]
+    ctrl: NDArray[np.bool_]
+    slot: Longs
+    """The entry's place within its row: data_deps first, then ctrl_deps."""
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Dependencies:
+        """From a table's two list columns."""
+        data, data_sizes = _lists(table.column("data_deps"))
+        ctrl, ctrl_sizes = _lists(table.column("ctrl_deps"))
+        rows = np.arange(table.num_rows, dtype=np.int32)
+        slots = (_positions(data_sizes), _positions(ctrl_sizes) + np.repeat(data_sizes, ctrl_sizes))
+        return cls(
+            np.concatenate([data, ctrl]),
+            np.concatenate([np.repeat(rows, data_sizes), np.repeat(rows, ctrl_sizes)]),
+            np.repeat([False, True], [len(data), len(ctrl)]),
+            np.concatenate(slots),
+        )
+
+
+def _lists(column: pa.ChunkedArray) -> tuple[NDArray[np.uint64], Longs]:
+    """Flattened values and the length of each list."""
+    values = [c.flatten().to_numpy(zero_copy_only=False) for c in column.chunks]
+    sizes = [c.value_lengths().to_numpy(zero_copy_only=False) for c in column.chunks]
+    if not values:
+        return np.zeros(0, np.uint64), np.zeros(0, np.int64)
+    return np.concatenate(values).astype(np.uint64, copy=False), np.concatenate(sizes).astype(
+        np.int64
+    )
+
+
+def _positions(sizes: Longs) -> Longs:
+    """0, 1, … within each list."""
+    ends = np.cumsum(sizes)
+    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
+
+
+def edge_codes(table: pa.Table, deps: Dependencies) -> tuple[NDArray[np.uint8], Longs]:
+    """Kind-and-form byte and lag of every entry, with defaults where the file does not say."""
+    codes = np.where(deps.ctrl, np.uint8(EdgeKind.CTRL), np.uint8(EdgeKind.DATA))
+    lags = np.zeros(len(codes), np.int64)
+    counts = np.bincount(deps.dst, minlength=table.num_rows)
+    if "edge_kinds" in table.column_names:
+        column = table.column("edge_kinds").combine_chunks()
+        starts, sizes = _extents(column)
+        text = np.frombuffer(column.buffers()[2] or b"", np.uint8)
+        _fill(codes, text, starts, sizes == counts, deps)
+    if "edge_lags_ns" in table.column_names:
+        column = table.column("edge_lags_ns").combine_chunks()
+        starts, sizes = _extents(column)
+        _fill(lags, column.values.to_numpy(zero_copy_only=False), starts, sizes == counts, deps)
+    return codes, lags
+
+
+def _extents(column: pa.Array) -> tuple[Longs, Longs]:
+    """Start and length of each value; -1 length for null."""
+    offsets = np.frombuffer(column.buffers()[1], np.int32)[: len(column) + 1].astype(np.int64)
+    sizes = np.diff(offsets)
+    sizes[~column.is_valid().to_numpy(zero_copy_only=False)] = -1
+    return offsets[:-1], sizes
+
+
+def _fill(
+    out: NDArray[np.generic],
+    values: NDArray[np.generic],
+    starts: Longs,
+    fits: NDArray[np.bool_],
+    deps: Dependencies,
+) -> None:
+    """Takes a row's values for its entries where there are as many as entries."""
+    known = fits[deps.dst]
+    out[known] = values[starts[deps.dst[known]] + deps.slot[known]]
+
+
+def edges_from(table: pa.Table, ids: NDArray[np.uint64]) -> tuple[Edges, Dependencies, Longs]:
+    """Edges between rows, sorted by target; all entries; and which entries are dangling."""
+    deps = Dependencies.of(table)
+    src = resolve(ids, deps.ids)
+    codes, lags = edge_codes(table, deps)
+    known = np.flatnonzero(src >= 0)
+    order = known[np.argsort(deps.dst[known], kind="stable")]
+    kind, form = codes[order] & KIND_BITS, codes[order] >> FORM_SHIFT
+    if (kind > max(EdgeKind)).any() or (form > max(EdgeForm)).any():
+        raise TraceError(
+            "edge_kinds holds a kind or form this version does not know; upgrade chakrakit, or drop "
+            "the attribute to treat all dependencies as finish→start"
+        )
+    edges = Edges(
+        src[order],
+        deps.dst[order],
+        kind.astype(np.int8),
+        form.astype(np.int8),
+        lags[order],
+        deps.ctrl[order],
+    )
+    return edges, deps, np.flatnonzero(src < 0)
+
+
+def columns_from(
+    ids: NDArray[np.uint64], edges: Edges, extra: Mapping[str, NDArray[np.generic]] | None = None
+) -> dict[str, pa.Array | None]:
+    """The four columns that say these edges; `extra` adds entries (dst, ids, ctrl) with unknown source."""
+    rows = len(ids)
+    src_ids = ids[edges.src]
+    dst, ctrl = edges.dst.astype(np.int64), edges.ctrl
+    codes = edges.kind.astype(np.uint8) | edges.form.astype(np.uint8) << np.uint8(FORM_SHIFT)
+    lags = edges.lag
+    if extra is not None and len(extra["dst"]):
+        plain = np.where(extra["ctrl"], np.uint8(EdgeKind.CTRL), np.uint8(EdgeKind.DATA))
+        src_ids = np.concatenate([src_ids, extra["ids"]])
+        dst = np.concatenate([dst, extra["dst"]])
+        ctrl = np.concatenate([ctrl, extra["ctrl"]])
+        codes = np.concatenate([codes, plain])
+        lags = np.concatenate([lags, np.zeros(len(plain), np.int64)])
+    order = np.lexsort((ctrl, dst))
+    src_ids, dst, ctrl, codes, lags = (a[order] for a in (src_ids, dst, ctrl, codes, lags))
+    plain = (codes == np.where(ctrl, np.uint8(EdgeKind.CTRL), np.uint8(EdgeKind.DATA))) & (lags == 0)
+    special = np.bincount(dst[~plain], minlength=rows) > 0
+    lagged = np.bincount(dst[lags != 0], minlength=rows) > 0
+    return {
+        "data_deps": _id_lists(src_ids[~ctrl], dst[~ctrl], rows),
+        "ctrl_deps": _id_lists(src_ids[ctrl], dst[ctrl], rows),
+        "edge_kinds": _kinds_column(codes, dst, special) if special.any() else None,
+        "edge_lags_ns": _lags_column(lags, dst, lagged) if lagged.any() else None,
+    }
+
+
+def _offsets(dst: Longs, rows: int) -> NDArray[np.int32]:
+    counts = np.bincount(dst, minlength=rows)
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+
+
+def _id_lists(ids: NDArray[np.uint64], dst: Longs, rows: int) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(_offsets(dst, rows)), pa.array(ids))
+
+
+def _kinds_column(codes: NDArray[np.uint8], dst: Longs, present: NDArray[np.bool_]) -> pa.Array:
+    codes, dst = codes[present[dst]], dst[present[dst]]
+    offsets = _offsets(dst, len(present))
+    bitmap = np.packbits(present, bitorder="little")
+    buffers = [pa.py_buffer(b) for b in (bitmap, offsets, np.ascontiguousarray(codes))]
+    return pa.Array.from_buffers(pa.binary(), len(present), buffers)
+
+
+def _lags_column(lags: Longs, dst: Longs, present: NDArray[np.bool_]) -> pa.Array:
+    lags, dst = lags[present[dst]], dst[present[dst]]
+    return pa.ListArray.from_arrays(
+        pa.array(_offsets(dst, len(present))), pa.array(lags), mask=pa.array(~present)
+    )

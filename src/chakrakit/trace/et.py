@@ -1,0 +1,138 @@
+"""The `.et` codec: varint-delimited protobuf, straight to and from columns."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chakrakit import _core
+from chakrakit.errors import FormatError
+from chakrakit.trace import columns, wire
+from chakrakit.trace.layouts import Layouts
+from chakrakit.trace.metadata import Metadata
+from chakrakit.trace.trace import Trace
+
+CHUNK_ROWS = 65_536
+_BLOCK = 4 << 20
+_CHUNK_BYTES = 1 << 28
+_MAX_COLUMNS = 512
+
+
+def read(stream: io.BufferedReader, name: str) -> Trace:
+    """The whole trace, its names in one dictionary."""
+    decoder = _decoder()
+    batches = list(_batches(stream, name, decoder))
+    names = columns.names_array(*decoder.names(False))
+    layouts = _layouts(decoder)
+    tables = [columns.table_from_batch(b, names) for b in batches]
+    return Trace(
+        pa.concat_tables(tables, promote_options="default"), layouts, Metadata(decoder.metadata)
+    )
+
+
+def scan(stream: io.BufferedReader, name: str, rows: int = CHUNK_ROWS) -> Iterator[Trace]:
+    """The trace in pieces of at most `rows` nodes, in bounded memory."""
+    decoder = _decoder()
+    for batch in _batches(stream, name, decoder, rows):
+        names = columns.names_array(*decoder.names(True))
+        table = columns.table_from_batch(batch, names)
+        yield Trace(table, _layouts(decoder), Metadata(decoder.metadata))
+
+
+def recast(trace: Trace, keep: set[str]) -> Trace:
+    """The same trace with only these attributes as columns, the others raw."""
+    known = [(n, s) for n, s in columns.known_columns() if n in keep]
+    seen = {n for n, _ in known}
+    for name in sorted(keep - seen):
+        kind = trace.table.schema.field(columns.column_name(name)).type
+        storage = columns.STORAGE_TYPES.index(columns.storage_type(kind, name))
+        known.append((name, storage))
+    decoder = _core.Decoder(known, len(known))
+    header = wire.frame(trace.metadata.raw or b"")
+    data = np.concatenate([np.frombuffer(header, np.uint8), *frames(trace)])
+    decoder.decode(data, True, len(trace) + 1, 1 << 62)
+    names = columns.names_array(*decoder.names(False))
+    table = columns.table_from_batch(decoder.take_batch(), names)
+    return Trace(table, _layouts(decoder), trace.metadata)
+
+
+def frames(trace: Trace) -> Iterator[NDArray[np.uint8]]:
+    """The nodes as bytes, a chunk at a time."""
+    for batch in chunks_of(trace.table):
+        yield _core.encode(columns.encoder_input(batch, trace.layouts))
+
+
+def chunks_of(table: pa.Table) -> Iterator[pa.Table]:
+    """Pieces of at most CHUNK_ROWS rows, each in one Arrow chunk where it can be."""
+    for batch in table.to_batches(max_chunksize=CHUNK_ROWS):
+        if batch.num_rows:
+            yield pa.Table.from_batches([batch])
+
+
+class EtWriter:
+    """Writes traces, or pieces of one, to a stream. The first piece's metadata is the header."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._started = False
+
+    def write(self, piece: Trace) -> None:
+        """Appends the nodes of this piece."""
+        if not self._started and piece.metadata.raw is not None:
+            self._stream.write(wire.frame(piece.metadata.raw))
+        self._started = True
+        for data in frames(piece):
+            self._stream.write(memoryview(data))  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """Nothing is left to write."""
+
+
+def _decoder() -> _core.Decoder:
+    return _core.Decoder(columns.known_columns(), _MAX_COLUMNS)
+
+
+def _layouts(decoder: _core.Decoder) -> Layouts:
+    flags, offsets, numbers, members = decoder.layouts()
+    return Layouts.from_core(decoder.column_names, flags, offsets, numbers, members)
+
+
+def _batches(
+    stream: io.BufferedReader, name: str, decoder: _core.Decoder, rows: int = CHUNK_ROWS
+) -> Iterator[dict[str, object]]:
+    """Decoded batches; at least one, if only an empty one for a trace without nodes."""
+    buffer = np.empty(_BLOCK, np.uint8)
+    filled, last, any_batch = 0, False, False
+    while not last:
+        if filled == len(buffer):
+            buffer = np.concatenate([buffer, np.empty_like(buffer)])
+        got = stream.readinto(memoryview(buffer)[filled:])  # type: ignore[arg-type]
+        filled, last = filled + got, got == 0
+        position = 0
+        while True:
+            position += _decode(decoder, buffer[position:filled], last, rows, name)
+            if not decoder.full:
+                break
+            any_batch = True
+            yield decoder.take_batch()
+        buffer[: filled - position] = buffer[position:filled].copy()
+        filled -= position
+    if not decoder.started:
+        raise FormatError("the file is empty; a trace has at least a header", path=name)
+    if decoder.rows or not any_batch:
+        yield decoder.take_batch()
+
+
+def _decode(
+    decoder: _core.Decoder, data: NDArray[np.uint8], last: bool, rows: int, name: str
+) -> int:
+    try:
+        return decoder.decode(data, last, rows, _CHUNK_BYTES)
+    except _core.FormatError as error:
+        message, offset = error.args
+        raise FormatError(message, path=name, offset=offset) from None

@@ -1,0 +1,36 @@
+#include "core/layout.hpp"
+
+#include <algorithm>
+
+namespace chakra {
+
+int32_t Layouts::advance(int32_t step, LayoutEntry entry) {
+    auto [it, fresh] = children_.try_emplace({step, entry.column, entry.member},
+                                             static_cast<int32_t>(steps_.size()));
+    if (fresh) {
+        Step next;
+        next.parent = step;
+        next.entry = entry;
+        steps_.push_back(next);
+    }
+    steps_[step].last = it->second;
+    return it->second;
+}
+
+int32_t Layouts::finish(int32_t step, uint8_t flags) {
+    int32_t& number = steps_[step].layout[flags];
+    if (number >= 0) return number;
+    number = static_cast<int32_t>(flags_.size());
+    flags_.push_back(flags);
+    size_t first = columns_.size();
+    for (int32_t s = step; s != kRoot; s = steps_[s].parent) {
+        columns_.push_back(steps_[s].entry.column);
+        members_.push_back(steps_[s].entry.member);
+    }
+    std::reverse(columns_.begin() + static_cast<long>(first), columns_.end());
+    std::reverse(members_.begin() + static_cast<long>(first), members_.end());
+    offsets_.push_back(static_cast<int32_t>(columns_.size()));
+    return number;
+}
+
+}  // namespace chakra

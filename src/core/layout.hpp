@@ -1,0 +1,61 @@
+// Which attributes a row has, in which order, in which oneof members: a handful of distinct layouts
+// a trace.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace chakra {
+
+// An attribute column number, or kRaw for one kept as bytes (then member is 0).
+struct LayoutEntry {
+    static constexpr int32_t kRaw = -1;
+    int32_t column;
+    int8_t member;
+    bool operator==(const LayoutEntry&) const = default;
+};
+
+// A trie over entries. Walking it while reading a node costs one comparison an attribute as long as
+// nodes look alike, and ends at the layout's number.
+class Layouts {
+   public:
+    static constexpr uint8_t kHasInputs = 1, kHasOutputs = 2;
+    static constexpr int32_t kRoot = 0;
+
+    Layouts() { steps_.push_back({}); }
+
+    // The child reached most often last; -1 if there is none yet. A guess to compare bytes with.
+    int32_t guess(int32_t step) const { return steps_[step].last; }
+    const LayoutEntry& entry(int32_t step) const { return steps_[step].entry; }
+
+    int32_t advance(int32_t step, LayoutEntry entry);
+    void took(int32_t step, int32_t child) { steps_[step].last = child; }
+
+    // The number of the layout that ends at `step`.
+    int32_t finish(int32_t step, uint8_t flags);
+
+    // Flattened for the outside: entries of layout i are [offsets[i], offsets[i+1]).
+    const std::vector<uint8_t>& flags() const { return flags_; }
+    const std::vector<int32_t>& offsets() const { return offsets_; }
+    const std::vector<int32_t>& columns() const { return columns_; }
+    const std::vector<int8_t>& members() const { return members_; }
+
+   private:
+    struct Step {
+        int32_t parent = -1;
+        LayoutEntry entry{LayoutEntry::kRaw, 0};
+        int32_t last = -1;
+        int32_t layout[4] = {-1, -1, -1, -1};
+    };
+    std::vector<Step> steps_;
+    std::map<std::tuple<int32_t, int32_t, int8_t>, int32_t> children_;
+    std::vector<uint8_t> flags_;
+    std::vector<int32_t> offsets_{0};
+    std::vector<int32_t> columns_;
+    std::vector<int8_t> members_;
+};
+
+}  // namespace chakra
