@@ -9,6 +9,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/huge_pages.hpp"
+#include "core/short_copy.hpp"
+
 namespace chakra {
 
 template <class T>
@@ -52,8 +55,21 @@ class Buffer {
     void append(std::string_view s)
         requires(sizeof(T) == 1)
     {
-        append(reinterpret_cast<const T*>(s.data()), s.size());
+        reserve(size_ + s.size());
+        copy_short(data_ + size_, s.data(), s.size());
+        size_ += s.size();
     }
+    // Appends and says whether all of it was ASCII.
+    bool append_scanned(std::string_view s)
+        requires(sizeof(T) == 1)
+    {
+        reserve(size_ + s.size());
+        uint64_t seen = copy_and_scan(data_ + size_, s.data(), s.size());
+        size_ += s.size();
+        return (seen & kHighBits) == 0;
+    }
+    // For room reserved before.
+    void push_reserved(T v) { data_[size_++] = v; }
     // New elements are `fill`.
     void grow_to(size_t n, T fill) {
         if (n <= size_) return;
@@ -61,6 +77,7 @@ class Buffer {
         for (size_t i = size_; i < n; ++i) data_[i] = fill;
         size_ = n;
     }
+    size_t capacity() const { return capacity_; }
     void clear() { size_ = 0; }
     void truncate(size_t n) { size_ = n; }
 
@@ -72,6 +89,7 @@ class Buffer {
         if (p == nullptr) throw std::bad_alloc();
         data_ = static_cast<T*>(p);
         capacity_ = wanted;
+        prefer_huge_pages(p, wanted * sizeof(T));
     }
 
     // Gives the memory away, cut to size; free it with std::free.

@@ -6,8 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/attribute.hpp"
 #include "core/buffer.hpp"
+#include "core/member.hpp"
+#include "core/utf8.hpp"
 
 namespace chakra {
 
@@ -17,7 +18,7 @@ struct Column {
 
     size_t rows = 0;
     size_t valid_count = 0;
-    Buffer<uint8_t> valid;     // bitmap
+    Buffer<uint8_t> valid;     // bitmap; not there as long as no row is null
     Buffer<int64_t> words;     // kInt; kDouble as its bits; elements of their lists
     Buffer<uint8_t> flags;     // kBool, a byte each; elements of its list
     Buffer<int32_t> offsets;   // kString, kBinary and lists
@@ -30,14 +31,15 @@ struct Column {
 
     bool has_offsets() const { return storage >= Storage::kString; }
 
+    // Starts a new batch with as much room as the last one took.
     void reset() {
         rows = valid_count = 0;
         valid = {};
-        words = {};
-        flags = {};
-        offsets = {};
-        elements = {};
-        text = {};
+        renew(words, used_.words);
+        renew(flags, used_.flags);
+        renew(offsets, used_.offsets);
+        renew(elements, used_.elements);
+        renew(text, used_.text);
         if (has_offsets()) offsets.push(0);
         if (storage >= Storage::kStringList) elements.push(0);
     }
@@ -45,6 +47,10 @@ struct Column {
     // Makes the column `n` rows long; the new ones are null.
     void pad_to(size_t n) {
         if (rows >= n) return;
+        if (valid_count == rows) valid.grow_to((rows + 7) / 8, 0xff);  // all before are valid
+        valid.grow_to((n + 7) / 8, 0);
+        for (size_t i = rows; i < n && i % 8; ++i)
+            valid[i / 8] &= static_cast<uint8_t>(~(1u << i % 8));
         if (has_offsets())
             offsets.grow_to(n + 1, offsets.back());
         else if (storage == Storage::kBool)
@@ -71,8 +77,17 @@ struct Column {
     void set_text(size_t row, std::string_view s) {
         pad_to(row);
         text.append(s);
-        offsets.push(static_cast<int32_t>(text.size()));
-        mark(row);
+        close_text(row);
+    }
+    // The same for text that must be UTF-8: false, and nothing set, if it is not.
+    bool set_utf8(size_t row, std::string_view s) {
+        pad_to(row);
+        if (!text.append_scanned(s) && !is_utf8(s)) {
+            text.truncate(text.size() - s.size());
+            return false;
+        }
+        close_text(row);
+        return true;
     }
 
     // Lists: push elements, then close the row.
@@ -101,13 +116,37 @@ struct Column {
         }
     }
 
+    // Remembers how large this batch became. Call before the buffers are handed on.
+    void note_size() {
+        used_ = {words.size(), flags.size(), offsets.size(), elements.size(), text.size()};
+    }
+
    private:
+    struct Sizes {
+        size_t words = 0, flags = 0, offsets = 0, elements = 0, text = 0;
+    };
+
+    template <class T>
+    static void renew(Buffer<T>& b, size_t room) {
+        b.clear();
+        if (room) b.reserve(room + room / 16);
+    }
+
+    void close_text(size_t row) {
+        offsets.push(static_cast<int32_t>(text.size()));
+        mark(row);
+    }
+
     void mark(size_t row) {
-        valid.grow_to(row / 8 + 1, 0);
-        valid[row / 8] |= static_cast<uint8_t>(1u << (row % 8));
+        if (!valid.empty()) {
+            valid.grow_to(row / 8 + 1, 0);
+            valid[row / 8] |= static_cast<uint8_t>(1u << (row % 8));
+        }
         ++valid_count;
         rows = row + 1;
     }
+
+    Sizes used_;
 };
 
 }  // namespace chakra

@@ -1,5 +1,7 @@
 #include "core/decode.hpp"
 
+#include <algorithm>
+
 #include "core/utf8.hpp"
 
 namespace chakra {
@@ -35,7 +37,8 @@ void read_ids(Cursor c, Buffer<uint64_t>& into) {
 
 // The elements of an XxxList message; `element` is called with a cursor at each.
 template <class F>
-bool for_each_element(Cursor c, int scalar, F element) {
+bool for_each_element(const Cursor& list, int scalar, F element) {
+    Cursor c = list;
     wire::Type type = member::element_wire(scalar);
     while (!c.done()) {
         uint32_t t = c.tag();
@@ -107,6 +110,7 @@ Decoder::Decoder(const std::vector<KnownColumn>& known, size_t max_columns)
 
 void Decoder::reset() {
     nodes = {};
+    room_ = 0;
     batch_bytes_ = 0;
     full_ = false;
     nodes.ctrl_offsets.push(0);
@@ -115,6 +119,14 @@ void Decoder::reset() {
     for (auto& c : attributes) c->reset();
     raw.reset();
     unknown.reset();
+}
+
+// Room for one more row in every fixed column at once, so that the pushes need not look.
+void Decoder::make_room() {
+    room_ = nodes.rows() + std::max<size_t>(nodes.rows() / 2, 4096);
+    for (auto* b : {&nodes.id, &nodes.start, &nodes.duration}) b->reserve(room_);
+    for (auto* b : {&nodes.name, &nodes.type, &nodes.layout}) b->reserve(room_);
+    for (auto* b : {&nodes.ctrl_offsets, &nodes.data_offsets}) b->reserve(room_ + 1);
 }
 
 void Decoder::seal() {
@@ -208,7 +220,7 @@ size_t Decoder::frame(std::string_view data, size_t pos, bool last, size_t& body
     return length;
 }
 
-void Decoder::first_frame(Cursor c) {
+void Decoder::first_frame(const Cursor& c) {
     // A Node starts with its id, a varint; GlobalMetadata's first field is text. Some writers leave
     // the metadata out.
     if (!c.done() && *c.at() == tag(1, wire::kVarint)) {
@@ -220,7 +232,8 @@ void Decoder::first_frame(Cursor c) {
     has_metadata_ = started_ = true;
 }
 
-void Decoder::node(Cursor c) {
+void Decoder::node(const Cursor& message) {
+    Cursor c = message;
     id_ = start_ = duration_ = 0;
     type_ = 0;
     name_ = {};
@@ -235,18 +248,19 @@ void Decoder::node(Cursor c) {
     size_t row = nodes.rows();
     uint8_t flags =
         (inputs_.present ? Layouts::kHasInputs : 0) | (outputs_.present ? Layouts::kHasOutputs : 0);
-    if (inputs_.present) commit_io(inputs_, 0);
-    if (outputs_.present) commit_io(outputs_, 1);
+    if (inputs_.present) commit_io(inputs_, 0, c);
+    if (outputs_.present) commit_io(outputs_, 1, c);
     if (!raw_.empty()) raw.set_text(row, raw_), raw_.clear();
     if (!unknown_.empty()) unknown.set_text(row, unknown_), unknown_.clear();
-    nodes.id.push(id_);
-    nodes.name.push(name);
-    nodes.type.push(type_);
-    nodes.start.push(start_);
-    nodes.duration.push(duration_);
-    nodes.ctrl_offsets.push(static_cast<int32_t>(nodes.ctrl.size()));
-    nodes.data_offsets.push(static_cast<int32_t>(nodes.data.size()));
-    nodes.layout.push(layouts.finish(step_, flags));
+    if (row >= room_) make_room();
+    nodes.id.push_reserved(id_);
+    nodes.name.push_reserved(name);
+    nodes.type.push_reserved(type_);
+    nodes.start.push_reserved(start_);
+    nodes.duration.push_reserved(duration_);
+    nodes.ctrl_offsets.push_reserved(static_cast<int32_t>(nodes.ctrl.size()));
+    nodes.data_offsets.push_reserved(static_cast<int32_t>(nodes.data.size()));
+    nodes.layout.push_reserved(layouts.finish(step_, flags));
     ++nodes_read_;
 }
 
@@ -268,21 +282,21 @@ void Decoder::node_field(Cursor& c, uint32_t t, const uint8_t* start) {
     }
 }
 
-void Decoder::io_info(Cursor c, Io& io) {
+void Decoder::io_info(const Cursor& message, Io& io) {
+    Cursor c = message;
     io.present = true;
     while (!c.done()) {
         const uint8_t* start = c.at();
         uint32_t t = c.tag();
         uint32_t field = t >> 3;
-        if (field >= 1 && field <= kIoFields && (t & 7) == wire::kBytes) {
+        if (field <= kIoFields && (t & 7) == wire::kBytes) {
             std::string_view text = c.text();
             // Field 4 is `strides` in some variants of the schema; if it is not text, it is not
             // that.
-            if (is_utf8(text)) {
+            if (field < kIoFields || is_utf8(text)) {
                 io.text[field - 1] = text;
                 continue;
             }
-            if (field < 4) require_utf8(c, text, "an input's or output's description");
         } else {
             c.skip(t);
         }
@@ -290,42 +304,44 @@ void Decoder::io_info(Cursor c, Io& io) {
     }
 }
 
-void Decoder::commit_io(Io& from, size_t side) {
+void Decoder::commit_io(Io& from, size_t side, const Cursor& c) {
     size_t row = nodes.rows();
     for (size_t i = 0; i < kIoFields; ++i) {
-        if (!from.text[i].empty()) io[side * kIoFields + i].set_text(row, from.text[i]);
-        from.text[i] = {};
+        std::string_view text = std::exchange(from.text[i], {});
+        if (!text.empty() && !io[side * kIoFields + i].set_utf8(row, text))
+            require_utf8(c, text, "an input's or output's description");
     }
     if (!from.unknown.empty()) io[kUnknownIo + side].set_text(row, from.unknown);
     from.unknown.clear();
     from.present = false;
 }
 
-void Decoder::attribute(Cursor c) {
+void Decoder::attribute(const Cursor& c) {
     if (attribute_as_guessed(c) || attribute_in_column(c)) return;
     check_attribute(c);
     append_varint(raw_, c.left());
     raw_ += c.rest();
-    step_ = layouts.advance(step_, {LayoutEntry::kRaw, 0});
+    step_ = layouts.advance(step_, {LayoutEntry::kRaw, 0}, {});
 }
 
 // The fast way: the same name and member as the node before had here.
-bool Decoder::attribute_as_guessed(Cursor c) {
+bool Decoder::attribute_as_guessed(const Cursor& c) {
     int32_t next = layouts.guess(step_);
     if (next < 0) return false;
-    LayoutEntry entry = layouts.entry(next);
-    if (entry.column == LayoutEntry::kRaw) return false;
-    const std::string& expected = prefix(entry);
-    if (c.left() < expected.size() || std::memcmp(c.at(), expected.data(), expected.size()) != 0)
+    std::string_view expected = layouts.prefix(next);
+    if (expected.empty() || c.left() < expected.size() ||
+        !equal_short(reinterpret_cast<const char*>(c.at()), expected.data(), expected.size()))
         return false;
     Cursor at(c.at() + expected.size(), c.end(), c.origin());
+    LayoutEntry entry = layouts.entry(next);
     Column& column = *attributes[entry.column];
     if (!column.open_at(nodes.rows()) || !value(at, column, entry.member)) return false;
     step_ = next;
     return true;
 }
 
-bool Decoder::attribute_in_column(Cursor c) {
+bool Decoder::attribute_in_column(const Cursor& message) {
+    Cursor c = message;
     if (c.done() || c.tag() != tag(member::kName, wire::kBytes)) return false;
     std::string_view name = c.text();
     if (c.done() || !is_utf8(name)) return false;
@@ -335,9 +351,10 @@ bool Decoder::attribute_in_column(Cursor c) {
     int32_t number = column_for(name, member::storage(m));
     if (number < 0) return false;
     Column& column = *attributes[number];
-    if (column.storage != member::storage(m) || !column.open_at(nodes.rows())) return false;
+    if (!member::fits(column.storage, m) || !column.open_at(nodes.rows())) return false;
     if (!value(c, column, m)) return false;
-    step_ = layouts.advance(step_, {number, static_cast<int8_t>(m)});
+    LayoutEntry entry{number, static_cast<int8_t>(m)};
+    step_ = layouts.advance(step_, entry, prefix(entry));
     return true;
 }
 
@@ -357,14 +374,14 @@ bool Decoder::value(Cursor& c, Column& column, int m) {
             column.set_double(row, d);
             return true;
         case Storage::kBool:
-            i = c.varint() != 0;
-            if (!c.done()) return false;
+            if (!read_int(c, m, i) || !c.done() || (i != 0 && i != 1)) return false;
             column.set_bool(row, i != 0);
             return true;
         case Storage::kString:
         case Storage::kBinary: {
             std::string_view s = c.text();
-            if (!c.done() || (column.storage == Storage::kString && !is_utf8(s))) return false;
+            if (!c.done()) return false;
+            if (column.storage == Storage::kString) return column.set_utf8(row, s);
             column.set_text(row, s);
             return true;
         }
@@ -375,7 +392,7 @@ bool Decoder::value(Cursor& c, Column& column, int m) {
     }
 }
 
-bool Decoder::list(Cursor c, Column& column, int m) {
+bool Decoder::list(const Cursor& c, Column& column, int m) {
     size_t row = nodes.rows();
     int scalar = member::scalar_of(m);
     column.open_list(row);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -65,17 +66,18 @@ class Decoder {
         bool present = false;
     };
 
+    void make_room();
     size_t frame(std::string_view data, size_t pos, bool last, size_t& body);
-    void first_frame(wire::Cursor c);
-    void node(wire::Cursor c);
+    void first_frame(const wire::Cursor& c);
+    void node(const wire::Cursor& message);
     void node_field(wire::Cursor& c, uint32_t tag, const uint8_t* start);
-    void io_info(wire::Cursor c, Io& io);
-    void commit_io(Io& from, size_t side);
-    void attribute(wire::Cursor c);
-    bool attribute_as_guessed(wire::Cursor c);
-    bool attribute_in_column(wire::Cursor c);
+    void io_info(const wire::Cursor& message, Io& io);
+    void commit_io(Io& from, size_t side, const wire::Cursor& c);
+    void attribute(const wire::Cursor& c);
+    bool attribute_as_guessed(const wire::Cursor& c);
+    bool attribute_in_column(const wire::Cursor& message);
     bool value(wire::Cursor& c, Column& column, int member);
-    bool list(wire::Cursor c, Column& column, int member);
+    bool list(const wire::Cursor& c, Column& column, int member);
     int32_t column_for(std::string_view name, Storage storage);
     void add_column(std::string_view name, Storage storage);
 
@@ -84,7 +86,7 @@ class Decoder {
 
     size_t max_columns_;
     Interner column_names_;
-    std::vector<std::vector<std::string>> prefixes_;  // [column][member]
+    std::deque<std::vector<std::string>> prefixes_;  // [column][member]; never move
     bool started_ = false;
     bool has_metadata_ = false;
     std::string metadata_;
@@ -92,6 +94,7 @@ class Decoder {
     uint64_t nodes_read_ = 0;
     uint64_t batch_bytes_ = 0;
     bool full_ = false;
+    size_t room_ = 0;
 
     // The node being read.
     uint64_t id_ = 0, start_ = 0, duration_ = 0;

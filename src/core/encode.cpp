@@ -59,7 +59,7 @@ void put_value(BackWriter& out, const ValueColumn& c, int m, size_t row) {
     switch (c.storage) {
         case Storage::kInt: put_int(out, m, c.words[row]); break;
         case Storage::kDouble: put_double(out, m, c.words[row]); break;
-        case Storage::kBool: out.byte(c.flags[row]); break;
+        case Storage::kBool: put_int(out, m, c.flags[row] != 0); break;
         case Storage::kString:
         case Storage::kBinary: {
             std::string_view s(c.text + c.offsets[row],

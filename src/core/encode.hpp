@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/attribute.hpp"
 #include "core/back_writer.hpp"
+#include "core/member.hpp"
 
 namespace chakra {
 

@@ -57,7 +57,10 @@ size_t Interner::slot_of(std::string_view s, uint64_t hash) const {
     size_t mask = slots_.size() - 1;
     size_t i = hash & mask;
     while (slots_[i].index >= 0) {
-        if (slots_[i].hash == hash && (*this)[slots_[i].index] == s) break;
+        std::string_view known = (*this)[slots_[i].index];
+        if (slots_[i].hash == hash && known.size() == s.size() &&
+            equal_short(known.data(), s.data(), s.size()))
+            break;
         i = (i + 1) & mask;
     }
     return i;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/attribute.hpp"
+#include "core/member.hpp"
 
 namespace chakra {
 

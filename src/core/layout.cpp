@@ -4,13 +4,14 @@
 
 namespace chakra {
 
-int32_t Layouts::advance(int32_t step, LayoutEntry entry) {
+int32_t Layouts::advance(int32_t step, LayoutEntry entry, std::string_view prefix) {
     auto [it, fresh] = children_.try_emplace({step, entry.column, entry.member},
                                              static_cast<int32_t>(steps_.size()));
     if (fresh) {
         Step next;
         next.parent = step;
         next.entry = entry;
+        next.prefix = prefix;
         steps_.push_back(next);
     }
     steps_[step].last = it->second;

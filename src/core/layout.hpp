@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <map>
-#include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -30,9 +30,11 @@ class Layouts {
     // The child reached most often last; -1 if there is none yet. A guess to compare bytes with.
     int32_t guess(int32_t step) const { return steps_[step].last; }
     const LayoutEntry& entry(int32_t step) const { return steps_[step].entry; }
+    // The bytes an attribute of this step's entry starts with; empty for a raw one.
+    std::string_view prefix(int32_t step) const { return steps_[step].prefix; }
 
-    int32_t advance(int32_t step, LayoutEntry entry);
-    void took(int32_t step, int32_t child) { steps_[step].last = child; }
+    // The child of `step` for this entry. `prefix` must outlive this object.
+    int32_t advance(int32_t step, LayoutEntry entry, std::string_view prefix);
 
     // The number of the layout that ends at `step`.
     int32_t finish(int32_t step, uint8_t flags);
@@ -47,6 +49,7 @@ class Layouts {
     struct Step {
         int32_t parent = -1;
         LayoutEntry entry{LayoutEntry::kRaw, 0};
+        std::string_view prefix;
         int32_t last = -1;
         int32_t layout[4] = {-1, -1, -1, -1};
     };

@@ -18,7 +18,8 @@ from chakrakit.trace.metadata import Metadata
 from chakrakit.trace.trace import Trace
 
 CHUNK_ROWS = 65_536
-_BLOCK = 4 << 20
+_WHOLE_ROWS = 1 << 17  # large batches sit on large pages
+_BLOCK = 1 << 20
 _CHUNK_BYTES = 1 << 28
 _MAX_COLUMNS = 512
 
@@ -26,7 +27,7 @@ _MAX_COLUMNS = 512
 def read(stream: io.BufferedReader, name: str) -> Trace:
     """The whole trace, its names in one dictionary."""
     decoder = _decoder()
-    batches = list(_batches(stream, name, decoder))
+    batches = list(_batches(stream, name, decoder, _WHOLE_ROWS))
     names = columns.names_array(*decoder.names(False))
     layouts = _layouts(decoder)
     tables = [columns.table_from_batch(b, names) for b in batches]
@@ -103,7 +104,7 @@ def _layouts(decoder: _core.Decoder) -> Layouts:
 
 
 def _batches(
-    stream: io.BufferedReader, name: str, decoder: _core.Decoder, rows: int = CHUNK_ROWS
+    stream: io.BufferedReader, name: str, decoder: _core.Decoder, rows: int
 ) -> Iterator[dict[str, object]]:
     """Decoded batches; at least one, if only an empty one for a trace without nodes."""
     buffer = np.empty(_BLOCK, np.uint8)

@@ -38,7 +38,7 @@ Out<uint8_t> packed_bits(const Buffer<uint8_t>& flags) {
 nb::tuple give_column(Column& c, const char* prefix) {
     nb::object valid = nb::none();
     size_t nulls = c.rows - c.valid_count;
-    c.valid.grow_to((c.rows + 7) / 8, 0);
+    c.note_size();
     if (nulls) valid = nb::cast(give(c.valid));
     nb::list buffers;
     if (c.has_offsets()) buffers.append(give(c.offsets));
@@ -164,7 +164,7 @@ void check_layouts(const EncodeInput& in, size_t layouts, size_t entries, size_t
             throw FormatError("layout names a column that is not there");
         int m = in.layouts.members[i];
         if (!member::is_value(static_cast<uint32_t>(m)) ||
-            member::storage(m) != in.attributes[static_cast<size_t>(c)].storage)
+            !member::fits(in.attributes[static_cast<size_t>(c)].storage, m))
             throw FormatError("layout's member does not fit column " +
                               in.attributes[static_cast<size_t>(c)].name);
     }

@@ -50,6 +50,14 @@ constexpr Storage storage(int m) {
     return is_list(m) ? static_cast<Storage>(static_cast<int>(base) + kListOffset) : base;
 }
 
+// Whether a column can hold a member: its own storage, and truth values as integers or the other
+// way (writers disagree on the type of `is_cpu_op`).
+constexpr bool fits(Storage column, int m) {
+    Storage own = storage(m);
+    return own == column || (column == Storage::kBool && own == Storage::kInt) ||
+           (column == Storage::kInt && own == Storage::kBool);
+}
+
 // Wire type of one element.
 constexpr wire::Type element_wire(int m) {
     switch (scalar_of(m)) {
@@ -83,6 +91,7 @@ inline bool read_int(wire::Cursor& c, int scalar, int64_t& v) {
         case member::kSfixed64: v = static_cast<int64_t>(c.fixed64()); return true;
         case member::kFixed64: v = static_cast<int64_t>(c.fixed64()); return v >= 0;
         case member::kUint64: v = static_cast<int64_t>(c.varint()); return v >= 0;
+        case member::kBool: v = c.varint() != 0; return true;
         default: v = static_cast<int64_t>(c.varint()); return true;
     }
 }
