@@ -56,7 +56,7 @@ LongestPath longest_path(const AdjacencyView& in, std::span<const int32_t> order
                          std::span<const int64_t> weights, std::span<const int64_t> lags);
 
 // 1 for every edge that no other path replaces; of equal edges the first.
-std::vector<uint8_t> transitive_reduction(const AdjacencyView& out,
+std::vector<uint8_t> transitive_reduction(const AdjacencyView& out, std::span<const int32_t> order,
                                           std::span<const int32_t> levels);
 
 // One cycle among the rows that `order` leaves out, in edge order, smallest row first.

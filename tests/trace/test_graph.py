@@ -120,6 +120,32 @@ def test_reduction_drops_exactly_the_edges_another_path_replaces(seed: int) -> N
     assert set(np.flatnonzero(g.transitive_reduction()).tolist()) == kept
 
 
+@pytest.mark.parametrize("lanes", [1, 2, 5, 20, 40])
+def test_reduction_is_exact_for_chains_with_edges_of_any_length(lanes: int) -> None:
+    """Rows are dealt to lanes in turn; the searches here are too long to settle every row."""
+    rng, n = np.random.default_rng(lanes), 600
+    far = np.sort(rng.integers(0, n, (2, 3 * n)), axis=0)
+    far = far[:, far[0] < far[1]]
+    rows = np.arange(n - lanes)
+    g = Graph(n, [*far[0], *rows], [*far[1], *(rows + lanes)])
+    closure, ends = reach(g), list(zip(g.src.tolist(), g.dst.tolist(), strict=True))
+    children = [set(g.dst[g.src == u].tolist()) for u in range(n)]
+    expected = [
+        (u, v) not in ends[:e] and not any(closure[c, v] for c in children[u])
+        for e, (u, v) in enumerate(ends)
+    ]
+    assert g.transitive_reduction().tolist() == expected
+
+
+def test_reduction_of_a_chain_with_many_long_edges_is_the_chain() -> None:
+    n, rng = 300_000, np.random.default_rng(1)
+    far = np.sort(rng.integers(0, n, (2, n)), axis=0)
+    far = far[:, far[0] + 1 < far[1]]
+    rows = np.arange(n - 1)
+    kept = Graph(n, [*rows, *far[0]], [*(rows + 1), *far[1]]).transitive_reduction()
+    assert np.flatnonzero(kept).tolist() == rows.tolist()
+
+
 @pytest.mark.parametrize("seed", range(300))
 def test_reach_and_cycles_match_the_closure(seed: int) -> None:
     rng = np.random.default_rng(seed)

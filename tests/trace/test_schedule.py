@@ -317,6 +317,8 @@ def test_a_circular_wait_of_a_million_rows_is_told_in_short() -> None:
     [
         ({"durations": [1, -1]}, r"durations\[1\] is -1, .* a duration cannot be negative"),
         ({"durations": [1]}, "durations has 1 entries for 2 rows"),
+        ({"durations": None}, "durations has 0 dimensions"),
+        ({"resource": []}, "resource has 0 entries for 2 rows"),
         ({"durations": [1.0, 2.0]}, r"durations holds float64; convert it with .astype"),
         ({"edges": fs([0], [2])}, r"edges.dst\[0\] is 2, not in 0..1; there are 2 rows"),
         ({"launch_of": [-1, 2]}, r"launch_of\[1\] is 2, not in -1..1"),

@@ -138,8 +138,9 @@ class Edges:
         cure = "Edges.of(...) converts and broadcasts"
         if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
             found = getattr(array, "dtype", type(array).__name__)
-            raise TraceError(f"Edges.{name} must be an array of {np.dtype(dtype)}, "
-                             f"got {found}; {cure}")  # fmt: skip
+            raise TraceError(
+                f"Edges.{name} must be an array of {np.dtype(dtype)}, got {found}; {cure}"
+            )
         if len(array) != len(self.src):
             raise TraceError(
                 f"Edges.{name} has {len(array):,} entries and Edges.src {len(self.src):,}; {cure}"

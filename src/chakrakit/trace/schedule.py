@@ -50,8 +50,9 @@ class Schedule:
 
     `binding` is the row waited for last before the start, `edge` the edge that made it wait,
     `reason` a code of Reason; the same for the end. -1 stands for no row and no edge: a RESOURCE
-    or QUEUE has a row and no edge, NONE and OWN have neither. Following `end_binding` (or, where
-    the end is its OWN, `binding`) from the row that ends last walks the critical path.
+    or QUEUE has a row and no edge, NONE and OWN have neither. The critical path is walked back
+    from the end of the row that ends last: an OWN end leads to the row's start, a QUEUE to a start,
+    a RESOURCE to an end, a DEPENDENCY to the event its edge's form names.
     """
 
     start: Times
@@ -109,7 +110,7 @@ def schedule(
     TraceError when an array does not fit or a time leaves 64 bits.
     """
     _check_size(n, edges, queue_depth)
-    work = _per_row(n, durations, np.int64, "durations")
+    work = _one_a_row(n, durations, np.int64, "durations")
     check_range(work, 0, 2**63, "durations", "a duration cannot be negative")
     lanes = _resources(n, resource)
     launchers = _per_row(n, launch_of, np.int32, "launch_of")
@@ -162,6 +163,10 @@ def _per_row(n: int, values: ArrayLike | None, dtype: type[Scalar], name: str) -
     """The values checked; nothing at all, which the core takes for the default, where None."""
     if values is None:
         return np.empty(0, dtype)
+    return _one_a_row(n, values, dtype, name)
+
+
+def _one_a_row(n: int, values: ArrayLike, dtype: type[Scalar], name: str) -> NDArray[Scalar]:
     array = column(values, dtype, name)
     if len(array) != n:
         raise TraceError(f"{name} has {len(array):,} entries for {n:,} rows; give one a row")

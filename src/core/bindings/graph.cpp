@@ -55,9 +55,10 @@ nb::tuple longest_path(Offsets offsets, Rows rows, Rows edges, Rows order, Times
     return nb::make_tuple(to_numpy(std::move(path.finish)), to_numpy(std::move(path.predecessor)));
 }
 
-Out<uint8_t> transitive_reduction(Offsets offsets, Rows rows, Rows edges, Rows levels) {
+Out<uint8_t> transitive_reduction(Offsets offsets, Rows rows, Rows edges, Rows order, Rows levels) {
     AdjacencyView out{view(offsets), view(rows), view(edges)};
-    return to_numpy(unlocked([&] { return graph::transitive_reduction(out, view(levels)); }));
+    return to_numpy(
+        unlocked([&] { return graph::transitive_reduction(out, view(order), view(levels)); }));
 }
 
 Out<int64_t> find_cycle(int32_t n, Rows src, Rows dst, Rows order) {
