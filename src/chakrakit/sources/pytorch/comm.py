@@ -327,24 +327,28 @@ def assign_groups(found: list[Collective], groups: dict[str, tuple[int, ...]], r
     mine = {name: ranks for name, ranks in groups.items() if rank in ranks}
     for i, c in enumerate(found):
         if c.group is None:
-            sizes = _possible_sizes(c)
+            sizes = told_size(c)
             fitting = [n for n, ranks in mine.items() if sizes is None or len(ranks) == sizes]
             if len(fitting) == 1:
                 found[i] = replace(c, group=fitting[0], inferred=len(mine) > 1)
     return sum(c.group is None for c in found)
 
 
-def _possible_sizes(c: Collective) -> int | None:
+def told_size(c: Collective) -> int | None:
+    """How many took part, as a gather's or scatter's sizes tell; None for all others."""
     small, large = sorted((max(c.in_bytes, 0), max(c.out_bytes, 0)))
     gathers = c.kind in (CollectiveType.ALL_GATHER, CollectiveType.REDUCE_SCATTER)
     return large // small if gathers and small > 0 and large % small == 0 else None
 
 
 def number_in_groups(found: list[Collective]) -> None:
-    """Where no sequence number was recorded, count collectives of a group as they were issued."""
-    counts: dict[tuple[str, bool, int, int], int] = {}
+    """Where sequence numbers are missing or not unique, count a group's collectives as issued."""
+    together: dict[tuple[str, bool, int, int], list[Collective]] = {}
     for c in found:
-        if c.sequence < 0:
-            key = (c.group or "", c.is_message, c.kind if c.is_message else 0, c.peer)
-            c.sequence = counts.get(key, 0)
-            counts[key] = c.sequence + 1
+        message = (c.kind, c.peer) if c.is_message else (0, 0)
+        together.setdefault((c.group or "", c.is_message, *message), []).append(c)
+    for same in together.values():
+        numbers = [c.sequence for c in same]
+        if min(numbers) < 0 or len(set(numbers)) < len(numbers):
+            for n, c in enumerate(same):
+                c.sequence = n

@@ -13,6 +13,7 @@ from chakrakit.sources.pytorch.kineto import Kind, Kineto
 from chakrakit.sources.pytorch.observer import Observer
 from chakrakit.sources.pytorch.rows import RowNames, nearest
 from chakrakit.sources.pytorch.timeline import Timeline
+from chakrakit.sources.pytorch.work import innermost
 from chakrakit.trace.edges import EdgeForm, EdgeKind
 
 I64 = NDArray[np.int64]
@@ -51,29 +52,46 @@ def tensor_edges(
     to the next, and an allocation begins it anew without being waited for. On a device only what
     launched something can have written; views, which share the storage, are passed through.
     """
-    table = observer.tensors
-    row_of = np.full(len(observer), -1, np.int64)
-    known = line.operator >= 0
-    row_of[line.operator[known]] = np.flatnonzero(known)
-    row = row_of[table.node]
-    usable = (row >= 0) & _innermost(line, comm_rows)[row]
-    row, storage = row[usable], table.storage[usable]
     acting = actors(line)
-    on_host = observer.texts.where(lambda s: s.startswith("cpu"))[table.device[usable]]
-    works = on_host | acting.launched[row] | comm_rows[row]
-    triton = observer.texts.where(lambda s: s == "triton")[observer.kernel_backend[table.node[usable]]]
-    writes = table.is_output[usable] | triton
-    allocates = names.where(_ALLOCATION.search)[row]
-    source, target = _last_writes(row, storage, writes, works, allocates)
+    working = innermost(line, names) | comm_rows
+    allocates = names.where(_ALLOCATION.search)
+    found = [
+        _writes_and_reads(observer, row_of, acting, working, comm_rows, allocates)
+        for row_of in _instances(line, len(observer))
+    ]
+    source, target = (np.concatenate(side) for side in zip(*found, strict=True))
     return _settled(line, acting.last[source], acting.first[target])
 
 
-def _innermost(line: Timeline, comm_rows: Mask) -> Mask:
-    """Operators that call no other operator: those that do the work; and communication."""
-    chosen = (line.operator >= 0) & line.is_host
-    inside = np.flatnonzero(chosen & (line.parent >= 0) & ~line.astray & ~comm_rows)
-    chosen[line.parent[inside]] = False
-    return chosen | comm_rows
+def _instances(line: Timeline, operators: int) -> list[I64]:
+    """Operator → row, once for every time the recorded operators were run."""
+    known = np.flatnonzero(line.operator >= 0)
+    order = known[np.argsort(line.operator[known], kind="stable")]
+    number = line.operator[order]
+    place = np.arange(len(order))
+    fresh = np.r_[True, number[1:] != number[:-1]] if len(order) else place == 0
+    nth = place - np.maximum.accumulate(np.where(fresh, place, 0)) if len(order) else place
+    out = []
+    for n in range(int(nth.max(initial=-1)) + 1):
+        rows = np.full(operators, -1, np.int64)
+        rows[number[nth == n]] = order[nth == n]
+        out.append(rows)
+    return out or [np.full(operators, -1, np.int64)]
+
+
+def _writes_and_reads(
+    observer: Observer, row_of: I64, acting: Actors, working: Mask, comm_rows: Mask, allocates: Mask
+) -> tuple[I64, I64]:
+    table = observer.tensors
+    row = row_of[table.node]
+    usable = (row >= 0) & working[row]
+    row, storage, node = row[usable], table.storage[usable], table.node[usable]
+    on_host = observer.texts.where(lambda s: s.startswith("cpu"))[table.device[usable]]
+    works = on_host | acting.launched[row] | comm_rows[row]
+    # Triton lists results among its arguments, so all it is given may be written.
+    triton = observer.texts.where(lambda s: s == "triton")[observer.kernel_backend[node]]
+    writes = table.is_output[usable] | triton
+    return _last_writes(row, storage, writes, works, allocates[row])
 
 
 def _last_writes(

@@ -181,7 +181,7 @@ _VIEWS = (
     "unsqueeze", "squeeze", "detach", "alias", "empty", "empty_like", "empty_strided", "new_empty",
     "split", "chunk", "unbind", "narrow", "_unsafe_view", "_reshape_alias", "resolve_conj", "to",
     "resolve_neg", "result_type", "resize_", "set_", "contiguous", "item", "lift_fresh",
-    "new_empty_strided", "view_as", "expand_as", "flatten", "movedim", "diagonal", "unfold",
+    "new_empty_strided", "split_with_sizes", "_local_scalar_dense", "view_as", "expand_as", "flatten", "movedim", "diagonal", "unfold",
 )  # fmt: skip
 
 
@@ -194,7 +194,7 @@ def flops(call: Call) -> int:
 
 
 def moves_bytes(name: str) -> bool:
-    """Whether an operator touches memory at all."""
+    """Whether an operator touches memory at all; views and allocations do not."""
     space, _, short = name.partition("::")
     return short not in _VIEWS or space != "aten"
 

@@ -29,6 +29,17 @@ class Join:
 
     event_of: I64
     rules: dict[str, int]
+    operator_of: I64 | None = None
+    """Event → observer row, where one row stands for several events (two passes); else derived."""
+
+    def operators(self, events: int) -> I64:
+        """The observer row of each of so many events, -1 for none."""
+        if self.operator_of is not None:
+            return self.operator_of
+        out = np.full(events, -1, np.int64)
+        paired = np.flatnonzero(self.event_of >= 0)
+        out[self.event_of[paired]] = paired
+        return out
 
 
 def join(observer: Observer, kineto: Kineto) -> Join:

@@ -98,6 +98,7 @@ class Kineto:
     flows: Flows
     texts: Texts
     base_ns: int
+    host_name: str
     distributed: dict[str, Any]
     devices: list[dict[str, Any]]
     left_out: dict[str, int]
@@ -159,6 +160,7 @@ def _kineto(raw: dict[str, Any]) -> Kineto:
         flows=_flows(raw),
         texts=texts,
         base_ns=raw["base_ns"],
+        host_name=texts[raw["host_name"]],
         distributed=_object(texts[raw["distributed"]]) or {},
         devices=_object(texts[raw["devices"]]) or [],
         left_out={texts[k] or "(none)": n for k, n in raw["left_out"].items()},

@@ -30,7 +30,7 @@ def to_trace(linked: Rank, epoch: int) -> Trace:
         **_operators(linked),
         **_attribution(linked),
         **_work(linked),
-        **_communication(linked),
+        **_types(linked),
     }
     return Trace.from_columns(columns, linked.edges, _metadata(linked))
 
@@ -153,19 +153,15 @@ def _work(linked: Rank) -> Columns:
 _TYPES = {words.SEND: NodeType.COMM_SEND_NODE, words.RECV: NodeType.COMM_RECV_NODE}
 
 
-def _communication(linked: Rank) -> Columns:
+def _types(linked: Rank) -> Columns:
     kind = np.full(len(linked.line), NodeType.COMP_NODE, np.int32)
-    found = linked.collectives
-    for c in found:
+    for c in linked.collectives:
         kind[c.row] = _TYPES.get(c.kind, NodeType.COMM_COLL_NODE)
-    out: Columns = {"type": kind}
-    if found:
-        out |= _communication_columns(linked, found)
-    return out
+    return {"type": kind}
 
 
-def _communication_columns(linked: Rank, found: list[Collective]) -> Columns:
-    me = linked.rank
+def communication_columns(length: int, me: int, found: list[Collective]) -> Columns:
+    """What is said of communication, once groups and sequence numbers are settled."""
     facts: dict[str, dict[int, Any]] = {
         "comm_type": {c.row: c.kind for c in found if c.kind >= 0},
         "comm_name": {c.row: c.raw for c in found if c.kind == words.UNKNOWN},
@@ -181,7 +177,7 @@ def _communication_columns(linked: Rank, found: list[Collective]) -> Columns:
         "comm_dst": {c.row: c.peer if c.kind == words.SEND else me for c in found if c.is_message},
         "comm_tag": {c.row: c.tag for c in found if c.is_message},
     }
-    return {name: _sparse(len(linked.line), rows) for name, rows in facts.items() if rows}
+    return {name: _sparse(length, rows) for name, rows in facts.items() if rows}
 
 
 def _sparse(length: int, rows: dict[int, Any]) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from chakrakit.sources.pytorch.texts import Mask
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
+Parts = tuple[NDArray[Any], ...]
+"""event, operator, start, end, kind, process and thread (or device and stream) of some rows."""
 
 _SLACK_NS = 10_000
 """By how much a call may outlive the operator it is in: host and device clocks differ a little."""
@@ -100,7 +103,7 @@ def _dense(*keys: I64) -> tuple[I32, list[tuple[int, int]]]:
 
 def build_timeline(observer: Observer | None, kineto: Kineto | None, joined: Join) -> Timeline:
     """Every host and device event of Kineto, and the observer's operators that have none."""
-    parts = [_kineto_part(kineto, joined, observer)] if kineto is not None else []
+    parts = [_kineto_part(kineto, joined)] if kineto is not None else []
     if observer is not None:
         parts.append(_placed_part(observer, kineto, joined))
     event, operator, start, end, kind, pid, tid = (np.concatenate(c) for c in zip(*parts, strict=True))
@@ -122,12 +125,9 @@ def build_timeline(observer: Observer | None, kineto: Kineto | None, joined: Joi
     return line
 
 
-def _kineto_part(kineto: Kineto, joined: Join, observer: Observer | None) -> tuple[NDArray, ...]:  # type: ignore[type-arg]
+def _kineto_part(kineto: Kineto, joined: Join) -> Parts:
     rows = np.flatnonzero(kineto.is_host | kineto.is_device)
-    operator = np.full(len(kineto), -1, np.int64)
-    if observer is not None:
-        paired = np.flatnonzero(joined.event_of >= 0)
-        operator[joined.event_of[paired]] = paired
+    operator = joined.operators(len(kineto))
     device = kineto.is_device[rows]
     pid = np.where(device, np.maximum(kineto.device[rows], 0), kineto.pid[rows])
     tid = np.where(device, kineto.stream[rows], kineto.tid[rows])
@@ -136,9 +136,7 @@ def _kineto_part(kineto: Kineto, joined: Join, observer: Observer | None) -> tup
     )  # fmt: skip
 
 
-def _placed_part(
-    observer: Observer, kineto: Kineto | None, joined: Join
-) -> tuple[NDArray, ...]:  # type: ignore[type-arg]
+def _placed_part(observer: Observer, kineto: Kineto | None, joined: Join) -> Parts:
     """Operators without times, put where the next operator of their thread starts."""
     rows = np.flatnonzero(observer.is_operator & (joined.event_of < 0))
     when = np.zeros(len(rows), np.int64)

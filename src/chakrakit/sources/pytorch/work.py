@@ -29,23 +29,23 @@ def work_of_rows(
     count = np.zeros(len(line), np.int64)
     moved = np.zeros(len(line), np.int64)
     if observer is not None:
-        rows = np.flatnonzero(innermost(line) & (line.operator >= 0))
+        rows = np.flatnonzero(innermost(line, names) & (line.operator >= 0))
         operator = line.operator[rows]
         count[rows] = _observer_flops(observer, operator)
         moved[rows] = _observer_bytes(observer)[operator]
         moved[rows[~names.where(moves_bytes)[rows]]] = 0
     elif kineto is not None:
-        rows = np.flatnonzero(innermost(line) & (line.event >= 0) & (line.kind == Kind.OPERATOR))
+        rows = np.flatnonzero(innermost(line, names) & (line.event >= 0) & (line.kind == Kind.OPERATOR))
         count[rows] = _kineto_flops(kineto, line.event[rows])
     return _to_workers(line, count, moved)
 
 
-def innermost(line: Timeline) -> Mask:
-    """Host operators with no operator inside."""
+def innermost(line: Timeline, names: RowNames) -> Mask:
+    """Host operators that leave their work to no other; views and allocations inside do not count."""
     operators = (line.kind == Kind.OPERATOR) & line.is_host
     out = operators.copy()
-    inside = np.flatnonzero(operators & (line.parent >= 0) & ~line.astray)
-    out[line.parent[inside]] = False
+    working = operators & names.where(moves_bytes) & (line.parent >= 0) & ~line.astray
+    out[line.parent[np.flatnonzero(working)]] = False
     return out
 
 
