@@ -1,6 +1,6 @@
 """Decode, encode and JSON on nodes of about 455 bytes, beside the protobuf runtime doing the same.
 
-    python benchmarks/codec.py [NODES]
+python benchmarks/codec.py [NODES]
 """
 
 from __future__ import annotations
@@ -129,7 +129,10 @@ def protobuf_decode(data: bytes) -> dict[str, list[Any]]:
 def child(code: str, *args: str) -> tuple[float, int]:
     """CPU seconds and peak RSS in bytes of a fresh process."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    script = code + "\nimport resource,sys;print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,file=sys.stderr)"
+    script = (
+        code
+        + "\nimport resource,sys;print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,file=sys.stderr)"
+    )
     done = subprocess.run([sys.executable, "-c", script, *args], capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -151,7 +154,9 @@ def main() -> None:
         print(f"{n:,} nodes of {size / n:.0f} bytes, {size / 1e6:.0f} MB")
         copy = cpu(lambda: np.frombuffer(data, np.uint8).copy())[0]
         print(f"plain memory copy   {size / copy / 1e9:6.2f} GB/s")
-        print(f"encode  {ours:7.2f} s  {size / ours / 1e9:5.2f} GB/s   protobuf {theirs:7.2f} s   {theirs / ours:5.1f}x")
+        print(
+            f"encode  {ours:7.2f} s  {size / ours / 1e9:5.2f} GB/s   protobuf {theirs:7.2f} s   {theirs / ours:5.1f}x"
+        )
         del columns
 
         def decode() -> Trace:
@@ -162,18 +167,30 @@ def main() -> None:
         theirs, found = cpu(lambda: protobuf_decode(data))
         assert len(found["id"]) == n
         del found, data
-        print(f"decode  {ours:7.2f} s  {size / ours / 1e9:5.2f} GB/s   protobuf {theirs:7.2f} s   {theirs / ours:5.1f}x")
+        print(
+            f"decode  {ours:7.2f} s  {size / ours / 1e9:5.2f} GB/s   protobuf {theirs:7.2f} s   {theirs / ours:5.1f}x"
+        )
 
-        read = "import sys; from chakrakit.trace import et; t = et.read(open(sys.argv[1],'rb'), 'x')"
+        read = (
+            "import sys; from chakrakit.trace import et; t = et.read(open(sys.argv[1],'rb'), 'x')"
+        )
         seconds, peak = child(read, str(path))
         print(f"decode in a fresh process: peak memory {peak / size:.2f}x the file")
         convert = "import sys; from chakrakit.cli import main; main(['convert', sys.argv[1], sys.argv[2]], standalone_mode=False)"
         seconds, peak = child(convert, str(path), str(Path(folder) / "out.json"))
-        print(f".et -> JSON {seconds:.2f} s, {n / seconds:,.0f} nodes per CPU second, peak {peak / size:.2f}x the file")
+        print(
+            f".et -> JSON {seconds:.2f} s, {n / seconds:,.0f} nodes per CPU second, peak {peak / size:.2f}x the file"
+        )
         info = "import sys; from chakrakit.cli import main; main(['info', sys.argv[1]], standalone_mode=False)"
         seconds, peak = child(info, str(path))
         print(f"chakra info {seconds:.2f} s, peak {peak / size:.2f}x the file")
-    for name, code in (("import chakrakit", "import chakrakit"), ("chakra --help", "from chakrakit.cli import main; main(['--help'], standalone_mode=False)")):
+    for name, code in (
+        ("import chakrakit", "import chakrakit"),
+        (
+            "chakra --help",
+            "from chakrakit.cli import main; main(['--help'], standalone_mode=False)",
+        ),
+    ):
         print(f"{name}: {min(child(code)[0] for _ in range(3)):.3f} s")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -143,7 +144,7 @@ def edges_from(table: pa.Table, ids: NDArray[np.uint64]) -> tuple[Edges, Depende
 
 
 def columns_from(
-    ids: NDArray[np.uint64], edges: Edges, extra: Mapping[str, NDArray[np.generic]] | None = None
+    ids: NDArray[np.uint64], edges: Edges, extra: Mapping[str, NDArray[Any]] | None = None
 ) -> dict[str, pa.Array | None]:
     """The four columns that say these edges; `extra` adds entries (dst, ids, ctrl) with unknown source."""
     rows = len(ids)
@@ -159,8 +160,11 @@ def columns_from(
         codes = np.concatenate([codes, plain])
         lags = np.concatenate([lags, np.zeros(len(plain), np.int64)])
     order = np.lexsort((ctrl, dst))
-    src_ids, dst, ctrl, codes, lags = (a[order] for a in (src_ids, dst, ctrl, codes, lags))
-    plain = (codes == np.where(ctrl, np.uint8(EdgeKind.CTRL), np.uint8(EdgeKind.DATA))) & (lags == 0)
+    src_ids, dst, ctrl = src_ids[order], dst[order], ctrl[order]
+    codes, lags = codes[order], lags[order]
+    plain = (codes == np.where(ctrl, np.uint8(EdgeKind.CTRL), np.uint8(EdgeKind.DATA))) & (
+        lags == 0
+    )
     special = np.bincount(dst[~plain], minlength=rows) > 0
     lagged = np.bincount(dst[lags != 0], minlength=rows) > 0
     return {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ class Layouts:
 
     @classmethod
     def from_core(
-        cls, names: list[str], flags: Ints, offsets: Ints, columns: Ints, members: Ints
+        cls, names: list[str], flags: Any, offsets: Ints, columns: Ints, members: Any
     ) -> Layouts:
         """From the decoder's flat arrays; columns are numbers into `names`."""
         pairs = [

@@ -50,7 +50,7 @@ def _open_raw(
     if os.fspath(path) == STDIO:
         return _buffered(sys.stdin.buffer)
     try:
-        return stack.enter_context(Path(path).open("rb", buffering=1 << 20))
+        return stack.enter_context(io.BufferedReader(io.FileIO(os.fspath(path)), 1 << 20))
     except OSError as error:
         raise ChakraError(f"{path}: cannot be read: {error.strerror}") from None
 
@@ -104,13 +104,18 @@ def open_output(path: str | os.PathLike[str], binary_only: bool = True) -> Itera
     target = os.fspath(path)
     if target == STDIO:
         if binary_only and sys.stdout.isatty():
-            raise ChakraError("will not write binary data to a terminal; redirect it or name a file")
+            raise ChakraError(
+                "will not write binary data to a terminal; redirect it or name a file"
+            )
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with replacing(Path(target)) as temporary, temporary.open("wb") as raw:
-        with _compressor(raw, target) as stream:
-            yield stream
+    with (
+        replacing(Path(target)) as temporary,
+        temporary.open("wb") as raw,
+        _compressor(raw, target) as stream,
+    ):
+        yield stream
 
 
 @contextlib.contextmanager

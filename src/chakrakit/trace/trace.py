@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from chakrakit.trace.edges import Edges
 from chakrakit.trace.layouts import HAS_INPUTS, HAS_OUTPUTS, Layout, Layouts
 from chakrakit.trace.metadata import Metadata
 from chakrakit.trace.schema import Member, NodeType, node_type_name
+from chakrakit.trace.vocabulary import by_name
 
 if TYPE_CHECKING:
     from chakrakit.trace.graph import Graph
@@ -189,8 +191,9 @@ class Trace:
     def _exact(self, nanos: str, micros: str) -> NDArray[np.int64]:
         coarse = np.minimum(self.column(micros), np.uint64(2**63 // 1000 - 1)).astype(np.int64)
         if nanos not in self.table.column_names:
-            return coarse * 1000
-        return np.where(self.has(nanos), self.column(nanos, 0), coarse * 1000)
+            return np.asarray(coarse * 1000, np.int64)
+        exact: NDArray[np.int64] = np.where(self.has(nanos), self.column(nanos, 0), coarse * 1000)
+        return exact
 
     @property
     def is_timed(self) -> bool:
@@ -215,8 +218,12 @@ class Trace:
         edges, deps, missing = self._edges
         inside = edges.where((new_row[edges.src] >= 0) & (new_row[edges.dst] >= 0))
         missing = missing[new_row[deps.dst[missing]] >= 0]
-        extra = {"dst": new_row[deps.dst[missing]], "ids": deps.ids[missing], "ctrl": deps.ctrl[missing]}  # fmt: skip
-        moved = Edges(new_row[inside.src], new_row[inside.dst], inside.kind, inside.form, inside.lag, inside.ctrl)  # fmt: skip
+        extra: dict[str, NDArray[Any]] = {
+            "dst": new_row[deps.dst[missing]],
+            "ids": deps.ids[missing],
+            "ctrl": deps.ctrl[missing],
+        }
+        moved = replace(inside, src=new_row[inside.src], dst=new_row[inside.dst])
         part = Trace(kept, self.layouts, self.metadata)
         return part._with_dependencies(dependencies.columns_from(part.ids, moved, extra))
 
@@ -303,7 +310,9 @@ def _field(name: str, values: Any, rows: int) -> pa.Array | pa.ChunkedArray:
     if name == "id" and values is None:
         return pa.array(np.arange(rows, dtype=np.uint64))
     if name.endswith("_deps") and values is None:
-        return pa.ListArray.from_arrays(pa.array(np.zeros(rows + 1, np.int32)), pa.array([], pa.uint64()))
+        return pa.ListArray.from_arrays(
+            pa.array(np.zeros(rows + 1, np.int32)), pa.array([], pa.uint64())
+        )
     if values is None:
         values = pa.array([_DEFAULTS[name]] * rows, pa.string() if name == "name" else kind)
     array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
@@ -326,7 +335,7 @@ def _attribute(name: str, values: Any, rows: int) -> pa.Array:
     if len(array) != rows:
         raise TraceError(f"column {name!r} has {len(array):,} values for {rows:,} nodes")
     attribute = columns.attribute_name(name) or name
-    known = columns.by_name().get(attribute)
+    known = by_name().get(attribute)
     wanted = columns.storage_type(array.type, name)
     if known is not None:
         wanted = columns.STORAGE_TYPES[columns.storage_of_member(known.member)]

@@ -1,0 +1,77 @@
+"""The `chakra` command: one thin file a subcommand, imported when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+# Idle BLAS threads would burn CPU time; nothing here uses BLAS.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+COMMANDS = {
+    "info": "What a trace holds: ranks, nodes, edges, groups, sizes.",
+    "validate": "Check a trace, and repair what can be repaired safely.",
+    "convert": "Convert between .et, JSON and Parquet, one file or all ranks.",
+    "query": "Ask with SQL: nodes, edges, collectives, ranks.",
+    "export": "Write a (selected) graph as GraphML or DOT.",
+    "demo": "A small trace made, described, checked, scheduled and converted.",
+}
+"""Each is the function `command` of `chakrakit.cli.NAME`."""
+
+
+class _Commands(click.Group):
+    """A group that knows its commands by name and imports them when asked."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"chakrakit.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], COMMANDS, 1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise click.UsageError(f"{error.message}{hint}", ctx) from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="chakrakit", prog_name="chakra")
+@click.option("--debug", is_flag=True, help="Show a traceback when something goes wrong.")
+def group(debug: bool) -> None:
+    """Chakra execution traces, end to end.
+
+    A PATH is a file, a `prefix` of `prefix.N.et`, a directory, or - for standard input.
+    """
+
+
+def main(argv: list[str] | None = None, **options: Any) -> Any:
+    """Runs a command line; errors are one or two lines and exit code 2."""
+    arguments = sys.argv[1:] if argv is None else argv
+    try:
+        return group.main(arguments, prog_name="chakra", **options)
+    except Exception as error:
+        from chakrakit.errors import ChakraError
+
+        if "--debug" in arguments or not isinstance(error, (ChakraError, BrokenPipeError)):
+            raise
+        if isinstance(error, ChakraError):
+            click.echo(f"error: {error}", err=True)
+        sys.exit(2)

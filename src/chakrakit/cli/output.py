@@ -1,0 +1,71 @@
+"""What the commands share: JSON for machines, tables for people, progress on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+path_argument = click.argument("path", metavar="PATH")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+def print_json(result: Any) -> None:
+    """One JSON document on stdout."""
+    import msgspec
+
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def console() -> Console:
+    """Where people read; colours only on a terminal."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=True)
+
+
+def print_table(head: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:
+    """A table; numbers to the right."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    cells = [[r if isinstance(r, str) else f"{r:,}" for r in row] for row in rows]
+    for i, name in enumerate(head):
+        right = bool(cells) and all(_numeric(row[i]) for row in cells)
+        table.add_column(name, justify="right" if right else "left")
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
+    console().print(table)
+
+
+def _numeric(text: str) -> bool:
+    return text.replace(",", "").replace(".", "").replace("-", "").isdigit()
+
+
+def progress(label: str, total: int | None) -> Callable[[int], None]:
+    """A function to call with each step done; shows a bar on a terminal and nothing in a pipe."""
+    if not sys.stderr.isatty():
+        return lambda _step: None
+    from rich.console import Console
+    from rich.progress import Progress
+
+    bar = Progress(console=Console(stderr=True), transient=True)
+    task = bar.add_task(label, total=total)
+    bar.start()
+    done = 0
+
+    def advance(_step: int) -> None:
+        nonlocal done
+        done += 1
+        bar.update(task, advance=1)
+        if total is not None and done >= total:
+            bar.stop()
+
+    return advance

@@ -1,0 +1,119 @@
+"""File formats of a single trace: told by content when reading, by suffix when writing."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator
+from typing import IO, BinaryIO, Protocol
+
+from chakrakit.errors import ChakraError
+from chakrakit.trace.streams import display_name, open_input, open_output
+from chakrakit.trace.trace import Trace
+
+Source = str | os.PathLike[str] | IO[bytes]
+SUFFIXES = (".et", ".json", ".parquet")
+COMPRESSIONS = ("", ".gz", ".zst")
+
+
+class Writer(Protocol):
+    """Takes a trace in pieces."""
+
+    def write(self, piece: Trace) -> None:
+        """Appends the nodes of this piece."""
+
+    def close(self) -> None:
+        """Writes what comes last."""
+
+
+def _guess(stream: io.BufferedReader) -> str:
+    head = stream.peek(256)[:256]
+    if head.startswith(b"PAR1"):
+        return ".parquet"
+    # A header of 123 or 32 bytes starts with the same byte as JSON: look a little further.
+    text = head.lstrip()
+    if text.startswith(b"{") and text[1:].lstrip()[:1] in (b'"', b"}"):
+        return ".json"
+    return ".et"
+
+
+def read_trace(source: Source) -> Trace:
+    """A whole trace in memory."""
+    from chakrakit.trace import et
+
+    name = display_name(source)
+    with open_input(source) as stream:
+        if _guess(stream) == ".et":
+            return et.read(stream, name)
+        return Trace.concat(_scan(stream, name))
+
+
+def scan_trace(source: Source) -> Iterator[Trace]:
+    """A trace in pieces, in bounded memory, from a file, a pipe or stdin."""
+    with open_input(source) as stream:
+        yield from _scan(stream, display_name(source))
+
+
+def _scan(stream: io.BufferedReader, name: str) -> Iterator[Trace]:
+    kind = _guess(stream)
+    if kind == ".parquet":
+        from chakrakit.trace import parquet
+
+        return parquet.scan(stream, name)
+    if kind == ".json":
+        from chakrakit.trace import json_codec
+
+        return json_codec.scan(stream, name)
+    from chakrakit.trace import et
+
+    return et.scan(stream, name)
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """The format a path's suffix asks for; `.et` for `-`."""
+    text = os.fspath(path)
+    if text == "-":
+        return ".et"
+    for compression in COMPRESSIONS:
+        for suffix in (".feeder.json", *SUFFIXES):
+            if text.endswith(suffix + compression):
+                return suffix
+    raise ChakraError(
+        f"{text}: cannot tell the format from the name; use .et, .json, .feeder.json or .parquet "
+        "(.et and .json also with .gz or .zst), or a directory"
+    )
+
+
+@contextlib.contextmanager
+def open_writer(path: str | os.PathLike[str]) -> Iterator[Writer]:
+    """A writer for one trace in pieces; the file appears when all went well."""
+    kind = format_of(path)
+    with open_output(path, binary_only=kind in (".et", ".parquet")) as stream:
+        writer = _writer(kind, stream)
+        yield writer
+        writer.close()
+
+
+def _writer(kind: str, stream: BinaryIO) -> Writer:
+    if kind == ".parquet":
+        from chakrakit.trace.parquet import ParquetWriter
+
+        return ParquetWriter(stream)
+    if kind == ".json":
+        from chakrakit.trace.json_codec import JsonWriter
+
+        return JsonWriter(stream)
+    if kind == ".feeder.json":
+        from chakrakit.trace.feeder_json import FeederJsonWriter
+
+        return FeederJsonWriter(stream)
+    from chakrakit.trace.et import EtWriter
+
+    return EtWriter(stream)
+
+
+def write_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """A whole trace to one file."""
+    with open_writer(path) as writer:
+        writer.write(trace)

@@ -1,0 +1,133 @@
+"""Run: a TraceSet with times. Measured, simulated and replayed work are all Runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chakrakit.errors import TraceError
+from chakrakit.trace.card import Card
+from chakrakit.trace.groups import Groups
+from chakrakit.trace.traceset import Binding, Body, TraceSet
+
+Ticks = NDArray[np.int64]
+NS = 1000
+"""Picoseconds in the tick of a measured run; a simulated one has 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Times:
+    """When each node of a body ran, in ticks, and what it waited for last.
+
+    `binding_row` is the row of that node (-1: none), `binding_rank` its rank (-1: the same rank) and
+    `reason` a code of schedule.Reason. Runs that do not know leave them None.
+    """
+
+    start: Ticks
+    end: Ticks
+    binding_row: NDArray[np.int32] | None = None
+    binding_rank: NDArray[np.int32] | None = None
+    reason: NDArray[np.int8] | None = None
+
+    def __post_init__(self) -> None:
+        sizes = {len(a) for a in vars(self).values() if a is not None}
+        if len(sizes) != 1:
+            raise TraceError(f"times of different lengths: {sorted(sizes)}")
+
+
+class Run(TraceSet):
+    """A TraceSet in which every node of every rank has a start and an end.
+
+    Times are int64 ticks since `epoch_ns`; a tick is `tick_ps` picoseconds. They come from `times`,
+    one entry a *timing class* (ranks with the same times share one; `timing` says which), or, where
+    `times` is None, from the nodes themselves, in nanoseconds. `counters` are tables of figures over
+    time or per link, by name.
+    """
+
+    def __init__(
+        self,
+        bodies: Sequence[Body],
+        bindings: Mapping[int, Binding] | None = None,
+        groups: Groups | None = None,
+        card: Card | None = None,
+        *,
+        times: Sequence[Times] | None = None,
+        timing: Mapping[int, int] | None = None,
+        counters: Mapping[str, pa.Table] | None = None,
+    ) -> None:
+        super().__init__(bodies, bindings, groups, (card or Card()).replace(kind="run"))
+        self.times = None if times is None else tuple(times)
+        self.timing = {r: i for i, r in enumerate(self.ranks)} if timing is None else dict(timing)
+        self.counters = dict(counters or {})
+        if self.times is not None and set(self.timing) != set(self.ranks):
+            raise TraceError("every rank of a run needs a timing class")
+
+    @property
+    def tick_ps(self) -> int:
+        """Picoseconds in a tick."""
+        return self.card.tick_ps if self.times is not None else NS
+
+    @property
+    def epoch_ns(self) -> int:
+        """What tick 0 is on the clock of the machine that was measured."""
+        return self.card.epoch_ns
+
+    def times_of(self, rank: int) -> Times:
+        """The times of a rank's nodes."""
+        if self.times is not None:
+            return self.times[self.timing[self._known(rank)]]
+        trace = self.body(rank)
+        return Times(trace.start_ns, trace.end_ns)
+
+    def _known(self, rank: int) -> int:
+        self._binding(rank)
+        return rank
+
+    def start(self, rank: int) -> Ticks:
+        """Start of each node of a rank."""
+        return self.times_of(rank).start
+
+    def end(self, rank: int) -> Ticks:
+        """End of each node of a rank."""
+        return self.times_of(rank).end
+
+    @cached_property
+    def span(self) -> tuple[int, int]:
+        """First start and last end over all ranks, in ticks."""
+        times = [self.times_of(r) for r in self.ranks]
+        times = [t for t in times if len(t.start)]
+        if not times:
+            return 0, 0
+        return min(int(t.start.min()) for t in times), max(int(t.end.max()) for t in times)
+
+    @property
+    def makespan_ns(self) -> float:
+        """From the first start to the last end, in nanoseconds."""
+        first, last = self.span
+        return (last - first) * self.tick_ps / NS
+
+    def _with(self, bindings: Mapping[int, Binding]) -> Run:
+        timing = {r: self.timing[r] for r in bindings} if self.times is not None else None
+        return Run(self._bodies, bindings, self.groups, self.card, times=self.times, timing=timing,
+                   counters=self.counters)  # fmt: skip
+
+
+def run_of(traces: TraceSet, times: Mapping[int, Times], **card: object) -> Run:
+    """A run of these traces with these times by rank; ranks with equal times share a class."""
+    classes: list[Times] = []
+    keys: dict[tuple[int, bytes, bytes], int] = {}
+    timing = {}
+    for rank in traces.ranks:
+        t = times[rank]
+        key = (traces.bindings[rank].body, t.start.tobytes(), t.end.tobytes())
+        if key not in keys:
+            keys[key] = len(classes)
+            classes.append(t)
+        timing[rank] = keys[key]
+    return Run(traces._bodies, traces.bindings, traces.groups, traces.card.replace(**card),
+               times=classes, timing=timing)  # fmt: skip
