@@ -18,6 +18,8 @@ COMMANDS = {
     "convert": "Convert between .et, JSON and Parquet, one file or all ranks.",
     "query": "Ask with SQL: nodes, edges, collectives, ranks.",
     "export": "Write a (selected) graph as GraphML or DOT.",
+    "link": "Link PyTorch's observer and Kineto files of any number of ranks into a run.",
+    "collect": "Record a PyTorch program's steps and link them.",
     "demo": "A small trace made, described, checked, scheduled and converted.",
 }
 """Each is the function `command` of `chakrakit.cli.NAME`."""

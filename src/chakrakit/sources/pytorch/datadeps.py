@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.sources.pytorch.candidates import TOLERANCE_NS, EdgeList
+from chakrakit.sources.pytorch.flops import moves_bytes
 from chakrakit.sources.pytorch.kineto import Kind, Kineto
 from chakrakit.sources.pytorch.observer import Observer
 from chakrakit.sources.pytorch.rows import RowNames, nearest
@@ -55,8 +56,9 @@ def tensor_edges(
     acting = actors(line)
     working = innermost(line, names) | comm_rows
     allocates = names.where(_ALLOCATION.search)
+    touches = working & (names.where(moves_bytes) | allocates)
     found = [
-        _writes_and_reads(observer, row_of, acting, working, comm_rows, allocates)
+        _writes_and_reads(line, observer, row_of, acting, touches, comm_rows, allocates)
         for row_of in _instances(line, len(observer))
     ]
     source, target = (np.concatenate(side) for side in zip(*found, strict=True))
@@ -80,29 +82,32 @@ def _instances(line: Timeline, operators: int) -> list[I64]:
 
 
 def _writes_and_reads(
-    observer: Observer, row_of: I64, acting: Actors, working: Mask, comm_rows: Mask, allocates: Mask
-) -> tuple[I64, I64]:
+    line: Timeline, observer: Observer, row_of: I64, acting: Actors, touches: Mask,
+    comm_rows: Mask, allocates: Mask,
+) -> tuple[I64, I64]:  # fmt: skip
     table = observer.tensors
     row = row_of[table.node]
-    usable = (row >= 0) & working[row]
+    usable = (row >= 0) & touches[row]
     row, storage, node = row[usable], table.storage[usable], table.node[usable]
     on_host = observer.texts.where(lambda s: s.startswith("cpu"))[table.device[usable]]
     works = on_host | acting.launched[row] | comm_rows[row]
     # Triton lists results among its arguments, so all it is given may be written.
     triton = observer.texts.where(lambda s: s == "triton")[observer.kernel_backend[node]]
     writes = table.is_output[usable] | triton
-    return _last_writes(row, storage, writes, works, allocates[row])
+    # What an operator allocates inside itself comes after its reads and before its writes.
+    when = np.where(writes, line.end[row], line.start[row])
+    return _last_writes(row, storage, writes, works, allocates[row], when)
 
 
 def _last_writes(
-    row: I64, storage: I64, writes: Mask, works: Mask, allocates: Mask
+    row: I64, storage: I64, writes: Mask, works: Mask, allocates: Mask, when: I64
 ) -> tuple[I64, I64]:
     """(writer, reader) rows; a reader sees the last write to its storage before it."""
     marks = writes & (works | allocates)
     reads = ~writes & works
     keep = marks | reads
-    row, storage, marks, allocates = row[keep], storage[keep], marks[keep], allocates[keep]
-    order = np.lexsort((marks, row, storage))
+    order = np.flatnonzero(keep)
+    order = order[np.lexsort((row[keep], marks[keep], when[keep], storage[keep]))]
     row, storage, marks, allocates = row[order], storage[order], marks[order], allocates[order]
     place = np.arange(len(row))
     begin = np.maximum.accumulate(np.where(np.r_[True, storage[1:] != storage[:-1]], place, 0))
