@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.sources.pytorch import collectives as words
+from chakrakit.sources.pytorch.collector import GROUP_MARK
 from chakrakit.sources.pytorch.kineto import Kineto
 from chakrakit.sources.pytorch.observer import Extras, Observer
 from chakrakit.sources.pytorch.rows import RowNames, nearest
@@ -18,6 +19,9 @@ from chakrakit.trace.schema import CollectiveType
 
 I64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+
+_NESTED = 6
+"""How many rows up the mark or functional operator of a collective is looked for."""
 
 
 @dataclass
@@ -77,6 +81,7 @@ class _Finder:
         )
         self.functional = names.where(words.is_communication) & ~self.dispatched
         self.kernel = names.where(words.KERNEL.search) & (line.lane >= 0)
+        self.marked = names.where(lambda s: s.startswith(GROUP_MARK))
         self.extras = [_Rows(line, x) for x in _extras(observer, kineto)]
 
     def find(self) -> list[Collective]:
@@ -211,9 +216,11 @@ class _Finder:
         return text.partition("Tensor(")[2].partition(")")[0].removeprefix("c10::").lower()
 
     def _group_argument(self, issuer: int) -> str | None:
-        """Functional collectives carry the group's name as their last string."""
+        """Functional collectives carry the group's name as their last string; and our marks do."""
         row, depth = issuer, 0
-        while row >= 0 and depth < 4:
+        while row >= 0 and depth < _NESTED:
+            if self.marked[row]:
+                return self.names[row].removeprefix(GROUP_MARK) or None
             if self.functional[row]:
                 strings = [v for v in self._arguments(row) if isinstance(v, str) and v[:1] != "<"]
                 return strings[-1] if strings else None

@@ -117,11 +117,16 @@ def _overhead(options: Options, pairs: list[Pair]) -> Overhead | None:
     return Overhead()
 
 
-def _measured(card: Path) -> dict[str, int]:
+def _card(path: Path) -> dict[str, Any]:
     try:
-        said = msgspec.json.decode(card.read_bytes()).get("overhead") or {}
-    except (OSError, msgspec.MsgspecError, AttributeError):
+        said = msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.MsgspecError):
         return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _measured(card: Path) -> dict[str, int]:
+    said = _card(card).get("overhead") or {}
     names = ("operator_ns", "launch_ns", "call_ns", "observer_ns")
     return {k: int(said[k]) for k in names if k in said}
 
@@ -218,11 +223,21 @@ def _merge_groups(ranks: Mapping[int, _Linked]) -> Known:
 def _settle_groups(ranks: dict[int, _Linked], groups: Known) -> dict[int, int]:
     """Groups and sequence numbers of all ranks; returns how many of each rank were inferred."""
     for rank, linked in ranks.items():
+        _ddp_groups(linked, rank)
         assign_groups(list_of(linked), groups, rank)
     infer_across_ranks({r: x.recorded for r, x in ranks.items()}, groups)
     for linked in ranks.values():
         number_in_groups(list_of(linked))
     return {r: sum(c.inferred for c in list_of(x)) for r, x in ranks.items()}
+
+
+def _ddp_groups(linked: _Linked, rank: int) -> None:
+    """DDP's reducer names no group; the collector's card says which one DDP uses."""
+    card = Path(linked.report.files[0]).parent / f"card_{rank}.json"
+    names = _card(card).get("ddp_groups") or []
+    for c in list_of(linked) if len(names) == 1 else ():
+        if c.group is None and not c.is_message:
+            c.group, c.inferred = str(names[0]), True
 
 
 def list_of(linked: _Linked) -> list[Any]:
