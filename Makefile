@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TEST_VENV := build/test-venv
-CORE := $(wildcard src/core/*.cpp src/core/*.hpp src/core/bindings/*)
+TEST_TOOLS := numpy pyarrow msgspec pyyaml click rich joblib duckdb pytest==9.2.0 pytest-xdist==3.8.0 \
+  hypothesis==6.170.15 protobuf==7.36.2 grpcio-tools==1.85.1
+CORE := $(wildcard src/core/*.cpp src/core/*.hpp src/core/bindings/* src/core/*/*.cpp src/core/*/*.hpp)
 
 .PHONY: help demo test check lint format bench wheel sanitize clean
 
@@ -40,6 +42,16 @@ format: $(VENV)/.built  ## rewrite sources in the house format
 wheel: $(VENV)/.deps  ## build the wheel into dist/
 	rm -rf dist
 	$(BIN)/pip wheel -q --no-build-isolation --no-deps -w dist .
+
+test: lint wheel  ## everything, against the built wheel
+	$(PYTHON) -m venv $(TEST_VENV)
+	$(TEST_VENV)/bin/pip install -q --upgrade pip
+	$(TEST_VENV)/bin/pip install -q $(TEST_TOOLS)
+	$(TEST_VENV)/bin/pip install -q --force-reinstall --no-deps dist/*.whl
+	$(TEST_VENV)/bin/python -m pytest -q -n 2
+
+bench: $(VENV)/.built  ## measure the claims of the README
+	cd benchmarks && for file in codec feeder schedule; do ../$(BIN)/python $$file.py; done
 
 clean:  ## remove everything that was built
 	rm -rf $(VENV) build dist

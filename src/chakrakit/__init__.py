@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from chakrakit.trace.builder import TraceBuilder
     from chakrakit.trace.card import Card
     from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
+    from chakrakit.trace.feeder import Feeder, feeder_paths
     from chakrakit.trace.formats import open_writer, scan_trace
     from chakrakit.trace.graph import Graph
     from chakrakit.trace.groups import Groups
@@ -32,6 +33,7 @@ _HOME = {
     "EdgeForm": "trace.edges",
     "EdgeKind": "trace.edges",
     "Edges": "trace.edges",
+    "Feeder": "trace.feeder",
     "Graph": "trace.graph",
     "Groups": "trace.groups",
     "Member": "trace.schema",
@@ -44,6 +46,7 @@ _HOME = {
     "Trace": "trace.trace",
     "TraceBuilder": "trace.builder",
     "TraceSet": "trace.traceset",
+    "feeder_paths": "trace.feeder",
     "open_writer": "trace.formats",
     "read": "trace.store",
     "scan_trace": "trace.formats",
