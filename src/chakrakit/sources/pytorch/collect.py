@@ -132,9 +132,22 @@ def collect_command(
         path = os.pathsep.join(p for p in (site, os.environ.get("PYTHONPATH", "")) if p)
         env = {**os.environ, collector.ENVIRONMENT: json.dumps(settings), "PYTHONPATH": path}
         code = _run(command, env)
+    # A program may fail after its window is over; what is whole is linked all the same.
+    if code and not _complete(raw):
+        raise ChakraError(
+            f"{command[0]} ended with exit code {code} before all ranks had written; see its output. "
+            "PyTorch's observer is not safe beside gloo's threads: after a crash, try again"
+        )
+    report = link_collected(directory)
     if code:
-        raise ChakraError(f"{command[0]} ended with exit code {code}; nothing was linked")
-    return link_collected(directory)
+        report.ranks[0].warnings.append(f"the program ended with exit code {code} after recording")
+    return report
+
+
+def _complete(raw: Path) -> bool:
+    """Whether every rank that the cards speak of has written its own."""
+    cards = [json.loads(p.read_text()) for p in raw.glob("card_*.json")]
+    return bool(cards) and len(cards) == max(int(c["world_size"]) for c in cards)
 
 
 def _run(command: Sequence[str], env: dict[str, str]) -> int:

@@ -49,6 +49,7 @@ _COLLECTIVES = (
     "all_gather_into_tensor_coalesced",
 )  # fmt: skip
 _PROBE_OPERATORS = 2000
+_SETTLE_S = 0.001
 
 
 def parse_steps(text: str) -> tuple[int, int]:
@@ -98,7 +99,7 @@ class Collector:
 
     def __enter__(self) -> Collector:
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._restore = mark_groups()
+        self._restore = mark_groups(self._settling)
         self._turn()
         return self
 
@@ -136,6 +137,10 @@ class Collector:
             self._recording = _Recording(self._path("kineto", ".json.gz"), observer, self)
         if self._recording is not None:
             self._recording.begin_step(self._count)
+
+    def _settling(self) -> bool:
+        """Only while the observer records, whose times are slowed anyway."""
+        return self._recording is not None and self._recording.observer is not None
 
     def _end_recording(self) -> None:
         if self._recording is not None:
@@ -303,10 +308,12 @@ def ddp_groups() -> list[str]:
     return sorted({group_name(m.process_group) for m in modules})
 
 
-def mark_groups() -> Callable[[], None]:
+def mark_groups(settle: Callable[[], bool] = lambda: False) -> Callable[[], None]:
     """Put an annotation that names the group around every collective; returns what undoes it.
 
-    gloo's own records name none, and c10d's operators show it only as an object.
+    gloo's own records name none, and c10d's operators show it only as an object. Where `settle`
+    says so, a moment is waited after each: gloo ends its record on another thread after the caller
+    has gone on, and the observer is not safe against that.
     """
     import torch
     import torch.distributed as distributed
@@ -315,7 +322,17 @@ def mark_groups() -> Callable[[], None]:
         return lambda: None
     import torch.distributed.distributed_c10d as c10d
 
-    replaced: list[tuple[ModuleType, str, Any]] = []
+    undo: list[Callable[[], None]] = []
+
+    def settled(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            if settle() and _uses_gloo():
+                time.sleep(_SETTLE_S)
+            return result
+
+        return call
 
     def marked(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
@@ -323,20 +340,26 @@ def mark_groups() -> Callable[[], None]:
             with torch.autograd.profiler.record_function(GROUP_MARK + group_name(kwargs.get("group"))):
                 return function(*args, **kwargs)
 
-        return call
+        return settled(call)
 
     for module in (c10d, distributed):
         for name in _COLLECTIVES:
-            found = getattr(module, name, None)
-            if callable(found):
-                replaced.append((module, name, found))
-                setattr(module, name, marked(found))
+            _replace(module, name, marked, undo)
+    # DDP's reducer communicates in C++ during the backward pass.
+    _replace(torch.autograd, "backward", settled, undo)
+    return lambda: [restore() for restore in undo] and None
 
-    def restore() -> None:
-        for module, name, found in replaced:
-            setattr(module, name, found)
 
-    return restore
+def _replace(owner: Any, name: str, wrap: Callable[[Any], Any], undo: list[Callable[[], None]]) -> None:
+    found = getattr(owner, name, None)
+    if callable(found):
+        setattr(owner, name, wrap(found))
+        undo.append(lambda: setattr(owner, name, found))
+
+
+def _uses_gloo() -> bool:
+    distributed = _distributed()
+    return distributed is not None and "gloo" in str(distributed.get_backend())
 
 
 # --- what recording costs ------------------------------------------------------------------------

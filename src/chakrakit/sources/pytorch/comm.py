@@ -124,33 +124,51 @@ class _Finder:
     def _marker_owners(self, issuers: I64, owner: I64) -> dict[int, int]:
         """A back end's record may run on another thread, later; its number says when it was made."""
         marks = np.flatnonzero(self.marker)
-        number = self._numbers()
-        out: dict[int, int] = {}
+        inside = (owner[marks] >= 0) & ~self.line.astray[marks]
+        out = dict(zip(marks[inside].tolist(), owner[marks[inside]].tolist(), strict=True))
+        beside, number = marks[~inside], self._numbers()
+        if number is None:
+            return out | self._markers_in_order(beside, issuers)
         ordered = issuers[np.argsort(number[issuers], kind="stable")]
-        for mark in marks.tolist():
-            place = int(np.searchsorted(number[ordered], number[mark])) - 1
-            if owner[mark] >= 0 and not self.line.astray[mark]:
-                out[mark] = int(owner[mark])
-            elif number[mark] > 0 and place >= 0:
-                out[mark] = int(ordered[place])
-        return out or self._markers_in_order(marks, issuers)
+        place = np.searchsorted(number[ordered], number[beside]) - 1
+        found = (place >= 0) & (number[beside] > 0)
+        return out | dict(
+            zip(beside[found].tolist(), ordered[place[found]].tolist(), strict=True)
+        )
 
     def _markers_in_order(self, marks: I64, issuers: I64) -> dict[int, int]:
-        """Without numbers: the n-th record belongs to the n-th operator."""
-        operators = issuers[self.dispatched[issuers]]
-        if len(marks) != len(operators):
-            return {}
-        return dict(zip(marks.tolist(), operators.tolist(), strict=True))
+        """Without numbers: to each record the earliest operator before it that has none yet."""
+        waiting = issuers[self.dispatched[issuers]].tolist()
+        out: dict[int, int] = {}
+        for mark in marks.tolist():
+            fits = (
+                i for i in waiting
+                if self.line.start[i] <= self.line.start[mark] and self._alike(mark, i)
+            )  # fmt: skip
+            issuer = next(fits, -1)
+            if issuer >= 0:
+                out[mark] = issuer
+                waiting.remove(issuer)
+        return out
 
-    def _numbers(self) -> I64:
+    def _alike(self, mark: int, issuer: int) -> bool:
+        """Same kind of communication; gloo does a reduce-scatter as an all-reduce."""
+        kinds = words.kind_of(self.names[mark]), words.kind_of(self.names[issuer])
+        both = (CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER)
+        return kinds[0] == kinds[1] or kinds == both
+
+    def _numbers(self) -> I64 | None:
+        """Record-function ids by row; None where a row's is missing or stands for several."""
         number = np.zeros(len(self.line), np.int64)
         if self.observer is not None:
             known = self.line.operator >= 0
             number[known] = self.observer.rf_id[self.line.operator[known]]
-        if self.kineto is not None and not number.any():
+        elif self.kineto is not None:
             known = self.line.event >= 0
             number[known] = np.maximum(self.kineto.rf_id[self.line.event[known]], 0)
-        return number
+        used = number[self.marker | self.dispatched]
+        unique = len(np.unique(used)) == len(used) and (used > 0).all()
+        return number if unique else None
 
     def _collective(self, issuer: int, marks: dict[str, list[int]]) -> Collective | None:
         kernels, records = marks.get("kernel", []), marks.get("marker", [])
