@@ -304,7 +304,8 @@ def ddp_groups() -> list[str]:
         return []
     from torch.nn.parallel import DistributedDataParallel
 
-    modules = (o for o in gc.get_objects() if isinstance(o, DistributedDataParallel))
+    # By type: asking lazy objects for their class would wake them.
+    modules = (o for o in gc.get_objects() if issubclass(type(o), DistributedDataParallel))
     return sorted({group_name(m.process_group) for m in modules})
 
 
@@ -483,7 +484,7 @@ def install_from_environment() -> None:
 def _install(module: ModuleType, settings: dict[str, Any]) -> None:
     state: dict[str, Any] = {}
 
-    def after_step(optimizer: Any, *_: Any) -> None:
+    def after_step(optimizer: Any) -> None:
         first = state.setdefault("optimizer", id(optimizer))
         if first != id(optimizer):
             return  # several optimizers make one step: the first one counts
@@ -497,4 +498,20 @@ def _install(module: ModuleType, settings: dict[str, Any]) -> None:
         if not state["collector"].done:
             state["collector"].step()
 
-    module.register_optimizer_step_post_hook(after_step)  # type: ignore[attr-defined]
+    # Around PyTorch's own wrapper: inside it the optimizer's range is still open, and a profiler
+    # that stops inside a range corrupts its stack.
+    optimizer_type: Any = module.Optimizer  # type: ignore[attr-defined]
+    wrap = optimizer_type.profile_hook_step
+
+    def profile_hook_step(function: Callable[..., Any]) -> Callable[..., Any]:
+        inner = wrap(function)
+
+        @wraps(inner)
+        def step(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            result = inner(optimizer, *args, **kwargs)
+            after_step(optimizer)
+            return result
+
+        return step
+
+    optimizer_type.profile_hook_step = staticmethod(profile_hook_step)
