@@ -204,7 +204,10 @@ def test_the_backward_thread_runs_while_its_caller_waits(recording):
     assert plan(rank)["step"][0] == 65
     slow = {"autograd::engine::evaluate_function: B": 108}
     assert plan(rank, **slow)["step"][0] == 165
-    quick = {"autograd::engine::evaluate_function: A": 0, "autograd::engine::evaluate_function: B": 0}
+    quick = {
+        "autograd::engine::evaluate_function: A": 0,
+        "autograd::engine::evaluate_function: B": 0,
+    }
     assert plan(rank, **quick)["step"][0] == 27  # 10, then 10 before, 2 between and 5 after
 
 

@@ -76,7 +76,10 @@ def test_unescaped_quotes_and_backslashes_in_names_are_repaired_and_counted():
 def test_a_file_cut_off_in_the_middle_gives_what_it_holds(recording, cut):
     for i in range(50):
         recording.op("aten::add", 10 * i, 5)
-    for text, read in ((recording.observer_json(), read_observer), (recording.kineto_json(), read_kineto)):
+    for text, read in (
+        (recording.observer_json(), read_observer),
+        (recording.kineto_json(), read_kineto),
+    ):
         found = read(text[: int(len(text) * cut)].encode())
         assert found.truncated
         assert 0 < len(found) <= 51
@@ -97,7 +100,11 @@ def test_something_else_is_one_clear_error():
 
 def test_categories_become_kinds_old_spelling_too():
     events = [_op("a", "1", "1").replace("cpu_op", c) for c in ("cpu_op", "Operator", "gpu_memset")]
-    assert read_kineto(_kineto(*events)).kind.tolist() == [Kind.OPERATOR, Kind.OPERATOR, Kind.MEMSET]
+    assert read_kineto(_kineto(*events)).kind.tolist() == [
+        Kind.OPERATOR,
+        Kind.OPERATOR,
+        Kind.MEMSET,
+    ]
 
 
 def test_short_triton_strides_are_counted(recording):
