@@ -34,7 +34,9 @@ class Recording:
              "args": args}
         )  # fmt: skip
 
-    def op(self, name, ts, dur, *, tid=1, reads=(), writes=(), values=None, parent=1, seq=-1):
+    def op(
+        self, name, ts, dur, *, tid=1, reads=(), writes=(), values=None, parent=1, seq=-1, **attrs
+    ):
         """A host operator, in both files."""
         number = len(self.nodes) + 1
         ins = [self._tensor(s) for s in reads] + list(values or [])
@@ -44,7 +46,7 @@ class Recording:
                 "id": number + 1, "name": name, "ctrl_deps": parent,
                 "inputs": _io(ins, shapes), "outputs": _io([self._tensor(s) for s in writes],
                                                            [[4, 4] for _ in writes]),
-                "attrs": _attrs(rf_id=number, tid=tid, seq_id=seq, scope=0),
+                "attrs": _attrs(rf_id=number, tid=tid, seq_id=seq, scope=0, **attrs),
             }
         )  # fmt: skip
         cat = "user_annotation" if name.startswith(("ProfilerStep", "gloo:")) else "cpu_op"
@@ -93,7 +95,7 @@ def _io(values: list[Any], shapes: list[Any]) -> dict[str, Any]:
     return {"values": values, "shapes": shapes, "types": types, "strides": [[] for _ in values]}
 
 
-def _attrs(**values: int) -> list[dict[str, Any]]:
+def _attrs(**values: Any) -> list[dict[str, Any]]:
     return [{"name": k, "type": "uint64", "value": v} for k, v in values.items()]
 
 

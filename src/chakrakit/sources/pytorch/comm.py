@@ -93,8 +93,18 @@ class _Finder:
         for row in np.flatnonzero(self.marker | self.kernel).tolist():
             if row not in taken:
                 found.append(self._collective(row, {}))
-        kept = [c for c in found if c is not None]
+        kept = [c for c in found if c is not None and not self._is_batch(c, found)]
         return sorted(kept, key=lambda c: (self.line.start[c.issuer], c.row))
+
+    def _is_batch(self, c: Collective, found: list[Collective | None]) -> bool:
+        """One kernel for a batch of messages, each of which has an operator of its own."""
+        alone = c.kind == words.UNKNOWN and c.row == c.issuer and bool(self.kernel[c.row])
+        messages = (m for m in found if m is not None and m.is_message)
+        return (
+            alone
+            and "sendrecv" in c.raw.lower()
+            and any(self.line.is_host[m.row] for m in messages)
+        )
 
     def _issuers(self) -> I64:
         """Outermost of each nest: operators, and parameter records that no operator is around."""

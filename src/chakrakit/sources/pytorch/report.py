@@ -160,7 +160,9 @@ def _repaired(linked: Rank) -> dict[str, int]:
     if linked.observer is not None:
         out["short_strides"] = linked.observer.short_strides
         timed = linked.joined.event_of >= 0
-        out["placed_without_time"] = int((linked.observer.is_operator & ~timed).sum())
+        missing = int((linked.observer.is_operator & ~timed).sum())
+        two_pass = linked.joined.operator_of is not None
+        out["only_in_observer_pass" if two_pass else "placed_without_time"] = missing
     return {k: n for k, n in out.items() if n}
 
 

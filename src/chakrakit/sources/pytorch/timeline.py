@@ -105,7 +105,8 @@ def _dense(*keys: I64) -> tuple[I32, list[tuple[int, int]]]:
 def build_timeline(observer: Observer | None, kineto: Kineto | None, joined: Join) -> Timeline:
     """Every host and device event of Kineto, and the observer's operators that have none."""
     parts = [_kineto_part(kineto, joined)] if kineto is not None else []
-    if observer is not None:
+    # In two passes, what only the observer saw has no place among the other pass's times.
+    if observer is not None and joined.operator_of is None:
         parts.append(_placed_part(observer, kineto, joined))
     event, operator, start, end, kind, pid, tid = (
         np.concatenate(c) for c in zip(*parts, strict=True)
