@@ -47,8 +47,9 @@ def test_the_report_names_what_was_found_and_what_was_not_used(tmp_path):
 
 def test_two_passes_and_undilated(tmp_path):
     folder = DATA / "resnet50_b128"
-    done = _chakra("link", folder / "et.json.gz", folder / "kineto.json.gz", "--times",
-                   folder / "kineto_only.json.gz", "--undilate", "-o", tmp_path / "run", "--json")  # fmt: skip
+    files = (folder / "et.json.gz", folder / "kineto.json.gz")
+    options = ("--times", folder / "kineto_only.json.gz", "--undilate", "--json")
+    done = _chakra("link", *files, *options, "-o", tmp_path / "run")
     (rank,) = json.loads(done.stdout)["ranks"]
     assert rank["removed_overhead_ms"] > 10
     assert rank["orphans"] == 20

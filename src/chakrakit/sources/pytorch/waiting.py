@@ -85,8 +85,10 @@ def _synchronizations(line: Timeline, kineto: Kineto, host: HostModel, lanes: _L
 def _scopes(line: Timeline, kineto: Kineto) -> I64:
     """The stream each call waits on, where the device's tracer says so; -1 otherwise."""
     syncs = np.flatnonzero(kineto.kind == Kind.SYNC)
+    recorded_on = kineto.extras.column("wait_on_stream") if len(syncs) else {}
     known = {
-        int(c): int(s) for c, s in zip(kineto.correlation[syncs], kineto.stream[syncs], strict=True)
+        int(kineto.correlation[s]): max(int(kineto.stream[s]), int(recorded_on.get(int(s), -1)))
+        for s in syncs
     }
     number = np.where(line.event >= 0, kineto.correlation[line.event], -1)
     scope = np.full(len(line), -1, np.int64)
