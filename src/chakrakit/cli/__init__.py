@@ -18,8 +18,10 @@ COMMANDS = {
     "convert": "Convert between .et, JSON and Parquet, one file or all ranks.",
     "query": "Ask with SQL: nodes, edges, collectives, ranks.",
     "export": "Write a (selected) graph as GraphML or DOT.",
-    "completion": "Print the script that lets your shell complete commands.",
+    "link": "Link PyTorch's observer and Kineto files of any number of ranks into a run.",
+    "collect": "Record a PyTorch program's steps and link them.",
     "simulate": "Simulate a workload on a machine; takes ASTRA-sim's files.",
+    "completion": "Print the script that lets your shell complete commands.",
     "demo": "A small trace made, described, checked, scheduled and converted.",
 }
 """Each is the function `command` of `chakrakit.cli.NAME`."""
