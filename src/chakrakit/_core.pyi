@@ -203,6 +203,14 @@ def astra_simulate(
     memory: AstraMemory,
     fold: bool,
 ) -> AstraResult: ...
+
+# --- sources/pytorch ------------------------------------------------------------------------
+
+def read_observer(data: bytes) -> dict[str, Any]: ...
+def read_kineto(data: bytes) -> dict[str, Any]: ...
+def nest(
+    thread: NDArray[np.int32], start: NDArray[np.int64], end: NDArray[np.int64], slack: int
+) -> tuple[NDArray[np.int32], NDArray[np.int8]]: ...
 def sim_run(
     workload: dict[str, Any],
     plans: dict[str, Any],

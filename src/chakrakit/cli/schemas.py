@@ -10,10 +10,13 @@ from typing import Any
 import msgspec
 
 RESULTS = {
+    "collect": "chakrakit.sources.pytorch.report.LinkReport",
     "convert": "chakrakit.cli.convert.Converted",
     "export": "chakrakit.trace.graph_export.Exported",
     "info": "chakrakit.trace.describe.Info",
+    "link": "chakrakit.sources.pytorch.report.LinkReport",
     "query": "chakrakit.cli.query.QueryResult",
+    "validate": "chakrakit.trace.validation.findings.ValidationReport",
 }
 """Command → the Struct it prints with --json."""
 

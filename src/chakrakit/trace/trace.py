@@ -201,6 +201,16 @@ class Trace:
         """Duration in nanoseconds: `duration_ns` where a node has it, else its microseconds."""
         return self._exact("duration_ns", "duration_micros")
 
+    @cached_property
+    def own_ns(self) -> NDArray[np.int64]:
+        """What a scheduler takes as a node's duration: `own_ns` where a node has it, else its duration."""
+        if "own_ns" not in self.table.column_names:
+            return self.duration_ns
+        own: NDArray[np.int64] = np.where(
+            self.has("own_ns"), self.column("own_ns", 0), self.duration_ns
+        )
+        return own
+
     @property
     def end_ns(self) -> NDArray[np.int64]:
         """Start plus duration, or the largest time there is."""
