@@ -20,12 +20,10 @@ COMMANDS = {
     "export": "Write a (selected) graph as GraphML or DOT.",
     "link": "Link PyTorch's observer and Kineto files of any number of ranks into a run.",
     "collect": "Record a PyTorch program's steps and link them.",
-    "simulate": "Simulate a workload on a machine; takes ASTRA-sim's files.",
-    "completion": "Print the script that lets your shell complete commands.",
     "machines": "List and draw machines to simulate on.",
+    "simulate": "Run a workload on a machine, or as ASTRA-sim would.",
     "calibrate": "Make a compute profile or a network model from measurements.",
     "completion": "Print the script that lets your shell complete commands.",
-    "simulate": "Run a workload on a machine, or as ASTRA-sim would.",
     "demo": "A small trace made, described, checked, scheduled and converted.",
 }
 """Each is the function `command` of `chakrakit.cli.NAME`."""

@@ -178,6 +178,10 @@ def _read_log(text: str, path: Path) -> tuple[str, int, list[tuple[float, float]
     return name, ranks, [(size * scale, us) for size, us in points]
 
 
+LEAST_GAIN = 0.002
+"""Share of the times by which another range must come closer, or it only follows noise."""
+
+
 def fit_ranges(points: Sequence[tuple[float, float]], most: int = 3) -> list[SizeRange]:
     """Up to `most` ranges that together miss the points least; more only where they help by a fifth."""
     best = _fit([list(points)])
@@ -186,7 +190,7 @@ def fit_ranges(points: Sequence[tuple[float, float]], most: int = 3) -> list[Siz
         if not options:
             break
         better = min(options, key=_miss)
-        if _miss(better) < 0.8 * _miss(best):
+        if _miss(better) < min(0.8 * _miss(best), _miss(best) - LEAST_GAIN):
             best = better
     return best
 

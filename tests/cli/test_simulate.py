@@ -1,0 +1,87 @@
+"""chakra simulate --machine, machines and calibrate, as a shell runs them."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet, read, write
+from chakrakit.cli import group, main
+
+
+@pytest.fixture
+def workload(tmp_path):
+    t = TraceBuilder()
+    work = t.comp("w", duration_ns=10_000, num_ops=10**9, tensor_size=10**6)
+    t.collective("c", CollectiveType.ALL_REDUCE, 10**6, deps=[work])
+    path = tmp_path / "w"
+    write(TraceSet([t.build()], {i: Binding(0) for i in range(8)}, Groups({"": range(8)})), path)
+    return str(path)
+
+
+def run(*words):
+    return CliRunner().invoke(group, list(words), catch_exceptions=False)
+
+
+def test_the_promised_json(workload, tmp_path):
+    target = str(tmp_path / "run")
+    done = run("simulate", workload, "--machine", "dgx-h100", "-o", target, "--json")
+    found = json.loads(done.stdout)
+    assert {"makespan_ns", "ranks", "fold"} <= set(found)
+    assert {"rank", "finish_ns", "compute_ns", "exposed_comm_ns", "idle_ns", "peak_bytes"} <= set(
+        found["ranks"][0]
+    )
+    assert found["fold"]["factor"] == 8
+    assert found["fold"]["why"]
+    assert read(target).makespan_ns == pytest.approx(found["makespan_ns"])
+
+
+@pytest.mark.parametrize("words", [
+    ("--no-fold",), ("--network", "analytical"), ("--compute", "roofline"),
+    ("--algorithm", "all-reduce=ring"),
+    ("--jitter", "0.1", "--seed", "3"), ("--straggler", "2=1.5"), ("--fault", "device:1@100=0.5"),
+    ("--fault", "link:0-switch 0.0@0=0.5"), ("--share-compute",), ("--detail", "full"),
+])  # fmt: skip
+def test_options(workload, words):
+    assert run("simulate", workload, "--machine", "dgx-h100", *words).exit_code == 0
+
+
+def test_folding_changes_nothing(workload):
+    words = ("simulate", workload, "--machine", "dgx-h100", "--json")
+    a, b = (json.loads(run(*words, *more).stdout) for more in ((), ("--no-fold",)))
+    assert a["ranks"] == b["ranks"]
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--machine", "nowhere"), "neither a file nor a preset"),
+    (("--machine", "ethernet-100g:2"), "2 devices and the workload 8 ranks"),
+    (("--machine", "dgx-h100", "--algorithm", "all-reduce"), "LEFT=RIGHT"),
+    (("--machine", "dgx-h100", "--algorithm", "all-reduce=magic"), "no algorithm 'magic'"),
+    (("--machine", "dgx-h100", "--straggler", "x=2"), "RANK=FACTOR"),
+    (("--machine", "dgx-h100", "--fault", "sun"), "device:RANK@NS=FACTOR"),
+    (("--machine", "dgx-h100", "--fault", "link:0-7@0=0.5"), "no link between"),
+    (("--machine", "dgx-h100", "--compute", "guess"), "give measured, roofline"),
+    (("--machine", "dgx-h100", "--network-model", "guess"), "cannot be read"),
+])  # fmt: skip
+def test_errors_are_a_line_and_exit_two(workload, words, said, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["simulate", workload, *words])
+    assert stop.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_machines():
+    assert "dgx-h100" in run("machines").stdout
+    assert json.loads(run("machines", "--json").stdout)[0]["name"] == "dgx-a100"
+    assert "4 × switch of 8" in run("machines", "dgx-h100:4").stdout
+    assert json.loads(run("machines", "tpu-v5e", "--json").stdout)["devices"] == 256
+
+
+def test_calibrate_and_use(workload, tmp_path):
+    micro, profile = tmp_path / "m.json", str(tmp_path / "p.json")
+    rows = [
+        {"op": "add", "shape": [n], "us": 2 + n / 1e5, "bytes": n} for n in (1000, 10_000, 10**6)
+    ]
+    micro.write_text(json.dumps({"gpu": "X", "rows": rows}))
+    assert "elementwise" in run("calibrate", str(micro), "-o", profile).stdout
+    assert run("simulate", workload, "--machine", "dgx-h100", "--compute", profile).exit_code == 0
