@@ -16,6 +16,7 @@ RESULTS = {
     "info": "chakrakit.trace.describe.Info",
     "link": "chakrakit.sources.pytorch.report.LinkReport",
     "query": "chakrakit.cli.query.QueryResult",
+    "simulate": "chakrakit.simulator.summary.SimulationSummary",
     "validate": "chakrakit.trace.validation.findings.ValidationReport",
 }
 """Command → the Struct it prints with --json."""
