@@ -206,6 +206,19 @@ def test_missing_ranks_stand_in_only_when_asked():
     assert done.summary.ghosts == [1, 3]
 
 
+def test_a_peer_that_was_not_recorded_stands_in_too():
+    bodies = []
+    for rank in (0, 1):
+        t = TraceBuilder()
+        t.send("s", rank, rank + 2, 10**6)
+        bodies.append(t.build())
+    traces = TraceSet(bodies, None, Groups({"": range(4)}))
+    with pytest.raises(TraceError, match="rank 2, which was not recorded"):
+        native.run(traces, machine_of("switch", 4))
+    out = native.run(traces, machine_of("switch", 4), native.Options(assume_missing=True))
+    assert out.makespan_ps == 2_000_000 + 100_000_000
+
+
 def test_uneven_all_to_all_takes_as_long_as_its_largest_port():
     bodies = []
     for rank in range(3):
@@ -234,6 +247,25 @@ def test_a_dispatch_policy_decides():
     assert native.run(traces, one_device()).start.tolist() == [0, 1000]
     out = native.run(traces, one_device(), native.Options(dispatch=LongestFirst()))
     assert out.start.tolist() == [100_000, 0]
+
+
+class AlwaysRing:
+    def choose(self, collective, members, size, candidates):
+        return "ring"
+
+
+def test_a_collective_policy_decides():
+    out = native.run(
+        collective(AR, 10**6, 8), machine_of("switch", 8), native.Options(collectives=AlwaysRing())
+    )
+    assert out.instances.algorithm == ["ring"]
+    with pytest.raises(ConfigError, match="a policy chose 'ring'"):
+        native.run(collective(CollectiveType.BARRIER, 0, 8), machine_of("switch", 8),
+                   native.Options(collectives=AlwaysRing()))  # fmt: skip
+
+
+def test_an_empty_trace_takes_no_time():
+    assert simulate(TraceSet([TraceBuilder().build()]), one_device()).makespan_ns == 0
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -299,6 +331,16 @@ def test_bad_settings_say_what_is_wrong():
         simulate(TraceSet([t.build()]), one_device(), compute="roofline")
     with pytest.raises(TraceError, match="no ranks"):
         native.run(TraceSet([]), one_device())
+
+
+def test_times_that_do_not_fit_the_clock_are_refused():
+    t = TraceBuilder()
+    for _ in range(4):
+        t.comp("x", duration_ns=10**15, stream=0)
+    with pytest.raises(TraceError, match="add up to 46 days"):
+        native.run(TraceSet([t.build()]), one_device())
+    with pytest.raises(ConfigError, match="takes longer than"):
+        native.run(collective(AR, 2**62, 4), machine_of("ring", 4))
 
 
 def test_what_fails_for_good_is_an_error_that_says_so():

@@ -58,7 +58,7 @@ def refine(
         group = _group_classes(membership, rank, group_keys)
         keys = [
             (int(rank[i]), tuple(int(group[g]) for g in membership.group_of[i]),
-             rank[peers[i]].tobytes() if peers[i] is not None else b"")
+             _classes_of(rank, peers[i]))
             for i in range(len(rank))
         ]  # fmt: skip
         finer = _numbered(keys)
@@ -76,13 +76,17 @@ def _numbered(keys: Sequence[Hashable]) -> I64:
 
 
 def _peer_indices(membership: Membership) -> list[I64 | None]:
-    """Indices of each rank's peers; a peer nobody recorded counts as the last rank's next."""
+    """Indices of each rank's peers, -1 for one that nobody recorded; None for a rank without peers."""
     out: list[I64 | None] = []
     for i in range(len(membership.ranks)):
-        peers = membership.peers(i)
-        found = [membership.index.get(p, 0) for p in peers.tolist()]
+        found = [membership.index.get(p, -1) for p in membership.peers(i).tolist()]
         out.append(np.array(found, np.int64) if found else None)
     return out
+
+
+def _classes_of(rank: I64, peers: I64 | None) -> bytes:
+    """The classes of a rank's peers, in order."""
+    return b"" if peers is None else np.where(peers >= 0, rank[peers], -1).tobytes()
 
 
 def _group_classes(membership: Membership, rank: I64, keys: Sequence[Hashable]) -> I64:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -9,13 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.errors import TraceError
+from chakrakit.errors import ConfigError, TraceError
 from chakrakit.simulator.algorithms import direct_all_to_all
-from chakrakit.simulator.choice import COLLECTIVES, Algorithms, data_bytes
+from chakrakit.simulator.choice import ALGORITHMS, COLLECTIVES, Algorithms, data_bytes, estimate
 from chakrakit.simulator.classes import Classes
 from chakrakit.simulator.membership import Group, Membership
 from chakrakit.simulator.moves import I64, Moves
 from chakrakit.simulator.plans import PlanBook
+from chakrakit.simulator.policies import CollectivePolicy
 from chakrakit.simulator.shapes import Shape, grid_of
 from chakrakit.trace.schema import collective_name
 from chakrakit.trace.trace import Trace
@@ -87,10 +89,12 @@ class Matcher:
         custom: Custom | None = None,
         fixed: Fixed | None = None,
         empty: bool = False,
+        policy: CollectivePolicy | None = None,
     ) -> None:
         self.m, self.classes, self.book = membership, classes, book
         self.shape_of, self.device_of = shape_of, device_of
         self.algorithms, self.custom, self.fixed, self.empty = algorithms, custom, fixed, empty
+        self.policy = policy
         sizes = [len(membership.programs[membership.body(int(i))]) for i in classes.first]
         self.offset = np.r_[0, np.cumsum(sizes)].astype(np.int64)
         self.out = Instances(np.full(int(self.offset[-1]), -1, np.int32))
@@ -316,10 +320,23 @@ class _Planner:
         moves = m.custom(call.collective, n, call.size) if m.custom is not None else None
         if moves is None:
             each = total / n if call.collective == "all-to-all" else total
-            name = m.algorithms.choose(call.collective, each, self.shape)
+            name = self._choose(call, each)
             grid = grid_of(book.machine, self.devices[0]) if name == "hierarchical" else None
             moves = m.algorithms.moves(call.collective, name, each, self.shape, call.root, grid)
         return self._jobs(book.add(moves, self.devices, total)), moves.name
+
+    def _choose(self, call: Call, size: float) -> str:
+        policy = self.matcher.policy
+        if policy is None:
+            return self.matcher.algorithms.choose(call.collective, size, self.shape)
+        possible = [n for n in ALGORITHMS[call.collective]
+                    if estimate(call.collective, n, size, self.shape) < math.inf]  # fmt: skip
+        name = policy.choose(call.collective, self.shape.n, call.size, possible)
+        if name not in possible:
+            raise ConfigError(
+                f"a policy chose {name!r} for {call.collective}; possible: {', '.join(possible)}"
+            )
+        return name
 
     def _splits(self, call: Call) -> list[list[float]] | None:
         """Bytes from each member to each, where every member's trace says."""

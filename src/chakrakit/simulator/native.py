@@ -20,7 +20,7 @@ from chakrakit.simulator.instances import Custom, Fixed, FoldRefusedError, Insta
 from chakrakit.simulator.membership import Membership
 from chakrakit.simulator.moves import I64
 from chakrakit.simulator.plans import PS, PlanBook, link_bytes
-from chakrakit.simulator.policies import DispatchPolicy, ReadyRow
+from chakrakit.simulator.policies import CollectivePolicy, DispatchPolicy, ReadyRow
 from chakrakit.simulator.program import COMPUTE, PLAIN, Program, read_program
 from chakrakit.simulator.shapes import Shape, shapes
 from chakrakit.simulator.stuck import check_finished
@@ -47,6 +47,7 @@ class Options:
     custom: Custom | None = None
     measured_collectives: Fixed | None = None
     dispatch: DispatchPolicy | None = None
+    collectives: CollectivePolicy | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +172,7 @@ class _Simulation:
         options = self.options
         matcher = Matcher(
             self.membership, classes, book, self.shape_of, self.device_of, options.algorithms,
-            options.custom, options.measured_collectives, options.allow_empty,
+            options.custom, options.measured_collectives, options.allow_empty, options.collectives,
         )  # fmt: skip
         instances = matcher.match()
         workload = self._workload(classes, matcher.offset, instances)
@@ -229,7 +230,7 @@ class _Simulation:
         kind = _concat([p.kind for p in programs], np.int8)
         for rows in instances.plain:
             kind[rows] = PLAIN
-        return {
+        workload = {
             **_edges(programs, offset),
             "duration": _concat([self._durations_of(i) for i in members], np.int64),
             "kind": kind,
@@ -246,6 +247,8 @@ class _Simulation:
             **self._instance_arrays(instances),
             **self._fault_arrays(classes),
         }
+        _check_horizon(workload, offset)
+        return workload
 
     def _device(self, i: int) -> Any:
         return self.machine.device(int(self.device_of[i]))
@@ -302,6 +305,23 @@ class _Simulation:
             return policy.pick(ready, now)
 
         return pick
+
+
+MOST_PS = 2**61
+"""Work of one rank beyond which times might not fit 64 bits: 26 days."""
+
+
+def _check_horizon(workload: dict[str, Any], offset: I64) -> None:
+    """An error unless all that a rank does, one after another, stays within the clock."""
+    rank = np.repeat(np.arange(len(offset) - 1), np.diff(offset))
+    work = np.bincount(rank, workload["duration"].astype(np.float64), minlength=len(offset) - 1)
+    lags = np.abs(workload["lag"]).astype(np.float64)
+    work += np.bincount(rank[workload["dst"]], lags, minlength=len(offset) - 1)
+    if work.size and work.max() > MOST_PS:
+        raise TraceError(
+            f"durations and lags of a rank add up to {work.max() * 1e-12 / 86400:,.0f} days; check "
+            "their unit, which is nanoseconds"
+        )
 
 
 def _why(classes: Classes, attempt: int) -> str:

@@ -17,6 +17,7 @@ from chakrakit.machines.machine import Machine
 from chakrakit.simulator.moves import I64, SWITCH, Moves
 
 PS = 1e12
+MOST_SECONDS = 100_000
 MOST_TRANSFERS = 60_000_000
 """Beyond this many transfers the plans would not fit in memory."""
 
@@ -46,6 +47,7 @@ class PlanBook:
 
     def add(self, moves: Moves, devices: I64, total: float) -> int:
         """Plans for groups of devices, a row a group; returns the first one's number."""
+        self._check_time(total)
         piece = total / moves.pieces
         counts = [np.asarray(s.count * piece, np.float64) for s in moves.steps]
         return self.add_bytes(moves, devices, counts)
@@ -76,6 +78,15 @@ class PlanBook:
         self.count += copies
         return self.count - copies
 
+    def _check_time(self, total: float) -> None:
+        """Beyond this, times might not fit 64 bits of picoseconds."""
+        least = float(self.machine.links.bandwidth.min(initial=np.inf))
+        if total / least > MOST_SECONDS:
+            raise ConfigError(
+                f"a collective or message of {total:,.0f} bytes takes longer than {MOST_SECONDS:,} s "
+                f"at {least:,.0f} bytes/s; check comm_size and bandwidth"
+            )
+
     def _keys(self, src: I64, dst: I64, devices: I64) -> tuple[I64, I64]:
         size = self.machine.size
         switch = (src == SWITCH) | (dst == SWITCH)
@@ -102,6 +113,7 @@ class PlanBook:
 
     def add_pairs(self, src: I64, dst: I64, size: float) -> int:
         """Plans of one message each, from src[i] to dst[i]."""
+        self._check_time(size)
         family = _Family(
             np.ones(1, np.int64), [()], np.zeros(1, np.int64),
             (np.asarray(src, np.int64) * self.machine.size + dst)[:, None], np.array([float(size)]),
