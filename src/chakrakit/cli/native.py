@@ -131,6 +131,7 @@ def _print_collectives(collectives: list[CollectiveSummary]) -> None:
     for c in collectives:
         times = (f"{c.mean_ns / 1e3:,.2f}", f"{c.wait_ns / 1e3:,.2f}", f"{c.gb_per_s:,.1f}")
         head = (c.collective, c.algorithm, c.members, c.size, c.count)
-        rows.append((*head, *times, f"{c.ideal_share:.0%}"))
+        ideal = "–" if c.ideal_share is None else f"{c.ideal_share:.0%}"
+        rows.append((*head, *times, ideal))
     heads = ("collective", "algorithm", "of", "bytes", "count", "us", "waited", "GB/s", "ideal")
     print_table(heads, rows)

@@ -51,8 +51,8 @@ class CollectiveSummary(msgspec.Struct, kw_only=True):
     wait_ns: float
     """From the first arrival to the last, on average."""
     gb_per_s: float
-    ideal_share: float
-    """The time the data needs at full bandwidth without latency, over the time taken."""
+    ideal_share: float | None
+    """The time the data needs at full bandwidth without latency, over the time taken; None for messages."""
 
 
 class SimulationSummary(msgspec.Struct, kw_only=True):
@@ -178,8 +178,12 @@ def _collective(outcome: Outcome, key: tuple[str, str, int, int], which: Any) ->
     return CollectiveSummary(
         collective=kind, algorithm=algorithm, members=members, size=size, count=len(which),
         mean_ns=took, wait_ns=_wait(outcome, which),
-        gb_per_s=moved / took if took else 0.0, ideal_share=ideal / took if took else 1.0,
+        gb_per_s=moved / took if took else 0.0, ideal_share=_share(ideal, took) if shape else None,
     )  # fmt: skip
+
+
+def _share(ideal: float, took: float) -> float:
+    return ideal / took if took else 1.0
 
 
 def _wait(outcome: Outcome, which: Any) -> float:
