@@ -72,9 +72,9 @@ def test_errors_are_a_line_and_exit_two(workload, words, said, capsys):
 
 def test_machines():
     assert "dgx-h100" in run("machines").stdout
-    assert json.loads(run("machines", "--json").stdout)[0]["name"] == "dgx-a100"
+    assert json.loads(run("machines", "--json").stdout)["presets"][0]["name"] == "dgx-a100"
     assert "4 × switch of 8" in run("machines", "dgx-h100:4").stdout
-    assert json.loads(run("machines", "tpu-v5e", "--json").stdout)["devices"] == 256
+    assert json.loads(run("machines", "tpu-v5e", "--json").stdout)["machine"]["devices"] == 256
 
 
 def test_calibrate_and_use(workload, tmp_path):

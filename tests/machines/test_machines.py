@@ -107,9 +107,9 @@ def test_any_number_of_nodes():
 
 
 def test_overview_and_drawing_say_what_there_is():
-    assert [r["name"] for r in overview()] == preset_names()
+    assert [r.name for r in overview()] == preset_names()
     assert "8 × switch of 4" in draw(load_machine("dgx-h100:4"))
-    assert describe(load_machine("mi300x"))["dimensions"][0]["topology"] == "full"
+    assert describe(load_machine("mi300x")).dimensions[0].topology == "full"
 
 
 def test_oversubscription_narrows_what_leads_up():

@@ -25,8 +25,15 @@ def command(sources: tuple[str, ...], nccl_tests: bool, output: str, as_json: bo
     from chakrakit.machines.calibrated import calibrate_network, calibrate_profile
 
     make = calibrate_network if nccl_tests else calibrate_profile
-    rows = make([Path(s) for s in sources], Path(output))
+    report = make([Path(s) for s in sources], Path(output))
     if as_json:
-        print_json(rows)
-    elif rows:
-        print_table(tuple(rows[0]), [tuple(r.values()) for r in rows])
+        return print_json(report)
+    for table in (report.classes, report.ranges):
+        if table:
+            heads = table[0].__struct_fields__
+            print_table(heads, [[_cell(getattr(row, h)) for h in heads] for row in table])
+    return None
+
+
+def _cell(value: object) -> object:
+    return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else value

@@ -15,17 +15,19 @@ def command(name: str | None, as_json: bool) -> None:
 
     Files are our own YAML or JSON, InfraGraph's, or ASTRA-sim's network YAML.
     """
-    from chakrakit.machines.draw import describe, draw, overview
+    from chakrakit.machines.draw import MachinesReport, describe, draw, overview
 
     if name is None:
-        rows = overview()
+        presets = overview()
         if as_json:
-            return print_json(rows)
+            return print_json(MachinesReport(presets=presets))
         heads = ("name", "device", "devices", "dimensions", "bf16 TFLOP/s", "memory GB", "GB/s")
-        return print_table(heads, [tuple(r.values()) for r in rows])
+        return print_table(
+            heads, [tuple(getattr(p, f) for f in p.__struct_fields__) for p in presets]
+        )
     from chakrakit.machines.load import load_machine
 
     machine = load_machine(name)
     if as_json:
-        return print_json(describe(machine))
+        return print_json(MachinesReport(machine=describe(machine)))
     return console().print(draw(machine), markup=False)

@@ -10,11 +10,13 @@ from typing import Any
 import msgspec
 
 RESULTS = {
+    "calibrate": "chakrakit.machines.calibrated.CalibrationReport",
     "collect": "chakrakit.sources.pytorch.report.LinkReport",
     "convert": "chakrakit.cli.convert.Converted",
     "export": "chakrakit.trace.graph_export.Exported",
     "info": "chakrakit.trace.describe.Info",
     "link": "chakrakit.sources.pytorch.report.LinkReport",
+    "machines": "chakrakit.machines.draw.MachinesReport",
     "query": "chakrakit.cli.query.QueryResult",
     "simulate": "chakrakit.simulator.summary.SimulationSummary",
     "validate": "chakrakit.trace.validation.findings.ValidationReport",

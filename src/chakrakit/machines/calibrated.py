@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,12 +17,42 @@ from chakrakit.machines.calibrate import (
 from chakrakit.machines.profile import ClassModel, Profile, write_profile
 
 
-def calibrate_profile(sources: Sequence[Path], output: Path) -> list[dict[str, Any]]:
+class FitReport(msgspec.Struct, kw_only=True):
+    """One class of a profile: how far rows are missed that are left out."""
+
+    operation: str
+    rows: int
+    median_error: float | None
+    error_90: float | None
+    """Nine in ten are missed by less."""
+
+
+class RangeReport(msgspec.Struct, kw_only=True):
+    """One range of sizes of a network model."""
+
+    collective: str
+    ranks: int
+    most_bytes: int
+    alpha_us: float
+    gb_per_s: float
+    mean_error: float
+
+
+class CalibrationReport(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What was fitted, and how well: a profile's classes, or a network model's ranges."""
+
+    fitted_on: list[str]
+    classes: list[FitReport] = []
+    ranges: list[RangeReport] = []
+
+
+def calibrate_profile(sources: Sequence[Path], output: Path) -> CalibrationReport:
     """Writes the profile; returns each class with its rows and leave-one-out error."""
     parts = [p for source in sources for p in _profiles(source)]
     profile = merge_profiles(parts, output.stem)
     write_profile(profile, output)
-    return [_fit_row(name, ClassModel(tuple(rows))) for name, rows in profile.classes.items()]
+    classes = [_fit(name, ClassModel(tuple(rows))) for name, rows in profile.classes.items()]
+    return CalibrationReport(fitted_on=profile.fitted_on, classes=classes)
 
 
 def _profiles(source: Path) -> list[Profile]:
@@ -34,24 +63,26 @@ def _profiles(source: Path) -> list[Profile]:
     return [profile_from_trace(trace, f"{source.name} rank {rank}") for rank, trace in read(source)]
 
 
-def _fit_row(name: str, model: ClassModel) -> dict[str, Any]:
-    missed = np.abs(np.expm1(model.leave_one_out)) if len(model.rows) > 2 else np.array([np.nan])
-    return {
-        "class": name,
-        "rows": len(model.rows),
-        "median error": f"{np.median(missed):.1%}",
-        "90 % below": f"{np.quantile(missed, 0.9):.1%}",
-    }
+def _fit(name: str, model: ClassModel) -> FitReport:
+    few = len(model.rows) < 3
+    missed = np.abs(np.expm1(model.leave_one_out)) if not few else np.zeros(1)
+    return FitReport(
+        operation=name,
+        rows=len(model.rows),
+        median_error=None if few else float(np.median(missed)),
+        error_90=None if few else float(np.quantile(missed, 0.9)),
+    )
 
 
-def calibrate_network(sources: Sequence[Path], output: Path) -> list[dict[str, Any]]:
+def calibrate_network(sources: Sequence[Path], output: Path) -> CalibrationReport:
     """Writes the network model; returns its ranges."""
     model = network_from_nccl_tests(sources)
     output.write_bytes(msgspec.json.format(msgspec.json.encode(model), indent=1) + b"\n")
-    return [
-        {"collective": name, "ranks": ranks, "up to bytes": round(r.most), "alpha us": f"{r.alpha_us:.2f}",
-         "GB/s": f"{r.bytes_per_us / 1e3:.2f}", "mean error": f"{r.error:.1%}"}
+    ranges = [
+        RangeReport(collective=name, ranks=ranks, most_bytes=round(r.most), alpha_us=r.alpha_us,
+                    gb_per_s=r.bytes_per_us / 1e3, mean_error=r.error)
         for name, by_ranks in model.collectives.items()
-        for ranks, ranges in by_ranks.items()
-        for r in ranges
+        for ranks, parts in by_ranks.items()
+        for r in parts
     ]  # fmt: skip
+    return CalibrationReport(fitted_on=model.fitted_on, ranges=ranges)

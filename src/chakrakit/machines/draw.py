@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import msgspec
 import numpy as np
 
 from chakrakit.machines.load import load_machine, preset_names
@@ -11,37 +10,93 @@ from chakrakit.machines.machine import Machine
 from chakrakit.machines.quantities import show_bandwidth, show_bytes, show_time
 
 
-def overview() -> list[dict[str, Any]]:
-    """One row a preset."""
-    rows = []
-    for name in preset_names():
-        m = load_machine(name)
-        d = m.devices[0]
-        rows.append({
-            "name": name, "device": d.name, "devices": m.size,
-            "dimensions": " × ".join(f"{x.fabric.shape} {x.size}" for x in m.dimensions if x.size > 1),
-            "bf16_tflops": round(d.peak_rate("bf16") / 1e12, 1), "memory_gb": round(d.memory / 1e9),
-            "memory_gb_per_s": round(d.memory_bandwidth / 1e9),
-        })  # fmt: skip
-    return rows
+class Preset(msgspec.Struct, kw_only=True):
+    """One machine of the package in a row."""
+
+    name: str
+    device: str
+    devices: int
+    dimensions: str
+    bf16_tflops: float
+    memory_gb: int
+    memory_gb_per_s: int
 
 
-def describe(machine: Machine) -> dict[str, Any]:
+class DimensionReport(msgspec.Struct, kw_only=True):
+    """One dimension of a machine; bandwidths in bytes/s."""
+
+    size: int
+    topology: str
+    joins: str
+    copies: int
+    reduction: bool
+    bandwidths: list[float]
+
+
+class DeviceReport(msgspec.Struct, kw_only=True):
+    """One kind of device, in base units, with where its numbers are from."""
+
+    name: str
+    count: int
+    peak: dict[str, float]
+    memory: float
+    memory_bandwidth: float
+    sources: dict[str, str]
+
+
+class MachineReport(msgspec.Struct, kw_only=True):
     """Everything about a machine, as data."""
-    return {
-        "name": machine.name,
-        "devices": machine.size,
-        "vertices": machine.vertices,
-        "links": len(machine.links),
-        "dimensions": [
-            {"size": d.size, "topology": d.fabric.shape, "joins": d.joins, "copies": machine.instances(k),
-             "reduction": d.reduction, "bandwidths": _bandwidths(machine, k)}
-            for k, d in enumerate(machine.dimensions)
-        ],
-        "device_kinds": [{"name": d.name, "count": int((machine.device_of == i).sum()), "peak": d.peak,
-                          "memory": d.memory, "memory_bandwidth": d.memory_bandwidth, "sources": d.sources}
-                         for i, d in enumerate(machine.devices)],
-    }  # fmt: skip
+
+    name: str
+    devices: int
+    vertices: int
+    links: int
+    dimensions: list[DimensionReport]
+    device_kinds: list[DeviceReport]
+
+
+class MachinesReport(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The presets, or the one machine that was asked for."""
+
+    presets: list[Preset] = []
+    machine: MachineReport | None = None
+
+
+def overview() -> list[Preset]:
+    """One row a preset."""
+    return [_preset(name) for name in preset_names()]
+
+
+def _preset(name: str) -> Preset:
+    m = load_machine(name)
+    d = m.devices[0]
+    return Preset(
+        name=name,
+        device=d.name,
+        devices=m.size,
+        dimensions=" × ".join(f"{x.fabric.shape} {x.size}" for x in m.dimensions if x.size > 1),
+        bf16_tflops=round(d.peak_rate("bf16") / 1e12, 1),
+        memory_gb=round(d.memory / 1e9),
+        memory_gb_per_s=round(d.memory_bandwidth / 1e9),
+    )
+
+
+def describe(machine: Machine) -> MachineReport:
+    """Everything about a machine, as data."""
+    kinds = [
+        DeviceReport(name=d.name, count=int((machine.device_of == i).sum()), peak=d.peak, memory=d.memory,
+                     memory_bandwidth=d.memory_bandwidth, sources=d.sources)
+        for i, d in enumerate(machine.devices)
+    ]  # fmt: skip
+    dimensions = [
+        DimensionReport(size=d.size, topology=d.fabric.shape, joins=d.joins, copies=machine.instances(k),
+                        reduction=d.reduction, bandwidths=_bandwidths(machine, k))
+        for k, d in enumerate(machine.dimensions)
+    ]  # fmt: skip
+    return MachineReport(
+        name=machine.name, devices=machine.size, vertices=machine.vertices, links=len(machine.links),
+        dimensions=dimensions, device_kinds=kinds,
+    )  # fmt: skip
 
 
 def _bandwidths(machine: Machine, k: int) -> list[float]:
