@@ -75,6 +75,7 @@ def _core(
     freed = tape.keep(place, *(keeps or (q, k, v)))
     inner = _scores(tape, q, k, core) if tape.settings.training else 0
     tape.forward[place].alloc += inner
+    tape.forward[place].inner = inner
     out = replace(out, node=place)
     if core.kernel == "flash":
         freed += tape.keep(place, out)

@@ -51,10 +51,12 @@ class Node:
     replicas: int = 1
     """Ranks of one data-parallel replica that do this very same work."""
     recompute: bool = False
+    inner: int = 0
+    """The part of `alloc` that only this node's own backward needs: scores."""
 
     def again(self, **changes: Any) -> Node:
         """A node of the same cost elsewhere: it waits for nothing and holds nothing yet."""
-        fresh: dict[str, Any] = {"deps": [], "saved": [], "alloc": 0, "free": 0}
+        fresh: dict[str, Any] = {"deps": [], "saved": [], "alloc": 0, "free": 0, "inner": 0}
         return replace(self, **{**fresh, **changes})
 
 
