@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from chakrakit.trace.schema import CollectiveType
 from chakrakit.workloads.attention import Core, attention
 from chakrakit.workloads.description import (
     Convolutional,
@@ -16,9 +17,9 @@ from chakrakit.workloads.description import (
     Vision,
 )
 from chakrakit.workloads.layers import linear
-from chakrakit.workloads.operators import add, cross_entropy, dropout, lookup, matmul, norm, vector
-from chakrakit.workloads.sharding import Dim, Tensor
-from chakrakit.workloads.tape import Tape
+from chakrakit.workloads.operators import add, cross_entropy, dropout, lookup, norm, vector
+from chakrakit.workloads.sharding import BYTES, Dim, Tensor
+from chakrakit.workloads.tape import Grads, Node, Tape
 
 Build = Callable[[Tape], Tensor]
 Axes = tuple[str, ...]
@@ -203,10 +204,129 @@ def _denoised(tape: Tape, model: Diffusion, shape: tuple[Dim, ...], patch: int) 
 
 
 def recommender(model: Recommender, plan: Plan, step: Step, axes: Axes) -> Rows:
-    """Tables are spread over data ranks (axis `ep`), the rest is on every rank."""
-    raise NotImplementedError
+    """Tables are spread over groups of `ep` data ranks, rows evenly; the rest is on every rank.
+
+    A rank looks up its tables for the samples of its whole group, then samples and tables are traded.
+    """
+    build = {"all": lambda tape: _recommend(tape, model, step.micro_batch)}
+    return Rows([], [], ["all"], build)
+
+
+def _recommend(tape: Tape, model: Recommender, samples: int) -> Tensor:
+    batch, count = Dim(samples), len(model.tables)
+    x = tape.input(batch, Dim(model.dense), needs_grad=False)
+    x = _tower(tape, "bottom", x, model.bottom)
+    group = Dim(samples * tape.degrees.get("ep", 1))
+    rows = sum(model.tables)
+    table = tape.weight("tables.weight", Dim(rows, ("ep",)), Dim(model.dim), kind="table", expert=True)
+    whole = replace(table, tensor=Tensor((Dim(count), Dim(model.dim)), table.tensor.dtype))
+    found = lookup(tape, "tables", whole, (group, Dim(count, ("ep",))), model.pooling)
+    table.grad_node = 0
+    home = Tensor((group.over("ep"), Dim(count), Dim(model.dim)), found.dtype)
+    found = tape.reshard(found, home, "tables")
+    joined = Tensor((batch, Dim(count + 1), Dim(model.dim)), x.dtype)
+    both = vector(tape, "join", [x, found], joined)
+    y = _pairs(tape, both, model.dim) if model.interaction == "dot" else _crossed(tape, model, both)
+    y = _tower(tape, "top", y, model.top)
+    return vector(tape, "loss", [y], Tensor(y.dims, "fp32"), ops=3, keeps=[y])
+
+
+def _tower(tape: Tape, name: str, x: Tensor, widths: list[int]) -> Tensor:
+    """Linear layers with ReLU between."""
+    for i, width in enumerate(widths):
+        x = linear(tape, f"{name}.{i}", x, Dim(width), bias=True)
+        if i < len(widths) - 1 or name == "bottom":
+            x = vector(tape, f"{name}.{i}.act", [x], keeps=[x])
+    return x
+
+
+def _pairs(tape: Tape, x: Tensor, dense: int) -> Tensor:
+    """Dot products of all pairs of features, beside the dense ones."""
+    batch, count, size = x.dims
+    features = int(count.size)
+    flops = 2 * int(batch.size) * features**2 * int(size.size)
+    node = Node("interaction", "matmul", flops, bytes=2 * x.bytes(tape.degrees), dtype=x.dtype)
+    place = tape.emit(node, [x])
+    freed = tape.keep(place, x)
+    width = features * (features - 1) // 2 + dense
+    out = Tensor((batch, Dim(width)), x.dtype, node=place)
+
+    def back(grad: Tensor) -> Grads:
+        dx = tape.emit_backward(node.again(name="interaction.dx", flops=2 * flops, free=freed), [grad], [x])
+        return [(x, Tensor(x.dims, x.dtype, node=dx))]
+
+    return tape.record(out, back)
+
+
+def _crossed(tape: Tape, model: Recommender, x: Tensor) -> Tensor:
+    """Low-rank cross layers: each multiplies the input with a projection of what it has."""
+    width = (len(model.tables) + 1) * model.dim
+    start = vector(tape, "cross.flat", [x], Tensor((x.dims[0], Dim(width)), x.dtype))
+    y = start
+    for i in range(model.cross_layers):
+        small = linear(tape, f"cross.{i}.down", y, Dim(model.cross_rank))
+        wide = linear(tape, f"cross.{i}.up", small, Dim(width), bias=True)
+        y = vector(tape, f"cross.{i}.gate", [start, wide, y], ops=2, keeps=[wide])
+    return y
+
+
+# --- convolution --------------------------------------------------------------------------------
 
 
 def convolutional(model: Convolutional, plan: Plan, step: Step, axes: Axes) -> Rows:
-    """Convolutions as matmuls over patches."""
-    raise NotImplementedError
+    """A first convolution, residual blocks of two, and a classifier. All one block: no pipeline."""
+    buffers = plan.dp > 1 and plan.data == "ddp"
+    build = {"all": lambda tape: _convolutions(tape, model, step.micro_batch, buffers)}
+    return Rows([], [], ["all"], build)
+
+
+def _convolutions(tape: Tape, model: Convolutional, samples: int, buffers: bool) -> Tensor:
+    batch, area = Dim(samples), Dim(model.image**2)
+    x = tape.input(batch, area, Dim(model.channels), needs_grad=False)
+    if buffers:
+        _broadcast_buffers(tape, (model.layers + 1), model.width)
+    x = _convolved(tape, "stem", x, model.width)
+    for i in range(model.layers // 2):
+        y = _convolved(tape, f"blocks.{i}.0", x, model.width)
+        x = add(tape, f"blocks.{i}.add", x, _convolved(tape, f"blocks.{i}.1", y, model.width))
+    pooled = vector(tape, "pool", [x], Tensor((batch, Dim(1), Dim(model.width)), x.dtype))
+    return cross_entropy(tape, "loss", linear(tape, "head", pooled, Dim(model.classes), bias=True))
+
+
+def _broadcast_buffers(tape: Tape, norms: int, width: int) -> None:
+    """DDP hands round the statistics of batch norms before every forward: means, variances, counts."""
+    for name, dtype, count in (("statistics", "fp32", 2 * width * norms), ("counts", "int64", norms)):
+        size = count * BYTES[dtype]
+        node = Node(f"buffers.{name}", "collective", comm=CollectiveType.BROADCAST, comm_size=size,
+                    out_size=size, role="dp", dtype=dtype)  # fmt: skip
+        tape.forward.append(node)
+
+
+def _convolved(tape: Tape, name: str, x: Tensor, width: int) -> Tensor:
+    """A 3×3 convolution, batch norm and ReLU."""
+    y = convolution(tape, name, x, width)
+    y = norm(tape, f"{name}.norm", y, "layer")
+    return vector(tape, f"{name}.act", [y], keeps=[y])
+
+
+def convolution(tape: Tape, name: str, x: Tensor, width: int, kernel: int = 3) -> Tensor:
+    """x [b, pixels, channels]; each pixel sees kernel² neighbours."""
+    batch, area, channels = x.dims
+    weight = tape.weight(f"{name}.weight", Dim(int(channels.size) * kernel**2), Dim(width))
+    out = Tensor((batch, area, Dim(width)), x.dtype)
+    flops = 2 * out.elements(tape.degrees) * int(channels.size) * kernel**2
+    moved = sum(t.bytes(tape.degrees) for t in (x, weight.tensor, out))
+    node = Node(name, "matmul", flops, bytes=moved, dtype=x.dtype)
+    place = tape.emit(node, [x])
+    freed = tape.keep(place, x)
+
+    def back(grad: Tensor) -> Grads:
+        grads: Grads = []
+        if x.needs_grad:
+            dx = tape.emit_backward(node.again(name=f"{name}.dx"), [grad])
+            grads = [(x, Tensor(x.dims, x.dtype, node=dx))]
+        dw = node.again(name=f"{name}.dw", weight=True, free=freed)
+        weight.grad_node = tape.emit_backward(dw, [grad], [x])
+        return grads
+
+    return tape.record(replace(out, node=place), back)

@@ -84,6 +84,7 @@ class _Stage:
         columns = {c: v[rows] for c, v in joined.items()}
         columns["micro_batch"] = np.repeat([c.micro_batch for c in self.cells], sizes)
         columns["chunk"] = np.repeat([c.chunk for c in self.cells], sizes)
+        columns["cell"] = np.repeat(np.arange(len(self.cells)), sizes)
         return columns
 
     def edges(self) -> tuple[Ints, Ints]:
@@ -172,7 +173,7 @@ def _with_tail(
     """Adds the tail's rows; returns the columns and the edges into them."""
     parts = [table_of([t.node], layout.book, t.phase).columns for t in tail]
     out = {c: np.concatenate([columns[c], *(p[c] for p in parts)]) for c in COLUMNS}
-    for name in ("micro_batch", "chunk"):
+    for name in ("micro_batch", "chunk", "cell"):
         out[name] = np.concatenate([columns[name], np.full(len(tail), -1)])
     pairs: list[tuple[int, int]] = []
     for i, t in enumerate(tail):

@@ -97,6 +97,8 @@ def decoder_stack(
     """Embedding, dense layers, layers with experts, head."""
     own = tokens or training_tokens(model, plan, step)
     axes = ("tp",) if plan.vocab_parallel else ()
+    if plan.vocab_parallel:  # the last rank's part of the vocabulary is filled up
+        model = model.replace(vocab=-(-model.vocab // plan.tp) * plan.tp)
     dense = model.layers if not model.experts else model.dense_layers
     rows = ["dense"] * dense + ["moe"] * (model.layers - dense)
     builds: dict[str, Build] = {
