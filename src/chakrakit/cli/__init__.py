@@ -18,6 +18,8 @@ COMMANDS = {
     "convert": "Convert between .et, JSON and Parquet, one file or all ranks.",
     "query": "Ask with SQL: nodes, edges, collectives, ranks.",
     "export": "Write a (selected) graph as GraphML or DOT.",
+    "models": "Models that `generate` knows by name.",
+    "generate": "Traces of a model under a parallel plan, with nothing run.",
     "demo": "A small trace made, described, checked, scheduled and converted.",
 }
 """Each is the function `command` of `chakrakit.cli.NAME`."""

@@ -243,10 +243,10 @@ class Step(_Part, kw_only=True):
     imbalance: float = 0.0
     """Spread of tokens over experts: 0 is even, else the coefficient of variation (seeded)."""
     seed: int = 0
-    output: int = 128
+    new_tokens: int = 128
     """Inference: tokens to generate for each request."""
-    context: int = 0
-    """Decode: tokens already in the cache; by default seq."""
+    cached: int = 0
+    """Decode: tokens of each request already in the cache; by default seq."""
     concurrency: int = 0
     """Serve: most requests in a batch; by default all."""
     token_budget: int = 2048

@@ -88,6 +88,11 @@ class Generated:
         return Card(name=self.workload.name, tool="chakra generate", settings=settings)
 
 
+def generated(workload: Workload) -> Generated:
+    """The programs of a workload; a ConfigError says why it cannot be."""
+    return Generated(workload)
+
+
 def generate(workload: Workload) -> TraceSet:
     """The traces of a workload on all its ranks."""
-    return Generated(workload).traces()
+    return generated(workload).traces()
