@@ -29,7 +29,7 @@ def resolve(ids: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.i
     n = len(ids)
     if n == 0 or len(wanted) == 0:
         return np.full(len(wanted), -1, np.int32)
-    if ids[0] + np.uint64(n - 1) == ids[-1] and (ids[1:] > ids[:-1]).all():
+    if int(ids[0]) + n - 1 == int(ids[-1]) and (ids[1:] > ids[:-1]).all():
         offset = wanted - ids[0]  # wraps for smaller ids, which then are out of range
         return np.where(offset < n, offset, np.uint64(2**32 - 1)).astype(np.uint32).view(np.int32)
     order = np.argsort(ids, kind="stable")
@@ -90,7 +90,7 @@ def edge_codes(table: pa.Table, deps: Dependencies) -> tuple[NDArray[np.uint8], 
     if "edge_kinds" in table.column_names:
         column = table.column("edge_kinds").combine_chunks()
         starts, sizes = _extents(column)
-        text = np.frombuffer(column.buffers()[2] or b"", np.uint8)
+        text = np.frombuffer((column.buffers()[2] if len(column) else None) or b"", np.uint8)
         _fill(codes, text, starts, sizes == counts, deps)
     if "edge_lags_ns" in table.column_names:
         column = table.column("edge_lags_ns").combine_chunks()
@@ -99,9 +99,22 @@ def edge_codes(table: pa.Table, deps: Dependencies) -> tuple[NDArray[np.uint8], 
     return codes, lags
 
 
+def edge_columns_that_fit(table: pa.Table, deps: Dependencies, column: str) -> NDArray[np.bool_]:
+    """For each row, whether this column holds as many entries as the row has dependencies."""
+    if column not in table.column_names:
+        return np.zeros(table.num_rows, np.bool_)
+    _, sizes = _extents(table.column(column).combine_chunks())
+    fits: NDArray[np.bool_] = sizes == np.bincount(deps.dst, minlength=table.num_rows)
+    return fits
+
+
 def _extents(column: pa.Array) -> tuple[Longs, Longs]:
     """Start and length of each value; -1 length for null."""
-    offsets = np.frombuffer(column.buffers()[1], np.int32)[: len(column) + 1].astype(np.int64)
+    if len(column) == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    whole = np.frombuffer(column.buffers()[1], np.int32)
+    # A slice keeps its parent's buffers.
+    offsets = whole[column.offset : column.offset + len(column) + 1].astype(np.int64)
     sizes = np.diff(offsets)
     sizes[~column.is_valid().to_numpy(zero_copy_only=False)] = -1
     return offsets[:-1], sizes
