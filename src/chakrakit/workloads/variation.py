@@ -107,10 +107,18 @@ def _expert_share(layout: Layout, variant: Variant, columns: dict[str, Ints]) ->
     step, plan = layout.workload.step, layout.workload.plan
     group, place = divmod(variant.expert, plan.ep)
     layers = int(columns["layer"].max()) + 1 if len(columns["layer"]) else 1
+    even = step.micro_batch * step.seq * getattr(layout.workload.model, "top_k", 1) // plan.cp
     shares = np.ones((layers + 1, layout.micro_batches))
     for layer in range(layers):
         for m in range(layout.micro_batches):
             rng = np.random.default_rng((step.seed, 2, group, layer, m))
             drawn = rng.gamma(1 / step.imbalance**2, size=plan.ep)
-            shares[layer, m] = drawn[place] / drawn.mean()
+            shares[layer, m] = _whole_tokens(drawn, even)[place] / even
     return shares[columns["layer"], np.maximum(columns["micro_batch"], 0)]
+
+
+def _whole_tokens(drawn: Floats, even: int) -> Floats:
+    """Shares as whole tokens that add up; what rounding leaves goes to the first ranks."""
+    tokens = np.floor(drawn / drawn.sum() * even * len(drawn))
+    tokens[: int(even * len(drawn) - tokens.sum())] += 1
+    return tokens
