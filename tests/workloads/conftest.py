@@ -44,7 +44,10 @@ def join(traces: TraceSet) -> Joined:
         total += len(trace)
     found = traces.collectives
     messages = found.messages.to_pandas() if False else found.messages
-    at = np.array([first[r] for r in messages["rank"].to_pylist()], np.int64) + messages["row"].to_numpy()
+    at = (
+        np.array([first[r] for r in messages["rank"].to_pylist()], np.int64)
+        + messages["row"].to_numpy()
+    )
     keys = list(zip(*(messages[c].to_pylist() for c in ("src", "dst", "tag", "nth")), strict=True))
     size = messages["comm_size"].to_numpy()
     sends = {k: i for i, k in enumerate(keys) if messages["is_send"][i].as_py()}
@@ -52,9 +55,13 @@ def join(traces: TraceSet) -> Joined:
     assert sends.keys() == receives.keys()
     pairs = [(sends[k], receives[k]) for k in sends]
     assert all(size[a] == size[b] for a, b in pairs)
-    parts.append(Edges.of(at[[a for a, _ in pairs]], at[[b for _, b in pairs]]) if pairs else Edges.empty())
+    parts.append(
+        Edges.of(at[[a for a, _ in pairs]], at[[b for _, b in pairs]]) if pairs else Edges.empty()
+    )
     calls = found.calls
-    where = np.array([first[r] for r in calls["rank"].to_pylist()], np.int64) + calls["row"].to_numpy()
+    where = (
+        np.array([first[r] for r in calls["rank"].to_pylist()], np.int64) + calls["row"].to_numpy()
+    )
     if len(where):
         instance = calls["instance"].to_numpy() + total
         parts.append(Edges.of(where, instance, form=EdgeForm.START_START))

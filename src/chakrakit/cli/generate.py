@@ -20,7 +20,9 @@ def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
 
 @click.command(name="generate", context_settings={"max_content_width": 110})
 @click.argument("path", metavar="[WORKLOAD.yaml]", required=False)
-@click.option("--model", "model_name", metavar="M", help="A name from `chakra models`, or a config.json.")
+@click.option(
+    "--model", "model_name", metavar="M", help="A name from `chakra models`, or a config.json."
+)
 @click.option("-o", "--output", metavar="OUT", help="A directory, or NAME.N.et for a file a rank.")
 @click.option("--dry-run", is_flag=True, help="Only the figures; write nothing.")
 @click.option("--memory-gib", type=float, help="Refuse a plan that needs more memory a device.")
@@ -53,7 +55,9 @@ def command(
         return print_json(figures)
     _print(figures)
     if output and not dry_run:
-        console().print(f"wrote {figures.ranks:,} ranks in {len(figures.per_rank):,} bodies to {output}")
+        console().print(
+            f"wrote {figures.ranks:,} ranks in {len(figures.per_rank):,} bodies to {output}"
+        )
     elif not dry_run:
         console().print("nothing written; give -o OUT")
     return None
@@ -62,7 +66,9 @@ def command(
 def _print(figures: Any) -> None:
     out = console()
     active = f" ({figures.active_parameters:,} a token)" if _differs(figures) else ""
-    out.print(f"{figures.model}: {figures.parameters:,} parameters{active}, {figures.ranks:,} ranks")
+    out.print(
+        f"{figures.model}: {figures.parameters:,} parameters{active}, {figures.ranks:,} ranks"
+    )
     out.print(
         f"{figures.micro_batches} micro-batches, {figures.tokens:,} tokens, "
         f"{figures.flops_total:.6g} FLOPs a step, bubble {figures.bubble_fraction:.2%}"
@@ -76,7 +82,11 @@ def _print(figures: Any) -> None:
     )  # fmt: skip
     print_table(
         ("ranks of", "communication", "group", "of", "count", "bytes"),
-        ((c.rank_class, m.type, m.group, m.ranks, m.count, m.bytes) for c in shown[:8] for m in c.comm),
+        (
+            (c.rank_class, m.type, m.group, m.ranks, m.count, m.bytes)
+            for c in shown[:8]
+            for m in c.comm
+        ),
     )
     if len(figures.per_rank) > len(shown):
         out.print(f"and {len(figures.per_rank) - len(shown):,} more; --json has all")

@@ -25,7 +25,9 @@ def command(name: str | None, as_json: bool) -> None:
     for key, model in catalog().items():
         total, active = parameters(Workload(model=model))
         family = str(msgspec.to_builtins(model)["family"])
-        rows.append({"name": key, "family": family, "parameters": total, "active_parameters": active})
+        rows.append(
+            {"name": key, "family": family, "parameters": total, "active_parameters": active}
+        )
     if as_json:
         return print_json(rows)
     print_table(("model", "family", "parameters", "a token"), (tuple(r.values()) for r in rows))

@@ -52,7 +52,9 @@ def _option(name: str, part: str, kind: Any) -> Option:
         return click.option(flag, target, type=click.Choice(choices), help=f"({part})")
     base = next((a for a in arms if a in (int, str, float)), kind)
     if base is bool:
-        return click.option(f"{flag}/--no-{name.replace('_', '-')}", target, default=None, help=f"({part})")
+        return click.option(
+            f"{flag}/--no-{name.replace('_', '-')}", target, default=None, help=f"({part})"
+        )
     if typing.get_origin(base) is list or (arms and typing.get_origin(kind) is list):
         return click.option(flag, target, metavar="N,N,…", help=f"({part})")
     return click.option(flag, target, type=base, help=f"({part})")

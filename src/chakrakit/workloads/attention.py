@@ -68,7 +68,7 @@ def _core(
     tape: Tape, name: str, q: Tensor, k: Tensor, v: Tensor, core: Core,
     keeps: tuple[Tensor, ...], ring: int = 1,
 ) -> Tensor:  # fmt: skip
-    batch, seq, heads, size = q.dims
+    batch, seq, heads, _size = q.dims
     out = Tensor((batch, seq, Dim(heads.size * v.dims[3].size, heads.axes)), q.dtype)
     node = _work(tape, name, q, k, v, out, core)
     place = _forward(tape, node, (q, k, v), ring)
@@ -94,9 +94,7 @@ def _core(
     return tape.record(out, back)
 
 
-def _work(
-    tape: Tape, name: str, q: Tensor, k: Tensor, v: Tensor, out: Tensor, core: Core
-) -> Node:
+def _work(tape: Tape, name: str, q: Tensor, k: Tensor, v: Tensor, out: Tensor, core: Core) -> Node:
     heads = q.dims[2].local(tape.degrees)
     sharing = q.dims[1].size / q.dims[1].local(tape.degrees)
     width = Fraction(q.dims[3].size) + Fraction(v.dims[3].size)

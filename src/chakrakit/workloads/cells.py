@@ -181,7 +181,9 @@ class Chunk:
         first, second = tables.places
         pairs = tables.backward.own
         cross = (first[pairs[:, 0]] >= 0) & (second[pairs[:, 1]] >= 0)
-        found = np.stack([first[pairs[cross, 0]] + self.inner[b], second[pairs[cross, 1]] + start], axis=1)
+        found = np.stack(
+            [first[pairs[cross, 0]] + self.inner[b], second[pairs[cross, 1]] + start], axis=1
+        )
         out.edges[BACKWARD].append(found)
 
     def _wait_gradient(self, out: _Builder, table: NodeTable, start: int, after: list[int]) -> None:

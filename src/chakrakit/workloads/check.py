@@ -102,8 +102,10 @@ def _sequence(model: Model, plan: Plan, step: Step) -> Iterator[str]:
     if tokens % cut:
         why = "cp × tp (sequence_parallel)" if cut > plan.cp else "cp"
         fits = ((tokens // cut) * cut, (tokens // cut + 1) * cut)
-        hint = f"use seq {fits[0] or fits[1]} or {fits[1]}" if isinstance(model, Decoder) else "use " + (
-            f"sequence_parallel false, or {why} {_fitting(64, tokens)}"
+        hint = (
+            f"use seq {fits[0] or fits[1]} or {fits[1]}"
+            if isinstance(model, Decoder)
+            else "use " + (f"sequence_parallel false, or {why} {_fitting(64, tokens)}")
         )
         yield f"{why} = {cut} does not divide {tokens} tokens; {hint}"
     if isinstance(model, Decoder) and 0 < model.positions < step.seq:

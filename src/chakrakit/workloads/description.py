@@ -21,7 +21,7 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return msgspec.structs.replace(self, **changes)
 
 
-class Decoder(_Part, kw_only=True, tag="decoder", tag_field="family"):
+class Decoder(_Part, frozen=True, kw_only=True, tag="decoder", tag_field="family"):
     """A transformer over tokens: GPT, Llama, Mixtral, DeepSeek and their kind.
 
     `head_dim`, `kv_heads` and `ffn` have the usual defaults (hidden / heads, heads, 4 × hidden).
@@ -68,7 +68,7 @@ class Decoder(_Part, kw_only=True, tag="decoder", tag_field="family"):
     value_dim: int = 0
 
 
-class Vision(_Part, kw_only=True, tag="vision", tag_field="family"):
+class Vision(_Part, frozen=True, kw_only=True, tag="vision", tag_field="family"):
     """A vision transformer: patches, a class token, encoder layers, a classifier."""
 
     name: str = "vision"
@@ -85,7 +85,7 @@ class Vision(_Part, kw_only=True, tag="vision", tag_field="family"):
     kernel: Literal["flash", "unfused"] = "flash"
 
 
-class Diffusion(_Part, kw_only=True, tag="diffusion", tag_field="family"):
+class Diffusion(_Part, frozen=True, kw_only=True, tag="diffusion", tag_field="family"):
     """A diffusion transformer over latent images or video (DiT, Wan).
 
     The latent is frames × height × width × channels, cut into patches. With `text_tokens`, each
@@ -120,7 +120,7 @@ class Diffusion(_Part, kw_only=True, tag="diffusion", tag_field="family"):
         return (self.frames // t) * (self.height // h) * (self.width // w)
 
 
-class Recommender(_Part, kw_only=True, tag="recommender", tag_field="family"):
+class Recommender(_Part, frozen=True, kw_only=True, tag="recommender", tag_field="family"):
     """DLRM: embedding tables spread over all ranks, MLPs that every rank has, feature interaction.
 
     `tables` are the numbers of rows; `pooling` lookups are summed per table and sample.
@@ -138,7 +138,7 @@ class Recommender(_Part, kw_only=True, tag="recommender", tag_field="family"):
     cross_rank: int = 0
 
 
-class Convolutional(_Part, kw_only=True, tag="convolutional", tag_field="family"):
+class Convolutional(_Part, frozen=True, kw_only=True, tag="convolutional", tag_field="family"):
     """A residual network of 3×3 convolutions of one width on square images, then a classifier."""
 
     name: str = "convolutional"
@@ -153,7 +153,7 @@ class Convolutional(_Part, kw_only=True, tag="convolutional", tag_field="family"
 Model = Decoder | Vision | Diffusion | Recommender | Convolutional
 
 
-class Plan(_Part, kw_only=True):
+class Plan(_Part, frozen=True, kw_only=True):
     """How the work is spread over ranks. World size is tp × cp × dp × pp; ep is nested in dp × cp.
 
     `data` is what data-parallel ranks keep of the model: `ddp` everything, `zero1` a part of the
@@ -208,7 +208,7 @@ class Plan(_Part, kw_only=True):
         return self.dp * self.tp * self.pp * self.cp
 
 
-class Lengths(_Part, kw_only=True):
+class Lengths(_Part, frozen=True, kw_only=True):
     """Documents packed into sequences: attention stays within a document."""
 
     distribution: Literal["fixed", "uniform", "lognormal"] = "fixed"
@@ -218,7 +218,7 @@ class Lengths(_Part, kw_only=True):
     """Of the logarithm, for lognormal."""
 
 
-class Step(_Part, kw_only=True):
+class Step(_Part, frozen=True, kw_only=True):
     """One training step, or a stretch of inference."""
 
     kind: Literal["train", "prefill", "decode", "serve"] = "train"
@@ -253,14 +253,14 @@ class Step(_Part, kw_only=True):
     """Serve: most tokens an iteration processes; longer prompts are cut into chunks."""
 
 
-class Disaggregation(_Part, kw_only=True):
+class Disaggregation(_Part, frozen=True, kw_only=True):
     """Prefill and decode on ranks of their own: the cache moves from one to the other."""
 
     prefill: Plan
     decode: Plan
 
 
-class Workload(_Part, kw_only=True):
+class Workload(_Part, frozen=True, kw_only=True):
     """A complete description. `model` may be a name from `chakra models` in YAML."""
 
     model: Model

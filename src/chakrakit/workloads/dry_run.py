@@ -84,14 +84,13 @@ def dry_run(made: Generated) -> Figures:
     """The figures of a workload, read off its programs."""
     total, active = parameters(made.workload)
     per_rank = [_class_figures(made, c) for c in made.classes]
-    step, model = made.workload.step, made.workload.model
     return Figures(
-        model.name,
+        made.workload.model.name,
         total,
         active,
-        made.mesh.size,
-        made.layout.micro_batches,
-        step.global_batch * step.seq,
+        made.size,
+        made.passes,
+        made.tokens,
         sum(c.flops * c.ranks for c in per_rank),
         replicated(made),
         bubble_fraction(made),
@@ -104,18 +103,18 @@ def _class_figures(made: Generated, one: RankClass) -> ClassFigures:
     return ClassFigures(
         one.name,
         len(one.ranks),
-        int(one.ranks[0]),
+        int(one.ranks[0]) + one.mesh.first,
         len(one.program),
         int(columns["flops"].sum()),
         int(columns["vector_ops"].sum()),
-        memory(made.layout, one.program),
-        communication(made, one),
+        memory(one.layout, one.program),
+        communication(one),
     )
 
 
-def communication(made: Generated, one: RankClass) -> list[Communication]:
+def communication(one: RankClass) -> list[Communication]:
     """Bytes by type and group, sorted by name."""
-    book, columns = made.layout.book, one.program.columns
+    book, columns = one.layout.book, one.program.columns
     talks = columns["comm_size"] > 0
     keys = np.stack([columns["op"], columns["comm"], columns["role"]])[:, talks]
     found, inverse, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
@@ -125,7 +124,7 @@ def communication(made: Generated, one: RankClass) -> list[Communication]:
     for (op, comm, role), count, size in zip(found.T.tolist(), counts, sizes, strict=True):
         group = book.roles.texts[role]
         kind = CollectiveType(comm).name if comm >= 0 else book.ops.texts[op].upper()
-        ranks = made.mesh.degree(group) if comm >= 0 else 2
+        ranks = one.mesh.degree(group) if comm >= 0 else 2
         rows.append(Communication(kind, group, ranks, int(count), int(size)))
     return sorted(rows, key=lambda c: (c.type, c.group))
 
@@ -138,7 +137,9 @@ def replicated(made: Generated) -> list[Replicated]:
         columns = one.program.columns
         rows = np.flatnonzero((columns["replicas"] > 1) & (columns["flops"] > 0))
         times, flops = columns["replicas"][rows], columns["flops"][rows]
-        for name, n, f in zip(columns["name"][rows].tolist(), times.tolist(), flops.tolist(), strict=True):
+        for name, n, f in zip(
+            columns["name"][rows].tolist(), times.tolist(), flops.tolist(), strict=True
+        ):
             extra[names[name], n] += f * len(one.ranks) * (n - 1) // n
     return [Replicated(name, n, f) for (name, n), f in sorted(extra.items())]
 
@@ -173,11 +174,23 @@ def cell_times(plan: PipelineSchedule, work: list[list[int]]) -> tuple[list[int]
     number = {(s, c): i for i, (s, c) in enumerate(rows)}
     homes, pairs = plan.homes(), []
     for (stage, cell), row in number.items():
-        pairs += [(number[source], row) for source in _sources(plan, homes, stage, cell) if source in number]
+        pairs += [
+            (number[source], row)
+            for source in _sources(plan, homes, stage, cell)
+            if source in number
+        ]
     edges = np.array(pairs, np.int32).reshape(-1, 2)
     lanes = np.array([s for s, _ in rows])
-    times = schedule(len(rows), Edges.of(edges[:, 0], edges[:, 1]), np.array(sum(work, [])), resource=lanes)
-    spans = [int(times.end[lanes == s].max() - times.start[lanes == s].min()) for s in range(len(work))]
+    durations = np.array([w for stage in work for w in stage])
+    times = schedule(
+        len(rows),
+        Edges.of(edges[:, 0], edges[:, 1]),
+        durations,
+        resource=lanes,
+    )
+    spans = [
+        int(times.end[lanes == s].max() - times.start[lanes == s].min()) for s in range(len(work))
+    ]
     return spans, [sum(w) for w in work]
 
 
@@ -190,7 +203,11 @@ def _sources(
     if kind == "W":
         return [(stage, Cell("I", m, chunk))]
     other = homes.get((piece - 1 if kind == "F" else piece + 1, m))
-    found = [] if other is None else [(other[0], Cell(k, m, other[1])) for k in ("F" if kind == "F" else "BI")]
+    found = (
+        []
+        if other is None
+        else [(other[0], Cell(k, m, other[1])) for k in ("F" if kind == "F" else "BI")]
+    )
     return found if kind == "F" else [*found, (stage, Cell("F", m, chunk))]
 
 

@@ -52,7 +52,9 @@ def _attention(
     parts += [linear(tape, f"{name}.{n}", other or x, wide, bias=bias) for n in "kv"]
     storage = tuple(parts)
     if qk_norm:
-        parts[:2] = [_wide_norm(tape, f"{name}.{n}_norm", p) for n, p in zip("qk", parts, strict=False)]
+        parts[:2] = [
+            _wide_norm(tape, f"{name}.{n}_norm", p) for n, p in zip("qk", parts, strict=False)
+        ]
         storage = tuple(parts)
     q, k, v = (_heads(tape, p, heads) for p in parts)
     if other is not None:
@@ -98,8 +100,15 @@ def vision(model: Vision, plan: Plan, step: Step, axes: Axes) -> Rows:
 
     def layer(tape: Tape) -> Tensor:
         x = tape.input(*shape)
-        y = _attention(tape, "attention", norm(tape, "attention_norm", x, "layer"), model.heads, core)
-        x = add(tape, "attention.add", x, dropout(tape, "attention.dropout", y, x) if model.dropout else y)
+        y = _attention(
+            tape, "attention", norm(tape, "attention_norm", x, "layer"), model.heads, core
+        )
+        x = add(
+            tape,
+            "attention.add",
+            x,
+            dropout(tape, "attention.dropout", y, x) if model.dropout else y,
+        )
         y = _mlp(tape, norm(tape, "mlp_norm", x, "layer"), model.ffn)
         return add(tape, "mlp.add", x, dropout(tape, "mlp.dropout", y, x) if model.dropout else y)
 
@@ -110,7 +119,7 @@ def vision(model: Vision, plan: Plan, step: Step, axes: Axes) -> Rows:
         logits = linear(tape, "head", first, Dim(model.classes), bias=True)
         return cross_entropy(tape, "loss", logits)
 
-    builds = {"embedding": embed, "layer": layer, "head": classify}
+    builds: dict[str, Build] = {"embedding": embed, "layer": layer, "head": classify}
     return Rows(["embedding"], ["layer"] * model.layers, ["head"], builds)
 
 
@@ -123,7 +132,9 @@ def diffusion(model: Diffusion, plan: Plan, step: Step, axes: Axes) -> Rows:
     shape = (batch, Dim(model.tokens, axes), hidden)
     patch = model.patch[0] * model.patch[1] * model.patch[2]
     core = Core(Fraction(step.micro_batch * model.tokens**2), model.kernel, plan.context)
-    cross = Core(Fraction(step.micro_batch * model.tokens * max(model.text_tokens, 1)), model.kernel)
+    cross = Core(
+        Fraction(step.micro_batch * model.tokens * max(model.text_tokens, 1)), model.kernel
+    )
     return Rows(
         ["embedding"],
         ["layer"] * model.layers,
@@ -218,7 +229,9 @@ def _recommend(tape: Tape, model: Recommender, samples: int) -> Tensor:
     x = _tower(tape, "bottom", x, model.bottom)
     group = Dim(samples * tape.degrees.get("ep", 1))
     rows = sum(model.tables)
-    table = tape.weight("tables.weight", Dim(rows, ("ep",)), Dim(model.dim), kind="table", expert=True)
+    table = tape.weight(
+        "tables.weight", Dim(rows, ("ep",)), Dim(model.dim), kind="table", expert=True
+    )
     whole = replace(table, tensor=Tensor((Dim(count), Dim(model.dim)), table.tensor.dtype))
     found = lookup(tape, "tables", whole, (group, Dim(count, ("ep",))), model.pooling)
     table.grad_node = 0
@@ -252,7 +265,9 @@ def _pairs(tape: Tape, x: Tensor, dense: int) -> Tensor:
     out = Tensor((batch, Dim(width)), x.dtype, node=place)
 
     def back(grad: Tensor) -> Grads:
-        dx = tape.emit_backward(node.again(name="interaction.dx", flops=2 * flops, free=freed), [grad], [x])
+        dx = tape.emit_backward(
+            node.again(name="interaction.dx", flops=2 * flops, free=freed), [grad], [x]
+        )
         return [(x, Tensor(x.dims, x.dtype, node=dx))]
 
     return tape.record(out, back)
@@ -295,7 +310,10 @@ def _convolutions(tape: Tape, model: Convolutional, samples: int, buffers: bool)
 
 def _broadcast_buffers(tape: Tape, norms: int, width: int) -> None:
     """DDP hands round the statistics of batch norms before every forward: means, variances, counts."""
-    for name, dtype, count in (("statistics", "fp32", 2 * width * norms), ("counts", "int64", norms)):
+    for name, dtype, count in (
+        ("statistics", "fp32", 2 * width * norms),
+        ("counts", "int64", norms),
+    ):
         size = count * BYTES[dtype]
         node = Node(f"buffers.{name}", "collective", comm=CollectiveType.BROADCAST, comm_size=size,
                     out_size=size, role="dp", dtype=dtype)  # fmt: skip
@@ -310,7 +328,7 @@ def _convolved(tape: Tape, name: str, x: Tensor, width: int) -> Tensor:
 
 
 def convolution(tape: Tape, name: str, x: Tensor, width: int, kernel: int = 3) -> Tensor:
-    """x [b, pixels, channels]; each pixel sees kernel² neighbours."""
+    """X [b, pixels, channels]; each pixel sees kernel² neighbours."""
     batch, area, channels = x.dims
     weight = tape.weight(f"{name}.weight", Dim(int(channels.size) * kernel**2), Dim(width))
     out = Tensor((batch, area, Dim(width)), x.dtype)

@@ -57,7 +57,9 @@ def sharded(block: Block, units: Sequence[Unit]) -> Block:
     forward = _gathered(block.forward, [u.gather(block.name) for u in units])
     _frees(forward, len(forward) - 1, [u for u in units if u.reshard])
     backward = _gathered(block.backward, again, len(units))
-    users = [i for i, n in enumerate(backward) if not n.weight]  # gradients of weights need no weights
+    users = [
+        i for i, n in enumerate(backward) if not n.weight
+    ]  # gradients of weights need no weights
     _frees(backward, users[-1] if users else len(backward) - 1, units)
     weights = [replace(w, grad_node=w.grad_node + len(again)) for w in block.weights]
     for unit in units:

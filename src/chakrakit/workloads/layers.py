@@ -72,7 +72,9 @@ def self_attention(tape: Tape, model: Decoder, x: Tensor, tokens: Tokens) -> Ten
     if model.qk_norm:
         heads |= {n: norm(tape, f"attention.{n}_norm", heads[n]) for n in ("q", "k")}
         storage = (heads["q"], heads["k"], heads["v"])
-    mixed = attention(tape, "attention.core", heads["q"], heads["k"], heads["v"], tokens.core, storage)
+    mixed = attention(
+        tape, "attention.core", heads["q"], heads["k"], heads["v"], tokens.core, storage
+    )
     out = Dim(model.hidden)
     return linear(tape, "attention.out", mixed, out, into=("tp",), bias=model.bias)
 
@@ -89,14 +91,18 @@ def latent_attention(tape: Tape, model: Decoder, x: Tensor, tokens: Tokens) -> T
     key, value = model.nope_dim + model.rope_dim, model.value_dim
     query = Dim(model.heads * key, ("tp",))
     if model.q_lora:
-        small = norm(tape, "attention.q_norm", linear(tape, "attention.q_down", x, Dim(model.q_lora)))
+        small = norm(
+            tape, "attention.q_norm", linear(tape, "attention.q_down", x, Dim(model.q_lora))
+        )
         q = linear(tape, "attention.q_up", small, query)
     else:
         q = linear(tape, "attention.q", x, query)
     latent = linear(tape, "attention.kv_down", x, Dim(model.kv_lora + model.rope_dim))
-    content = vector(tape, "attention.kv_norm", [latent], _narrow(latent, model.kv_lora), ops=5,
-                     keeps=[latent],
-                     weights=[tape.weight("attention.kv_norm.weight", Dim(model.kv_lora), kind="vector")])  # fmt: skip
+    scale = tape.weight("attention.kv_norm.weight", Dim(model.kv_lora), kind="vector")
+    narrow = _narrow(latent, model.kv_lora)
+    content = vector(
+        tape, "attention.kv_norm", [latent], narrow, ops=5, keeps=[latent], weights=[scale]
+    )
     both = Dim(model.heads * (model.nope_dim + value), ("tp",))
     kv = linear(tape, "attention.kv_up", content, both)
     heads = (
@@ -149,9 +155,7 @@ def experts(tape: Tape, model: Decoder, x: Tensor, tokens: Tokens) -> Tensor:
     return add(tape, "moe.add", mixed, shared)
 
 
-def _dispatch(
-    tape: Tape, model: Decoder, x: Tensor, chosen: Tensor, tokens: Tokens
-) -> Tensor:
+def _dispatch(tape: Tape, model: Decoder, x: Tensor, chosen: Tensor, tokens: Tokens) -> Tensor:
     """Copies of tokens in the order of their experts: [experts, tokens of each, hidden], sent to them."""
     ranks = Fraction(tape.degrees.get("ep", 1), tape.degrees.get("cp", 1))
     rows = int(x.dims[0].size) * int(x.dims[1].size) * model.top_k * ranks / model.experts
@@ -187,9 +191,7 @@ def _expert_weight(
     return weight, bias
 
 
-def _combine(
-    tape: Tape, model: Decoder, routed: Tensor, x: Tensor, chosen: Tensor
-) -> Tensor:
+def _combine(tape: Tape, model: Decoder, routed: Tensor, x: Tensor, chosen: Tensor) -> Tensor:
     """Results back to their tokens, weighted and summed.
 
     Open sums over tp travel as they are, unless tp cuts the sequence: then they are closed before.
@@ -215,7 +217,11 @@ def decoder_layer(tape: Tape, model: Decoder, tokens: Tokens, moe: bool) -> Tens
         y = dropout(tape, "attention.dropout", y, x)
     x = add(tape, "attention.add", x, y)
     h = norm(tape, "mlp_norm", x, model.norm)
-    y = experts(tape, model, h, tokens) if moe else mlp(tape, model, h, model.ffn or 4 * model.hidden)
+    y = (
+        experts(tape, model, h, tokens)
+        if moe
+        else mlp(tape, model, h, model.ffn or 4 * model.hidden)
+    )
     if model.dropout:
         y = dropout(tape, "mlp.dropout", y, x)
     return add(tape, "mlp.add", x, y)
@@ -228,14 +234,14 @@ def embedding(tape: Tape, model: Decoder, tokens: Tokens, axes: tuple[str, ...])
     x = lookup(tape, "embedding", table, rows)
     x = tape.reshard(x, Tensor(tokens.dims(model.hidden), x.dtype), "embedding")
     if model.positions:
-        places = tape.weight("positions.weight", Dim(model.positions), Dim(model.hidden), kind="table")
+        places = tape.weight(
+            "positions.weight", Dim(model.positions), Dim(model.hidden), kind="table"
+        )
         x = add(tape, "positions.add", x, lookup(tape, "positions", places, x.dims[:2]))
     return dropout(tape, "embedding.dropout", x, x) if model.dropout else x
 
 
-def head(
-    tape: Tape, model: Decoder, tokens: Tokens, axes: tuple[str, ...]
-) -> Tensor:
+def head(tape: Tape, model: Decoder, tokens: Tokens, axes: tuple[str, ...]) -> Tensor:
     """The last norm, logits over the vocabulary, and the loss."""
     x = norm(tape, "final_norm", tape.input(*tokens.dims(model.hidden)), model.norm)
     if tokens.sampled:
@@ -244,7 +250,11 @@ def head(
     if model.tied:
         weight.tied = True
     logits = matmul(tape, "head", x, weight)
-    return cross_entropy(tape, "loss", logits) if tape.settings.training else logits
+    if tape.settings.training:
+        return cross_entropy(tape, "loss", logits)
+    return tape.reshard(
+        logits, Tensor((*logits.dims[:-1], Dim(model.vocab)), logits.dtype), "sample"
+    )
 
 
 def _sample(tape: Tape, x: Tensor, tokens: Tokens) -> Tensor:

@@ -6,6 +6,7 @@ model, and blocks with their parameters gathered where the plan shards them.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -83,7 +84,7 @@ class Layout:
         rows = [Part(name, i) for i, name in enumerate(self.stack.rows)]
         split = self.workload.plan.split or even_split(len(rows), self.schedule.piece_count)
         bounds = [sum(split[:i]) for i in range(len(split) + 1)]
-        pieces = [rows[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        pieces = [rows[a:b] for a, b in itertools.pairwise(bounds)]
         pieces[0] = [Part(n, -1) for n in self.stack.first] + pieces[0]
         pieces[-1] = pieces[-1] + [Part(n, -1) for n in self.stack.last]
         return pieces

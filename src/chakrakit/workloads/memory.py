@@ -55,5 +55,6 @@ def peak_held(program: Program) -> int:
 
 def memory(layout: Layout, program: Program) -> dict[str, int]:
     """Bytes on a rank by kind, and their sum."""
-    found = {**model_state(layout, program.held), "activations": peak_held(program)}
+    kind = "activations" if layout.workload.step.kind == "train" else "kv_cache"
+    found = {**model_state(layout, program.held), kind: peak_held(program) + program.held_before}
     return {**found, "total": sum(found.values())}

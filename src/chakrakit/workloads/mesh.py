@@ -6,6 +6,7 @@ Data-parallel and context-parallel ranks together hold the tokens; experts are s
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,7 +21,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Mesh:
-    """The ranks of a plan. Roles name groups: tp, cp, ep, dp (dp × cp), edp, shard, replica, …"""
+    """The ranks of a plan. Roles name groups: tp, cp, ep, dp (dp × cp), edp, shard, replica, …."""
 
     plan: Plan
     first: int = 0
@@ -83,7 +84,7 @@ class Mesh:
         order = inside[np.lexsort((inside, self._place(role)[inside], number))]
         bounds = np.searchsorted(group[order], np.arange(number.max() + 2 if len(number) else 1))
         ranks = (order + self.first).tolist()
-        return group, [ranks[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        return group, [ranks[a:b] for a, b in itertools.pairwise(bounds)]
 
     def _key(self, role: str) -> Ints:
         """A number that ranks of one group share and others do not; -1 for ranks in no group."""
@@ -122,7 +123,9 @@ class Mesh:
         return np.flatnonzero(self.coordinates["pp"] == stage)
 
     def peers(self, ranks: Ints, role: str) -> Ints:
-        """For each rank its peer: `pp:STAGE`, `cp_next` or `cp_prev`."""
+        """For each rank its peer: `pp:STAGE`, `cp_next`, `cp_prev`, or `rank:N` wherever that is."""
+        if role.startswith("rank:"):
+            return np.full(len(ranks), int(role[5:]))
         c = {axis: self.coordinates[axis][ranks].copy() for axis in ("tp", "cp", "dp", "pp")}
         if role.startswith("pp:"):
             c["pp"][:] = int(role[3:])

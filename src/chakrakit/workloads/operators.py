@@ -23,7 +23,7 @@ def matmul(
     tape: Tape, name: str, x: Tensor, weight: Weight, bias: Weight | None = None,
     routed: bool = False,
 ) -> Tensor:  # fmt: skip
-    """x [batch…, m…, k] × weight [batch…, k, n]; leading dimensions of the weight are batch."""
+    """X [batch…, m…, k] × weight [batch…, k, n]; leading dimensions of the weight are batch."""
     x = tape.reshard(x, _operand(x, weight), name, routed)
     *batch, inner, outer = weight.tensor.dims
     out_dims = (*x.dims[:-1], outer)
@@ -31,7 +31,10 @@ def matmul(
     flops = 2 * _product((*out_dims, inner), tape)
     out = Tensor(out_dims, tape.settings.dtype, partial)
     kind = tape.settings.matmul_dtype or tape.settings.dtype
-    moved = sum(t.bytes(tape.degrees) for t in (x, weight.tensor, out))
+    read = weight.tensor.bytes(tape.degrees)
+    if weight.expert:
+        read = round(read * tape.settings.touched)
+    moved = x.bytes(tape.degrees) + read + out.bytes(tape.degrees)
     node = Node(name, "matmul", flops, bytes=moved, dtype=kind, routed=routed,
                 replicas=_replicas((*out_dims, inner), tape))  # fmt: skip
     place = tape.emit(node, [x])
@@ -63,7 +66,9 @@ def _operand(x: Tensor, weight: Weight) -> Tensor:
     """How a matmul wants its left side cut: the contraction as the weight's, nothing else by its axes."""
     *batch, inner, _ = weight.tensor.dims
     taken = {a for d in weight.tensor.dims for a in d.axes}
-    rows = [Dim(d.size, tuple(a for a in d.axes if a not in taken)) for d in x.dims[len(batch) : -1]]
+    rows = [
+        Dim(d.size, tuple(a for a in d.axes if a not in taken)) for d in x.dims[len(batch) : -1]
+    ]
     lead = [Dim(d.size, b.axes) for d, b in zip(x.dims, batch, strict=False)]
     return Tensor((*lead, *rows, Dim(x.dims[-1].size, inner.axes)), x.dtype)
 
@@ -130,7 +135,7 @@ def _like(tape: Tape, x: Tensor, first: Tensor, name: str) -> Tensor:
 
 
 def add(tape: Tape, name: str, x: Tensor, y: Tensor) -> Tensor:
-    """x + y; gradients pass through as they are."""
+    """X + y; gradients pass through as they are."""
     y = tape.reshard(y, _whole(x), name)
     out = Tensor(x.dims, x.dtype)
     moved = 3 * out.bytes(tape.degrees)

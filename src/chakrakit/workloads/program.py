@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.workloads.cells import BACKWARD, BEFORE, FORWARD, OWN, Chunk, Template
+from chakrakit.workloads.cells import BACKWARD, BEFORE, FORWARD, OWN, Template
 from chakrakit.workloads.layout import Held, Layout
 from chakrakit.workloads.schedules import Cell
 from chakrakit.workloads.tables import COLUMNS, Ints, table_of
@@ -32,6 +32,8 @@ class Program:
     data: Ints
     control: Ints
     held: list[Held] = field(default_factory=list)
+    held_before: int = 0
+    """Bytes that are there before the first node: a cache."""
 
     def __len__(self) -> int:
         return len(self.columns["op"])
@@ -106,7 +108,9 @@ class _Stage:
         if source == BEFORE:
             return np.array([self._row_before(c) + 1 for c in cells], np.int64)
         kind = {FORWARD: "F", BACKWARD: "I"}[source]
-        return np.array([self.start_of[Cell(kind, c.micro_batch, c.chunk)] for c in cells], np.int64)
+        return np.array(
+            [self.start_of[Cell(kind, c.micro_batch, c.chunk)] for c in cells], np.int64
+        )
 
     def _row_before(self, cell: Cell) -> int:
         """The row that ends the cell before (in the micro-batch's way), on this same rank."""
@@ -123,7 +127,11 @@ class _Stage:
         """The row that completes a weight's gradient: in the last cell that makes one."""
         for cell in reversed(self.cells):
             if cell.chunk == held.chunk and cell.kind in "BIW":
-                row = self.templates[cell.kind, cell.chunk].grads[held.block].get(held.weight.grad_node)
+                row = (
+                    self.templates[cell.kind, cell.chunk]
+                    .grads[held.block]
+                    .get(held.weight.grad_node)
+                )
                 if row is not None:
                     return self.start_of[cell] + row
         return -1
@@ -150,21 +158,30 @@ def _stacked(parts: Sequence[Ints]) -> Ints:
 
 
 def stage_program(layout: Layout, stage: int) -> Program:
-    """The program of a stage."""
+    """The program of a stage of a training step."""
     from chakrakit.workloads.tail import tail_nodes
 
     made = _Stage(layout, stage)
     columns = made.columns()
     data, control = made.edges()
     held = made.held()
-    tail = tail_nodes(layout, stage, held) if layout.workload.step.kind == "train" else []
+    tail = tail_nodes(layout, stage, held)
     if tail:
         columns, extra = _with_tail(layout, columns, tail, made)
         data = np.concatenate([data, extra])
-    columns["stream"] = _streams(layout, columns)
-    columns["tag"] = _tags(layout, columns, made.chunks, stage)
-    ordered = _in_order(columns["stream"], data) if layout.workload.plan.strict else data[:0]
-    return Program(stage, columns, _unique(data, len(columns["op"])), _stacked([control, ordered]), held)
+    return finished(layout, stage, columns, data, _tags(layout, columns, stage), held, control)
+
+
+def finished(
+    layout: Layout, stage: int, columns: dict[str, Ints], data: Ints, tags: Ints,
+    held: list[Held], control: Ints | None = None,
+) -> Program:  # fmt: skip
+    """A program from its rows: streams, and the order on them."""
+    columns = {**columns, "stream": _streams(layout, columns), "tag": tags}
+    strict = layout.workload.plan.strict
+    ordered = _in_order(columns["stream"], data) if strict else data[:0]
+    known = ordered if control is None else np.concatenate([control, ordered])
+    return Program(stage, columns, _unique(data, len(tags)), known, held)
 
 
 def _with_tail(
@@ -185,7 +202,9 @@ def _with_tail(
 def _streams(layout: Layout, columns: Mapping[str, Ints]) -> Ints:
     """A stream for compute, one for each kind of communication, one for each peer and direction."""
     roles = layout.book.roles.texts
-    ops = np.array([{"send": 2, "recv": 2, "collective": 1}.get(t, 0) for t in layout.book.ops.texts])
+    ops = np.array(
+        [{"send": 2, "recv": 2, "collective": 1}.get(t, 0) for t in layout.book.ops.texts]
+    )
     kind = ops[columns["op"]]
     usual = np.array([_STREAMS.get(r, _REDUCE) for r in roles])[columns["role"]]
     data_gather = (usual == _REDUCE) & (columns["comm"] == 2)
@@ -194,9 +213,7 @@ def _streams(layout: Layout, columns: Mapping[str, Ints]) -> Ints:
     return np.where(kind == 0, COMPUTE, np.where(kind == 1, collective, _MESSAGES + lane))
 
 
-def _tags(
-    layout: Layout, columns: Mapping[str, Ints], chunks: Sequence[Chunk], stage: int
-) -> Ints:
+def _tags(layout: Layout, columns: Mapping[str, Ints], stage: int) -> Ints:
     """Both ends of a message compute the same tag.
 
     Between stages: micro-batch, boundary between pieces, and direction. Within a ring all ranks run
@@ -211,7 +228,7 @@ def _tags(
     boundary = pieces + (sends != backward) * 1  # a boundary has the number of the piece after it
     count = len(layout.pieces) + 1
     tag = (columns["micro_batch"] * count + boundary) * 2 + backward
-    return np.where(pipeline, tag, rows - receives)
+    return np.asarray(np.where(pipeline, tag, rows - receives))
 
 
 def _number(layout: Layout, op: str) -> int:
@@ -224,7 +241,8 @@ def _in_order(stream: Ints, data: Ints) -> Ints:
     pairs = np.stack([order[:-1], order[1:]], axis=1)
     pairs = pairs[(stream[pairs[:, 0]] == stream[pairs[:, 1]]) & (stream[pairs[:, 0]] < _MESSAGES)]
     known = _keys(data, len(stream))
-    return pairs[~np.isin(_keys(pairs, len(stream)), known)]
+    kept: Ints = pairs[~np.isin(_keys(pairs, len(stream)), known)]
+    return kept
 
 
 def _keys(pairs: Ints, size: int) -> NDArray[np.int64]:

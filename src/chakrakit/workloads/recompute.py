@@ -38,7 +38,9 @@ def _first_keeper(block: Block) -> int:
 
 def _clone(node: Node, place: dict[int, int]) -> Node:
     deps = [place.get(d, INPUT) for d in node.deps]
-    return node.again(name=f"{node.name}.again", deps=deps or [INPUT], alloc=node.alloc, recompute=True)
+    return node.again(
+        name=f"{node.name}.again", deps=deps or [INPUT], alloc=node.alloc, recompute=True
+    )
 
 
 def _shifted(node: Node, shift: int) -> Node:

@@ -61,6 +61,7 @@ def gpipe(stages: int, batches: int, chunks: int = 1) -> PipelineSchedule:
 
 def one_f_one_b(stages: int, batches: int, chunks: int = 1) -> PipelineSchedule:
     """Forward only until the pipeline is full, then one backward after each forward."""
+
     def stage(s: int) -> Iterator[Cell]:
         ahead = min(batches, stages - s - 1)
         yield from (Cell("F", m) for m in range(ahead))
@@ -85,7 +86,9 @@ def interleaved(stages: int, batches: int, chunks: int = 2) -> PipelineSchedule:
     def cell(kind: str, k: int) -> Cell:
         turn, place = divmod(k, stages * chunks)
         chunk = place // stages
-        return Cell(kind, turn * stages + place % stages, chunk if kind == "F" else chunks - 1 - chunk)
+        return Cell(
+            kind, turn * stages + place % stages, chunk if kind == "F" else chunks - 1 - chunk
+        )
 
     def stage(s: int) -> Iterator[Cell]:
         ahead = min(total, 2 * (stages - s - 1) + (chunks - 1) * stages)
@@ -101,6 +104,7 @@ def interleaved(stages: int, batches: int, chunks: int = 2) -> PipelineSchedule:
 
 def zb_h1(stages: int, batches: int, chunks: int = 1) -> PipelineSchedule:
     """1F1B with the weights' gradients put off: later stages longer, so that all hold as much."""
+
     def stage(s: int) -> Iterator[Cell]:
         ahead, behind = min(batches, stages - s - 1), 0
         yield from (Cell("F", m) for m in range(ahead))
@@ -202,7 +206,9 @@ SCHEDULES: dict[str, Callable[..., PipelineSchedule]] = {
 def schedule_named(name: str, stages: int, batches: int, chunks: int = 1) -> PipelineSchedule:
     """One of SCHEDULES for this many stages and micro-batches."""
     if name not in SCHEDULES:
-        raise ConfigError(f"no schedule {name!r}; there are {', '.join(SCHEDULES)}, or give own cells")
+        raise ConfigError(
+            f"no schedule {name!r}; there are {', '.join(SCHEDULES)}, or give own cells"
+        )
     return SCHEDULES[name](stages, batches, chunks)
 
 

@@ -118,9 +118,7 @@ def _urgency(have: Tensor, want: Tensor, axis: str) -> int:
     return 2
 
 
-def _change(
-    now: Tensor, want: Tensor, axis: str, degrees: Degrees
-) -> tuple[Tensor, Move | None]:
+def _change(now: Tensor, want: Tensor, axis: str, degrees: Degrees) -> tuple[Tensor, Move | None]:
     """One axis brought to what is wanted of it."""
     source, target = now.where(axis), want.where(axis)
     dims = list(now.dims)

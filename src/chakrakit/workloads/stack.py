@@ -54,11 +54,11 @@ class Stack:
         return self.made[name]
 
 
-def settings_of(plan: Plan, step: Step) -> Settings:
+def settings_of(plan: Plan, step: Step, touched: float = 1.0) -> Settings:
     """What tapes must know."""
     degrees = {"tp": plan.tp, "cp": plan.cp, "ep": plan.ep}
     return Settings(degrees, step.dtype, step.matmul_dtype, step.kind == "train",
-                    plan.save_gathered, plan.shared_reduce)  # fmt: skip
+                    plan.save_gathered, plan.shared_reduce, touched)  # fmt: skip
 
 
 def token_axes(plan: Plan) -> tuple[str, ...]:
@@ -66,9 +66,11 @@ def token_axes(plan: Plan) -> tuple[str, ...]:
     return ("cp", "tp") if plan.sequence_parallel and plan.tp > 1 else ("cp",)
 
 
-def stack_of(model: Model, plan: Plan, step: Step, tokens: Tokens | None = None) -> Stack:
+def stack_of(
+    model: Model, plan: Plan, step: Step, tokens: Tokens | None = None, touched: float = 1.0
+) -> Stack:
     """The blocks of a model under a plan. `tokens` for passes that are not one training micro-batch."""
-    settings = settings_of(plan, step)
+    settings = settings_of(plan, step, touched)
     if isinstance(model, Decoder):
         return decoder_stack(model, plan, step, settings, tokens)
     tables: dict[type, Callable[..., families.Rows]] = {
@@ -88,7 +90,9 @@ def training_tokens(model: Decoder, plan: Plan, step: Step) -> Tokens:
     if model.causal and model.kernel == "flash":
         pairs /= 2
     core = Core(pairs, model.kernel, plan.context, model.dropout)
-    return Tokens(step.micro_batch, step.seq, core, token_axes(plan), dispatch_dtype=step.dispatch_dtype)
+    return Tokens(
+        step.micro_batch, step.seq, core, token_axes(plan), dispatch_dtype=step.dispatch_dtype
+    )
 
 
 def decoder_stack(

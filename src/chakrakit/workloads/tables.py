@@ -49,8 +49,11 @@ class Book:
 
 @dataclass(frozen=True, eq=False)
 class NodeTable:
-    """Nodes as columns; `own` are dependencies within, `inputs` the rows that wait for the input,
-    `saved` pairs (place in the forward list, row)."""
+    """Nodes as columns.
+
+    `own` are dependencies within, `inputs` the rows that wait for the input, `saved` pairs (place in
+    the forward list, row).
+    """
 
     columns: dict[str, Ints]
     own: Ints

@@ -46,9 +46,14 @@ class _Tail:
         """A collective over elements of this rank; sizes follow from what it does to them."""
         dtype, ranks = dtype or self.grad_dtype, self.ranks(role)
         full, shard = elements * BYTES[dtype], -(-elements // ranks) * BYTES[dtype]
-        sizes = {CollectiveType.ALL_GATHER: (shard, full), CollectiveType.REDUCE_SCATTER: (full, shard)}
+        sizes = {
+            CollectiveType.ALL_GATHER: (shard, full),
+            CollectiveType.REDUCE_SCATTER: (full, shard),
+        }
         size, out = sizes.get(kind, (full, full))
-        node = Node(name, "collective", comm=kind, comm_size=size, out_size=out, role=role, dtype=dtype)
+        node = Node(
+            name, "collective", comm=kind, comm_size=size, out_size=out, role=role, dtype=dtype
+        )
         self.nodes.append(TailNode(node, phase, tuple(held), tuple(after)))
         return len(self.nodes) - 1
 
@@ -84,7 +89,9 @@ def _reduce(tail: _Tail, held: Sequence[Held]) -> list[tuple[str, str, int]]:
                 name = f"gradients.{role}.{number}"
                 _reduce_bucket(tail, name, role, bucket)
                 if data in ("zero1", "zero2"):
-                    gathers.append((name.replace("gradients", "parameters"), role, tail.elements(bucket)))
+                    gathers.append(
+                        (name.replace("gradients", "parameters"), role, tail.elements(bucket))
+                    )
     return gathers
 
 
@@ -92,7 +99,9 @@ def _reduce_bucket(tail: _Tail, name: str, role: str, bucket: Sequence[Held]) ->
     plan = tail.layout.workload.plan
     count, done = tail.elements(bucket), []
     if plan.data == "ddp":
-        tail.gates.append(tail.collective(name, CollectiveType.ALL_REDUCE, role, count, held=bucket))
+        tail.gates.append(
+            tail.collective(name, CollectiveType.ALL_REDUCE, role, count, held=bucket)
+        )
         return
     if not tail.layout.sync_each:
         done = [tail.collective(name, CollectiveType.REDUCE_SCATTER, role, count, held=bucket)]
@@ -140,8 +149,14 @@ def _reduce_over_tp(tail: _Tail, held: Sequence[Held]) -> None:
     if plan.tp > 1 and mine:
         count = tail.elements(mine)
         tail.gates.append(
-            tail.collective("gradients.tp", CollectiveType.ALL_REDUCE, "tp", count, held=mine,
-                            after=tail.gates[-1:])  # fmt: skip
+            tail.collective(
+                "gradients.tp",
+                CollectiveType.ALL_REDUCE,
+                "tp",
+                count,
+                held=mine,
+                after=tail.gates[-1:],
+            )
         )
 
 
@@ -153,8 +168,14 @@ def _reduce_tied(tail: _Tail, held: Sequence[Held]) -> None:
     mine = [h for h in held if h.weight.tied or h.weight.name == "embedding.weight"]
     count = tail.elements(mine)
     tail.gates.append(
-        tail.collective("gradients.tied", CollectiveType.ALL_REDUCE, "embedding", count, held=mine,
-                        after=tail.gates[-1:])  # fmt: skip
+        tail.collective(
+            "gradients.tied",
+            CollectiveType.ALL_REDUCE,
+            "embedding",
+            count,
+            held=mine,
+            after=tail.gates[-1:],
+        )
     )
 
 
@@ -164,7 +185,11 @@ def _is_tied(layout: Layout) -> bool:
 
 def _reduce_loss(tail: _Tail) -> None:
     layout = tail.layout
-    if layout.workload.step.loss_reduce and tail.stage == layout.mesh.ends[1] and tail.ranks("dp") > 1:
+    if (
+        layout.workload.step.loss_reduce
+        and tail.stage == layout.mesh.ends[1]
+        and tail.ranks("dp") > 1
+    ):
         tail.collective("loss", CollectiveType.ALL_REDUCE, "dp", 1, "fp32")
 
 
@@ -174,10 +199,10 @@ def _clip(tail: _Tail) -> None:
     role = "mp" if layout.workload.plan.data in ("ddp", "none") else "world"
     if layout.has_copies or layout.workload.plan.ep > 1:
         role = "world"
-    if layout.workload.step.clip and layout.workload.step.optimizer != "none":
-        if tail.ranks(role) > 1:
-            gate = tail.collective("clip", CollectiveType.ALL_REDUCE, role, 1, "fp32", after=tail.gates)
-            tail.gates = [gate]
+    wanted = layout.workload.step.clip and layout.workload.step.optimizer != "none"
+    if wanted and tail.ranks(role) > 1:
+        gate = tail.collective("clip", CollectiveType.ALL_REDUCE, role, 1, "fp32", after=tail.gates)
+        tail.gates = [gate]
 
 
 def _update(tail: _Tail, held: Sequence[Held]) -> list[int]:

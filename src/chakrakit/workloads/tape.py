@@ -92,6 +92,8 @@ class Settings:
     training: bool = True
     save_gathered: bool = True
     shared_reduce: bool = True
+    touched: float = 1.0
+    """Part of the experts that the tokens at hand need, whose weights are read."""
 
 
 @dataclass(eq=False)
@@ -207,7 +209,9 @@ class Tape:
     def _moved(self, have: Tensor, want: Tensor, name: str, routed: bool) -> Tensor:
         place, last = have.node, None
         for last in moves(have, want, self.degrees):
-            node = self._collective(name or self.name, last.kind, last.axis, last.size, last.out_size)
+            node = self._collective(
+                name or self.name, last.kind, last.axis, last.size, last.out_size
+            )
             node.dtype, node.routed, node.deps = have.dtype, routed, [place]
             self.forward.append(node)
             place = len(self.forward) - 1
@@ -230,7 +234,9 @@ class Tape:
             return -1
         if id(tensor) not in self._regathered:
             for move in moves(stored, tensor, self.degrees):
-                node = self._collective(f"{name}.again", move.kind, move.axis, move.size, move.out_size)
+                node = self._collective(
+                    f"{name}.again", move.kind, move.axis, move.size, move.out_size
+                )
                 node.dtype, node.weight, node.deps = stored.dtype, True, [INPUT]
                 node.saved = [stored.node] if stored.node >= 0 else []
                 self.backward.append(node)
@@ -281,12 +287,12 @@ class Tape:
             last.deps = sorted(set(last.deps) | set(nodes[:-1]))
         return Tensor(goal.dims, goal.dtype, node=nodes[-1])
 
-    def _moved_back(
-        self, grad: Tensor, goal: Tensor, nodes: Sequence[int] | None = None
-    ) -> Tensor:
+    def _moved_back(self, grad: Tensor, goal: Tensor, nodes: Sequence[int] | None = None) -> Tensor:
         places = list(nodes) if nodes else [grad.node]
         for move in moves(grad, goal, self.degrees):
-            node = self._collective(f"{self.name}.grad", move.kind, move.axis, move.size, move.out_size)
+            node = self._collective(
+                f"{self.name}.grad", move.kind, move.axis, move.size, move.out_size
+            )
             node.dtype, node.deps = grad.dtype, places
             node.routed = self._is_routed(places)
             self.backward.append(node)

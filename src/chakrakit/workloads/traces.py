@@ -82,7 +82,9 @@ def _names(c: dict[str, Ints], book: Book) -> pa.Array:
         (f"layers.{k // width - 1}." if k >= width else "") + book.names.texts[k % width]
         for k in keys.tolist()
     ]
-    return pa.DictionaryArray.from_arrays(pa.array(rows.astype(np.int32)), pa.array(texts, pa.string()))
+    return pa.DictionaryArray.from_arrays(
+        pa.array(rows.astype(np.int32)), pa.array(texts, pa.string())
+    )
 
 
 class Ranks:
@@ -98,7 +100,9 @@ class Ranks:
             self.groups |= dict(zip(names, members, strict=True))
             self.names[role] = names
 
-    def bind(self, ranks: Ints, body: int, roles: Sequence[str], peers: Sequence[str]) -> dict[int, Binding]:
+    def bind(
+        self, ranks: Ints, body: int, roles: Sequence[str], peers: Sequence[str]
+    ) -> dict[int, Binding]:
         """Bindings of ranks that run one body, whose peers are named for the first of them."""
         named = [[self.names[r][g] for g in self.mesh.group_of(r)[ranks].tolist()] for r in roles]
         own = (ranks + self.mesh.first).tolist()

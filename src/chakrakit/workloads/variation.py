@@ -38,7 +38,9 @@ def variants(layout: Layout, stage: int) -> Iterator[Variant]:
     for key in np.unique(keys, axis=1).T:
         mine = ranks[(keys == key[:, None]).all(axis=0)]
         labels = [f"{n}{k}" for n, k in zip(("dp", "ep", "edp"), key, strict=True) if k >= 0]
-        yield Variant(" ".join([f"stage {stage}", *labels]), mine, int(key[0]), _expert_key(key, layout))
+        yield Variant(
+            " ".join([f"stage {stage}", *labels]), mine, int(key[0]), _expert_key(key, layout)
+        )
 
 
 def _expert_key(key: Ints, layout: Layout) -> int:
@@ -57,13 +59,17 @@ def varied(layout: Layout, program: Program, variant: Variant) -> Program:
     if variant.expert >= 0:
         share = _expert_share(layout, variant, columns)
         routed = columns["routed"] > 0
-        _scale(columns, ("flops", "vector_ops", "bytes", "alloc", "free", "comm_size"), routed, share)
+        _scale(
+            columns, ("flops", "vector_ops", "bytes", "alloc", "free", "comm_size"), routed, share
+        )
         exchange = (columns["comm"] == 6) & ~routed
         _scale(columns, ("out_size",), exchange, share)
     return replace(program, columns=columns)
 
 
-def _scale(columns: dict[str, Ints], names: tuple[str, ...], rows: NDArray[np.bool_], by: Floats) -> None:
+def _scale(
+    columns: dict[str, Ints], names: tuple[str, ...], rows: NDArray[np.bool_], by: Floats
+) -> None:
     for name in names:
         scaled = columns[name].copy()
         scaled[rows] = np.rint(scaled[rows] * by[rows]).astype(np.int64)
@@ -76,7 +82,9 @@ def _document_share(layout: Layout, variant: Variant, columns: dict[str, Ints]) 
     shares = np.empty(layout.micro_batches)
     for m in range(layout.micro_batches):
         rng = np.random.default_rng((step.seed, 1, variant.data, m))
-        squares = [(_documents(step.lengths, step.seq, rng) ** 2).sum() for _ in range(step.micro_batch)]
+        squares = [
+            (_documents(step.lengths, step.seq, rng) ** 2).sum() for _ in range(step.micro_batch)
+        ]
         shares[m] = sum(squares) / (step.micro_batch * step.seq**2)
     return shares[np.maximum(columns["micro_batch"], 0)]
 
@@ -84,19 +92,23 @@ def _document_share(layout: Layout, variant: Variant, columns: dict[str, Ints]) 
 def _documents(lengths: Lengths, seq: int, rng: np.random.Generator) -> Floats:
     """Lengths of documents that fill a sequence; the last is cut."""
     mean = lengths.mean or seq
-    count = max(4, 4 * seq // mean)
-    drawn: list[float] = []
-    while sum(drawn) < seq:
-        if lengths.distribution == "uniform":
-            more = rng.uniform(1, 2 * mean, count)
-        elif lengths.distribution == "lognormal":
-            more = rng.lognormal(np.log(mean) - lengths.sigma**2 / 2, lengths.sigma, count)
-        else:
-            more = np.full(count, mean)
-        drawn += np.maximum(1, np.rint(more)).tolist()
+    drawn = document_lengths(lengths, mean, max(4, 4 * seq // mean), rng)
+    while drawn.sum() < seq:
+        drawn = np.concatenate([drawn, document_lengths(lengths, mean, len(drawn), rng)])
     ends = np.minimum(np.cumsum(drawn), seq)
     sizes = np.diff(np.concatenate([[0.0], ends]))
     return sizes[sizes > 0]
+
+
+def document_lengths(lengths: Lengths, mean: int, count: int, rng: np.random.Generator) -> Floats:
+    """Whole lengths of `count` documents, at least one token each."""
+    if lengths.distribution == "uniform":
+        drawn = rng.uniform(1, 2 * mean, count)
+    elif lengths.distribution == "lognormal":
+        drawn = rng.lognormal(np.log(mean) - lengths.sigma**2 / 2, lengths.sigma, count)
+    else:
+        drawn = np.full(count, float(mean))
+    return np.asarray(np.maximum(1.0, np.rint(drawn)))
 
 
 def _expert_share(layout: Layout, variant: Variant, columns: dict[str, Ints]) -> Floats:
@@ -119,6 +131,6 @@ def _expert_share(layout: Layout, variant: Variant, columns: dict[str, Ints]) ->
 
 def _whole_tokens(drawn: Floats, even: int) -> Floats:
     """Shares as whole tokens that add up; what rounding leaves goes to the first ranks."""
-    tokens = np.floor(drawn / drawn.sum() * even * len(drawn))
+    tokens: Floats = np.floor(drawn / drawn.sum() * even * len(drawn))
     tokens[: int(even * len(drawn) - tokens.sum())] += 1
     return tokens

@@ -22,7 +22,8 @@ GPT: dict[str, Any] = {
 def _gpt3() -> dict[str, Decoder]:
     """Brown et al. 2020, table 2.1."""
     sizes = {"125m": (12, 768, 12), "350m": (24, 1024, 16), "760m": (24, 1536, 16), "1.3b": (24, 2048, 16),
-             "2.7b": (32, 2560, 32), "6.7b": (32, 4096, 32), "13b": (40, 5120, 40), "175b": (96, 12288, 96)}  # fmt: skip
+             "2.7b": (32, 2560, 32), "6.7b": (32, 4096, 32), "13b": (40, 5120, 40),
+             "175b": (96, 12288, 96)}  # fmt: skip
     return {
         f"gpt3-{n}": Decoder(name=f"gpt3-{n}", layers=a, hidden=d, heads=h, vocab=50257, **GPT)
         for n, (a, d, h) in sizes.items()
@@ -37,7 +38,9 @@ def _megatron() -> dict[str, Decoder]:
              "22b": (48, 6144, 64), "175b": (96, 12288, 96), "530b": (105, 20480, 128),
              "1t": (128, 25600, 160)}  # fmt: skip
     return {
-        f"megatron-{n}": Decoder(name=f"megatron-{n}", layers=a, hidden=d, heads=h, vocab=51200, **GPT)
+        f"megatron-{n}": Decoder(
+            name=f"megatron-{n}", layers=a, hidden=d, heads=h, vocab=51200, **GPT
+        )
         for n, (a, d, h) in sizes.items()
     }
 

@@ -24,7 +24,9 @@ def read_config(path: Path) -> Decoder:
     plain = {"llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "qwen2_moe"}
     if kind not in readers and kind not in plain:
         known = ", ".join(sorted({*readers, *plain}))
-        raise ConfigError(f"{path}: model_type {kind!r} is not one of {known}; describe the model in YAML")
+        raise ConfigError(
+            f"{path}: model_type {kind!r} is not one of {known}; describe the model in YAML"
+        )
     try:
         model = Decoder(name=path.parent.name or kind, **readers.get(kind, _llama)(config, kind))
     except KeyError as error:
