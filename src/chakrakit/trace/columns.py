@@ -1,7 +1,7 @@
 """Columns between the core and Arrow: buffers are shared, never copied.
 
-Public columns of a table of nodes are the schema's fields, then one column per attribute. Private ones
-start with an underscore and exist to write back what was read: `_layout`, `_raw`, `_unknown`, ….
+Public columns of a table of nodes are the schema's fields, then one column per attribute. Private
+ones start with an underscore and exist to write back what was read: `_layout`, `_raw`, `_unknown`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chakrakit.errors import TraceError
 from chakrakit.trace.layouts import Layouts
 from chakrakit.trace.schema import Member
 from chakrakit.trace.vocabulary import by_name
+from chakrakit.trace.wire import RANGES
 
 IO_COLUMNS = tuple(
     f"{side}_{what}"
@@ -110,6 +112,30 @@ def storage_type(kind: pa.DataType, what: str) -> pa.DataType:
         f"column {what!r} has type {kind}, which no Chakra attribute can hold; "
         "use integers, floats, booleans, strings, bytes or lists of them"
     )
+
+
+def members_that_hold(array: pa.Array) -> set[Member]:
+    """The oneof members that can hold every value of a column without changing it."""
+    storage = STORAGE_TYPES.index(array.type)
+    values = array.flatten() if storage >= 5 else array
+    members = {m for m in Member if storage_of_member(m) == storage}
+    if storage in (INT, BOOL):
+        members |= {m for m in Member if storage_of_member(m) in (INT, BOOL)}
+    return {m for m in members if _holds(m, values)}
+
+
+def _holds(member: Member, values: pa.Array) -> bool:
+    kind = member.name.rpartition("_")[0]
+    if kind == "float":
+        exact = values.drop_null().to_numpy(zero_copy_only=False)
+        with np.errstate(over="ignore"):
+            narrow = exact.astype(np.float32).astype(np.float64)
+        return bool(np.array_equal(narrow, exact, equal_nan=True))
+    if not pa.types.is_integer(values.type):
+        return True
+    low, high = (0, 1) if kind == "bool" else RANGES[kind]
+    extremes = pc.min_max(values).as_py()
+    return extremes["min"] is None or (low <= extremes["min"] and extremes["max"] <= high)
 
 
 # --- from the core ------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from chakrakit.errors import TraceError
-from chakrakit.trace import columns, dependencies
+from chakrakit.trace import columns, dependencies, raw
 from chakrakit.trace.edges import Edges
 from chakrakit.trace.layouts import HAS_INPUTS, HAS_OUTPUTS, Layout, Layouts
 from chakrakit.trace.metadata import Metadata
@@ -80,8 +80,11 @@ class Trace:
             tables.append(_replace(part.table, "_layout", pa.array(rows)))
         if not tables:
             raise TraceError("no parts to put together")
-        table = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
-        return cls(table, layouts, metadata)
+        try:
+            table = pa.concat_tables(tables, promote_options="default")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise TraceError(f"the parts differ in an attribute's type: {error}") from None
+        return cls(table.unify_dictionaries(), layouts, metadata)
 
     # --- looking at it ------------------------------------------------------------------------
 
@@ -244,18 +247,21 @@ class Trace:
         attribute = columns.attribute_name(column)
         if attribute is None:
             raise TraceError(f"column {column!r} is private; attributes start with a letter")
+        table, layouts, rows = raw.without(self.table, self.layouts, self._layout_rows, attribute)
         if values is None:
-            table = self.table
-            if column in table.column_names:
-                table = table.drop_columns([column])
-            present, array = np.zeros(len(self), np.bool_), None
-        else:
-            array = _attribute(column, values, len(self))
-            present = array.is_valid().to_numpy(zero_copy_only=False)
-            table = _replace(self.table, column, array)
-        wanted = member or (columns.member_for(attribute, array.type) if array is not None else 0)
-        layouts, rows = self.layouts.edited(self._layout_rows, attribute, present, int(wanted))
-        return Trace(_replace(table, "_layout", pa.array(rows)), layouts, self.metadata)
+            table = table.drop_columns([column]) if column in table.column_names else table
+            layouts, rows = layouts.edited(rows, attribute, np.zeros(len(self), np.bool_), 0, ())
+            return Trace(_replace(table, "_layout", pa.array(rows)), layouts, self.metadata)
+        array = _attribute(column, values, len(self))
+        present = array.is_valid().to_numpy(zero_copy_only=False)
+        wanted = member or columns.member_for(attribute, array.type)
+        fitting = columns.members_that_hold(array)
+        if wanted not in fitting:
+            raise TraceError(f"attribute {attribute!r} has values that {wanted.name} cannot hold")
+        kept = {wanted} if member else fitting
+        layouts, rows = layouts.edited(rows, attribute, present, wanted, kept)
+        table = _replace(_replace(table, column, array), "_layout", pa.array(rows))
+        return Trace(table, layouts, self.metadata)
 
     def with_edges(self, edges: Edges) -> Trace:
         """The same with these dependencies instead; references that dangled are dropped."""
@@ -339,6 +345,8 @@ def _attribute(name: str, values: Any, rows: int) -> pa.Array:
     wanted = columns.storage_type(array.type, name)
     if known is not None:
         wanted = columns.STORAGE_TYPES[columns.storage_of_member(known.member)]
+    if pa.types.is_list(wanted) and array.type != pa.null() and array.flatten().null_count:
+        raise TraceError(f"attribute {name!r} has lists with nulls in them; they cannot be written")
     try:
         return array if array.type == wanted else array.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
