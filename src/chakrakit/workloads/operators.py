@@ -36,7 +36,7 @@ def matmul(
         read = round(read * tape.settings.touched)
     moved = x.bytes(tape.degrees) + read + out.bytes(tape.degrees)
     node = Node(name, "matmul", flops, bytes=moved, dtype=kind, routed=routed,
-                replicas=_replicas((*out_dims, inner), tape))  # fmt: skip
+                replicas=_replicas((*out_dims, inner), tape, routed))  # fmt: skip
     place = tape.emit(node, [x])
     freed = tape.keep(place, x, dtype=tape.settings.matmul_dtype)
     out = replace(out, node=place)
@@ -83,8 +83,8 @@ def _product(dims: Sequence[Dim], tape: Tape) -> int:
     return -(-count.numerator // count.denominator)
 
 
-def _replicas(dims: Sequence[Dim], tape: Tape) -> int:
-    cut = {a for d in dims for a in d.axes}
+def _replicas(dims: Sequence[Dim], tape: Tape, routed: bool) -> int:
+    cut = {a for d in dims for a in d.axes} | ({"cp"} if routed else set())  # routing mixes cp ranks' tokens
     return prod(tape.degrees.get(a, 1) for a in REPLICABLE if a not in cut)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pytest
 
 from chakrakit import Edges, TraceSet, schedule
 from chakrakit.trace.edges import EdgeForm
@@ -43,7 +42,7 @@ def join(traces: TraceSet) -> Joined:
         parts.append(Edges.of(own.src + total, own.dst + total))
         total += len(trace)
     found = traces.collectives
-    messages = found.messages.to_pandas() if False else found.messages
+    messages = found.messages
     at = (
         np.array([first[r] for r in messages["rank"].to_pylist()], np.int64)
         + messages["row"].to_numpy()
@@ -69,7 +68,3 @@ def join(traces: TraceSet) -> Joined:
         total += int(found.instances.num_rows)
     return Joined(traces, total, Edges.concat(parts), first)
 
-
-@pytest.fixture(name="join")
-def _join():
-    return join
