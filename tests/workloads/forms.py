@@ -17,7 +17,9 @@ def matmul_weights(m: Decoder, moe: bool) -> int:
     attention = m.hidden * (m.heads + 2 * kv) * d + m.heads * d * m.hidden
     if m.kv_lora:
         key = m.nope_dim + m.rope_dim
-        query = m.hidden * m.q_lora + m.q_lora * m.heads * key if m.q_lora else m.hidden * m.heads * key
+        query = (
+            m.hidden * m.q_lora + m.q_lora * m.heads * key if m.q_lora else m.hidden * m.heads * key
+        )
         attention = (
             query
             + m.hidden * (m.kv_lora + m.rope_dim)
@@ -59,13 +61,15 @@ def rank_weights(m: Decoder, plan: Plan, layers: int, first: bool, last: bool) -
     """Parameters on a rank of a stage, before data parallelism; gated MLP, RMS norms, no biases."""
     d = m.head_dim or m.hidden // m.heads
     kv = m.kv_heads or m.heads
-    layer = (m.hidden * (m.heads + 2 * kv) * d + m.heads * d * m.hidden + 3 * m.hidden * m.ffn) // plan.tp
+    layer = (
+        m.hidden * (m.heads + 2 * kv) * d + m.heads * d * m.hidden + 3 * m.hidden * m.ffn
+    ) // plan.tp
     table = m.vocab * m.hidden // plan.tp
     return layers * (layer + 2 * m.hidden) + (first + last) * table + last * m.hidden
 
 
 def gpt_parameters(layers: int, hidden: int, vocab: int, seq: int) -> float:
     """Narayanan et al. 2021, equation 2."""
-    return 12 * layers * hidden**2 * (
-        1 + 13 / (12 * hidden) + (vocab + seq) / (12 * layers * hidden)
+    return (
+        12 * layers * hidden**2 * (1 + 13 / (12 * hidden) + (vocab + seq) / (12 * layers * hidden))
     )

@@ -67,4 +67,3 @@ def join(traces: TraceSet) -> Joined:
         parts.append(Edges.of(instance, where, form=EdgeForm.FINISH_FINISH))
         total += int(found.instances.num_rows)
     return Joined(traces, total, Edges.concat(parts), first)
-

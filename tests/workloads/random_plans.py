@@ -49,7 +49,13 @@ def _model(rng: Random, moe: bool) -> Decoder:
         extra = {"experts": 8, "top_k": 2, "expert_ffn": 32, "shared_experts": rng.choice([0, 1]),
                  "dense_layers": rng.choice([0, 1]), "router_bias": rng.random() < 0.3}  # fmt: skip
     if rng.random() < 0.2:
-        extra |= {"kv_lora": 16, "rope_dim": 8, "nope_dim": 8, "value_dim": 8, "q_lora": rng.choice([0, 16])}
+        extra |= {
+            "kv_lora": 16,
+            "rope_dim": 8,
+            "nope_dim": 8,
+            "value_dim": 8,
+            "q_lora": rng.choice([0, 16]),
+        }
     return Decoder(
         layers=rng.choice([4, 5, 8]), hidden=64, heads=8, kv_heads=rng.choice([4, 8]), ffn=128,
         vocab=rng.choice([96, 101]), fused=rng.random() < 0.7, tied=rng.random() < 0.3,

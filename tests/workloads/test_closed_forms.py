@@ -65,7 +65,10 @@ def test_flops_over_all_ranks(model: Decoder, plan: Plan, batches: int, micro: i
     extra = sum(r.flops for r in found.replicated)
     assert found.flops_total - extra == training_flops(model, plan, step)
     whole = plan.tp == 1 or plan.sequence_parallel
-    alike = {r.name.removesuffix(".again").removesuffix(".dx").removesuffix(".dw") for r in found.replicated}
+    alike = {
+        r.name.removesuffix(".again").removesuffix(".dx").removesuffix(".dw")
+        for r in found.replicated
+    }
     assert alike <= (set() if whole else {"moe.router", "attention.q_down", "attention.kv_down",
                                           *([] if plan.vocab_parallel else ["head"])})  # fmt: skip
 
@@ -73,7 +76,9 @@ def test_flops_over_all_ranks(model: Decoder, plan: Plan, batches: int, micro: i
 def test_attention_is_quadratic_in_the_sequence() -> None:
     model = Decoder(layers=2, hidden=64, heads=8, vocab=96)
     at = [figures(model, Plan(tp=2), Step(seq=s)).flops_total for s in (64, 128, 192)]
-    per_pair = 2 * 2 * 64 // 2  # scores and values, two FLOPs an element, half of them hidden by the mask
+    per_pair = (
+        2 * 2 * 64 // 2
+    )  # scores and values, two FLOPs an element, half of them hidden by the mask
     assert at[2] - 2 * at[1] + at[0] == 3 * 2 * per_pair * 2 * 64**2
 
 
@@ -181,7 +186,9 @@ def test_expert_exchange(ep: int, copies: int, tp: int, sp: bool) -> None:
 def test_expert_parameters_are_spread_not_copied() -> None:
     model = Decoder(layers=2, hidden=64, heads=8, vocab=96, experts=8, top_k=2, expert_ffn=32)
     held = [
-        figures(model, Plan(dp=4, ep=ep), Step(seq=32, global_batch=4)).per_rank[0].memory["parameters"]
+        figures(model, Plan(dp=4, ep=ep), Step(seq=32, global_batch=4))
+        .per_rank[0]
+        .memory["parameters"]
         for ep in (1, 4)
     ]
     assert held[0] - held[1] == 2 * (2 * 8 * 3 * 64 * 32) * 3 // 4
@@ -211,5 +218,10 @@ def test_hsdp_reduces_shards_across_replicas() -> None:
 def test_bytes_element_width_follows_dtype() -> None:
     model = Decoder(layers=2, hidden=64, heads=8, vocab=96)
     for dtype, width in BYTES.items():
-        found = figures(model, Plan(tp=2, sequence_parallel=False), Step(seq=32, dtype=dtype, clip=False))
-        assert communication(found, 0)["ALL_REDUCE", "tp"] == (10 + 3, 10 * 32 * 64 * width + 3 * 4 * 32)
+        found = figures(
+            model, Plan(tp=2, sequence_parallel=False), Step(seq=32, dtype=dtype, clip=False)
+        )
+        assert communication(found, 0)["ALL_REDUCE", "tp"] == (
+            10 + 3,
+            10 * 32 * 64 * width + 3 * 4 * 32,
+        )

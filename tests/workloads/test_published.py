@@ -57,7 +57,11 @@ def test_uneven_routing_moves_more_on_the_way_back() -> None:
     plan = Plan(dp=8, ep=8)
     model = named("deepseek-v3-16b")
     made = [
-        dry_run(generated(Workload(model=model, plan=plan, step=Step(seq=1024, global_batch=8, imbalance=i))))
+        dry_run(
+            generated(
+                Workload(model=model, plan=plan, step=Step(seq=1024, global_batch=8, imbalance=i))
+            )
+        )
         for i in (0.0, 0.2)
     ]
     even, uneven = made
@@ -121,8 +125,16 @@ def test_megatron_flops() -> None:
     full = dry_run(generated(Workload(model=model, plan=Plan(tp=8, recompute="full"), step=step)))
     plain = dry_run(generated(Workload(model=model, plan=Plan(tp=8), step=step)))
     # the equation counts the head three times, not four: 96·V/16 = 72·V/12 = 6 FLOPs an element
-    assert full.flops_total == 96 * b * s * layers * d**2 + 16 * b * s**2 * layers * d + 6 * b * s * d * v
-    assert plain.flops_total == 72 * b * s * layers * d**2 + 12 * b * s**2 * layers * d + 6 * b * s * d * v
-    selective = dry_run(generated(Workload(model=model, plan=Plan(tp=8, recompute="selective"), step=step)))
+    assert (
+        full.flops_total
+        == 96 * b * s * layers * d**2 + 16 * b * s**2 * layers * d + 6 * b * s * d * v
+    )
+    assert (
+        plain.flops_total
+        == 72 * b * s * layers * d**2 + 12 * b * s**2 * layers * d + 6 * b * s * d * v
+    )
+    selective = dry_run(
+        generated(Workload(model=model, plan=Plan(tp=8, recompute="selective"), step=step))
+    )
     # one more pass of attention itself: + S/18D within the bracket
     assert selective.flops_total - plain.flops_total == 4 * layers * b * s**2 * d

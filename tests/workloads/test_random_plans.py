@@ -34,7 +34,11 @@ def test_random_plans(block: int, tmp_path: Path) -> None:
 
 
 def _check_against_dry_run(made: Generated, traces, rng: Random, folder: Path) -> None:
-    figures = {int(r): f for c, f in zip(made.classes, dry_run(made).per_rank, strict=True) for r in c.ranks}
+    figures = {
+        int(r): f
+        for c, f in zip(made.classes, dry_run(made).per_rank, strict=True)
+        for r in c.ranks
+    }
     assert sorted(figures) == list(traces.ranks)
     for rank in rng.sample(traces.ranks, min(3, len(traces))):
         file = folder / f"w.{rank}.et"

@@ -19,7 +19,9 @@ GRID = [(p, m) for p in (4, 8) for m in (8, 16)]
 class Timed:
     """A pipeline run with given durations of cells. A cell's time is on its first compute node."""
 
-    def __init__(self, plan: Plan, batches: int, pieces: int, times: tuple[int, int, int] = (F, I, W)) -> None:
+    def __init__(
+        self, plan: Plan, batches: int, pieces: int, times: tuple[int, int, int] = (F, I, W)
+    ) -> None:
         model = Decoder(layers=pieces, hidden=8, heads=2, vocab=16)
         step = Step(seq=4, global_batch=batches, optimizer="none", clip=False, loss_reduce=False)
         joined = join(generate(Workload(model=model, plan=plan, step=step)))
