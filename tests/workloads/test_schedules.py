@@ -12,7 +12,7 @@ from chakrakit.workloads.dry_run import dry_run
 from chakrakit.workloads.generate import generate, generated
 from workloads.joined import Joined, join
 
-F, I, W = 6, 6, 6
+F, B, W = 6, 6, 6
 GRID = [(p, m) for p in (4, 8) for m in (8, 16)]
 
 
@@ -20,7 +20,7 @@ class Timed:
     """A pipeline run with given durations of cells. A cell's time is on its first compute node."""
 
     def __init__(
-        self, plan: Plan, batches: int, pieces: int, times: tuple[int, int, int] = (F, I, W)
+        self, plan: Plan, batches: int, pieces: int, times: tuple[int, int, int] = (F, B, W)
     ) -> None:
         model = Decoder(layers=pieces, hidden=8, heads=2, vocab=16)
         step = Step(seq=4, global_batch=batches, optimizer="none", clip=False, loss_reduce=False)
@@ -70,14 +70,14 @@ def _durations(joined: Joined, timed: Timed, times: tuple[int, int, int]):
 @pytest.mark.parametrize(("p", "m"), GRID)
 def test_gpipe(p: int, m: int) -> None:
     run = Timed(Plan(pp=p, schedule="gpipe"), m, p)
-    assert run.bubble() == (p - 1) * (F + I + W)
+    assert run.bubble() == (p - 1) * (F + B + W)
     assert [run.in_flight(s) for s in run.stages] == [m] * p
 
 
 @pytest.mark.parametrize(("p", "m"), GRID)
 def test_1f1b(p: int, m: int) -> None:
     run = Timed(Plan(pp=p), m, p)
-    assert run.bubble() == (p - 1) * (F + I + W)
+    assert run.bubble() == (p - 1) * (F + B + W)
     assert [run.in_flight(s) for s in run.stages] == [min(m, p - s) for s in run.stages]
 
 
@@ -86,7 +86,7 @@ def test_1f1b(p: int, m: int) -> None:
 def test_interleaved(p: int, m: int, v: int) -> None:
     """Cells are a v-th of a stage: the bubble shrinks by v, and memory is counted in v-ths."""
     run = Timed(Plan(pp=p, schedule="interleaved", chunks=v), m, p * v)
-    assert run.bubble() == (p - 1) * (F + I + W)  # of a chunk's time, a v-th of the stage's
+    assert run.bubble() == (p - 1) * (F + B + W)  # of a chunk's time, a v-th of the stage's
     chunks = [min(m * v, 2 * (p - s - 1) + (v - 1) * p + 1) for s in run.stages]
     assert [run.in_flight(s) for s in run.stages] == chunks
 
@@ -118,7 +118,7 @@ def test_dualpipe(p: int, m: int) -> None:
         assert run.bubble() <= (p // 2 - 1) * ((f + i + w) + (i + w) - 3 * w)
         assert [run.in_flight(s) for s in run.stages] == [p + 1] * p
     even = Timed(Plan(pp=p, schedule="dualpipe"), m, p)
-    assert even.bubble() == (p // 2 - 1) * (F + I - W)
+    assert even.bubble() == (p // 2 - 1) * (F + B - W)
 
 
 def test_dualpipe_holds_the_model_twice() -> None:

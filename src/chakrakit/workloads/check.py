@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import (
+    Convolutional,
     Decoder,
     Diffusion,
     Model,
     Plan,
+    Recommender,
     Step,
     Vision,
     Workload,
@@ -70,9 +72,10 @@ def _batches(plan: Plan, step: Step) -> Iterator[str]:
 
 
 def _heads(model: Model, plan: Plan) -> Iterator[str]:
+    alone = isinstance(model, Recommender | Convolutional)
+    if alone and (plan.tp > 1 or plan.cp > 1 or plan.pp > 1):
+        yield f"{model.name} has no parts for tp, cp or pp; use dp"
     if not isinstance(model, Decoder | Vision | Diffusion):
-        if plan.tp > 1 or plan.cp > 1 or plan.pp > 1:
-            yield f"{model.name} has no parts for tp, cp or pp; use dp"
         return
     counts = {"heads": model.heads}
     if isinstance(model, Decoder) and not model.kv_lora:
@@ -93,11 +96,7 @@ def _heads(model: Model, plan: Plan) -> Iterator[str]:
 def _sequence(model: Model, plan: Plan, step: Step) -> Iterator[str]:
     if step.kind != "train" or not isinstance(model, Decoder | Vision | Diffusion):
         return
-    tokens = step.seq
-    if isinstance(model, Diffusion):
-        tokens = model.tokens
-    elif isinstance(model, Vision):
-        tokens = (model.image // model.patch) ** 2 + model.class_token
+    tokens = step.seq if isinstance(model, Decoder) else model.tokens
     cut = plan.cp * (plan.tp if plan.sequence_parallel else 1)
     if tokens % cut:
         why = "cp × tp (sequence_parallel)" if cut > plan.cp else "cp"

@@ -84,6 +84,11 @@ class Vision(_Part, frozen=True, kw_only=True, tag="vision", tag_field="family")
     dropout: bool = False
     kernel: Literal["flash", "unfused"] = "flash"
 
+    @property
+    def tokens(self) -> int:
+        """Patches of one image, and the class token."""
+        return (self.image // self.patch) ** 2 + self.class_token
+
 
 class Diffusion(_Part, frozen=True, kw_only=True, tag="diffusion", tag_field="family"):
     """A diffusion transformer over latent images or video (DiT, Wan).

@@ -14,7 +14,7 @@ from chakrakit.trace.groups import Groups
 from chakrakit.trace.trace import Trace
 from chakrakit.trace.traceset import Binding, TraceSet
 from chakrakit.workloads.check import check
-from chakrakit.workloads.description import Workload
+from chakrakit.workloads.description import Decoder, Workload
 from chakrakit.workloads.layout import Layout
 from chakrakit.workloads.mesh import Mesh
 from chakrakit.workloads.program import Program, stage_program
@@ -63,8 +63,11 @@ class Generated:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the step over all ranks."""
-        return self.workload.step.global_batch * self.workload.step.seq
+        """Tokens of the step over all ranks; samples, for models that have none."""
+        model, step = self.workload.model, self.workload.step
+        if isinstance(model, Decoder):
+            return step.global_batch * step.seq
+        return step.global_batch * getattr(model, "tokens", 1)
 
     @cached_property
     def classes(self) -> list[RankClass]:

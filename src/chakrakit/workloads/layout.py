@@ -70,7 +70,7 @@ class Layout:
         last = self.schedule.piece_count - 1
         homes = self.schedule.homes()
         ends = (homes[0, 0][0], homes[last, 0][0])
-        return Mesh(self.workload.plan, copies=self.has_copies, ends=ends)
+        return Mesh(self.workload.plan, ends=ends)
 
     @property
     def has_copies(self) -> bool:

@@ -26,8 +26,6 @@ class Mesh:
     plan: Plan
     first: int = 0
     """The lowest rank, for workloads of several meshes."""
-    copies: bool = False
-    """Whether the pipeline holds the model twice, so that both holders of a piece share gradients."""
     ends: tuple[int, int] = (0, 0)
     """The stages that hold the first and the last piece, which share a tied table."""
     _cache: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)

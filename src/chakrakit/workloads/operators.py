@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import prod
 
 from chakrakit.trace.schema import CollectiveType
-from chakrakit.workloads.sharding import Dim, Tensor
+from chakrakit.workloads.sharding import BYTES, Dim, Tensor
 from chakrakit.workloads.tape import Grads, Node, Tape, Weight
 
 REPLICABLE = ("tp", "cp")
@@ -31,10 +31,9 @@ def matmul(
     flops = 2 * _product((*out_dims, inner), tape)
     out = Tensor(out_dims, tape.settings.dtype, partial)
     kind = tape.settings.matmul_dtype or tape.settings.dtype
-    read = weight.tensor.bytes(tape.degrees)
-    if weight.expert:
-        read = round(read * tape.settings.touched)
-    moved = x.bytes(tape.degrees) + read + out.bytes(tape.degrees)
+    touched = tape.settings.touched if weight.expert else 1
+    read = x.elements(tape.degrees) + round(weight.tensor.elements(tape.degrees) * touched)
+    moved = read * BYTES[kind] + out.bytes(tape.degrees)
     node = Node(name, "matmul", flops, bytes=moved, dtype=kind, routed=routed,
                 replicas=_replicas((*out_dims, inner), tape, routed))  # fmt: skip
     place = tape.emit(node, [x])
@@ -84,7 +83,9 @@ def _product(dims: Sequence[Dim], tape: Tape) -> int:
 
 
 def _replicas(dims: Sequence[Dim], tape: Tape, routed: bool) -> int:
-    cut = {a for d in dims for a in d.axes} | ({"cp"} if routed else set())  # routing mixes cp ranks' tokens
+    cut = {a for d in dims for a in d.axes} | (
+        {"cp"} if routed else set()
+    )  # routing mixes cp ranks' tokens
     return prod(tape.degrees.get(a, 1) for a in REPLICABLE if a not in cut)
 
 

@@ -29,6 +29,14 @@ from chakrakit.workloads.tape import Block, Settings, Tape
 
 Build = Callable[[Tape], Tensor]
 
+FAMILIES: dict[type, Callable[..., families.Rows]] = {
+    Vision: families.vision,
+    Diffusion: families.diffusion,
+    Recommender: families.recommender,
+    Convolutional: families.convolutional,
+}
+"""How each kind of model becomes blocks; add a type of your own here to generate it."""
+
 
 @dataclass
 class Stack:
@@ -73,13 +81,7 @@ def stack_of(
     settings = settings_of(plan, step, touched)
     if isinstance(model, Decoder):
         return decoder_stack(model, plan, step, settings, tokens)
-    tables: dict[type, Callable[..., families.Rows]] = {
-        Vision: families.vision,
-        Diffusion: families.diffusion,
-        Recommender: families.recommender,
-        Convolutional: families.convolutional,
-    }
-    rows = tables[type(model)](model, plan, step, token_axes(plan))
+    rows = FAMILIES[type(model)](model, plan, step, token_axes(plan))
     return Stack(settings, plan.recompute, rows.first, rows.rows, rows.last, rows.builds,
                  set(rows.last[-1:]))  # fmt: skip
 
