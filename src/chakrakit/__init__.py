@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from chakrakit.sources.pytorch.collect import collect
+    from chakrakit.sources.pytorch.link import link
     from chakrakit.trace.builder import TraceBuilder
     from chakrakit.trace.card import Card
     from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from chakrakit.trace.run import Run, Times
     from chakrakit.trace.schedule import Schedule, schedule
     from chakrakit.trace.schema import CollectiveType, Member, NodeType
+    from chakrakit.trace.sql import query
     from chakrakit.trace.store import read, write
     from chakrakit.trace.trace import Trace
     from chakrakit.trace.traceset import Binding, TraceSet
@@ -50,7 +53,10 @@ _HOME = {
     "TraceSet": "trace.traceset",
     "feeder_paths": "trace.feeder",
     "ValidationReport": "trace.validation.findings",
+    "collect": "sources.pytorch.collect",
+    "link": "sources.pytorch.link",
     "open_writer": "trace.formats",
+    "query": "trace.sql",
     "read": "trace.store",
     "scan_trace": "trace.formats",
     "schedule": "trace.schedule",

@@ -18,8 +18,12 @@ COMMANDS = {
     "convert": "Convert between .et, JSON and Parquet, one file or all ranks.",
     "query": "Ask with SQL: nodes, edges, collectives, ranks.",
     "export": "Write a (selected) graph as GraphML or DOT.",
+    "link": "Link PyTorch's observer and Kineto files of any number of ranks into a run.",
+    "collect": "Record a PyTorch program's steps and link them.",
     "models": "Models that `generate` knows by name.",
     "generate": "Traces of a model under a parallel plan, with nothing run.",
+    "simulate": "Simulate a workload on a machine; takes ASTRA-sim's files.",
+    "completion": "Print the script that lets your shell complete commands.",
     "demo": "A small trace made, described, checked, scheduled and converted.",
 }
 """Each is the function `command` of `chakrakit.cli.NAME`."""
@@ -66,14 +70,15 @@ def group(debug: bool) -> None:
 
 def main(argv: list[str] | None = None, **options: Any) -> Any:
     """Runs a command line; errors are one or two lines and exit code 2."""
-    arguments = sys.argv[1:] if argv is None else argv
+    given = sys.argv[1:] if argv is None else argv
+    arguments = [a for a in given if a != "--debug"]  # wherever it stands
     try:
         return group.main(arguments, prog_name="chakra", **options)
     except Exception as error:
         from chakrakit.errors import ChakraError
 
-        if "--debug" in arguments or not isinstance(error, (ChakraError, BrokenPipeError)):
+        if "--debug" in given or not isinstance(error, (ChakraError, OSError)):
             raise
-        if isinstance(error, ChakraError):
+        if not isinstance(error, BrokenPipeError):
             click.echo(f"error: {error}", err=True)
         sys.exit(2)

@@ -1,0 +1,1 @@
+"""From trace to trace: what-ifs, scaling, compaction."""

@@ -1,0 +1,1 @@
+"""Where traces come from: profilers and frameworks that recorded a real run."""

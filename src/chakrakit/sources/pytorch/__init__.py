@@ -1,0 +1,1 @@
+"""PyTorch: its execution-trace observer, its Kineto profiler, and a collector for both."""

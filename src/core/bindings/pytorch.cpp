@@ -1,0 +1,153 @@
+// PyTorch's two JSON files, handed to Python as dictionaries of arrays; and their nesting.
+#include <nanobind/stl/string.h>
+
+#include "core/bindings/bind.hpp"
+#include "core/kineto.hpp"
+#include "core/nest.hpp"
+#include "core/observer.hpp"
+
+namespace chakra::bind {
+
+namespace {
+
+nb::tuple texts(Texts&& t) {
+    return nb::make_tuple(to_numpy(std::move(t.bytes)), to_numpy(std::move(t.offsets)));
+}
+
+std::string_view view(const nb::bytes& data) {
+    return {data.c_str(), data.size()};
+}
+
+#define PUT(columns, name) out[#name] = to_numpy(std::move(columns.name))
+
+void put_observer_nodes(nb::dict& out, ObserverColumns& c) {
+    PUT(c, id);
+    PUT(c, parent);
+    PUT(c, rf_id);
+    PUT(c, fw_parent);
+    PUT(c, seq_id);
+    PUT(c, scope);
+    PUT(c, tid);
+    PUT(c, fw_tid);
+    PUT(c, name);
+    PUT(c, op_schema);
+    PUT(c, kernel_backend);
+    PUT(c, kernel_file);
+    PUT(c, tensor_range);
+    PUT(c, in_shapes);
+    PUT(c, in_types);
+    PUT(c, in_strides);
+    PUT(c, out_shapes);
+    PUT(c, out_types);
+    PUT(c, out_strides);
+    out["in_values"] = texts(std::move(c.in_values));
+    out["out_values"] = texts(std::move(c.out_values));
+}
+
+void put_observer_sides(nb::dict& out, ObserverColumns& c) {
+    PUT(c, tensor_node);
+    PUT(c, tensor_is_output);
+    PUT(c, tensor_id);
+    PUT(c, tensor_storage);
+    PUT(c, tensor_offset);
+    PUT(c, tensor_elements);
+    PUT(c, tensor_itemsize);
+    PUT(c, tensor_device);
+    PUT(c, extra_node);
+    PUT(c, extra_key);
+    PUT(c, extra_value);
+    out["texts"] = texts(std::move(c.texts.texts()));
+    out["schema"] = c.schema;
+    out["pid"] = c.pid;
+    out["start_ts"] = c.start_ts;
+    out["finish_ts"] = c.finish_ts;
+    out["truncated"] = c.truncated;
+    out["repaired"] = c.repaired;
+    out["dropped"] = c.dropped;
+}
+
+nb::dict observer(const nb::bytes& data) {
+    ObserverColumns c;
+    {
+        nb::gil_scoped_release release;
+        c = read_observer(view(data));
+    }
+    nb::dict out;
+    put_observer_nodes(out, c);
+    put_observer_sides(out, c);
+    return out;
+}
+
+void put_kineto_events(nb::dict& out, KinetoColumns& c) {
+    PUT(c, cat);
+    PUT(c, name);
+    PUT(c, in_dims);
+    PUT(c, in_types);
+    PUT(c, in_strides);
+    PUT(c, in_values);
+    PUT(c, grid);
+    PUT(c, block);
+    PUT(c, pid);
+    PUT(c, tid);
+    PUT(c, ts);
+    PUT(c, dur);
+    PUT(c, external);
+    PUT(c, rf_id);
+    PUT(c, correlation);
+    PUT(c, stream);
+    PUT(c, device);
+    PUT(c, sequence);
+    PUT(c, fwd_thread);
+    PUT(c, bytes);
+    PUT(c, python_id);
+    PUT(c, python_parent);
+    PUT(c, graph_node);
+    PUT(c, extra_event);
+    PUT(c, extra_key);
+    PUT(c, extra_value);
+    PUT(c, flow_id);
+    PUT(c, flow_tid);
+    PUT(c, flow_ts);
+    PUT(c, flow_finish);
+}
+
+nb::dict kineto(const nb::bytes& data) {
+    KinetoColumns c;
+    {
+        nb::gil_scoped_release release;
+        c = read_kineto(view(data));
+    }
+    nb::dict out;
+    put_kineto_events(out, c);
+    nb::dict left_out;
+    for (auto [key, count] : c.left_out) left_out[nb::int_(key)] = count;
+    out["left_out"] = left_out;
+    out["texts"] = texts(std::move(c.texts.texts()));
+    out["base_ns"] = c.base_ns;
+    out["distributed"] = c.distributed;
+    out["devices"] = c.devices;
+    out["host_name"] = c.host_name;
+    out["trace_name"] = c.trace_name;
+    out["truncated"] = c.truncated;
+    out["repaired"] = c.repaired;
+    out["dropped"] = c.dropped;
+    return out;
+}
+
+#undef PUT
+
+nb::tuple nesting(In<int32_t> thread, In<int64_t> start, In<int64_t> end, int64_t slack) {
+    Nesting out = nest({thread.data(), thread.size()}, {start.data(), start.size()},
+                       {end.data(), end.size()}, slack);
+    return nb::make_tuple(to_numpy(std::move(out.parent)), to_numpy(std::move(out.astray)));
+}
+
+}  // namespace
+
+void pytorch(nb::module_& m) {
+    m.def("read_observer", &observer, nb::arg("data"));
+    m.def("read_kineto", &kineto, nb::arg("data"));
+    m.def("nest", &nesting, nb::arg("thread"), nb::arg("start"), nb::arg("end"), nb::arg("slack"));
+}
+
+}  // namespace chakra::bind
