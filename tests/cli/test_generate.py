@@ -65,7 +65,7 @@ def test_refusals_are_one_line(capfd) -> None:
 
 
 def test_models(capfd) -> None:
-    rows = json.loads(run(capfd, "models", "--json"))
+    rows = json.loads(run(capfd, "models", "--json"))["models"]
     assert {r["name"]: r["parameters"] for r in rows}["llama3.1-8b"] == 8_030_261_248
     assert "mixtral-8x7b" in run(capfd, "models")
     assert json.loads(run(capfd, "models", "dit-xl-2"))["family"] == "diffusion"

@@ -13,8 +13,10 @@ RESULTS = {
     "collect": "chakrakit.sources.pytorch.report.LinkReport",
     "convert": "chakrakit.cli.convert.Converted",
     "export": "chakrakit.trace.graph_export.Exported",
+    "generate": "chakrakit.workloads.dry_run.Figures",
     "info": "chakrakit.trace.describe.Info",
     "link": "chakrakit.sources.pytorch.report.LinkReport",
+    "models": "chakrakit.workloads.models.listing.Listing",
     "query": "chakrakit.cli.query.QueryResult",
     "validate": "chakrakit.trace.validation.findings.ValidationReport",
 }
