@@ -101,7 +101,15 @@ def _work(tape: Tape, name: str, q: Tensor, k: Tensor, v: Tensor, out: Tensor, c
     flops = 2 * core.pairs / Fraction(sharing) * heads * width
     moved = sum(t.bytes(tape.degrees) for t in (q, k, v, out))
     moved += core.cached
-    return Node(name, "attention", int(flops), bytes=moved, dtype=q.dtype, core=True)
+    shapes = ",".join(_heads_first(tape, t) for t in (q, k, v))
+    return Node(name, "attention", int(flops), bytes=moved, dtype=q.dtype, core=True,
+                shapes=f"[{shapes}]")  # fmt: skip
+
+
+def _heads_first(tape: Tape, x: Tensor) -> str:
+    """[batch, heads, tokens, size] on this rank, the order recorded attention operators have."""
+    batch, seq, heads, size = (int(d.local(tape.degrees)) for d in x.dims)
+    return f"[{batch},{heads},{seq},{size}]"
 
 
 def _scores(tape: Tape, q: Tensor, k: Tensor, core: Core) -> int:

@@ -26,39 +26,51 @@ def matmul(
     """X [batch…, m…, k] × weight [batch…, k, n]; leading dimensions of the weight are batch."""
     x = tape.reshard(x, _operand(x, weight), name, routed)
     *batch, inner, outer = weight.tensor.dims
-    out_dims = (*x.dims[:-1], outer)
-    partial = x.partial | frozenset(inner.axes)
-    flops = 2 * _product((*out_dims, inner), tape)
-    out = Tensor(out_dims, tape.settings.dtype, partial)
+    rows = x.dims[len(batch) : -1]
+    out = Tensor((*x.dims[:-1], outer), tape.settings.dtype, x.partial | frozenset(inner.axes))
+    node = _matmul_node(tape, name, x, weight, out, routed)
+    sizes = [_product(part, tape) for part in (batch, rows, [inner], [outer])]
+    node.shapes = _shapes(*sizes)
+    out = replace(out, node=tape.emit(node, [x]))
+    freed = tape.keep(out.node, x, dtype=tape.settings.matmul_dtype)
+    learned = [w for w in (weight, bias) if w]
+    for one in learned:
+        _owe(one, rows)
+
+    def back(grad: Tensor) -> Grads:
+        count, m, k, n = sizes
+        again = tape.regather(x, name)
+        grads: Grads = []
+        if x.needs_grad:
+            dx = node.again(name=f"{name}.dx", shapes=_shapes(count, m, n, k))
+            place = tape.emit_backward(dx, [grad])
+            grads = [(x, Tensor(x.dims, x.dtype, frozenset(outer.axes), place))]
+        dw = node.again(name=f"{name}.dw", weight=True, free=freed, shapes=_shapes(count, k, m, n))
+        dw.deps = [again] if again >= 0 else []
+        place = tape.emit_backward(dw, [grad], [x])
+        for one in learned:
+            one.grad_node = place
+        return grads
+
+    return tape.record(out, back)
+
+
+def _matmul_node(
+    tape: Tape, name: str, x: Tensor, weight: Weight, out: Tensor, routed: bool
+) -> Node:
+    dims = (*out.dims, weight.tensor.dims[-2])
     kind = tape.settings.matmul_dtype or tape.settings.dtype
     touched = tape.settings.touched if weight.expert else 1
     read = x.elements(tape.degrees) + round(weight.tensor.elements(tape.degrees) * touched)
     moved = read * BYTES[kind] + out.bytes(tape.degrees)
-    node = Node(name, "matmul", flops, bytes=moved, dtype=kind, routed=routed,
-                replicas=_replicas((*out_dims, inner), tape, routed))  # fmt: skip
-    place = tape.emit(node, [x])
-    freed = tape.keep(place, x, dtype=tape.settings.matmul_dtype)
-    out = replace(out, node=place)
-    _owe(weight, x.dims[len(batch) : -1])
-    if bias:
-        _owe(bias, x.dims[len(batch) : -1])
+    return Node(name, "matmul", 2 * _product(dims, tape), bytes=moved, dtype=kind, routed=routed,
+                replicas=_replicas(dims, tape, routed))  # fmt: skip
 
-    def back(grad: Tensor) -> Grads:
-        again = tape.regather(x, name)
-        grads: Grads = []
-        if x.needs_grad:
-            cut = frozenset(outer.axes)
-            dx = tape.emit_backward(node.again(name=f"{name}.dx"), [grad])
-            grads = [(x, Tensor(x.dims, x.dtype, cut, dx))]
-        dw = node.again(name=f"{name}.dw", weight=True, free=freed)
-        if again >= 0:
-            dw.deps = [again]
-        weight.grad_node = tape.emit_backward(dw, [grad], [x])
-        if bias:
-            bias.grad_node = weight.grad_node
-        return grads
 
-    return tape.record(out, back)
+def _shapes(count: int, m: int, k: int, n: int) -> str:
+    """[[m, k], [k, n]], with the batch before where there is one."""
+    lead = f"{count}," if count > 1 else ""
+    return f"[[{lead}{m},{k}],[{lead}{k},{n}]]"
 
 
 def _operand(x: Tensor, weight: Weight) -> Tensor:

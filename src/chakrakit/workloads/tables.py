@@ -16,7 +16,8 @@ PHASES = ("forward", "backward", "weight", "recompute", "optimizer", "sync")
 """Values of the attribute `phase`; `weight` is a backward that only makes weights' gradients."""
 
 COLUMNS = ("op", "flops", "vector_ops", "bytes", "comm", "comm_size", "out_size", "role", "dtype",
-           "alloc", "free", "core", "routed", "replicas", "phase", "name", "layer")  # fmt: skip
+           "alloc", "free", "core", "routed", "replicas", "phase", "name", "shapes",
+           "layer")  # fmt: skip
 
 
 class Codes:
@@ -45,6 +46,7 @@ class Book:
     roles: Codes = field(default_factory=lambda: Codes([""]))
     dtypes: Codes = field(default_factory=lambda: Codes([""]))
     names: Codes = field(default_factory=Codes)
+    shapes: Codes = field(default_factory=lambda: Codes([""]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,8 @@ def _values(n: Node, book: Book, phase: str) -> tuple[int, ...]:
         book.ops.number(n.op), n.flops, n.vector_ops, n.bytes,
         -1 if n.comm is None else int(n.comm), n.comm_size, n.out_size,
         book.roles.number(n.role), book.dtypes.number(n.dtype), n.alloc, n.free, n.core, n.routed,
-        n.replicas, PHASES.index(own), book.names.number(n.name), -1,
+        n.replicas, PHASES.index(own), book.names.number(n.name),
+        book.shapes.number(n.shapes), -1,
     )  # fmt: skip
 
 

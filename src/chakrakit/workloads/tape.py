@@ -51,6 +51,8 @@ class Node:
     replicas: int = 1
     """Ranks of one data-parallel replica that do this very same work."""
     recompute: bool = False
+    shapes: str = ""
+    """Shapes of the operands on this rank, as recorded traces have them."""
     inner: int = 0
     """The part of `alloc` that only this node's own backward needs: scores."""
 

@@ -34,6 +34,7 @@ def trace_of(program: Program, book: Book, peers: dict[str, int], rank: int, ver
     data = {
         "name": _names(c, book),
         "type": types,
+        "inputs_shapes": _texts(book.shapes.texts, c["shapes"], c["shapes"] > 0),
         "is_cpu_op": np.zeros(len(types), np.bool_),
         "num_ops": _where(c["flops"] + c["vector_ops"], compute),
         "tensor_size": _where(c["bytes"], compute),
