@@ -6,10 +6,11 @@ passed round in a ring of messages (`ring`), or heads are traded for sequence (`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from chakrakit.workloads.sharding import Dim, Tensor
+from chakrakit.workloads.sharding import BYTES, Dim, Tensor
 from chakrakit.workloads.tape import Grads, Node, Tape
 
 
@@ -71,7 +72,8 @@ def _core(
     batch, seq, heads, _size = q.dims
     out = Tensor((batch, seq, Dim(heads.size * v.dims[3].size, heads.axes)), q.dtype)
     node = _work(tape, name, q, k, v, out, core)
-    place = _forward(tape, node, (q, k, v), ring)
+    kernels = [node] if core.kernel == "flash" or ring > 1 else _separate(tape, node, q, k, v, core)
+    place = _round(tape, node, (q, k, v), ring) if ring > 1 else _in_turn(tape, kernels, (q, k, v))
     freed = tape.keep(place, *(keeps or (q, k, v)))
     inner = _scores(tape, q, k, core) if tape.settings.training else 0
     tape.forward[place].alloc += inner
@@ -81,9 +83,11 @@ def _core(
         freed += tape.keep(place, out)
 
     def back(grad: Tensor) -> Grads:
-        after = node.again(name=f"{name}.dx", flops=2 * node.flops, bytes=2 * node.bytes,
-                           free=freed + inner)  # fmt: skip
-        end = _backward(tape, after, grad, (q, k, v), out, ring)
+        reads = (q, k, v, out)
+        if ring > 1:
+            end = _round_back(tape, _doubled(node, freed + inner), grad, reads, ring)
+        else:
+            end = _back_in_turn(tape, kernels, grad, reads, freed + inner)
         cut = frozenset(("cp",) if tape.degrees.get("cp", 1) > 1 and "cp" in seq.axes else ())
         shared = cut if ring == 1 else frozenset()
         return [
@@ -106,6 +110,34 @@ def _work(tape: Tape, name: str, q: Tensor, k: Tensor, v: Tensor, out: Tensor, c
                 shapes=f"[{shapes}]")  # fmt: skip
 
 
+def _score_bytes(tape: Tape, q: Tensor, k: Tensor) -> int:
+    """Bytes of all scores of this rank, as unfused attention writes them down."""
+    return _rows(tape, q) * int(k.dims[1].local(tape.degrees)) * BYTES[q.dtype]
+
+
+def _separate(tape: Tape, node: Node, q: Tensor, k: Tensor, v: Tensor, core: Core) -> list[Node]:
+    """Unfused attention is three kernels that hand the scores on through memory."""
+    scores = _score_bytes(tape, q, k)
+    sizes = [t.bytes(tape.degrees) for t in (q, k, v)]
+    first = node.flops * int(q.dims[3].size) // (int(q.dims[3].size) + int(v.dims[3].size))
+    ops, moved = 5 * scores // BYTES[q.dtype], 2 * scores
+    if core.dropout:  # in, out, and a mask of a byte
+        ops, moved = ops * 7 // 5, moved + 2 * scores + scores // BYTES[q.dtype]
+    made = node.again(core=True)
+    return [
+        replace(made, name=f"{node.name}.scores", flops=first, bytes=sizes[0] + sizes[1] + scores),
+        replace(made, name=f"{node.name}.softmax", op="vector", flops=0, vector_ops=ops, bytes=moved,
+                shapes=""),
+        replace(made, name=f"{node.name}.values", flops=node.flops - first,
+                bytes=scores + sizes[2] + sizes[0]),
+    ]  # fmt: skip
+
+
+def _rows(tape: Tape, q: Tensor) -> int:
+    batch, seq, heads, _ = q.dims
+    return int(seq.local(tape.degrees) * heads.local(tape.degrees)) * int(batch.size)
+
+
 def _heads_first(tape: Tape, x: Tensor) -> str:
     """[batch, heads, tokens, size] on this rank, the order recorded attention operators have."""
     batch, seq, heads, size = (int(d.local(tape.degrees)) for d in x.dims)
@@ -114,19 +146,43 @@ def _heads_first(tape: Tape, x: Tensor) -> str:
 
 def _scores(tape: Tape, q: Tensor, k: Tensor, core: Core) -> int:
     """Bytes of what attention itself keeps besides its operands: scores, or one number a row."""
-    batch, seq, heads, _ = q.dims
-    rows = int(seq.local(tape.degrees) * heads.local(tape.degrees)) * int(batch.size)
+    rows = _rows(tape, q)
     if core.kernel == "flash":
         return 4 * rows
-    square = rows * int(k.dims[1].local(tape.degrees))
-    # softmax output in two bytes; with dropout also its mask and its output
-    return square * (5 if core.dropout else 2)
+    softmax = _score_bytes(tape, q, k)
+    # with dropout also its output, and a mask of a byte
+    return 2 * softmax + softmax // BYTES[q.dtype] if core.dropout else softmax
 
 
-def _forward(tape: Tape, node: Node, inputs: tuple[Tensor, ...], ring: int) -> int:
-    """One node, or for a ring a node a block with the messages that bring the next block."""
-    if ring == 1:
-        return tape.emit(node, inputs)
+def _in_turn(tape: Tape, kernels: Sequence[Node], inputs: tuple[Tensor, ...]) -> int:
+    """Kernels one after another; gives the last one's place."""
+    place = tape.emit(kernels[0], inputs)
+    for kernel in kernels[1:]:
+        tape.forward.append(kernel)
+        kernel.deps, place = [place], place + 1
+    return place
+
+
+def _back_in_turn(
+    tape: Tape, kernels: Sequence[Node], grad: Tensor, reads: tuple[Tensor, ...], free: int
+) -> int:
+    """The gradients of kernels from the last to the first, which frees what was kept."""
+    before: list[int] = []
+    for kernel in reversed(kernels):
+        back = _doubled(kernel, free if kernel is kernels[0] else 0)
+        back.deps = before
+        before = [tape.emit_backward(back, [] if before else [grad], reads)]
+    return before[0]
+
+
+def _doubled(node: Node, free: int) -> Node:
+    """A kernel's gradient: two matmuls for each, twice the bytes."""
+    return node.again(name=f"{node.name}.dx", flops=2 * node.flops, vector_ops=2 * node.vector_ops,
+                      bytes=2 * node.bytes, free=free)  # fmt: skip
+
+
+def _round(tape: Tape, node: Node, inputs: tuple[Tensor, ...], ring: int) -> int:
+    """A node for each block of keys, with the messages that bring the next block."""
     size = sum(t.bytes(tape.degrees) for t in inputs[1:])
     held = sorted({t.node for t in inputs[1:]})
     place = -1
@@ -156,12 +212,9 @@ def _pass_on(nodes: list[Node], name: str, size: int, held: list[int], dtype: st
     return [len(nodes) - 1]
 
 
-def _backward(
-    tape: Tape, node: Node, grad: Tensor, inputs: tuple[Tensor, ...], out: Tensor, ring: int
-) -> int:
-    if ring == 1:
-        return tape.emit_backward(node, [grad], [*inputs, out])
-    size = 2 * sum(t.bytes(tape.degrees) for t in inputs[1:])
+def _round_back(tape: Tape, node: Node, grad: Tensor, reads: tuple[Tensor, ...], ring: int) -> int:
+    """The ring again: keys and values go round with their gradients."""
+    size = 2 * sum(t.bytes(tape.degrees) for t in reads[1:3])
     held: list[int] = []
     place = -1
     for step in range(ring):
@@ -169,7 +222,7 @@ def _backward(
         piece.deps = list(held)
         if step:
             piece.deps.append(place)
-        place = tape.emit_backward(piece, [grad], [*inputs, out])
+        place = tape.emit_backward(piece, [grad], reads)
         if step < ring - 1:
             held = _pass_on(tape.backward, f"{node.name}.ring{step}", size, [place], grad.dtype)
     return place

@@ -30,7 +30,8 @@ def variants(layout: Layout, stage: int) -> Iterator[Variant]:
     """The ranks of a stage by what they do, lowest rank first."""
     step, mesh = layout.workload.step, layout.mesh
     ranks = mesh.ranks_at(stage)
-    data = mesh.coordinates["dp"][ranks] if _has_documents(step) else np.full(len(ranks), -1)
+    documents = _has_documents(step) and getattr(layout.workload.model, "kernel", "") == "flash"
+    data = mesh.coordinates["dp"][ranks] if documents else np.full(len(ranks), -1)
     skewed = step.imbalance > 0 and layout.workload.plan.ep > 1
     expert = mesh.coordinates["ep"][ranks] if skewed else np.full(len(ranks), -1)
     group = mesh.coordinates["edp"][ranks] if skewed else np.full(len(ranks), -1)
