@@ -62,8 +62,6 @@ def _option(name: str, part: str, kind: Any) -> Option:
 
 def chosen(path: str | None, model: str | None, fields: dict[str, Any]) -> Any:
     """The workload of a file and options; options win."""
-    import yaml
-
     from chakrakit.errors import ConfigError
     from chakrakit.workloads.description import from_plain, read_workload
     from chakrakit.workloads.models import named
@@ -78,8 +76,17 @@ def chosen(path: str | None, model: str | None, fields: dict[str, Any]) -> Any:
     for key, value in fields.items():
         if value is not None:
             part, _, name = key.partition("__")
-            text = yaml.safe_load(f"[{value}]") if name == "split" else value
+            text = _numbers(name, value) if name == "split" else value
             section = plain.setdefault("step", {}).setdefault("lengths", {}) if part == "lengths" else \
                 plain.setdefault(part, {})  # fmt: skip
             section[name] = text
     return from_plain(plain, path or "options")
+
+
+def _numbers(name: str, text: str) -> list[int]:
+    from chakrakit.errors import ConfigError
+
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"--{name} {text}: give whole numbers with commas, like 8,8,7") from None

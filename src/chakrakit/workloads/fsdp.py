@@ -62,11 +62,14 @@ def sharded(block: Block, units: Sequence[Unit]) -> Block:
     ]  # gradients of weights need no weights
     _frees(backward, users[-1] if users else len(backward) - 1, units)
     weights = [replace(w, grad_node=w.grad_node + len(again)) for w in block.weights]
+    made = {e: sorted({w.grad_node for w in weights if w.expert == e}) for e in (False, True)}
     for unit in units:
         if unit.scatter:
             node = unit.scatter_gradients(block.name)
-            node.deps = sorted({w.grad_node for w in weights if w.expert == unit.expert})
+            node.deps = made[unit.expert]
             backward.append(node)
+            for weight in (w for w in weights if w.expert == unit.expert):
+                weight.grad_node = len(backward) - 1  # complete only once it is reduced
     end = block.backward_end + len(again) if block.backward_end >= 0 else -1
     return replace(block, forward=forward, backward=backward, weights=weights, backward_end=end,
                    forward_end=block.forward_end + len(units))  # fmt: skip

@@ -66,8 +66,8 @@ def tail_nodes(layout: Layout, stage: int, held: Sequence[Held]) -> list[TailNod
     gathers = _reduce(tail, held)
     _reduce_over_tp(tail, held)
     _reduce_tied(tail, held)
-    _reduce_loss(tail)
-    _clip(tail)
+    _reduce_loss(tail, held)
+    _clip(tail, held)
     updates = _update(tail, held)
     for name, role, elements in gathers:
         tail.collective(name, CollectiveType.ALL_GATHER, role, elements,
@@ -183,17 +183,16 @@ def _is_tied(layout: Layout) -> bool:
     return any(w.tied for name in layout.stack.last for w in layout.stack.block(name).weights)
 
 
-def _reduce_loss(tail: _Tail) -> None:
+def _reduce_loss(tail: _Tail, held: Sequence[Held]) -> None:
+    """The loss of all data ranks, for people to see, once the last block is through."""
     layout = tail.layout
-    if (
-        layout.workload.step.loss_reduce
-        and tail.stage == layout.mesh.ends[1]
-        and tail.ranks("dp") > 1
-    ):
-        tail.collective("loss", CollectiveType.ALL_REDUCE, "dp", 1, "fp32")
+    wanted = layout.workload.step.loss_reduce and tail.stage == layout.mesh.ends[1]
+    if wanted and tail.ranks("dp") > 1:
+        last = [h for h in held if (h.chunk, h.block) == (held[-1].chunk, held[-1].block)]
+        tail.collective("loss", CollectiveType.ALL_REDUCE, "dp", 1, "fp32", held=last)
 
 
-def _clip(tail: _Tail) -> None:
+def _clip(tail: _Tail, held: Sequence[Held]) -> None:
     """The norm of all gradients, over the ranks that have different ones."""
     layout = tail.layout
     role = "mp" if layout.workload.plan.data in ("ddp", "none") else "world"
@@ -201,7 +200,9 @@ def _clip(tail: _Tail) -> None:
         role = "world"
     wanted = layout.workload.step.clip and layout.workload.step.optimizer != "none"
     if wanted and tail.ranks(role) > 1:
-        gate = tail.collective("clip", CollectiveType.ALL_REDUCE, role, 1, "fp32", after=tail.gates)
+        gate = tail.collective(
+            "clip", CollectiveType.ALL_REDUCE, role, 1, "fp32", held=held, after=tail.gates
+        )
         tail.gates = [gate]
 
 
