@@ -19,6 +19,9 @@ from chakrakit.workloads.tape import Node
 
 COMPUTE = 0
 """The stream compute runs on; the others are numbered by what they carry."""
+ACROSS_STAGES = ("embedding", "copy", "copy_edp", "mp", "world")
+"""Groups with members on several stages. A stage joins them when it has sent its last message: one that
+went in earlier, on hardware that does one communication at a time, would hold up that very message."""
 _STREAMS = {"tp": 1, "cp": 2, "ep": 3}
 _GATHER, _REDUCE, _MESSAGES = 4, 5, 6
 
@@ -192,11 +195,20 @@ def _with_tail(
     out = {c: np.concatenate([columns[c], *(p[c] for p in parts)]) for c in COLUMNS}
     for name in ("micro_batch", "chunk", "cell"):
         out[name] = np.concatenate([columns[name], np.full(len(tail), -1)])
+    ends = _last_rows(layout, columns)
     pairs: list[tuple[int, int]] = []
     for i, t in enumerate(tail):
         sources = {made.gradient_row(h) for h in t.grads} | {made.size + a for a in t.after}
+        if t.node.role in ACROSS_STAGES:
+            sources |= ends
         pairs += [(s, made.size + i) for s in sorted(sources) if s >= 0]
     return out, np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def _last_rows(layout: Layout, columns: Mapping[str, Ints]) -> set[int]:
+    """The last row of all cells, and the last message they send."""
+    sends = np.flatnonzero(columns["op"] == _number(layout, "send"))
+    return {len(columns["op"]) - 1, *sends[-1:].tolist()}
 
 
 def _streams(layout: Layout, columns: Mapping[str, Ints]) -> Ints:
