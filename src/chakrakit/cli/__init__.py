@@ -23,6 +23,8 @@ COMMANDS = {
     "machines": "List and draw machines to simulate on.",
     "simulate": "Run a workload on a machine, or as ASTRA-sim would.",
     "calibrate": "Make a compute profile or a network model from measurements.",
+    "models": "Models that `generate` knows by name.",
+    "generate": "Traces of a model under a parallel plan, with nothing run.",
     "completion": "Print the script that lets your shell complete commands.",
     "demo": "A small trace made, described, checked, scheduled and converted.",
 }
