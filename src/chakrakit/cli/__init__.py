@@ -20,6 +20,7 @@ COMMANDS = {
     "export": "Write a (selected) graph as GraphML or DOT.",
     "link": "Link PyTorch's observer and Kineto files of any number of ranks into a run.",
     "collect": "Record a PyTorch program's steps and link them.",
+    "simulate": "Simulate a workload on a machine; takes ASTRA-sim's files.",
     "demo": "A small trace made, described, checked, scheduled and converted.",
 }
 """Each is the function `command` of `chakrakit.cli.NAME`."""

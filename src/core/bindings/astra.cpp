@@ -1,7 +1,282 @@
+// ASTRA-sim mode in Python: graphs and settings in, times out.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+
+#include "core/astra/engine.hpp"
+#include "core/astra/load.hpp"
 #include "core/bindings/bind.hpp"
 
 namespace chakra::bind {
 
-void astra(nb::module_&) {}
+namespace {
+
+using namespace chakra::astra;
+
+// Everything a run gives back. Arrays are by actor; `actor_of` says which one a rank is.
+struct Result {
+    Folding folding;
+    Outcome outcome;
+};
+
+std::vector<Implementation> implementations(const nb::list& items) {
+    std::vector<Implementation> out;
+    for (nb::handle item : items) {
+        auto [algo, one, window] = nb::cast<std::tuple<int, bool, uint32_t>>(item);
+        out.push_back({static_cast<Algo>(algo), one, window});
+    }
+    return out;
+}
+
+std::shared_ptr<Result> simulate(const Program& program, const System& system,
+                                 const Network& network, const Memory& memory, bool fold_ranks) {
+    nb::gil_scoped_release unlocked;
+    auto result = std::make_shared<Result>();
+    uint32_t ranks = program.ranks();
+    result->folding = fold_ranks ? fold(program, system, network, memory)
+                                 : unfolded(ranks, "folding was switched off");
+    if (result->folding.folded) {
+        try {
+            result->outcome = Engine(program, system, network, memory, result->folding).run();
+            return result;
+        } catch (const NotFoldable& e) {
+            result->folding = unfolded(ranks, e.what());
+        }
+    }
+    result->outcome = Engine(program, system, network, memory, result->folding).run();
+    return result;
+}
+
+template <class T, class F>
+Out<T> column(size_t n, F value) {
+    std::vector<T> out(n);
+    for (size_t i = 0; i < n; ++i) out[i] = value(i);
+    return to_numpy(std::move(out));
+}
+
+RawGraph raw_graph(const nb::dict& columns) {
+    auto u64 = [&](const char* name) { return nb::cast<In<uint64_t>>(columns[name]); };
+    auto i64 = [&](const char* name) { return nb::cast<In<int64_t>>(columns[name]); };
+    auto u32 = [&](const char* name) { return nb::cast<In<uint32_t>>(columns[name]); };
+    auto id = u64("id"), micros = u64("duration_micros"), offsets = u64("dep_offsets");
+    auto deps = u64("deps"), size = u64("comm_size"), ops = u64("num_ops");
+    auto tensor = u64("tensor_size");
+    auto type = i64("type"), coll = i64("comm_type"), src = i64("comm_src"), dst = i64("comm_dst");
+    auto tag = i64("comm_tag"), group = i64("group");
+    auto cpu = u32("is_cpu_op"), dims = u32("involved_dim"), has = u32("has");
+    size_t n = id.shape(0);
+    for (size_t length :
+         {micros.shape(0), size.shape(0), ops.shape(0), tensor.shape(0), type.shape(0),
+          coll.shape(0), src.shape(0), dst.shape(0), tag.shape(0), group.shape(0), cpu.shape(0),
+          dims.shape(0), has.shape(0), offsets.shape(0) - 1}) {
+        if (length != n) throw nb::value_error("columns of different lengths");
+    }
+    RawGraph g;
+    g.id.assign(id.data(), id.data() + n);
+    g.micros.assign(micros.data(), micros.data() + n);
+    g.type.assign(type.data(), type.data() + n);
+    g.cpu.assign(cpu.data(), cpu.data() + n);
+    g.deps.assign(deps.data(), deps.data() + deps.shape(0));
+    g.first_dep.assign(offsets.data(), offsets.data() + n + 1);
+    for (size_t i = 0; i < n; ++i) {
+        if (g.first_dep[i] > g.first_dep[i + 1] || g.first_dep[i + 1] > g.deps.size()) {
+            throw nb::value_error("dependency offsets are not ascending");
+        }
+        g.attributes.push_back(has(i) != 0 ? static_cast<uint32_t>(g.rows.size()) : kNone);
+        if (has(i) == 0) continue;
+        g.rows.push_back({has(i), dims(i), coll(i), size(i), ops(i), tensor(i), src(i), dst(i),
+                          tag(i), group(i)});
+    }
+    if (columns.contains("texts")) {
+        g.texts = nb::cast<std::vector<std::pair<uint64_t, std::string>>>(columns["texts"]);
+    }
+    return g;
+}
+
+std::vector<Group> groups_of(const nb::list& items) {
+    std::vector<Group> out;
+    for (nb::handle item : items) {
+        auto [id, members] = nb::cast<std::tuple<int64_t, std::vector<Rank>>>(item);
+        out.push_back({id, members});
+    }
+    return out;
+}
+
+// One row a node, in issue order. Where a column means nothing for a node it holds 0 or -1.
+nb::dict table(const Body& body) {
+    size_t n = body.size();
+    auto op = [&](size_t i) { return body.op[i] == kNone ? Op{} : body.ops[body.op[i]]; };
+    nb::dict out;
+    out["id"] = column<uint64_t>(n, [&](size_t i) { return body.ids[i]; });
+    out["type"] = column<int32_t>(n, [&](size_t i) { return static_cast<int32_t>(body.kind[i]); });
+    out["is_cpu_op"] = column<uint8_t>(n, [&](size_t i) { return body.cpu[i]; });
+    out["collective"] = column<int32_t>(n, [&](size_t i) {
+        return body.kind[i] == Kind::Collective ? static_cast<int32_t>(op(i).coll) : -1;
+    });
+    out["group"] = column<int64_t>(n, [&](size_t i) { return op(i).group_id; });
+    out["bytes"] = column<uint64_t>(n, [&](size_t i) { return op(i).bytes; });
+    out["num_ops"] = column<uint64_t>(n, [&](size_t i) { return op(i).num_ops; });
+    out["tensor_size"] = column<uint64_t>(n, [&](size_t i) { return op(i).tensor_size; });
+    return out;
+}
+
+void bind_inputs(nb::module_& m) {
+    nb::class_<Body>(m, "AstraBody").def("__len__", &Body::size).def("table", &table);
+    nb::class_<Custom>(m, "AstraCustom");
+    nb::class_<Program>(m, "AstraProgram")
+        .def_prop_ro("ranks", &Program::ranks)
+        .def_prop_ro(
+            "body_of",
+            [](const Program& p) {
+                return column<uint32_t>(p.ranks(), [&](size_t r) { return p.body_of[r]; });
+            },
+            nb::rv_policy::move)
+        .def_prop_ro("bodies", [](const Program& p) { return p.bodies; })
+        .def("bind_groups",
+             [](Program& p, const nb::list& groups) { bind_groups(p, groups_of(groups)); });
+    nb::class_<System>(m, "AstraSystem")
+        .def(nb::init<>())
+        .def_rw("endpoint_delay", &System::endpoint_delay)
+        .def_rw("active_chunks", &System::active_chunks)
+        .def_rw("splits", &System::splits)
+        .def_rw("queues", &System::queues)
+        .def_rw("local_bw_aware", &System::local_bw_aware)
+        .def_rw("roofline", &System::roofline)
+        .def_rw("replay_only", &System::replay_only)
+        .def_rw("rendezvous", &System::rendezvous)
+        .def_rw("lenient", &System::lenient)
+        .def_rw("local_mem_bw", &System::local_mem_bw)
+        .def_rw("peak_perf", &System::peak_perf)
+        .def("set_implementations",
+             [](System& s, size_t coll, const nb::list& items) {
+                 s.implementations[coll & 3] = implementations(items);
+             })
+        .def("set_custom", [](System& s, size_t coll,
+                              std::shared_ptr<Custom> c) { s.custom[coll & 3] = std::move(c); })
+        .def("set_custom_node", [](System& s, uint64_t node, std::shared_ptr<Custom> c) {
+            s.custom_by_node[node] = std::move(c);
+        });
+    nb::class_<Network>(m, "AstraNetwork")
+        .def(nb::init<>())
+        .def_rw("aware", &Network::aware)
+        .def("add", [](Network& n, int shape, uint32_t size, double bandwidth, double latency) {
+            n.dims.push_back({static_cast<Shape>(shape), size, bandwidth, latency});
+        });
+    nb::class_<Memory>(m, "AstraMemory")
+        .def(nb::init<>())
+        .def("set", [](Memory& mem, int type, uint32_t nodes, uint32_t npus_per_node,
+                       uint64_t latency, uint64_t bandwidth) {
+            mem = {static_cast<Memory::Type>(type), nodes, npus_per_node, latency, bandwidth};
+        });
+}
+
+void bind_result(nb::module_& m) {
+    nb::class_<Result>(m, "AstraResult")
+        .def_prop_ro("folded", [](const Result& r) { return r.folding.folded; })
+        .def_prop_ro("why_not_folded", [](const Result& r) { return r.folding.why_not; })
+        .def_prop_ro("stuck", [](const Result& r) { return r.outcome.stuck; })
+        .def_prop_ro("events", [](const Result& r) { return r.outcome.events; })
+        .def_prop_ro(
+            "actor_of",
+            [](const Result& r) {
+                const auto& of = r.folding.actor_of;
+                return column<uint32_t>(of.size(), [&](size_t i) { return of[i]; });
+            },
+            nb::rv_policy::move)
+        .def_prop_ro(
+            "representative",
+            [](const Result& r) {
+                const auto& reps = r.folding.representative;
+                return column<uint32_t>(reps.size(), [&](size_t i) { return reps[i]; });
+            },
+            nb::rv_policy::move)
+        .def_prop_ro(
+            "finished",
+            [](const Result& r) {
+                const auto& actors = r.outcome.actors;
+                return column<int64_t>(actors.size(), [&](size_t i) { return actors[i].finished; });
+            },
+            nb::rv_policy::move)
+        .def_prop_ro(
+            "gpu_time",
+            [](const Result& r) {
+                const auto& actors = r.outcome.actors;
+                return column<int64_t>(actors.size(), [&](size_t i) { return actors[i].gpu_time; });
+            },
+            nb::rv_policy::move)
+        .def("start",
+             [](const Result& r, size_t actor) {
+                 return to_numpy(std::vector<int64_t>(r.outcome.actors.at(actor).start));
+             })
+        .def("end",
+             [](const Result& r, size_t actor) {
+                 return to_numpy(std::vector<int64_t>(r.outcome.actors.at(actor).end));
+             })
+        .def("links", [](const Result& r) {
+            const auto& links = r.outcome.links;
+            return nb::make_tuple(
+                column<uint64_t>(links.size(), [&](size_t i) { return links[i].key; }),
+                column<uint64_t>(links.size(), [&](size_t i) { return links[i].messages; }),
+                column<uint64_t>(links.size(), [&](size_t i) { return links[i].bytes; }),
+                column<int64_t>(links.size(), [&](size_t i) { return links[i].busy; }));
+        });
+}
+
+}  // namespace
+
+void astra(nb::module_& m) {
+    static PyObject* error =
+        PyErr_NewException("chakrakit._core.SimulationError", PyExc_ValueError, nullptr);
+    m.attr("SimulationError") = nb::handle(error);
+    nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+        try {
+            std::rethrow_exception(p);
+        } catch (const SimulationError& e) {
+            // args = (message, whether some rank would wait for ever)
+            nb::object args = nb::make_tuple(e.what(), e.deadlock());
+            PyErr_SetObject(error, args.ptr());
+        }
+    });
+    bind_inputs(m);
+    bind_result(m);
+    m.def("astra_body",
+          [](const nb::dict& columns, const std::string& where, int64_t rank, bool lenient) {
+              Rank own = rank < 0 ? kNone : static_cast<Rank>(rank);
+              return std::make_shared<Body>(build(raw_graph(columns), where, own, lenient));
+          });
+    m.def("astra_program",
+          [](std::vector<std::shared_ptr<Body>> bodies, std::vector<uint32_t> body_of) {
+              for (uint32_t b : body_of) {
+                  if (b >= bodies.size()) throw nb::value_error("no such body");
+              }
+              auto p = std::make_shared<Program>();
+              p->bodies = std::move(bodies);
+              p->body_of = std::move(body_of);
+              return p;
+          });
+    m.def("astra_load", [](const std::vector<std::string>& paths, bool lenient) {
+        nb::gil_scoped_release unlocked;
+        return std::make_shared<Program>(load(paths, lenient));
+    });
+    m.def("astra_texts", [](const Program& p) {
+        nb::list out;
+        for (const auto& body : p.bodies) {
+            for (const auto& [id, text] : body->texts) out.append(nb::make_tuple(id, text));
+        }
+        return out;
+    });
+    m.def("astra_load_custom", [](const std::vector<std::string>& paths, bool lenient) {
+        auto custom = std::make_shared<Custom>();
+        for (const std::string& path : paths) {
+            custom->bodies.push_back(std::make_shared<Body>(load_custom(path, lenient)));
+        }
+        return custom;
+    });
+    m.def("astra_simulate", &simulate);
+}
 
 }  // namespace chakra::bind

@@ -1,0 +1,334 @@
+"""ASTRA-sim's four input files, read with every key checked; knows nothing of simulating.
+
+Numbers keep ASTRA-sim's units: GB/s of network links are 2^30 bytes, of memories 10^9; times are ns.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+import yaml
+
+from chakrakit.errors import ConfigError
+
+Number = int | float
+Flag = bool | int
+T = TypeVar("T", bound=msgspec.Struct)
+
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+"""In the order of the core's numbers."""
+
+ALGORITHMS = {"ring": 0, "direct": 1, "halvingDoubling": 2, "doubleBinaryTree": 3}
+SHAPES = {"Ring": 0, "FullyConnected": 1, "Switch": 2}
+MEMORIES = {
+    "NO_MEMORY_EXPANSION": 0,
+    "PER_NPU_MEMORY_EXPANSION": 1,
+    "PER_NODE_MEMORY_EXPANSION": 2,
+    "MEMORY_POOL": 3,
+}
+_IMPLEMENTATION = re.compile(
+    r"(?:(ring|halvingDoubling|doubleBinaryTree|oneRing|oneHalvingDoubling)|(direct|oneDirect)(\d*))"
+)
+_NO_EFFECT = {
+    "trace-enabled": "use -o to get every node's times",
+    "track-local-mem": "local memory is not tracked",
+    "local-mem-trace-filename": "local memory is not tracked",
+    "L": "the shared bus is not modelled",
+    "o": "the shared bus is not modelled",
+    "g": "the shared bus is not modelled",
+    "G": "the shared bus is not modelled",
+    "local-reduction-delay": "the shared bus is not modelled",
+}
+
+
+class System(msgspec.Struct, rename="kebab", kw_only=True):
+    """The system JSON: what every rank does with a collective. Absent keys have ASTRA-sim's defaults."""
+
+    scheduling_policy: Literal["LIFO", "FIFO", "EXPLICIT"] = "LIFO"
+    endpoint_delay: int | None = None
+    active_chunks_per_dimension: int = 1
+    preferred_dataset_splits: int = 0
+    all_reduce_implementation: list[str] = []
+    all_gather_implementation: list[str] = []
+    reduce_scatter_implementation: list[str] = []
+    all_to_all_implementation: list[str] = []
+    all_reduce_implementation_custom: list[str] = []
+    all_gather_implementation_custom: list[str] = []
+    reduce_scatter_implementation_custom: list[str] = []
+    all_to_all_implementation_custom: list[str] = []
+    per_node_custom_implementation: str = ""
+    collective_optimization: Literal["baseline", "localBWAware"] = "localBWAware"
+    local_mem_bw: Number = 0
+    peak_perf: Number = 0
+    roofline_enabled: Flag = 0
+    replay_only: Flag = 0
+    model_shared_bus: Flag = 0
+
+    def implementations(self, collective: str) -> list[str]:
+        """The algorithms of `all-reduce`, …, one a dimension."""
+        return list(getattr(self, collective.replace("-", "_") + "_implementation"))
+
+    def custom(self, collective: str) -> str:
+        """The prefix of the graphs that replace a collective, or nothing."""
+        given = getattr(self, collective.replace("-", "_") + "_implementation_custom")
+        return given[0] if given else ""
+
+
+class Network(msgspec.Struct, kw_only=True):
+    """The network YAML: four lists of one length, innermost dimension first."""
+
+    topology: list[Literal["Ring", "FullyConnected", "Switch"]]
+    npus_count: list[int]
+    bandwidth: list[Number]
+    latency: list[Number]
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks there are."""
+        total = 1
+        for count in self.npus_count:
+            total *= count
+        return total
+
+
+class Memory(msgspec.Struct, rename="kebab", kw_only=True):
+    """The remote-memory JSON."""
+
+    memory_type: Literal[
+        "NO_MEMORY_EXPANSION",
+        "PER_NPU_MEMORY_EXPANSION",
+        "PER_NODE_MEMORY_EXPANSION",
+        "MEMORY_POOL",
+    ] = "NO_MEMORY_EXPANSION"
+    remote_mem_latency: int = 0
+    remote_mem_bw: int = 0
+    num_nodes: int = 0
+    num_npus_per_node: int = 0
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """A key that changes nothing, and why."""
+
+    file: str
+    key: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: `{self.key}` is ignored: {self.why}"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything but the workload. `ignored` lists keys that were given and change nothing."""
+
+    system: System
+    network: Network
+    memory: Memory
+    groups: dict[int, list[int]] = field(default_factory=dict)
+    per_node_custom: dict[int, str] = field(default_factory=dict)
+    ignored: list[Ignored] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+
+
+def read_config(
+    system: str | Path, network: str | Path, memory: str | Path, groups: str | Path | None = None
+) -> Config:
+    """Reads the four files."""
+    return make_config(
+        _parse(system, _json),
+        _parse(network, _yaml),
+        _parse(memory, _json),
+        None if groups is None or "empty" in str(groups) else _parse(groups, _json),
+        names={
+            "system": str(system),
+            "network": str(network),
+            "memory": str(memory),
+            "groups": str(groups),
+        },
+    )
+
+
+def make_config(
+    system: Any, network: Any, memory: Any, groups: Any = None, names: dict[str, str] | None = None
+) -> Config:
+    """Checks parsed files. `names` are what errors call them."""
+    called = {"system": "system", "network": "network", "memory": "memory", "groups": "groups"}
+    called |= names or {}
+    checked = _system(system, called["system"])
+    net = _network(network, called["network"])
+    mem = _memory(memory, called["memory"])
+    return Config(
+        system=checked,
+        network=net,
+        memory=mem,
+        groups={} if groups is None else read_groups(groups, net.ranks, called["groups"]),
+        per_node_custom=_per_node(checked),
+        ignored=_ignored(system, System, called["system"])
+        + _ignored(network, Network, called["network"])
+        + _ignored(memory, Memory, called["memory"]),
+        names=called,
+    )
+
+
+def read_groups(raw: Any, ranks: int, name: str) -> dict[int, list[int]]:
+    """`{"1": [0, 1], …}`: ids above 0, members below `ranks`, none twice."""
+    if not isinstance(raw, dict):
+        raise ConfigError(f'{name}: expected an object like {{"1": [0, 1]}}')
+    groups: dict[int, list[int]] = {}
+    for key, members in raw.items():
+        groups[_group_id(key, name)] = _members(key, members, ranks, name)
+    return groups
+
+
+def parse_implementation(text: str) -> tuple[int, bool, int]:
+    """`direct4` → (algorithm's number, over all ranks at once, window or 0)."""
+    match = _IMPLEMENTATION.fullmatch(text)
+    if match is None:
+        raise ConfigError(
+            f"unknown algorithm {text!r}; expected ring, direct, direct<window>, halvingDoubling, "
+            "doubleBinaryTree, oneRing, oneDirect[<window>] or oneHalvingDoubling"
+        )
+    name = match[1] or match[2]
+    one = name.startswith("one")
+    plain = name[3].lower() + name[4:] if one else name
+    window = int(match[3]) if match[3] else 0
+    if match[3] and window == 0:
+        raise ConfigError(f"{text!r}: the window must be 1 or more")
+    return ALGORITHMS[plain], one, window
+
+
+def _parse(path: str | Path, parser: Any) -> Any:
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    return parser(data, str(path))
+
+
+def _json(data: bytes, name: str) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{name}: not valid JSON: {error}") from None
+
+
+def _yaml(data: bytes, name: str) -> Any:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(data, Loader=loader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{name}: not valid YAML: {error}") from None
+
+
+def _convert(raw: Any, kind: type[T], name: str) -> T:
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{name}: {error}") from None
+
+
+def _system(raw: Any, name: str) -> System:
+    system = _convert(raw, System, name)
+    for collective in COLLECTIVES:
+        for text in system.implementations(collective):
+            try:
+                parse_implementation(text)
+            except ConfigError as error:
+                raise ConfigError(f"{name}: `{collective}-implementation`: {error}") from None
+    _at_least(name, "active-chunks-per-dimension", system.active_chunks_per_dimension, 1)
+    _at_least(name, "preferred-dataset-splits", system.preferred_dataset_splits, 0)
+    _at_least(name, "endpoint-delay", system.endpoint_delay or 0, 0)
+    if system.model_shared_bus:
+        raise ConfigError(
+            f"{name}: `model-shared-bus` 1 is not simulated (the bus between NPU and network "
+            "engine); set it to 0"
+        )
+    return system
+
+
+def _at_least(name: str, key: str, value: Number, least: Number) -> None:
+    if value < least:
+        raise ConfigError(f"{name}: `{key}` is {value}; it must be {least} or more")
+
+
+def _network(raw: Any, name: str) -> Network:
+    network = _convert(raw, Network, name)
+    lengths = {len(getattr(network, key)) for key in Network.__struct_fields__}
+    if len(lengths) != 1 or not network.topology:
+        raise ConfigError(
+            f"{name}: `topology`, `npus_count`, `bandwidth` and `latency` need one entry for each "
+            "dimension, all the same number"
+        )
+    for count in network.npus_count:
+        _at_least(name, "npus_count", count, 2)
+    for bandwidth, latency in zip(network.bandwidth, network.latency, strict=True):
+        if bandwidth <= 0:
+            raise ConfigError(f"{name}: `bandwidth` is {bandwidth}; it must be above 0 (GB/s)")
+        _at_least(name, "latency", latency, 0)
+    if network.ranks > 1 << 26:
+        raise ConfigError(f"{name}: {network.ranks:,} ranks are too many")
+    return network
+
+
+def _memory(raw: Any, name: str) -> Memory:
+    memory = _convert(raw, Memory, name)
+    if memory.memory_type == "NO_MEMORY_EXPANSION":
+        return memory
+    _at_least(name, "remote-mem-bw", memory.remote_mem_bw, 1)
+    _at_least(name, "remote-mem-latency", memory.remote_mem_latency, 0)
+    if memory.memory_type == "PER_NODE_MEMORY_EXPANSION":
+        _at_least(name, "num-nodes", memory.num_nodes, 1)
+        _at_least(name, "num-npus-per-node", memory.num_npus_per_node, 1)
+    return memory
+
+
+def _group_id(key: str, name: str) -> int:
+    if not key.isdecimal() or int(key) == 0:
+        raise ConfigError(
+            f"{name}: group {key!r}: ids are whole numbers above 0 (0 means all ranks, without an "
+            "entry)"
+        )
+    return int(key)
+
+
+def _members(key: str, members: Any, ranks: int, name: str) -> list[int]:
+    whole = isinstance(members, list) and all(type(rank) is int for rank in members)
+    if not whole or not members:
+        raise ConfigError(f"{name}: group {key}: expected a list of ranks")
+    outside = [rank for rank in members if not 0 <= rank < ranks]
+    if outside:
+        raise ConfigError(
+            f"{name}: group {key}: rank {outside[0]} does not exist; the network has {ranks} ranks"
+        )
+    if len(set(members)) != len(members):
+        raise ConfigError(f"{name}: group {key}: a rank is listed twice")
+    return list(members)
+
+
+def _per_node(system: System) -> dict[int, str]:
+    path = system.per_node_custom_implementation
+    if not path:
+        return {}
+    raw = _parse(path, _yaml)
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{path}: expected a map of workload node id to ET prefix")
+    try:
+        return {int(node): str(prefix) for node, prefix in raw.items()}
+    except ValueError:
+        raise ConfigError(f"{path}: workload node ids are whole numbers") from None
+
+
+def _ignored(raw: Any, kind: type[msgspec.Struct], name: str) -> list[Ignored]:
+    known = set(kind.__struct_encode_fields__)
+    found = []
+    for key in raw:
+        if str(key) in _NO_EFFECT:
+            found.append(Ignored(name, str(key), _NO_EFFECT[str(key)]))
+        elif str(key) not in known:
+            found.append(Ignored(name, str(key), "ASTRA-sim does not read it"))
+    return found

@@ -1,0 +1,110 @@
+"""Figures per link and per collective, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chakrakit.simulator.astra.result import Result
+from chakrakit.trace.schema import NodeType
+
+_NAMES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
+_WAYS = {"Ring": ("clockwise", "anticlockwise"), "Switch": ("up", "down")}
+
+
+def link_table(result: Result) -> pa.Table:
+    """What went over each rank's links: messages, bytes and, with congestion, ns in use.
+
+    `link` names a dimension without congestion; with it, a direction (Ring), up or down (Switch), or all
+    links out of the rank together (FullyConnected).
+    """
+    keys, messages, bytes_, busy = result.outcome.links()
+    owner, place, names = _links(result, keys.astype(np.int64))
+    row, rank = _per_member(result, result.class_of[owner])
+    return pa.table(
+        {
+            "rank": rank,
+            "link": pa.array(np.array(names, object)[place[row]], pa.string()),
+            "messages": messages[row].astype(np.int64),
+            "bytes": bytes_[row].astype(np.int64),
+            "busy_ns": busy[row],
+        }
+    ).sort_by([("rank", "ascending"), ("link", "ascending")])
+
+
+def _per_member(
+    result: Result, classes: NDArray[np.uint32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Repeats a class's row for each of its ranks: (row, rank)."""
+    by_class = np.argsort(result.class_of, kind="stable")
+    sizes = np.bincount(result.class_of)
+    first = np.concatenate(([0], np.cumsum(sizes)))[classes]
+    counts = sizes[classes]
+    row = np.repeat(np.arange(len(classes)), counts)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return row, by_class[first[row] + within]
+
+
+def _links(
+    result: Result, keys: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+    """Each link's rank, its place among the rank's links, and the places' names."""
+    network = result.config.network
+    if result.options.backend == "unaware":
+        names = [f"dimension {k}" for k in range(len(network.topology))]
+    elif network.topology[0] == "FullyConnected":
+        return keys // network.ranks, np.zeros(len(keys), np.int64), ["out"]
+    else:
+        names = list(_WAYS[network.topology[0]])
+    return keys // len(names), keys % len(names), names
+
+
+def collective_table(result: Result) -> pa.Table:
+    """Every collective: its group, its place in the group's order, when members came and were done.
+
+    `transfer_ns` counts from the last member's arrival, so that waiting for a straggler is not in it.
+    """
+    parts = [_group_rows(result, group, members) for group, members in _groups(result)]
+    return pa.concat_tables(parts).sort_by([("first_ns", "ascending"), ("group", "ascending")])
+
+
+def _groups(result: Result) -> Iterator[tuple[int, list[int]]]:
+    yield 0, list(range(result.ranks))
+    yield from result.groups.items()
+
+
+def _group_rows(result: Result, group: int, members: list[int]) -> pa.Table:
+    """Over one member of each class: its likes have the same times."""
+    classes = {int(result.class_of[rank]): rank for rank in reversed(members)}
+    found = [_member_rows(result, group, rank) for rank in classes.values()]
+    count = min((len(start) for start, _, _, _ in found), default=0)
+    starts = np.array([start[:count] for start, _, _, _ in found]).reshape(-1, count)
+    ends = np.array([end[:count] for _, end, _, _ in found]).reshape(-1, count)
+    first, last, done = starts.min(0), starts.max(0), ends.max(0)
+    return pa.table(
+        {
+            "group": np.full(count, group),
+            "sequence": np.arange(count),
+            "collective": pa.array([_NAMES[k] for k in found[0][2][:count]], pa.string()),
+            "bytes": found[0][3][:count].astype(np.int64),
+            "members": np.full(count, len(members)),
+            "first_ns": first,
+            "last_ns": last,
+            "end_ns": done,
+            "transfer_ns": np.where(done < 0, -1, done - last),
+        }
+    )
+
+
+def _member_rows(
+    result: Result, group: int, rank: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]:
+    """A rank's collectives of a group in the order it issued them."""
+    table, start = result.table(rank), result.start(rank)
+    mine = (table["type"] == NodeType.COMM_COLL_NODE) & (table["group"] == group) & (start >= 0)
+    rows = np.flatnonzero(mine)
+    rows = rows[np.argsort(start[rows], kind="stable")]
+    return start[rows], result.end(rank)[rows], table["collective"][rows], table["bytes"][rows]

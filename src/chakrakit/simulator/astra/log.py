@@ -1,0 +1,94 @@
+"""ASTRA-sim's own summary lines, for programs that parse them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.simulator.astra.result import Result
+from chakrakit.trace.schema import NodeType
+
+_KINDS = ("GPU", "Comm", "CPU", "Remote mem")
+_COMM = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
+_MEMORY = (NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
+
+
+def log_lines(result: Result) -> Iterator[str]:
+    """The lines of every rank that finished, in order of time and then rank."""
+    lines: dict[int, list[str]] = {}
+    order = np.lexsort((np.arange(result.ranks), result.cycles))
+    for rank in order.tolist():
+        if result.cycles[rank] < 0:
+            continue
+        cls = int(result.class_of[rank])
+        if cls not in lines:
+            lines[cls] = list(_statistics(result, rank))
+        yield (
+            f"sys[{rank}] finished, {result.cycles[rank]} cycles, "
+            f"exposed communication {result.exposed[rank]} cycles."
+        )
+        for line in lines[cls]:
+            yield f"sys[{rank}], {line}"
+
+
+def times_by_kind(result: Result, rank: int) -> dict[str, int]:
+    """How long GPU, communication, CPU and memory nodes were in flight: lengths of unions."""
+    table, start, end = result.table(rank), result.start(rank), result.end(rank)
+    ran = end >= 0
+    found = {}
+    for kind, mask in _masks(table).items():
+        chosen = mask & ran
+        if chosen.any():
+            found[kind] = union_length(start[chosen], end[chosen])
+    return found
+
+
+def union_length(start: NDArray[np.int64], end: NDArray[np.int64]) -> int:
+    """The total length of the union of intervals."""
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    reached = np.maximum.accumulate(end)
+    before = np.concatenate(([start[0]], reached[:-1]))
+    return int(np.maximum(reached - np.maximum(start, before), 0).sum())
+
+
+def _masks(table: dict[str, NDArray[Any]]) -> dict[str, NDArray[np.bool_]]:
+    kind = table["type"]
+    compute = kind == NodeType.COMP_NODE
+    cpu = compute & (table["is_cpu_op"] != 0)
+    masks = (compute & ~cpu, np.isin(kind, _COMM), cpu, np.isin(kind, _MEMORY))
+    return dict(zip(_KINDS, masks, strict=True))
+
+
+def _statistics(result: Result, rank: int) -> Iterator[str]:
+    wall = int(result.end(rank).max())
+    yield f"Wall time: {wall}"
+    times = times_by_kind(result, rank)
+    for kind, length in times.items():
+        yield f"{kind} time: {length}"
+    overlap = times.get("GPU", 0) + times.get("Comm", 0) - wall
+    if overlap > 0:
+        yield f"Total compute-communication overlap: {overlap}"
+    if result.config.system.roofline_enabled:
+        yield from _roofline(result, rank)
+
+
+def _roofline(result: Result, rank: int) -> Iterator[str]:
+    """Means over GPU compute, weighted by time; one ns is added so that nothing divides by 0."""
+    table = result.table(rank)
+    used = _masks(table)["GPU"] & (table["tensor_size"] > 0)
+    time = (result.end(rank) - result.start(rank))[used].astype(float)
+    total = 1.0 + time.sum()
+    peak = float(result.config.system.peak_perf) * 1e12
+    bandwidth = float(result.config.system.local_mem_bw) * 1e9
+    intensity = table["num_ops"][used] / table["tensor_size"][used]
+    perf = np.minimum(bandwidth * intensity, peak)
+    bound = (time * (perf >= peak)).sum() / total
+    yield f"Compute bound percentage: {bound * 100:.3f}%"
+    yield f"Average compute utilization: {(time * perf / peak).sum() / total * 100:.3f}%"
+    memory = (time * perf / intensity / bandwidth).sum() / total
+    yield f"Average memory utilization: {memory * 100:.3f}%"
+    yield f"Average operation intensity: {(time * intensity).sum() / total:.3f}"

@@ -1,0 +1,114 @@
+"""What a run gave: cycles and exposed communication of every rank, times of every node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit import _core
+from chakrakit.simulator.astra.config import Config
+from chakrakit.simulator.astra.options import Options
+
+Ticks = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One simulation. A tick is a nanosecond; -1 stands for never (only with `lenient`).
+
+    Ranks that were folded share a *class*; everything can be asked by rank all the same.
+    """
+
+    program: _core.AstraProgram
+    outcome: _core.AstraResult
+    config: Config
+    options: Options
+    groups: dict[int, list[int]]
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks there are."""
+        return self.program.ranks
+
+    @cached_property
+    def class_of(self) -> NDArray[np.uint32]:
+        """Each rank's class."""
+        return self.outcome.actor_of
+
+    @cached_property
+    def representative(self) -> NDArray[np.uint32]:
+        """The rank that was simulated for each class."""
+        return self.outcome.representative
+
+    @cached_property
+    def cycles(self) -> Ticks:
+        """When each rank finished."""
+        return self.outcome.finished[self.class_of]
+
+    @cached_property
+    def exposed(self) -> Ticks:
+        """What ASTRA-sim calls exposed communication: cycles less the time of GPU compute."""
+        never = self.cycles < 0
+        return np.where(never, -1, self.cycles - self.outcome.gpu_time[self.class_of])
+
+    @property
+    def fold_factor(self) -> float:
+        """Ranks per simulated rank: 1 when nothing was folded."""
+        return self.ranks / len(self.representative)
+
+    @property
+    def folded(self) -> bool:
+        """Whether some ranks were simulated once for all their likes."""
+        return self.outcome.folded
+
+    @property
+    def why_not_folded(self) -> str:
+        """Why every rank was simulated; empty when they were folded."""
+        return self.outcome.why_not_folded
+
+    @property
+    def stuck(self) -> str:
+        """Why some ranks never finished; empty when all did."""
+        return self.outcome.stuck
+
+    def table(self, rank: int) -> dict[str, NDArray[Any]]:
+        """A rank's nodes in ascending id, by column: id, type, is_cpu_op, collective, group, bytes."""
+        return self._table(int(self.program.body_of[rank]))
+
+    def _table(self, body: int) -> dict[str, NDArray[Any]]:
+        if body not in self._tables:
+            self._tables[body] = self.program.bodies[body].table()
+        return self._tables[body]
+
+    @cached_property
+    def _tables(self) -> dict[int, dict[str, NDArray[Any]]]:
+        return {}
+
+    def start(self, rank: int) -> Ticks:
+        """When each of a rank's nodes was issued, in the order of `table`."""
+        return self.outcome.start(int(self.class_of[rank]))
+
+    def end(self, rank: int) -> Ticks:
+        """When each of a rank's nodes was done."""
+        return self.outcome.end(int(self.class_of[rank]))
+
+    def as_json(self) -> dict[str, Any]:
+        """What `chakra simulate --json` prints."""
+        cycles = [None if c < 0 else c for c in self.cycles.tolist()]
+        exposed = self.exposed.tolist()
+        return {
+            "ranks": [
+                {"rank": r, "cycles": c, "exposed_cycles": None if c is None else exposed[r]}
+                for r, c in enumerate(cycles)
+            ],
+            "max_cycles": max((c for c in cycles if c is not None), default=None),
+            "classes": len(self.representative),
+            "folded": self.folded,
+            "why_not_folded": self.why_not_folded,
+            "stuck": self.stuck,
+            "ignored": [str(key) for key in self.config.ignored],
+        }

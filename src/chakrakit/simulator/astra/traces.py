@@ -1,0 +1,126 @@
+"""From traces in memory, in whatever format they were stored, to the core's graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chakrakit import _core
+from chakrakit.errors import TraceError
+from chakrakit.simulator.astra.workload import BITS, Columns, build_body, graph_columns
+from chakrakit.trace.schema import NodeType
+from chakrakit.trace.trace import Trace
+from chakrakit.trace.traceset import TraceSet
+
+
+def load_traces(traces: TraceSet, ranks: int, *, lenient: bool) -> _core.AstraProgram:
+    """Ranks 0 … `ranks`-1; those that run the same body in the same way share one graph."""
+    missing = [rank for rank in range(ranks) if rank not in traces.bindings]
+    if missing:
+        raise TraceError(
+            f"the network has {ranks} ranks and the workload none for rank {missing[0]}; they must "
+            "be the same number"
+        )
+    bodies: list[_core.AstraBody] = []
+    body_of, known = [], {}
+    for rank in range(ranks):
+        key = _sharing(traces, rank)
+        if key not in known:
+            known[key] = len(bodies)
+            columns = trace_columns(traces.trace(rank))
+            bodies.append(build_body(columns, f"rank {rank}", rank, lenient=lenient))
+        body_of.append(known[key])
+    return _core.astra_program(bodies, body_of)
+
+
+def _sharing(traces: TraceSet, rank: int) -> tuple[Any, ...]:
+    binding = traces.bindings[rank]
+    groups, peers = sorted(binding.groups.items()), sorted(binding.peers.items())
+    own = rank if _names_itself(traces, rank) else -1
+    return binding.body, tuple(groups), tuple(peers), binding.scale, own
+
+
+def _names_itself(traces: TraceSet, rank: int) -> bool:
+    """Sends and receives say which rank they run on, so that each rank's graph is its own."""
+    names = traces.body(rank).table.column_names
+    return "comm_src" in names or "comm_dst" in names
+
+
+def trace_columns(trace: Trace) -> Columns:
+    """What the simulator reads of a trace; durations are whole microseconds, as in ASTRA-sim."""
+    offsets, deps = _dependencies(trace)
+    given: Columns = {
+        "id": trace.ids,
+        "type": trace.types,
+        "duration_micros": trace.column("duration_micros"),
+        "is_cpu_op": trace.column("is_cpu_op", False),
+        "dep_offsets": offsets,
+        "deps": deps,
+    }
+    has = np.zeros(len(trace), np.uint32)
+    for name, bit in BITS.items():
+        column = "pg_name" if name == "group" else name
+        present = trace.has(column)
+        if present.any():
+            given[name] = _attribute(trace, column, present)
+            has |= np.where(present, bit, 0).astype(np.uint32)
+    columns = graph_columns(len(trace), given, has)
+    columns["texts"] = _texts(trace)
+    return columns
+
+
+def _attribute(trace: Trace, name: str, present: NDArray[np.bool_]) -> NDArray[Any]:
+    if name == "pg_name":
+        return _groups(trace)
+    if name == "involved_dim":
+        return _dimensions(trace, present)
+    values = trace.column(name, 0)
+    if values.dtype.kind not in "iub":
+        raise TraceError(f"the attribute {name!r} is not an integer in this trace")
+    return values
+
+
+def _groups(trace: Trace) -> NDArray[np.int64]:
+    coded = trace.table.column("pg_name").combine_chunks().dictionary_encode()
+    names = coded.dictionary.to_pylist()
+    for name in names:
+        if name and not name.isdecimal():
+            raise TraceError(f"`pg_name` {name!r} is not the number of a communicator group")
+    numbers = np.array([int(name or 0) for name in names] + [0], np.int64)
+    chosen: NDArray[np.int64] = numbers[coded.indices.fill_null(len(names)).to_numpy()]
+    return chosen
+
+
+def _dimensions(trace: Trace, present: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    masks = np.zeros(len(trace), np.uint32)
+    lists = trace.table.column("involved_dim").to_pylist()
+    for row in np.flatnonzero(present).tolist():
+        masks[row] = sum(1 << k for k, used in enumerate(lists[row][:32]) if used)
+    return masks
+
+
+def _dependencies(trace: Trace) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Data and control dependencies of each node, one after the other, as ids."""
+    rows, ids = [], []
+    for name in ("data_deps", "ctrl_deps"):
+        lists = trace.table.column(name).combine_chunks()
+        counts = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        rows.append(np.repeat(np.arange(len(trace)), counts))
+        ids.append(lists.flatten().to_numpy(zero_copy_only=False))
+    row = np.concatenate(rows)
+    order = np.argsort(row, kind="stable")
+    offsets = np.zeros(len(trace) + 1, np.uint64)
+    np.cumsum(np.bincount(row, minlength=len(trace)), out=offsets[1:])
+    return offsets, np.concatenate(ids)[order].astype(np.uint64)
+
+
+def _texts(trace: Trace) -> list[tuple[int, str]]:
+    """The inputs of metadata nodes, where PyTorch names its process groups."""
+    if "inputs_values" not in trace.table.column_names:
+        return []
+    rows = pa.array(np.flatnonzero(trace.is_type(NodeType.METADATA_NODE)))
+    part = trace.table.select(["id", "inputs_values"]).take(rows)
+    return [(row["id"], row["inputs_values"] or "") for row in part.to_pylist()]

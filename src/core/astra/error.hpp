@@ -1,0 +1,26 @@
+// What stops a simulation: an input that cannot be run, or work that waits for what never comes.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace chakra::astra {
+
+// `deadlock` is true when the input is well formed but some rank never finishes.
+class SimulationError : public std::runtime_error {
+   public:
+    explicit SimulationError(const std::string& what, bool deadlock = false)
+        : std::runtime_error(what), deadlock_(deadlock) {}
+    bool deadlock() const { return deadlock_; }
+
+   private:
+    bool deadlock_;
+};
+
+// Folding cannot prove that equal ranks stay equal. Not an error: the run is repeated unfolded.
+class NotFoldable : public std::runtime_error {
+   public:
+    using std::runtime_error::runtime_error;
+};
+
+}  // namespace chakra::astra

@@ -1,0 +1,293 @@
+#include "core/astra/load.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <map>
+#include <numeric>
+
+#include "core/astra/error.hpp"
+#include "core/wire.hpp"
+
+namespace chakra::astra {
+
+namespace {
+
+using wire::Cursor;
+
+struct File {
+    explicit File(const std::string& path) : handle(std::fopen(path.c_str(), "rb")) {
+        if (handle == nullptr) {
+            throw SimulationError(path +
+                                  ": cannot be opened; a workload has one file PREFIX.N.et "
+                                  "for every rank N of the network");
+        }
+    }
+    ~File() { std::fclose(handle); }
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
+    std::FILE* handle;
+};
+
+void read_all(const std::string& path, std::vector<uint8_t>& bytes) {
+    File file(path);
+    std::setvbuf(file.handle, nullptr, _IONBF, 0);
+    size_t have = 0;
+    bytes.resize(std::max<size_t>(bytes.capacity(), 4096));
+    while (true) {
+        size_t got = std::fread(bytes.data() + have, 1, bytes.size() - have, file.handle);
+        have += got;
+        if (have < bytes.size()) break;
+        bytes.resize(bytes.size() * 2);
+    }
+    bytes.resize(have);
+}
+
+struct Digest {
+    uint64_t size;
+    uint64_t a;
+    uint64_t b;
+    auto operator<=>(const Digest&) const = default;
+};
+
+// Two unlike 64-bit mixes over eight bytes at a time.
+Digest digest(const std::vector<uint8_t>& bytes) {
+    Digest d{bytes.size(), 0x243f6a8885a308d3ull, 0x13198a2e03707344ull};
+    for (size_t i = 0; i < bytes.size(); i += 8) {
+        uint64_t w = 0;
+        std::memcpy(&w, bytes.data() + i, std::min<size_t>(8, bytes.size() - i));
+        d.a = (d.a ^ w) * 0x9e3779b97f4a7c15ull;
+        d.a ^= d.a >> 32;
+        d.b = (d.b + w) * 0xd6e8feb86659fd93ull;
+        d.b ^= d.b >> 29;
+    }
+    return d;
+}
+
+// An attribute's value if it is of an integer kind (`bool` included), else `integer` stays false.
+struct Value {
+    bool integer = false;
+    int64_t number = 0;
+    std::string_view text;
+    bool is_text = false;
+    uint32_t bools = 0;
+    bool is_bools = false;
+};
+
+uint32_t read_bools(Cursor list) {
+    uint32_t mask = 0;
+    uint32_t k = 0;
+    auto add = [&](uint64_t v) {
+        if (k < 32 && v != 0) mask |= 1u << k;
+        ++k;
+    };
+    while (!list.done()) {
+        uint32_t tag = list.tag();
+        if (tag == wire::tag(1, wire::kVarint)) {
+            add(list.varint());
+        } else if (tag == wire::tag(1, wire::kBytes)) {
+            Cursor packed = list.bytes();
+            while (!packed.done()) add(packed.varint());
+        } else {
+            list.skip(tag);
+        }
+    }
+    return mask;
+}
+
+void read_value(Cursor& c, uint32_t tag, Value& v) {
+    uint32_t field = tag >> 3;
+    uint32_t type = tag & 7;
+    v = {};
+    if (type == wire::kVarint &&
+        (field == 7 || field == 9 || field == 11 || field == 13 || field == 27)) {
+        v.integer = true;
+        v.number = static_cast<int64_t>(c.varint());
+    } else if (type == wire::kVarint && (field == 15 || field == 17)) {
+        v.integer = true;
+        v.number = wire::zigzag_decode(c.varint());
+    } else if (type == wire::kFixed32 && (field == 19 || field == 23)) {
+        uint32_t raw = c.fixed32();
+        v.integer = true;
+        v.number = field == 23 ? static_cast<int32_t>(raw) : static_cast<int64_t>(raw);
+    } else if (type == wire::kFixed64 && (field == 21 || field == 25)) {
+        v.integer = true;
+        v.number = static_cast<int64_t>(c.fixed64());
+    } else if (type == wire::kBytes && field == 29) {
+        v.is_text = true;
+        v.text = c.text();
+    } else if (type == wire::kBytes && field == 28) {
+        v.is_bools = true;
+        v.bools = read_bools(c.bytes());
+    } else {
+        c.skip(tag);
+    }
+}
+
+int64_t integer_of(std::string_view name, const Value& v) {
+    if (!v.integer) {
+        throw FormatError("attribute `" + std::string(name) + "` is not an integer");
+    }
+    return v.number;
+}
+
+int64_t group_of(std::string_view text) {
+    if (text.empty()) return 0;
+    int64_t id = 0;
+    auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), id);
+    if (bad != std::errc() || end != text.data() + text.size() || id < 0) {
+        throw FormatError("`pg_name` \"" + std::string(text) +
+                          "\" is not the number of a communicator group");
+    }
+    return id;
+}
+
+// Reads one node's attributes into `a`; returns `is_cpu_op`.
+void read_attribute(Cursor c, Attributes& a, uint8_t& cpu) {
+    std::string_view name;
+    Value v;
+    while (!c.done()) {
+        uint32_t tag = c.tag();
+        if (tag == wire::tag(1, wire::kBytes)) {
+            name = c.text();
+        } else if (tag >> 3 >= 3) {
+            read_value(c, tag, v);
+        } else {
+            c.skip(tag);
+        }
+    }
+    auto take = [&](auto& to, uint32_t bit) {
+        to = static_cast<std::remove_reference_t<decltype(to)>>(integer_of(name, v));
+        a.has |= bit;
+    };
+    if (name == "is_cpu_op") {
+        cpu = integer_of(name, v) != 0;
+    } else if (name == "comm_type") {
+        take(a.comm_type, Attributes::kCommType);
+    } else if (name == "comm_size") {
+        take(a.comm_size, Attributes::kCommSize);
+    } else if (name == "num_ops") {
+        take(a.num_ops, Attributes::kNumOps);
+    } else if (name == "tensor_size") {
+        take(a.tensor_size, Attributes::kTensorSize);
+    } else if (name == "comm_src") {
+        take(a.src, Attributes::kSrc);
+    } else if (name == "comm_dst") {
+        take(a.dst, Attributes::kDst);
+    } else if (name == "comm_tag") {
+        take(a.tag, Attributes::kTag);
+    } else if (name == "pg_name") {
+        if (!v.is_text) throw FormatError("attribute `pg_name` is not a string");
+        a.group = group_of(v.text);
+        a.has |= Attributes::kGroup;
+    } else if (name == "involved_dim") {
+        if (!v.is_bools) throw FormatError("attribute `involved_dim` is not a list of booleans");
+        a.dims = v.bools;
+        a.has |= Attributes::kDims;
+    }
+}
+
+void read_deps(Cursor& c, uint32_t tag, std::vector<uint64_t>& deps) {
+    if ((tag & 7) == wire::kVarint) {
+        deps.push_back(c.varint());
+        return;
+    }
+    Cursor packed = c.bytes();
+    while (!packed.done()) deps.push_back(packed.varint());
+}
+
+std::string read_values(Cursor c) {
+    std::string text;
+    while (!c.done()) {
+        uint32_t tag = c.tag();
+        if (tag == wire::tag(1, wire::kBytes)) {
+            text = std::string(c.text());
+        } else {
+            c.skip(tag);
+        }
+    }
+    return text;
+}
+
+void read_node(Cursor c, RawGraph& g) {
+    uint64_t id = 0;
+    uint64_t micros = 0;
+    int32_t type = 0;
+    uint8_t cpu = 0;
+    Attributes a;
+    Cursor inputs(c.at(), c.at());
+    while (!c.done()) {
+        uint32_t tag = c.tag();
+        switch (tag) {
+            case wire::tag(1, wire::kVarint): id = c.varint(); break;
+            case wire::tag(3, wire::kVarint): type = static_cast<int32_t>(c.varint()); break;
+            case wire::tag(4, wire::kVarint):
+            case wire::tag(4, wire::kBytes):
+            case wire::tag(5, wire::kVarint):
+            case wire::tag(5, wire::kBytes): read_deps(c, tag, g.deps); break;
+            case wire::tag(7, wire::kVarint): micros = c.varint(); break;
+            case wire::tag(8, wire::kBytes): inputs = c.bytes(); break;
+            case wire::tag(10, wire::kBytes): read_attribute(c.bytes(), a, cpu); break;
+            default: c.skip(tag);
+        }
+    }
+    g.id.push_back(id);
+    g.type.push_back(type);
+    g.cpu.push_back(cpu);
+    g.micros.push_back(micros);
+    g.first_dep.push_back(g.deps.size());
+    g.attributes.push_back(a.has != 0 ? static_cast<uint32_t>(g.rows.size()) : kNone);
+    if (a.has != 0) g.rows.push_back(a);
+    if (type == static_cast<int32_t>(Kind::Metadata) && !inputs.done()) {
+        g.texts.push_back({id, read_values(inputs)});
+    }
+}
+
+RawGraph read_graph(const std::vector<uint8_t>& bytes) {
+    RawGraph g;
+    Cursor c(bytes.data(), bytes.data() + bytes.size());
+    if (!c.done()) c.bytes();  // the file's own metadata
+    while (!c.done()) read_node(c.bytes(), g);
+    return g;
+}
+
+Body read_body(const std::string& path, std::vector<uint8_t>& bytes, Rank rank, bool lenient) {
+    try {
+        return build(read_graph(bytes), path, rank, lenient);
+    } catch (const FormatError& e) {
+        std::string at = e.offset() >= 0 ? " at byte " + std::to_string(e.offset()) : "";
+        throw SimulationError(path + at + ": " + e.what());
+    }
+}
+
+}  // namespace
+
+Program load(const std::vector<std::string>& paths, bool lenient) {
+    Program program;
+    std::map<Digest, uint32_t> known;
+    std::vector<uint8_t> bytes;
+    for (const std::string& path : paths) {
+        read_all(path, bytes);
+        auto [it, fresh] =
+            known.try_emplace(digest(bytes), static_cast<uint32_t>(program.bodies.size()));
+        if (fresh) {
+            Rank rank = static_cast<Rank>(program.body_of.size());
+            program.bodies.push_back(std::make_shared<Body>(read_body(path, bytes, rank, lenient)));
+        }
+        const Body& body = *program.bodies[it->second];
+        if (body.own_rank != kNone && body.own_rank != program.ranks()) {
+            throw SimulationError(path + ": its sends or receives say that they run on rank " +
+                                  std::to_string(body.own_rank));
+        }
+        program.body_of.push_back(it->second);
+    }
+    return program;
+}
+
+Body load_custom(const std::string& path, bool lenient) {
+    std::vector<uint8_t> bytes;
+    read_all(path, bytes);
+    return read_body(path, bytes, kNone, lenient);
+}
+
+}  // namespace chakra::astra
