@@ -12,6 +12,9 @@ from chakrakit.trace.schema import CollectiveType, NodeType
 from chakrakit.trace.trace import Trace
 
 
+_TAKEN = {"id", "data_deps", "ctrl_deps", "edge_kinds", "edge_lags_ns"}
+
+
 class TraceBuilder:
     """Collects nodes and edges; `build()` makes the Trace.
 
@@ -36,20 +39,24 @@ class TraceBuilder:
         type: NodeType,
         *,
         duration_ns: int = 0,
+        start_ns: int | None = None,
         deps: Iterable[int] = (),
         ctrl_deps: Iterable[int] = (),
         **attributes: Any,
     ) -> int:
-        """Any node. `deps` are data dependencies, by id."""
+        """Any node. `deps` are data dependencies, by id; `start_ns` is for work that has been done."""
+        for taken in _TAKEN & attributes.keys():
+            raise TraceError(f"{taken!r} is set by the builder; it cannot be given")
         number = len(self._nodes)
-        fields: dict[str, Any] = {
-            "name": name,
-            "type": int(type),
-            "duration_micros": duration_ns // 1000,
-        }
-        if duration_ns % 1000:
-            fields["duration_ns"] = duration_ns
-        self._nodes.append({**fields, **attributes})
+        self._nodes.append(
+            {
+                "name": name,
+                "type": int(type),
+                **_time("start_time_micros", "start_time_ns", start_ns or 0),
+                **_time("duration_micros", "duration_ns", duration_ns),
+                **attributes,
+            }
+        )
         for parent in deps:
             self.edge(parent, number, EdgeKind.DATA)
         for parent in ctrl_deps:
@@ -102,3 +109,10 @@ class TraceBuilder:
         data.setdefault("name", [])
         edges = Edges.of(*map(list, zip(*self._edges, strict=True))) if self._edges else None
         return Trace.from_columns(data, edges, self._metadata)
+
+
+def _time(micros: str, nanos: str, value: int) -> dict[str, int]:
+    """Whole microseconds for every reader; the exact value where they do not say it."""
+    if value < 0:
+        raise TraceError(f"{nanos} is {value}; times are not negative")
+    return {micros: value // 1000, **({nanos: value} if value % 1000 else {})}

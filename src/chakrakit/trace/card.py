@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -24,7 +24,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     passes: list[str] = []
     """What was done to it since, in order."""
     epoch_ns: int = 0
-    tick_ps: int = 1000
+    tick_ps: Annotated[int, msgspec.Meta(ge=1)] = 1000
     partial: list[int] = []
     """Ranks known from the groups that were not recorded."""
     extra: dict[str, Any] = {}

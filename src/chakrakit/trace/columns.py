@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chakrakit.errors import TraceError
@@ -110,6 +111,53 @@ def storage_type(kind: pa.DataType, what: str) -> pa.DataType:
         f"column {what!r} has type {kind}, which no Chakra attribute can hold; "
         "use integers, floats, booleans, strings, bytes or lists of them"
     )
+
+
+def cast(array: pa.Array, kind: pa.DataType, what: str) -> pa.Array:
+    """The values in another type, or a TraceError; lists hold no nulls, names are a dictionary."""
+    try:
+        if pa.types.is_dictionary(kind) and array.type != kind:
+            array = array.cast(kind.value_type).dictionary_encode()
+        found = array if array.type == kind else array.cast(kind)
+    except pa.ArrowException as error:
+        raise TraceError(f"column {what!r} should be {kind}: {error}") from None
+    if pa.types.is_list(kind) and found.flatten().null_count:
+        raise TraceError(f"column {what!r} has nulls inside its lists")
+    return found
+
+
+_NARROW = {
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), (-(2**31), 2**31 - 1)),
+    **dict.fromkeys(("uint32", "fixed32"), (0, 2**32 - 1)),
+    "bool": (0, 1),
+}
+
+
+def member_fits(array: pa.Array, member: int, wanted: Member | None = None) -> bool:
+    """Whether this oneof member can hold these values, and is the wanted one if one is wanted."""
+    own = STORAGE_TYPES[storage_of_member(member)]
+    if (wanted is not None and member != wanted) or not _same_storage(own, array.type):
+        return False
+    limits = _NARROW.get(Member(member).name.rpartition("_")[0])
+    values = array.flatten() if pa.types.is_list(array.type) else array
+    if limits is None or values.type != pa.int64():
+        return True
+    found = pc.min_max(values).as_py()
+    return found["min"] is None or (found["min"] >= limits[0] and found["max"] <= limits[1])
+
+
+def _same_storage(one: pa.DataType, other: pa.DataType) -> bool:
+    """Integers and booleans go into each other's columns, as writers differ about is_cpu_op."""
+    return one == other or {one, other} == {pa.int64(), pa.bool_()}
+
+
+def check_fits(array: pa.Array, member: Member, attribute: str) -> None:
+    """A TraceError if this oneof member cannot hold these values."""
+    if not member_fits(array, member):
+        raise TraceError(
+            f"attribute {attribute!r}: values of type {array.type} do not fit {member.name}; "
+            "give other values, or another member in `members`"
+        )
 
 
 # --- from the core ------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from chakrakit.errors import FormatError
 from chakrakit.trace.schema import NodeType
@@ -17,6 +19,7 @@ from chakrakit.trace.trace import Trace
 
 WORLD = ("", "0")
 """Names that mean all ranks unless a group with that name is defined."""
+MAX_RANKS = 2**31
 
 
 class Groups(Mapping[str, tuple[int, ...]]):
@@ -38,7 +41,7 @@ class Groups(Mapping[str, tuple[int, ...]]):
         return isinstance(other, Groups) and self._groups == other._groups
 
     def __hash__(self) -> int:
-        return hash(tuple(self._groups.items()))
+        return hash(frozenset(self._groups.items()))
 
     def __repr__(self) -> str:
         return f"Groups({len(self)} groups of {sorted({len(r) for r in self.values()})} ranks)"
@@ -69,7 +72,7 @@ def parse_groups(found: Any, path: str) -> Groups:
     if not isinstance(found, dict):
         raise FormatError('groups should look like {"1": [0, 1], …}', path=path)
     for name, ranks in found.items():
-        ok = isinstance(ranks, list) and all(type(r) is int and r >= 0 for r in ranks)
+        ok = isinstance(ranks, list) and all(type(r) is int and 0 <= r < MAX_RANKS for r in ranks)
         if not ok:
             raise FormatError(f"group {name!r} should be a list of rank numbers", path=path)
         if len(set(ranks)) != len(ranks):
@@ -84,10 +87,9 @@ def groups_in(trace: Trace) -> Groups:
     """
     rows = np.flatnonzero(trace.types == NodeType.METADATA_NODE)
     found: dict[str, tuple[int, ...]] = {}
-    for row in rows.tolist():
-        node = trace[row]
-        if "process_group:init" in node.name:
-            found.update(_parse_init(node.get("inputs_values") or ""))
+    names = trace.names.take(pa.array(rows)).cast(pa.string())
+    for row in rows[pc.match_substring(names, "process_group:init").to_numpy()].tolist():
+        found.update(_parse_init(trace[row].get("inputs_values") or ""))
     return Groups(found)
 
 
@@ -97,10 +99,8 @@ def _parse_init(text: str) -> dict[str, tuple[int, ...]]:
         outer = ast.literal_eval(text)
         inner = outer[0] if isinstance(outer, list) and outer else outer
         groups = json.loads(inner) if isinstance(inner, str) else inner
-        return {
-            str(g["pg_name"]): tuple(int(r) for r in g["ranks"])
-            for g in groups
-            if g.get("ranks") and "pg_name" in g
-        }
-    except (ValueError, TypeError, SyntaxError, KeyError, RecursionError, MemoryError):
+        listed = {str(g["pg_name"]): g["ranks"] for g in groups if g.get("ranks")}
+        return dict(parse_groups(listed, "process_group:init"))
+    except (ValueError, TypeError, SyntaxError, LookupError, AttributeError, RecursionError,
+            MemoryError, FormatError):  # fmt: skip
         return {}  # a name with that text that is not PyTorch's; validation reports unknown groups

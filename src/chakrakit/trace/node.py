@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,14 +15,12 @@ if TYPE_CHECKING:
     from chakrakit.trace.trace import Trace
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Node:
-    """A view of one row; it costs nothing until asked."""
+    """A view of one row; it costs nothing until asked. Equal if it is the same row of the same trace."""
 
-    __slots__ = ("row", "trace")
-
-    def __init__(self, trace: Trace, row: int) -> None:
-        self.trace = trace
-        self.row = row
+    trace: Trace
+    row: int
 
     def get(self, column: str, default: Any = None) -> Any:
         """A field or attribute by its column name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from chakrakit.errors import TraceError
 from chakrakit.trace.card import Card
 from chakrakit.trace.groups import Groups
+from chakrakit.trace.trace import Trace
 from chakrakit.trace.traceset import Binding, Body, TraceSet
 
 Ticks = NDArray[np.int64]
@@ -64,8 +66,14 @@ class Run(TraceSet):
         self.times = None if times is None else tuple(times)
         self.timing = {r: i for i, r in enumerate(self.ranks)} if timing is None else dict(timing)
         self.counters = dict(counters or {})
-        if self.times is not None and set(self.timing) != set(self.ranks):
+        self._checked: set[tuple[int, int]] = set()
+        if self.times is None:
+            return
+        if set(self.timing) != set(self.ranks):
             raise TraceError("every rank of a run needs a timing class")
+        for rank, number in self.timing.items():
+            if not 0 <= number < len(self.times):
+                raise TraceError(f"rank {rank} has timing class {number} of {len(self.times)}")
 
     @property
     def tick_ps(self) -> int:
@@ -79,14 +87,26 @@ class Run(TraceSet):
 
     def times_of(self, rank: int) -> Times:
         """The times of a rank's nodes."""
-        if self.times is not None:
-            return self.times[self.timing[self._known(rank)]]
-        trace = self.body(rank)
-        return Times(trace.start_ns, trace.end_ns)
+        if self.times is None:
+            trace = self.trace(rank)
+            return Times(trace.start_ns, trace.end_ns)
+        body, number = self._binding(rank).body, self.timing[rank]
+        times = self.times[number]
+        if (body, number) not in self._checked:
+            _check_length(len(times.start), len(self.body(rank)), rank)
+            self._checked.add((body, number))
+        return times
 
-    def _known(self, rank: int) -> int:
-        self._binding(rank)
-        return rank
+    def timed_trace(self, rank: int) -> Trace:
+        """A rank's trace with its times in the nodes, in whole nanoseconds: a file of its own."""
+        trace = self.trace(rank)
+        if self.times is None:
+            return trace
+        times = self.times_of(rank)
+        start, end = (t * self.tick_ps // NS for t in (times.start, times.end))
+        if len(start) and int(start.min()) < 0:
+            raise TraceError(f"rank {rank} has starts before 0, which a file cannot say")
+        return trace.with_columns(_exact("start_time", start) | _exact("duration", end - start))
 
     def start(self, rank: int) -> Ticks:
         """Start of each node of a rank."""
@@ -117,17 +137,43 @@ class Run(TraceSet):
                    counters=self.counters)  # fmt: skip
 
 
-def run_of(traces: TraceSet, times: Mapping[int, Times], **card: object) -> Run:
-    """A run of these traces with these times by rank; ranks with equal times share a class."""
+def _check_length(times: int, nodes: int, rank: int) -> None:
+    if times != nodes:
+        raise TraceError(f"rank {rank} has {nodes:,} nodes and times for {times:,}")
+
+
+def _exact(what: str, nanos: Ticks) -> dict[str, object]:
+    """Microseconds for every reader, and the exact value where they do not say it."""
+    return {
+        f"{what}_micros": np.maximum(nanos, 0) // 1000,
+        _NANOS[what]: pa.array(nanos, mask=nanos % 1000 == 0),
+    }
+
+
+_NANOS = {"start_time": "start_time_ns", "duration": "duration_ns"}
+
+
+def run_of(
+    traces: TraceSet,
+    times: Mapping[int, Times],
+    counters: Mapping[str, pa.Table] | None = None,
+    **card: object,
+) -> Run:
+    """A run of these traces with these times by rank; ranks whose times are all equal share a class."""
     classes: list[Times] = []
-    keys: dict[tuple[int, bytes, bytes], int] = {}
+    numbers: dict[tuple[object, ...], int] = {}
     timing = {}
     for rank in traces.ranks:
-        t = times[rank]
-        key = (traces.bindings[rank].body, t.start.tobytes(), t.end.tobytes())
-        if key not in keys:
-            keys[key] = len(classes)
-            classes.append(t)
-        timing[rank] = keys[key]
+        if rank not in times:
+            raise TraceError(f"rank {rank} has no times")
+        key = (traces.bindings[rank].body, *map(_digest, vars(times[rank]).values()))
+        if key not in numbers:
+            numbers[key] = len(classes)
+            classes.append(times[rank])
+        timing[rank] = numbers[key]
     return Run(traces._bodies, traces.bindings, traces.groups, traces.card.replace(**card),
-               times=classes, timing=timing)  # fmt: skip
+               times=classes, timing=timing, counters=counters)  # fmt: skip
+
+
+def _digest(values: NDArray[np.generic] | None) -> bytes:
+    return b"" if values is None else blake2b(np.ascontiguousarray(values).tobytes()).digest()

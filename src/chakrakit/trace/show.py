@@ -33,11 +33,15 @@ def table_html(head: Sequence[str], rows: Iterable[Sequence[object]], caption: s
 def trace_html(trace: Trace) -> str:
     """The first nodes of a trace and what it is made of."""
     rows = (
-        (n.id, n.name[:60], n.type, f"{n.duration_ns / 1000:,.3f}", len(n.parents))
+        (n.id, n.name[:60], n.type, f"{n.duration_ns / 1000:,.3f}", _dependencies(n))
         for n in (trace[i] for i in range(min(_ROWS, len(trace))))
     )
     more = f" · first {_ROWS} shown" if len(trace) > _ROWS else ""
-    return table_html(("id", "name", "type", "µs", "parents"), rows, repr(trace) + more)
+    return table_html(("id", "name", "type", "µs", "dependencies"), rows, repr(trace) + more)
+
+
+def _dependencies(node: Node) -> int:
+    return len(node.get("data_deps")) + len(node.get("ctrl_deps"))
 
 
 def node_html(node: Node) -> str:
@@ -51,8 +55,12 @@ def node_html(node: Node) -> str:
 def traceset_html(traces: TraceSet) -> str:
     """Ranks, bodies and groups."""
     rows = [
-        (rank, traces.bindings[rank].body, f"{len(traces.body(rank)):,}")
-        for rank in traces.ranks[:_ROWS]
+        (
+            rank,
+            binding.body,
+            "" if (n := traces.nodes_if_loaded(binding.body)) is None else f"{n:,}",
+        )
+        for rank, binding in list(traces.bindings.items())[:_ROWS]
     ]
     more = f" · first {_ROWS} ranks shown" if len(traces.ranks) > _ROWS else ""
     return table_html(("rank", "body", "nodes"), rows, repr(traces) + more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from chakrakit.errors import TraceError
 from chakrakit.trace.card import Card
-from chakrakit.trace.groups import Groups
+from chakrakit.trace.groups import MAX_RANKS, Groups
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
 
@@ -35,6 +37,10 @@ class Binding:
     groups: Mapping[str, str] = field(default_factory=dict)
     peers: Mapping[int, int] = field(default_factory=dict)
     scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.scale < math.inf:
+            raise TraceError(f"a scale of {self.scale}; it should be 0 or more, and finite")
 
     @property
     def is_plain(self) -> bool:
@@ -60,12 +66,14 @@ class TraceSet:
     ) -> None:
         self._bodies = tuple(bodies)
         self._loaded: dict[int, Trace] = {}
-        self.bindings = dict(
-            sorted((bindings or {i: Binding(i) for i in range(len(bodies))}).items())
-        )
+        if bindings is None:
+            bindings = {i: Binding(i) for i in range(len(bodies))}
+        self.bindings = dict(sorted(bindings.items()))
         self.groups = groups or Groups()
         self.card = card or Card()
         for rank, binding in self.bindings.items():
+            if not 0 <= rank < MAX_RANKS:
+                raise TraceError(f"rank {rank}; ranks are numbers from 0")
             if not 0 <= binding.body < len(self._bodies):
                 raise TraceError(f"rank {rank} runs body {binding.body} of {len(self._bodies)}")
 
@@ -96,13 +104,21 @@ class TraceSet:
         body = self._bodies[number]
         if isinstance(body, Trace):
             return body
-        if number not in self._loaded:
-            self._loaded[number] = body()
+        new = number not in self._loaded
+        # Put back at the end: the first is the one not used for longest.
+        self._loaded[number] = found = body() if new else self._loaded.pop(number)
+        if new:
             self._forget()
-        return self._loaded[number]
+        return found
+
+    def nodes_if_loaded(self, number: int) -> int | None:
+        """How many nodes a body has; None for one that is not in memory."""
+        body = self._bodies[number]
+        found = body if isinstance(body, Trace) else self._loaded.get(number)
+        return None if found is None else len(found)
 
     def _forget(self) -> None:
-        """Drops the bodies loaded longest ago once there are too many bytes of them."""
+        """Drops the bodies not used for longest once there are too many bytes of them."""
         sizes = {n: t.table.nbytes for n, t in self._loaded.items()}
         total = sum(sizes.values())
         for number in list(self._loaded)[:-1]:
@@ -190,18 +206,25 @@ def _moved(body: Trace, end: str, peers: Mapping[int, int]) -> pa.Array:
 
 
 def _scaled(body: Trace, scale: float) -> dict[str, object]:
+    """Durations, operations and bytes of compute nodes times `scale`; other nodes stay exact."""
     compute = body.is_type(NodeType.COMP_NODE)
-    factor = np.where(compute, scale, 1.0)
-    duration = np.rint(body.duration_ns * factor).astype(np.int64)
+    duration = _times(body.duration_ns, scale, compute)
+    exact = (duration % 1000 != 0) | (body.has("duration_ns") & ~compute)
     changed: dict[str, object] = {
-        "duration_micros": duration // 1000,
-        "duration_ns": pa.array(duration, mask=duration % 1000 == 0),
+        "duration_micros": np.maximum(duration, 0) // 1000,
+        "duration_ns": pa.array(duration, mask=~exact),
     }
     for name in ("num_ops", "tensor_size"):
         if name in body.table.column_names:
-            scaled = np.rint(body.column(name, 0) * factor).astype(np.int64)
+            scaled = _times(body.column(name, 0), scale, compute)
             changed[name] = pa.array(scaled, mask=~body.has(name))
     return changed
+
+
+def _times(values: NDArray[np.int64], scale: float, where: NDArray[np.bool_]) -> NDArray[np.int64]:
+    limit = float(2**63 - 1024)
+    scaled = np.clip(np.rint(values * scale), -limit, limit).astype(np.int64)
+    return np.where(where, scaled, values)
 
 
 def _short(ranks: Sequence[int]) -> str:
