@@ -21,6 +21,9 @@ COMMANDS = {
     "link": "Link PyTorch's observer and Kineto files of any number of ranks into a run.",
     "collect": "Record a PyTorch program's steps and link them.",
     "simulate": "Simulate a workload on a machine; takes ASTRA-sim's files.",
+    "analyze": "Where the time went, what is exposed, who waits for whom, what would help.",
+    "compare": "What differs between two runs, and what explains it.",
+    "report": "One page about a run: HTML that works offline, JSON or Markdown.",
     "demo": "A small trace made, described, checked, scheduled and converted.",
 }
 """Each is the function `command` of `chakrakit.cli.NAME`."""

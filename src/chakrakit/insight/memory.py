@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from chakrakit.insight.rank_view import I64, RankView, rank_views
+from chakrakit.insight.rank_view import I64, Mask, RankView, rank_views
 from chakrakit.insight.table import Table, ms, percent
 from chakrakit.insight.tensors import Uses, uses_of
 from chakrakit.trace.run import Run
@@ -109,19 +109,39 @@ def _on_device(uses: Uses) -> Uses:
 
 def _lives(view: RankView, uses: Uses) -> _Lives:
     order = np.lexsort((np.arange(len(uses)), uses.storage))
-    storage, row, output = uses.storage[order], uses.row[order], uses.output[order]
-    first = np.flatnonzero(np.r_[True, storage[1:] != storage[:-1]])
-    last = np.r_[first[1:], len(storage)] - 1
+    row = uses.row[order]
+    makes = _makes(uses)[order]
+    storage = uses.storage[order]
+    first = np.flatnonzero(_begins(view, storage, row, makes))
     size = np.maximum.reduceat(uses.bytes[order], first)
     size = -(-size // _ROUND) * _ROUND
     latest = np.maximum.reduceat(view.end[row], first)
-    made = output[first]
+    made = makes[first]
     born = np.where(made, view.start[row[first]], view.start[view.ran].min())
-    # A recording that begins in the middle sees a tensor first where it is used.
-    dead = np.where(made, latest, view.end.max() + 1)
-    del last
+    # What was there before is not the window's to free, unless its number is given away again.
+    taken = np.r_[storage[first[1:]] == storage[first[:-1]], False]
+    dead = np.where(made | taken, latest, view.end.max() + 1)
     maker = np.where(made, row[first], -1)
     return _Lives(born, np.maximum(dead, born + 1), size, maker, _kinds(view, maker, row, first))
+
+
+def _makes(uses: Uses) -> Mask:
+    """Mentions that give a storage out which the row did not take in."""
+    key = uses.row * (int(uses.storage.max()) + 1) + uses.storage
+    return np.asarray(uses.output & ~np.isin(key, key[~uses.output]))
+
+
+def _begins(view: RankView, storage: I64, row: I64, makes: Mask) -> Mask:
+    """Where a life begins: at a storage's first mention, and where an operator makes it anew.
+
+    Numbers of storages are used again. An operator inside one that made the storage is the same making.
+    """
+    fresh = np.r_[True, storage[1:] != storage[:-1]]
+    group = np.cumsum(fresh)
+    width = int(view.end.max()) + 1
+    reach = np.maximum.accumulate(np.where(makes, view.end[row], 0) + group * width)
+    before = np.r_[0, reach[:-1]] - group * width
+    return fresh | (makes & (view.start[row] >= before))
 
 
 def _kinds(view: RankView, maker: I64, row: I64, first: I64) -> list[str]:
