@@ -9,12 +9,11 @@ from typing import Any
 import msgspec
 
 from chakrakit.insight.breakdown import RankBusy, RankTime, busy_of, join_breakdown
-from chakrakit.insight.communication import Communication, CollectiveKind, communication_of
+from chakrakit.insight.communication import CollectiveKind, Communication, communication_of
 from chakrakit.insight.critical_path import CriticalPath, RankEvents, add_peers, events_of, walk
 from chakrakit.insight.launches import Launches, LaunchTable, launches_of
-from chakrakit.insight.matching import RankCalls, match_calls
+from chakrakit.insight.matching import RankCalls, calls_of, match_calls
 from chakrakit.insight.memory import Memory, RankMemory, join_memory, memory_of
-from chakrakit.insight.matching import calls_of
 from chakrakit.insight.model import Model, RankGraph, graph_of
 from chakrakit.insight.operators import Operators, RankOperators, join_operators, operators_of
 from chakrakit.insight.rank_view import RankView, rank_view, span_ns

@@ -98,7 +98,9 @@ def busy_of(view: RankView, causes: Causes, span: tuple[int, int]) -> RankBusy:
     """The part of one rank."""
     kinds = [view.busy(k) for k in (Kind.COMPUTE, Kind.COMM, Kind.COPY)]
     gaps = (kinds[0] | kinds[1] | kinds[2]).gaps(*span)
-    return RankBusy(view.rank, *kinds, _idle_by_cause(view, causes, gaps), _lanes(view))
+    return RankBusy(
+        view.rank, kinds[0], kinds[1], kinds[2], _idle_by_cause(view, causes, gaps), _lanes(view)
+    )
 
 
 def _idle_by_cause(view: RankView, causes: Causes, gaps: Intervals) -> dict[str, int]:
@@ -106,7 +108,11 @@ def _idle_by_cause(view: RankView, causes: Causes, gaps: Intervals) -> dict[str,
     rows = rows[np.argsort(view.start[rows], kind="stable")]
     place = np.searchsorted(view.start[rows], gaps.end, side="left")
     ended = place >= len(rows)
-    after = rows[np.minimum(place, max(len(rows) - 1, 0))] if len(rows) else np.zeros(len(gaps), np.int64)
+    after = (
+        rows[np.minimum(place, max(len(rows) - 1, 0))]
+        if len(rows)
+        else np.zeros(len(gaps), np.int64)
+    )
     why = _why(view, causes, after) if len(rows) else np.full(len(gaps), 4)
     why = np.where(ended, IDLE_CAUSES.index("ended"), why)
     length = np.bincount(why, (gaps.end - gaps.start).astype(np.float64), len(IDLE_CAUSES))

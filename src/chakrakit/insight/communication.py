@@ -94,8 +94,11 @@ class Communication(msgspec.Struct):
              ms(c.total_exposed_ns))
             for c in self.collectives
         ]  # fmt: skip
-        rows += [("MESSAGE", f"{m.src}→{m.dst}", 2, m.size_bytes, m.count, us(m.transfer_ns),
-                  us(m.wait_ns), 0.0, round(m.gbps, 2), round(m.gbps, 2), 0.0) for m in self.messages]  # fmt: skip
+        rows += [
+            ("MESSAGE", f"{m.src}→{m.dst}", 2, m.size_bytes, m.count, us(m.transfer_ns), us(m.wait_ns),
+             0.0, round(m.gbps, 2), round(m.gbps, 2), 0.0)
+            for m in self.messages
+        ]  # fmt: skip
         return Table.of("communication", head, rows)
 
 
@@ -147,7 +150,9 @@ class _Instances:
 def _collectives(matched: Matched) -> list[CollectiveKind]:
     found = _Instances(matched)
     head = found.head
-    size = full_size(matched.kind[head], found.reduce(np.maximum, matched.size), matched.members[head])
+    size = full_size(
+        matched.kind[head], found.reduce(np.maximum, matched.size), matched.members[head]
+    )
     keys = np.stack([matched.kind[head], matched.group_code[head], size])
     kinds, which = np.unique(keys, axis=1, return_inverse=True)
     which = which.reshape(-1)
@@ -258,4 +263,6 @@ def _slowest(matched: Matched, count: int = 10) -> list[dict[str, int | str]]:
 def communication(run: Run) -> Communication:
     """All communication of a run."""
     calls = [calls_of(view) for view in rank_views(run)]
-    return communication_of(match_calls(calls, run.groups, run.world_size), run.groups, run.world_size)
+    return communication_of(
+        match_calls(calls, run.groups, run.world_size), run.groups, run.world_size
+    )

@@ -7,6 +7,7 @@ work of a node or a wait with a name; what nothing explains is called so.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.insight.causes import Cause, Causes, causes_of
-from chakrakit.insight.matching import Matched, match_calls, calls_of
+from chakrakit.insight.matching import Matched, calls_of, match_calls
 from chakrakit.insight.rank_view import I32, I64, Kind, RankView, comm_name, rank_views
 from chakrakit.insight.table import Table, ms, percent
 from chakrakit.trace.edges import EdgeKind
@@ -155,7 +156,10 @@ def _inside_waits(own: RankEvents, rows: I64, wait: I64) -> None:
     first = np.r_[True, around[1:] != around[:-1]]
     causes, parts, around = own.causes, parts[first], around[first]
     causes.start[parts], causes.start_at_end[parts] = Cause.ARRIVAL, False
-    causes.start_row[parts], causes.start_rank[parts] = causes.end_row[around], causes.end_rank[around]
+    causes.start_row[parts], causes.start_rank[parts] = (
+        causes.end_row[around],
+        causes.end_rank[around],
+    )
     causes.start_when[parts] = own.start[parts]
 
 
@@ -204,7 +208,11 @@ class _Walk:
             self.add(rank, row, what, own.start.item(row))
             return rank, row, False
         other = causes.end_rank.item(row)
-        before = (rank if other < 0 else other, causes.end_row.item(row), causes.end_at_end.item(row))
+        before = (
+            rank if other < 0 else other,
+            causes.end_row.item(row),
+            causes.end_at_end.item(row),
+        )
         wait = what if code == Cause.ARRIVAL else _WAITS.get(code, what)
         self.add(rank, row, wait, self._time_of(before))
         return before
@@ -224,7 +232,9 @@ class _Walk:
         around = self.events[rank].parent.item(row)
         if code in _INSIDE and around >= 0:
             # Between the parts of a host row that row itself is at work.
-            self.add(rank, around, _WORK[self.events[rank].kind.item(around)], self._time_of(before))
+            self.add(
+                rank, around, _WORK[self.events[rank].kind.item(around)], self._time_of(before)
+            )
         else:
             self.add(rank, row, _WAITS[code], self._time_of(before))
         return before
@@ -277,7 +287,7 @@ def _result(
         operators[key] = operators.get(key, 0) + length
         segments.append(Segment(rank, row, own.texts[own.name[row]], what, start, stop))
     order = sorted(operators.items(), key=lambda item: (-item[1], item[0]))
-    changes = sum(a.rank != b.rank for a, b in zip(segments, segments[1:], strict=False))
+    changes = sum(a.rank != b.rank for a, b in itertools.pairwise(segments))
     return CriticalPath(
         sum(totals.values()), begin, end, totals.get(UNEXPLAINED, 0), changes,
         dict(sorted(totals.items(), key=lambda item: -item[1])),

@@ -87,7 +87,9 @@ class Intervals:
             return np.zeros(len(when), np.int64)
         sums = np.concatenate([[0], np.cumsum(self.end - self.start)])
         at = np.searchsorted(self.start, when, side="right")
-        inside = np.minimum(when, self.end[np.maximum(at, 1) - 1]) - self.start[np.maximum(at, 1) - 1]
+        inside = (
+            np.minimum(when, self.end[np.maximum(at, 1) - 1]) - self.start[np.maximum(at, 1) - 1]
+        )
         return np.where(at > 0, sums[np.maximum(at, 1) - 1] + inside, 0)
 
 

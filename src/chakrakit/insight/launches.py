@@ -40,7 +40,16 @@ class LaunchTable(msgspec.Struct):
 
     def table(self) -> Table:
         """A rank a row."""
-        head = ("rank", "kernels", "small %", "small % of time", "delay µs", "p90 µs", "queue", "most")
+        head = (
+            "rank",
+            "kernels",
+            "small %",
+            "small % of time",
+            "delay µs",
+            "p90 µs",
+            "queue",
+            "most",
+        )
         rows = [(r.rank, r.kernels, percent(r.small, r.kernels), percent(r.small_ns, r.kernel_ns),
                  us(r.delay_median_ns), us(r.delay_p90_ns), round(r.queue_mean, 1), r.queue_most)
                 for r in self.ranks if r.kernels]  # fmt: skip
@@ -73,7 +82,11 @@ def _queue(launched: I64, begun: I64) -> tuple[float, int, int]:
     length = np.diff(at[order])
     span = int(length.sum())
     starved = int(length[depth == 0].sum())
-    return (float((depth * length).sum() / span) if span else 0.0), int(depth.max(initial=1)), starved
+    return (
+        (float((depth * length).sum() / span) if span else 0.0),
+        int(depth.max(initial=1)),
+        starved,
+    )
 
 
 def launches(run: Run) -> LaunchTable:

@@ -110,7 +110,7 @@ class Matched:
     @property
     def collective(self) -> Mask:
         """Calls of collectives."""
-        return self.type == NodeType.COMM_COLL_NODE
+        return np.asarray(self.type == NodeType.COMM_COLL_NODE)
 
     @cached_property
     def group_names(self) -> list[str]:
@@ -140,10 +140,17 @@ class Matched:
         return self.end - self.start - self.wait
 
 
+_JOINED = (
+    "row", "type", "kind", "size", "out_size", "seq", "src", "dst", "tag", "start", "end", "exposed",
+)  # fmt: skip
+
+
 def match_calls(parts: list[RankCalls], groups: Groups, world: int) -> Matched:
     """Puts the ranks together: collectives by (group, number), messages by (ends, tag, order)."""
-    joined = {n: np.concatenate([getattr(p, n) for p in parts] or [np.zeros(0, np.int64)])
-              for n in ("row", "type", "kind", "size", "out_size", "seq", "src", "dst", "tag", "start", "end", "exposed")}  # fmt: skip
+    joined = {
+        n: np.concatenate([getattr(p, n) for p in parts] or [np.zeros(0, np.int64)])
+        for n in _JOINED
+    }
     rank = np.repeat([p.rank for p in parts], [len(p.row) for p in parts]).astype(np.int64)
     names = [g for p in parts for g in p.group]
     group = _one_world(names, groups)
@@ -206,11 +213,20 @@ def _partners(joined: dict[str, I64], collective: Mask) -> I64:
 
 
 def _members(
-    group: pa.DictionaryArray, codes: I64, instance: I64, collective: Mask, groups: Groups, world: int
+    group: pa.DictionaryArray,
+    codes: I64,
+    instance: I64,
+    collective: Mask,
+    groups: Groups,
+    world: int,
 ) -> I64:
     names = group.dictionary.to_pylist()
     told = np.array([len(groups.ranks_of(n, range(world)) or ()) for n in names] or [0], np.int64)
-    here = np.bincount(instance[collective], minlength=1) if collective.any() else np.zeros(1, np.int64)
+    here = (
+        np.bincount(instance[collective], minlength=1)
+        if collective.any()
+        else np.zeros(1, np.int64)
+    )
     seen = np.where(collective, here[np.maximum(instance, 0)], 2)
     if not len(codes):
         return seen

@@ -7,6 +7,7 @@ node names (workspaces, memory kept by the allocator, tensors only Python held) 
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -99,7 +100,9 @@ def memory_of(view: RankView) -> RankMemory | None:
 
 def _on_device(uses: Uses) -> Uses:
     """Only the device's tensors, where there is one."""
-    device = np.array([d.startswith(("cuda", "hip", "xpu", "privateuse")) for d in uses.devices] or [False])
+    device = np.array(
+        [d.startswith(("cuda", "hip", "xpu", "privateuse")) for d in uses.devices] or [False]
+    )
     if not len(uses) or not device.any():
         return uses
     chosen = device[uses.device]
@@ -141,7 +144,7 @@ def _begins(view: RankView, storage: I64, row: I64, makes: Mask) -> Mask:
     width = int(view.end.max()) + 1
     reach = np.maximum.accumulate(np.where(makes, view.end[row], 0) + group * width)
     before = np.r_[0, reach[:-1]] - group * width
-    return fresh | (makes & (view.start[row] >= before))
+    return np.asarray(fresh | (makes & (view.start[row] >= before)))
 
 
 def _kinds(view: RankView, maker: I64, row: I64, first: I64) -> list[str]:
@@ -149,7 +152,8 @@ def _kinds(view: RankView, maker: I64, row: I64, first: I64) -> list[str]:
     told = [names[p] if p >= 0 else "" for p in phase.tolist()]
     optimizer = view.named(_OPTIMIZER.search)
     only_optimizer = np.minimum.reduceat(
-        (optimizer[row] | np.array([told[r] == "optimizer" for r in row.tolist()])).astype(np.int8), first
+        (optimizer[row] | np.array([told[r] == "optimizer" for r in row.tolist()])).astype(np.int8),
+        first,
     ).astype(np.bool_)
     words = {"forward": "activation", "backward": "gradient", "optimizer": "optimizer temporary"}
     out = []
@@ -194,7 +198,7 @@ def _thinned(at: I64, alive: I64) -> list[Moment]:
         chosen = np.arange(len(at))
     else:
         edges = np.linspace(0, len(at), _POINTS + 1).astype(np.int64)
-        chosen = np.array([a + int(np.argmax(alive[a:b])) for a, b in zip(edges[:-1], edges[1:], strict=True)])
+        chosen = np.array([a + int(np.argmax(alive[a:b])) for a, b in itertools.pairwise(edges)])
     return [Moment(int(at[i]), int(alive[i])) for i in chosen.tolist()]
 
 

@@ -75,9 +75,14 @@ class Model:
         starts = np.concatenate([[0], np.cumsum(sizes)])
         self.offset = dict(zip(self.ranks, starts.tolist(), strict=False))
         self.rows = int(starts[-1])
-        self.begin = min((int(p.start[p.end >= 0].min()) for p in parts if (p.end >= 0).any()), default=0)
+        self.begin = min(
+            (int(p.start[p.end >= 0].min()) for p in parts if (p.end >= 0).any()), default=0
+        )
         self.kind = np.concatenate([p.kind for p in parts])
-        own_row = [np.where(p.parent >= 0, p.parent, np.arange(len(p.parent))) + self.offset[p.rank] for p in parts]
+        own_row = [
+            np.where(p.parent >= 0, p.parent, np.arange(len(p.parent))) + self.offset[p.rank]
+            for p in parts
+        ]
         self._holder = np.concatenate(own_row)
         self._couple(parts, matched)
 
@@ -140,7 +145,9 @@ class Model:
         The longest way from a row to the run's end is found by scheduling the graph backwards:
         starts and ends change places, and with them the forms of edges.
         """
-        turned = np.array([EdgeForm.FINISH_START, EdgeForm.FINISH_FINISH, EdgeForm.START_START], np.int8)
+        turned = np.array(
+            [EdgeForm.FINISH_START, EdgeForm.FINISH_FINISH, EdgeForm.START_START], np.int8
+        )
         back = Edges(self.edges.dst, self.edges.src, self.edges.kind, turned[self.edges.form],
                      self.edges.lag, self.edges.ctrl)  # fmt: skip
         after = schedule(self.n, back, self.own).start

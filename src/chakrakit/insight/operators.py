@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from chakrakit.insight.rank_view import I64, Kind, RankView, rank_views
-from chakrakit.insight.table import Table, ms, percent, us
+from chakrakit.insight.table import Table, ms, percent, short, us
 from chakrakit.trace.run import Run
 
 _MOST = 200
@@ -49,7 +50,7 @@ class Operators(msgspec.Struct):
         return self._table("kernels", self.kernels)
 
     def _table(self, title: str, spent: Iterable[Spent]) -> Table:
-        rows = [(s.name, s.kind, s.count, ms(s.time_ns), percent(s.time_ns, self.total_ns),
+        rows = [(short(s.name), s.kind, s.count, ms(s.time_ns), percent(s.time_ns, self.total_ns),
                  us(s.mean_ns), ms(s.host_ns)) for s in spent]  # fmt: skip
         return Table.of(title, ("name", "kind", "count", "ms", "%", "mean µs", "host ms"), rows)
 
@@ -90,7 +91,9 @@ def _spent(view: RankView, rows: I64) -> I64:
     return np.where(view.on_host[rows] & ~view.is_comm[rows], view.own[rows], view.duration[rows])
 
 
-def _sum(totals: Totals, view: RankView, rows: I64, keys: list[tuple[I64, list[str]]]) -> None:
+def _sum(
+    totals: Totals, view: RankView, rows: I64, keys: list[tuple[NDArray[np.integer], list[str]]]
+) -> None:
     """Adds rows up by kind and the given texts."""
     if not len(rows):
         return
@@ -137,7 +140,8 @@ def _own_host(view: RankView, rows: I64) -> I64:
     inside = np.zeros(len(view), np.int64)
     nested = np.flatnonzero(view.parent >= 0)
     np.add.at(inside, view.parent[nested], view.duration[nested])
-    return np.maximum(np.minimum(view.duration - inside, view.own), 0)[rows]
+    alone = np.maximum(np.minimum(view.duration - inside, view.own), 0)
+    return np.asarray(alone[rows], np.int64)
 
 
 def join_operators(parts: Iterable[RankOperators]) -> Operators:
@@ -169,5 +173,3 @@ def _list(totals: Totals) -> list[Spent]:
 def operators(run: Run) -> Operators:
     """Time by operator, kernel, module, phase and shapes."""
     return join_operators([operators_of(view) for view in rank_views(run)])
-
-

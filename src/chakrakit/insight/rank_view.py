@@ -92,7 +92,7 @@ class RankView:
     def name(self, row: int) -> str:
         """A row's name."""
         codes, texts = self.names
-        return texts[codes[row]]
+        return str(texts[codes[row]])
 
     def named(self, test: Callable[[str], Any]) -> Mask:
         """Rows whose name passes; each distinct name is asked once."""
@@ -104,7 +104,9 @@ class RankView:
         if column not in self.trace.table.column_names:
             return np.full(len(self), -1, np.int32), []
         coded = self.trace.table.column(column).combine_chunks().dictionary_encode()
-        return coded.indices.fill_null(-1).to_numpy(zero_copy_only=False), coded.dictionary.to_pylist()
+        return coded.indices.fill_null(-1).to_numpy(
+            zero_copy_only=False
+        ), coded.dictionary.to_pylist()
 
     @cached_property
     def is_runtime(self) -> Mask:
@@ -124,7 +126,7 @@ class RankView:
         if not (found & self.on_host).any():
             return found
         unknown = (types == NodeType.COMM_COLL_NODE) & ~self.trace.has("comm_type")
-        return found & ~(self.on_host & unknown)
+        return np.asarray(found & ~(self.on_host & unknown))
 
     @cached_property
     def kind(self) -> NDArray[np.int8]:

@@ -53,7 +53,9 @@ def roofline_of(
               and (s.ops or s.bytes)]  # fmt: skip
     ops = sum(s.ops for s in found.kernels)
     rate = ops / span / 1e3 / ranks if span and ranks else 0.0
-    return Roofline(ops, rate, rate / peak_tflops if peak_tflops else 0.0, peak_tflops, peak_gbps, points)
+    return Roofline(
+        ops, rate, rate / peak_tflops if peak_tflops else 0.0, peak_tflops, peak_gbps, points
+    )
 
 
 def _point(spent: Spent, peak_tflops: float, peak_gbps: float) -> Point:

@@ -36,7 +36,9 @@ class Steps(msgspec.Struct):
     def table(self) -> Table:
         """A step and rank a row."""
         rows = [(s.rank, s.step, ms(s.start_ns), ms(s.end_ns), ms(s.period_ns)) for s in self.steps]
-        return Table.of(f"steps ({self.found})", ("rank", "step", "start ms", "end ms", "period ms"), rows)
+        return Table.of(
+            f"steps ({self.found})", ("rank", "step", "start ms", "end ms", "period ms"), rows
+        )
 
 
 def steps_of(view: RankView) -> tuple[str, list[Step]]:
@@ -126,5 +128,3 @@ def steps(run: Run) -> Steps:
 
     low, high = span_ns(run)
     return join_steps([steps_of(v) for v in rank_views(run)], high - low)
-
-

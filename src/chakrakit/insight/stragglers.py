@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from chakrakit.insight.communication import full_size
 from chakrakit.insight.matching import Matched, calls_of, match_calls
-from chakrakit.insight.rank_view import rank_views
+from chakrakit.insight.rank_view import I64, Mask, rank_views
 from chakrakit.insight.table import Table, ms
 from chakrakit.trace.run import Run
 from chakrakit.trace.schema import NodeType
@@ -90,33 +91,39 @@ def _links(matched: Matched, least: float = 1.05) -> list[SlowLink]:
                       -1 - matched.src[rows] * (1 << 31) - matched.dst[rows])  # fmt: skip
     usual = _medians(like, took)
     compared = _several(like, places)
-    rows, took, usual, places = (a[compared] for a in (rows, took, usual, places))
+    rows, places = rows[compared], places[compared]
+    took, usual = took[compared], usual[compared]
     out = []
     for place in np.unique(places).tolist():
         mine = np.flatnonzero(places == place)
         excess = float((took[mine] - usual[mine]).sum())
         base = float(usual[mine].sum())
         if base > 0 and excess / base > least - 1:
-            out.append(SlowLink(_where(matched, int(rows[mine[0]])), len(mine), 1 + excess / base, int(excess)))
+            out.append(
+                SlowLink(
+                    _where(matched, int(rows[mine[0]])), len(mine), 1 + excess / base, int(excess)
+                )
+            )
     return sorted(out, key=lambda link: -link.excess_ns)
 
 
-def _complete(matched: Matched) -> np.ndarray:  # type: ignore[type-arg]
+def _complete(matched: Matched) -> Mask:
     """Calls of which every rank was recorded: only there transfer is known apart from waiting."""
     if not matched.collective.any():
         return ~matched.collective
     here = np.bincount(matched.instance[matched.collective])[np.maximum(matched.instance, 0)]
-    return ~matched.collective | ((here == matched.members) & (here > 1))
+    whole: Mask = ~matched.collective | ((here == matched.members) & (here > 1))
+    return whole
 
 
-def _several(like: np.ndarray, places: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _several(like: I64, places: I64) -> Mask:
     """Transfers that have their like at another place."""
     pairs = np.unique(np.stack([like, places]), axis=1)
     count = np.bincount(pairs[0])
     return np.asarray(count[like] > 1)
 
 
-def _medians(like: np.ndarray, took: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _medians(like: I64, took: NDArray[np.float64]) -> NDArray[np.float64]:
     """For each entry the median of its like."""
     order = np.lexsort((took, like))
     first = np.flatnonzero(np.r_[True, like[order][1:] != like[order][:-1]])

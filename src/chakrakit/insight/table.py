@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -27,6 +28,15 @@ class Table(msgspec.Struct, frozen=True):
             return self
         title = f"{self.title} (first {count} of {len(self.rows):,})"
         return Table(title, self.head, self.rows[:count])
+
+
+def short(name: str, most: int = 60) -> str:
+    """A kernel's name without return type, template arguments and parameters, cut to fit."""
+    text = name.removeprefix("void ")
+    if "<" in text or "(" in text:
+        head = re.split(r"[<(]", text.replace("(anonymous namespace)::", ""), maxsplit=1)[0].strip()
+        text = head if len(head) > 2 else text
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def ms(nanos: float) -> float:

@@ -40,14 +40,23 @@ def uses_of(view: RankView) -> Uses:
         parsed = [_distinct(view, f"{side}_{what}") for what in ("values", "shapes", "strides")]
         codes = parsed[0][0]
         for row in np.flatnonzero(codes >= 0).tolist():
-            values, shapes, strides = (values[code[row]] if code[row] >= 0 else [] for code, values in parsed)
+            values, shapes, strides = (
+                values[code[row]] if code[row] >= 0 else [] for code, values in parsed
+            )
             for storage, size, device in _tensors(values, shapes, strides):
                 number = devices.setdefault(device, len(devices))
                 found.append((row, storage, size, bool(is_output), number))
     table = np.array(found, np.int64).reshape(-1, 5)
     order = np.lexsort((table[:, 3], table[:, 0], view.start[table[:, 0]]))
     table = table[order]
-    return Uses(table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.bool_), table[:, 4], list(devices))
+    return Uses(
+        table[:, 0],
+        table[:, 1],
+        table[:, 2],
+        table[:, 3].astype(np.bool_),
+        table[:, 4],
+        list(devices),
+    )
 
 
 def _distinct(view: RankView, column: str) -> tuple[Any, list[Any]]:
@@ -85,7 +94,9 @@ def _at(items: Any, i: int) -> Any:
 
 
 def _is_tensor(value: list[Any]) -> bool:
-    return len(value) == 6 and isinstance(value[5], str) and all(isinstance(v, int) for v in value[:5])
+    return (
+        len(value) == 6 and isinstance(value[5], str) and all(isinstance(v, int) for v in value[:5])
+    )
 
 
 def _extent(value: list[Any], shape: Any, stride: Any) -> int:

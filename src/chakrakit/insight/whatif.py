@@ -10,13 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.errors import ConfigError
-from chakrakit.insight.model import Model, graph_of, per_rank
 from chakrakit.insight.matching import calls_of, match_calls
+from chakrakit.insight.model import Model, graph_of, per_rank
 from chakrakit.insight.rank_view import I32, I64, Kind, Mask, RankView, rank_views
 from chakrakit.insight.table import Table, ms, percent
 from chakrakit.trace.run import Run
 
-CLASSES = {"compute": Kind.COMPUTE, "communication": Kind.COMM, "copy": Kind.COPY, "host": Kind.HOST}
+CLASSES = {
+    "compute": Kind.COMPUTE,
+    "communication": Kind.COMM,
+    "copy": Kind.COPY,
+    "host": Kind.HOST,
+}
 CRITICAL_NS = 1_000
 """Rows with less slack count as critical: clocks are no finer."""
 
@@ -81,8 +86,9 @@ def names_of(view: RankView) -> RankNames:
 
 
 def select(names: RankNames, what: str) -> Mask:
-    """Rows of a class: `compute`, `communication`, `copy`, `host`, `group:NAME`, or a pattern that a
-    device row's name or its operator's begins to match.
+    """Rows of a class: `compute`, `communication`, `copy`, `host`, `group:NAME`, or a pattern.
+
+    A pattern takes device rows whose name, or whose operator's name, begins to match it.
     """
     if what in CLASSES:
         return np.asarray(names.kind == CLASSES[what])
