@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from chakrakit.trace.store import read, write
     from chakrakit.trace.trace import Trace
     from chakrakit.trace.traceset import Binding, TraceSet
+    from chakrakit.trace.validation.check import validate
+    from chakrakit.trace.validation.findings import ValidationReport
 
 _HOME = {
     "Binding": "trace.traceset",
@@ -47,10 +49,12 @@ _HOME = {
     "TraceBuilder": "trace.builder",
     "TraceSet": "trace.traceset",
     "feeder_paths": "trace.feeder",
+    "ValidationReport": "trace.validation.findings",
     "open_writer": "trace.formats",
     "read": "trace.store",
     "scan_trace": "trace.formats",
     "schedule": "trace.schedule",
+    "validate": "trace.validation.check",
     "write": "trace.store",
 }
 

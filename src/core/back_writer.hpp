@@ -2,6 +2,7 @@
 // prefix is due.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -9,10 +10,16 @@
 #include <string_view>
 #include <utility>
 
+#include "core/huge_pages.hpp"
+#include "core/short_copy.hpp"
+
 namespace chakra {
 
+// Writing needs room: call reserve() for what one or several writes will take at most.
 class BackWriter {
    public:
+    static constexpr size_t kVarint = 10, kField = 2 * kVarint;
+
     explicit BackWriter(size_t room) { grow(room); }
     ~BackWriter() { std::free(memory_); }
     BackWriter(const BackWriter&) = delete;
@@ -21,34 +28,26 @@ class BackWriter {
     size_t size() const { return static_cast<size_t>(end_ - p_); }
     const uint8_t* begin() const { return p_; }
 
-    void byte(uint8_t b) {
-        need(1);
-        *--p_ = b;
+    void reserve(size_t n) {
+        if (static_cast<size_t>(p_ - memory_) < n) grow(size() * 2 + n + 4096);
     }
+
+    void byte(uint8_t b) { *--p_ = b; }
     void varint(uint64_t v) {
-        need(10);
-        if (v < 0x80) {
-            *--p_ = static_cast<uint8_t>(v);
-            return;
-        }
-        uint8_t bytes[10];
-        int n = 0;
-        for (; v >= 0x80; v >>= 7) bytes[n++] = static_cast<uint8_t>(v | 0x80);
-        bytes[n++] = static_cast<uint8_t>(v);
-        p_ -= n;
-        std::memcpy(p_, bytes, static_cast<size_t>(n));
+        if (v < 0x80) return byte(static_cast<uint8_t>(v));
+        p_ -= (static_cast<unsigned>(std::bit_width(v)) + 6) / 7;
+        uint8_t* p = p_;
+        for (; v >= 0x80; v >>= 7) *p++ = static_cast<uint8_t>(v | 0x80);
+        *p = static_cast<uint8_t>(v);
     }
     template <class T>
     void fixed(T v) {
-        need(sizeof(T));
         p_ -= sizeof(T);
         std::memcpy(p_, &v, sizeof(T));
     }
     void text(std::string_view s) {
-        if (s.empty()) return;
-        need(s.size());
         p_ -= s.size();
-        std::memcpy(p_, s.data(), s.size());
+        copy_short(p_, s.data(), s.size());
     }
     // The length of everything written since `size` was `mark`, then the tag: closes a nested
     // message.
@@ -57,6 +56,7 @@ class BackWriter {
         varint(tag);
     }
     void field(uint32_t tag, std::string_view s) {
+        reserve(s.size() + kField);
         text(s);
         varint(s.size());
         varint(tag);
@@ -66,12 +66,10 @@ class BackWriter {
     uint8_t* release() { return std::exchange(memory_, nullptr); }
 
    private:
-    void need(size_t n) {
-        if (static_cast<size_t>(p_ - memory_) < n) grow(size() * 2 + n + 4096);
-    }
     void grow(size_t capacity) {
         auto* fresh = static_cast<uint8_t*>(std::malloc(capacity));
         if (fresh == nullptr) throw std::bad_alloc();
+        prefer_huge_pages(fresh, capacity);
         size_t n = memory_ ? size() : 0;
         if (n) std::memcpy(fresh + capacity - n, p_, n);
         std::free(memory_);

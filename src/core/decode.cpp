@@ -27,8 +27,9 @@ void append_varint(std::string& s, uint64_t v) {
 }
 
 void require_utf8(const Cursor& c, std::string_view s, const char* what) {
-    if (!is_utf8(s))
-        c.fail(std::string(what) + " is not UTF-8", reinterpret_cast<const uint8_t*>(s.data()));
+    if (is_utf8(s)) return;
+    throw FormatError(std::string(what) + " is not UTF-8",
+                      s.data() - reinterpret_cast<const char*>(c.origin()));
 }
 
 void read_ids(Cursor c, Buffer<uint64_t>& into) {
@@ -72,7 +73,50 @@ void check_value(Cursor& c, int m) {
     }
 }
 
+bool is_attribute(const Cursor& c) {
+    try {
+        check_attribute(c);
+        return true;
+    } catch (const FormatError&) {
+        return false;
+    }
+}
+
+bool has_name(Cursor c) {
+    if (!is_attribute(c)) return false;
+    while (!c.done()) {
+        uint32_t t = c.tag();
+        if (t == tag(member::kName, wire::kBytes)) return true;
+        c.skip(t);
+    }
+    return false;
+}
+
+// Whether a file's first message is a Node: some writers leave the metadata out. Field 1 tells, a
+// number here and text there; without it (an id of 0), field 2 is a name here and an attribute
+// there.
+bool is_node(Cursor c) {
+    bool odd_attribute = false, node_fields = false;
+    Cursor second = c;
+    while (!c.done()) {
+        uint32_t t = c.tag();
+        if (t >> 3 == 1) return t == tag(1, wire::kVarint);
+        node_fields |= t >> 3 >= 3 && t >> 3 <= 10;
+        if (t != tag(2, wire::kBytes)) {
+            c.skip(t);
+            continue;
+        }
+        second = c.bytes();
+        odd_attribute |= !has_name(second);
+    }
+    return odd_attribute && (node_fields || !is_attribute(second));
+}
+
 }  // namespace
+
+bool is_strides(std::string_view text, std::string_view strides, std::string_view unknown) {
+    return strides.empty() && unknown.empty() && !text.empty() && is_utf8(text);
+}
 
 void check_attribute(Cursor c) {
     while (!c.done()) {
@@ -207,23 +251,22 @@ size_t Decoder::frame(std::string_view data, size_t pos, bool last, size_t& body
     }
     uint64_t length = c.varint();
     if (length > wire::kMaxLength)
-        c.fail(
+        throw FormatError(
             "a length of " + std::to_string(length) + " bytes; the file is damaged or not a trace",
-            origin + pos);
+            static_cast<int64_t>(pos));
     if (length > c.left()) {
         if (!last) return 0;
-        c.fail("the message needs " + std::to_string(length) + " bytes and the file has " +
-                   std::to_string(c.left()) + " left; it is cut off or not a trace",
-               origin + pos);
+        throw FormatError("the message needs " + std::to_string(length) +
+                              " bytes and the file has " + std::to_string(c.left()) +
+                              " left; it is cut off or not a trace",
+                          static_cast<int64_t>(pos));
     }
     body = static_cast<size_t>(c.offset());
     return length;
 }
 
-void Decoder::first_frame(const Cursor& c) {
-    // A Node starts with its id, a varint; GlobalMetadata's first field is text. Some writers leave
-    // the metadata out.
-    if (!c.done() && *c.at() == tag(1, wire::kVarint)) {
+void Decoder::first_frame(Cursor c) {
+    if (is_node(c)) {
         started_ = true;
         return node(c);
     }
@@ -232,8 +275,7 @@ void Decoder::first_frame(const Cursor& c) {
     has_metadata_ = started_ = true;
 }
 
-void Decoder::node(const Cursor& message) {
-    Cursor c = message;
+void Decoder::node(Cursor c) {
     id_ = start_ = duration_ = 0;
     type_ = 0;
     name_ = {};
@@ -264,7 +306,8 @@ void Decoder::node(const Cursor& message) {
     ++nodes_read_;
 }
 
-void Decoder::node_field(Cursor& c, uint32_t t, const uint8_t* start) {
+[[gnu::always_inline]] inline void Decoder::node_field(Cursor& c, uint32_t t,
+                                                       const uint8_t* start) {
     switch (t) {
         case tag(1, wire::kVarint): id_ = c.varint(); return;
         case tag(2, wire::kBytes): name_ = c.text(); return;
@@ -275,15 +318,16 @@ void Decoder::node_field(Cursor& c, uint32_t t, const uint8_t* start) {
         case tag(5, wire::kBytes): read_ids(c.bytes(), nodes.data); return;
         case tag(6, wire::kVarint): start_ = c.varint(); return;
         case tag(7, wire::kVarint): duration_ = c.varint(); return;
-        case tag(8, wire::kBytes): io_info(c.bytes(), inputs_); return;
-        case tag(9, wire::kBytes): io_info(c.bytes(), outputs_); return;
+        case tag(8, wire::kBytes):
+        case tag(9, wire::kBytes):
+            io_info(c.bytes(), t == tag(8, wire::kBytes) ? inputs_ : outputs_);
+            return;
         case tag(10, wire::kBytes): attribute(c.bytes()); return;
         default: c.skip(t); unknown_ += between(start, c.at());
     }
 }
 
-void Decoder::io_info(const Cursor& message, Io& io) {
-    Cursor c = message;
+[[gnu::always_inline]] inline void Decoder::io_info(Cursor c, Io& io) {
     io.present = true;
     while (!c.done()) {
         const uint8_t* start = c.at();
@@ -291,9 +335,7 @@ void Decoder::io_info(const Cursor& message, Io& io) {
         uint32_t field = t >> 3;
         if (field <= kIoFields && (t & 7) == wire::kBytes) {
             std::string_view text = c.text();
-            // Field 4 is `strides` in some variants of the schema; if it is not text, it is not
-            // that.
-            if (field < kIoFields || is_utf8(text)) {
+            if (field < kIoFields || is_strides(text, io.text[3], io.unknown)) {
                 io.text[field - 1] = text;
                 continue;
             }
@@ -304,7 +346,7 @@ void Decoder::io_info(const Cursor& message, Io& io) {
     }
 }
 
-void Decoder::commit_io(Io& from, size_t side, const Cursor& c) {
+void Decoder::commit_io(Io& from, size_t side, Cursor c) {
     size_t row = nodes.rows();
     for (size_t i = 0; i < kIoFields; ++i) {
         std::string_view text = std::exchange(from.text[i], {});
@@ -316,8 +358,13 @@ void Decoder::commit_io(Io& from, size_t side, const Cursor& c) {
     from.present = false;
 }
 
-void Decoder::attribute(const Cursor& c) {
-    if (attribute_as_guessed(c) || attribute_in_column(c)) return;
+[[gnu::always_inline]] inline void Decoder::attribute(Cursor c) {
+    if (attribute_as_guessed(c)) return;
+    attribute_by_name(c);
+}
+
+void Decoder::attribute_by_name(Cursor c) {
+    if (attribute_in_column(c)) return;
     check_attribute(c);
     append_varint(raw_, c.left());
     raw_ += c.rest();
@@ -325,7 +372,7 @@ void Decoder::attribute(const Cursor& c) {
 }
 
 // The fast way: the same name and member as the node before had here.
-bool Decoder::attribute_as_guessed(const Cursor& c) {
+[[gnu::always_inline]] inline bool Decoder::attribute_as_guessed(Cursor c) {
     int32_t next = layouts.guess(step_);
     if (next < 0) return false;
     std::string_view expected = layouts.prefix(next);
@@ -340,8 +387,7 @@ bool Decoder::attribute_as_guessed(const Cursor& c) {
     return true;
 }
 
-bool Decoder::attribute_in_column(const Cursor& message) {
-    Cursor c = message;
+bool Decoder::attribute_in_column(Cursor c) {
     if (c.done() || c.tag() != tag(member::kName, wire::kBytes)) return false;
     std::string_view name = c.text();
     if (c.done() || !is_utf8(name)) return false;
@@ -360,7 +406,7 @@ bool Decoder::attribute_in_column(const Cursor& message) {
 
 // Reads the rest of an attribute into its column; false (and the column untouched) if it does not
 // fit.
-bool Decoder::value(Cursor& c, Column& column, int m) {
+[[gnu::always_inline]] inline bool Decoder::value(Cursor c, Column& column, int m) {
     size_t row = nodes.rows();
     int64_t i = 0;
     double d = 0;
@@ -392,7 +438,7 @@ bool Decoder::value(Cursor& c, Column& column, int m) {
     }
 }
 
-bool Decoder::list(const Cursor& c, Column& column, int m) {
+bool Decoder::list(Cursor c, Column& column, int m) {
     size_t row = nodes.rows();
     int scalar = member::scalar_of(m);
     column.open_list(row);

@@ -68,16 +68,17 @@ class Decoder {
 
     void make_room();
     size_t frame(std::string_view data, size_t pos, bool last, size_t& body);
-    void first_frame(const wire::Cursor& c);
-    void node(const wire::Cursor& message);
+    void first_frame(wire::Cursor c);
+    void node(wire::Cursor c);
     void node_field(wire::Cursor& c, uint32_t tag, const uint8_t* start);
-    void io_info(const wire::Cursor& message, Io& io);
-    void commit_io(Io& from, size_t side, const wire::Cursor& c);
-    void attribute(const wire::Cursor& c);
-    bool attribute_as_guessed(const wire::Cursor& c);
-    bool attribute_in_column(const wire::Cursor& message);
-    bool value(wire::Cursor& c, Column& column, int member);
-    bool list(const wire::Cursor& c, Column& column, int member);
+    void io_info(wire::Cursor c, Io& io);
+    void commit_io(Io& from, size_t side, wire::Cursor c);
+    void attribute(wire::Cursor c);
+    bool attribute_as_guessed(wire::Cursor c);
+    void attribute_by_name(wire::Cursor c);
+    bool attribute_in_column(wire::Cursor c);
+    bool value(wire::Cursor c, Column& column, int member);
+    bool list(wire::Cursor c, Column& column, int member);
     int32_t column_for(std::string_view name, Storage storage);
     void add_column(std::string_view name, Storage storage);
 
@@ -104,6 +105,11 @@ class Decoder {
     std::string raw_, unknown_;
     int32_t step_ = Layouts::kRoot;
 };
+
+// Field 4 of IOInfo is `strides` in some variants of the schema and unknown to the others. What
+// would not be written back the same (not text, empty, said twice or after something unknown) stays
+// unknown: `strides` and `unknown` are what the message said before.
+bool is_strides(std::string_view text, std::string_view strides, std::string_view unknown);
 
 // Checks a message of the schema without keeping anything: throws FormatError where it is not one.
 void check_attribute(wire::Cursor c);

@@ -39,6 +39,14 @@ struct ValueColumn {
     const int32_t* offsets = nullptr;  // text and lists
     const int32_t* elements = nullptr;
     const char* text = nullptr;
+
+    std::string_view text_at(size_t row) const {
+        return {text + offsets[row], static_cast<size_t>(offsets[row + 1] - offsets[row])};
+    }
+    // Of a list of texts.
+    std::string_view element(int32_t i) const {
+        return {text + elements[i], static_cast<size_t>(elements[i + 1] - elements[i])};
+    }
 };
 
 struct IdLists {
@@ -68,6 +76,9 @@ struct EncodeInput {
     LayoutTable layouts;
     std::vector<ValueColumn> attributes;
 };
+
+// About as many bytes as encode() will write; room to start with.
+size_t likely_size(const EncodeInput& in);
 
 // The layout must name only attributes that are not null in their row.
 void encode(const EncodeInput& in, BackWriter& out);

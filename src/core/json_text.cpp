@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/decode.hpp"
 #include "core/member.hpp"
 
 namespace chakra {
@@ -14,9 +15,13 @@ using wire::tag;
 
 namespace {
 
-constexpr const char* kTypes[] = {"double",   "float",    "int32",  "int64",   "uint32",
-                                  "uint64",   "sint32",   "sint64", "fixed32", "fixed64",
-                                  "sfixed32", "sfixed64", "bool",   "string",  "bytes"};
+// By oneof member, from member::kFirst on.
+constexpr std::string_view kMemberKeys[] = {
+    "double_val",  "double_list",  "float_val",    "float_list",    "int32_val",    "int32_list",
+    "int64_val",   "int64_list",   "uint32_val",   "uint32_list",   "uint64_val",   "uint64_list",
+    "sint32_val",  "sint32_list",  "sint64_val",   "sint64_list",   "fixed32_val",  "fixed32_list",
+    "fixed64_val", "fixed64_list", "sfixed32_val", "sfixed32_list", "sfixed64_val", "sfixed64_list",
+    "bool_val",    "bool_list",    "string_val",   "string_list",   "bytes_val",    "bytes_list"};
 constexpr const char* kNodeTypes[] = {"INVALID_NODE",   "METADATA_NODE", "MEM_LOAD_NODE",
                                       "MEM_STORE_NODE", "COMP_NODE",     "COMM_SEND_NODE",
                                       "COMM_RECV_NODE", "COMM_COLL_NODE"};
@@ -41,10 +46,13 @@ class Json {
         first_ = false;
     }
     void key(std::string_view k) {
-        next();
-        out_.push('"');
+        out_.reserve(out_.size() + k.size() + 4);
+        if (!first_) out_.push_reserved(',');
+        first_ = false;
+        out_.push_reserved('"');
         out_.append(k);
-        out_.append("\":");
+        out_.push_reserved('"');
+        out_.push_reserved(':');
     }
     template <class T>
     void number(T v) {
@@ -54,6 +62,7 @@ class Json {
     }
     template <class T>
     void real(T v) {
+        if (v == 0 && std::signbit(v)) return plain("-0.0");  // a reader takes -0 for the integer
         if (std::isfinite(v)) return number(v);
         plain(std::isnan(v) ? "\"NaN\"" : v > 0 ? "\"Infinity\"" : "\"-Infinity\"");
     }
@@ -81,17 +90,38 @@ void Json::escape(unsigned char c) {
     }
 }
 
+bool needs_escape(char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\';
+}
+
+// Whether one of eight characters needs an escape: a byte less than n borrows from its high bit.
+bool any_needs_escape(const char* p) {
+    constexpr uint64_t kOnes = 0x0101010101010101u;
+    uint64_t x;
+    std::memcpy(&x, p, 8);
+    uint64_t quote = x ^ kOnes * '"', slash = x ^ kOnes * '\\';
+    uint64_t borrowed =
+        ((x - kOnes * 0x20) & ~x) | ((quote - kOnes) & ~quote) | ((slash - kOnes) & ~slash);
+    return borrowed & kHighBits;
+}
+
+// How many characters from the start need none.
+size_t plain_length(std::string_view s) {
+    size_t i = 0;
+    while (i + 8 <= s.size() && !any_needs_escape(s.data() + i)) i += 8;
+    while (i < s.size() && !needs_escape(s[i])) ++i;
+    return i;
+}
+
 void Json::string(std::string_view s) {
     out_.push('"');
-    size_t from = 0;
-    for (size_t i = 0; i < s.size(); ++i) {
-        auto c = static_cast<unsigned char>(s[i]);
-        if (c >= 0x20 && c != '"' && c != '\\') continue;
-        out_.append(s.substr(from, i - from));
-        escape(c);
-        from = i + 1;
+    for (;;) {
+        size_t n = plain_length(s);
+        out_.append(s.substr(0, n));
+        if (n == s.size()) break;
+        escape(static_cast<unsigned char>(s[n]));
+        s.remove_prefix(n + 1);
     }
-    out_.append(s.substr(from));
     out_.push('"');
 }
 
@@ -114,6 +144,15 @@ struct Attribute {
     int member = 0;
     std::vector<Cursor> payloads;  // of `member`: one, or several list messages to be merged
     bool exact = true;             // whether JSON can hold all of it
+
+    // As new, with its memory kept.
+    void reset() {
+        name = doc = {};
+        has_doc = false;
+        member = 0;
+        payloads.clear();
+        exact = true;
+    }
 };
 
 bool odd_nan(Cursor c, int scalar) {
@@ -168,8 +207,8 @@ void take_value(Attribute& a, Cursor& c, uint32_t t) {
     a.exact = a.exact && exact_reals(a.payloads.back(), m);
 }
 
-Attribute parse_attribute(Cursor c) {
-    Attribute a;
+void parse_attribute(Cursor c, Attribute& a) {
+    a.reset();
     while (!c.done()) {
         uint32_t t = c.tag();
         if (t == tag(member::kName, wire::kBytes))
@@ -181,7 +220,6 @@ Attribute parse_attribute(Cursor c) {
         else
             c.skip(t), a.exact = false;
     }
-    return a;
 }
 
 void put_element(Json& j, Cursor& c, int scalar) {
@@ -218,20 +256,18 @@ void put_list(Json& j, Cursor c, int scalar) {
 
 void put_value(Json& j, const Attribute& a) {
     int scalar = member::scalar_of(a.member);
-    std::string key = kTypes[(scalar - member::kFirst) / 2];
+    j.key(kMemberKeys[a.member - member::kFirst]);
     if (!member::is_list(a.member)) {
-        j.key(key + "_val");
         Cursor c = a.payloads.back();
         return put_element(j, c, scalar);
     }
-    j.key(key + "_list");
     j.open('[');
     for (const Cursor& c : a.payloads) put_list(j, c, scalar);
     j.close(']');
 }
 
-void put_attribute(Json& j, Cursor c) {
-    Attribute a = parse_attribute(c);
+void put_attribute(Json& j, Cursor c, Attribute& a) {
+    parse_attribute(c, a);
     j.next();
     j.open('{');
     j.key("name");
@@ -250,7 +286,8 @@ void put_attributes(Json& j, const std::vector<Cursor>& attributes) {
     if (attributes.empty()) return;
     j.key("attr");
     j.open('[');
-    for (const Cursor& c : attributes) put_attribute(j, c);
+    Attribute reused;
+    for (const Cursor& c : attributes) put_attribute(j, c, reused);
     j.close(']');
 }
 
@@ -258,6 +295,12 @@ struct Io {
     bool present = false;
     std::string_view text[4];
     std::string unknown;
+
+    void reset() {
+        present = false;
+        for (std::string_view& t : text) t = {};
+        unknown.clear();
+    }
 };
 
 struct Node {
@@ -268,6 +311,15 @@ struct Node {
     Io inputs, outputs;
     std::vector<Cursor> attributes;
     std::string unknown;
+
+    // As new, with its memory kept.
+    void reset() {
+        id = start = duration = 0;
+        name = {};
+        type = 0;
+        ctrl.clear(), data.clear(), attributes.clear(), unknown.clear();
+        inputs.reset(), outputs.reset();
+    }
 };
 
 std::string_view field_bytes(const uint8_t* start, const Cursor& c) {
@@ -279,10 +331,17 @@ void parse_io(Cursor c, Io& io) {
     while (!c.done()) {
         const uint8_t* start = c.at();
         uint32_t t = c.tag();
-        if (t >> 3 <= 4 && (t & 7) == wire::kBytes)
-            io.text[(t >> 3) - 1] = c.text();
-        else
-            c.skip(t), io.unknown += field_bytes(start, c);
+        uint32_t field = t >> 3;
+        if (field <= 4 && (t & 7) == wire::kBytes) {
+            std::string_view text = c.text();
+            if (field < 4 || is_strides(text, io.text[3], io.unknown)) {
+                io.text[field - 1] = text;
+                continue;
+            }
+        } else {
+            c.skip(t);
+        }
+        io.unknown += field_bytes(start, c);
     }
 }
 
@@ -290,8 +349,8 @@ void parse_ids(Cursor c, std::vector<uint64_t>& ids) {
     while (!c.done()) ids.push_back(c.varint());
 }
 
-Node parse_node(Cursor c) {
-    Node n;
+void parse_node(Cursor c, Node& n) {
+    n.reset();
     while (!c.done()) {
         const uint8_t* start = c.at();
         uint32_t t = c.tag();
@@ -299,7 +358,9 @@ Node parse_node(Cursor c) {
             case tag(1, wire::kVarint): n.id = c.varint(); break;
             case tag(2, wire::kBytes): n.name = c.text(); break;
             case tag(3, wire::kVarint): n.type = static_cast<int32_t>(c.varint()); break;
+            case tag(4, wire::kVarint): n.ctrl.push_back(c.varint()); break;
             case tag(4, wire::kBytes): parse_ids(c.bytes(), n.ctrl); break;
+            case tag(5, wire::kVarint): n.data.push_back(c.varint()); break;
             case tag(5, wire::kBytes): parse_ids(c.bytes(), n.data); break;
             case tag(6, wire::kVarint): n.start = c.varint(); break;
             case tag(7, wire::kVarint): n.duration = c.varint(); break;
@@ -309,7 +370,6 @@ Node parse_node(Cursor c) {
             default: c.skip(t); n.unknown += field_bytes(start, c);
         }
     }
-    return n;
 }
 
 void put_ids(Json& j, std::string_view key, const std::vector<uint64_t>& ids) {
@@ -360,9 +420,11 @@ Cursor cursor(std::string_view s) {
 
 void json_nodes(std::string_view frames, bool first, Buffer<char>& out) {
     Json j(out);
+    Node reused;
     for (Cursor c = cursor(frames); !c.done(); first = false) {
         if (!first) out.append(",\n");
-        put_node(j, parse_node(c.bytes()));
+        parse_node(c.bytes(), reused);
+        put_node(j, reused);
     }
 }
 

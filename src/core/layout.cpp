@@ -4,6 +4,15 @@
 
 namespace chakra {
 
+void Layouts::clear() {
+    steps_.assign(1, {});
+    children_.clear();
+    flags_.clear();
+    offsets_.assign(1, 0);
+    columns_.clear();
+    members_.clear();
+}
+
 int32_t Layouts::advance(int32_t step, LayoutEntry entry, std::string_view prefix) {
     auto [it, fresh] = children_.try_emplace({step, entry.column, entry.member},
                                              static_cast<int32_t>(steps_.size()));

@@ -25,7 +25,10 @@ class Layouts {
     static constexpr uint8_t kHasInputs = 1, kHasOutputs = 2;
     static constexpr int32_t kRoot = 0;
 
-    Layouts() { steps_.push_back({}); }
+    Layouts() { clear(); }
+
+    // Forgets all layouts; numbers start at 0 again.
+    void clear();
 
     // The child reached most often last; -1 if there is none yet. A guess to compare bytes with.
     int32_t guess(int32_t step) const { return steps_[step].last; }
@@ -56,7 +59,7 @@ class Layouts {
     std::vector<Step> steps_;
     std::map<std::tuple<int32_t, int32_t, int8_t>, int32_t> children_;
     std::vector<uint8_t> flags_;
-    std::vector<int32_t> offsets_{0};
+    std::vector<int32_t> offsets_;
     std::vector<int32_t> columns_;
     std::vector<int8_t> members_;
 };

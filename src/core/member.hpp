@@ -78,7 +78,7 @@ constexpr wire::Type wire_type(int m) {
 }  // namespace member
 
 // One integer element as int64. False where it does not fit (a uint64 of 2^63 or more).
-inline bool read_int(wire::Cursor& c, int scalar, int64_t& v) {
+[[gnu::always_inline]] inline bool read_int(wire::Cursor& c, int scalar, int64_t& v) {
     switch (scalar) {
         case member::kInt32: v = static_cast<int32_t>(c.varint()); return true;
         case member::kUint32: v = static_cast<uint32_t>(c.varint()); return true;
@@ -98,7 +98,7 @@ inline bool read_int(wire::Cursor& c, int scalar, int64_t& v) {
 
 // One floating element as double. False for a float NaN, whose payload a double would not give
 // back.
-inline bool read_double(wire::Cursor& c, int scalar, double& v) {
+[[gnu::always_inline]] inline bool read_double(wire::Cursor& c, int scalar, double& v) {
     if (scalar == member::kDouble) {
         uint64_t bits = c.fixed64();
         std::memcpy(&v, &bits, 8);

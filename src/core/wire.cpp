@@ -2,29 +2,40 @@
 
 namespace chakra::wire {
 
-uint64_t Cursor::long_varint() {
-    const uint8_t* start = p_;
+Cursor::Varint Cursor::long_varint(const uint8_t* p, const uint8_t* end, const uint8_t* origin) {
+    const uint8_t* start = p;
     uint64_t v = 0;
     for (int shift = 0; shift < 70; shift += 7) {
-        if (p_ == end_) fail("varint runs past the end of its message", start);
-        uint8_t b = *p_++;
+        if (p == end) fail("varint runs past the end of its message", start, origin);
+        uint8_t b = *p++;
         // Bits past the 64th are dropped, as the protobuf runtime does.
         v |= static_cast<uint64_t>(b & 0x7f) << shift;
-        if (b < 0x80) return v;
+        if (b < 0x80) return {v, p};
     }
-    fail("varint is longer than 10 bytes", start);
+    fail("varint is longer than 10 bytes", start, origin);
 }
 
-void Cursor::skip_group(uint32_t field, int depth) {
-    if (depth >= 100) fail("groups nested more than 100 deep");
+const uint8_t* Cursor::after_group(uint32_t field, int depth, const uint8_t* p, const uint8_t* end,
+                                   const uint8_t* origin) {
+    Cursor c(p, end, origin);
+    if (depth >= 100) c.fail("groups nested more than 100 deep");
     for (;;) {
-        uint32_t t = tag();
+        uint32_t t = c.tag();
         if ((t & 7) == kEndGroup) {
-            if (t >> 3 != field) fail("group ends with another group's tag");
-            return;
+            if (t >> 3 != field) c.fail("group ends with another group's tag");
+            return c.at();
         }
-        skip(t, depth + 1);
+        c.skip(t, depth + 1);
     }
+}
+
+void Cursor::fail(const char* what, const uint8_t* where, const uint8_t* origin) {
+    throw FormatError(what, where - origin);
+}
+
+void Cursor::fail_length(uint64_t n, const uint8_t* where, const uint8_t* origin) {
+    throw FormatError("length " + std::to_string(n) + " runs past the end of its message",
+                      where - origin);
 }
 
 }  // namespace chakra::wire

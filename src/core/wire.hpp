@@ -33,6 +33,9 @@ inline uint64_t zigzag_encode(int64_t v) {
 }
 
 // A window on bytes that only moves forward. `origin` is where offsets in errors count from.
+//
+// What is not inlined is static and takes pointers: a cursor whose address nobody takes lives in
+// registers.
 class Cursor {
    public:
     Cursor(const uint8_t* begin, const uint8_t* end, const uint8_t* origin)
@@ -48,14 +51,21 @@ class Cursor {
 
     uint64_t varint() {
         if (p_ < end_ && *p_ < 0x80) return *p_++;
-        return long_varint();
+        if (end_ - p_ >= 2 && p_[1] < 0x80) {
+            uint64_t v = (p_[0] & 0x7fu) | static_cast<uint64_t>(p_[1]) << 7;
+            p_ += 2;
+            return v;
+        }
+        Varint found = long_varint(p_, end_, origin_);
+        p_ = found.next;
+        return found.value;
     }
 
     // A tag is a 32-bit varint with a non-zero field number.
     uint32_t tag() {
         const uint8_t* start = p_;
         uint64_t v = varint();
-        if (v > 0xffffffff || (v >> 3) == 0) fail("bad field tag", start);
+        if (v > 0xffffffff || (v >> 3) == 0) fail("bad field tag", start, origin_);
         return static_cast<uint32_t>(v);
     }
 
@@ -66,8 +76,7 @@ class Cursor {
     Cursor bytes() {
         const uint8_t* start = p_;
         uint64_t n = varint();
-        if (n > left())
-            fail("length " + std::to_string(n) + " runs past the end of its message", start);
+        if (n > left()) fail_length(n, start, origin_);
         Cursor inner(p_, p_ + n, origin_);
         p_ += n;
         return inner;
@@ -86,23 +95,31 @@ class Cursor {
             case kFixed64: fixed64(); return;
             case kBytes: bytes(); return;
             case kFixed32: fixed32(); return;
-            case kGroup: skip_group(tag >> 3, depth); return;
-            default: fail("field of an impossible wire type");
+            case kGroup: p_ = after_group(tag >> 3, depth, p_, end_, origin_); return;
+            default: fail("field of an impossible wire type", p_, origin_);
         }
     }
 
-    [[noreturn]] void fail(const std::string& what, const uint8_t* where) const {
-        throw FormatError(what, where - origin_);
+    [[noreturn]] void fail(const char* what, const uint8_t* where) const {
+        fail(what, where, origin_);
     }
-    [[noreturn]] void fail(const std::string& what) const { fail(what, p_); }
+    [[noreturn]] void fail(const char* what) const { fail(what, p_, origin_); }
 
    private:
-    uint64_t long_varint();
-    void skip_group(uint32_t field, int depth);
+    struct Varint {
+        uint64_t value;
+        const uint8_t* next;
+    };
+    static Varint long_varint(const uint8_t* p, const uint8_t* end, const uint8_t* origin);
+    static const uint8_t* after_group(uint32_t field, int depth, const uint8_t* p,
+                                      const uint8_t* end, const uint8_t* origin);
+    [[noreturn]] static void fail(const char* what, const uint8_t* where, const uint8_t* origin);
+    [[noreturn]] static void fail_length(uint64_t n, const uint8_t* where, const uint8_t* origin);
 
     template <class T>
     T fixed() {
-        if (left() < sizeof(T)) fail("fixed-width value runs past the end of its message");
+        if (left() < sizeof(T))
+            fail("fixed-width value runs past the end of its message", p_, origin_);
         T v;
         std::memcpy(&v, p_, sizeof(T));
         p_ += sizeof(T);

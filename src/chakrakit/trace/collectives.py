@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chakrakit.trace.groups import WORLD
+from chakrakit.trace.groups import WORLD, Groups
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
 
@@ -43,9 +43,11 @@ class Collectives:
 
 def match(traces: TraceSet) -> Collectives:
     """All communication of the set."""
-    calls = [_calls(rank, trace) for rank, trace in traces]
-    messages = [_messages(rank, trace) for rank, trace in traces]
-    table = _number_instances(pa.concat_tables(calls)) if calls else _calls(0, _empty())
+    calls, messages = [], []
+    for rank, trace in traces:  # once: traces may come from disk
+        calls.append(_calls(rank, trace, traces.groups))
+        messages.append(_messages(rank, trace))
+    table = _number_instances(pa.concat_tables(calls)) if calls else _calls(0, _empty(), Groups())
     return Collectives(
         table,
         _instances(table),
@@ -58,11 +60,22 @@ def _empty() -> Trace:
 
 
 def group_names(trace: Trace, rows: NDArray[np.int64]) -> pa.Array:
-    """The group of each row; the names that mean all ranks become one."""
+    """The group each row names; "" where it names none."""
     if "pg_name" not in trace.table.column_names:
         return pa.array([""] * len(rows), pa.string())
     names = trace.table.column("pg_name").take(pa.array(rows)).fill_null("").combine_chunks()
     return names.cast(pa.string())
+
+
+def canonical_group(name: str, groups: Groups) -> str:
+    """The one name of a group: all that mean all ranks become ""."""
+    return "" if name in WORLD and name not in groups else name
+
+
+def _canonical(names: pa.Array, groups: Groups) -> pa.Array:
+    coded = names.dictionary_encode()
+    renamed = [canonical_group(n, groups) for n in coded.dictionary.to_pylist()]
+    return pa.array(renamed, pa.string()).take(coded.indices)
 
 
 def _issue_order(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -70,9 +83,9 @@ def _issue_order(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return rows[np.lexsort((trace.ids[rows], trace.start_ns[rows]))]
 
 
-def _calls(rank: int, trace: Trace) -> pa.Table:
+def _calls(rank: int, trace: Trace, known: Groups) -> pa.Table:
     rows = _issue_order(trace, np.flatnonzero(trace.is_type(NodeType.COMM_COLL_NODE)))
-    groups = group_names(trace, rows)
+    groups = _canonical(group_names(trace, rows), known)
     seq, recorded = _sequence(trace, rows, groups)
     return pa.table(
         {
@@ -116,9 +129,6 @@ def _number_instances(calls: pa.Table) -> pa.Table:
     """Adds `instance`: the same number for the calls that belong together."""
     groups = calls.column("group").combine_chunks().dictionary_encode()
     codes = groups.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    world = [i for i, n in enumerate(groups.dictionary.to_pylist()) if n in WORLD]
-    if world:
-        codes[np.isin(codes, world)] = world[0]
     keys = np.stack([codes, calls.column("seq").to_numpy()])
     _, instance = np.unique(keys, axis=1, return_inverse=True)
     return calls.add_column(0, "instance", pa.array(instance.reshape(-1)))

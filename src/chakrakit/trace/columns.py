@@ -1,7 +1,7 @@
 """Columns between the core and Arrow: buffers are shared, never copied.
 
-Public columns of a table of nodes are the schema's fields, then one column per attribute. Private ones
-start with an underscore and exist to write back what was read: `_layout`, `_raw`, `_unknown`, ….
+Public columns of a table of nodes are the schema's fields, then one column per attribute. Private
+ones start with an underscore and exist to write back what was read: `_layout`, `_raw`, `_unknown`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from chakrakit.errors import TraceError
 from chakrakit.trace.layouts import Layouts
 from chakrakit.trace.schema import Member
 from chakrakit.trace.vocabulary import by_name
+from chakrakit.trace.wire import RANGES
 
 IO_COLUMNS = tuple(
     f"{side}_{what}"
@@ -113,51 +114,28 @@ def storage_type(kind: pa.DataType, what: str) -> pa.DataType:
     )
 
 
-def cast(array: pa.Array, kind: pa.DataType, what: str) -> pa.Array:
-    """The values in another type, or a TraceError; lists hold no nulls, names are a dictionary."""
-    try:
-        if pa.types.is_dictionary(kind) and array.type != kind:
-            array = array.cast(kind.value_type).dictionary_encode()
-        found = array if array.type == kind else array.cast(kind)
-    except pa.ArrowException as error:
-        raise TraceError(f"column {what!r} should be {kind}: {error}") from None
-    if pa.types.is_list(kind) and found.flatten().null_count:
-        raise TraceError(f"column {what!r} has nulls inside its lists")
-    return found
+def members_that_hold(array: pa.Array) -> set[Member]:
+    """The oneof members that can hold every value of a column without changing it."""
+    storage = STORAGE_TYPES.index(array.type)
+    values = array.flatten() if storage >= 5 else array
+    members = {m for m in Member if storage_of_member(m) == storage}
+    if storage in (INT, BOOL):
+        members |= {m for m in Member if storage_of_member(m) in (INT, BOOL)}
+    return {m for m in members if _holds(m, values)}
 
 
-_NARROW = {
-    **dict.fromkeys(("int32", "sint32", "sfixed32"), (-(2**31), 2**31 - 1)),
-    **dict.fromkeys(("uint32", "fixed32"), (0, 2**32 - 1)),
-    "bool": (0, 1),
-}
-
-
-def member_fits(array: pa.Array, member: int, wanted: Member | None = None) -> bool:
-    """Whether this oneof member can hold these values, and is the wanted one if one is wanted."""
-    own = STORAGE_TYPES[storage_of_member(member)]
-    if (wanted is not None and member != wanted) or not _same_storage(own, array.type):
-        return False
-    limits = _NARROW.get(Member(member).name.rpartition("_")[0])
-    values = array.flatten() if pa.types.is_list(array.type) else array
-    if limits is None or values.type != pa.int64():
+def _holds(member: Member, values: pa.Array) -> bool:
+    kind = member.name.rpartition("_")[0]
+    if kind == "float":
+        exact = values.drop_null().to_numpy(zero_copy_only=False)
+        with np.errstate(over="ignore"):
+            narrow = exact.astype(np.float32).astype(np.float64)
+        return bool(np.array_equal(narrow, exact, equal_nan=True))
+    if not pa.types.is_integer(values.type):
         return True
-    found = pc.min_max(values).as_py()
-    return found["min"] is None or (found["min"] >= limits[0] and found["max"] <= limits[1])
-
-
-def _same_storage(one: pa.DataType, other: pa.DataType) -> bool:
-    """Integers and booleans go into each other's columns, as writers differ about is_cpu_op."""
-    return one == other or {one, other} == {pa.int64(), pa.bool_()}
-
-
-def check_fits(array: pa.Array, member: Member, attribute: str) -> None:
-    """A TraceError if this oneof member cannot hold these values."""
-    if not member_fits(array, member):
-        raise TraceError(
-            f"attribute {attribute!r}: values of type {array.type} do not fit {member.name}; "
-            "give other values, or another member in `members`"
-        )
+    low, high = (0, 1) if kind == "bool" else RANGES[kind]
+    extremes = pc.min_max(values).as_py()
+    return extremes["min"] is None or (low <= extremes["min"] and extremes["max"] <= high)
 
 
 # --- from the core ------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -28,12 +28,14 @@ def read(stream: io.BufferedReader, name: str) -> Trace:
     """The whole trace, its names in one dictionary."""
     decoder = _decoder()
     batches = list(_batches(stream, name, decoder, _WHOLE_ROWS))
+    return _assembled(decoder, batches, Metadata(decoder.metadata))
+
+
+def _assembled(decoder: _core.Decoder, batches: list[dict[str, Any]], metadata: Metadata) -> Trace:
     names = columns.names_array(*decoder.names(False))
-    layouts = _layouts(decoder)
     tables = [columns.table_from_batch(b, names) for b in batches]
-    return Trace(
-        pa.concat_tables(tables, promote_options="default"), layouts, Metadata(decoder.metadata)
-    )
+    table = pa.concat_tables(tables, promote_options="default")
+    return Trace(table, _layouts(decoder), metadata)
 
 
 def scan(stream: io.BufferedReader, name: str, rows: int = CHUNK_ROWS) -> Iterator[Trace]:
@@ -42,7 +44,7 @@ def scan(stream: io.BufferedReader, name: str, rows: int = CHUNK_ROWS) -> Iterat
     for batch in _batches(stream, name, decoder, rows):
         names = columns.names_array(*decoder.names(True))
         table = columns.table_from_batch(batch, names)
-        yield Trace(table, _layouts(decoder), Metadata(decoder.metadata))
+        yield Trace(table, _layouts(decoder, forget=True), Metadata(decoder.metadata))
 
 
 def recast(trace: Trace, keep: set[str]) -> Trace:
@@ -54,23 +56,26 @@ def recast(trace: Trace, keep: set[str]) -> Trace:
         storage = columns.STORAGE_TYPES.index(columns.storage_type(kind, name))
         known.append((name, storage))
     decoder = _core.Decoder(known, len(known))
-    header = wire.frame(trace.metadata.raw or b"")
-    data = np.concatenate([np.frombuffer(header, np.uint8), *frames(trace)])
-    decoder.decode(data, True, len(trace) + 1, 1 << 62)
-    names = columns.names_array(*decoder.names(False))
-    table = columns.table_from_batch(decoder.take_batch(), names)
-    return Trace(table, _layouts(decoder), trace.metadata)
+    header = np.frombuffer(wire.frame(trace.metadata.raw or b""), np.uint8)
+    batches = []
+    for data in (header, *frames(trace)):
+        position = _decode(decoder, data, True, _WHOLE_ROWS, "trace")
+        while decoder.full:
+            batches.append(decoder.take_batch())
+            position += _decode(decoder, data[position:], True, _WHOLE_ROWS, "trace")
+    batches.append(decoder.take_batch())
+    return _assembled(decoder, batches, trace.metadata)
 
 
-def frames(trace: Trace) -> Iterator[NDArray[np.uint8]]:
-    """The nodes as bytes, a chunk at a time."""
-    for batch in chunks_of(trace.table):
+def frames(trace: Trace, rows: int = CHUNK_ROWS) -> Iterator[NDArray[np.uint8]]:
+    """The nodes as bytes, a chunk of at most `rows` at a time."""
+    for batch in chunks_of(trace.table, rows):
         yield _core.encode(columns.encoder_input(batch, trace.layouts))
 
 
-def chunks_of(table: pa.Table) -> Iterator[pa.Table]:
-    """Pieces of at most CHUNK_ROWS rows, each in one Arrow chunk where it can be."""
-    for batch in table.to_batches(max_chunksize=CHUNK_ROWS):
+def chunks_of(table: pa.Table, rows: int = CHUNK_ROWS) -> Iterator[pa.Table]:
+    """Pieces of at most `rows` rows, each in one Arrow chunk where it can be."""
+    for batch in table.to_batches(max_chunksize=rows):
         if batch.num_rows:
             yield pa.Table.from_batches([batch])
 
@@ -98,14 +103,14 @@ def _decoder() -> _core.Decoder:
     return _core.Decoder(columns.known_columns(), _MAX_COLUMNS)
 
 
-def _layouts(decoder: _core.Decoder) -> Layouts:
-    flags, offsets, numbers, members = decoder.layouts()
+def _layouts(decoder: _core.Decoder, forget: bool = False) -> Layouts:
+    flags, offsets, numbers, members = decoder.layouts(forget)
     return Layouts.from_core(decoder.column_names, flags, offsets, numbers, members)
 
 
 def _batches(
     stream: io.BufferedReader, name: str, decoder: _core.Decoder, rows: int
-) -> Iterator[dict[str, object]]:
+) -> Iterator[dict[str, Any]]:
     """Decoded batches; at least one, if only an empty one for a trace without nodes."""
     buffer = np.empty(_BLOCK, np.uint8)
     filled, last, any_batch = 0, False, False

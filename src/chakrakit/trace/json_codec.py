@@ -41,7 +41,8 @@ class JsonWriter:
             metadata = b"null" if raw is None else _core.json_metadata(raw)
             self._stream.write(_HEAD + metadata + _NODES)
             self._started = True
-        for data in et.frames(piece):
+        # Small texts: the memory of one serves the next, where large ones would each fault in anew.
+        for data in et.frames(piece, _PIECE):
             self._stream.write(_core.json_nodes(data, self._first))
             self._first = False
 

@@ -1,17 +1,19 @@
 """Which attributes a row has, in which order and oneof members: what a table alone does not say.
 
-A trace has a handful of distinct layouts. Rows refer to them by number in the private column `_layout`.
+A trace has a handful of distinct layouts. Rows refer to them by number in the private column
+`_layout`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from chakrakit.errors import FormatError
 
 HAS_INPUTS, HAS_OUTPUTS = 1, 2
 RAW = -1
@@ -34,6 +36,15 @@ class Layout:
         """The same less one attribute."""
         return Layout(self.flags, tuple(e for e in self.entries if e[0] != name))
 
+    def with_raw(self, kept: list[bool]) -> Layout:
+        """The same with only those of the raw attributes that are kept, told in order."""
+        order = iter(kept)
+        return Layout(self.flags, tuple(e for e in self.entries if e[0] is not None or next(order)))
+
+    def with_member(self, name: str, member: int) -> Layout:
+        """The same with one attribute in another member."""
+        return Layout(self.flags, tuple((n, member if n == name else m) for n, m in self.entries))
+
 
 @dataclass(frozen=True)
 class Layouts:
@@ -43,7 +54,12 @@ class Layouts:
 
     @classmethod
     def from_core(
-        cls, names: list[str], flags: Any, offsets: Ints, columns: Ints, members: Any
+        cls,
+        names: list[str],
+        flags: NDArray[np.uint8],
+        offsets: Ints,
+        columns: Ints,
+        members: NDArray[np.int8],
     ) -> Layouts:
         """From the decoder's flat arrays; columns are numbers into `names`."""
         pairs = [
@@ -83,8 +99,14 @@ class Layouts:
 
     def used(self, rows: Ints) -> tuple[Layouts, Ints]:
         """Only the layouts that `rows` refer to, and the rows renumbered."""
-        kept, inverse = np.unique(rows, return_inverse=True)
-        return Layouts(tuple(self.items[i] for i in kept)), inverse.astype(np.int32)
+        counts = np.bincount(rows, minlength=len(self.items))
+        if len(counts) > len(self.items):
+            raise FormatError("a row refers to a layout that is not there")
+        kept = np.flatnonzero(counts)
+        if len(kept) == len(self.items):
+            return self, rows
+        number = np.cumsum(counts > 0, dtype=np.int32) - np.int32(1)
+        return Layouts(tuple(self.items[i] for i in kept)), number[rows]
 
     def names(self) -> list[str]:
         """Attribute names in order of first mention."""
@@ -95,25 +117,39 @@ class Layouts:
                     seen.setdefault(name)
         return list(seen)
 
-    def has(self, name: str) -> NDArray[np.bool_]:
-        """For each layout, whether it has this attribute."""
-        return np.array([any(n == name for n, _ in i.entries) for i in self.items], np.bool_)
+    def members(self, name: str) -> NDArray[np.int8]:
+        """For each layout, the member this attribute has; 0 where it is not there."""
+        found = (next((m for n, m in i.entries if n == name), 0) for i in self.items)
+        return np.fromiter(found, np.int8, len(self.items))
 
     def edited(
-        self, rows: Ints, name: str, present: NDArray[np.bool_], member: int
+        self,
+        rows: Ints,
+        name: str,
+        present: NDArray[np.bool_],
+        member: int,
+        kept: Collection[int],
     ) -> tuple[Layouts, Ints]:
-        """Layouts and row numbers after attribute `name` became present exactly where said."""
-        has = self.has(name)[rows]
-        changed = has != present
+        """Layouts and row numbers after attribute `name` became present exactly where said.
+
+        Where it was there already it keeps its member if that is one of `kept`.
+        """
+        before = self.members(name)
+        stale = ~np.isin(before, [0, *kept])
+        changed = ((before != 0)[rows] != present) | (present & stale[rows])
         if not changed.any():
             return self, rows
         items, number = list(self.items), dict(self._number)
-        edited = rows.copy()
-        for old in np.unique(rows[changed]):
+        with_it = np.arange(len(items), dtype=np.int32)
+        without = with_it.copy()
+        for old in np.flatnonzero(np.bincount(rows[changed], minlength=len(items))):
             item = self.items[old]
-            new = item.with_entry(name, member) if not self.has(name)[old] else item.without(name)
-            edited[changed & (rows == old)] = _number_of(new, items, number)
-        return Layouts(tuple(items)), edited
+            if before[old]:
+                without[old] = _number_of(item.without(name), items, number)
+            if not before[old] or stale[old]:
+                new = item.with_member if before[old] else item.with_entry
+                with_it[old] = _number_of(new(name, member), items, number)
+        return Layouts(tuple(items)), np.where(present, with_it[rows], without[rows])
 
     def to_plain(self) -> list[list[object]]:
         """For JSON: [[flags, [[name, member], …]], …]."""

@@ -1,95 +1,55 @@
-"""Attributes kept raw: those whose value does not fit their column, as the bytes they came in.
-
-A row's `_raw` holds them one after another, each with its length before it; its layout has an entry
-without a name for each.
-"""
+"""Attributes kept as bytes: what a column could not hold, each with its length before it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from chakrakit import _core
+from chakrakit.trace import wire
 from chakrakit.trace.layouts import Layout, Layouts
 
-if TYPE_CHECKING:
-    from chakrakit.trace.trace import Trace
+COLUMN = "_raw"
 
 
-def split(text: bytes) -> list[bytes]:
-    """The AttributeProto messages of a row."""
-    found, at = [], 0
-    while at < len(text):
-        size, at = _varint(text, at)
-        found.append(text[at : at + size])
-        at += size
-    return found
-
-
-def name_of(attribute: bytes) -> bytes:
-    """The name in an AttributeProto: the last one, as protobuf has it."""
-    return next((value for field, value in reversed(list(_fields(attribute))) if field == 1), b"")
-
-
-def without(trace: Trace, name: str) -> Trace:
-    """The trace less the raw attributes of this name."""
-    if "_raw" not in trace.table.column_names:
-        return trace
-    column, rows = trace.table.column("_raw"), trace._layout_rows.copy()
-    items, texts = list(trace.layouts.items), column.to_pylist()
-    changed = False
-    for row in np.flatnonzero(column.is_valid().to_numpy()).tolist():
-        keep = [name_of(a) != name.encode() for a in split(texts[row])]
-        if all(keep):
+def without(
+    table: pa.Table, layouts: Layouts, rows: NDArray[np.int32], name: str
+) -> tuple[pa.Table, Layouts, NDArray[np.int32]]:
+    """Table, layouts and rows' layout numbers without the attributes of this name kept as bytes."""
+    if COLUMN not in table.column_names:
+        return table, layouts, rows
+    column: list[bytes | None] = table.column(COLUMN).to_pylist()
+    changed: dict[int, Layout] = {}
+    for row, data in enumerate(column):
+        if data is None or name.encode() not in data:
             continue
-        changed = True
-        texts[row] = _joined([a for a, k in zip(split(texts[row]), keep, strict=True) if k]) or None
-        items.append(_less(items[rows[row]], keep))
-        rows[row] = len(items) - 1
+        kept = [_name(message) != name for message in _messages(data)]
+        if not all(kept):
+            left = (m for m, keep in zip(_messages(data), kept, strict=True) if keep)
+            column[row] = b"".join(map(wire.frame, left)) or None
+            changed[row] = layouts.items[rows[row]].with_raw(kept)
     if not changed:
-        return trace
-    layouts, renumbered = Layouts(()).merge(Layouts(tuple(items)))
-    place = trace.table.column_names.index
-    table = trace.table.set_column(place("_raw"), "_raw", pa.array(texts, pa.binary()))
-    table = table.set_column(place("_layout"), "_layout", pa.array(renumbered[rows]))
-    return type(trace)(table, layouts, trace.metadata)
+        return table, layouts, rows
+    layouts, numbers = layouts.merge(Layouts(tuple(changed.values())))
+    rows = rows.copy()
+    rows[list(changed)] = numbers
+    at = table.column_names.index(COLUMN)
+    return table.set_column(at, COLUMN, pa.array(column, pa.binary())), layouts, rows
 
 
-def _less(layout: Layout, keep: list[bool]) -> Layout:
-    """The layout without the raw entries that are not kept."""
-    answers = iter(keep)
-    entries = tuple(e for e in layout.entries if e[0] is not None or next(answers, True))
-    return Layout(layout.flags, entries)
+def _messages(data: bytes) -> Iterator[bytes]:
+    position = 0
+    while position < len(data):
+        size, position = wire.read_varint(data, position)
+        yield data[position : position + size]
+        position += size
 
 
-def _joined(attributes: list[bytes]) -> bytes:
-    from chakrakit.trace.wire import frame
-
-    return b"".join(map(frame, attributes))
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Field numbers, with the content of length-delimited ones."""
-    at = 0
-    while at < len(message):
-        tag, at = _varint(message, at)
-        size = {1: 8, 5: 4}.get(tag & 7, 0)
-        if tag & 7 == 0:
-            _, at = _varint(message, at)
-        elif tag & 7 == 2:
-            size, at = _varint(message, at)
-        yield tag >> 3, message[at : at + size] if tag & 7 == 2 else b""
-        at += size
-
-
-def _varint(text: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(text):
-        byte = text[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            break
-    return value, at
+def _name(attribute: bytes) -> str:
+    node = np.frombuffer(wire.frame(wire.field_bytes(10, attribute)), np.uint8)
+    found: str = msgspec.json.decode(_core.json_nodes(node, True))["attr"][0]["name"]
+    return found

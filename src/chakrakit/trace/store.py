@@ -30,13 +30,14 @@ from chakrakit.trace.card import Card, read_card, write_card
 from chakrakit.trace.formats import Source, format_of, read_trace, scan_trace, write_trace
 from chakrakit.trace.groups import Groups, groups_in, read_groups
 from chakrakit.trace.run import Run, Times
-from chakrakit.trace.streams import STDIO, replacing
+from chakrakit.trace.streams import STDIO, open_input, replacing
 from chakrakit.trace.trace import Trace
 from chakrakit.trace.traceset import Binding, Body, TraceSet
 
-_RANKED = re.compile(
+RANKED = re.compile(
     r"(?P<prefix>.+)\.(?P<rank>\d{1,9})(?P<suffix>\.(et|parquet|json))(\.gz|\.zst)?$"
 )
+"""The name of one rank's file."""
 _PLACEHOLDER = re.compile(r"\.N(?=\.(et|parquet|json|feeder\.json)(\.gz|\.zst)?$)")
 
 
@@ -48,8 +49,8 @@ def read(path: Source) -> TraceSet | Run:
     if place.is_dir():
         return _read_directory(place)
     if place.exists():
-        found = _RANKED.match(place.name)
-        return _single(read_trace(place), int(found["rank"]) if found else 0, _beside(place, found))
+        found = RANKED.match(place.name)
+        return _single(read_trace(place), int(found["rank"]) if found else 0, groups_beside(place))
     files = ranked_files(place.parent, place.name)
     if not files:
         raise ChakraError(
@@ -65,7 +66,7 @@ def ranked_files(folder: Path, prefix: str) -> dict[int, Path]:
         return {}
     found: dict[int, Path] = {}
     for file in sorted(folder.iterdir()):
-        match = _RANKED.match(file.name)
+        match = RANKED.match(file.name)
         if match and match["prefix"] == prefix and int(match["rank"]) not in found:
             found[int(match["rank"])] = file
     return dict(sorted(found.items()))
@@ -79,7 +80,7 @@ def rank_files(path: Source) -> dict[int, Source]:
     if place.is_dir():
         return dict(_body_files(place))
     if place.exists():
-        match = _RANKED.match(place.name)
+        match = RANKED.match(place.name)
         return {int(match["rank"]) if match else 0: place}
     files = ranked_files(place.parent, place.name)
     if not files:
@@ -93,16 +94,25 @@ def _single(trace: Trace, rank: int, groups: Groups | None = None) -> TraceSet |
     return kind([trace], {rank: Binding(0)}, groups)
 
 
-def _beside(place: Path, match: re.Match[str] | None) -> Groups:
+def groups_beside(place: Path) -> Groups:
+    """The groups that lie beside one rank's file."""
+    match = RANKED.match(place.name)
     return _groups_for(place.with_name(match["prefix"])) if match else Groups()
 
 
 def _groups_for(prefix: Path) -> Groups:
     """Groups in `prefix.json`, or in `groups.json` of the same directory."""
     for file in (prefix.with_name(prefix.name + ".json"), prefix.with_name("groups.json")):
-        if file.is_file():
+        if file.is_file() and not _is_json_trace(file):
             return read_groups(file)
     return Groups()
+
+
+def _is_json_trace(file: Path) -> bool:
+    """Whether a `.json` beside the traces is a trace itself."""
+    with open_input(file) as stream:
+        head = stream.peek(256)[:256]
+    return b'"format"' in head or b'"workload_graph"' in head or b'"nodes"' in head
 
 
 def _from_files(
@@ -132,7 +142,7 @@ def _first_piece(file: Path) -> Trace:
 
 def _body_files(folder: Path) -> dict[int, Path]:
     """The ranked files of a directory; all must have one prefix."""
-    matches = [(m, f) for f in sorted(folder.iterdir()) if (m := _RANKED.match(f.name))]
+    matches = [(m, f) for f in sorted(folder.iterdir()) if (m := RANKED.match(f.name))]
     prefixes = sorted({m["prefix"] for m, _ in matches})
     if len(prefixes) > 1:
         shown = ", ".join(prefixes[:4]) + (", …" if len(prefixes) > 4 else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from chakrakit.errors import TraceError
 from chakrakit.trace import columns, dependencies, raw
-from chakrakit.trace.edges import Edges, check_range, column
+from chakrakit.trace.edges import Edges
 from chakrakit.trace.layouts import HAS_INPUTS, HAS_OUTPUTS, Layout, Layouts
 from chakrakit.trace.metadata import Metadata
-from chakrakit.trace.schema import Member, node_type_name
+from chakrakit.trace.schema import Member, NodeType, node_type_name
 from chakrakit.trace.vocabulary import by_name
 
 if TYPE_CHECKING:
@@ -72,17 +73,18 @@ class Trace:
     def concat(cls, parts: Iterable[Trace]) -> Trace:
         """The nodes of all parts one after another; the first part's metadata."""
         tables, layouts, metadata = [], Layouts(()), None
-        types: dict[str, pa.DataType] = {}
         for part in parts:
-            _check_types(types, part.table.schema)
             metadata = metadata or part.metadata
             layouts, renumbered = layouts.merge(part.layouts)
             rows = renumbered[part._layout_rows]
             tables.append(_replace(part.table, "_layout", pa.array(rows)))
         if not tables:
             raise TraceError("no parts to put together")
-        table = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
-        return cls(table, layouts, metadata)
+        try:
+            table = pa.concat_tables(tables, promote_options="default")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise TraceError(f"the parts differ in an attribute's type: {error}") from None
+        return cls(table.unify_dictionaries(), layouts, metadata)
 
     # --- looking at it ------------------------------------------------------------------------
 
@@ -136,24 +138,10 @@ class Trace:
 
     def node(self, node_id: int) -> Node:
         """The node with this id."""
-        row = self._row_of(node_id)
-        if row is None:
+        row = int(dependencies.resolve(self.ids, np.array([node_id], np.uint64))[0])
+        if row < 0:
             raise TraceError(f"no node has id {node_id}")
         return self[row]
-
-    @cached_property
-    def _by_id(self) -> NDArray[np.intp]:
-        return np.argsort(self.ids, kind="stable")
-
-    def _row_of(self, node_id: int) -> int | None:
-        """Of equal ids the first row counts."""
-        if not 0 <= node_id < 2**64:
-            return None
-        wanted = np.uint64(node_id)
-        place = int(np.searchsorted(self.ids, wanted, sorter=self._by_id))
-        if place == len(self) or self.ids[self._by_id[place]] != wanted:
-            return None
-        return int(self._by_id[place])
 
     def __getitem__(self, row: int) -> Node:
         from chakrakit.trace.node import Node
@@ -163,13 +151,13 @@ class Trace:
         return Node(self, row % len(self))
 
     @cached_property
-    def _located(self) -> dependencies.Located:
-        return dependencies.Located.of(self.table, self.ids)
+    def _edges(self) -> tuple[Edges, dependencies.Dependencies, NDArray[np.int64]]:
+        return dependencies.edges_from(self.table, self.ids)
 
-    @cached_property
+    @property
     def edges(self) -> Edges:
         """Dependencies between rows, sorted by target; within a row data_deps come first."""
-        return self._located.edges()
+        return self._edges[0]
 
     @cached_property
     def graph(self) -> Graph:
@@ -181,7 +169,7 @@ class Trace:
     @property
     def dangling(self) -> pa.Table:
         """Dependencies on ids that no node has: row, id, ctrl."""
-        deps, missing = self._located.deps, self._located.dangling
+        _, deps, missing = self._edges
         return pa.table(
             {"row": deps.dst[missing], "id": deps.ids[missing], "ctrl": deps.ctrl[missing]}
         )
@@ -200,9 +188,8 @@ class Trace:
 
     @property
     def end_ns(self) -> NDArray[np.int64]:
-        """Start plus duration, or the largest time there is."""
-        room = np.iinfo(np.int64).max - np.maximum(self.start_ns, 0)
-        return self.start_ns + np.minimum(self.duration_ns, room)
+        """Start plus duration."""
+        return self.start_ns + self.duration_ns
 
     def _exact(self, nanos: str, micros: str) -> NDArray[np.int64]:
         coarse = np.minimum(self.column(micros), np.uint64(2**63 // 1000 - 1)).astype(np.int64)
@@ -223,78 +210,58 @@ class Trace:
 
         Dependencies on rows left out are dropped; references that dangled before are kept.
         """
-        chosen = self._chosen(rows)
-        new_row = np.full(len(self), -1, np.int32)
-        new_row[chosen] = np.arange(len(chosen), dtype=np.int32)
-        if np.count_nonzero(new_row >= 0) != len(chosen):
-            raise TraceError("a row is selected twice; ids must stay unique")
-        part = Trace(self.table.take(pa.array(chosen)), self.layouts, self.metadata)
-        return part._with_dependencies(self._located.selected(new_row, len(chosen)))
-
-    def _chosen(self, rows: ArrayLike) -> NDArray[np.int64]:
         chosen = np.asarray(rows)
         if chosen.dtype == np.bool_:
-            if chosen.shape != (len(self),):
-                raise TraceError(f"a mask of shape {chosen.shape} for {len(self):,} nodes")
-            return np.flatnonzero(chosen)
-        numbers = column(chosen, np.int64, "rows")
-        check_range(numbers, 0, len(self), "rows", f"the trace has {len(self):,} nodes")
-        return numbers
+            if len(chosen) != len(self):
+                raise TraceError(f"a mask of {len(chosen):,} rows for {len(self):,} nodes")
+            chosen = np.flatnonzero(chosen)
+        kept = self.table.take(pa.array(chosen.astype(np.int64)))
+        new_row = np.full(len(self), -1, np.int32)
+        new_row[chosen] = np.arange(len(chosen), dtype=np.int32)
+        edges, deps, missing = self._edges
+        inside = edges.where((new_row[edges.src] >= 0) & (new_row[edges.dst] >= 0))
+        missing = missing[new_row[deps.dst[missing]] >= 0]
+        extra: dict[str, NDArray[Any]] = {
+            "dst": new_row[deps.dst[missing]],
+            "ids": deps.ids[missing],
+            "ctrl": deps.ctrl[missing],
+        }
+        moved = replace(inside, src=new_row[inside.src], dst=new_row[inside.dst])
+        part = Trace(kept, self.layouts, self.metadata)
+        return part._with_dependencies(dependencies.columns_from(part.ids, moved, extra))
 
     def with_columns(
         self, data: Mapping[str, Any], members: Mapping[str, Member] | None = None
     ) -> Trace:
-        """The same with these columns added or replaced; None removes an attribute.
-
-        A new `id` does not change the dependencies of other nodes on the old one. An attribute keeps
-        its place and oneof member in the rows that had it, unless `members` names another or the
-        values do not fit it.
-        """
+        """The same with these columns added or replaced; None removes an attribute."""
         trace = self
         for name, values in data.items():
             if name in columns.FIELD_TYPES:
-                trace = trace._with_field(name, values)
+                column = _field(name, values, len(self))
+                trace = Trace(_replace(trace.table, name, column), trace.layouts, trace.metadata)
             else:
                 trace = trace._with_attribute(name, values, (members or {}).get(name))
         return trace
 
-    def _with_field(self, name: str, values: Any) -> Trace:
-        if values is None and name in columns.IO_COLUMNS:
-            table = self.table.drop_columns([c for c in self.table.column_names if c == name])
-        else:
-            table = _replace(self.table, name, _field(name, values, len(self)))
-        return Trace(table, self.layouts, self.metadata)
-
-    def _with_attribute(self, name: str, values: Any, member: Member | None) -> Trace:
-        attribute = columns.attribute_name(name)
+    def _with_attribute(self, column: str, values: Any, member: Member | None) -> Trace:
+        attribute = columns.attribute_name(column)
         if attribute is None:
-            raise TraceError(f"column {name!r} is private; attributes start with a letter")
-        trace = raw.without(self, attribute)
-        column_name = columns.column_name(attribute)
+            raise TraceError(f"column {column!r} is private; attributes start with a letter")
+        table, layouts, rows = raw.without(self.table, self.layouts, self._layout_rows, attribute)
         if values is None:
-            table = trace.table
-            table = table.drop_columns([c for c in table.column_names if c == column_name])
-            return trace._with_layout(table, attribute, np.zeros(len(self), np.bool_), 0)
-        array = _attribute(column_name, values, len(self))
-        wanted = member or columns.member_for(attribute, array.type)
-        columns.check_fits(array, wanted, attribute)
+            table = table.drop_columns([column]) if column in table.column_names else table
+            layouts, rows = layouts.edited(rows, attribute, np.zeros(len(self), np.bool_), 0, ())
+            return Trace(_replace(table, "_layout", pa.array(rows)), layouts, self.metadata)
+        array = _attribute(column, values, len(self))
         present = array.is_valid().to_numpy(zero_copy_only=False)
-        other = trace._with_other_member(attribute, array, member)
-        table = _replace(other.table, column_name, array)
-        return other._with_layout(table, attribute, present, int(wanted))
-
-    def _with_other_member(self, attribute: str, array: pa.Array, member: Member | None) -> Trace:
-        """Without the attribute in the layouts whose oneof member cannot hold the new values."""
-        unfit = np.array([any(n == attribute and not columns.member_fits(array, m, member)
-                              for n, m in item.entries) for item in self.layouts.items])  # fmt: skip
-        keep = self.layouts.has(attribute) & ~unfit
-        return self._with_layout(self.table, attribute, keep[self._layout_rows], 0)
-
-    def _with_layout(
-        self, table: pa.Table, attribute: str, present: NDArray[np.bool_], member: int
-    ) -> Trace:
-        layouts, rows = self.layouts.edited(self._layout_rows, attribute, present, member)
-        return Trace(_replace(table, "_layout", pa.array(rows)), layouts, self.metadata)
+        wanted = member or columns.member_for(attribute, array.type)
+        fitting = columns.members_that_hold(array)
+        if wanted not in fitting:
+            raise TraceError(f"attribute {attribute!r} has values that {wanted.name} cannot hold")
+        kept = {wanted} if member else fitting
+        layouts, rows = layouts.edited(rows, attribute, present, wanted, kept)
+        table = _replace(_replace(table, column, array), "_layout", pa.array(rows))
+        return Trace(table, layouts, self.metadata)
 
     def with_edges(self, edges: Edges) -> Trace:
         """The same with these dependencies instead; references that dangled are dropped."""
@@ -331,18 +298,9 @@ class Trace:
 
         return trace_html(self)
 
-    def is_type(self, *types: int) -> NDArray[np.bool_]:
+    def is_type(self, *types: NodeType) -> NDArray[np.bool_]:
         """Mask of the rows of these types."""
         return np.isin(self.types, [int(t) for t in types])
-
-
-def _check_types(types: dict[str, pa.DataType], schema: pa.Schema) -> None:
-    for field in schema:
-        if types.setdefault(field.name, field.type) != field.type:
-            raise TraceError(
-                f"{field.name!r} is {types[field.name]} in one part and {field.type} in another; "
-                "convert one of them with with_columns"
-            )
 
 
 def _length(data: Mapping[str, Any]) -> int:
@@ -352,39 +310,47 @@ def _length(data: Mapping[str, Any]) -> int:
     return next(iter(sizes.values()), 0)
 
 
-def _array(name: str, values: Any, rows: int) -> pa.Array:
-    """The values as one Arrow array of the right length."""
+def _field(name: str, values: Any, rows: int) -> pa.Array | pa.ChunkedArray:
+    """A field of the node in its own type, with its default where it is not given."""
+    kind = columns.FIELD_TYPES[name]
+    if name == "id" and values is None:
+        return pa.array(np.arange(rows, dtype=np.uint64))
+    if name.endswith("_deps") and values is None:
+        return pa.ListArray.from_arrays(
+            pa.array(np.zeros(rows + 1, np.int32)), pa.array([], pa.uint64())
+        )
+    if values is None:
+        values = pa.array([_DEFAULTS[name]] * rows, pa.string() if name == "name" else kind)
+    array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
+    if len(array) != rows:
+        raise TraceError(f"column {name!r} has {len(array):,} values for {rows:,} nodes")
+    if array.null_count and name not in columns.IO_COLUMNS:
+        raise TraceError(f"column {name!r} has nulls; every node needs one")
     try:
-        array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise TraceError(f"column {name!r} does not hold values of one kind: {error}") from None
+        if name == "name" and not pa.types.is_dictionary(array.type):
+            array = array.cast(pa.string()).dictionary_encode()
+        return array.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise TraceError(f"column {name!r} should be {kind}: {error}") from None
+
+
+def _attribute(name: str, values: Any, rows: int) -> pa.Array:
+    array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if len(array) != rows:
         raise TraceError(f"column {name!r} has {len(array):,} values for {rows:,} nodes")
-    return array
-
-
-def _field(name: str, values: Any, rows: int) -> pa.Array:
-    """A field of the node in its own type, with its default where it is not given."""
-    kind = columns.FIELD_TYPES[name]
-    if values is None and name == "id":
-        return pa.array(np.arange(rows, dtype=np.uint64))
-    if values is None:
-        default = pa.scalar([] if name.endswith("_deps") else _DEFAULTS.get(name), kind)
-        return pa.repeat(default, rows)
-    array = columns.cast(_array(name, values, rows), kind, name)
-    if array.null_count and name not in columns.IO_COLUMNS:
-        raise TraceError(f"column {name!r} has nulls; every node needs one")
-    return array
-
-
-def _attribute(name: str, values: Any, rows: int) -> pa.Array:
-    array = _array(name, values, rows)
-    known = by_name().get(columns.attribute_name(name) or name)
-    if known is None:
-        return columns.cast(array, columns.storage_type(array.type, name), name)
-    return columns.cast(array, columns.STORAGE_TYPES[columns.storage_of_member(known.member)], name)
+    attribute = columns.attribute_name(name) or name
+    known = by_name().get(attribute)
+    wanted = columns.storage_type(array.type, name)
+    if known is not None:
+        wanted = columns.STORAGE_TYPES[columns.storage_of_member(known.member)]
+    if pa.types.is_list(wanted) and array.type != pa.null() and array.flatten().null_count:
+        raise TraceError(f"attribute {name!r} has lists with nulls in them; they cannot be written")
+    try:
+        return array if array.type == wanted else array.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise TraceError(f"attribute {name!r} should be {wanted}: {error}") from None
 
 
 def _replace(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Writes single protobuf messages of the schema, for what comes as Python objects: metadata and JSON.
+"""Writes single messages of the schema, for what comes as Python objects: metadata and JSON.
 
 Bulk encoding is the core's work; this is for a few attributes at a time.
 """
@@ -14,24 +14,41 @@ from chakrakit.errors import FormatError
 from chakrakit.trace.schema import Member, NodeType
 
 _PACKED: dict[str, str] = {
-    "double": "<d", "float": "<f", "fixed32": "<I", "fixed64": "<Q", "sfixed32": "<i", "sfixed64": "<q",
+    "double": "<d", "float": "<f",
+    "fixed32": "<I", "fixed64": "<Q", "sfixed32": "<i", "sfixed64": "<q",
 }  # fmt: skip
-_RANGES: dict[str, tuple[int, int]] = {
-    "int32": (-(2**31), 2**31 - 1), "sint32": (-(2**31), 2**31 - 1), "sfixed32": (-(2**31), 2**31 - 1),
-    "int64": (-(2**63), 2**63 - 1), "sint64": (-(2**63), 2**63 - 1), "sfixed64": (-(2**63), 2**63 - 1),
-    "uint32": (0, 2**32 - 1), "fixed32": (0, 2**32 - 1),
-    "uint64": (0, 2**64 - 1), "fixed64": (0, 2**64 - 1),
-}  # fmt: skip
+_SIGNED32, _SIGNED64 = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
+_UNSIGNED32, _UNSIGNED64 = (0, 2**32 - 1), (0, 2**64 - 1)
+RANGES: dict[str, tuple[int, int]] = {
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), _SIGNED32),
+    **dict.fromkeys(("int64", "sint64", "sfixed64"), _SIGNED64),
+    **dict.fromkeys(("uint32", "fixed32"), _UNSIGNED32),
+    **dict.fromkeys(("uint64", "fixed64"), _UNSIGNED64),
+}
 
 
 def varint(value: int) -> bytes:
     """A non-negative integer below 2^64."""
+    if not 0 <= value < 2**64:
+        raise ValueError(f"{value} does not fit an unsigned 64-bit field")
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """The number at this place, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, position
 
 
 def field_bytes(field: int, data: bytes) -> bytes:
@@ -73,7 +90,7 @@ def attribute_from_json(obj: Mapping[str, Any]) -> bytes:
             member = _member(key)
             content = content.get("values", []) if isinstance(content, dict) else content
             value = attribute("", member, content)[2:]
-    return field_bytes(1, name.encode()) + doc + value
+    return _optional_text(1, name) + doc + value
 
 
 def node_from_json(obj: Mapping[str, Any]) -> bytes:
@@ -125,7 +142,7 @@ def _element(kind: str, value: Any, name: str) -> bytes:
 
 
 def _integer(kind: str, value: int, name: str) -> bytes:
-    low, high = _RANGES[kind]
+    low, high = RANGES[kind]
     if not low <= value <= high:
         raise FormatError(f"attribute {name!r}: {value} does not fit {kind}")
     if kind in _PACKED:
@@ -152,6 +169,8 @@ def _member(key: str) -> Member:
 
 def _node_type(value: Any) -> int:
     if isinstance(value, int):
+        if not -(2**31) <= value < 2**31:
+            raise FormatError(f"{value} does not fit a node type")
         return value
     try:
         return NodeType[value]

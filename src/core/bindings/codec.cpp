@@ -91,10 +91,13 @@ nb::tuple names_of(Decoder& d, bool forget) {
     return nb::make_tuple(to_numpy(std::move(offsets)), text);
 }
 
-nb::tuple layouts_of(const Decoder& d) {
+nb::tuple layouts_of(Decoder& d, bool forget) {
     auto copy = [](const auto& v) { return to_numpy(std::remove_cvref_t<decltype(v)>(v)); };
     const Layouts& l = d.layouts;
-    return nb::make_tuple(copy(l.flags()), copy(l.offsets()), copy(l.columns()), copy(l.members()));
+    nb::tuple found =
+        nb::make_tuple(copy(l.flags()), copy(l.offsets()), copy(l.columns()), copy(l.members()));
+    if (forget) d.layouts.clear();
+    return found;
 }
 
 // No conversion: a converted array would be a copy that dies with this expression.
@@ -103,34 +106,51 @@ In<T> exact(nb::handle h) {
     return nb::cast<In<T>>(h, false);
 }
 
+void require(bool fits, std::string_view what) {
+    if (!fits) throw FormatError("column " + std::string(what) + " is shorter than its table");
+}
+
+template <class T>
+const T* at_least(size_t size, nb::handle h, std::string_view what) {
+    In<T> a = exact<T>(h);
+    require(a.size() >= size, what);
+    return a.data();
+}
+
 // None, or (offsets, text, bitmap or None, bit offset).
-TextColumn text_column(const nb::object& o) {
+TextColumn text_column(const nb::object& o, size_t rows) {
     TextColumn c;
     if (o.is_none()) return c;
     auto t = nb::cast<nb::tuple>(o);
-    c.offsets = exact<int32_t>(t[0]).data();
-    c.text = reinterpret_cast<const char*>(exact<uint8_t>(t[1]).data());
-    if (!t[2].is_none()) c.valid = exact<uint8_t>(t[2]).data();
+    c.offsets = at_least<int32_t>(rows + 1, t[0], "of text");
+    auto end = static_cast<size_t>(c.offsets[rows]);
+    c.text = reinterpret_cast<const char*>(at_least<uint8_t>(end, t[1], "of text"));
     c.valid_offset = nb::cast<int64_t>(t[3]);
+    size_t bits = rows + static_cast<size_t>(c.valid_offset);
+    if (!t[2].is_none()) c.valid = at_least<uint8_t>((bits + 7) / 8, t[2], "of text");
     return c;
 }
 
 // (name, storage, buffers…) with the same buffers give_column makes, but booleans a byte each.
-ValueColumn value_column(const nb::tuple& t) {
+ValueColumn value_column(const nb::tuple& t, size_t rows) {
     ValueColumn c;
     c.name = nb::cast<std::string>(t[0]);
     c.storage = static_cast<Storage>(nb::cast<int>(t[1]));
-    size_t next = 2;
-    auto ints = [&] { return exact<int32_t>(t[next++]).data(); };
-    if (c.storage >= Storage::kString) c.offsets = ints();
-    if (c.storage >= Storage::kStringList) c.elements = ints();
+    size_t next = 2, values = rows;
+    auto offsets = [&] {
+        const int32_t* found = at_least<int32_t>(values + 1, t[next++], c.name);
+        values = static_cast<size_t>(found[values]);
+        return found;
+    };
+    if (c.storage >= Storage::kString) c.offsets = offsets();
+    if (c.storage >= Storage::kStringList) c.elements = offsets();
     if (c.storage == Storage::kBool || c.storage == Storage::kBoolList)
-        c.flags = exact<uint8_t>(t[next]).data();
+        c.flags = at_least<uint8_t>(values, t[next], c.name);
     else if (c.storage == Storage::kInt || c.storage == Storage::kDouble ||
              c.storage == Storage::kIntList || c.storage == Storage::kDoubleList)
-        c.words = exact<int64_t>(t[next]).data();
+        c.words = at_least<int64_t>(values, t[next], c.name);
     else
-        c.text = reinterpret_cast<const char*>(exact<uint8_t>(t[next]).data());
+        c.text = reinterpret_cast<const char*>(at_least<uint8_t>(values, t[next], c.name));
     return c;
 }
 
@@ -144,7 +164,7 @@ const T* column_of(const nb::dict& d, const char* key, size_t rows) {
 IdLists id_lists(const nb::dict& d, const char* offsets, const char* ids, size_t rows) {
     auto o = exact<int32_t>(d[offsets]);
     if (o.size() != rows + 1) throw FormatError("dependency offsets do not fit the table");
-    return {o.data(), exact<uint64_t>(d[ids]).data()};
+    return {o.data(), at_least<uint64_t>(static_cast<size_t>(o.data()[rows]), d[ids], ids)};
 }
 
 // Layout numbers may come from a file: nothing is indexed before it is checked.
@@ -179,16 +199,17 @@ EncodeInput encode_input(const nb::dict& d) {
     in.start = column_of<uint64_t>(d, "start", in.rows);
     in.duration = column_of<uint64_t>(d, "duration", in.rows);
     in.layout = column_of<int32_t>(d, "layout", in.rows);
-    in.names = text_column(d["names"]);
+    auto names = nb::cast<size_t>(d["name_count"]);
+    in.names = text_column(d["names"], names);
     in.ctrl = id_lists(d, "ctrl_offsets", "ctrl", in.rows);
     in.data = id_lists(d, "data_offsets", "data", in.rows);
     auto io = nb::cast<nb::list>(d["io"]);
-    for (size_t i = 0; i < 8; ++i) in.io[i] = text_column(io[i]);
-    for (size_t i = 0; i < 2; ++i) in.io_unknown[i] = text_column(io[8 + i]);
-    in.raw = text_column(d["raw"]);
-    in.unknown = text_column(d["unknown"]);
+    for (size_t i = 0; i < 8; ++i) in.io[i] = text_column(io[i], in.rows);
+    for (size_t i = 0; i < 2; ++i) in.io_unknown[i] = text_column(io[8 + i], in.rows);
+    in.raw = text_column(d["raw"], in.rows);
+    in.unknown = text_column(d["unknown"], in.rows);
     for (nb::handle c : nb::cast<nb::list>(d["columns"]))
-        in.attributes.push_back(value_column(nb::cast<nb::tuple>(c)));
+        in.attributes.push_back(value_column(nb::cast<nb::tuple>(c), in.rows));
     auto layouts = nb::cast<nb::tuple>(d["layouts"]);
     auto flags = exact<uint8_t>(layouts[0]);
     auto offsets = exact<int32_t>(layouts[1]);
@@ -199,13 +220,13 @@ EncodeInput encode_input(const nb::dict& d) {
     if (offsets.size() != flags.size() + 1 || members.size() != entries ||
         static_cast<size_t>(offsets.data()[flags.size()]) != entries || offsets.data()[0] != 0)
         throw FormatError("layout table is not consistent");
-    check_layouts(in, flags.size(), entries, nb::cast<size_t>(d["name_count"]));
+    check_layouts(in, flags.size(), entries, names);
     return in;
 }
 
 Out<uint8_t> encode_batch(const nb::dict& d) {
     EncodeInput in = encode_input(d);
-    BackWriter out(in.rows * 256 + 4096);
+    BackWriter out(likely_size(in) + 4096);
     {
         nb::gil_scoped_release free;
         encode(in, out);

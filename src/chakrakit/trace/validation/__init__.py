@@ -1,0 +1,1 @@
+"""Validation: what is wrong with traces, and the repairs that cannot change what they mean."""

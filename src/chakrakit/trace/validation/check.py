@@ -1,0 +1,195 @@
+"""Validation from end to end: each body is read once, in pieces; then the ranks are compared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from chakrakit.errors import FormatError
+from chakrakit.trace import et
+from chakrakit.trace.formats import Source, scan_trace
+from chakrakit.trace.groups import Groups, groups_in
+from chakrakit.trace.schema import NodeType
+from chakrakit.trace.store import RANKED, groups_beside, rank_files, read
+from chakrakit.trace.streams import STDIO
+from chakrakit.trace.trace import Trace
+from chakrakit.trace.traceset import Binding, TraceSet
+from chakrakit.trace.validation.communication import Communication, CommunicationReader
+from chakrakit.trace.validation.findings import KEEP, Findings, ValidationReport
+from chakrakit.trace.validation.graph import GraphChecker
+from chakrakit.trace.validation.nodes import check_nodes
+from chakrakit.trace.validation.ranks import World, check_ranks
+from chakrakit.trace.validation.spool import Spool
+
+Progress = Callable[[int], object]
+
+
+def validate(
+    traces: Trace | TraceSet | Source, *, keep: int | None = KEEP, progress: Progress | None = None
+) -> ValidationReport:
+    """Checks a trace, a set, or what is behind a path; files are read in pieces, in bounded memory.
+
+    `keep` is how many findings of one code and rank are listed (None: all); `counts` is exact.
+    `progress` is called with each piece read. Bytes that are not a trace are a finding; a path that is
+    not there is a ChakraError.
+    """
+    findings = Findings(keep)
+    job = job_of(traces, findings)
+    checked = check(job, findings, progress or (lambda _piece: None))
+    return findings.report(checked.ranks)
+
+
+@dataclass
+class Job:
+    """What is to be checked: bodies as pieces, and who runs them."""
+
+    bodies: Sequence[Callable[[], Iterable[Trace]]]
+    bindings: Mapping[int, Binding]
+    groups: Groups = field(default_factory=Groups)
+    ranks_known: bool = True
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check leaves behind for repairs, for each body.
+
+    `dangling` are ids that control dependencies name and no node has, `circular` (source, target) ids
+    of control dependencies that close circles.
+    """
+
+    ranks: int
+    dangling: list[NDArray[np.uint64]]
+    circular: list[NDArray[np.uint64]]
+
+
+def check(job: Job, findings: Findings, progress: Progress) -> Checked:
+    """Checks every body, then the ranks against each other."""
+    lowest: dict[int, int] = {}
+    for rank, binding in job.bindings.items():
+        lowest.setdefault(binding.body, rank)
+    bodies = [_check_body(pieces, lowest.get(number), findings, progress)
+              for number, pieces in enumerate(job.bodies)]  # fmt: skip
+    groups = job.groups
+    for body in bodies:
+        groups = groups.merged(body.groups)
+    if all(body.whole for body in bodies):  # what was cut off would look like missing collectives
+        world = World([b.communication for b in bodies], job.bindings, groups,
+                      lambda b, row: bodies[b].spool.nodes([row])[row][1], job.ranks_known)  # fmt: skip
+        check_ranks(world, findings)
+    dangling, circular = [b.dangling for b in bodies], [b.circular for b in bodies]
+    return Checked(len(job.bindings), dangling, circular)
+
+
+@dataclass(frozen=True)
+class _Body:
+    communication: Communication
+    groups: Groups
+    spool: Spool
+    dangling: NDArray[np.uint64]
+    circular: NDArray[np.uint64]
+    whole: bool
+
+
+def _check_body(
+    pieces: Callable[[], Iterable[Trace]],
+    rank: int | None,
+    findings: Findings,
+    progress: Progress,
+) -> _Body:
+    """All rules that need no other rank."""
+    graph, reader, groups = GraphChecker(rank, findings), CommunicationReader(), Groups()
+    first, whole = True, True
+    try:
+        for number, piece in enumerate(pieces()):
+            if first and piece.metadata.raw is None:
+                findings.add(
+                    "no-metadata", rank, "there is no GlobalMetadata before the first node"
+                )
+            first = False
+            check_nodes(piece, rank, findings)
+            graph.add(piece)
+            reader.add(piece)
+            groups = groups.merged(_groups_of(piece))
+            progress(number)
+    except FormatError as error:
+        findings.add("framing", rank, str(error), offset=error.offset)
+        whole = False
+    if whole:  # a reference to what was cut off is no fault of its own
+        graph.finish()
+        if not graph.spool.rows:
+            findings.add("no-nodes", rank, "the trace has no nodes")
+    findings.nodes += graph.spool.rows
+    return _Body(reader.finish(), groups, graph.spool, graph.dangling_control,
+                 graph.circular_control, whole)  # fmt: skip
+
+
+def _groups_of(piece: Trace) -> Groups:
+    """Groups that the piece's own process-group nodes define."""
+    rows = np.flatnonzero(piece.is_type(NodeType.METADATA_NODE))
+    if not len(rows):
+        return Groups()
+    names = piece.names.take(rows).cast("string")
+    rows = rows[pc.match_substring(names, "process_group:init").to_numpy()]
+    return groups_in(Trace(piece.table.take(rows), piece.layouts)) if len(rows) else Groups()
+
+
+# --- what is behind a path ------------------------------------------------------------------------
+
+
+def job_of(traces: Trace | TraceSet | Source, findings: Findings) -> Job:
+    """The bodies and ranks of whatever was given."""
+    if isinstance(traces, Trace):
+        return Job([lambda: pieces_of(traces)], {0: Binding(0)}, ranks_known=False)
+    if isinstance(traces, TraceSet):
+        bodies = [_body_pieces(traces, n) for n in range(traces.body_count)]
+        return Job(bodies, traces.bindings, traces.groups)
+    return _job_of_path(traces, findings)
+
+
+def pieces_of(trace: Trace) -> Iterator[Trace]:
+    """A trace in memory, in pieces that share its buffers."""
+    if not len(trace):
+        yield trace
+    for at in range(0, len(trace), et.CHUNK_ROWS):
+        yield Trace(trace.table.slice(at, et.CHUNK_ROWS), trace.layouts, trace.metadata)
+
+
+def _body_pieces(traces: TraceSet, number: int) -> Callable[[], Iterator[Trace]]:
+    return lambda: pieces_of(traces.body_at(number))
+
+
+def _file_pieces(source: Source) -> Callable[[], Iterator[Trace]]:
+    return lambda: scan_trace(source)
+
+
+def _job_of_path(path: Source, findings: Findings) -> Job:
+    files = rank_files(path)
+    bodies = [_file_pieces(f) for f in files.values()]
+    if not isinstance(path, (str, os.PathLike)) or os.fspath(path) == STDIO:
+        return Job(bodies, {0: Binding(0)}, ranks_known=False)
+    plain = {rank: Binding(i) for i, rank in enumerate(files)}
+    if Path(path).is_file():
+        known = RANKED.match(Path(path).name) is not None
+        return Job(bodies, plain, _groups_beside(Path(path), findings), known)
+    try:
+        traces = read(path)
+    except FormatError as error:
+        # A damaged trace shows up again when it is read; anything else is told here.
+        if error.path not in {str(f) for f in files.values()}:
+            findings.add("groups-file", None, str(error), offset=error.offset)
+        return Job(bodies, plain)
+    return Job(bodies, traces.bindings, traces.groups)
+
+
+def _groups_beside(file: Path, findings: Findings) -> Groups:
+    try:
+        return groups_beside(file)
+    except FormatError as error:
+        findings.add("groups-file", None, str(error), offset=error.offset)
+        return Groups()

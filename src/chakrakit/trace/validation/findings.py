@@ -1,0 +1,163 @@
+"""What validation says: findings, the report, and the collector that keeps both from flooding."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from chakrakit.trace.trace import Trace
+from chakrakit.trace.validation.codes import CODES, Severity, by_name
+
+KEEP = 20
+"""Findings of one code and rank that are listed; all are counted."""
+
+_NAME = 80
+
+
+class Finding(msgspec.Struct, kw_only=True, omit_defaults=False):
+    """One thing that is wrong. `count` is how many like it this entry stands for."""
+
+    code: str
+    severity: Severity
+    rank: int | None = None
+    node: int | None = None
+    name: str | None = None
+    message: str
+    count: int = 1
+    offset: int | None = None
+
+
+class Repair(msgspec.Struct, kw_only=True):
+    """One kind of repair, and how often it was made."""
+
+    code: str
+    rank: int | None = None
+    count: int
+    message: str
+
+
+class ValidationReport(msgspec.Struct, kw_only=True):
+    """All that was found. `ok` means no errors; `counts` is exact where `findings` lists the first few."""
+
+    ok: bool
+    findings: list[Finding] = []
+    counts: dict[str, int] = {}
+    errors: int = 0
+    warnings: int = 0
+    infos: int = 0
+    ranks: int = 0
+    nodes: int = 0
+    repairs: list[Repair] = []
+
+
+def shown(text: str) -> str:
+    """Text that is safe to print: control characters escaped, the middle of long text left out."""
+    if len(text) > _NAME:
+        text = f"{text[: _NAME - 20]}…{text[-19:]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def name_at(trace: Trace, row: int) -> str:
+    """A node's name, safe to print."""
+    return shown(str(trace.names[row].as_py() or ""))
+
+
+class Findings:
+    """Collects findings: counts all of them, keeps the first `keep` of each code and rank."""
+
+    def __init__(self, keep: int | None = KEEP) -> None:
+        self._keep = keep
+        self._kept: dict[tuple[str, int | None], list[Finding]] = defaultdict(list)
+        self._counts: Counter[tuple[str, int | None]] = Counter()
+        self.nodes = 0
+
+    def add(
+        self,
+        code: str,
+        rank: int | None,
+        message: str,
+        *,
+        node: int | None = None,
+        name: str | None = None,
+        count: int = 1,
+        offset: int | None = None,
+    ) -> None:
+        """One finding."""
+        if self.room(code, rank):
+            severity = by_name()[code].severity
+            found = Finding(code=code, severity=severity, rank=rank, node=node, name=name,
+                            message=message, count=count, offset=offset)  # fmt: skip
+            self._kept[code, rank].append(found)
+        self._counts[code, rank] += count
+
+    def add_rows(
+        self,
+        code: str,
+        rank: int | None,
+        trace: Trace,
+        rows: Iterable[int],
+        message: Callable[[int], str],
+    ) -> None:
+        """A finding for each of these rows; the message is made for those that are kept."""
+        listed = list(rows) if not hasattr(rows, "__len__") else rows
+        kept = [int(r) for r in listed[: self.room(code, rank)]]  # type: ignore[index]
+        for row in kept:
+            node, name = int(trace.ids[row]), name_at(trace, row)
+            self.add(code, rank, message(row), node=node, name=name)
+        self.count(code, rank, len(listed) - len(kept))  # type: ignore[arg-type]
+
+    def count(self, code: str, rank: int | None, more: int) -> None:
+        """More of the same that are not listed."""
+        self._counts[code, rank] += more
+
+    def room(self, code: str, rank: int | None) -> int:
+        """How many more of this code and rank would be kept."""
+        if self._keep is None:
+            return 2**62
+        return max(0, self._keep - len(self._kept[code, rank]))
+
+    def report(self, ranks: int) -> ValidationReport:
+        """Everything so far: errors first, then in the order of the table of codes and of ranks."""
+        counts: Counter[str] = Counter()
+        for (code, _), count in self._counts.items():
+            counts[code] += count
+        by_severity = Counter(dict.fromkeys(("error", "warning", "info"), 0))
+        for code, count in counts.items():
+            by_severity[by_name()[code].severity] += count
+        return ValidationReport(
+            ok=not by_severity["error"],
+            findings=[f for key in self._order() for f in self._listed(key)],
+            counts={c.name: counts[c.name] for c in CODES if counts[c.name]},
+            errors=by_severity["error"],
+            warnings=by_severity["warning"],
+            infos=by_severity["info"],
+            ranks=ranks,
+            nodes=self.nodes,
+        )
+
+    def _order(self) -> list[tuple[str, int | None]]:
+        place = {name: i for i, name in enumerate(by_name())}
+        severity = ("error", "warning", "info")
+
+        def key(entry: tuple[str, int | None]) -> tuple[int, int, int]:
+            code, rank = entry
+            return (
+                severity.index(by_name()[code].severity),
+                place[code],
+                -1 if rank is None else rank,
+            )
+
+        return sorted((k for k, n in self._counts.items() if n), key=key)
+
+    def _listed(self, key: tuple[str, int | None]) -> list[Finding]:
+        kept = self._kept[key]
+        more = self._counts[key] - sum(f.count for f in kept)
+        if not more:
+            return kept
+        code, rank = key
+        message = f"{more:,} more like these, {self._counts[key]:,} in all"
+        rest = Finding(code=code, severity=by_name()[code].severity, rank=rank, message=message,
+                       count=more)  # fmt: skip
+        return [*kept, rest]

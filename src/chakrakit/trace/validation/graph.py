@@ -1,0 +1,245 @@
+"""Rules of the graph: ids, dependencies and cycles, over a trace that comes in pieces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.trace.dependencies import (
+    FORM_SHIFT,
+    KIND_BITS,
+    Dependencies,
+    edge_codes,
+    edge_columns_that_fit,
+    resolve,
+)
+from chakrakit.trace.edges import EdgeForm, EdgeKind
+from chakrakit.trace.trace import Trace
+from chakrakit.trace.validation.circles import find_circles
+from chakrakit.trace.validation.findings import Findings
+from chakrakit.trace.validation.id_set import IdSet
+from chakrakit.trace.validation.spool import Entries, Spool
+
+Longs = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+_SHOWN = 8
+_FORM, _CTRL = np.uint8(0x7F), np.uint8(0x80)
+
+
+@dataclass(frozen=True)
+class _Open:
+    """Dependencies on ids that had not been seen when they were read."""
+
+    src: NDArray[np.uint64]
+    dst: Longs
+    ctrl: Mask
+
+
+class GraphChecker:
+    """Checks ids and dependencies: add() each piece in file order, then finish() once.
+
+    A dependency on an earlier node is settled at once and forgotten; one on an id not yet seen stays
+    open until the end, when it is dangling or points forward. Every circle has a dependency that
+    points forward, so only the rows that such dependencies span are looked at for cycles.
+    """
+
+    def __init__(self, rank: int | None, findings: Findings) -> None:
+        self._rank, self._findings = rank, findings
+        self._seen = IdSet()
+        self._open: list[_Open] = []
+        self._spans: list[tuple[Longs, Longs]] = []
+        self.spool = Spool()
+        self.dangling_control = np.zeros(0, np.uint64)
+        """After finish(): the ids that control dependencies name and no node has."""
+        self.circular_control = np.zeros((2, 0), np.uint64)
+        """After finish(): (source, target) ids of control dependencies that close circles."""
+
+    def add(self, piece: Trace) -> None:
+        """The next nodes of the file."""
+        base, ids = self.spool.rows, piece.ids
+        deps = Dependencies.of(piece.table)
+        codes, lags = edge_codes(piece.table, deps)
+        form = self._check_edge_columns(piece, deps, codes)
+        self._check_ids(piece)
+        self._check_repeats(piece, deps, codes, lags)
+        own = ids[deps.dst] == deps.ids
+        for ctrl, code in ((False, "self-data"), (True, "self-control")):
+            self._report(code, piece, deps.dst[own & (deps.ctrl == ctrl)], "depends on itself")
+        self._place(deps, resolve(ids, deps.ids), ~own, base)
+        self._seen.add(ids)
+        dst = deps.dst[~own].astype(np.int64) + base
+        form |= np.where(deps.ctrl, _CTRL, np.uint8(0))
+        self.spool.add(piece, Entries(deps.ids[~own], dst, form[~own]))
+
+    def _place(self, deps: Dependencies, rows: NDArray[np.int32], other: Mask, base: int) -> None:
+        """Settles what can be settled; notes what points forward or nowhere yet."""
+        ahead = other & (rows > deps.dst)
+        if ahead.any():
+            self._spans.append((deps.dst[ahead] + np.int64(base), rows[ahead] + np.int64(base)))
+        outside = np.flatnonzero(rows < 0)
+        unseen = outside[~self._seen.contains(deps.ids[outside])]
+        if len(unseen):
+            dst = deps.dst[unseen].astype(np.int64) + base
+            self._open.append(_Open(deps.ids[unseen], dst, deps.ctrl[unseen]))
+
+    def _check_edge_columns(
+        self, piece: Trace, deps: Dependencies, codes: NDArray[np.uint8]
+    ) -> NDArray[np.uint8]:
+        """Reports what does not fit; gives each entry's form, finish→start where it is not known."""
+        for column, code in (
+            ("edge_kinds", "edge-kinds-length"),
+            ("edge_lags_ns", "edge-lags-length"),
+        ):
+            wrong = piece.has(column) & ~edge_columns_that_fit(piece.table, deps, column)
+            self._report(code, piece, np.flatnonzero(wrong), f"{column} has another length than its "
+                         "data_deps and ctrl_deps together")  # fmt: skip
+        kind, form = codes & KIND_BITS, codes >> FORM_SHIFT
+        odd = (kind > max(EdgeKind)) | (form > max(EdgeForm))
+        rows = np.unique(deps.dst[odd])
+        self._report(
+            "edge-kinds-code", piece, rows, "edge_kinds holds a kind or form that is unknown"
+        )
+        return np.where(form > max(EdgeForm), np.uint8(EdgeForm.FINISH_START), form)
+
+    def _check_ids(self, piece: Trace) -> None:
+        ids = piece.ids
+        again = self._seen.contains(ids)
+        if not (ids[1:] > ids[:-1]).all():
+            order = np.argsort(ids, kind="stable")
+            again[order[1:][ids[order[1:]] == ids[order[:-1]]]] = True
+        self._report("duplicate-id", piece, np.flatnonzero(again), "has the id of an earlier node")
+
+    def _check_repeats(
+        self, piece: Trace, deps: Dependencies, codes: NDArray[np.uint8], lags: Longs
+    ) -> None:
+        repeats = repeated(deps, codes, lags)
+        self._report("duplicate-dependency", piece, deps.dst[repeats], "lists a dependency twice")
+
+    def _report(self, code: str, piece: Trace, rows: NDArray[np.generic], text: str) -> None:
+        if len(rows):
+            self._findings.add_rows(code, self._rank, piece, rows.tolist(), lambda _row: text)
+
+    # --- after the last piece -----------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Reports dangling dependencies and a cycle, if there is one."""
+        if self._open:
+            src, dst, ctrl = (np.concatenate([getattr(o, f) for o in self._open])
+                              for f in ("src", "dst", "ctrl"))  # fmt: skip
+            self._open.clear()
+            there = self._seen.contains(src)
+            self._report_dangling("dangling-data", src, dst, ~there & ~ctrl)
+            self._report_dangling("dangling-control", src, dst, ~there & ctrl)
+            self.dangling_control = np.unique(src[~there & ctrl])
+            if there.any():
+                self._spans.append((dst[there], self._rows_of(src[there])))
+        if self._spans:
+            self._report_cycle()
+
+    def _report_dangling(self, code: str, src: NDArray[np.uint64], dst: Longs, which: Mask) -> None:
+        chosen = np.flatnonzero(which)
+        chosen = chosen[np.argsort(dst[chosen], kind="stable")]
+        kept = chosen[: self._findings.room(code, self._rank)]
+        nodes = self.spool.nodes(dst[kept].tolist())
+        list_name = "data_deps" if code == "dangling-data" else "ctrl_deps"
+        cure = ("find the lost node, or remove the reference if what it made is not needed"
+                if code == "dangling-data" else "--fix drops the reference")  # fmt: skip
+        for i in kept.tolist():
+            node, name = nodes[int(dst[i])]
+            text = f"{list_name} names id {src[i]}, which no node has; {cure}"
+            self._findings.add(code, self._rank, text, node=node, name=name)
+        self._findings.count(code, self._rank, len(chosen) - len(kept))
+
+    def _rows_of(self, wanted: NDArray[np.uint64]) -> Longs:
+        """The row of each id, all of which are there."""
+        found = np.full(len(wanted), -1, np.int64)
+        for first, ids in self.spool.ids():
+            rows = resolve(ids, wanted)
+            new = (rows >= 0) & (found < 0)
+            found[new] = rows[new] + np.int64(first)
+        return found
+
+    def _report_cycle(self) -> None:
+        first, last = (np.concatenate([s[i] for s in self._spans]) for i in (0, 1))
+        rows = _covered(first, last)
+        src, dst, form = self._edges_among(rows)
+        found = find_circles(len(rows), src, dst, form & _FORM, (form & _CTRL) != 0)
+        if found is None:
+            return
+        circle = [int(rows[r]) for r in found.path]
+        nodes = self.spool.nodes([*circle[:_SHOWN], *circle[-2:]])
+        node, name = nodes[circle[0]]
+        text = (
+            f"{len(circle):,} nodes wait for each other and can never run: {_path(circle, nodes)}"
+        )
+        if found.closing is None:
+            self._findings.add("cycle", self._rank, f"{text}; remove one of these dependencies",
+                               node=node, name=name)  # fmt: skip
+            return
+        self._note_closing(rows, src[found.closing], dst[found.closing])
+        count = len(found.closing)
+        text += (
+            f"; {count:,} control dependencies go against the data dependencies, --fix drops them"
+        )
+        self._findings.add("control-cycle", self._rank, text, node=node, name=name, count=count)
+
+    def _note_closing(self, rows: Longs, src: NDArray[np.int32], dst: NDArray[np.int32]) -> None:
+        ids = self._ids_of(rows)
+        self.circular_control = np.unique(np.stack([ids[src], ids[dst]]), axis=1)
+
+    def _ids_of(self, rows: Longs) -> NDArray[np.uint64]:
+        return np.concatenate([i[rows[(rows >= f) & (rows < f + len(i))] - f]
+                               for f, i in self.spool.ids()])  # fmt: skip
+
+    def _edges_among(
+        self, rows: Longs
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
+        """The dependencies among these rows, which are numbered from 0 in their order."""
+        ids = self._ids_of(rows)
+        src, dst, form = [], [], []
+        for entries in self.spool.entries():
+            target = np.searchsorted(rows, entries.dst)
+            inside = rows[np.minimum(target, len(rows) - 1)] == entries.dst
+            source = resolve(ids, entries.src[inside])
+            known = source >= 0
+            src.append(source[known])
+            dst.append(target[inside][known].astype(np.int32))
+            form.append(entries.form[inside][known])
+        return np.concatenate(src), np.concatenate(dst), np.concatenate(form)
+
+
+def repeated(deps: Dependencies, codes: NDArray[np.uint8], lags: Longs) -> Longs:
+    """The entries that say what an earlier entry of the same list says: same id, kind, form and lag."""
+    counts = np.bincount(2 * deps.dst.astype(np.int64) + deps.ctrl)
+    several = np.flatnonzero(counts[2 * deps.dst.astype(np.int64) + deps.ctrl] > 1)
+    keys = [a[several] for a in (lags, codes, deps.ids, deps.ctrl, deps.dst)]
+    order = np.lexsort((deps.slot[several], *keys))
+    same = np.ones(max(0, len(order) - 1), np.bool_)
+    for key in keys:
+        same &= key[order[1:]] == key[order[:-1]]
+    return np.sort(several[order[1:][same]])
+
+
+def _covered(first: Longs, last: Longs) -> Longs:
+    """All rows within any of the spans, ascending."""
+    order = np.argsort(first, kind="stable")
+    first, last = first[order], np.maximum.accumulate(last[order])
+    cuts = np.flatnonzero(first[1:] > last[:-1])
+    starts, ends = first[np.r_[0, cuts + 1]], last[np.r_[cuts, len(last) - 1]]
+    sizes = ends - starts + 1
+    before = np.cumsum(sizes) - sizes
+    rows: Longs = np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
+    return rows
+
+
+def _path(circle: list[int], nodes: dict[int, tuple[int, str]]) -> str:
+    def step(row: int) -> str:
+        return f"{nodes[row][0]} {nodes[row][1]!r}"
+
+    if len(circle) <= _SHOWN:
+        steps = [step(r) for r in circle]
+    else:
+        steps = [step(r) for r in circle[: _SHOWN - 2]] + ["…"] + [step(r) for r in circle[-2:]]
+    return " → ".join([*steps, str(nodes[circle[0]][0])])

@@ -1,0 +1,198 @@
+"""Rules about nodes one by one: their type, times and attributes. Each looks at a piece of a trace."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from chakrakit.trace.schema import CollectiveType, Member, NodeType
+from chakrakit.trace.trace import Trace
+from chakrakit.trace.validation.findings import Findings
+from chakrakit.trace.validation.raw import RawAttribute, raw_attributes
+from chakrakit.trace.vocabulary import by_name
+
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.int64]
+
+_T = NodeType
+_MEMORY = (_T.MEM_LOAD_NODE, _T.MEM_STORE_NODE)
+_MESSAGE = (_T.COMM_SEND_NODE, _T.COMM_RECV_NODE)
+_SIZES = ("comm_size", "num_ops", "tensor_size", "out_size", "y_tensor_size")
+_MAX_MICROS = 2**63 // 1000
+
+
+@dataclass(frozen=True)
+class Hit:
+    """Rows that break a rule, and what to say about each."""
+
+    code: str
+    rows: Rows
+    message: Callable[[int], str]
+
+
+class Piece:
+    """A piece of a trace, with which of its known attributes are there but could not be read."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.raw = list(raw_attributes(trace))
+        self._unread: dict[str, Mask] = defaultdict(lambda: np.zeros(len(trace), np.bool_))
+        for attribute in self.raw:
+            self._unread[attribute.name][attribute.row] = True
+
+    def lacks(self, name: str) -> Mask:
+        """Rows without this attribute; those where it could not be read are another finding."""
+        there = self.trace.has(name)
+        return ~(there | self._unread[name]) if name in self._unread else ~there
+
+    def values(self, name: str, default: Any = 0) -> NDArray[Any]:
+        """The attribute's values, `default` where a row has none."""
+        return self.trace.column(name, default)
+
+
+def check_nodes(trace: Trace, rank: int | None, findings: Findings) -> None:
+    """Applies all rules of this file to a piece."""
+    piece = Piece(trace)
+    for rule in RULES:
+        for hit in rule(piece):
+            if len(hit.rows):
+                findings.add_rows(hit.code, rank, trace, hit.rows.tolist(), hit.message)
+
+
+def _where(code: str, mask: Mask, text: str) -> Hit:
+    return Hit(code, np.flatnonzero(mask), lambda _row: text)
+
+
+def types(piece: Piece) -> Iterator[Hit]:
+    """Types the schema has."""
+    codes = piece.trace.types
+    yield _where("invalid-type", codes == _T.INVALID_NODE, "has no type, or INVALID_NODE")
+    odd = np.flatnonzero((codes < 0) | (codes > max(NodeType)))
+    yield Hit(
+        "unknown-type", odd, lambda row: f"has type {codes[row]}, which the schema has not; kept"
+    )
+
+
+def names(piece: Piece) -> Iterator[Hit]:
+    """Names that say something."""
+    empty = [np.isin(c.indices.to_numpy(), np.flatnonzero(pc.binary_length(c.dictionary).to_numpy() == 0))
+             for c in piece.trace.names.chunks]  # fmt: skip
+    yield _where(
+        "empty-name", np.concatenate(empty) if empty else np.zeros(0, np.bool_), "has no name"
+    )
+
+
+def times(piece: Piece) -> Iterator[Hit]:
+    """Times that can be."""
+    exact = piece.values("duration_ns")
+    negative = np.flatnonzero(exact < 0)
+    yield Hit("negative-duration", negative, lambda row: f"duration_ns is {exact[row]}")
+    for name in ("start_time_micros", "duration_micros"):
+        yield _too_late(piece, name)
+
+
+def _too_late(piece: Piece, name: str) -> Hit:
+    micros = piece.values(name)
+    rows = np.flatnonzero(micros >= np.uint64(_MAX_MICROS))
+    return Hit("time-range", rows, lambda row: f"{name} is {micros[row]}")
+
+
+def sizes(piece: Piece) -> Iterator[Hit]:
+    """Sizes and operations are not negative; memory nodes have a size."""
+    for name in _SIZES:
+        yield _negative(piece, name, "negative-value")
+    bare = piece.trace.is_type(*_MEMORY) & piece.lacks("tensor_size")
+    yield _where(
+        "missing-tensor-size", bare, "a memory node without tensor_size (uint64_val, bytes)"
+    )
+
+
+def _negative(piece: Piece, name: str, code: str) -> Hit:
+    values = piece.values(name)
+    return Hit(code, np.flatnonzero(values < 0), lambda row: f"{name} is {values[row]}")
+
+
+def collectives(piece: Piece) -> Iterator[Hit]:
+    """A collective says which it is, how much it moves and who takes part."""
+    chosen = piece.trace.is_type(_T.COMM_COLL_NODE)
+    if not chosen.any():
+        return
+    kind = piece.values("comm_type", -1)
+    without = chosen & piece.lacks("comm_type")
+    yield _where("missing-comm-type", without, "a collective without comm_type (int64_val)")
+    odd = np.flatnonzero(chosen & piece.trace.has("comm_type")
+                         & ((kind < 0) | (kind > max(CollectiveType))))  # fmt: skip
+    yield Hit(
+        "unknown-comm-type", odd, lambda row: f"comm_type {kind[row]} is not in the schema; kept"
+    )
+    sized = chosen & (kind != CollectiveType.BARRIER)
+    yield _where("missing-comm-size", sized & piece.lacks("comm_size"),
+                 "a collective without comm_size (int64_val, bytes)")  # fmt: skip
+    yield _where("missing-group", chosen & piece.lacks("pg_name"),
+                 'a collective without pg_name (string_val; "" says all ranks)')  # fmt: skip
+
+
+def messages(piece: Piece) -> Iterator[Hit]:
+    """A send or receive says how much it moves and who is at the other end."""
+    chosen = piece.trace.is_type(*_MESSAGE)
+    if not chosen.any():
+        return
+    yield _where("missing-comm-size", chosen & piece.lacks("comm_size"),
+                 "a message without comm_size (int64_val, bytes)")  # fmt: skip
+    for kind, name in zip(_MESSAGE, ("comm_dst", "comm_src"), strict=True):
+        bare = piece.trace.is_type(kind) & piece.lacks(name)
+        yield _where("missing-peer", bare, f"a {kind.name} without {name} (int32_val, a rank)")
+    for name in ("comm_src", "comm_dst"):
+        yield _negative(piece, name, "negative-peer")
+
+
+def members(piece: Piece) -> Iterator[Hit]:
+    """Known attributes sit in the vocabulary's oneof member."""
+    layouts = piece.trace._layout_rows
+    for (name, member), numbers in misplaced(piece.trace).items():
+        rows = np.flatnonzero(np.isin(layouts, numbers))
+        yield _misplaced_hit(rows, name, member)
+
+
+def _misplaced_hit(rows: Rows, name: str, member: int) -> Hit:
+    wanted = by_name()[name].member.name
+    text = f"{name} is written as {Member(member).name}; tools that read {wanted} do not see it"
+    return Hit("attribute-member", rows, lambda _row: text)
+
+
+def misplaced(trace: Trace) -> dict[tuple[str, int], list[int]]:
+    """(attribute, member it is in) → the numbers of the layouts that have it so."""
+    found: dict[tuple[str, int], list[int]] = defaultdict(list)
+    used = np.unique(trace._layout_rows).tolist()
+    known = by_name()
+    for number in used:
+        for name, member in trace.layouts.items[number].entries:
+            if name in known and member != known[name].member:
+                found[name, member].append(number)
+    return found
+
+
+def unreadable(piece: Piece) -> Iterator[Hit]:
+    """Known attributes that had to be kept as bytes."""
+    by_code: dict[str, list[RawAttribute]] = defaultdict(list)
+    for attribute in piece.raw:
+        by_code[attribute.code].append(attribute)
+    for code, found in by_code.items():
+        # A row can have several: they are told one after another, as often as the row comes.
+        texts = iter([f"{a.name} {a.why}" for a in found])
+        yield Hit(code, np.array([a.row for a in found]), lambda _row, t=texts: next(t))  # type: ignore[misc]
+
+
+def unknown_fields(piece: Piece) -> Iterator[Hit]:
+    """Fields beyond the schema."""
+    has = piece.trace.has("_unknown")
+    yield _where("unknown-fields", has, "has fields the schema does not have; they are kept")
+
+
+RULES = (types, names, times, sizes, collectives, messages, members, unreadable, unknown_fields)

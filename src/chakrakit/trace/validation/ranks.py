@@ -1,0 +1,384 @@
+"""Rules across ranks: groups, collectives and messages must agree between those that are here.
+
+Ranks that share a body are compared by body: what is compared are sequences of collectives and channels
+of messages, once for each distinct one, so that a folded set costs what its bodies cost.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.trace.collectives import UNKNOWN, canonical_group
+from chakrakit.trace.groups import Groups
+from chakrakit.trace.schema import CollectiveType, collective_name
+from chakrakit.trace.traceset import Binding
+from chakrakit.trace.validation.communication import Calls, Channel, Communication
+from chakrakit.trace.validation.findings import Findings, shown
+
+_C = CollectiveType
+_EQUAL_SIZES = (_C.ALL_REDUCE, _C.ALL_GATHER, _C.REDUCE_SCATTER, _C.REDUCE_SCATTER_BLOCK)
+
+NameOf = Callable[[int, int], str]
+"""(body, row) → the node's name."""
+
+_Mask = NDArray[np.bool_]
+
+
+@dataclass
+class World:
+    """What the rules look at. `ranks_known` is false for a lone file that does not say its rank."""
+
+    bodies: list[Communication]
+    bindings: Mapping[int, Binding]
+    groups: Groups
+    name_of: NameOf
+    ranks_known: bool = True
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        named = [r for ranks in self.groups.values() for r in ranks]
+        self.size = max([*self.bindings, *named], default=-1) + 1
+
+    def communication(self, rank: int) -> Communication:
+        """What a rank's body communicates."""
+        return self.bodies[self.bindings[rank].body]
+
+    def members(self, group: str) -> tuple[int, ...] | None:
+        """The ranks of a group; None if it is not defined."""
+        return self.groups.ranks_of(group, range(self.size))
+
+
+def check_ranks(world: World, findings: Findings) -> None:
+    """Applies all rules of this file."""
+    used = _groups_in_use(world)
+    _check_definitions(world, used, findings)
+    if not world.ranks_known:
+        return
+    missing = {r for g in used for r in world.members(g) or ()}
+    for group, ranks in used.items():
+        _check_group(world, group, ranks, findings)
+    missing |= _check_messages(world, findings)
+    missing |= {r for ranks in world.groups.values() for r in ranks}
+    missing -= set(world.bindings)
+    if missing:
+        text = f"{len(missing):,} ranks are not here: {_short(sorted(missing))}; what they do with the others is not checked"  # noqa: E501 # fmt: skip
+        findings.add("ranks-not-recorded", None, text, count=len(missing))
+
+
+# --- groups -------------------------------------------------------------------------------------
+
+
+def _groups_in_use(world: World) -> dict[str, dict[int, tuple[str, ...]]]:
+    """Group → rank → the names by which the rank's body calls it."""
+    used: dict[str, dict[int, tuple[str, ...]]] = defaultdict(dict)
+    for rank, binding in world.bindings.items():
+        for local in world.bodies[binding.body].used_groups:
+            group = canonical_group(binding.groups.get(local, local), world.groups)
+            used[group][rank] = (*used[group].get(rank, ()), local)
+    return used
+
+
+def _check_definitions(
+    world: World, used: Mapping[str, Mapping[int, tuple[str, ...]]], findings: Findings
+) -> None:
+    """Groups are defined, and used by their members."""
+    undefined = [g for g in used if world.members(g) is None]
+    if undefined and not world.groups:
+        named = ", ".join(repr(shown(g)) for g in undefined[:8])
+        more = f" and {len(undefined) - 8:,} more" if len(undefined) > 8 else ""
+        text = f"collectives use the groups {named}{more}, and no file defines groups; put groups.json or prefix.json beside the traces"  # noqa: E501 # fmt: skip
+        findings.add("no-groups", None, text, count=len(undefined))
+        return
+    for group in undefined:
+        _report_group(world, "unknown-group", group, used[group], "which is not defined", findings)
+    for group in used:
+        members = set(world.members(group) or ())
+        outside = {r: n for r, n in used[group].items() if members and r not in members}
+        if outside and world.ranks_known:
+            text = f"which has the ranks {_short(sorted(members))}"
+            _report_group(world, "not-a-member", group, outside, text, findings)
+
+
+def _report_group(
+    world: World,
+    code: str,
+    group: str,
+    ranks: Mapping[int, tuple[str, ...]],
+    text: str,
+    findings: Findings,
+) -> None:
+    """A finding for each rank that uses the group, at the first collective that does."""
+    for rank, names in ranks.items():
+        calls = world.communication(rank).calls(names)
+        _add_at(world, code, rank, int(calls.row[0]), int(calls.id[0]),
+                f"issues collectives in group {shown(group)!r}, {text}", len(calls), findings)  # fmt: skip
+
+
+def _add_at(
+    world: World,
+    code: str,
+    rank: int,
+    row: int,
+    node: int,
+    text: str,
+    count: int,
+    findings: Findings,
+) -> None:
+    name = world.name_of(world.bindings[rank].body, row) if findings.room(code, rank) else None
+    findings.add(code, rank, text, node=node, name=name, count=count)
+
+
+# --- collectives --------------------------------------------------------------------------------
+
+
+def _check_group(
+    world: World, group: str, ranks: Mapping[int, tuple[str, ...]], findings: Findings
+) -> None:
+    """All members that are here issue the same collectives. Those unlike most are reported."""
+    members = world.members(group)
+    if members is None:
+        return
+    here = [r for r in members if r in world.bindings]
+    alike: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
+    calls: dict[int, Calls] = {}
+    for rank in here:
+        calls[rank] = world.communication(rank).calls(ranks.get(rank, ()))
+        alike[calls[rank].key].append(rank)
+    for same in alike.values():
+        _check_numbers(world, group, same, calls[same[0]], findings)
+    usual = max(alike.values(), key=len, default=[])
+    for same in alike.values():
+        if same is not usual:
+            pair = _Pair(world, group, same, usual[0], calls[same[0]], calls[usual[0]])
+            pair.check(findings)
+
+
+def _check_numbers(
+    world: World, group: str, ranks: list[int], calls: Calls, findings: Findings
+) -> None:
+    if not calls.numbered:
+        return
+    again = np.flatnonzero(calls.seq[1:] == calls.seq[:-1]) + 1
+    if len(again):
+        at = int(again[0])
+        text = f"uses number (comm_seq) {calls.seq[at]} of group {shown(group)!r} twice{_others(ranks)}"
+        _add_at(world, "collective-seq", ranks[0], int(calls.row[at]), int(calls.id[at]), text,
+                len(again), findings)  # fmt: skip
+
+
+@dataclass
+class _Pair:
+    """Two members of a group that do not issue the same: some ranks, and one of the majority."""
+
+    world: World
+    group: str
+    ranks: list[int]
+    other: int
+    mine: Calls
+    theirs: Calls
+
+    def check(self, findings: Findings) -> None:
+        """Says what differs, at the first place where it does."""
+        if self.mine.numbered and self.theirs.numbered:
+            ours, others = np.unique(self.mine.seq), np.unique(self.theirs.seq)
+            if not np.array_equal(ours, others):
+                return self._missing_number(ours, others, findings)
+        if len(self.mine) != len(self.theirs):
+            return self._missing(findings)
+        types = _both_known(self.mine.kind, self.theirs.kind) & (self.mine.kind != self.theirs.kind)
+        if types.any():
+            return self._types(types, findings)
+        return self._sizes(findings)
+
+    def _missing_number(
+        self, ours: NDArray[np.int64], others: NDArray[np.int64], findings: Findings
+    ) -> None:
+        apart = np.setxor1d(ours, others)
+        number = int(apart[0])
+        who = self.ranks[0] if number in others else self.other
+        text = (f"rank {who} has no collective number {number} of group {shown(self.group)!r}, "
+                f"the other has (ranks {self.ranks[0]} and {self.other}){_others(self.ranks)}")  # fmt: skip
+        self._report("collective-missing", None, text, len(apart), findings)
+
+    def _missing(self, findings: Findings) -> None:
+        n = min(len(self.mine), len(self.theirs))
+        differ = np.flatnonzero(_differ(self.mine, self.theirs, n))
+        at = int(differ[0]) if len(differ) else n
+        place = at if at < len(self.mine) else None
+        text = (f"issues {len(self.mine):,} collectives in group {shown(self.group)!r}, rank {self.other} "
+                f"{len(self.theirs):,}; they first differ at number {at}{_others(self.ranks)}")  # fmt: skip
+        count = abs(len(self.mine) - len(self.theirs))
+        self._report("collective-missing", place, text, count, findings)
+
+    def _types(self, differ: _Mask, findings: Findings) -> None:
+        at = int(np.flatnonzero(differ)[0])
+        order = _same_in_another_order(self.mine, self.theirs)
+        text = (f"its collective number {at} of group {shown(self.group)!r} is "
+                f"{_call_text(self.mine, at)}, that of rank {self.other} "
+                f"{_call_text(self.theirs, at)}{_others(self.ranks)}")  # fmt: skip
+        code = "collective-order" if order else "collective-type"
+        self._report(code, at, text, int(differ.sum()), findings)
+
+    def _sizes(self, findings: Findings) -> None:
+        known = _both_known(self.mine.size, self.theirs.size)
+        differ = known & (self.mine.size != self.theirs.size)
+        strict = differ & np.isin(self.mine.kind, [int(c) for c in _EQUAL_SIZES])
+        if strict.any() and _same_in_another_order(self.mine, self.theirs):
+            return self._size("collective-order", strict, findings)
+        self._size("collective-size", strict, findings)
+        free = self.mine.split | self.theirs.split
+        self._size("alltoall-size", differ & (self.mine.kind == _C.ALL_TO_ALL) & ~free, findings)
+        return None
+
+    def _size(self, code: str, differ: _Mask, findings: Findings) -> None:
+        if not differ.any():
+            return
+        at = int(np.flatnonzero(differ)[0])
+        text = (f"its collective number {at} of group {shown(self.group)!r}, an "
+                f"{collective_name(int(self.mine.kind[at]))}, has {self.mine.size[at]:,} bytes, that of "
+                f"rank {self.other} {self.theirs.size[at]:,}{_others(self.ranks)}")  # fmt: skip
+        self._report(code, at, text, int(differ.sum()), findings)
+
+    def _report(self, code: str, at: int | None, text: str, count: int, findings: Findings) -> None:
+        if at is None:
+            findings.add(code, self.ranks[0], text, count=count)
+            return
+        row, node = int(self.mine.row[at]), int(self.mine.id[at])
+        _add_at(self.world, code, self.ranks[0], row, node, text, count, findings)
+
+
+def _both_known(a: NDArray[np.int64], b: NDArray[np.int64]) -> _Mask:
+    mask: _Mask = (a != UNKNOWN) & (b != UNKNOWN)
+    return mask
+
+
+def _differ(a: Calls, b: Calls, n: int) -> _Mask:
+    kinds = _both_known(a.kind[:n], b.kind[:n]) & (a.kind[:n] != b.kind[:n])
+    sizes = _both_known(a.size[:n], b.size[:n]) & (a.size[:n] != b.size[:n])
+    differ: _Mask = kinds | sizes
+    return differ
+
+
+def _same_in_another_order(a: Calls, b: Calls) -> bool:
+    return all(np.array_equal(x, y) for x, y in zip(_sorted(a), _sorted(b), strict=True))
+
+
+def _sorted(calls: Calls) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    order = np.lexsort((calls.size, calls.kind))
+    return calls.kind[order], calls.size[order]
+
+
+def _call_text(calls: Calls, at: int) -> str:
+    size = int(calls.size[at])
+    return collective_name(int(calls.kind[at])) + (f" of {size:,} bytes" if size != UNKNOWN else "")
+
+
+def _others(ranks: list[int]) -> str:
+    return f"; the same for {len(ranks) - 1:,} more ranks" if len(ranks) > 1 else ""
+
+
+# --- messages -----------------------------------------------------------------------------------
+
+
+def _check_messages(world: World, findings: Findings) -> set[int]:
+    """Sends have their receives. Gives the ranks that messages name."""
+    ends: dict[tuple[int, int, int], dict[bool, tuple[int, Channel]]] = defaultdict(dict)
+    named: set[int] = set()
+    for rank, binding in world.bindings.items():
+        communication = world.bodies[binding.body]
+        _check_own_ends(world, rank, communication, findings)
+        for channel in communication.channels:
+            peer = binding.peers.get(channel.peer, channel.peer)
+            if _peer_is_there(world, rank, peer, channel, findings):
+                named.add(peer)
+                key = (rank, peer) if channel.is_send else (peer, rank)
+                ends[*key, channel.tag][channel.is_send] = rank, channel
+    tags: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for src, dst, tag in ends:
+        tags[src, dst].append(tag)
+    for (src, dst, _), pair in ends.items():
+        if src in world.bindings and dst in world.bindings:
+            _check_channel(world, src, dst, pair, tags[src, dst], findings)
+    return named
+
+
+def _check_own_ends(
+    world: World, rank: int, communication: Communication, findings: Findings
+) -> None:
+    peers = world.bindings[rank].peers
+    for said, rows, ids, is_send in communication.own_ends:
+        if peers.get(said, said) != rank:
+            end = "comm_src" if is_send else "comm_dst"
+            text = f"{end} is {peers.get(said, said)} in the trace of rank {rank}"
+            _add_at(world, "wrong-end", rank, int(rows[0]), int(ids[0]), text, len(rows), findings)
+
+
+def _peer_is_there(
+    world: World, rank: int, peer: int, channel: Channel, findings: Findings
+) -> bool:
+    place = int(channel.row[0]), int(channel.id[0])
+    if peer == rank:
+        text = f"rank {rank} is both ends of this message"
+        _add_at(world, "self-send", rank, *place, text, len(channel.row), findings)
+    if peer < world.size or not world.groups:
+        return True
+    text = f"the other end is rank {peer}, and the last rank is {world.size - 1}"
+    _add_at(world, "peer-out-of-range", rank, *place, text, len(channel.row), findings)
+    return False
+
+
+def _check_channel(
+    world: World,
+    src: int,
+    dst: int,
+    pair: Mapping[bool, tuple[int, Channel]],
+    tags: list[int],
+    findings: Findings,
+) -> None:
+    """The sends and receives of one (source, destination, tag), matched in order."""
+    sends = pair[True][1] if True in pair else None
+    recvs = pair[False][1] if False in pair else None
+    sent, received = (0 if c is None else len(c.row) for c in (sends, recvs))
+    for code, rank, channel, other in (("unmatched-send", src, sends, received),
+                                       ("unmatched-recv", dst, recvs, sent)):  # fmt: skip
+        if channel is not None and len(channel.row) > other:
+            peer = dst if channel.is_send else src
+            text = _unmatched_text(rank, peer, channel, other, tags)
+            _add_at(world, code, rank, int(channel.row[other]), int(channel.id[other]), text,
+                    len(channel.row) - other, findings)  # fmt: skip
+    if sends is not None and recvs is not None:
+        _check_sizes(world, src, dst, sends, recvs, findings)
+
+
+def _unmatched_text(rank: int, peer: int, channel: Channel, other: int, tags: list[int]) -> str:
+    verb, counter = ("sends", "receives") if channel.is_send else ("receives", "sends")
+    toward = "to" if channel.is_send else "from"
+    further = [str(t) for t in tags[:5] if t != channel.tag] if not other else []
+    hint = f"; between them there are also tags {', '.join(further)}" if further else ""
+    return (f"rank {rank} {verb} {len(channel.row):,} messages with tag {channel.tag} {toward} rank "
+            f"{peer}, which {counter} {other:,} of them{hint}")  # fmt: skip
+
+
+def _check_sizes(
+    world: World, src: int, dst: int, sends: Channel, recvs: Channel, findings: Findings
+) -> None:
+    n = min(len(sends.row), len(recvs.row))
+    a, b = sends.size[:n], recvs.size[:n]
+    differ = np.flatnonzero(_both_known(a, b) & (a != b))
+    if len(differ):
+        at = int(differ[0])
+        text = (f"sends {a[at]:,} bytes with tag {sends.tag} to rank {dst}, whose receive is for "
+                f"{b[at]:,} (node {recvs.id[at]})")  # fmt: skip
+        _add_at(world, "message-size", src, int(sends.row[at]), int(sends.id[at]), text, len(differ),
+                findings)  # fmt: skip
+
+
+def _short(ranks: list[int]) -> str:
+    if len(ranks) <= 8:
+        return ", ".join(map(str, ranks))
+    return f"{', '.join(map(str, ranks[:4]))}, … {ranks[-1]}"
