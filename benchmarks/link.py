@@ -94,7 +94,8 @@ def measure(operators: int) -> dict[str, float]:
         _, status, usage = os.wait4(child.pid, 0)
         assert child.stdout is not None
         report = json.loads(child.stdout.read())
-        assert status == 0 and report["ranks"][0]["host_ops"]["linked"] == operators
+        assert status == 0
+        assert report["ranks"][0]["host_ops"]["linked"] == operators
     seconds = usage.ru_utime + usage.ru_stime
     return {"operators": operators, "json_mb": size / 1e6, "cpu_s": seconds,
             "peak_mb": usage.ru_maxrss / 1e3, "memory_ratio": usage.ru_maxrss * 1e3 / size}  # fmt: skip
@@ -105,7 +106,9 @@ def main() -> None:
         write_pair(Path(sys.argv[2]), int(sys.argv[3]))
         return
     sizes = [int(a) for a in sys.argv[1:]] or [8_000, 32_000, 128_000]
-    print(f"{'operators':>10} {'JSON MB':>8} {'CPU s':>7} {'µs/op':>7} {'peak MB':>8} {'× JSON':>7}")
+    print(
+        f"{'operators':>10} {'JSON MB':>8} {'CPU s':>7} {'µs/op':>7} {'peak MB':>8} {'× JSON':>7}"
+    )
     for size in sizes:
         m = measure(size)
         print(f"{size:>10,} {m['json_mb']:>8.1f} {m['cpu_s']:>7.2f} {m['cpu_s'] / size * 1e6:>7.1f} "

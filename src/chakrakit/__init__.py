@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from chakrakit.sources.pytorch.collect import collect
+    from chakrakit.sources.pytorch.link import link
     from chakrakit.trace.builder import TraceBuilder
     from chakrakit.trace.card import Card
     from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
@@ -50,6 +52,8 @@ _HOME = {
     "TraceSet": "trace.traceset",
     "feeder_paths": "trace.feeder",
     "ValidationReport": "trace.validation.findings",
+    "collect": "sources.pytorch.collect",
+    "link": "sources.pytorch.link",
     "open_writer": "trace.formats",
     "read": "trace.store",
     "scan_trace": "trace.formats",

@@ -13,7 +13,9 @@ from chakrakit.cli.output import json_option, print_json
 @click.option("--steps", default="2:4", show_default=True, help="First and last (not included).")
 @click.option("-o", "--output", default="collected", show_default=True,
               type=click.Path(path_type=Path), help="The run; raw files stay in its folder raw.")  # fmt: skip
-@click.option("--two-pass", is_flag=True, help="Times from Kineto alone, structure from a second window.")
+@click.option(
+    "--two-pass", is_flag=True, help="Times from Kineto alone, structure from a second window."
+)
 @click.option("--stacks", is_flag=True, help="Record Python's stack and modules; costs time.")
 @json_option
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -24,11 +26,11 @@ def command(
 
     A step ends with the optimizer's step. Example: chakra collect --steps 10:12 -- torchrun train.py
     """
-    from chakrakit.cli.link import _summary
+    from chakrakit.cli.link import print_summary
     from chakrakit.sources.pytorch.collect import collect_command
 
     report = collect_command(program, output, steps, two_pass=two_pass, stacks=stacks)
     if as_json:
         return print_json(report)
-    _summary(report, output)
+    print_summary(report, output)
     return None

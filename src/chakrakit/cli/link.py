@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 @click.option("--times", multiple=True, type=click.Path(path_type=Path, exists=True),
               help="Kineto recorded without the observer: times from here, one file a rank.")  # fmt: skip
 @click.option("--undilate", is_flag=True, help="Take out what recording cost the host.")
-@click.option("--memory", default=8.0, show_default=True, help="GiB ranks linked together may take.")
+@click.option(
+    "--memory", default=8.0, show_default=True, help="GiB ranks linked together may take."
+)
 @click.option("--jobs", default=0, help="Most processes; 0 for one a core.")
-@click.option("--report", "full", is_flag=True, help="Show all that was matched, repaired, dropped.")
+@click.option(
+    "--report", "full", is_flag=True, help="Show all that was matched, repaired, dropped."
+)
 @json_option
 def command(
     inputs: tuple[Path, ...], output: Path, times: tuple[Path, ...], undilate: bool,
@@ -40,14 +44,15 @@ def command(
     write(run, output)
     if as_json:
         return print_json(report)
-    _summary(report, output)
+    print_summary(report, output)
     if full:
         for rank in report.ranks:
             _details(rank)
     return None
 
 
-def _summary(report: LinkReport, output: Path) -> None:
+def print_summary(report: LinkReport, output: Path) -> None:
+    """A row a rank, and what concerns them all."""
     rows = [
         (
             r.rank, f"{r.host_ops.linked:,}/{r.host_ops.in_:,}",

@@ -51,9 +51,7 @@ def _release_workers(line: Timeline, host: HostModel, issuer: I64, row: I64) -> 
     host.lag[row[idle]] = np.minimum(host.lag[row[idle]], 0)
 
 
-def _add_wait(
-    line: Timeline, names: RowNames, host: HostModel, issuer: int, row: int
-) -> bool:
+def _add_wait(line: Timeline, names: RowNames, host: HostModel, issuer: int, row: int) -> bool:
     rows = host.thread_rows(int(line.thread[issuer]))
     place = int(np.searchsorted(line.start[rows], line.end[row]))
     before = int(rows[place - 1]) if place else -1

@@ -19,7 +19,7 @@ PHASES = ("forward", "backward", "optimizer", "other")
 _STEP = re.compile(r"^ProfilerStep#(\d+)$")
 _PHASE_WORDS = (
     (2, re.compile(r"^Optimizer\.(step|zero_grad)|^#* ?optimi[sz]er ?#*$|optimizer[._]step", re.I)),
-    (1, re.compile(r"^autograd::engine::evaluate_function|^#* ?backward ?#*$|^CompiledFunctionBackward", re.I)),
+    (1, re.compile(r"^autograd::engine::evaluate|^#* ?backward ?#*$|^CompiledFunctionBackward", re.I)),
     (0, re.compile(r"^#* ?(forward|prefill|decode( \d+)?) ?#*$|\.forward$", re.I)),
 )  # fmt: skip
 _MODULE = re.compile(r"^nn\.Module: (.+)$|\((blocks?[.\w]+|layers?[.\w]+|[\w]+(\.[\w]+)+)\)$")
@@ -63,7 +63,7 @@ def attribute(
 
 def find_steps(line: Timeline, names: RowNames) -> list[Step]:
     """The profiler's own step ranges, in order."""
-    rows = np.flatnonzero(names.where(_STEP.match) & line.is_host)
+    rows = np.flatnonzero(names.where(_STEP.match) & line.is_host & (line.event >= 0))
     found = []
     for row in rows.tolist():
         match = _STEP.match(names[row])
@@ -99,9 +99,7 @@ def _phases(line: Timeline, names: RowNames, observer: Observer | None) -> I64:
     return inherit(line, out)
 
 
-def _modules(
-    line: Timeline, names: RowNames, kineto: Kineto | None
-) -> tuple[list[str], I64]:
+def _modules(line: Timeline, names: RowNames, kineto: Kineto | None) -> tuple[list[str], I64]:
     """Modules from Python's stack (`nn.Module: Block_3`), else from annotations that name one."""
     own = np.full(len(line), -1, np.int64)
     known: dict[str, int] = {}

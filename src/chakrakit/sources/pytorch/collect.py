@@ -18,6 +18,7 @@ from chakrakit.sources.pytorch.link import Options, link
 from chakrakit.sources.pytorch.report import LinkReport
 from chakrakit.trace.store import write
 
+
 def raw_folder(directory: Path) -> Path:
     """Where what the profiler wrote is kept: beside the run, which is a directory of its own."""
     return directory.with_name(directory.name + "-raw")

@@ -21,6 +21,7 @@ from __future__ import annotations
 import atexit
 import gc
 import gzip
+import importlib
 import importlib.abc
 import importlib.machinery
 import json
@@ -182,7 +183,7 @@ class _Recording:
             self._raw = observer.with_suffix("")
             self._et = profiler.ExecutionTraceObserver().register_callback(str(self._raw))
         self._profile = profiler.profile(
-            activities=list(profiler.supported_activities()),
+            activities=_activities(),
             record_shapes=settings.shapes and observer is not None,
             with_stack=settings.stacks,
             with_modules=settings.stacks,
@@ -211,6 +212,12 @@ class _Recording:
         if self._et is not None:
             self._et.unregister_callback()
             _compress(self._raw)
+
+
+def _activities() -> list[Any]:
+    """All this build can record, host and device."""
+    profiler: Any = importlib.import_module("torch.profiler")
+    return list(profiler.supported_activities())
 
 
 def _sync_events() -> Any:
@@ -243,7 +250,7 @@ def synchronize() -> None:
     """Wait for the device, if there is one in use."""
     import torch
 
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
@@ -259,7 +266,7 @@ def _distributed() -> Any:
 
 
 def rank() -> int:
-    """This process's rank; from the environment before torch.distributed is set up."""
+    """Rank of the process; from the environment before torch.distributed is set up."""
     distributed = _distributed()
     return int(distributed.get_rank()) if distributed else int(os.environ.get("RANK", 0))
 
@@ -267,7 +274,9 @@ def rank() -> int:
 def world_size() -> int:
     """How many ranks there are."""
     distributed = _distributed()
-    return int(distributed.get_world_size()) if distributed else int(os.environ.get("WORLD_SIZE", 1))
+    return (
+        int(distributed.get_world_size()) if distributed else int(os.environ.get("WORLD_SIZE", 1))
+    )
 
 
 def group_name(group: Any) -> str:
@@ -304,7 +313,8 @@ def ddp_groups() -> list[str]:
         return []
     from torch.nn.parallel import DistributedDataParallel
 
-    modules = (o for o in gc.get_objects() if isinstance(o, DistributedDataParallel))
+    # By type: asking lazy objects for their class would wake them.
+    modules = (o for o in gc.get_objects() if issubclass(type(o), DistributedDataParallel))
     return sorted({group_name(m.process_group) for m in modules})
 
 
@@ -337,7 +347,9 @@ def mark_groups(settle: Callable[[], bool] = lambda: False) -> Callable[[], None
     def marked(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            with torch.autograd.profiler.record_function(GROUP_MARK + group_name(kwargs.get("group"))):
+            with torch.autograd.profiler.record_function(
+                GROUP_MARK + group_name(kwargs.get("group"))
+            ):
                 return function(*args, **kwargs)
 
         return settled(call)
@@ -347,10 +359,17 @@ def mark_groups(settle: Callable[[], bool] = lambda: False) -> Callable[[], None
             _replace(module, name, marked, undo)
     # DDP's reducer communicates in C++ during the backward pass.
     _replace(torch.autograd, "backward", settled, undo)
-    return lambda: [restore() for restore in undo] and None
+
+    def restore() -> None:
+        for put_back in undo:
+            put_back()
+
+    return restore
 
 
-def _replace(owner: Any, name: str, wrap: Callable[[Any], Any], undo: list[Callable[[], None]]) -> None:
+def _replace(
+    owner: Any, name: str, wrap: Callable[[Any], Any], undo: list[Callable[[], None]]
+) -> None:
     found = getattr(owner, name, None)
     if callable(found):
         setattr(owner, name, wrap(found))
@@ -423,7 +442,7 @@ def _probe(how: str | None, shapes: bool) -> Callable[[], None]:
     if how == "observer":
         observer = profiler.ExecutionTraceObserver().register_callback(f"{folder}/et.json")
     profile = profiler.profile(
-        activities=list(profiler.supported_activities()),
+        activities=_activities(),
         record_shapes=shapes,
         execution_trace_observer=observer,
     )
@@ -475,15 +494,13 @@ def install_from_environment() -> None:
     if not said:
         return
     settings = json.loads(said)
-    sys.meta_path.insert(
-        0, _AfterImport("torch.optim.optimizer", lambda m: _install(m, settings))
-    )
+    sys.meta_path.insert(0, _AfterImport("torch.optim.optimizer", lambda m: _install(m, settings)))
 
 
 def _install(module: ModuleType, settings: dict[str, Any]) -> None:
     state: dict[str, Any] = {}
 
-    def after_step(optimizer: Any, *_: Any) -> None:
+    def after_step(optimizer: Any) -> None:
         first = state.setdefault("optimizer", id(optimizer))
         if first != id(optimizer):
             return  # several optimizers make one step: the first one counts
@@ -497,4 +514,20 @@ def _install(module: ModuleType, settings: dict[str, Any]) -> None:
         if not state["collector"].done:
             state["collector"].step()
 
-    module.register_optimizer_step_post_hook(after_step)  # type: ignore[attr-defined]
+    # Around PyTorch's own wrapper: inside it the optimizer's range is still open, and a profiler
+    # that stops inside a range corrupts its stack.
+    optimizer_type: Any = module.Optimizer
+    wrap = optimizer_type.profile_hook_step
+
+    def profile_hook_step(function: Callable[..., Any]) -> Callable[..., Any]:
+        inner = wrap(function)
+
+        @wraps(inner)
+        def step(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            result = inner(optimizer, *args, **kwargs)
+            after_step(optimizer)
+            return result
+
+        return step
+
+    optimizer_type.profile_hook_step = staticmethod(profile_hook_step)

@@ -93,8 +93,18 @@ class _Finder:
         for row in np.flatnonzero(self.marker | self.kernel).tolist():
             if row not in taken:
                 found.append(self._collective(row, {}))
-        kept = [c for c in found if c is not None]
+        kept = [c for c in found if c is not None and not self._is_batch(c, found)]
         return sorted(kept, key=lambda c: (self.line.start[c.issuer], c.row))
+
+    def _is_batch(self, c: Collective, found: list[Collective | None]) -> bool:
+        """One kernel for a batch of messages, each of which has an operator of its own."""
+        alone = c.kind == words.UNKNOWN and c.row == c.issuer and bool(self.kernel[c.row])
+        messages = (m for m in found if m is not None and m.is_message)
+        return (
+            alone
+            and "sendrecv" in c.raw.lower()
+            and any(self.line.is_host[m.row] for m in messages)
+        )
 
     def _issuers(self) -> I64:
         """Outermost of each nest: operators, and parameter records that no operator is around."""
@@ -132,9 +142,7 @@ class _Finder:
         ordered = issuers[np.argsort(number[issuers], kind="stable")]
         place = np.searchsorted(number[ordered], number[beside]) - 1
         found = (place >= 0) & (number[beside] > 0)
-        return out | dict(
-            zip(beside[found].tolist(), ordered[place[found]].tolist(), strict=True)
-        )
+        return out | dict(zip(beside[found].tolist(), ordered[place[found]].tolist(), strict=True))
 
     def _markers_in_order(self, marks: I64, issuers: I64) -> dict[int, int]:
         """Without numbers: to each record the earliest operator before it that has none yet."""
@@ -253,7 +261,9 @@ class _Finder:
             return
         out.sequence = int(values[at][0])
         after = values[at + 1 : at + 3]
-        group = next((v for v in after if isinstance(v, list) and v and isinstance(v[0], str)), None)
+        group = next(
+            (v for v in after if isinstance(v, list) and v and isinstance(v[0], str)), None
+        )
         if group:
             out.group = out.group or group[0]
         peer = next((v for v in after if isinstance(v, int) and not isinstance(v, bool)), None)
@@ -261,30 +271,29 @@ class _Finder:
             out.peer = peer
 
 
+_FROM_OBSERVER = {
+    "collective_name": "Collective name", "dtype": "dtype", "in_msg_nelems": "In msg nelems",
+    "out_msg_nelems": "Out msg nelems", "in_split_size": "In split size",
+    "out_split_size": "Out split size", "pg_name": "Process Group Name",
+    "pg_size": "Group size",
+}  # fmt: skip
+
+
 class _Rows:
     """Few-rows attributes of one source, looked up by timeline row."""
 
-    _FROM_OBSERVER = {
-        "collective_name": "Collective name", "dtype": "dtype", "in_msg_nelems": "In msg nelems",
-        "out_msg_nelems": "Out msg nelems", "in_split_size": "In split size",
-        "out_split_size": "Out split size", "pg_name": "Process Group Name",
-        "pg_size": "Group size",
-    }  # fmt: skip
-
     def __init__(self, line: Timeline, source: tuple[Extras, bool]) -> None:
         extras, observed = source
-        rows = line.operator if observed else line.event
-        place = {int(r): i for i, r in enumerate(rows.tolist()) if r >= 0} if len(extras.row) else {}
+        self._source = line.operator if observed else line.event
         strings = extras.texts.strings
         self._facts: dict[int, dict[str, str]] = {}
         for row, key, value in zip(extras.row.tolist(), extras.key, extras.value, strict=True):
             name = strings[key]
-            name = self._FROM_OBSERVER.get(name, name) if observed else name
-            if row in place:
-                self._facts.setdefault(place[row], {})[name] = strings[value]
+            name = _FROM_OBSERVER.get(name, name) if observed else name
+            self._facts.setdefault(row, {})[name] = strings[value]
 
     def at(self, row: int) -> dict[str, str]:
-        return self._facts.get(row, {})
+        return self._facts.get(int(self._source[row]), {})
 
 
 def _extras(observer: Observer | None, kineto: Kineto | None) -> list[tuple[Extras, bool]]:

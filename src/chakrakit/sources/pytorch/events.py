@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,6 +43,22 @@ def add_event_causes(
     return len(pairs)
 
 
+class _Launches:
+    """Launches in the order they were made, of one stream or one thread."""
+
+    def __init__(self, when: I64, rows: I64, streams: I64) -> None:
+        self.when, self.rows, self.streams = when, rows, streams
+
+    def before(self, when: int) -> int:
+        """Place of the last launch before a time, or -1."""
+        return int(np.searchsorted(self.when, when)) - 1
+
+    def first_after(self, when: int) -> int | None:
+        """The row of the first launch after a time."""
+        place = int(np.searchsorted(self.when, when, side="right"))
+        return int(self.rows[place]) if place < len(self.rows) else None
+
+
 class _Finder:
     """Looks up, for one wait after the other, what was recorded and who had to wait."""
 
@@ -49,55 +67,64 @@ class _Finder:
     ) -> None:
         self.line = line
         launched = device.call >= 0
-        order = np.argsort(line.start[device.call[launched]], kind="stable")
-        self.rows = device.rows[launched][order]
-        self.calls = device.call[launched][order]
-        self.when = line.start[self.calls]
-        self.stream = kineto.stream[line.event[self.rows]]
-        self.records = np.flatnonzero((line.kind == Kind.CALL) & names.matching(_RECORD))
+        calls = device.call[launched]
+        order = np.argsort(line.start[calls], kind="stable")
+        calls, rows = calls[order], device.rows[launched][order]
+        stream = kineto.stream[line.event[rows]]
+        when = line.start[calls]
+        self.by_stream = _grouped(stream, when, rows, stream)
+        self.by_thread = _grouped(line.thread[calls], when, rows, stream)
+        records = np.flatnonzero((line.kind == Kind.CALL) & names.matching(_RECORD))
         self.number = np.where(line.event >= 0, kineto.correlation[line.event], -1)
+        self.record_of = {int(self.number[r]): int(r) for r in records}
+        threads = line.thread[records]
+        self.records = {int(t): records[threads == t] for t in np.unique(threads)}
+        self.open_records = records.tolist()
         self.said = _said(kineto)
-        self.waited: set[int] = set()
 
     def resolve(self, wait: int) -> tuple[int, int] | None:
         """(row recorded, row that waited) of a wait call, if both can be told."""
         said = self.said.get(int(self.number[wait]), {})
         stream = said.get("stream", -1)
-        if stream < 0:
-            return None
         record = self._record(wait, said, stream)
-        if record is None:
+        if record is None or stream not in self.by_stream:
             return None
-        self.waited.add(record)
+        if record in self.open_records:
+            self.open_records.remove(record)
         source = self._last_before(record, said.get(_RECORD_STREAM, -1), stream)
-        later = np.flatnonzero((self.when > self.line.start[wait]) & (self.stream == stream))
-        return None if source is None or not len(later) else (source, int(self.rows[later[0]]))
+        later = self.by_stream[stream].first_after(int(self.line.start[wait]))
+        return None if source is None or later is None else (source, later)
 
     def _record(self, wait: int, said: dict[str, int], stream: int) -> int | None:
         number = said.get(_RECORD_NUMBER, -1)
         if number >= 0:
-            hit = self.records[self.number[self.records] == number]
-            return int(hit[0]) if len(hit) else None
-        thread, when = self.line.thread[wait], self.line.start[wait]
-        before = self.records[(self.line.start[self.records] < when)]
-        mine = before[self.line.thread[before] == thread]
-        if len(mine) and self._last_before(int(mine[-1]), -1, stream) is not None:
-            return int(mine[-1])
-        fresh = [int(r) for r in before if int(r) not in self.waited]
-        fresh = [r for r in fresh if self._last_before(r, -1, stream) is not None]
-        return fresh[0] if fresh else None
+            return self.record_of.get(number)
+        when = self.line.start[wait]
+        mine = self.records.get(int(self.line.thread[wait]), np.empty(0, np.int64))
+        place = int(np.searchsorted(self.line.start[mine], when)) - 1
+        if place >= 0 and self._last_before(int(mine[place]), -1, stream) is not None:
+            return int(mine[place])
+        earlier = (r for r in self.open_records if self.line.start[r] < when)
+        return next((r for r in earlier if self._last_before(r, -1, stream) is not None), None)
 
     def _last_before(self, record: int, stream: int, waiting: int) -> int | None:
         """The row launched last before the record on its stream; None if that is the waiting one."""
-        earlier = self.when < self.line.start[record]
         if stream >= 0:
-            earlier &= self.stream == stream
+            made = self.by_stream.get(stream)
         else:
-            earlier &= self.line.thread[self.calls] == self.line.thread[record]
-        found = np.flatnonzero(earlier)
-        if not len(found) or self.stream[found[-1]] == waiting:
+            made = self.by_thread.get(int(self.line.thread[record]))
+        place = made.before(int(self.line.start[record])) if made is not None else -1
+        if made is None or place < 0 or made.streams[place] == waiting:
             return None
-        return int(self.rows[found[-1]])
+        return int(made.rows[place])
+
+
+def _grouped(key: NDArray[Any], when: I64, rows: I64, streams: I64) -> dict[int, _Launches]:
+    groups = {}
+    for value in np.unique(key):
+        mine = key == value
+        groups[int(value)] = _Launches(when[mine], rows[mine], streams[mine])
+    return groups
 
 
 def _said(kineto: Kineto) -> dict[int, dict[str, int]]:

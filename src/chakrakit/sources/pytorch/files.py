@@ -148,7 +148,9 @@ def _pair_up(observers: list[Source], kinetos: list[Source], found: Found) -> No
     if alone and left:
         _refuse(alone[0], left[0])
     for kineto in left:
-        found.ignored[str(kineto.path)] = "no observer file belongs to it; --times takes it for times"
+        found.ignored[str(kineto.path)] = (
+            "no observer file belongs to it; --times takes it for times"
+        )
     _number_pairs([*pairs], found)
 
 
@@ -173,7 +175,9 @@ def _score(observer: Source, kineto: Source) -> int:
 def _name_number(path: Path) -> int:
     """The rank a file's name or its folder's speaks of, or -1."""
     for text in (path.name.split(".json")[0], path.parent.name):
-        numbers = re.findall(r"(?:rank|[._-])[_-]?(\d+)(?![a-zA-Z])", text) or re.findall(r"^(\d+)$", text)
+        numbers = re.findall(r"(?:rank|[._-])[_-]?(\d+)(?![a-zA-Z])", text) or re.findall(
+            r"^(\d+)$", text
+        )
         if numbers:
             return int(numbers[-1])
     return -1

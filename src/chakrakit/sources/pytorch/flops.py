@@ -181,7 +181,8 @@ _VIEWS = (
     "unsqueeze", "squeeze", "detach", "alias", "empty", "empty_like", "empty_strided", "new_empty",
     "split", "chunk", "unbind", "narrow", "_unsafe_view", "_reshape_alias", "resolve_conj", "to",
     "resolve_neg", "result_type", "resize_", "set_", "contiguous", "item", "lift_fresh",
-    "new_empty_strided", "split_with_sizes", "_local_scalar_dense", "view_as", "expand_as", "flatten", "movedim", "diagonal", "unfold",
+    "new_empty_strided", "split_with_sizes", "_local_scalar_dense", "view_as", "expand_as", "flatten",
+    "movedim", "diagonal", "unfold",
 )  # fmt: skip
 
 

@@ -38,14 +38,18 @@ class HostModel:
         self.lag = np.zeros(len(line), np.int64)
         self.lag[linked] = line.start[linked] - self._base(linked)
         self.extra = EdgeList()
+        self._by_thread: dict[int, I64] = {}
 
     def _base(self, rows: I64) -> I64:
         prior = self.before[rows]
-        return np.where(self.is_call[rows], self.line.start[prior], self.line.end[prior])
+        base: I64 = np.where(self.is_call[rows], self.line.start[prior], self.line.end[prior])
+        return base
 
     def thread_rows(self, thread: int) -> I64:
         """Rows of one thread in order."""
-        return self.rows[self.line.thread[self.rows] == thread]
+        if thread not in self._by_thread:
+            self._by_thread[thread] = self.rows[self.line.thread[self.rows] == thread]
+        return self._by_thread[thread]
 
     def hand_over(self, caller_thread: int, worker_thread: int) -> int:
         """A worker that runs while its caller waits, as autograd's device thread does.

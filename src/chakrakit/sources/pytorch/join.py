@@ -81,8 +81,7 @@ class _Pairs:
         return self.observer.is_operator & (self.event_of < 0)
 
     def _open_events(self) -> Mask:
-        kind = self.kineto.kind
-        return ((kind == Kind.OPERATOR) | (kind == Kind.ANNOTATION)) & ~self.taken
+        return np.isin(self.kineto.kind, (Kind.OPERATOR, Kind.ANNOTATION)) & ~self.taken
 
     def by_number(self, rule: str, number: I64) -> None:
         events = np.flatnonzero(self._open_events() & (number > 0))

@@ -27,8 +27,8 @@ from chakrakit.sources.pytorch.twopass import align_passes
 from chakrakit.trace.card import Card
 from chakrakit.trace.groups import Groups
 from chakrakit.trace.run import Run
-from chakrakit.trace.traceset import Binding
 from chakrakit.trace.trace import Trace
+from chakrakit.trace.traceset import Binding
 
 _PER_BYTE = 2.5
 """Most memory linking takes, as a multiple of the uncompressed files."""
@@ -143,9 +143,7 @@ def _link_all(
         return {p.rank: _link_one(p, times.get(p.rank), overhead) for p in pairs}
     from joblib import Parallel, delayed
 
-    done = Parallel(n_jobs=jobs)(
-        delayed(_link_one)(p, times.get(p.rank), overhead) for p in pairs
-    )
+    done = Parallel(n_jobs=jobs)(delayed(_link_one)(p, times.get(p.rank), overhead) for p in pairs)
     return {p.rank: linked for p, linked in zip(pairs, done, strict=True)}
 
 

@@ -98,7 +98,9 @@ def _operators(linked: Rank) -> Columns:
         values = seen.in_values if side == "inputs" else seen.out_values
         out[f"{side}_values"] = values.take(index).cast(pa.string())
         for what in ("shapes", "types", "strides"):
-            out[f"{side}_{what}"] = seen.texts.column(seen.text_columns[f"{short}_{what}"][at], known)
+            out[f"{side}_{what}"] = seen.texts.column(
+                seen.text_columns[f"{short}_{what}"][at], known
+            )
     return out
 
 
@@ -120,7 +122,12 @@ def _kineto_arguments(linked: Rank) -> Columns:
     line = linked.line
     known = (line.event >= 0) & line.is_host
     at = np.maximum(line.event, 0)
-    named = {"shapes": "in_dims", "types": "in_types", "strides": "in_strides", "values": "in_values"}
+    named = {
+        "shapes": "in_dims",
+        "types": "in_types",
+        "strides": "in_strides",
+        "values": "in_values",
+    }
     out: Columns = {}
     for what, column in named.items():
         numbers = seen.text_columns[column][at]

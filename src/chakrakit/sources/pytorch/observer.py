@@ -137,7 +137,9 @@ def _observer(raw: dict[str, Any]) -> Observer:
     rank[order] = np.arange(len(order), dtype=np.int32)
     texts = Texts(*raw["texts"])
     text_columns = {c: raw[c][order] for c in _IO_TEXTS}
-    in_values, out_values = (plain_strings(*raw[c]).take(order) for c in ("in_values", "out_values"))
+    in_values, out_values = (
+        plain_strings(*raw[c]).take(order) for c in ("in_values", "out_values")
+    )
     not_operator = texts.matching(_ROOT) | texts.where(lambda s: _GROUPS in s)
     return Observer(
         **{c: raw[c][order] for c in (*_NUMBERS, *_TEXTS)},
@@ -160,12 +162,15 @@ def _observer(raw: dict[str, Any]) -> Observer:
 def _tensors(raw: dict[str, Any], rank: Numbers) -> TensorTable:
     node = rank[raw["tensor_node"]]
     order = np.argsort(node, kind="stable")
-    names = ("tensor_id", "tensor_storage", "tensor_offset", "tensor_elements", "tensor_itemsize")
     return TensorTable(
-        node[order],
-        raw["tensor_is_output"][order].astype(np.bool_),
-        *(raw[name][order] for name in names),
-        raw["tensor_device"][order],
+        node=node[order],
+        is_output=raw["tensor_is_output"][order].astype(np.bool_),
+        tensor=raw["tensor_id"][order],
+        storage=raw["tensor_storage"][order],
+        offset=raw["tensor_offset"][order],
+        elements=raw["tensor_elements"][order],
+        itemsize=raw["tensor_itemsize"][order],
+        device=raw["tensor_device"][order],
     )
 
 

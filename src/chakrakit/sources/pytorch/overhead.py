@@ -31,8 +31,8 @@ class Overhead:
     """
 
     operator_ns: int = 0
-    launch_ns: int = 18_000
-    call_ns: int = 6_000
+    launch_ns: int = 19_500
+    call_ns: int = 6_500
     observer_ns: int = 20_000
     measured: bool = False
 

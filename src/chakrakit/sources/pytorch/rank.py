@@ -144,4 +144,3 @@ def _undilate(
     launches = np.zeros(len(host.line), np.bool_)
     launches[device.call[device.call >= 0]] = True
     return overhead.remove(host, launches, observed)
-

@@ -72,12 +72,14 @@ def report_rank(linked: Rank, files: list[str]) -> RankReport:
     inside = np.ones(len(line), np.bool_)
     inside[linked.device.orphans] = False
     device = line.lane >= 0
+    activities, device_time = _device(linked)
     messages = Counter(c.type_name for c in linked.collectives if c.is_message)
     return RankReport(
         rank=linked.rank,
         files=files,
         host_ops=_host_ops(linked),
-        **_device(linked),
+        device_activities=activities,
+        device_time_ns=device_time,
         runtime_calls=int(((line.kind == Kind.CALL) & line.is_host).sum()),
         annotations=int((line.kind == Kind.ANNOTATION).sum()),
         matched_by=linked.joined.rules,
@@ -121,7 +123,7 @@ def _host_ops(linked: Rank) -> InOut:
     return InOut(given, int((np.isin(linked.line.kind, kinds) & linked.line.is_host).sum()))
 
 
-def _device(linked: Rank) -> dict[str, InOut]:
+def _device(linked: Rank) -> tuple[InOut, InOut]:
     line = linked.line
     rows = line.lane >= 0
     here = (int(rows.sum()), int(line.duration[rows].sum()))
@@ -129,10 +131,7 @@ def _device(linked: Rank) -> dict[str, InOut]:
     if linked.kineto is not None:
         events = linked.kineto.is_device
         given = (int(events.sum()), int(linked.kineto.duration[events].sum()))
-    return {
-        "device_activities": InOut(given[0], here[0]),
-        "device_time_ns": InOut(given[1], here[1]),
-    }
+    return InOut(given[0], here[0]), InOut(given[1], here[1])
 
 
 def _edge_counts(linked: Rank) -> dict[str, int]:
@@ -161,7 +160,9 @@ def _repaired(linked: Rank) -> dict[str, int]:
     if linked.observer is not None:
         out["short_strides"] = linked.observer.short_strides
         timed = linked.joined.event_of >= 0
-        out["placed_without_time"] = int((linked.observer.is_operator & ~timed).sum())
+        missing = int((linked.observer.is_operator & ~timed).sum())
+        two_pass = linked.joined.operator_of is not None
+        out["only_in_observer_pass" if two_pass else "placed_without_time"] = missing
     return {k: n for k, n in out.items() if n}
 
 

@@ -34,7 +34,7 @@ class RowNames:
         self.number = number
 
     def __getitem__(self, row: int) -> str:
-        return self.strings[self.number[row]]
+        return self.strings[int(self.number[row])]
 
     def where(self, test: Callable[[str], Any]) -> Mask:
         """Rows whose name passes the test, which sees every distinct name once."""

@@ -46,7 +46,9 @@ def _anchors(line: Timeline, edges: Edges) -> Edges:
     free = np.flatnonzero(~held)
     free = free[free != 0]
     lag = line.start[free] - line.start[0] if len(line) else free
-    return Edges.of(np.zeros(len(free), np.int32), free, EdgeKind.INFERRED, EdgeForm.START_START, lag)
+    return Edges.of(
+        np.zeros(len(free), np.int32), free, EdgeKind.INFERRED, EdgeForm.START_START, lag
+    )
 
 
 def _merge(edges: Edges) -> tuple[Edges, int]:
@@ -75,8 +77,8 @@ def _break_circles(rows: int, edges: Edges) -> tuple[Edges, list[tuple[int, int,
             i for i, pair in enumerate(zip(edges.src.tolist(), edges.dst.tolist(), strict=True))
             if pair in step
         ]  # fmt: skip
-        worst = max(hit, key=lambda i: _RANK[EdgeKind(edges.kind[i])])
-        kind = EdgeKind(edges.kind[worst]).name.lower()
+        worst = max(hit, key=lambda i: _RANK[EdgeKind(int(edges.kind[i]))])
+        kind = EdgeKind(int(edges.kind[worst])).name.lower()
         dropped.append((int(edges.src[worst]), int(edges.dst[worst]), kind))
         keep = np.ones(len(edges), np.bool_)
         keep[worst] = False

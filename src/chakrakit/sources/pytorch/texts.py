@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -38,10 +39,7 @@ class Texts:
         if self._all is None:
             whole = self._data.tobytes()
             ends = self._offsets.tolist()
-            self._all = [
-                whole[a:b].decode("utf-8", "replace")
-                for a, b in zip(ends[:-1], ends[1:], strict=True)
-            ]
+            self._all = [whole[a:b].decode("utf-8", "replace") for a, b in itertools.pairwise(ends)]
         return self._all
 
     def number(self, text: str) -> int:

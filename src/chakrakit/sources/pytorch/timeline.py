@@ -86,7 +86,8 @@ class Timeline:
         length = np.minimum(self.end[inside], self.end[outer]) - self.start[inside]
         spent = np.zeros(len(self), np.int64)
         np.add.at(spent, outer, length)
-        return np.maximum(self.duration - spent, 0)
+        own: I64 = np.maximum(self.duration - spent, 0)
+        return own
 
     def is_leaf(self) -> Mask:
         """Host rows with nothing inside, and all device rows."""
@@ -104,9 +105,12 @@ def _dense(*keys: I64) -> tuple[I32, list[tuple[int, int]]]:
 def build_timeline(observer: Observer | None, kineto: Kineto | None, joined: Join) -> Timeline:
     """Every host and device event of Kineto, and the observer's operators that have none."""
     parts = [_kineto_part(kineto, joined)] if kineto is not None else []
-    if observer is not None:
+    # In two passes, what only the observer saw has no place among the other pass's times.
+    if observer is not None and joined.operator_of is None:
         parts.append(_placed_part(observer, kineto, joined))
-    event, operator, start, end, kind, pid, tid = (np.concatenate(c) for c in zip(*parts, strict=True))
+    event, operator, start, end, kind, pid, tid = (
+        np.concatenate(c) for c in zip(*parts, strict=True)
+    )
     order = np.lexsort((operator, -end, start))
     event, operator, start, end, kind, pid, tid = (
         c[order] for c in (event, operator, start, end, kind, pid, tid)
@@ -117,9 +121,7 @@ def build_timeline(observer: Observer | None, kineto: Kineto | None, joined: Joi
     thread[~device], threads = _dense(pid[~device], tid[~device])
     lane[device], lanes = _dense(pid[device], tid[device])
     parent, astray = _nesting(thread, start, end, kind)
-    line = Timeline(
-        event, operator, start, end, kind, thread, lane, parent, astray, threads, lanes
-    )
+    line = Timeline(event, operator, start, end, kind, thread, lane, parent, astray, threads, lanes)
     if kineto is None and observer is not None:
         _nest_as_written(line, observer)
     return line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,25 +21,52 @@ _STEP = re.compile(r"^ProfilerStep#\d+$")
 def align_passes(observer: Observer, times: Kineto) -> Join:
     """Give every timed event the observer's operator at the same place of a step.
 
-    Every step of `times` is laid beside the observer's recording, thread by thread, by order and
-    name; the number in a step's own name does not count. An operator may so stand for one event a
-    step; `event_of` holds the first.
+    Steps are laid side by side in order (the observer's last one serves for all that follow), and
+    within a step threads are, by order and name; the number in a step's own name does not count.
+    What ran on another thread than it was begun on is then paired by name alone. An operator may so
+    stand for several events; `event_of` holds the first.
     """
     left, right = _common_names(observer, times)
     operator_of = np.full(len(times), -1, np.int64)
-    rows = np.flatnonzero(observer.is_operator)
     events = np.flatnonzero((times.kind == Kind.OPERATOR) | (times.kind == Kind.ANNOTATION))
     events = events[np.lexsort((-times.end[events], times.start[events]))]
-    for step in _steps(times, events):
+    observed = _observed_steps(observer)
+    for number, step in enumerate(_steps(times, events)):
+        rows = observed[min(number, len(observed) - 1)]
         for tid in np.unique(observer.tid[rows]):
             mine = rows[observer.tid[rows] == tid]
             theirs = _likest(left[mine], right, times.tid, step)
             a, b = align(left[mine], right[theirs])
             operator_of[theirs[b]] = mine[a]
+        _pair_leftovers(left, right, rows, step, operator_of)
     event_of = np.full(len(observer), -1, np.int64)
     paired = events[operator_of[events] >= 0][::-1]
     event_of[operator_of[paired]] = paired
     return Join(event_of, {"order and name (two passes)": len(paired)}, operator_of)
+
+
+def _observed_steps(observer: Observer) -> list[I64]:
+    """The observer's operators step by step, or all together where no step is marked."""
+    rows = np.flatnonzero(observer.is_operator)
+    marks = rows[observer.texts.where(_STEP.match)[observer.name[rows]]]
+    if len(marks) < 2:
+        return [rows]
+    return [rows[(rows >= a) & (rows < b)] for a, b in pairwise([*marks, len(observer)])]
+
+
+def _pair_leftovers(
+    left: NDArray[np.int32], right: NDArray[np.int32], rows: I64, events: I64, operator_of: I64
+) -> None:
+    """The n-th open operator of a name is the n-th open event of that name."""
+    used = np.zeros(len(left), np.bool_)
+    used[operator_of[events[operator_of[events] >= 0]]] = True
+    waiting: dict[int, list[int]] = {}
+    for row in rows[~used[rows]].tolist():
+        waiting.setdefault(int(left[row]), []).append(row)
+    for event in events[operator_of[events] < 0].tolist():
+        same = waiting.get(int(right[event]))
+        if same:
+            operator_of[event] = same.pop(0)
 
 
 def _common_names(observer: Observer, times: Kineto) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

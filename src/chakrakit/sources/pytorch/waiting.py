@@ -85,7 +85,11 @@ def _synchronizations(line: Timeline, kineto: Kineto, host: HostModel, lanes: _L
 def _scopes(line: Timeline, kineto: Kineto) -> I64:
     """The stream each call waits on, where the device's tracer says so; -1 otherwise."""
     syncs = np.flatnonzero(kineto.kind == Kind.SYNC)
-    known = {int(c): int(s) for c, s in zip(kineto.correlation[syncs], kineto.stream[syncs], strict=True)}
+    recorded_on = kineto.extras.column("wait_on_stream") if len(syncs) else {}
+    known = {
+        int(kineto.correlation[s]): max(int(kineto.stream[s]), int(recorded_on.get(int(s), -1)))
+        for s in syncs
+    }
     number = np.where(line.event >= 0, kineto.correlation[line.event], -1)
     scope = np.full(len(line), -1, np.int64)
     for row in np.flatnonzero(np.isin(number, list(known)) & line.is_host):
@@ -136,9 +140,7 @@ def _wait_on_rows(line: Timeline, host: HostModel, rows: I64, calls: I64, latest
     host.extra.add(EdgeKind.SYNC, rows[rest], calls[rest], lag, EdgeForm.FINISH_FINISH)
 
 
-def _blocking_copies(
-    line: Timeline, kineto: Kineto, device: DeviceModel, host: HostModel
-) -> int:
+def _blocking_copies(line: Timeline, kineto: Kineto, device: DeviceModel, host: HostModel) -> int:
     """Copies that had ended when their call returned: the next host row had to wait for them."""
     texts = kineto.texts
     launched = (device.call >= 0) & (line.kind[device.rows] == Kind.MEMCPY)

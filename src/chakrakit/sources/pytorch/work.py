@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,14 +38,16 @@ def work_of_rows(
         moved[rows] = _observer_bytes(observer)[operator]
         moved[rows[~names.where(moves_bytes)[rows]]] = 0
     elif kineto is not None:
-        rows = np.flatnonzero(innermost(line, names) & (line.event >= 0) & (line.kind == Kind.OPERATOR))
+        rows = np.flatnonzero(
+            innermost(line, names) & (line.event >= 0) & (line.kind == Kind.OPERATOR)
+        )
         count[rows] = _kineto_flops(kineto, line.event[rows])
     return _to_workers(line, count, moved)
 
 
 def innermost(line: Timeline, names: RowNames) -> Mask:
     """Host operators that leave their work to no other; views and allocations inside do not count."""
-    operators = (line.kind == Kind.OPERATOR) & line.is_host
+    operators: Mask = (line.kind == Kind.OPERATOR) & line.is_host
     out = operators.copy()
     working = operators & names.where(moves_bytes) & (line.parent >= 0) & ~line.astray
     out[line.parent[np.flatnonzero(working)]] = False
@@ -75,7 +80,7 @@ def _kineto_flops(kineto: Kineto, event: I64) -> I64:
     )
 
 
-def _per_distinct(keys, ask) -> I64:  # type: ignore[no-untyped-def]
+def _per_distinct(keys: Sequence[NDArray[Any]], ask: Callable[..., int]) -> I64:
     """One answer per distinct combination of keys, spread over all rows."""
     table = np.stack([np.asarray(k, np.int64) for k in keys], axis=1)
     if not len(table):

@@ -1,0 +1,65 @@
+"""`chakra link` as other programs call it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+DATA = Path(__file__).parents[1] / "data" / "pytorch"
+CHAKRA = Path(sys.executable).with_name("chakra")
+
+
+def _chakra(*args: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([CHAKRA, *map(str, args)], capture_output=True, text=True)
+
+
+def test_json_has_what_others_rely_on(tmp_path):
+    done = _chakra("link", DATA / "gpt_pp_2", "-o", tmp_path / "run", "--json")
+    assert done.returncode == 0, done.stderr
+    ranks = json.loads(done.stdout)["ranks"]
+    assert [r["rank"] for r in ranks] == [0, 1]
+    for rank in ranks:
+        for key in ("host_ops", "device_activities", "device_time_ns"):
+            assert set(rank[key]) == {"in", "linked"}
+        assert rank["measured_span_ns"] > 0 < rank["scheduled_span_ns"]
+        assert rank["edge_violations"] == 0
+        assert rank["p2p"] == {"SEND": 2, "RECV": 2}
+        assert rank["steps"][0]["step"] == 2
+        assert isinstance(rank["collectives"], dict)
+    assert {p.name for p in (tmp_path / "run").glob("*.et")} == {"trace.0.et", "trace.1.et"}
+
+
+def test_the_report_names_what_was_found_and_what_was_not_used(tmp_path):
+    folder = DATA / "resnet50_b128"
+    done = _chakra("link", folder, "-o", tmp_path / "run", "--report")
+    assert done.returncode == 0, done.stderr
+    for text in (
+        "3,634/3,634",
+        "963/963",
+        "record function id",
+        "programmatic overlaps",
+        "not used",
+    ):
+        assert text in done.stdout
+
+
+def test_two_passes_and_undilated(tmp_path):
+    folder = DATA / "resnet50_b128"
+    files = (folder / "et.json.gz", folder / "kineto.json.gz")
+    options = ("--times", folder / "kineto_only.json.gz", "--undilate", "--json")
+    done = _chakra("link", *files, *options, "-o", tmp_path / "run")
+    (rank,) = json.loads(done.stdout)["ranks"]
+    assert rank["removed_overhead_ms"] > 10
+    assert rank["orphans"] == 20
+    for step in rank["steps"]:
+        assert step["scheduled_period_ns"] < step["period_ns"]
+
+
+def test_errors_are_one_line_and_exit_2(tmp_path):
+    (tmp_path / "x.json").write_text("{}")
+    done = _chakra("link", tmp_path / "x.json", "-o", tmp_path / "run")
+    assert done.returncode == 2
+    assert "no observer or Kineto file" in done.stderr
+    assert "Traceback" not in done.stderr

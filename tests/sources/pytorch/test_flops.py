@@ -1,0 +1,46 @@
+"""Work from shapes, checked against sums that can be done in the head."""
+
+from __future__ import annotations
+
+import pytest
+
+from chakrakit.sources.pytorch.flops import Call, flops, moves_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "outputs", "values", "expected"),
+    [
+        ("aten::mm", [[2, 3], [3, 4]], [[2, 4]], [], 2 * 2 * 3 * 4),
+        ("aten::bmm", [[5, 2, 3], [5, 3, 4]], [[5, 2, 4]], [], 5 * 48),
+        ("aten::addmm", [[4], [2, 3], [3, 4]], [[2, 4]], [], 48 + 8),
+        ("aten::linear", [[7, 2, 3], [4, 3], [4]], [[7, 2, 4]], [], 7 * 48),
+        ("aten::cudnn_convolution", [[1, 3, 8, 8], [16, 3, 3, 3]], [[1, 16, 6, 6]], [],
+         2 * 16 * 36 * 27),
+        ("aten::convolution_backward", [[1, 16, 6, 6], [1, 3, 8, 8], [16, 3, 3, 3]], [],
+         [[True, True, False]], 2 * 2 * 16 * 36 * 27),
+        ("aten::convolution_backward", [[1, 16, 6, 6], [1, 3, 8, 8], [16, 3, 3, 3]], [],
+         [[False, True, False]], 2 * 16 * 36 * 27),
+        ("aten::_scaled_dot_product_flash_attention",
+         [[1, 2, 16, 8], [1, 2, 16, 8], [1, 2, 16, 8]], [], [0.0, False],
+         2 * 2 * 1 * 2 * 16 * 16 * 8),
+        ("aten::_scaled_dot_product_flash_attention",
+         [[1, 2, 16, 8], [1, 2, 16, 8], [1, 2, 16, 8]], [], [0.0, True], 2 * 2 * 16 * 16 * 8),
+        ("aten::native_layer_norm", [[10, 10]], [[10, 10]], [], 800),
+        ("aten::add", [[10, 10], [10]], [[10, 10]], [], 100),
+        ("aten::_fused_adamw_", [[[10], [20]]], [], [], 16 * 30),
+        ("aten::embedding", [[100, 8], [4]], [[4, 8]], [], 0),
+        ("aten::view", [[10, 10]], [[100]], [], 0),
+        ("aten::copy_", [[10, 10]], [[10, 10]], [], 0),
+        ("triton_poi_fused", [[10]], [], [], 0),
+        ("aten::mm", [[], []], [], [], 0),
+    ],
+)  # fmt: skip
+def test_flops(name, inputs, outputs, values, expected):
+    assert flops(Call(name, inputs, outputs, values)) == expected
+
+
+def test_views_move_no_bytes_and_copies_do():
+    assert not moves_bytes("aten::view")
+    assert not moves_bytes("aten::empty")
+    assert moves_bytes("aten::copy_")
+    assert moves_bytes("myops::view")
