@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from chakrakit.insight.breakdown import RankBusy, RankTime, busy_of, join_breakdown
+from chakrakit.insight.breakdown import RankBusy, RankTime, busy_of, join_breakdown, span_of
 from chakrakit.insight.communication import CollectiveKind, Communication, communication_of
 from chakrakit.insight.critical_path import CriticalPath, RankEvents, add_peers, events_of, walk
 from chakrakit.insight.launches import Launches, LaunchTable, launches_of
@@ -16,7 +16,7 @@ from chakrakit.insight.matching import RankCalls, calls_of, match_calls
 from chakrakit.insight.memory import Memory, RankMemory, join_memory, memory_of
 from chakrakit.insight.model import Model, RankGraph, graph_of
 from chakrakit.insight.operators import Operators, RankOperators, join_operators, operators_of
-from chakrakit.insight.rank_view import RankView, rank_view, span_ns
+from chakrakit.insight.rank_view import RankView, rank_view
 from chakrakit.insight.roofline import Roofline, roofline_of
 from chakrakit.insight.steps import Step, Steps, join_steps, steps_of
 from chakrakit.insight.stragglers import SlowLink, Straggler, Stragglers, stragglers_of
@@ -27,7 +27,6 @@ from chakrakit.trace.run import Run
 MOST_ROWS = 8_000_000
 """Runs larger than this are not scheduled again: what-if and slack would need too much memory."""
 _SCHEDULED_ROWS = 20_000_000
-_CACHE_BYTES = 128 << 20
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -96,11 +95,11 @@ class _Parts:
     memory: list[RankMemory | None] = field(default_factory=list)
     rows: int = 0
 
-    def take(self, view: RankView, run: Run, span: tuple[int, int]) -> None:
+    def take(self, view: RankView, run: Run) -> None:
         """All sections' parts of one rank."""
         events = events_of(view, run.times_of(view.rank))
         self.events[view.rank] = events
-        self.busy.append(busy_of(view, events.causes, span))
+        self.busy.append(busy_of(view, events.causes))
         self.calls.append(calls_of(view))
         self.steps.append(steps_of(view))
         self.operators.append(operators_of(view))
@@ -117,14 +116,15 @@ def analyze(
 ) -> Analysis:
     """Everything about a run; `progress` is called once a rank."""
     chosen = options or Options()
-    span = span_ns(run)
     parts = _Parts()
+    kept = run.cache_bytes
     # Each rank is needed once: what the set keeps for later would only take room.
-    run.cache_bytes = _CACHE_BYTES
+    run.cache_bytes = 0
     for rank in run.ranks:
-        parts.take(rank_view(run, rank), run, span)
+        parts.take(rank_view(run, rank), run)
         progress(1)
-    return _joined(run, parts, span, chosen)
+    run.cache_bytes = kept
+    return _joined(run, parts, span_of(parts.busy), chosen)
 
 
 def _joined(run: Run, parts: _Parts, span: tuple[int, int], options: Options) -> Analysis:

@@ -10,7 +10,7 @@ import numpy as np
 from chakrakit.insight.causes import Cause, Causes, causes_of
 from chakrakit.insight.intervals import Intervals
 from chakrakit.insight.matching import Matched, RankCalls, calls_of, match_calls
-from chakrakit.insight.rank_view import I64, Kind, RankView, rank_views, span_ns
+from chakrakit.insight.rank_view import I64, Kind, RankView, rank_views
 from chakrakit.insight.table import Table, ms, percent
 from chakrakit.trace.edges import EdgeKind
 from chakrakit.trace.run import Run
@@ -84,38 +84,51 @@ def _line(rank: int, b: Breakdown, span: int) -> tuple[int | float, ...]:
 
 @dataclass(frozen=True, eq=False)
 class RankBusy:
-    """A rank's times of work, its idle stretches by cause, and its lanes."""
+    """A rank's times of work, its idle stretches by cause, and its lanes.
+
+    `idle` counts from the first work to the last; `head` is why the first came no earlier. `low` and
+    `high` are the first start and the last end of anything.
+    """
 
     rank: int
     compute: Intervals
     comm: Intervals
     copy: Intervals
     idle: dict[str, int]
+    head: str
     lanes: list[LaneTime]
+    low: int
+    high: int
 
 
-def busy_of(view: RankView, causes: Causes, span: tuple[int, int]) -> RankBusy:
+def busy_of(view: RankView, causes: Causes) -> RankBusy:
     """The part of one rank."""
-    kinds = [view.busy(k) for k in (Kind.COMPUTE, Kind.COMM, Kind.COPY)]
-    gaps = (kinds[0] | kinds[1] | kinds[2]).gaps(*span)
-    return RankBusy(
-        view.rank, kinds[0], kinds[1], kinds[2], _idle_by_cause(view, causes, gaps), _lanes(view)
-    )
+    compute, comm, copy = (view.busy(k) for k in (Kind.COMPUTE, Kind.COMM, Kind.COPY))
+    busy = compute | comm | copy
+    gaps = busy.gaps(busy.low, busy.high)
+    low, high = view.span
+    work = np.flatnonzero(view.works_on_device)
+    first = work[[int(np.argmin(view.start[work]))]] if len(work) else work
+    head = IDLE_CAUSES[int(_why(view, causes, first)[0])] if len(first) else "ended"
+    return RankBusy(view.rank, compute, comm, copy, _idle_by_cause(view, causes, gaps), head,
+                    _lanes(view), low, high)  # fmt: skip
+
+
+def span_of(parts: list[RankBusy]) -> tuple[int, int]:
+    """First start and last end over all ranks."""
+    known = [p for p in parts if p.high >= p.low]
+    return min((p.low for p in known), default=0), max((p.high for p in known), default=0)
 
 
 def _idle_by_cause(view: RankView, causes: Causes, gaps: Intervals) -> dict[str, int]:
     rows = np.flatnonzero(view.works_on_device)
+    if not len(gaps) or not len(rows):
+        return {}
     rows = rows[np.argsort(view.start[rows], kind="stable")]
     place = np.searchsorted(view.start[rows], gaps.end, side="left")
-    ended = place >= len(rows)
-    after = (
-        rows[np.minimum(place, max(len(rows) - 1, 0))]
-        if len(rows)
-        else np.zeros(len(gaps), np.int64)
-    )
-    why = _why(view, causes, after) if len(rows) else np.full(len(gaps), 4)
-    why = np.where(ended, IDLE_CAUSES.index("ended"), why)
-    length = np.bincount(why, (gaps.end - gaps.start).astype(np.float64), len(IDLE_CAUSES))
+    why = _why(view, causes, rows[np.minimum(place, len(rows) - 1)])
+    length = np.zeros(len(IDLE_CAUSES), np.int64)
+    np.add.at(length, why, gaps.end - gaps.start)
     return {name: int(length[i]) for i, name in enumerate(IDLE_CAUSES) if length[i]}
 
 
@@ -157,7 +170,7 @@ def _breakdown(part: RankBusy, matched: Matched, span: tuple[int, int]) -> Break
     compute, comm, copy = (i.cut(*span) for i in (part.compute, part.comm, part.copy))
     exposed_comm = comm - compute
     exposed_copy = (copy - compute) - comm
-    busy = (compute | comm | copy).total
+    busy = compute | comm | copy
     wait, bubble = _waits(part, matched, compute)
     return Breakdown(
         compute_ns=compute.total,
@@ -165,13 +178,24 @@ def _breakdown(part: RankBusy, matched: Matched, span: tuple[int, int]) -> Break
         exposed_comm_ns=exposed_comm.total,
         copy_ns=copy.total,
         exposed_copy_ns=exposed_copy.total,
-        idle_ns=span[1] - span[0] - busy,
+        idle_ns=span[1] - span[0] - busy.total,
         overlap_ns=comm.total - exposed_comm.total,
         exposed_wait_ns=wait,
         bubble_ns=bubble,
-        busy_ns=busy,
-        idle=part.idle,
+        busy_ns=busy.total,
+        idle=_whole_idle(part, busy, span),
     )
+
+
+def _whole_idle(part: RankBusy, busy: Intervals, span: tuple[int, int]) -> dict[str, int]:
+    """With what lies before the rank's first work and after its last."""
+    if not len(busy):
+        return {part.head: span[1] - span[0]}
+    idle = dict(part.idle)
+    for cause, length in ((part.head, busy.low - span[0]), ("ended", span[1] - busy.high)):
+        if length:
+            idle[cause] = idle.get(cause, 0) + length
+    return idle
 
 
 def _waits(part: RankBusy, matched: Matched, compute: Intervals) -> tuple[int, int]:
@@ -189,10 +213,10 @@ def _waits(part: RankBusy, matched: Matched, compute: Intervals) -> tuple[int, i
 
 def breakdown(run: Run) -> TimeBreakdown:
     """Time by rank and lane."""
-    span = span_ns(run)
     parts: list[RankBusy] = []
     calls: list[RankCalls] = []
     for view in rank_views(run):
-        parts.append(busy_of(view, causes_of(view, run.times_of(view.rank)), span))
+        parts.append(busy_of(view, causes_of(view, run.times_of(view.rank))))
         calls.append(calls_of(view))
-    return join_breakdown(parts, match_calls(calls, run.groups, run.world_size), span)
+    matched = match_calls(calls, run.groups, run.world_size)
+    return join_breakdown(parts, matched, span_of(parts))

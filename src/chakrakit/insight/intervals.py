@@ -43,6 +43,16 @@ class Intervals:
         """How long all of them last together."""
         return int((self.end - self.start).sum())
 
+    @property
+    def low(self) -> int:
+        """Where the first begins; 0 without any."""
+        return int(self.start[0]) if len(self.start) else 0
+
+    @property
+    def high(self) -> int:
+        """Where the last ends; 0 without any."""
+        return int(self.end[-1]) if len(self.end) else 0
+
     def __len__(self) -> int:
         return len(self.start)
 
@@ -52,7 +62,7 @@ class Intervals:
         )
 
     def __sub__(self, other: Intervals) -> Intervals:
-        return self & other.gaps(_low(self), _high(self))
+        return self & other.gaps(self.low, self.high)
 
     def __and__(self, other: Intervals) -> Intervals:
         """Where both are: sweep over all borders and keep the stretches with two open."""
@@ -92,10 +102,3 @@ class Intervals:
         )
         return np.where(at > 0, sums[np.maximum(at, 1) - 1] + inside, 0)
 
-
-def _low(intervals: Intervals) -> int:
-    return int(intervals.start[0]) if len(intervals) else 0
-
-
-def _high(intervals: Intervals) -> int:
-    return int(intervals.end[-1]) if len(intervals) else 0

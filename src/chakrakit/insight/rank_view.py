@@ -61,6 +61,13 @@ class RankView:
         """Rows that have times; a simulator gives -1 to those that never ran."""
         return self.end >= np.maximum(self.start, 0)
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """First start and last end; (0, -1) where nothing ran."""
+        if not self.ran.any():
+            return 0, -1
+        return int(self.start[self.ran].min()), int(self.end[self.ran].max())
+
     @cached_property
     def duration(self) -> I64:
         """From start to end."""
