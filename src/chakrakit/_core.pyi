@@ -129,3 +129,19 @@ def read_kineto(data: bytes) -> dict[str, Any]: ...
 def nest(
     thread: NDArray[np.int32], start: NDArray[np.int64], end: NDArray[np.int64], slack: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int8]]: ...
+
+# --- views ----------------------------------------------------------------------------------
+
+def perfetto_packets(
+    time: _I64,
+    type: _I8,
+    track: _I32,
+    name: _I32,
+    value: _I64,
+    out_offsets: _I64,
+    out: _I64,
+    in_offsets: _I64,
+    in_: _I64,
+    sequence: int,
+    /,
+) -> bytes: ...
