@@ -84,7 +84,7 @@ test: lint wheel  ## everything, against the built wheel
 	$(TEST_VENV)/bin/python -m pytest -q -n 2
 
 bench: $(VENV)/.built  ## measure the claims of the README
-	cd benchmarks && for file in codec feeder schedule; do ../$(BIN)/python $$file.py; done
+	cd benchmarks && for file in codec feeder schedule astra; do ../$(BIN)/python $$file.py; done
 
 clean:  ## remove everything that was built
 	rm -rf $(VENV) build dist

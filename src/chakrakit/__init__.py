@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from chakrakit.trace.run import Run, Times
     from chakrakit.trace.schedule import Schedule, schedule
     from chakrakit.trace.schema import CollectiveType, Member, NodeType
+    from chakrakit.trace.sql import query
     from chakrakit.trace.store import read, write
     from chakrakit.trace.trace import Trace
     from chakrakit.trace.traceset import Binding, TraceSet
@@ -55,6 +56,7 @@ _HOME = {
     "collect": "sources.pytorch.collect",
     "link": "sources.pytorch.link",
     "open_writer": "trace.formats",
+    "query": "trace.sql",
     "read": "trace.store",
     "scan_trace": "trace.formats",
     "schedule": "trace.schedule",

@@ -21,6 +21,7 @@ class FormatError(ChakraError):
     """A file's bytes are not what its format says."""
 
     def __init__(self, message: str, *, path: str | None = None, offset: int | None = None) -> None:
+        self.problem = message
         self.path = path
         self.offset = offset
         place = path or "input"

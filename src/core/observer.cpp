@@ -155,14 +155,20 @@ struct TensorScan {
     int32_t node;
     int8_t is_output;
 
-    void list(JsonCursor& in) {
+    // Arguments nest a few levels; deeper text is no tensor, and is not to exhaust the stack.
+    static constexpr int kDeepest = 32;
+
+    void list(JsonCursor& in, int depth = 0) {
         int64_t numbers[5];
         int count = 0;
         bool plain = true;
         each_item(in, [&](JsonCursor& at) {
             char c = at.peek();
             if (c == '[') {
-                list(at);
+                if (depth < kDeepest)
+                    list(at, depth + 1);
+                else
+                    at.value();
                 plain = false;
             } else if (c == '"' && plain && count == 5) {
                 push(numbers, at.string());
@@ -256,8 +262,9 @@ size_t next_node(std::string_view text, size_t from) {
         size_t key = text.find_first_not_of(" \n\r\t", at + 1);
         if (key == text.npos) return text.npos;
         if (text.substr(key, 4) == "\"id\"") return at;
-        if (text.substr(key, 6) == "\"name\"" && text.find("\"id\"", key) < text.find('}', key))
-            return at;
+        // Old files put the name first; the id then follows within the same few lines.
+        std::string_view near = text.substr(key, 512);
+        if (near.starts_with("\"name\"") && near.find("\"id\"") < near.find('}')) return at;
     }
     return text.npos;
 }

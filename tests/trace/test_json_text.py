@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import random_messages as random
 from chakrakit import _core
 from chakrakit.errors import FormatError
-from chakrakit.trace import et, wire
+from chakrakit.trace import et, json_objects
 from chakrakit.trace.trace import Trace
 from oracle import bodies_of, canonical, file_of, message
 
@@ -37,14 +37,14 @@ def random_nodes(rng: Random, noise: bool) -> list[bytes]:
 @settings(max_examples=200, deadline=None)
 def test_nodes_come_back_from_json_byte_by_byte(seed: int) -> None:
     nodes = random_nodes(Random(seed), noise=False)
-    assert [wire.node_from_json(o) for o in json_lines(file_of(nodes))] == nodes
+    assert [json_objects.node(o) for o in json_lines(file_of(nodes))] == nodes
 
 
 @given(seeds)
 @settings(max_examples=300, deadline=None)
 def test_nodes_in_any_encoding_come_back_as_the_same_messages(seed: int) -> None:
     nodes = random_nodes(Random(seed), noise=True)
-    back = [wire.node_from_json(o) for o in json_lines(file_of(nodes))]
+    back = [json_objects.node(o) for o in json_lines(file_of(nodes))]
     assert [canonical("Node", b) for b in back] == [canonical("Node", n) for n in nodes]
 
 
@@ -54,7 +54,7 @@ def test_the_whole_way_from_file_to_json_and_back(seed: int) -> None:
     data = file_of([b"", *random_nodes(Random(seed), noise=True)])
     trace: Trace = et.read(io.BufferedReader(io.BytesIO(data)), "test")
     frames = b"".join(bytes(f) for f in et.frames(trace))
-    back = [wire.node_from_json(o) for o in json_lines(frames)]
+    back = [json_objects.node(o) for o in json_lines(frames)]
     assert [canonical("Node", b) for b in back] == (
         [canonical("Node", b) for b in list(bodies_of(data))[1:]]
     )
@@ -67,7 +67,7 @@ def test_metadata_comes_back_from_json(seed: int) -> None:
     body = random.metadata(rng).SerializeToString(deterministic=True)
     if rng.random() < 0.5:
         body = random.noisy(rng, body, random.METADATA)
-    back = wire.metadata_from_json(msgspec.json.decode(_core.json_metadata(body)))
+    back = json_objects.metadata(msgspec.json.decode(_core.json_metadata(body)))
     assert canonical("GlobalMetadata", back) == canonical("GlobalMetadata", body)
 
 
@@ -98,4 +98,4 @@ def test_what_a_node_looks_like() -> None:
 )
 def test_json_that_is_no_node_is_refused(bad: dict[str, object]) -> None:
     with pytest.raises(FormatError):
-        wire.node_from_json(bad)
+        json_objects.node(bad)

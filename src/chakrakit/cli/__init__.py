@@ -24,6 +24,7 @@ COMMANDS = {
     "analyze": "Where the time went, what is exposed, who waits for whom, what would help.",
     "compare": "What differs between two runs, and what explains it.",
     "report": "One page about a run: HTML that works offline, JSON or Markdown.",
+    "completion": "Print the script that lets your shell complete commands.",
     "demo": "A small trace made, described, checked, scheduled and converted.",
 }
 """Each is the function `command` of `chakrakit.cli.NAME`."""
@@ -70,14 +71,15 @@ def group(debug: bool) -> None:
 
 def main(argv: list[str] | None = None, **options: Any) -> Any:
     """Runs a command line; errors are one or two lines and exit code 2."""
-    arguments = sys.argv[1:] if argv is None else argv
+    given = sys.argv[1:] if argv is None else argv
+    arguments = [a for a in given if a != "--debug"]  # wherever it stands
     try:
         return group.main(arguments, prog_name="chakra", **options)
     except Exception as error:
         from chakrakit.errors import ChakraError
 
-        if "--debug" in arguments or not isinstance(error, (ChakraError, BrokenPipeError)):
+        if "--debug" in given or not isinstance(error, (ChakraError, OSError)):
             raise
-        if isinstance(error, ChakraError):
+        if not isinstance(error, BrokenPipeError):
             click.echo(f"error: {error}", err=True)
         sys.exit(2)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
-from chakrakit.cli.output import progress
+from chakrakit.cli.output import json_option, print_json, progress
+
+
+class Converted(msgspec.Struct):
+    """What a conversion could not keep."""
+
+    left_out: dict[str, int]
+    """Name → how many values the target's format has no place for."""
 
 
 @click.command(name="convert")
 @click.argument("path", metavar="IN")
 @click.argument("target", metavar="OUT")
-def command(path: str, target: str) -> None:
+@json_option
+def command(path: str, target: str, as_json: bool) -> None:
     """Convert IN to OUT; OUT's name says the format.
 
     \b
@@ -25,6 +34,10 @@ def command(path: str, target: str) -> None:
     """
     from chakrakit.trace.convert import convert
 
-    left_out = convert(path, target, lambda total: progress("converting", total))
+    with progress("converting") as step:
+        left_out = convert(path, target, step)
+    if as_json:
+        return print_json(Converted(left_out))
     for name, count in left_out.items():
         click.echo(f"note: {count:,} values of {name!r} have no place in {target}", err=True)
+    return None

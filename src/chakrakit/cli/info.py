@@ -21,10 +21,11 @@ def command(path: str, as_json: bool) -> None:
     missing = f" ({len(info.missing_ranks)} not recorded)" if info.missing_ranks else ""
     out = console()
     out.print(
-        f"{info.ranks:,} ranks{folded} of {info.world_size:,}{missing}, {info.groups:,} groups"
+        f"{_count(info.ranks, 'rank')}{folded} of {info.world_size:,}{missing}, "
+        f"{_count(info.groups, 'group')}"
     )
     out.print(
-        f"{info.nodes:,} nodes, {info.edges.data:,} data and {info.edges.ctrl:,} control edges"
+        f"{_count(info.nodes, 'node')}, {info.edges.data:,} data and {info.edges.ctrl:,} control edges"
     )
     if info.timed:
         out.print(f"timed: {info.span_ns / 1e6:,.3f} ms from first start to last end")
@@ -35,3 +36,7 @@ def command(path: str, as_json: bool) -> None:
             ((c.type, c.group or "(all)", c.count, c.bytes) for c in info.communication),
         )
     return None
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")

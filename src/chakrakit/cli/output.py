@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,23 +52,15 @@ def _numeric(text: str) -> bool:
     return text.replace(",", "").replace(".", "").replace("-", "").isdigit()
 
 
-def progress(label: str, total: int | None) -> Callable[[int], None]:
-    """A function to call with each step done; shows a bar on a terminal and nothing in a pipe."""
+@contextlib.contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A function to call with (done, total or None); a bar on a terminal, nothing in a pipe."""
     if not sys.stderr.isatty():
-        return lambda _step: None
+        yield lambda _done, _total: None
+        return
     from rich.console import Console
     from rich.progress import Progress
 
-    bar = Progress(console=Console(stderr=True), transient=True)
-    task = bar.add_task(label, total=total)
-    bar.start()
-    done = 0
-
-    def advance(_step: int) -> None:
-        nonlocal done
-        done += 1
-        bar.update(task, advance=1)
-        if total is not None and done >= total:
-            bar.stop()
-
-    return advance
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

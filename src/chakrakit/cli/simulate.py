@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chakrakit.cli.output import console, json_option, print_json
+from chakrakit.cli.output import console, json_option, print_json, print_table
 
 if TYPE_CHECKING:
     from chakrakit.simulator.astra import Result
@@ -50,10 +50,10 @@ def command(
     from chakrakit.simulator import astra as engine
 
     config = engine.read_config(*astra, groups)
-    for key in config.ignored:
-        click.echo(f"note: {key}", err=True)
     settings["fold"] = not settings.pop("no_fold")
     result = engine.simulate(workload, config, engine.Options(**settings))
+    for key in result.config.ignored:
+        click.echo(f"note: {key}", err=True)
     if output is not None:
         from chakrakit.simulator.astra.run import write_run
 
@@ -74,6 +74,7 @@ def _print_log(result: Result, *, err: bool) -> None:
 
 
 def _print_table(result: Result) -> None:
-    from chakrakit.simulator.astra.summary import summary
+    from chakrakit.simulator.astra.summary import about, rows
 
-    console().print(summary(result))
+    print_table(("ranks", "cycles (ns)", "exposed"), rows(result))
+    console().print(about(result))

@@ -47,14 +47,17 @@ def _keep() -> int:
 
 
 def _run(path: str, output: str | None, keep: int | None) -> ValidationReport:
-    step = progress("validating", None)
-    if output is None:
-        from chakrakit.trace.validation.check import validate
-
-        return validate(path, keep=keep, progress=step)
+    from chakrakit.trace.validation.check import validate
     from chakrakit.trace.validation.fixes import fix
 
-    return fix(path, output, keep=keep, progress=step)
+    with progress("validating") as show:
+
+        def step(piece: int) -> None:
+            show(piece, None)
+
+        if output is None:
+            return validate(path, keep=keep, progress=step)
+        return fix(path, output, keep=keep, progress=step)
 
 
 def _print(report: ValidationReport) -> None:

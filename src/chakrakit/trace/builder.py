@@ -11,7 +11,6 @@ from chakrakit.trace.metadata import Metadata
 from chakrakit.trace.schema import CollectiveType, NodeType
 from chakrakit.trace.trace import Trace
 
-
 _TAKEN = {"id", "data_deps", "ctrl_deps", "edge_kinds", "edge_lags_ns"}
 
 

@@ -138,6 +138,28 @@ def _holds(member: Member, values: pa.Array) -> bool:
     return extremes["min"] is None or (low <= extremes["min"] and extremes["max"] <= high)
 
 
+def cast(array: pa.Array, kind: pa.DataType, what: str) -> pa.Array:
+    """The values in another type, or a TraceError; lists hold no nulls, names are a dictionary."""
+    try:
+        if pa.types.is_dictionary(kind) and array.type != kind:
+            array = array.cast(kind.value_type).dictionary_encode()
+        found = array if array.type == kind else array.cast(kind)
+    except pa.ArrowException as error:
+        raise TraceError(f"column {what!r} should be {kind}: {error}") from None
+    if pa.types.is_list(kind) and found.flatten().null_count:
+        raise TraceError(f"column {what!r} has nulls inside its lists")
+    return found
+
+
+def stores(kind: pa.DataType, member: int) -> bool:
+    """Whether a column of this type can be written as this member, or read from it.
+
+    Integers and booleans go into each other's columns, as writers differ about is_cpu_op.
+    """
+    own = STORAGE_TYPES[storage_of_member(member)]
+    return own == kind or {own, kind} == {pa.int64(), pa.bool_()}
+
+
 # --- from the core ------------------------------------------------------------------------------
 
 

@@ -3,41 +3,45 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from chakrakit.trace.formats import Source, format_of, open_writer, scan_trace
-from chakrakit.trace.store import rank_files, read, write
+from chakrakit.trace.formats import Source, is_one_file, left_out, open_writer, scan_trace
+from chakrakit.trace.places import is_stream
+from chakrakit.trace.store import is_placeholder, rank_files, read, write
 
-Progress = Callable[[int | None], Callable[[int], Any]]
-
-
-def convert(path: Source, target: str | os.PathLike[str], progress: Progress) -> dict[str, int]:
-    """Converts, and says what the target's format has no place for: name → how many values."""
-    if _is_one_file(os.fspath(target)):
-        files = rank_files(path)
-        if len(files) == 1:
-            return _stream(next(iter(files.values())), target, progress(None))
-    traces = read(path)
-    write(traces, target, progress=progress(len(traces)))
-    return {}
+Step = Callable[[int, int | None], Any]
+"""Called with how many pieces or ranks are done, and of how many (None: not known)."""
 
 
-def _is_one_file(target: str) -> bool:
-    if target == "-":
-        return True
-    ranked = re.search(r"\.N\.(et|json|feeder\.json|parquet)(\.gz|\.zst)?$", target)
-    return not ranked and bool(re.search(r"\.(et|json|parquet)(\.gz|\.zst)?$", target))
-
-
-def _stream(
-    source: Source, target: str | os.PathLike[str], step: Callable[[int], Any]
+def convert(
+    path: Source, target: str | os.PathLike[str], step: Step = lambda _done, _total: None
 ) -> dict[str, int]:
-    format_of(target)
+    """Converts, and says what the target's format has no place for: name → how many values."""
+    files = rank_files(path)
+    to_file = is_one_file(target) and not is_placeholder(target)
+    if to_file and len(files) == 1 and not _is_folded(path):
+        return _stream(next(iter(files.values())), target, step)
+    traces = read(path)
+    done = 0
+
+    def count(_rank: int) -> None:
+        nonlocal done
+        done += 1
+        step(done, len(traces))
+
+    return write(traces, target, progress=count)
+
+
+def _is_folded(path: Source) -> bool:
+    """Whether a directory says more about its ranks than the bodies do."""
+    return not is_stream(path) and (Path(path) / "ranks.parquet").exists()  # type: ignore[arg-type]
+
+
+def _stream(source: Source, target: str | os.PathLike[str], step: Step) -> dict[str, int]:
     with open_writer(target) as writer:
-        for number, piece in enumerate(scan_trace(source)):
+        for number, piece in enumerate(scan_trace(source), 1):
             writer.write(piece)
-            step(number)
-    left_out: dict[str, int] = getattr(writer, "left_out", {})
-    return left_out
+            step(number, None)
+    return left_out(writer)

@@ -6,9 +6,7 @@ columns `edge_kinds` and `edge_lags_ns`, aligned with a row's data_deps followed
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +28,7 @@ def resolve(ids: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.i
     if n == 0 or len(wanted) == 0:
         return np.full(len(wanted), -1, np.int32)
     if int(ids[0]) + n - 1 == int(ids[-1]) and (ids[1:] > ids[:-1]).all():
-        offset = wanted - ids[0]  # wraps for smaller ids, which then are out of range
+        offset = wanted - ids[:1]  # wraps for smaller ids, which then are out of range
         return np.where(offset < n, offset, np.uint64(2**32 - 1)).astype(np.uint32).view(np.int32)
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
@@ -132,72 +130,106 @@ def _fill(
     out[known] = values[starts[deps.dst[known]] + deps.slot[known]]
 
 
-def edges_from(table: pa.Table, ids: NDArray[np.uint64]) -> tuple[Edges, Dependencies, Longs]:
-    """Edges between rows, sorted by target; all entries; and which entries are dangling."""
-    deps = Dependencies.of(table)
-    src = resolve(ids, deps.ids)
-    codes, lags = edge_codes(table, deps)
-    known = np.flatnonzero(src >= 0)
-    order = known[np.argsort(deps.dst[known], kind="stable")]
-    kind, form = codes[order] & KIND_BITS, codes[order] >> FORM_SHIFT
+@dataclass(frozen=True)
+class Located:
+    """A table's entries, with the row each one names (-1: no node has that id) and what it is."""
+
+    deps: Dependencies
+    src: NDArray[np.int32]
+    codes: NDArray[np.uint8]
+    lags: Longs
+
+    @classmethod
+    def of(cls, table: pa.Table, ids: NDArray[np.uint64]) -> Located:
+        """From a table whose rows have these ids."""
+        deps = Dependencies.of(table)
+        return cls(deps, resolve(ids, deps.ids), *edge_codes(table, deps))
+
+    @property
+    def dangling(self) -> Longs:
+        """Which entries name no node."""
+        return np.flatnonzero(self.src < 0)
+
+    def edges(self) -> Edges:
+        """Edges between rows, sorted by target; within a row data_deps come first."""
+        known = np.flatnonzero(self.src >= 0)
+        order = known[np.argsort(self.deps.dst[known], kind="stable")]
+        codes = self.codes[order]
+        return Edges(
+            self.src[order],
+            self.deps.dst[order],
+            *_kinds_and_forms(codes),
+            self.lags[order],
+            self.deps.ctrl[order],
+        )
+
+    def selected(self, new_row: NDArray[np.int32], rows: int) -> dict[str, pa.Array | None]:
+        """The columns after a selection (old row → new row or -1); empty if no row loses an entry.
+
+        An entry that dangled still does, with its kind; one whose node is left out is dropped.
+        """
+        kept = new_row[self.deps.dst] >= 0
+        inside = (self.src < 0) | (new_row[self.src] >= 0)
+        if inside[kept].all():
+            return {}
+        left = kept & inside
+        dst = new_row[self.deps.dst[left]]
+        return columns_of(
+            self.deps.ids[left], dst, self.deps.ctrl[left], self.codes[left], self.lags[left], rows
+        )
+
+
+def _kinds_and_forms(codes: NDArray[np.uint8]) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+    kind, form = codes & KIND_BITS, codes >> FORM_SHIFT
     if (kind > max(EdgeKind)).any() or (form > max(EdgeForm)).any():
         raise TraceError(
             "edge_kinds holds a kind or form this version does not know; upgrade chakrakit, or drop "
             "the attribute to treat all dependencies as finish→start"
         )
-    edges = Edges(
-        src[order],
-        deps.dst[order],
-        kind.astype(np.int8),
-        form.astype(np.int8),
-        lags[order],
-        deps.ctrl[order],
-    )
-    return edges, deps, np.flatnonzero(src < 0)
+    return kind.astype(np.int8), form.astype(np.int8)
 
 
-def columns_from(
-    ids: NDArray[np.uint64], edges: Edges, extra: Mapping[str, NDArray[Any]] | None = None
-) -> dict[str, pa.Array | None]:
-    """The four columns that say these edges; `extra` adds entries (dst, ids, ctrl) with unknown source."""
-    rows = len(ids)
-    src_ids = ids[edges.src]
-    dst, ctrl = edges.dst.astype(np.int64), edges.ctrl
+def columns_from(ids: NDArray[np.uint64], edges: Edges) -> dict[str, pa.Array | None]:
+    """The four columns that say these edges; None for one that is not needed."""
     codes = edges.kind.astype(np.uint8) | edges.form.astype(np.uint8) << np.uint8(FORM_SHIFT)
-    lags = edges.lag
-    if extra is not None and len(extra["dst"]):
-        plain = np.where(extra["ctrl"], np.uint8(EdgeKind.CTRL), np.uint8(EdgeKind.DATA))
-        src_ids = np.concatenate([src_ids, extra["ids"]])
-        dst = np.concatenate([dst, extra["dst"]])
-        ctrl = np.concatenate([ctrl, extra["ctrl"]])
-        codes = np.concatenate([codes, plain])
-        lags = np.concatenate([lags, np.zeros(len(plain), np.int64)])
+    return columns_of(ids[edges.src], edges.dst, edges.ctrl, codes, edges.lag, len(ids))
+
+
+def columns_of(
+    ids: NDArray[np.uint64],
+    dst: NDArray[np.int32],
+    ctrl: NDArray[np.bool_],
+    codes: NDArray[np.uint8],
+    lags: Longs,
+    rows: int,
+) -> dict[str, pa.Array | None]:
+    """The four columns that say these entries; None for one that is not needed."""
     order = np.lexsort((ctrl, dst))
-    src_ids, dst, ctrl = src_ids[order], dst[order], ctrl[order]
+    ids, dst, ctrl = ids[order], dst[order], ctrl[order]
     codes, lags = codes[order], lags[order]
-    plain = (codes == np.where(ctrl, np.uint8(EdgeKind.CTRL), np.uint8(EdgeKind.DATA))) & (
-        lags == 0
-    )
-    special = np.bincount(dst[~plain], minlength=rows) > 0
+    plain = np.where(ctrl, np.uint8(EdgeKind.CTRL), np.uint8(EdgeKind.DATA))
+    special = np.bincount(dst[codes != plain], minlength=rows) > 0
     lagged = np.bincount(dst[lags != 0], minlength=rows) > 0
     return {
-        "data_deps": _id_lists(src_ids[~ctrl], dst[~ctrl], rows),
-        "ctrl_deps": _id_lists(src_ids[ctrl], dst[ctrl], rows),
+        "data_deps": _id_lists(ids[~ctrl], dst[~ctrl], rows),
+        "ctrl_deps": _id_lists(ids[ctrl], dst[ctrl], rows),
         "edge_kinds": _kinds_column(codes, dst, special) if special.any() else None,
         "edge_lags_ns": _lags_column(lags, dst, lagged) if lagged.any() else None,
     }
 
 
-def _offsets(dst: Longs, rows: int) -> NDArray[np.int32]:
+def _offsets(dst: NDArray[np.int32], rows: int) -> NDArray[np.int32]:
     counts = np.bincount(dst, minlength=rows)
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
 
 
-def _id_lists(ids: NDArray[np.uint64], dst: Longs, rows: int) -> pa.Array:
+def _id_lists(ids: NDArray[np.uint64], dst: NDArray[np.int32], rows: int) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(_offsets(dst, rows)), pa.array(ids))
 
 
-def _kinds_column(codes: NDArray[np.uint8], dst: Longs, present: NDArray[np.bool_]) -> pa.Array:
+def _kinds_column(
+    codes: NDArray[np.uint8], dst: NDArray[np.int32], present: NDArray[np.bool_]
+) -> pa.Array:
     codes, dst = codes[present[dst]], dst[present[dst]]
     offsets = _offsets(dst, len(present))
     bitmap = np.packbits(present, bitorder="little")
@@ -205,7 +237,7 @@ def _kinds_column(codes: NDArray[np.uint8], dst: Longs, present: NDArray[np.bool
     return pa.Array.from_buffers(pa.binary(), len(present), buffers)
 
 
-def _lags_column(lags: Longs, dst: Longs, present: NDArray[np.bool_]) -> pa.Array:
+def _lags_column(lags: Longs, dst: NDArray[np.int32], present: NDArray[np.bool_]) -> pa.Array:
     lags, dst = lags[present[dst]], dst[present[dst]]
     return pa.ListArray.from_arrays(
         pa.array(_offsets(dst, len(present))), pa.array(lags), mask=pa.array(~present)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from chakrakit.trace import columns
+from chakrakit.trace.collectives import UNKNOWN, group_names
 from chakrakit.trace.formats import Source, scan_trace
+from chakrakit.trace.groups import Groups, groups_in
+from chakrakit.trace.places import groups_beside_file, is_stream
+from chakrakit.trace.run import Run
 from chakrakit.trace.schema import NodeType, collective_name, node_type_name
 from chakrakit.trace.store import rank_files, read
 from chakrakit.trace.trace import Trace
+
+_COMMUNICATION = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
 
 
 class EdgeCounts(msgspec.Struct):
@@ -46,6 +55,7 @@ class Info(msgspec.Struct, kw_only=True):
     communication: list[Communication] = []
     attributes: dict[str, int] = {}
     raw_attributes: int = 0
+    """Nodes with attributes whose value does not fit its column."""
     versions: list[str] = []
 
 
@@ -70,14 +80,15 @@ class _Counts:
         codes, counts = np.unique(piece.types, return_counts=True)
         for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
             self.types[code] += count * ranks
-        for name in table.column_names:
-            present = len(piece) - table.column(name).null_count
-            if name == "_raw":
+        for column in table.column_names:
+            present = len(piece) - table.column(column).null_count
+            name = columns.attribute_name(column)
+            if column == "_raw":
                 self.raw += present * ranks
-            elif not name.startswith("_") and present:
+            elif name is not None and present:
                 self.attributes[name] += present * ranks
         if "num_ops" in table.column_names:
-            self.ops += int(piece.column("num_ops", 0).sum()) * ranks
+            self.ops += _sum(piece.column("num_ops", 0)) * ranks
         self._add_times(piece)
         self._add_communication(piece, ranks)
         self.versions.setdefault(piece.metadata.version)
@@ -90,25 +101,33 @@ class _Counts:
         self.last = max(self.last, int(piece.end_ns.max()))
 
     def _add_communication(self, piece: Trace, ranks: int) -> None:
-        rows = np.flatnonzero(
-            piece.is_type(NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
-        )
+        rows = np.flatnonzero(piece.is_type(*_COMMUNICATION))
         if not len(rows):
             return
-        part = piece.select(rows)
-        kinds = np.where(part.is_type(NodeType.COMM_COLL_NODE), part.column("comm_type", -1), -2)
-        names = part.column("pg_name", "") if part.has("pg_name").any() else [""] * len(part)
-        sizes = part.column("comm_size", 0)
-        for kind, code, group, size in zip(kinds, part.types, names, sizes, strict=True):
-            key = (_kind_name(int(kind), int(code)), str(group))
-            self.comm[key] += ranks
-            self.bytes[key] += int(size) * ranks
+        codes, kinds = piece.types[rows], piece.column("comm_type", UNKNOWN)[rows].astype(np.int64)
+        kinds = np.where(codes == NodeType.COMM_COLL_NODE, kinds, -2 - codes)
+        groups = group_names(piece, rows).dictionary_encode()
+        sizes = np.maximum(piece.column("comm_size", 0)[rows].astype(np.int64), 0)
+        keys = np.stack([kinds, groups.indices.to_numpy(zero_copy_only=False)])
+        distinct, which = np.unique(keys, axis=1, return_inverse=True)
+        names = groups.dictionary.to_pylist()
+        for number, (kind, group) in enumerate(distinct.T.tolist()):
+            chosen = sizes[which.reshape(-1) == number]
+            key = (_kind_name(kind), names[group])
+            self.comm[key] += len(chosen) * ranks
+            self.bytes[key] += _sum(chosen) * ranks
 
 
-def _kind_name(kind: int, code: int) -> str:
-    if kind == -2:
-        return node_type_name(code).removeprefix("COMM_").removesuffix("_NODE")
-    return "UNKNOWN" if kind == -1 else collective_name(kind)
+def _kind_name(kind: int) -> str:
+    """Of a collective, its type; of a message, which end it is (-2 minus the node's type)."""
+    if kind <= -2:
+        return node_type_name(-2 - kind).removeprefix("COMM_").removesuffix("_NODE")
+    return "UNKNOWN" if kind == UNKNOWN else collective_name(kind)
+
+
+def _sum(values: NDArray[np.int64]) -> int:
+    """The exact sum, however large."""
+    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
 
 
 def _entries(piece: Trace, column: str) -> int:
@@ -118,34 +137,39 @@ def _entries(piece: Trace, column: str) -> int:
 def describe(path: Source) -> Info:
     """Counts what is behind a path. A stream is read once; nothing is kept."""
     files = rank_files(path)
+    if is_stream(path) or Path(path).is_file():  # type: ignore[arg-type]
+        return _describe_file(*next(iter(files.items())))
+    traces = read(path)
     counts = _Counts()
-    if len(files) == 1 and 0 in files and not _has_directory(path):
-        for piece in scan_trace(files[0]):
-            counts.add(piece, 1)
-        info = Info(ranks=1, world_size=1)
-    else:
-        traces = read(path)
-        used = Counter(b.body for b in traces.bindings.values())
-        for number, file in enumerate(files.values()):
-            for piece in scan_trace(file):
-                counts.add(piece, used[number])
-        info = Info(
-            ranks=len(traces),
-            bodies=len(files),
-            groups=len(traces.groups),
-            world_size=traces.world_size,
-            missing_ranks=list(traces.missing_ranks),
-        )
-    return _filled(info, counts)
+    used = Counter(b.body for b in traces.bindings.values())
+    for number, file in enumerate(files.values()):
+        for piece in scan_trace(file):
+            counts.add(piece, used[number])
+    info = _filled(counts, traces.groups, traces.ranks)
+    info.bodies = len(used)
+    if isinstance(traces, Run) and traces.times is not None:
+        info.timed, info.span_ns = True, round(traces.makespan_ns)
+    return info
 
 
-def _has_directory(path: Source) -> bool:
-    from pathlib import Path
+def _describe_file(rank: int, source: Source) -> Info:
+    counts, groups = _Counts(), Groups()
+    if not is_stream(source):
+        groups = groups_beside_file(Path(source))  # type: ignore[arg-type]
+    for piece in scan_trace(source):
+        counts.add(piece, 1)
+        groups = groups.merged(groups_in(piece))
+    return _filled(counts, groups, (rank,))
 
-    return isinstance(path, (str, Path)) and Path(path).is_dir()
 
-
-def _filled(info: Info, counts: _Counts) -> Info:
+def _filled(counts: _Counts, groups: Groups, ranks: tuple[int, ...]) -> Info:
+    named = {r for members in groups.values() for r in members}
+    info = Info(
+        ranks=len(ranks),
+        groups=len(groups),
+        world_size=max([*named, *ranks], default=-1) + 1,
+        missing_ranks=sorted(named - set(ranks)),
+    )
     info.nodes = counts.nodes
     info.edges = EdgeCounts(counts.data, counts.ctrl)
     info.types = {node_type_name(c): n for c, n in sorted(counts.types.items())}

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit import _core
-from chakrakit.errors import FormatError
+from chakrakit.errors import FormatError, TraceError
 from chakrakit.trace import columns, wire
 from chakrakit.trace.layouts import Layouts
 from chakrakit.trace.metadata import Metadata
@@ -70,7 +70,10 @@ def recast(trace: Trace, keep: set[str]) -> Trace:
 def frames(trace: Trace, rows: int = CHUNK_ROWS) -> Iterator[NDArray[np.uint8]]:
     """The nodes as bytes, a chunk of at most `rows` at a time."""
     for batch in chunks_of(trace.table, rows):
-        yield _core.encode(columns.encoder_input(batch, trace.layouts))
+        try:
+            yield _core.encode(columns.encoder_input(batch, trace.layouts))
+        except _core.FormatError as error:
+            raise TraceError(f"the trace cannot be encoded: {error.args[0]}") from None
 
 
 def chunks_of(table: pa.Table, rows: int = CHUNK_ROWS) -> Iterator[pa.Table]:

@@ -2,52 +2,68 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any, BinaryIO
 
 import msgspec
 import pyarrow as pa
 
-from chakrakit.errors import FormatError
+from chakrakit.errors import FormatError, TraceError
+from chakrakit.trace.columns import column_name
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
 
 _COMM = ("comm_type", "comm_priority", "comm_size", "comm_src", "comm_dst", "comm_tag")
 _ATTRIBUTES = ("is_cpu_op", "num_ops", "tensor_size", *_COMM, "pg_name")
+_FIELDS: dict[str, tuple[str, pa.DataType, Any]] = {
+    "Id": ("id", pa.uint64(), None),
+    "Name": ("name", pa.string(), ""),
+    "NodeType": ("type", pa.int32(), 0),
+    "runtime": ("duration_micros", pa.uint64(), 0),
+    "data_deps": ("data_deps", pa.list_(pa.uint64()), []),
+    "ctrl_deps": ("ctrl_deps", pa.list_(pa.uint64()), []),
+}
 
 
-def read(stream: io.BufferedReader, name: str) -> Trace:
-    """A whole document; ids, deps, runtime (µs) and communication."""
-    try:
-        found = msgspec.json.decode(stream.read())
-    except msgspec.DecodeError as error:
-        raise FormatError(f"not JSON: {error}", path=name) from None
-    nodes = found.get("workload_graph") if isinstance(found, dict) else None
+def from_document(document: dict[str, Any], name: str) -> Trace:
+    """A trace from the decoded document: ids, deps, runtime (µs); other keys become attributes."""
+    nodes = document.get("workload_graph")
     if not isinstance(nodes, list) or not all(isinstance(n, dict) for n in nodes):
         raise FormatError('"workload_graph" should be a list of objects', path=name)
-    try:
-        return _trace(nodes)
-    except (TypeError, ValueError, OverflowError, KeyError) as error:
-        raise FormatError(f"a node of workload_graph is wrong: {error}", path=name) from None
-
-
-def _trace(nodes: list[dict[str, Any]]) -> Trace:
-    def ids(*keys: str) -> pa.Array:
-        lists: list[Any] = [next((n[k] for k in keys if k in n), []) for n in nodes]
-        return pa.array(lists, pa.list_(pa.uint64()))
-
-    data: dict[str, Any] = {
-        "id": pa.array([n["Id"] for n in nodes], pa.uint64()),
-        "name": pa.array([n.get("Name", "") for n in nodes], pa.string()),
-        "type": pa.array([n.get("NodeType", 0) for n in nodes], pa.int32()),
-        "duration_micros": pa.array([n.get("runtime", 0) for n in nodes], pa.uint64()),
-        "data_deps": ids("data_deps"),
-        "ctrl_deps": ids("ctrl_deps", "ctrlDeps"),
+    for number, node in enumerate(nodes):
+        if "ctrlDeps" in node:
+            node["ctrl_deps"] = node.pop("ctrlDeps")
+        if "Id" not in node:
+            raise FormatError(f"node number {number:,} of workload_graph has no Id", path=name)
+    keys = dict.fromkeys(key for node in nodes for key in node)
+    data = {
+        field: _column(nodes, key, kind, default, name)
+        for key, (field, kind, default) in _FIELDS.items()
     }
-    for key in _ATTRIBUTES:
-        if any(key in n for n in nodes):
-            data[key] = pa.array([n.get(key) for n in nodes])
-    return Trace.from_columns(data)
+    for key in keys.keys() - _FIELDS.keys():
+        data[column_name(key)] = _column(nodes, key, None, None, name)
+    try:
+        return Trace.from_columns({c: data[c] for c in _ordered(data, keys)})
+    except TraceError as error:
+        raise FormatError(str(error), path=name) from None
+
+
+def _ordered(data: dict[str, pa.Array], keys: dict[str, None]) -> list[str]:
+    """The fields, then the attributes as the document first names them."""
+    fields = [field for field, _, _ in _FIELDS.values()]
+    return fields + [column_name(k) for k in keys if k not in _FIELDS and column_name(k) in data]
+
+
+def _column(
+    nodes: list[dict[str, Any]], key: str, kind: pa.DataType | None, default: Any, name: str
+) -> pa.Array:
+    values = [node.get(key, default) for node in nodes]
+    booleans = any(isinstance(v, bool) for v in values)
+    try:
+        if booleans and kind is not None:
+            raise TypeError("true and false are not numbers")
+        return pa.array(values, kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise FormatError(f"{key!r} of workload_graph: {error}", path=name) from None
 
 
 class FeederJsonWriter:
@@ -65,18 +81,23 @@ class FeederJsonWriter:
     def write(self, piece: Trace) -> None:
         """Appends the nodes of this piece."""
         known = {"id", "name", "type", "duration_micros", "data_deps", "ctrl_deps", *_ATTRIBUTES}
-        for column in piece.nodes.column_names:
-            count = len(piece) - piece.table.column(column).null_count
-            if column not in known and (
-                column != "start_time_micros" or piece.column(column).any()
-            ):
-                self.left_out[column] = self.left_out.get(column, 0) + count
+        for column in piece.table.column_names:
+            if column not in known and column != "_layout":
+                self._leave_out(piece, column)
         columns = [c for c in piece.nodes.column_names if c in known]
         for node in piece.nodes.select(columns).to_pylist():
             self._stream.write(
                 (b"" if self._first else b",\n") + msgspec.json.encode(_object(node))
             )
             self._first = False
+
+    def _leave_out(self, piece: Trace, column: str) -> None:
+        count = len(piece) - piece.table.column(column).null_count
+        if column == "start_time_micros":
+            count = int((piece.column(column) != 0).sum())
+        if count:
+            name = "raw attributes" if column == "_raw" else column.removeprefix("_")
+            self.left_out[name] = self.left_out.get(name, 0) + count
 
     def close(self) -> None:
         """Ends the document."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 from collections.abc import Iterator
 from typing import IO, BinaryIO, Protocol
 
 from chakrakit.errors import ChakraError
-from chakrakit.trace.streams import display_name, open_input, open_output
+from chakrakit.trace.streams import STDIO, display_name, open_input, open_output
 from chakrakit.trace.trace import Trace
 
 Source = str | os.PathLike[str] | IO[bytes]
 SUFFIXES = (".et", ".json", ".parquet")
 COMPRESSIONS = ("", ".gz", ".zst")
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 class Writer(Protocol):
@@ -31,9 +33,13 @@ def _guess(stream: io.BufferedReader) -> str:
     head = stream.peek(256)[:256]
     if head.startswith(b"PAR1"):
         return ".parquet"
-    # A header of 123 or 32 bytes starts with the same byte as JSON: look a little further.
-    text = head.lstrip()
-    if text.startswith(b"{") and text[1:].lstrip()[:1] in (b'"', b"}"):
+    # A header of 123 bytes starts with the same byte as JSON, but then has control characters.
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if (
+        text.startswith(b"{")
+        and text[1:].lstrip()[:1] in (b'"', b"}")
+        and not _CONTROL.search(text)
+    ):
         return ".json"
     return ".et"
 
@@ -73,8 +79,10 @@ def _scan(stream: io.BufferedReader, name: str) -> Iterator[Trace]:
 def format_of(path: str | os.PathLike[str]) -> str:
     """The format a path's suffix asks for; `.et` for `-`."""
     text = os.fspath(path)
-    if text == "-":
+    if text == STDIO:
         return ".et"
+    if re.search(r"\.parquet\.(gz|zst)$", text):
+        raise ChakraError(f"{text}: Parquet is compressed inside; leave out the last suffix")
     for compression in COMPRESSIONS:
         for suffix in (".feeder.json", *SUFFIXES):
             if text.endswith(suffix + compression):
@@ -83,6 +91,12 @@ def format_of(path: str | os.PathLike[str]) -> str:
         f"{text}: cannot tell the format from the name; use .et, .json, .feeder.json or .parquet "
         "(.et and .json also with .gz or .zst), or a directory"
     )
+
+
+def is_one_file(path: str | os.PathLike[str]) -> bool:
+    """Whether this name is that of a single trace: it ends in a format's suffix, or is `-`."""
+    text = os.fspath(path)
+    return text == STDIO or bool(re.search(r"\.(et|json|parquet)(\.gz|\.zst)?$", text))
 
 
 @contextlib.contextmanager
@@ -113,7 +127,14 @@ def _writer(kind: str, stream: BinaryIO) -> Writer:
     return EtWriter(stream)
 
 
-def write_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """A whole trace to one file."""
+def write_trace(trace: Trace, path: str | os.PathLike[str]) -> dict[str, int]:
+    """A whole trace to one file; returns what its format has no place for: name → how many values."""
     with open_writer(path) as writer:
         writer.write(trace)
+    return left_out(writer)
+
+
+def left_out(writer: Writer) -> dict[str, int]:
+    """What a closed writer had no place for."""
+    found: dict[str, int] = getattr(writer, "left_out", {})
+    return found

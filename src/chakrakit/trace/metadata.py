@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from chakrakit import _core
+from chakrakit.errors import FormatError
 from chakrakit.trace import wire
 from chakrakit.trace.schema import Member
 
@@ -26,6 +27,16 @@ class Metadata:
         for name, value in attributes.items():
             body += wire.field_bytes(2, wire.attribute(name, _member_of(value), value))
         return cls(body)
+
+    @classmethod
+    def checked(cls, raw: bytes | None, path: str) -> Metadata:
+        """From bytes that nobody has looked at yet."""
+        try:
+            if raw:
+                _core.check_metadata(raw)
+        except _core.FormatError as error:
+            raise FormatError(f"the header is damaged: {error.args[0]}", path=path) from None
+        return cls(raw)
 
     @cached_property
     def as_dict(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import IO, BinaryIO, cast
 from chakrakit.errors import ChakraError, FormatError
 
 STDIO = "-"
+_BUFFER = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -30,16 +31,15 @@ def display_name(path: str | os.PathLike[str] | IO[bytes]) -> str:
 def open_input(path: str | os.PathLike[str] | IO[bytes]) -> Iterator[io.BufferedReader]:
     """A decompressed, buffered stream that can peek. Damage to the compression is a FormatError."""
     name = display_name(path)
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack, _damage(name):
         raw = _open_raw(path, stack)
         head = raw.peek(4)[:4]
-        stream = raw
         if head.startswith(_GZIP):
-            stream = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=raw)), 1 << 20)
+            yield _buffered(cast(IO[bytes], gzip.GzipFile(fileobj=raw)))
         elif head == _ZSTD:
-            stream = io.BufferedReader(_zstd_reader(raw), 1 << 20)
-        with _damage(name):
-            yield stream
+            yield _buffered(_zstd_reader(raw))
+        else:
+            yield raw
 
 
 def _open_raw(
@@ -48,39 +48,44 @@ def _open_raw(
     if not isinstance(path, (str, os.PathLike)):
         return _buffered(path)
     if os.fspath(path) == STDIO:
+        if sys.stdin is None:
+            raise ChakraError("standard input is closed; give a file, or pipe one in")
         return _buffered(sys.stdin.buffer)
-    try:
-        return stack.enter_context(io.BufferedReader(io.FileIO(os.fspath(path)), 1 << 20))
-    except OSError as error:
-        raise ChakraError(f"{path}: cannot be read: {error.strerror}") from None
+    raw = stack.enter_context(io.FileIO(os.fspath(path)))
+    return io.BufferedReader(raw, _BUFFER) if raw.seekable() else _buffered(raw)
 
 
-def _buffered(stream: IO[bytes]) -> io.BufferedReader:
-    if isinstance(stream, io.BufferedReader):
+def _buffered(stream: IO[bytes] | io.RawIOBase) -> io.BufferedReader:
+    """A reader that leaves the stream open and whose first peek sees more than a pipe's first bytes."""
+    if isinstance(stream, io.BufferedReader) and stream.seekable():
         return stream
-    return io.BufferedReader(cast(io.RawIOBase, stream), 1 << 20)
+    return io.BufferedReader(_Patient(stream), _BUFFER)
 
 
-class _Arrow(io.RawIOBase):
-    """An Arrow stream as Python's raw IO."""
+class _Patient(io.RawIOBase):
+    """Another stream, read until a buffer is full or nothing is left."""
 
-    def __init__(self, stream: object) -> None:
+    def __init__(self, stream: IO[bytes] | io.RawIOBase) -> None:
         self._stream = stream
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: object) -> int:
-        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        data: bytes = self._stream.read(len(view))  # type: ignore[attr-defined]
-        view[: len(data)] = data
-        return len(data)
+        view, filled = memoryview(buffer).cast("B"), 0  # type: ignore[arg-type]
+        while filled < len(view):
+            data = self._stream.read(len(view) - filled)
+            if not data:
+                break
+            view[filled : filled + len(data)] = data
+            filled += len(data)
+        return filled
 
 
-def _zstd_reader(raw: io.BufferedReader) -> io.RawIOBase:
+def _zstd_reader(raw: io.BufferedReader) -> IO[bytes]:
     import pyarrow as pa
 
-    return _Arrow(pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd"))
+    return cast(IO[bytes], pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd"))
 
 
 @contextlib.contextmanager
@@ -91,7 +96,7 @@ def _damage(name: str) -> Iterator[None]:
         raise FormatError(f"the gzip data is damaged or cut off: {error}", path=name) from None
     except OSError as error:
         if error.errno is not None:
-            raise
+            raise ChakraError(f"{name}: cannot be read: {error.strerror}") from None
         raise FormatError(f"the compressed data is damaged: {error}", path=name) from None
 
 
@@ -121,16 +126,31 @@ def open_output(path: str | os.PathLike[str], binary_only: bool = True) -> Itera
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """A temporary path beside `target` that takes its place when the block ends well."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    temporary = temporary_name(target)
+    missing = [folder for folder in target.parents if not folder.exists()]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         temporary.replace(target)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        remove_empty(missing)
         if isinstance(error, OSError) and error.errno is not None:
             raise ChakraError(f"{target}: cannot be written: {error.strerror}") from None
         raise
+
+
+def temporary_name(target: Path) -> Path:
+    """A new name beside the target."""
+    return target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
+
+
+def remove_empty(folders: list[Path]) -> None:
+    """Takes back directories made for what then was not written."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from chakrakit.errors import TraceError
 from chakrakit.trace import columns, dependencies, raw
-from chakrakit.trace.edges import Edges
+from chakrakit.trace.edges import Edges, check_range, column
 from chakrakit.trace.layouts import HAS_INPUTS, HAS_OUTPUTS, Layout, Layouts
 from chakrakit.trace.metadata import Metadata
-from chakrakit.trace.schema import Member, NodeType, node_type_name
+from chakrakit.trace.schema import Member, node_type_name
 from chakrakit.trace.vocabulary import by_name
 
 if TYPE_CHECKING:
@@ -61,8 +60,8 @@ class Trace:
         rows = _length(data)
         table = {name: _field(name, data.get(name), rows) for name in columns.FIELD_TYPES
                  if name in data or name not in columns.IO_COLUMNS}  # fmt: skip
-        table["_layout"] = pa.array(np.zeros(rows, np.int32))
         attributes = {n: v for n, v in data.items() if n not in table}
+        table["_layout"] = pa.array(np.zeros(rows, np.int32))
         io = sum(flag for side, flag in (("inputs", HAS_INPUTS), ("outputs", HAS_OUTPUTS))
                  if any(c.startswith(side) for c in data if c in columns.IO_COLUMNS))  # fmt: skip
         trace = cls(pa.table(table), Layouts((Layout(io),)), metadata)
@@ -73,7 +72,9 @@ class Trace:
     def concat(cls, parts: Iterable[Trace]) -> Trace:
         """The nodes of all parts one after another; the first part's metadata."""
         tables, layouts, metadata = [], Layouts(()), None
+        types: dict[str, pa.DataType] = {}
         for part in parts:
+            _check_types(types, part.table.schema)
             metadata = metadata or part.metadata
             layouts, renumbered = layouts.merge(part.layouts)
             rows = renumbered[part._layout_rows]
@@ -138,10 +139,24 @@ class Trace:
 
     def node(self, node_id: int) -> Node:
         """The node with this id."""
-        row = int(dependencies.resolve(self.ids, np.array([node_id], np.uint64))[0])
-        if row < 0:
+        row = self._row_of(node_id)
+        if row is None:
             raise TraceError(f"no node has id {node_id}")
         return self[row]
+
+    @cached_property
+    def _by_id(self) -> NDArray[np.intp]:
+        return np.argsort(self.ids, kind="stable")
+
+    def _row_of(self, node_id: int) -> int | None:
+        """Of equal ids the first row counts."""
+        if not 0 <= node_id < 2**64:
+            return None
+        wanted = np.uint64(node_id)
+        place = int(np.searchsorted(self.ids, wanted, sorter=self._by_id))
+        if place == len(self) or self.ids[self._by_id[place]] != wanted:
+            return None
+        return int(self._by_id[place])
 
     def __getitem__(self, row: int) -> Node:
         from chakrakit.trace.node import Node
@@ -151,13 +166,13 @@ class Trace:
         return Node(self, row % len(self))
 
     @cached_property
-    def _edges(self) -> tuple[Edges, dependencies.Dependencies, NDArray[np.int64]]:
-        return dependencies.edges_from(self.table, self.ids)
+    def _located(self) -> dependencies.Located:
+        return dependencies.Located.of(self.table, self.ids)
 
-    @property
+    @cached_property
     def edges(self) -> Edges:
         """Dependencies between rows, sorted by target; within a row data_deps come first."""
-        return self._edges[0]
+        return self._located.edges()
 
     @cached_property
     def graph(self) -> Graph:
@@ -169,7 +184,7 @@ class Trace:
     @property
     def dangling(self) -> pa.Table:
         """Dependencies on ids that no node has: row, id, ctrl."""
-        _, deps, missing = self._edges
+        deps, missing = self._located.deps, self._located.dangling
         return pa.table(
             {"row": deps.dst[missing], "id": deps.ids[missing], "ctrl": deps.ctrl[missing]}
         )
@@ -186,10 +201,22 @@ class Trace:
         """Duration in nanoseconds: `duration_ns` where a node has it, else its microseconds."""
         return self._exact("duration_ns", "duration_micros")
 
+    @cached_property
+    def own_ns(self) -> NDArray[np.int64]:
+        """What a scheduler takes as a node's duration: `own_ns` where a node has it, else its duration."""
+        if "own_ns" not in self.table.column_names:
+            return self.duration_ns
+        own: NDArray[np.int64] = np.where(
+            self.has("own_ns"), self.column("own_ns", 0), self.duration_ns
+        )
+        return own
+
     @property
     def end_ns(self) -> NDArray[np.int64]:
-        """Start plus duration."""
-        return self.start_ns + self.duration_ns
+        """Start plus duration, or the largest time there is."""
+        room = np.iinfo(np.int64).max - np.maximum(self.start_ns, 0)
+        end: NDArray[np.int64] = self.start_ns + np.minimum(self.duration_ns, room)
+        return end
 
     def _exact(self, nanos: str, micros: str) -> NDArray[np.int64]:
         coarse = np.minimum(self.column(micros), np.uint64(2**63 // 1000 - 1)).astype(np.int64)
@@ -210,43 +237,53 @@ class Trace:
 
         Dependencies on rows left out are dropped; references that dangled before are kept.
         """
-        chosen = np.asarray(rows)
-        if chosen.dtype == np.bool_:
-            if len(chosen) != len(self):
-                raise TraceError(f"a mask of {len(chosen):,} rows for {len(self):,} nodes")
-            chosen = np.flatnonzero(chosen)
-        kept = self.table.take(pa.array(chosen.astype(np.int64)))
+        chosen = self._chosen(rows)
         new_row = np.full(len(self), -1, np.int32)
         new_row[chosen] = np.arange(len(chosen), dtype=np.int32)
-        edges, deps, missing = self._edges
-        inside = edges.where((new_row[edges.src] >= 0) & (new_row[edges.dst] >= 0))
-        missing = missing[new_row[deps.dst[missing]] >= 0]
-        extra: dict[str, NDArray[Any]] = {
-            "dst": new_row[deps.dst[missing]],
-            "ids": deps.ids[missing],
-            "ctrl": deps.ctrl[missing],
-        }
-        moved = replace(inside, src=new_row[inside.src], dst=new_row[inside.dst])
-        part = Trace(kept, self.layouts, self.metadata)
-        return part._with_dependencies(dependencies.columns_from(part.ids, moved, extra))
+        if np.count_nonzero(new_row >= 0) != len(chosen):
+            raise TraceError("a row is selected twice; ids must stay unique")
+        part = Trace(self.table.take(pa.array(chosen)), self.layouts, self.metadata)
+        return part._with_dependencies(self._located.selected(new_row, len(chosen)))
+
+    def _chosen(self, rows: ArrayLike) -> NDArray[np.int64]:
+        chosen = np.asarray(rows)
+        if chosen.dtype == np.bool_:
+            if chosen.shape != (len(self),):
+                raise TraceError(f"a mask of shape {chosen.shape} for {len(self):,} nodes")
+            return np.flatnonzero(chosen)
+        numbers = column(chosen, np.int64, "rows")
+        check_range(numbers, 0, len(self), "rows", f"the trace has {len(self):,} nodes")
+        return numbers
 
     def with_columns(
         self, data: Mapping[str, Any], members: Mapping[str, Member] | None = None
     ) -> Trace:
-        """The same with these columns added or replaced; None removes an attribute."""
+        """The same with these columns added or replaced; None removes an attribute.
+
+        A new `id` does not change the dependencies of other nodes on the old one. An attribute keeps
+        its place and oneof member in the rows that had it, unless `members` names another or the
+        values do not fit it.
+        """
         trace = self
         for name, values in data.items():
             if name in columns.FIELD_TYPES:
-                column = _field(name, values, len(self))
-                trace = Trace(_replace(trace.table, name, column), trace.layouts, trace.metadata)
+                trace = trace._with_field(name, values)
             else:
                 trace = trace._with_attribute(name, values, (members or {}).get(name))
         return trace
 
-    def _with_attribute(self, column: str, values: Any, member: Member | None) -> Trace:
-        attribute = columns.attribute_name(column)
+    def _with_field(self, name: str, values: Any) -> Trace:
+        if values is None and name in columns.IO_COLUMNS:
+            table = self.table.drop_columns([c for c in self.table.column_names if c == name])
+        else:
+            table = _replace(self.table, name, _field(name, values, len(self)))
+        return Trace(table, self.layouts, self.metadata)
+
+    def _with_attribute(self, name: str, values: Any, member: Member | None) -> Trace:
+        attribute = columns.attribute_name(name)
         if attribute is None:
-            raise TraceError(f"column {column!r} is private; attributes start with a letter")
+            raise TraceError(f"column {name!r} is private; attributes start with a letter")
+        column = columns.column_name(attribute)
         table, layouts, rows = raw.without(self.table, self.layouts, self._layout_rows, attribute)
         if values is None:
             table = table.drop_columns([column]) if column in table.column_names else table
@@ -257,7 +294,10 @@ class Trace:
         wanted = member or columns.member_for(attribute, array.type)
         fitting = columns.members_that_hold(array)
         if wanted not in fitting:
-            raise TraceError(f"attribute {attribute!r} has values that {wanted.name} cannot hold")
+            raise TraceError(
+                f"attribute {attribute!r}: values of type {array.type} do not fit {wanted.name}; "
+                "give other values, or another member in `members`"
+            )
         kept = {wanted} if member else fitting
         layouts, rows = layouts.edited(rows, attribute, present, wanted, kept)
         table = _replace(_replace(table, column, array), "_layout", pa.array(rows))
@@ -298,9 +338,18 @@ class Trace:
 
         return trace_html(self)
 
-    def is_type(self, *types: NodeType) -> NDArray[np.bool_]:
+    def is_type(self, *types: int) -> NDArray[np.bool_]:
         """Mask of the rows of these types."""
         return np.isin(self.types, [int(t) for t in types])
+
+
+def _check_types(types: dict[str, pa.DataType], schema: pa.Schema) -> None:
+    for field in schema:
+        if types.setdefault(field.name, field.type) != field.type:
+            raise TraceError(
+                f"{field.name!r} is {types[field.name]} in one part and {field.type} in another; "
+                "convert one of them with with_columns"
+            )
 
 
 def _length(data: Mapping[str, Any]) -> int:
@@ -310,47 +359,44 @@ def _length(data: Mapping[str, Any]) -> int:
     return next(iter(sizes.values()), 0)
 
 
-def _field(name: str, values: Any, rows: int) -> pa.Array | pa.ChunkedArray:
-    """A field of the node in its own type, with its default where it is not given."""
-    kind = columns.FIELD_TYPES[name]
-    if name == "id" and values is None:
-        return pa.array(np.arange(rows, dtype=np.uint64))
-    if name.endswith("_deps") and values is None:
-        return pa.ListArray.from_arrays(
-            pa.array(np.zeros(rows + 1, np.int32)), pa.array([], pa.uint64())
-        )
-    if values is None:
-        values = pa.array([_DEFAULTS[name]] * rows, pa.string() if name == "name" else kind)
-    array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
-    if len(array) != rows:
-        raise TraceError(f"column {name!r} has {len(array):,} values for {rows:,} nodes")
-    if array.null_count and name not in columns.IO_COLUMNS:
-        raise TraceError(f"column {name!r} has nulls; every node needs one")
+def _array(name: str, values: Any, rows: int, kind: pa.DataType | None = None) -> pa.Array:
+    """The values as one Arrow array of the right length; of this kind, if they are a Python list."""
+    hint = kind if isinstance(values, (list, tuple)) else None
     try:
-        if name == "name" and not pa.types.is_dictionary(array.type):
-            array = array.cast(pa.string()).dictionary_encode()
-        return array.cast(kind)
-    except pa.ArrowInvalid as error:
-        raise TraceError(f"column {name!r} should be {kind}: {error}") from None
-
-
-def _attribute(name: str, values: Any, rows: int) -> pa.Array:
-    array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
+        array = (
+            values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, hint)
+        )
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        wanted = f"be {kind}" if kind else "hold values of one kind"
+        raise TraceError(f"column {name!r} should {wanted}: {error}") from None
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if len(array) != rows:
         raise TraceError(f"column {name!r} has {len(array):,} values for {rows:,} nodes")
-    attribute = columns.attribute_name(name) or name
-    known = by_name().get(attribute)
-    wanted = columns.storage_type(array.type, name)
-    if known is not None:
-        wanted = columns.STORAGE_TYPES[columns.storage_of_member(known.member)]
-    if pa.types.is_list(wanted) and array.type != pa.null() and array.flatten().null_count:
-        raise TraceError(f"attribute {name!r} has lists with nulls in them; they cannot be written")
-    try:
-        return array if array.type == wanted else array.cast(wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise TraceError(f"attribute {name!r} should be {wanted}: {error}") from None
+    return array
+
+
+def _field(name: str, values: Any, rows: int) -> pa.Array:
+    """A field of the node in its own type, with its default where it is not given."""
+    kind = columns.FIELD_TYPES[name]
+    if values is None and name == "id":
+        return pa.array(np.arange(rows, dtype=np.uint64))
+    if values is None:
+        default = pa.scalar([] if name.endswith("_deps") else _DEFAULTS.get(name), kind)
+        return pa.repeat(default, rows) if rows else pa.array([], kind)
+    hint = pa.string() if name == "name" else kind
+    array = columns.cast(_array(name, values, rows, hint), kind, name)
+    if array.null_count and name not in columns.IO_COLUMNS:
+        raise TraceError(f"column {name!r} has nulls; every node needs one")
+    return array
+
+
+def _attribute(name: str, values: Any, rows: int) -> pa.Array:
+    array = _array(name, values, rows)
+    known = by_name().get(columns.attribute_name(name) or name)
+    if known is None:
+        return columns.cast(array, columns.storage_type(array.type, name), name)
+    return columns.cast(array, columns.STORAGE_TYPES[columns.storage_of_member(known.member)], name)
 
 
 def _replace(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:

@@ -6,6 +6,8 @@ exact oneof members, so the member here is what is written; any integer member i
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -89,6 +91,21 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
     _A("micro_batch", _M.int64_val, "", "number of the micro-batch", "chakrakit", "chakrakit"),
     _A("module", _M.string_val, "", "path of the module that issued the node", "chakrakit", "chakrakit"),
     _A("step", _M.int64_val, "", "number of the training or inference step", "chakrakit", "chakrakit"),
+    _A("own_ns", _M.int64_val, "ns",
+       "time a scheduler gives the node: for a host operator without its callees and its waiting; absent "
+       "means duration_ns", "chakrakit", "chakrakit"),
+    _A("device", _M.int64_val, "", "number of the device", "chakrakit", "chakrakit"),
+    _A("orphan", _M.bool_val, "", "launched before the recorded window; outside the step", "chakrakit",
+       "chakrakit"),
+    _A("comm_name", _M.string_val, "", "raw name of a collective the schema has no type for",
+       "chakrakit", "chakrakit"),
+    _A("pg_inferred", _M.bool_val, "", "the group was inferred across ranks, not recorded", "chakrakit",
+       "chakrakit"),
+    _A("kernel_backend", _M.string_val, "", "as PyTorch writes it, such as triton", "chakrakit",
+       "chakrakit replay"),
+    _A("kernel_file", _M.string_val, "", "as PyTorch writes it", "chakrakit", "chakrakit replay"),
+    _A("tensor_range", _M.string_val, "", "ranges of integer tensors, as PyTorch writes them",
+       "chakrakit", "chakrakit replay"),
     _A("op_type", _M.string_val, "", "STAGE's operator class", "STAGE", "–"),
     _A("y_tensor_size", _M.uint64_val, "bytes", "STAGE's output tensor", "STAGE", "–"),
     _A("comm_group", _M.string_val, "", "STAGE's group as text", "STAGE", "–"),
@@ -102,3 +119,97 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
 def by_name() -> dict[str, Attribute]:
     """The vocabulary as a dictionary."""
     return {a.name: a for a in NODE_ATTRIBUTES}
+
+
+HEADER_ATTRIBUTES: tuple[tuple[str, str, str, str], ...] = (
+    ("schema", "string_val", "version of the source's own format", "reference converter"),
+    ("pid", "uint64_val", "process that was recorded", "reference converter"),
+    ("time", "string_val", "when it was recorded", "reference converter"),
+    ("start_ts", "uint64_val", "first time of the recording, µs", "reference converter"),
+    ("finish_ts", "uint64_val", "last time of the recording, µs", "reference converter"),
+    ("input_file", "string_val", "the whole text it was made from", "reference text converter"),
+)
+"""Attributes of GlobalMetadata: name, member, meaning, writers. Nobody relies on them."""
+
+
+def page() -> str:
+    """`docs/vocabulary.md`."""
+    return "\n".join([_INTRODUCTION, *_attribute_table(), *_header_table(), *_edge_tables(), ""])
+
+
+_INTRODUCTION = """\
+# Vocabulary
+
+<!-- Made by `python -m chakrakit.trace.vocabulary > docs/vocabulary.md`; change the table there. -->
+
+A Chakra node has few fields; what it is about is in its attributes. This page says what each one means.
+
+## Attributes of nodes
+
+Bytes are bytes and FLOPs are FLOPs (a multiply-add is two). Other tools read exact oneof members, so
+*member* is what chakrakit writes; it reads any integer or boolean member for a number. Attributes that are
+not listed are kept as they are.
+"""
+
+
+def _attribute_table() -> list[str]:
+    rows = [(f"`{a.name}`", f"`{a.member.name}`", a.unit or "–", a.meaning, a.writers, a.readers)
+            for a in NODE_ATTRIBUTES]  # fmt: skip
+    return _table(("attribute", "member", "unit", "meaning", "written by", "read by"), rows)
+
+
+def _header_table() -> list[str]:
+    rows = [(f"`{n}`", f"`{m}`", meaning, by) for n, m, meaning, by in HEADER_ATTRIBUTES]
+    head = ("attribute", "member", "meaning", "written by")
+    return ["", "## Attributes of the header", "", *_table(head, rows)]
+
+
+def _edge_tables() -> list[str]:
+    from chakrakit.trace.edges import EdgeForm, EdgeKind
+
+    kinds = [(f"`{k.name.lower()}`", str(int(k)), _KIND_MEANINGS[k.name], _arrow(k.usual_form.name),
+              "`ctrl_deps`" if k.usual_ctrl else "`data_deps`") for k in EdgeKind]  # fmt: skip
+    forms = [(_arrow(f.name), str(int(f)), _FORM_MEANINGS[f.name]) for f in EdgeForm]
+    return [
+        "", "## Kinds of edges", "",
+        "An edge of any kind is an entry of the node's `data_deps` or `ctrl_deps`, so that tools which "
+        "know only these get a sound graph. What it is more exactly is in two attributes of the same node: "
+        "`edge_kinds` has a byte per entry of `data_deps` followed by `ctrl_deps`, the kind in the low five "
+        "bits and the form in the high three; `edge_lags_ns` has a number per entry and is left out where "
+        "all are zero. A node without `edge_kinds` has edges of the kinds `data` and `ctrl`, finish→start.",
+        "", *_table(("kind", "code", "meaning", "usual form", "written to"), kinds),
+        "", "## Forms of edges", "", *_table(("form", "code", "meaning"), forms),
+    ]  # fmt: skip
+
+
+_KIND_MEANINGS = {
+    "DATA": "an entry of `data_deps` in a file that says no more",
+    "CTRL": "an entry of `ctrl_deps` in a file that says no more",
+    "TENSOR": "the target reads what the source wrote",
+    "LAUNCH": "a host operation starts a device operation",
+    "STREAM": "order on one device stream",
+    "THREAD": "order on one host thread; the lag is the host's own gap",
+    "EVENT": "a stream waits for an event of another",
+    "SYNC": "a host operation waits for device work to end",
+    "CALL": "a caller and what it calls",
+    "AUTOGRAD": "a forward operation and its backward",
+    "INFERRED": "found by a tool, not recorded",
+}
+_FORM_MEANINGS = {
+    "FINISH_START": "the target starts after the source ends, and `lag` later",
+    "START_START": "the target starts after the source starts, and `lag` later",
+    "FINISH_FINISH": "the target ends after the source ends, and `lag` later",
+}
+
+
+def _arrow(form: str) -> str:
+    return form.lower().replace("_", "→")
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    lines = [head, ("---",) * len(head), *rows]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,17 +1,16 @@
-"""Writes single messages of the schema, for what comes as Python objects: metadata and JSON.
+"""Writes single protobuf messages of the schema, for what comes as Python objects.
 
 Bulk encoding is the core's work; this is for a few attributes at a time.
 """
 
 from __future__ import annotations
 
-import base64
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from chakrakit.errors import FormatError
-from chakrakit.trace.schema import Member, NodeType
+from chakrakit.trace.schema import Member
 
 _PACKED: dict[str, str] = {
     "double": "<d", "float": "<f",
@@ -26,11 +25,15 @@ RANGES: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("uint64", "fixed64"), _UNSIGNED64),
 }
 
+_ONE_BYTE = [bytes((i,)) for i in range(128)]
+
 
 def varint(value: int) -> bytes:
     """A non-negative integer below 2^64."""
     if not 0 <= value < 2**64:
         raise ValueError(f"{value} does not fit an unsigned 64-bit field")
+    if value < 0x80:
+        return _ONE_BYTE[value]
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -76,49 +79,6 @@ def attribute(name: str, member: Member, value: Any) -> bytes:
     return field_bytes(1, name.encode()) + body
 
 
-def attribute_from_json(obj: Mapping[str, Any]) -> bytes:
-    """An AttributeProto from its JSON object: snake_case as ours, or camelCase as protobuf's."""
-    if "raw" in obj:
-        return _unbase64(obj["raw"])
-    name, doc, value = "", b"", b""
-    for key, content in obj.items():
-        if key == "name":
-            name = _text(content)
-        elif key in ("doc_string", "docString"):
-            doc = field_bytes(2, _text(content).encode())
-        else:
-            member = _member(key)
-            content = content.get("values", []) if isinstance(content, dict) else content
-            value = attribute("", member, content)[2:]
-    return _optional_text(1, name) + doc + value
-
-
-def node_from_json(obj: Mapping[str, Any]) -> bytes:
-    """A Node from its JSON object, ours or protobuf's."""
-    try:
-        out = field_varint(1, int(obj.get("id", 0)))
-        out += _optional_text(2, obj.get("name"))
-        out += field_varint(3, _node_type(obj.get("type", 0)) & (2**64 - 1))
-        out += _ids(4, _either(obj, "ctrl_deps", "ctrlDeps"))
-        out += _ids(5, _either(obj, "data_deps", "dataDeps"))
-        out += field_varint(6, int(_either(obj, "start_time_micros", "startTimeMicros") or 0))
-        out += field_varint(7, int(_either(obj, "duration_micros", "durationMicros") or 0))
-        out += _io(8, obj.get("inputs")) + _io(9, obj.get("outputs"))
-        for a in obj.get("attr", []):
-            out += field_bytes(10, attribute_from_json(a))
-        return out + _unbase64(obj.get("unknown", ""))
-    except (TypeError, ValueError, AttributeError) as error:
-        raise FormatError(f"node {obj.get('id')}: {error}") from None
-
-
-def metadata_from_json(obj: Mapping[str, Any]) -> bytes:
-    """A GlobalMetadata from its JSON object."""
-    out = _optional_text(1, obj.get("version"))
-    for a in obj.get("attr", []):
-        out += field_bytes(2, attribute_from_json(a))
-    return out + _unbase64(obj.get("unknown", ""))
-
-
 def _wire_type(kind: str) -> int:
     if kind in ("double", "fixed64", "sfixed64"):
         return 1
@@ -128,14 +88,11 @@ def _wire_type(kind: str) -> int:
 
 
 def _element(kind: str, value: Any, name: str) -> bytes:
-    if kind == "string":
-        data = _text(value).encode()
-        return varint(len(data)) + data
-    if kind == "bytes":
-        data = value if isinstance(value, bytes) else _unbase64(value)
+    if kind in ("string", "bytes"):
+        data = value.encode() if isinstance(value, str) else bytes(value)
         return varint(len(data)) + data
     if kind == "bool":
-        return b"\x01" if value in (True, 1, "true") else b"\x00"
+        return b"\x01" if value else b"\x00"
     if kind in ("double", "float"):
         return struct.pack(_PACKED[kind], float(value))
     return _integer(kind, int(value), name)
@@ -157,56 +114,3 @@ def _list(kind: str, values: Iterable[Any], name: str) -> bytes:
         return b"".join(b"\x0a" + _element(kind, v, name) for v in values)
     packed = b"".join(_element(kind, v, name) for v in values)
     return field_bytes(1, packed) if packed else b""
-
-
-def _member(key: str) -> Member:
-    snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in key)
-    try:
-        return Member[snake]
-    except KeyError:
-        raise FormatError(f"{key!r} is not a kind of attribute value") from None
-
-
-def _node_type(value: Any) -> int:
-    if isinstance(value, int):
-        if not -(2**31) <= value < 2**31:
-            raise FormatError(f"{value} does not fit a node type")
-        return value
-    try:
-        return NodeType[value]
-    except KeyError:
-        raise FormatError(f"{value!r} is not a node type") from None
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise FormatError(f"{value!r} should be a string")
-    return value
-
-
-def _optional_text(field: int, value: Any) -> bytes:
-    return field_bytes(field, _text(value).encode()) if value else b""
-
-
-def _ids(field: int, values: Any) -> bytes:
-    packed = b"".join(varint(int(v)) for v in values or [])
-    return field_bytes(field, packed) if packed else b""
-
-
-def _io(field: int, obj: Mapping[str, Any] | None) -> bytes:
-    if obj is None:
-        return b""
-    names = ("values", "shapes", "types", "strides")
-    body = b"".join(_optional_text(i, obj.get(n)) for i, n in enumerate(names, 1))
-    return field_bytes(field, body + _unbase64(obj.get("unknown", "")))
-
-
-def _either(obj: Mapping[str, Any], ours: str, protobufs: str) -> Any:
-    return obj.get(ours, obj.get(protobufs))
-
-
-def _unbase64(text: Any) -> bytes:
-    try:
-        return base64.b64decode(_text(text), validate=True)
-    except ValueError:
-        raise FormatError(f"{str(text)[:40]!r} is not base64") from None

@@ -9,8 +9,9 @@ namespace chakra::astra {
 
 namespace {
 
-// Sizes beyond this overflow when a collective multiplies them; no machine holds them.
-constexpr uint64_t kMaxBytes = uint64_t{1} << 50;
+// Sizes beyond this overflow when a collective multiplies them by its ranks; no machine holds them.
+constexpr uint64_t kMaxBytes = uint64_t{1} << 42;
+constexpr uint64_t kMaxMicros = uint64_t{1} << 50;
 
 // Checks and converts one node's attributes.
 struct OpReader {
@@ -237,6 +238,7 @@ Body build(RawGraph&& graph, const std::string& where, Rank rank, bool lenient) 
         if (type < 0 || type > static_cast<int32_t>(Kind::Collective)) {
             reader.fail(row, "node type " + std::to_string(type) + " is not in the schema");
         }
+        if (graph.micros[row] > kMaxMicros) reader.fail(row, "its duration is too long");
         Op op;
         bool has = reader.read(row, static_cast<Kind>(type), op);
         body.ids.push_back(graph.id[row]);

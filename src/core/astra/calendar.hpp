@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/astra/error.hpp"
 #include "core/astra/model.hpp"
 
 namespace chakra::astra {
@@ -68,6 +69,8 @@ class Calendar {
     bool empty() const { return heap_.empty(); }
 
     void insert(Tick tick, Event event) {
+        if (tick > kMaxTick)
+            throw SimulationError("the simulated time is too long to be counted in ns");
         event.inserted = now_;
         event.next = kNone;
         uint32_t e = events_.take(event);

@@ -22,40 +22,57 @@ uint32_t Engine::position(const Actor& actor, const Phase& phase) const {
     return actor.rank / phase.stride % phase.size;
 }
 
-Rank Engine::member(const Actor& actor, const Phase& phase, uint32_t position) const {
+Rank Engine::member(const Actor& actor, const Chunk& chunk, uint32_t position) const {
+    const Phase& phase = phase_of(actor, chunk);
     if (phase.subgroup) return program_.groups[actor.coll.group].members[position];
-    uint32_t mine = actor.rank / phase.stride % phase.size;
-    return actor.rank + (position - mine) * phase.stride;  // wraps as unsigned does
+    return actor.rank + (position - chunk.me) * phase.stride;  // wraps as unsigned does
+}
+
+uint32_t Engine::position_in(uint32_t a, uint32_t node, uint32_t group) const {
+    const auto& members = program_.groups[group].members;
+    Rank rank = actors_[a].rank;
+    if (group == 0) return rank;
+    auto it = std::find(members.begin(), members.end(), rank);
+    if (it == members.end()) {
+        fail(a, node, "the rank is not a member of " + group_name(group));
+    }
+    return static_cast<uint32_t>(it - members.begin());
+}
+
+// A group of all ranks runs on the network's dimensions; a smaller one as a dimension of its own.
+uint32_t Engine::plan_of(uint32_t a, uint32_t node, const Op& op) {
+    size_t size = program_.groups[op.group].members.size();
+    bool whole = size == topology_.ranks();
+    uint32_t dims = op.group != 0 && whole ? kNone : op.dims;
+    try {
+        return planner_.plan(op.coll, op.bytes, dims, whole ? 0 : static_cast<uint32_t>(size));
+    } catch (const SimulationError& e) {
+        fail(a, node, e.what());
+    }
+}
+
+// Tags count up by group, so that members name the same collective alike.
+uint32_t Engine::take_tags(Actor& actor, uint32_t group, uint32_t count) {
+    auto tag = std::find_if(actor.tags.begin(), actor.tags.end(),
+                            [&](const auto& t) { return t.first == group; });
+    if (tag == actor.tags.end()) tag = actor.tags.insert(tag, {group, 0});
+    uint32_t first = tag->second;
+    tag->second += count;
+    return first;
 }
 
 void Engine::start_native(uint32_t a, uint32_t node, const Op& op) {
     Actor& actor = actors_[a];
     Collective& coll = actor.coll;
-    const Group& group = program_.groups[op.group];
-    auto mine = std::find(group.members.begin(), group.members.end(), actor.rank);
-    if (mine == group.members.end()) {
-        fail(a, node, "the rank is not a member of " + group_name(op.group));
-    }
-    bool whole = group.members.size() == topology_.ranks();
-    uint32_t dims = op.group != 0 && whole ? kNone : op.dims;
-    try {
-        uint32_t size = whole ? 0 : static_cast<uint32_t>(group.members.size());
-        coll.plan = planner_.plan(op.coll, op.bytes, dims, size);
-    } catch (const SimulationError& e) {
-        fail(a, node, e.what());
-    }
+    coll.me = position_in(a, node, op.group);
+    coll.plan = plan_of(a, node, op);
     const Plan& plan = planner_[coll.plan];
     coll.active = true;
     coll.node = node;
     coll.group = op.group;
     coll.slot = slot_at(actor.rank, op.group);
-    coll.me = static_cast<uint32_t>(mine - group.members.begin());
     coll.done = 0;
-    auto tag = std::find_if(actor.tags.begin(), actor.tags.end(),
-                            [&](const auto& t) { return t.first == op.group; });
-    if (tag == actor.tags.end()) tag = actor.tags.insert(tag, {op.group, 0});
-    coll.first_tag = tag->second;
-    tag->second += plan.chunks;
+    coll.first_tag = take_tags(actor, op.group, plan.chunks);
     coll.chunks.assign(plan.chunks, {});
     coll.queues.resize(plan.chunks * plan.phases.size());
     for (uint32_t c = 0; c < plan.chunks; ++c) {
@@ -104,6 +121,7 @@ void Engine::enter_phase(uint32_t a, uint32_t c) {
     uint16_t index = chunk.phase;
     chunk = {};
     chunk.phase = index;
+    chunk.me = position(actor, phase);
     uint16_t choice = coll.queues[c * plan.phases.size() + index];
     chunk.queue = choice & ~kMaxTree;
     chunk.max_tree = (choice & kMaxTree) != 0;
@@ -175,24 +193,31 @@ bool Engine::try_send(uint32_t a, uint32_t c) {
     return true;
 }
 
-// The k-th message's receiver; its mirror image is the k-th receive's sender.
-uint32_t Engine::target(const Phase& phase, const Chunk& chunk, uint32_t me, uint32_t item) const {
-    if (phase.algo == Algo::HalvingDoubling) return me ^ phase.steps[item].mask;
+// The k-th message's receiver.
+uint32_t Engine::target(const Phase& phase, const Chunk& chunk, uint32_t item) const {
+    if (phase.algo == Algo::HalvingDoubling) return chunk.me ^ phase.steps[item].mask;
     uint32_t n = phase.size;
-    uint32_t distance = phase.algo == Algo::Direct ? item % (n - 1) + 1 : 1;
-    return (me + (chunk.backward ? n - distance : distance)) % n;
+    uint32_t distance = 1;
+    if (phase.algo == Algo::Direct) distance = (item < n - 1 ? item : item % (n - 1)) + 1;
+    uint32_t to = chunk.me + (chunk.backward ? n - distance : distance);
+    return to < n ? to : to - n;
+}
+
+// The k-th receive's sender: the receiver's mirror image.
+uint32_t Engine::source(const Phase& phase, const Chunk& chunk, uint32_t item) const {
+    uint32_t to = target(phase, chunk, item);
+    if (phase.algo == Algo::HalvingDoubling) return to;
+    uint32_t n = phase.size;
+    uint32_t ahead = to >= chunk.me ? to - chunk.me : to + n - chunk.me;
+    return chunk.me >= ahead ? chunk.me - ahead : chunk.me + n - ahead;
 }
 
 void Engine::send_item(uint32_t a, uint32_t c, uint32_t item) {
     const Actor& actor = actors_[a];
     const Chunk& chunk = actor.coll.chunks[c];
     const Phase& phase = phase_of(actor, chunk);
-    uint32_t me = position(actor, phase);
-    uint32_t to = target(phase, chunk, me, item);
-    uint32_t from = to;
-    if (phase.algo != Algo::HalvingDoubling) from = (2 * me + phase.size - to) % phase.size;
-    send_chunk(a, c, item, me, to);
-    post_chunk(a, c, item, from);
+    send_chunk(a, c, item, target(phase, chunk, item));
+    post_chunk(a, c, item, source(phase, chunk, item));
 }
 
 // The last chunk's completion runs the workload before the chunk leaves its queue, as ASTRA-sim

@@ -7,12 +7,7 @@ namespace chakra::astra {
 
 void Engine::start_custom(uint32_t a, uint32_t node, const Custom& custom, const Op& op) {
     Actor& actor = actors_[a];
-    const auto& members = program_.groups[op.group].members;
-    auto mine = std::find(members.begin(), members.end(), actor.rank);
-    if (mine == members.end()) {
-        fail(a, node, "the rank is not a member of " + group_name(op.group));
-    }
-    size_t me = static_cast<size_t>(mine - members.begin());
+    uint32_t me = position_in(a, node, op.group);
     if (me >= custom.bodies.size() || custom.bodies[me] == nullptr) {
         fail(a, node, "the custom collective has no graph for position " + std::to_string(me));
     }

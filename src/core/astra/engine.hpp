@@ -81,6 +81,7 @@ class Engine {
         bool backward = false;
         bool max_tree = false;
         uint8_t posted = 0;  // tree: receives open, one bit each
+        uint32_t me = 0;     // position among the phase's members
         uint32_t sent = 0;
         uint32_t credit = 0;
         uint32_t prepared = 0;
@@ -183,6 +184,7 @@ class Engine {
     bool issue(uint32_t a, uint32_t node);
     bool issue_compute(uint32_t a, uint32_t node);
     void issue_replay(uint32_t a, uint32_t node, bool gpu);
+    void add_gpu_time(uint32_t a, Tick time);
     void issue_memory(uint32_t a, uint32_t node);
     void issue_send(uint32_t a, uint32_t node);
     void issue_recv(uint32_t a, uint32_t node);
@@ -199,6 +201,9 @@ class Engine {
 
     // collective.cpp: chunks, phases and queues
     void start_native(uint32_t a, uint32_t node, const Op& op);
+    uint32_t position_in(uint32_t a, uint32_t node, uint32_t group) const;
+    uint32_t plan_of(uint32_t a, uint32_t node, const Op& op);
+    uint32_t take_tags(Actor& actor, uint32_t group, uint32_t count);
     void choose_queues(Actor& actor, uint32_t chunk, const Plan& plan);
     uint16_t choose_queue(Actor& actor, const Phase& phase);
     void enter_phase(uint32_t a, uint32_t c);
@@ -211,15 +216,15 @@ class Engine {
     void send_item(uint32_t a, uint32_t c, uint32_t item);
     void phase_ended(uint32_t a, uint32_t c);
     uint32_t position(const Actor& actor, const Phase& phase) const;
-    uint32_t target(const Phase& phase, const Chunk& chunk, uint32_t me, uint32_t item) const;
-    Rank member(const Actor& actor, const Phase& phase, uint32_t position) const;
+    uint32_t target(const Phase& phase, const Chunk& chunk, uint32_t item) const;
+    uint32_t source(const Phase& phase, const Chunk& chunk, uint32_t item) const;
+    Rank member(const Actor& actor, const Chunk& chunk, uint32_t position) const;
     const Phase& phase_of(const Actor& actor, const Chunk& chunk) const;
 
     // tree.cpp: doubleBinaryTree
     void start_tree(uint32_t a, uint32_t c);
     void tree_pass_ended(uint32_t a, uint32_t c);
     void tree_arrived(uint32_t a, uint32_t c);
-    void tree_send(uint32_t a, uint32_t c, uint32_t to, uint32_t item);
     void tree_post(uint32_t a, uint32_t c, uint32_t item);
 
     // custom.cpp: collectives given as graphs
@@ -229,7 +234,8 @@ class Engine {
     void custom_completed(uint32_t a, uint32_t node);
 
     // transport.cpp: messages
-    void send_chunk(uint32_t a, uint32_t c, uint32_t item, uint32_t from, uint32_t to);
+    void send_chunk(uint32_t a, uint32_t c, uint32_t item, uint32_t to);
+    void transmit_chunk(const Actor& actor, const Chunk& chunk, uint32_t to, const Event& event);
     void post_chunk(uint32_t a, uint32_t c, uint32_t item, uint32_t from);
     void chunk_came(const Event& e);
     bool agree(uint32_t plan, uint32_t other) const;

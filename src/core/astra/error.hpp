@@ -1,6 +1,7 @@
 // What stops a simulation: an input that cannot be run, or work that waits for what never comes.
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -16,6 +17,17 @@ class SimulationError : public std::runtime_error {
    private:
     bool deadlock_;
 };
+
+// Nanoseconds rounded down. Half the range is kept free, so that a tick plus a time never
+// overflows.
+constexpr int64_t kMaxTick = INT64_MAX / 2;
+inline int64_t whole_ticks(double ns) {
+    if (!(ns < static_cast<double>(kMaxTick))) {
+        throw SimulationError("a time of " + std::to_string(ns) +
+                              " ns is too long; check bandwidths, latencies and sizes");
+    }
+    return static_cast<int64_t>(ns);
+}
 
 // Folding cannot prove that equal ranks stay equal. Not an error: the run is repeated unfolded.
 class NotFoldable : public std::runtime_error {

@@ -95,29 +95,33 @@ uint32_t read_bools(Cursor list) {
     return mask;
 }
 
+// True when the field was an integer and was read.
+bool read_integer(Cursor& c, uint32_t tag, int64_t& out) {
+    switch (tag) {
+        case wire::tag(7, wire::kVarint):
+        case wire::tag(9, wire::kVarint):
+        case wire::tag(11, wire::kVarint):
+        case wire::tag(13, wire::kVarint):
+        case wire::tag(27, wire::kVarint): out = static_cast<int64_t>(c.varint()); return true;
+        case wire::tag(15, wire::kVarint):
+        case wire::tag(17, wire::kVarint): out = wire::zigzag_decode(c.varint()); return true;
+        case wire::tag(19, wire::kFixed32): out = c.fixed32(); return true;
+        case wire::tag(23, wire::kFixed32): out = static_cast<int32_t>(c.fixed32()); return true;
+        case wire::tag(21, wire::kFixed64):
+        case wire::tag(25, wire::kFixed64): out = static_cast<int64_t>(c.fixed64()); return true;
+        default: return false;
+    }
+}
+
 void read_value(Cursor& c, uint32_t tag, Value& v) {
-    uint32_t field = tag >> 3;
-    uint32_t type = tag & 7;
     v = {};
-    if (type == wire::kVarint &&
-        (field == 7 || field == 9 || field == 11 || field == 13 || field == 27)) {
-        v.integer = true;
-        v.number = static_cast<int64_t>(c.varint());
-    } else if (type == wire::kVarint && (field == 15 || field == 17)) {
-        v.integer = true;
-        v.number = wire::zigzag_decode(c.varint());
-    } else if (type == wire::kFixed32 && (field == 19 || field == 23)) {
-        uint32_t raw = c.fixed32();
-        v.integer = true;
-        v.number = field == 23 ? static_cast<int32_t>(raw) : static_cast<int64_t>(raw);
-    } else if (type == wire::kFixed64 && (field == 21 || field == 25)) {
-        v.integer = true;
-        v.number = static_cast<int64_t>(c.fixed64());
-    } else if (type == wire::kBytes && field == 29) {
-        v.is_text = true;
+    v.integer = read_integer(c, tag, v.number);
+    if (v.integer) return;
+    v.is_text = tag == wire::tag(29, wire::kBytes);
+    v.is_bools = tag == wire::tag(28, wire::kBytes);
+    if (v.is_text) {
         v.text = c.text();
-    } else if (type == wire::kBytes && field == 28) {
-        v.is_bools = true;
+    } else if (v.is_bools) {
         v.bools = read_bools(c.bytes());
     } else {
         c.skip(tag);
@@ -142,7 +146,45 @@ int64_t group_of(std::string_view text) {
     return id;
 }
 
-// Reads one node's attributes into `a`; returns `is_cpu_op`.
+struct Field {
+    std::string_view name;
+    uint32_t bit;
+    void (*set)(Attributes&, int64_t);
+};
+
+constexpr Field kFields[] = {
+    {"comm_size", Attributes::kCommSize,
+     [](Attributes& a, int64_t v) { a.comm_size = static_cast<uint64_t>(v); }},
+    {"comm_type", Attributes::kCommType, [](Attributes& a, int64_t v) { a.comm_type = v; }},
+    {"num_ops", Attributes::kNumOps,
+     [](Attributes& a, int64_t v) { a.num_ops = static_cast<uint64_t>(v); }},
+    {"tensor_size", Attributes::kTensorSize,
+     [](Attributes& a, int64_t v) { a.tensor_size = static_cast<uint64_t>(v); }},
+    {"comm_src", Attributes::kSrc, [](Attributes& a, int64_t v) { a.src = v; }},
+    {"comm_dst", Attributes::kDst, [](Attributes& a, int64_t v) { a.dst = v; }},
+    {"comm_tag", Attributes::kTag, [](Attributes& a, int64_t v) { a.tag = v; }},
+};
+
+// Keeps what the simulator knows of; other attributes may be anything.
+void keep(std::string_view name, const Value& v, Attributes& a, uint8_t& cpu) {
+    if (name == "is_cpu_op") {
+        cpu = integer_of(name, v) != 0;
+    } else if (name == "pg_name") {
+        if (!v.is_text) throw FormatError("attribute `pg_name` is not a string");
+        a.group = group_of(v.text);
+        a.has |= Attributes::kGroup;
+    } else if (name == "involved_dim") {
+        if (!v.is_bools) throw FormatError("attribute `involved_dim` is not a list of booleans");
+        a.dims = v.bools;
+        a.has |= Attributes::kDims;
+    }
+    for (const Field& field : kFields) {
+        if (name != field.name) continue;
+        field.set(a, integer_of(name, v));
+        a.has |= field.bit;
+    }
+}
+
 void read_attribute(Cursor c, Attributes& a, uint8_t& cpu) {
     std::string_view name;
     Value v;
@@ -156,35 +198,7 @@ void read_attribute(Cursor c, Attributes& a, uint8_t& cpu) {
             c.skip(tag);
         }
     }
-    auto take = [&](auto& to, uint32_t bit) {
-        to = static_cast<std::remove_reference_t<decltype(to)>>(integer_of(name, v));
-        a.has |= bit;
-    };
-    if (name == "is_cpu_op") {
-        cpu = integer_of(name, v) != 0;
-    } else if (name == "comm_type") {
-        take(a.comm_type, Attributes::kCommType);
-    } else if (name == "comm_size") {
-        take(a.comm_size, Attributes::kCommSize);
-    } else if (name == "num_ops") {
-        take(a.num_ops, Attributes::kNumOps);
-    } else if (name == "tensor_size") {
-        take(a.tensor_size, Attributes::kTensorSize);
-    } else if (name == "comm_src") {
-        take(a.src, Attributes::kSrc);
-    } else if (name == "comm_dst") {
-        take(a.dst, Attributes::kDst);
-    } else if (name == "comm_tag") {
-        take(a.tag, Attributes::kTag);
-    } else if (name == "pg_name") {
-        if (!v.is_text) throw FormatError("attribute `pg_name` is not a string");
-        a.group = group_of(v.text);
-        a.has |= Attributes::kGroup;
-    } else if (name == "involved_dim") {
-        if (!v.is_bools) throw FormatError("attribute `involved_dim` is not a list of booleans");
-        a.dims = v.bools;
-        a.has |= Attributes::kDims;
-    }
+    keep(name, v, a, cpu);
 }
 
 void read_deps(Cursor& c, uint32_t tag, std::vector<uint64_t>& deps) {
@@ -209,37 +223,46 @@ std::string read_values(Cursor c) {
     return text;
 }
 
-void read_node(Cursor c, RawGraph& g) {
+// One node's fields while they are read, in whatever order they come.
+struct NodeFields {
     uint64_t id = 0;
     uint64_t micros = 0;
     int32_t type = 0;
     uint8_t cpu = 0;
-    Attributes a;
-    Cursor inputs(c.at(), c.at());
-    while (!c.done()) {
-        uint32_t tag = c.tag();
-        switch (tag) {
-            case wire::tag(1, wire::kVarint): id = c.varint(); break;
-            case wire::tag(3, wire::kVarint): type = static_cast<int32_t>(c.varint()); break;
-            case wire::tag(4, wire::kVarint):
-            case wire::tag(4, wire::kBytes):
-            case wire::tag(5, wire::kVarint):
-            case wire::tag(5, wire::kBytes): read_deps(c, tag, g.deps); break;
-            case wire::tag(7, wire::kVarint): micros = c.varint(); break;
-            case wire::tag(8, wire::kBytes): inputs = c.bytes(); break;
-            case wire::tag(10, wire::kBytes): read_attribute(c.bytes(), a, cpu); break;
-            default: c.skip(tag);
-        }
+    Attributes attributes;
+    Cursor inputs;
+};
+
+void read_field(Cursor& c, uint32_t tag, NodeFields& node, std::vector<uint64_t>& deps) {
+    switch (tag) {
+        case wire::tag(1, wire::kVarint): node.id = c.varint(); break;
+        case wire::tag(3, wire::kVarint): node.type = static_cast<int32_t>(c.varint()); break;
+        case wire::tag(4, wire::kVarint):
+        case wire::tag(4, wire::kBytes):
+        case wire::tag(5, wire::kVarint):
+        case wire::tag(5, wire::kBytes): read_deps(c, tag, deps); break;
+        case wire::tag(7, wire::kVarint): node.micros = c.varint(); break;
+        case wire::tag(8, wire::kBytes): node.inputs = c.bytes(); break;
+        case wire::tag(10, wire::kBytes):
+            read_attribute(c.bytes(), node.attributes, node.cpu);
+            break;
+        default: c.skip(tag);
     }
-    g.id.push_back(id);
-    g.type.push_back(type);
-    g.cpu.push_back(cpu);
-    g.micros.push_back(micros);
+}
+
+void read_node(Cursor c, RawGraph& g) {
+    NodeFields node{.inputs = Cursor(c.at(), c.at())};
+    while (!c.done()) read_field(c, c.tag(), node, g.deps);
+    bool has = node.attributes.has != 0;
+    g.id.push_back(node.id);
+    g.type.push_back(node.type);
+    g.cpu.push_back(node.cpu);
+    g.micros.push_back(node.micros);
     g.first_dep.push_back(g.deps.size());
-    g.attributes.push_back(a.has != 0 ? static_cast<uint32_t>(g.rows.size()) : kNone);
-    if (a.has != 0) g.rows.push_back(a);
-    if (type == static_cast<int32_t>(Kind::Metadata) && !inputs.done()) {
-        g.texts.push_back({id, read_values(inputs)});
+    g.attributes.push_back(has ? static_cast<uint32_t>(g.rows.size()) : kNone);
+    if (has) g.rows.push_back(node.attributes);
+    if (node.type == static_cast<int32_t>(Kind::Metadata) && !node.inputs.done()) {
+        g.texts.push_back({node.id, read_values(node.inputs)});
     }
 }
 

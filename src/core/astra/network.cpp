@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/astra/error.hpp"
+
 namespace chakra::astra {
 
 Topology::Topology(const Network& network) : dims_(network.dims) {
@@ -31,7 +33,7 @@ Tick Topology::delay(Rank a, Rank b, uint64_t bytes) const {
 Tick Topology::delay_along(uint32_t dim, uint32_t from, uint32_t to, uint64_t bytes) const {
     const Dimension& d = dims_[dim];
     double latency = hops(dim, from, to) * d.latency;
-    return static_cast<Tick>(latency + static_cast<double>(bytes) / d.bandwidth);
+    return whole_ticks(latency + static_cast<double>(bytes) / d.bandwidth);
 }
 
 uint32_t Topology::hops(uint32_t dim, uint32_t from, uint32_t to) const {
@@ -55,11 +57,11 @@ Rank Topology::difference(Rank a, Rank b) const {
 }
 
 Tick Topology::pass(uint64_t bytes) const {
-    return static_cast<Tick>(dims_[0].latency + static_cast<double>(bytes) / dims_[0].bandwidth);
+    return whole_ticks(dims_[0].latency + static_cast<double>(bytes) / dims_[0].bandwidth);
 }
 
 Tick Topology::busy(uint64_t bytes) const {
-    return static_cast<Tick>(static_cast<double>(bytes) / dims_[0].bandwidth);
+    return whole_ticks(static_cast<double>(bytes) / dims_[0].bandwidth);
 }
 
 }  // namespace chakra::astra

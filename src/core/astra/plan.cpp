@@ -38,10 +38,11 @@ const char* name_of(Algo algo) {
 }
 
 Tick Phase::reduction(uint32_t k) const {
+    if (coll != Coll::ReduceScatter && coll != Coll::AllReduce) return -1;
     uint32_t cycle = window + reducible;
-    if (k % cycle < window) return -1;
-    bool reduces = coll == Coll::ReduceScatter || (coll == Coll::AllReduce && (k / cycle) % 2 == 0);
-    if (!reduces) return -1;
+    uint32_t number = k < cycle ? 0 : k / cycle;  // mostly the first: spares a division
+    if (k - number * cycle < window) return -1;
+    if (coll == Coll::AllReduce && number % 2 != 0) return -1;
     return steps.empty() ? reduce : steps[k].reduce;
 }
 
@@ -257,7 +258,8 @@ Tick Planner::reduction(uint64_t bytes) const {
             "cost nothing; give it in GB/s, or --lenient for ASTRA-sim's answer");
     }
     double pass = static_cast<double>(bytes) / (system_.local_mem_bw * 1e9) * 1e9;
-    return 3 * static_cast<Tick>(pass);
+    whole_ticks(3 * pass);  // must be countable too
+    return 3 * whole_ticks(pass);
 }
 
 }  // namespace chakra::astra

@@ -70,11 +70,7 @@ std::string Engine::explain_collective(uint32_t a) const {
         if (!waits) continue;
         text += " waits in chunk " + std::to_string(c) + ", phase " + std::to_string(chunk.phase);
         if (phase.algo == Algo::Tree) return text + " (doubleBinaryTree), for a neighbour";
-        uint32_t me = position(actor, phase);
-        uint32_t to = target(phase, chunk, me, chunk.received);
-        uint32_t from =
-            phase.algo == Algo::HalvingDoubling ? to : (2 * me + phase.size - to) % phase.size;
-        Rank peer = member(actor, phase, from);
+        Rank peer = member(actor, chunk, source(phase, chunk, chunk.received));
         return text + ", for a message from rank " + std::to_string(peer) + ", " +
                explain_peer(peer, coll.group);
     }

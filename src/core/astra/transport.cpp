@@ -61,12 +61,12 @@ uint64_t Engine::channel(const Phase& phase, uint32_t slot, uint32_t from, uint3
            static_cast<uint64_t>(phase.dim) << 32 | distance;
 }
 
-void Engine::send_chunk(uint32_t a, uint32_t c, uint32_t item, uint32_t from, uint32_t to) {
+void Engine::send_chunk(uint32_t a, uint32_t c, uint32_t item, uint32_t to) {
     const Actor& actor = actors_[a];
     const Collective& coll = actor.coll;
     const Chunk& chunk = coll.chunks[c];
     const Phase& phase = phase_of(actor, chunk);
-    Rank target = member(actor, phase, to);
+    Rank target = member(actor, chunk, to);
     Event e;
     e.kind = EventKind::Chunk;
     e.phase = chunk.phase;
@@ -75,14 +75,24 @@ void Engine::send_chunk(uint32_t a, uint32_t c, uint32_t item, uint32_t from, ui
     e.tag = coll.first_tag + c;
     e.item = item;
     e.plan = coll.plan;
-    e.from = channel(phase, e.slot, from, to);
-    uint64_t bytes = phase.algo == Algo::Tree ? phase.bytes : phase.message_bytes(item);
-    if (system_.rendezvous) {
-        send({Endpoint::What::Chunk, chunk.phase, a, c, item},
-             chunk_key(e.actor, e.slot, e.tag, e.phase, item), actor.rank, target, bytes, e.from);
-    } else {
-        transmit(actor.rank, target, bytes, e);
+    if (folding_.folded) e.from = channel(phase, e.slot, chunk.me, to);
+    if (!system_.rendezvous) return transmit_chunk(actor, chunk, to, e);
+    send({Endpoint::What::Chunk, chunk.phase, a, c, item},
+         chunk_key(e.actor, e.slot, e.tag, e.phase, item), actor.rank, target,
+         phase.message_bytes(item), e.from);
+}
+
+void Engine::transmit_chunk(const Actor& actor, const Chunk& chunk, uint32_t to,
+                            const Event& event) {
+    const Phase& phase = phase_of(actor, chunk);
+    uint64_t bytes = phase.message_bytes(event.item);
+    if (aware_ || phase.subgroup || phase.whole) {
+        return transmit(actor.rank, member(actor, chunk, to), bytes, event);
     }
+    // Members of a dimension differ in it alone, so there is no need to look for the difference.
+    count(actor.rank, phase.dim, bytes);
+    Tick delay = topology_.delay_along(phase.dim, chunk.me, to, bytes);
+    calendar_.insert(calendar_.now() + delay, event);
 }
 
 void Engine::post_chunk(uint32_t a, uint32_t c, uint32_t item, uint32_t from) {
@@ -92,8 +102,7 @@ void Engine::post_chunk(uint32_t a, uint32_t c, uint32_t item, uint32_t from) {
     Endpoint me{Endpoint::What::Chunk, chunk.phase, a, c, item};
     Key key = chunk_key(a, coll.slot, coll.first_tag + c, chunk.phase, item);
     if (system_.rendezvous) {
-        const Phase& phase = phase_of(actor, chunk);
-        return receive(me, key, member(actor, phase, from));
+        return receive(me, key, member(actor, chunk, from));
     }
     if (mailbox_.empty() || !mailbox_.take(key)) return;
     Event e;

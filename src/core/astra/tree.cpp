@@ -48,7 +48,7 @@ void Engine::start_tree(uint32_t a, uint32_t c) {
     Actor& actor = actors_[a];
     Chunk& chunk = actor.coll.chunks[c];
     const Phase& phase = phase_of(actor, chunk);
-    TreePlace at(phase.size, chunk.max_tree, position(actor, phase));
+    TreePlace at(phase.size, chunk.max_tree, chunk.me);
     if (at.leaf()) return local(a, phase.endpoint, {kNone, LocalKind::Pass, c, -1});
     tree_post(a, c, kFromLeft);
     if (!at.root()) tree_post(a, c, kFromRight);
@@ -58,7 +58,7 @@ void Engine::tree_arrived(uint32_t a, uint32_t c) {
     Actor& actor = actors_[a];
     Chunk& chunk = actor.coll.chunks[c];
     const Phase& phase = phase_of(actor, chunk);
-    TreePlace at(phase.size, chunk.max_tree, position(actor, phase));
+    TreePlace at(phase.size, chunk.max_tree, chunk.me);
     local(a, phase.endpoint, {kNone, LocalKind::Pass, c, at.leaf() ? -1 : phase.reduce});
 }
 
@@ -68,30 +68,24 @@ void Engine::tree_pass_ended(uint32_t a, uint32_t c) {
     Actor& actor = actors_[a];
     Chunk& chunk = actor.coll.chunks[c];
     const Phase& phase = phase_of(actor, chunk);
-    TreePlace at(phase.size, chunk.max_tree, position(actor, phase));
+    TreePlace at(phase.size, chunk.max_tree, chunk.me);
     uint32_t pass = ++chunk.received;
     uint32_t up = at.leaf() ? 1 : at.root() ? 0 : 2;
     if (pass == up) {
-        tree_send(a, c, at.parent(), at.side());
+        send_chunk(a, c, at.side(), at.parent());
         return tree_post(a, c, kFromParent);
     }
     if (pass < up) return;
-    if (!at.leaf()) tree_send(a, c, at.left(), kFromParent);
-    if (!at.leaf() && !at.root()) tree_send(a, c, at.right(), kFromParent);
+    if (!at.leaf()) send_chunk(a, c, kFromParent, at.left());
+    if (!at.leaf() && !at.root()) send_chunk(a, c, kFromParent, at.right());
     phase_ended(a, c);
-}
-
-void Engine::tree_send(uint32_t a, uint32_t c, uint32_t to, uint32_t item) {
-    const Actor& actor = actors_[a];
-    uint32_t me = position(actor, phase_of(actor, actor.coll.chunks[c]));
-    send_chunk(a, c, item, me, to);
 }
 
 void Engine::tree_post(uint32_t a, uint32_t c, uint32_t item) {
     Actor& actor = actors_[a];
     Chunk& chunk = actor.coll.chunks[c];
     const Phase& phase = phase_of(actor, chunk);
-    TreePlace at(phase.size, chunk.max_tree, position(actor, phase));
+    TreePlace at(phase.size, chunk.max_tree, chunk.me);
     chunk.posted |= static_cast<uint8_t>(1u << item);
     uint32_t from = item == kFromParent ? at.parent() : item == kFromLeft ? at.left() : at.right();
     post_chunk(a, c, item, from);

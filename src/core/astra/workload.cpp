@@ -91,8 +91,15 @@ bool Engine::issue(uint32_t a, uint32_t node) {
 
 void Engine::issue_replay(uint32_t a, uint32_t node, bool gpu) {
     Tick time = actors_[a].body->replay(node);
-    if (gpu) timelines_[a].gpu_time += time;
+    if (gpu) add_gpu_time(a, time);
     local(a, time, {kNone, LocalKind::Node, node, 0});
+}
+
+void Engine::add_gpu_time(uint32_t a, Tick time) {
+    Tick& total = timelines_[a].gpu_time;
+    if (time > kMaxTick - total)
+        throw SimulationError("the GPU's time is too long to be counted in ns");
+    total += time;
 }
 
 bool Engine::issue_compute(uint32_t a, uint32_t node) {
@@ -113,8 +120,8 @@ bool Engine::issue_compute(uint32_t a, uint32_t node) {
     if (!std::isfinite(seconds)) {
         fail(a, node, "roofline gives no time: `num_ops`, `peak-perf` or `local-mem-bw` is 0");
     }
-    Tick time = static_cast<Tick>(seconds * 1e9);
-    timelines_[a].gpu_time += time;
+    Tick time = whole_ticks(seconds * 1e9);
+    add_gpu_time(a, time);
     local(a, time, {kNone, LocalKind::Node, node, 0});
     return true;
 }
@@ -195,7 +202,7 @@ uint32_t Engine::store_of(Rank rank) const {
 
 Tick Engine::memory_time(uint64_t bytes) const {
     double seconds = static_cast<double>(bytes) / static_cast<double>(memory_.bandwidth);
-    return static_cast<Tick>(memory_.latency) + static_cast<Tick>(seconds * 1e9);
+    return static_cast<Tick>(memory_.latency) + whole_ticks(seconds * 1e9);
 }
 
 void Engine::issue_memory(uint32_t a, uint32_t node) {

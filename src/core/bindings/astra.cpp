@@ -5,7 +5,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <optional>
+#include <algorithm>
 
 #include "core/astra/engine.hpp"
 #include "core/astra/load.hpp"
@@ -32,8 +32,20 @@ std::vector<Implementation> implementations(const nb::list& items) {
     return out;
 }
 
+void require_runnable(const Program& program, const Network& network) {
+    uint64_t ranks = network.dims.empty() ? 0 : 1;
+    for (const Dimension& d : network.dims) ranks *= d.size;
+    if (program.groups.empty()) throw nb::value_error("bind_groups comes before a simulation");
+    if (ranks != program.ranks()) {
+        throw SimulationError("the workload has " + std::to_string(program.ranks()) +
+                              " ranks and the network " + std::to_string(ranks) +
+                              "; they must be the same number");
+    }
+}
+
 std::shared_ptr<Result> simulate(const Program& program, const System& system,
                                  const Network& network, const Memory& memory, bool fold_ranks) {
+    require_runnable(program, network);
     nb::gil_scoped_release unlocked;
     auto result = std::make_shared<Result>();
     uint32_t ranks = program.ranks();
@@ -58,41 +70,63 @@ Out<T> column(size_t n, F value) {
     return to_numpy(std::move(out));
 }
 
-RawGraph raw_graph(const nb::dict& columns) {
-    auto u64 = [&](const char* name) { return nb::cast<In<uint64_t>>(columns[name]); };
-    auto i64 = [&](const char* name) { return nb::cast<In<int64_t>>(columns[name]); };
-    auto u32 = [&](const char* name) { return nb::cast<In<uint32_t>>(columns[name]); };
-    auto id = u64("id"), micros = u64("duration_micros"), offsets = u64("dep_offsets");
-    auto deps = u64("deps"), size = u64("comm_size"), ops = u64("num_ops");
-    auto tensor = u64("tensor_size");
-    auto type = i64("type"), coll = i64("comm_type"), src = i64("comm_src"), dst = i64("comm_dst");
-    auto tag = i64("comm_tag"), group = i64("group");
-    auto cpu = u32("is_cpu_op"), dims = u32("involved_dim"), has = u32("has");
-    size_t n = id.shape(0);
-    for (size_t length :
-         {micros.shape(0), size.shape(0), ops.shape(0), tensor.shape(0), type.shape(0),
-          coll.shape(0), src.shape(0), dst.shape(0), tag.shape(0), group.shape(0), cpu.shape(0),
-          dims.shape(0), has.shape(0), offsets.shape(0) - 1}) {
-        if (length != n) throw nb::value_error("columns of different lengths");
+// A graph's columns as Python gives them; every one must have a value for each node.
+class Columns {
+   public:
+    explicit Columns(const nb::dict& given) : given_(given) {
+        nodes_ = nb::cast<In<uint64_t>>(given["id"]).shape(0);
     }
-    RawGraph g;
-    g.id.assign(id.data(), id.data() + n);
-    g.micros.assign(micros.data(), micros.data() + n);
-    g.type.assign(type.data(), type.data() + n);
-    g.cpu.assign(cpu.data(), cpu.data() + n);
-    g.deps.assign(deps.data(), deps.data() + deps.shape(0));
-    g.first_dep.assign(offsets.data(), offsets.data() + n + 1);
-    for (size_t i = 0; i < n; ++i) {
-        if (g.first_dep[i] > g.first_dep[i + 1] || g.first_dep[i + 1] > g.deps.size()) {
-            throw nb::value_error("dependency offsets are not ascending");
-        }
+    size_t nodes() const { return nodes_; }
+
+    template <class T>
+    In<T> get(const char* name, size_t more = 0) const {
+        auto array = nb::cast<In<T>>(given_[name]);
+        if (array.shape(0) != nodes_ + more) throw nb::value_error("columns of different lengths");
+        return array;
+    }
+    template <class T, class To>
+    void copy(const char* name, std::vector<To>& to, size_t more = 0) const {
+        auto array = get<T>(name, more);
+        to.assign(array.data(), array.data() + array.shape(0));
+    }
+
+   private:
+    const nb::dict& given_;
+    size_t nodes_;
+};
+
+void copy_attributes(const Columns& columns, RawGraph& g) {
+    auto has = columns.get<uint32_t>("has"), dims = columns.get<uint32_t>("involved_dim");
+    auto coll = columns.get<int64_t>("comm_type"), src = columns.get<int64_t>("comm_src");
+    auto dst = columns.get<int64_t>("comm_dst"), tag = columns.get<int64_t>("comm_tag");
+    auto group = columns.get<int64_t>("group");
+    auto size = columns.get<uint64_t>("comm_size"), ops = columns.get<uint64_t>("num_ops");
+    auto tensor = columns.get<uint64_t>("tensor_size");
+    for (size_t i = 0; i < columns.nodes(); ++i) {
         g.attributes.push_back(has(i) != 0 ? static_cast<uint32_t>(g.rows.size()) : kNone);
         if (has(i) == 0) continue;
         g.rows.push_back({has(i), dims(i), coll(i), size(i), ops(i), tensor(i), src(i), dst(i),
                           tag(i), group(i)});
     }
-    if (columns.contains("texts")) {
-        g.texts = nb::cast<std::vector<std::pair<uint64_t, std::string>>>(columns["texts"]);
+}
+
+RawGraph raw_graph(const nb::dict& given) {
+    Columns columns(given);
+    RawGraph g;
+    columns.copy<uint64_t>("id", g.id);
+    columns.copy<uint64_t>("duration_micros", g.micros);
+    columns.copy<int64_t>("type", g.type);
+    columns.copy<uint32_t>("is_cpu_op", g.cpu);
+    columns.copy<uint64_t>("dep_offsets", g.first_dep, 1);
+    auto deps = nb::cast<In<uint64_t>>(given["deps"]);
+    g.deps.assign(deps.data(), deps.data() + deps.shape(0));
+    bool ascending = std::is_sorted(g.first_dep.begin(), g.first_dep.end());
+    if (!ascending || g.first_dep.back() > g.deps.size()) {
+        throw nb::value_error("dependency offsets are not ascending");
+    }
+    copy_attributes(columns, g);
+    if (given.contains("texts")) {
+        g.texts = nb::cast<std::vector<std::pair<uint64_t, std::string>>>(given["texts"]);
     }
     return g;
 }
@@ -226,9 +260,8 @@ void bind_result(nb::module_& m) {
         });
 }
 
-}  // namespace
-
-void astra(nb::module_& m) {
+// Raised as (message, whether some rank would wait for ever).
+void bind_error(nb::module_& m) {
     static PyObject* error =
         PyErr_NewException("chakrakit._core.SimulationError", PyExc_ValueError, nullptr);
     m.attr("SimulationError") = nb::handle(error);
@@ -236,46 +269,61 @@ void astra(nb::module_& m) {
         try {
             std::rethrow_exception(p);
         } catch (const SimulationError& e) {
-            // args = (message, whether some rank would wait for ever)
             nb::object args = nb::make_tuple(e.what(), e.deadlock());
             PyErr_SetObject(error, args.ptr());
         }
     });
+}
+
+std::shared_ptr<Program> make_program(std::vector<std::shared_ptr<Body>> bodies,
+                                      std::vector<uint32_t> body_of) {
+    for (uint32_t b : body_of) {
+        if (b >= bodies.size()) throw nb::value_error("no such body");
+    }
+    auto program = std::make_shared<Program>();
+    program->bodies = std::move(bodies);
+    program->body_of = std::move(body_of);
+    return program;
+}
+
+std::shared_ptr<Program> load_program(const std::vector<std::string>& paths, bool lenient) {
+    nb::gil_scoped_release unlocked;
+    return std::make_shared<Program>(load(paths, lenient));
+}
+
+std::shared_ptr<Body> make_body(const nb::dict& columns, const std::string& where, int64_t rank,
+                                bool lenient) {
+    Rank own = rank < 0 ? kNone : static_cast<Rank>(rank);
+    return std::make_shared<Body>(build(raw_graph(columns), where, own, lenient));
+}
+
+std::shared_ptr<Custom> make_custom(const std::vector<std::string>& paths, bool lenient) {
+    auto custom = std::make_shared<Custom>();
+    for (const std::string& path : paths) {
+        custom->bodies.push_back(std::make_shared<Body>(load_custom(path, lenient)));
+    }
+    return custom;
+}
+
+nb::list texts(const Program& program) {
+    nb::list out;
+    for (const auto& body : program.bodies) {
+        for (const auto& [id, text] : body->texts) out.append(nb::make_tuple(id, text));
+    }
+    return out;
+}
+
+}  // namespace
+
+void astra(nb::module_& m) {
+    bind_error(m);
     bind_inputs(m);
     bind_result(m);
-    m.def("astra_body",
-          [](const nb::dict& columns, const std::string& where, int64_t rank, bool lenient) {
-              Rank own = rank < 0 ? kNone : static_cast<Rank>(rank);
-              return std::make_shared<Body>(build(raw_graph(columns), where, own, lenient));
-          });
-    m.def("astra_program",
-          [](std::vector<std::shared_ptr<Body>> bodies, std::vector<uint32_t> body_of) {
-              for (uint32_t b : body_of) {
-                  if (b >= bodies.size()) throw nb::value_error("no such body");
-              }
-              auto p = std::make_shared<Program>();
-              p->bodies = std::move(bodies);
-              p->body_of = std::move(body_of);
-              return p;
-          });
-    m.def("astra_load", [](const std::vector<std::string>& paths, bool lenient) {
-        nb::gil_scoped_release unlocked;
-        return std::make_shared<Program>(load(paths, lenient));
-    });
-    m.def("astra_texts", [](const Program& p) {
-        nb::list out;
-        for (const auto& body : p.bodies) {
-            for (const auto& [id, text] : body->texts) out.append(nb::make_tuple(id, text));
-        }
-        return out;
-    });
-    m.def("astra_load_custom", [](const std::vector<std::string>& paths, bool lenient) {
-        auto custom = std::make_shared<Custom>();
-        for (const std::string& path : paths) {
-            custom->bodies.push_back(std::make_shared<Body>(load_custom(path, lenient)));
-        }
-        return custom;
-    });
+    m.def("astra_body", &make_body);
+    m.def("astra_program", &make_program);
+    m.def("astra_load", &load_program);
+    m.def("astra_texts", &texts);
+    m.def("astra_load_custom", &make_custom);
     m.def("astra_simulate", &simulate);
 }
 

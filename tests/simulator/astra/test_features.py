@@ -192,6 +192,23 @@ def test_injection_scales_the_endpoint_delay_of_the_file_only() -> None:
     assert figures(run(absent | {"args": ["--injection-scale=2.5"]})) == figures(run(absent))
 
 
+def test_numbers_may_be_written_in_any_way() -> None:
+    """YAML 1.1 takes 1e3 for text, and JSON writers turn 10 into 10.0."""
+    net = network(("Ring", 4)) | {"latency": ["5e2"], "bandwidth": [50]}
+    ranks = [[coll(0, MB)] for _ in range(4)]
+    odd = run(case_of(ranks, net, system(endpoint_delay=10.0, preferred_dataset_splits=4.0)))
+    assert figures(odd) == figures(run(case_of(ranks, network(("Ring", 4)))))
+
+
+def test_ranks_beyond_the_network_are_left_out_with_a_note(tmp_path: Path) -> None:
+    body = TraceBuilder()
+    body.comp("a", duration_ns=1_000)
+    write(TraceSet([body.build()] * 3), tmp_path / "w.N.et")
+    result = simulate(str(tmp_path / "w"), make_config(system(), network(("Ring", 2)), {}))
+    assert result.cycles.tolist() == [1_000, 1_000]
+    assert "the network has 2 ranks" in str(result.config.ignored[0])
+
+
 def test_options_are_checked() -> None:
     with pytest.raises(ConfigError, match="--queues is 0"):
         Options(queues=0)

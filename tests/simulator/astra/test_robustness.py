@@ -121,6 +121,11 @@ ERRORS: dict[str, tuple[Case, type[ChakraError], str]] = {
         on_all([node("MEM_LOAD_NODE", 0, tensor_size=64)]), TraceError, "NO_MEMORY_EXPANSION"),
     "collectives of different sizes": (
         both([coll(0, MB)], [coll(0, 2 * MB)]), TraceError, "another member runs a different collective"),
+    "a time beyond counting": (
+        on_all([comp(i, 1 << 50, [i - 1] if i else []) for i in range(9)]),
+        TraceError, "time is too long"),
+    "a duration beyond counting": (on_all([comp(0, 1 << 60)]), TraceError, "its duration is too long"),
+    "bytes beyond counting": (on_all([coll(0, 1 << 60)]), TraceError, "bytes are too many"),
     "a send that nobody receives, with rendezvous": (
         both([send(0, 1, 64)], [comp(0, 5)], args=["--rendezvous-protocol=true"]),
         DeadlockError, r"rank 0, node 0 \(send\) waits for rank 1 to post a receive of 64 bytes"),
@@ -149,6 +154,9 @@ CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown algorithm": ({"system": system("rings")}, "unknown algorithm 'rings'"),
     "an unknown topology": ({"network": network(("Mesh", 4))}, r"network: Invalid enum value 'Mesh'"),
     "one rank": ({"network": network(("Ring", 1))}, "`npus_count` is 1; it must be 2 or more"),
+    "a negative latency": ({"network": {**FOUR, "latency": [-1]}}, "`latency` is -1; it must be 0"),
+    "endless latency": ({"network": {**FOUR, "latency": [float("nan")]}}, "`latency` is nan"),
+    "too many ranks": ({"network": network(("Ring", 2000), ("Ring", 2000))}, "4,000,000 ranks are"),
     "uneven lists": ({"network": {**FOUR, "latency": []}}, "one entry for each dimension"),
     "a text for a number": (
         {"system": system(local_mem_bw="fast")}, r"system: Expected `int \| float`.*local-mem-bw"),

@@ -75,6 +75,14 @@ def test_no_record_function_ids(pair):
     assert rank.matched_by["order and name"] > 1500
 
 
+def test_external_ids_where_record_function_ids_are_missing(pair):
+    """They are believed because the names agree; in most files they are another counter."""
+    _edit(pair / "kineto_0.json", lambda t: re.sub(r'"External id": \d+, ?', "", t))
+    _edit(pair / "kineto_0.json", lambda t: t.replace('"Record function id"', '"External id"'))
+    rank = _rank(pair)
+    assert rank.matched_by == {"external id": 1564}
+
+
 def test_relative_paths(pair, monkeypatch):
     monkeypatch.chdir(pair.parent)
     assert _rank(f"{pair.name}/et_0.json").host_ops.linked == 1564

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit.sources.pytorch.settle import violations
-from chakrakit.trace.edges import EdgeForm, EdgeKind
+from chakrakit.sources.pytorch.settle import make_sound, violations
+from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.schedule import schedule
 
 
@@ -261,3 +261,24 @@ def test_no_graph_is_circular_and_no_pair_is_listed_twice(two_kernels):
     triples = set(zip(edges.src.tolist(), edges.dst.tolist(), edges.ctrl.tolist(), strict=True))
     assert len(triples) == len(edges)
     assert (edges.form <= EdgeForm.FINISH_FINISH).all()
+
+
+def test_a_kernel_without_correlation_belongs_to_the_operator_of_its_external_id(recording):
+    """Some ROCm tracers give no correlation."""
+    recording.op("a", 0, 20)
+    recording.events[-1]["args"]["External id"] = 12
+    recording.kernel("k", 10, 5, corr=0, **{"External id": 12})
+    rank = recording.link()
+    assert kinds(rank, EdgeKind.LAUNCH) == [("a", "k")]
+    assert len(rank.device.orphans) == 0
+
+
+def test_an_edge_that_closes_a_circle_is_dropped_and_named(recording):
+    """The one that says least about why goes; what remains can be scheduled."""
+    recording.op("a", 0, 5)
+    recording.op("b", 10, 5)
+    line = recording.link().line
+    edges = Edges.of([0, 1], [1, 0], [EdgeKind.TENSOR, EdgeKind.INFERRED])
+    sound = make_sound(line, edges)
+    assert sound.circular == [(1, 0, "inferred")]
+    assert list(zip(sound.edges.src, sound.edges.dst, strict=True)) == [(0, 1)]

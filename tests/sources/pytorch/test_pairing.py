@@ -101,3 +101,27 @@ def test_what_nothing_explains_starts_when_it_did(recording):
     anchored = rank.edges.where(rank.edges.kind == EdgeKind.INFERRED)
     assert [rank.names[r] for r in anchored.dst] == ["loader"]
     assert anchored.lag.tolist() == [40_000]
+
+
+def test_modules_are_paths_through_the_python_stack(recording):
+    """Ranges of nested modules give a path; a block's number gives the layer."""
+    recording.op("aten::mm", 25, 5)
+    for name, ts, dur in (("GPT_0", 0, 100), ("Block_3", 10, 50), ("Linear_7", 20, 20)):
+        recording._event("python_function", f"nn.Module: {name}", 1, ts, dur)
+    found = recording.link().attribution
+    assert [found.modules[m] for m in found.module] == ["GPT_0/Block_3/Linear_7"]
+    assert found.layer.tolist() == [3]
+
+
+def test_phases_follow_annotations_and_the_backward_engine(recording):
+    recording.op("ProfilerStep#1", 0, 100)
+    recording.op("Model.forward", 1, 20)
+    recording.op("aten::mm", 2, 5)
+    recording.op("autograd::engine::evaluate_function: MmBackward0", 30, 20)
+    recording.op("aten::mul", 31, 5)
+    recording.op("Optimizer.step#SGD.step", 60, 20)
+    recording.op("aten::add_", 61, 5)
+    rank = recording.link()
+    told = {rank.names[r]: int(rank.attribution.phase[r]) for r in range(len(rank.line))}
+    assert (told["aten::mm"], told["aten::mul"], told["aten::add_"]) == (0, 1, 2)
+    assert told["ProfilerStep#1"] == -1

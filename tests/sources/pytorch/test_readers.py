@@ -6,6 +6,8 @@ import gzip
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chakrakit.errors import FormatError
 from chakrakit.sources.pytorch.files import read_bytes
@@ -116,3 +118,31 @@ def test_short_triton_strides_are_counted(recording):
 def test_unicode_escapes_in_names():
     k = read_kineto(_kineto(_op("\\u00e9\\ud83d\\ude00\\n", "1", "1")))
     assert k.texts[k.name[0]] == "é😀\n"
+
+
+@given(st.data())
+def test_any_damage_is_read_or_refused_but_never_crashes(data):
+    """Files are untrusted: whatever bytes they hold, a reader answers or says what is wrong."""
+    good = (
+        b'{"schema": "1.1.1", "pid": 4, "nodes": [{"id": 2, "name": "a", "ctrl_deps": 1, "inputs": '
+        b'{"values": [[1,2,0,4,4,"cpu"],[[3,4,0,4,4,"cpu"]],"<None>"], "shapes": [[4]]}, "attrs": '
+        b'[{"name": "rf_id", "type": "uint64", "value": 7}]}], "traceEvents": [{"ph": "X", "cat": '
+        b'"cpu_op", "name": "a", "ts": 1.5, "dur": 2, "args": {"External id": 1}}]}'
+    )
+    text = bytearray(good)
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        text[at] = data.draw(st.sampled_from(b'"[]{},:\\ 0-9eE.xn\x00\xff'))
+    cut = data.draw(st.integers(0, len(text)))
+    for read in (read_observer, read_kineto):
+        try:
+            found = read(bytes(text[:cut]))
+        except FormatError:
+            continue
+        assert len(found) <= 3
+
+
+def test_deep_nesting_does_not_exhaust_the_stack():
+    deep = "[" * 200_000 + "]" * 200_000
+    text = f'{{"schema": "1.1.1", "nodes": [{{"id": 2, "name": "a", "inputs": {{"values": {deep}}}}}]}}'
+    assert len(read_observer(text.encode())) == 1

@@ -30,6 +30,10 @@ MEMORIES = {
     "PER_NODE_MEMORY_EXPANSION": 2,
     "MEMORY_POOL": 3,
 }
+LONGEST = 10**15
+"""Nanoseconds, twelve days: far above any latency, far below what would overflow."""
+_FASTEST = 10**9
+"""GB/s and TFLOP/s, for the same reason."""
 _IMPLEMENTATION = re.compile(
     r"(?:(ring|halvingDoubling|doubleBinaryTree|oneRing|oneHalvingDoubling)|(direct|oneDirect)(\d*))"
 )
@@ -167,7 +171,7 @@ def make_config(
         network=net,
         memory=mem,
         groups={} if groups is None else read_groups(groups, net.ranks, called["groups"]),
-        per_node_custom=_per_node(checked),
+        per_node_custom=_per_node(checked, called["system"]),
         ignored=_ignored(system, System, called["system"])
         + _ignored(network, Network, called["network"])
         + _ignored(memory, Memory, called["memory"]),
@@ -233,16 +237,18 @@ def _convert(raw: Any, kind: type[T], name: str) -> T:
 
 
 def _system(raw: Any, name: str) -> System:
-    system = _convert(raw, System, name)
+    system = _convert(_whole(raw), System, name)
     for collective in COLLECTIVES:
         for text in system.implementations(collective):
             try:
                 parse_implementation(text)
             except ConfigError as error:
                 raise ConfigError(f"{name}: `{collective}-implementation`: {error}") from None
-    _at_least(name, "active-chunks-per-dimension", system.active_chunks_per_dimension, 1)
-    _at_least(name, "preferred-dataset-splits", system.preferred_dataset_splits, 0)
-    _at_least(name, "endpoint-delay", system.endpoint_delay or 0, 0)
+    _between(name, "active-chunks-per-dimension", system.active_chunks_per_dimension, 1, 1 << 30)
+    _between(name, "preferred-dataset-splits", system.preferred_dataset_splits, 0, 1 << 22)
+    _between(name, "endpoint-delay", system.endpoint_delay or 0, 0, LONGEST)
+    _between(name, "local-mem-bw", system.local_mem_bw, 0, _FASTEST)
+    _between(name, "peak-perf", system.peak_perf, 0, _FASTEST)
     if system.model_shared_bus:
         raise ConfigError(
             f"{name}: `model-shared-bus` 1 is not simulated (the bus between NPU and network "
@@ -251,39 +257,68 @@ def _system(raw: Any, name: str) -> System:
     return system
 
 
-def _at_least(name: str, key: str, value: Number, least: Number) -> None:
+def _whole(raw: Any) -> Any:
+    """10.0 is as good as 10."""
+    if not isinstance(raw, dict):
+        return raw
+    return {
+        key: int(value) if isinstance(value, float) and value.is_integer() else value
+        for key, value in raw.items()
+    }
+
+
+def _between(name: str, key: str, value: Number, least: Number, most: Number) -> None:
     if value < least:
         raise ConfigError(f"{name}: `{key}` is {value}; it must be {least} or more")
+    if not value <= most:
+        raise ConfigError(f"{name}: `{key}` is {value}; it must be {most:,} or less")
 
 
 def _network(raw: Any, name: str) -> Network:
-    network = _convert(raw, Network, name)
+    network = _convert(_numbers(raw), Network, name)
     lengths = {len(getattr(network, key)) for key in Network.__struct_fields__}
     if len(lengths) != 1 or not network.topology:
         raise ConfigError(
             f"{name}: `topology`, `npus_count`, `bandwidth` and `latency` need one entry for each "
             "dimension, all the same number"
         )
+    _between(name, "topology", len(network.topology), 1, 16)
     for count in network.npus_count:
-        _at_least(name, "npus_count", count, 2)
+        _between(name, "npus_count", count, 2, 1 << 20)
     for bandwidth, latency in zip(network.bandwidth, network.latency, strict=True):
-        if bandwidth <= 0:
-            raise ConfigError(f"{name}: `bandwidth` is {bandwidth}; it must be above 0 (GB/s)")
-        _at_least(name, "latency", latency, 0)
-    if network.ranks > 1 << 26:
+        _between(name, "bandwidth", bandwidth, 1e-6, _FASTEST)
+        _between(name, "latency", latency, 0, LONGEST)
+    if network.ranks > 1 << 20:
         raise ConfigError(f"{name}: {network.ranks:,} ranks are too many")
     return network
 
 
+def _numbers(raw: Any) -> Any:
+    """YAML 1.1 reads 1e3 as text; YAML 1.2, and ASTRA-sim's parser, as a number."""
+    if not isinstance(raw, dict):
+        return raw
+    return {
+        key: [_number(v) for v in value] if isinstance(value, list) else value
+        for key, value in raw.items()
+    }
+
+
+def _number(value: Any) -> Any:
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
 def _memory(raw: Any, name: str) -> Memory:
-    memory = _convert(raw, Memory, name)
+    memory = _convert(_whole(raw), Memory, name)
     if memory.memory_type == "NO_MEMORY_EXPANSION":
         return memory
-    _at_least(name, "remote-mem-bw", memory.remote_mem_bw, 1)
-    _at_least(name, "remote-mem-latency", memory.remote_mem_latency, 0)
+    _between(name, "remote-mem-bw", memory.remote_mem_bw, 1, _FASTEST)
+    _between(name, "remote-mem-latency", memory.remote_mem_latency, 0, LONGEST)
     if memory.memory_type == "PER_NODE_MEMORY_EXPANSION":
-        _at_least(name, "num-nodes", memory.num_nodes, 1)
-        _at_least(name, "num-npus-per-node", memory.num_npus_per_node, 1)
+        _between(name, "num-nodes", memory.num_nodes, 1, 1 << 20)
+        _between(name, "num-npus-per-node", memory.num_npus_per_node, 1, 1 << 20)
     return memory
 
 
@@ -310,10 +345,13 @@ def _members(key: str, members: Any, ranks: int, name: str) -> list[int]:
     return list(members)
 
 
-def _per_node(system: System) -> dict[int, str]:
-    path = system.per_node_custom_implementation
-    if not path:
+def _per_node(system: System, name: str) -> dict[int, str]:
+    """Relative to the working directory, as ASTRA-sim has it, or else to the system file."""
+    if not system.per_node_custom_implementation:
         return {}
+    path = Path(system.per_node_custom_implementation)
+    if not path.exists():
+        path = Path(name).parent / path
     raw = _parse(path, _yaml)
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: expected a map of workload node id to ET prefix")

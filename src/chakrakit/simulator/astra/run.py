@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from chakrakit.simulator.astra.counters import collective_table, link_table
 from chakrakit.simulator.astra.result import Result
+from chakrakit.trace.groups import Groups
 from chakrakit.trace.run import Run, Times
 from chakrakit.trace.store import read, write
 from chakrakit.trace.traceset import Binding, TraceSet
@@ -42,7 +43,8 @@ def to_run(result: Result, traces: TraceSet) -> Run:
     card = traces.card.replace(
         tool="chakra simulate", settings=settings, tick_ps=1000, epoch_ns=0, passes=[]
     )
-    return Run(traces._bodies, bindings, traces.groups, card, times=times, timing=timing,
+    groups = Groups({str(g): m for g, m in result.groups.items()}).merged(traces.groups)
+    return Run(traces._bodies, bindings, groups, card, times=times, timing=timing,
                counters=counters)  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chakrakit import _core
@@ -31,6 +32,7 @@ def simulate(
     with errors():
         if isinstance(workload, str) and loading.is_prefix(workload):
             program = loading.load_files(workload, ranks, lenient=options.lenient)
+            config = _noting_surplus(workload, config)
         else:
             from chakrakit.simulator.astra.traces import load_traces
 
@@ -38,6 +40,15 @@ def simulate(
             config = _with_groups(config, traces)
             program = load_traces(traces, ranks, lenient=options.lenient)
     return simulate_program(program, config, options)
+
+
+def _noting_surplus(prefix: str, config: files.Config) -> files.Config:
+    """Ranks beyond the network's are left out, as ASTRA-sim does, but not in silence."""
+    ranks = config.network.ranks
+    if not Path(f"{prefix}.{ranks}.et").exists():
+        return config
+    surplus = files.Ignored(prefix, f"{prefix}.{ranks}.et", f"the network has {ranks} ranks")
+    return replace(config, ignored=[*config.ignored, surplus])
 
 
 def _traces(workload: str | TraceSet) -> TraceSet:
@@ -84,7 +95,7 @@ def core_system(config: files.Config, options: Options) -> _core.AstraSystem:
     """The system file and the command line, as the core takes them."""
     given, system = config.system, _core.AstraSystem()
     if given.endpoint_delay is not None:
-        system.endpoint_delay = int(given.endpoint_delay * options.injection_scale)
+        system.endpoint_delay = _scaled(given.endpoint_delay, options.injection_scale)
     system.active_chunks = given.active_chunks_per_dimension
     system.splits = given.preferred_dataset_splits
     system.queues = options.queues
@@ -97,6 +108,13 @@ def core_system(config: files.Config, options: Options) -> _core.AstraSystem:
     system.peak_perf = float(given.peak_perf)
     _set_algorithms(system, config, options)
     return system
+
+
+def _scaled(endpoint_delay: int, scale: float) -> int:
+    scaled = int(endpoint_delay * scale)
+    if scaled > files.LONGEST:
+        raise ConfigError(f"--injection-scale {scale:g} makes `endpoint-delay` {scaled:,} ns")
+    return scaled
 
 
 def _set_algorithms(system: _core.AstraSystem, config: files.Config, options: Options) -> None:

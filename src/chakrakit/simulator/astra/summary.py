@@ -1,27 +1,33 @@
-"""A result as a table for people."""
+"""A result in a few lines for people; whoever prints it decides how."""
 
 from __future__ import annotations
-
-from rich.console import Group
-from rich.table import Table
 
 from chakrakit.simulator.astra.result import Result
 
 _ROWS = 16
 
 
-def summary(result: Result) -> Group:
-    """Cycles and exposed communication by rank, equal neighbours in one row."""
-    table = Table(box=None)
-    for heading in ("ranks", "cycles (ns)", "exposed"):
-        table.add_column(heading, justify="right")
-    spans = list(_spans(result))
-    for first, last, cycles, exposed in spans[:_ROWS]:
-        ranks = str(first) if first == last else f"{first}–{last}"
-        table.add_row(ranks, "never" if cycles < 0 else f"{cycles:,}", f"{exposed:,}")
-    if len(spans) > _ROWS:
-        table.add_row("…", "", "")
-    return Group(table, _about(result))
+def rows(result: Result) -> list[tuple[str, str, str]]:
+    """Ranks, cycles and exposed communication; equal neighbours are one row, long lists are cut."""
+    shown = [
+        (
+            str(first) if first == last else f"{first}–{last}",
+            "never" if cycles < 0 else f"{cycles:,}",
+            "never" if cycles < 0 else f"{exposed:,}",
+        )
+        for first, last, cycles, exposed in _spans(result)
+    ]
+    return shown if len(shown) <= _ROWS else [*shown[:_ROWS], ("…", "…", "…")]
+
+
+def about(result: Result) -> str:
+    """How many ranks were simulated, and why any never finished."""
+    if result.folded:
+        count = len(result.representative)
+        folded = f"{result.ranks} ranks in {count} class{'es' if count > 1 else ''}"
+    else:
+        folded = f"{result.ranks} ranks, not folded: {result.why_not_folded}"
+    return f"{folded}\n{result.stuck}" if result.stuck else folded
 
 
 def _spans(result: Result) -> list[tuple[int, int, int, int]]:
@@ -33,12 +39,3 @@ def _spans(result: Result) -> list[tuple[int, int, int, int]]:
         else:
             spans.append((rank, rank, cycles, exposed))
     return spans
-
-
-def _about(result: Result) -> str:
-    if result.folded:
-        count = len(result.representative)
-        folded = f"{result.ranks} ranks in {count} class{'es' if count > 1 else ''}"
-    else:
-        folded = f"{result.ranks} ranks, not folded: {result.why_not_folded}"
-    return f"{folded}\n{result.stuck}" if result.stuck else folded

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrakit import _core
 from chakrakit.sources.pytorch.kineto import Kind, Kineto
 from chakrakit.sources.pytorch.observer import Observer
 from chakrakit.sources.pytorch.rows import RowNames, inherit
@@ -23,6 +24,7 @@ _PHASE_WORDS = (
     (0, re.compile(r"^#* ?(forward|prefill|decode( \d+)?) ?#*$|\.forward$", re.I)),
 )  # fmt: skip
 _MODULE = re.compile(r"^nn\.Module: (.+)$|\((blocks?[.\w]+|layers?[.\w]+|[\w]+(\.[\w]+)+)\)$")
+_IN_STACK = "nn.Module: "
 _LAYER = re.compile(r"(?:layers?|blocks?|h|stages?)[._](\d+)")
 
 
@@ -113,23 +115,27 @@ def _modules(line: Timeline, names: RowNames, kineto: Kineto | None) -> tuple[li
 
 
 def _from_stack(line: Timeline, kineto: Kineto, own: I64, known: dict[str, int]) -> None:
-    """Give rows the innermost module range of their thread that encloses their start."""
-    is_module = kineto.texts.where(lambda s: s.startswith("nn.Module: "))
+    """Give rows the path of the innermost module range of their thread that encloses their start."""
+    is_module = kineto.texts.where(lambda s: s.startswith(_IN_STACK))
     events = np.flatnonzero((kineto.kind == Kind.PYTHON) & is_module[kineto.name])
-    events = events[np.lexsort((-kineto.end[events], kineto.start[events]))]
     number = {name: i for i, name in enumerate(line.thread_names)}
-    for event in events.tolist():
-        thread = number.get((int(kineto.pid[event]), int(kineto.tid[event])), -1)
-        name = kineto.texts[kineto.name[event]].removeprefix("nn.Module: ")
+    threads = np.array([number.get((int(kineto.pid[e]), int(kineto.tid[e])), -1) for e in events])
+    order = np.lexsort((-kineto.end[events], kineto.start[events], threads))
+    events, threads = events[order], threads[order].astype(np.int32)
+    outer, _ = _core.nest(threads, kineto.start[events], kineto.end[events], 0)
+    paths: list[str] = []
+    for event, thread, above in zip(events.tolist(), threads.tolist(), outer.tolist(), strict=True):
+        name = kineto.texts[kineto.name[event]].removeprefix(_IN_STACK)
+        paths.append(f"{paths[above]}/{name}" if above >= 0 else name)
         first = np.searchsorted(line.start, kineto.start[event])
         last = np.searchsorted(line.start, kineto.end[event])
         inside = line.thread[first:last] == thread
-        own[first:last][inside] = known.setdefault(name, len(known))
+        own[first:last][inside] = known.setdefault(paths[-1], len(known))
 
 
 def _layer(module: str) -> int:
     match = _LAYER.search(module)
     if match:
         return int(match[1])
-    tail = re.search(r"(?:Block|Layer|DecoderLayer|Bottleneck)\w*_(\d+)$", module)
+    tail = re.search(r"(?:Block|Layer|Bottleneck)\w*_(\d+)(?:/|$)", module)
     return int(tail[1]) if tail else -1

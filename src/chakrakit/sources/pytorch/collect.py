@@ -34,6 +34,12 @@ spec = importlib.util.spec_from_file_location("chakra_collector", {path!r})
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 module.install_from_environment()
+# Ours stood in front of one that the machine may have.
+sys.modules.pop("sitecustomize", None)
+try:
+    import sitecustomize
+except ImportError:
+    pass
 """
 
 

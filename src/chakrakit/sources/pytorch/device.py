@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.sources.pytorch.candidates import Candidates
-from chakrakit.sources.pytorch.kineto import Kineto
+from chakrakit.sources.pytorch.kineto import Kind, Kineto
 from chakrakit.sources.pytorch.timeline import Timeline
 from chakrakit.trace.edges import EdgeForm, EdgeKind
 
@@ -51,15 +51,23 @@ def device_model(line: Timeline, kineto: Kineto) -> DeviceModel:
 
 
 def _launch_calls(line: Timeline, kineto: Kineto, rows: I64) -> I64:
-    number = np.where(line.event >= 0, kineto.correlation[line.event], -1)
+    """By correlation; where a tracer gives none, the operator with the same External id."""
+    found = _same_number(line, kineto.correlation, line.is_host, rows)
+    operators = line.is_host & (line.kind == Kind.OPERATOR)
+    named = _same_number(line, kineto.external, operators, rows)
+    return np.where(found >= 0, found, named)
+
+
+def _same_number(line: Timeline, column: I64, candidates: Mask, rows: I64) -> I64:
+    """For each row, the last candidate with its number in a Kineto column; -1 for none."""
+    number = np.where(line.event >= 0, column[line.event], -1)
     # A driver call may sit inside the runtime call of the same number: the inner one is last here.
-    calls = np.flatnonzero(line.is_host & (number >= 0))
-    ids, last = np.unique(number[calls][::-1], return_index=True)
-    calls = calls[::-1][last]
-    place = np.minimum(np.searchsorted(ids, number[rows]), max(len(ids) - 1, 0))
+    calls = np.flatnonzero(candidates & (number > 0))[::-1]
+    ids, first = np.unique(number[calls], return_index=True)
     if not len(ids):
         return np.full(len(rows), -1, np.int64)
-    return np.where((ids[place] == number[rows]) & (number[rows] >= 0), calls[place], -1)
+    place = np.minimum(np.searchsorted(ids, number[rows]), len(ids) - 1)
+    return np.where(ids[place] == number[rows], calls[first[place]], -1)
 
 
 def _typical(line: Timeline, rows: I64, before: I64, call: I64) -> tuple[int, int]:

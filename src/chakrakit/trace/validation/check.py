@@ -15,8 +15,9 @@ from chakrakit.errors import FormatError
 from chakrakit.trace import et
 from chakrakit.trace.formats import Source, scan_trace
 from chakrakit.trace.groups import Groups, groups_in
+from chakrakit.trace.places import RANKED, groups_beside_file, rank_files
 from chakrakit.trace.schema import NodeType
-from chakrakit.trace.store import RANKED, groups_beside, rank_files, read
+from chakrakit.trace.store import read
 from chakrakit.trace.streams import STDIO
 from chakrakit.trace.trace import Trace
 from chakrakit.trace.traceset import Binding, TraceSet
@@ -189,7 +190,7 @@ def _job_of_path(path: Source, findings: Findings) -> Job:
 
 def _groups_beside(file: Path, findings: Findings) -> Groups:
     try:
-        return groups_beside(file)
+        return groups_beside_file(file)
     except FormatError as error:
         findings.add("groups-file", None, str(error), offset=error.offset)
         return Groups()

@@ -1,0 +1,27 @@
+"""`chakra completion`: the script that lets a shell complete commands and options."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command(name="completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """Print the completion script for a shell.
+
+    \b
+    bash   echo 'eval "$(chakra completion bash)"' >> ~/.bashrc
+    zsh    echo 'eval "$(chakra completion zsh)"' >> ~/.zshrc
+    fish   chakra completion fish > ~/.config/fish/completions/chakra.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from chakrakit.cli import group
+
+    complete = get_completion_class(shell)
+    assert complete is not None, "click knows the three"
+    script = (
+        complete.source_template % complete(group, {}, "chakra", "_CHAKRA_COMPLETE").source_vars()
+    )
+    click.echo(script)
