@@ -37,7 +37,9 @@ def make(folder: Path, ranks: int, nodes: int) -> None:
         done = starts[b, :, -1].max() + 100_000
         took[b, :, -1] = done - starts[b, :, -1]
         ready[:] = done
-    bodies = [_body(rank, starts[:, rank].reshape(-1), took[:, rank].reshape(-1)) for rank in range(ranks)]
+    bodies = [
+        _body(rank, starts[:, rank].reshape(-1), took[:, rank].reshape(-1)) for rank in range(ranks)
+    ]
     groups = ck.Groups({"1": range(ranks)})
     run = ck.Run(bodies, {r: ck.Binding(r) for r in range(ranks)}, groups, ck.Card(name="made"))
     ck.write(run, folder)
@@ -71,7 +73,7 @@ def _body(rank: int, start: np.ndarray, took: np.ndarray) -> ck.Trace:
 def measure(path: str) -> str:
     """CPU seconds and peak memory of `chakra analyze PATH --json`."""
     command = [str(Path(sys.executable).with_name("chakra")), "analyze", path, "--json"]
-    with open(os.devnull, "wb") as nowhere:
+    with Path(os.devnull).open("wb") as nowhere:
         child = subprocess.Popen(command, stdout=nowhere)
         _, status, used = os.wait4(child.pid, 0)
     if status:
@@ -81,7 +83,9 @@ def measure(path: str) -> str:
 
 def main() -> None:
     """As the module says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("runs", nargs="*")
     parser.add_argument("--ranks", type=int, default=64)
     parser.add_argument("--nodes", type=int, default=100_000)

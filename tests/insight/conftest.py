@@ -41,18 +41,22 @@ def linked():
 def two_ranks():
     """Rank 1 computes 30 µs, rank 0 10 µs; then an all-reduce of 20 µs; then 5 µs on both.
 
-        rank 0   |compute 10|all-reduce …waits… 20|5|
-        rank 1   |compute         30  |all-reduce 20|5|
+    rank 0   |compute 10|all-reduce …waits… 20|5|
+    rank 1   |compute         30  |all-reduce 20|5|
     """
     traces, times = {}, {}
     for rank, first in enumerate((10_000, 30_000)):
         t = ck.TraceBuilder()
         a = t.comp("forward", duration_ns=first, stream=7, num_ops=1000)
-        b = t.collective("sum", ck.CollectiveType.ALL_REDUCE, 1 << 20, pg_name="1", stream=20, deps=[a])
+        b = t.collective(
+            "sum", ck.CollectiveType.ALL_REDUCE, 1 << 20, pg_name="1", stream=20, deps=[a]
+        )
         t.comp("update", duration_ns=5_000, stream=7, deps=[b])
         traces[rank] = t.build()
         times[rank] = Times(np.array([0, first, 50_000]), np.array([first, 50_000, 55_000]))
-    return run_of(ck.TraceSet([traces[0], traces[1]], groups=ck.Groups({"1": [0, 1]})), times, tick_ps=1000)
+    return run_of(
+        ck.TraceSet([traces[0], traces[1]], groups=ck.Groups({"1": [0, 1]})), times, tick_ps=1000
+    )
 
 
 def random_run(seed: int, ranks: int = 2, nodes: int = 30) -> tuple[ck.Run, list[dict]]:
@@ -86,7 +90,9 @@ def simulate(programs: list[list[dict]]) -> list[list[tuple[int, int]]]:
         starts = []
         for program, times in zip(programs, done, strict=True):
             node = program[i]
-            free = max((times[j][1] for j in range(i) if program[j]["stream"] == node["stream"]), default=0)
+            free = max(
+                (times[j][1] for j in range(i) if program[j]["stream"] == node["stream"]), default=0
+            )
             starts.append(max([free, *(times[d][1] for d in node["deps"])]))
         last = max(starts)
         for program, times, start in zip(programs, done, starts, strict=True):
@@ -112,7 +118,10 @@ def run_of_programs(programs: list[list[dict]]) -> ck.Run:
                 t.comp(name, duration_ns=node["ns"], deps=node["deps"], stream=node["stream"])
         bodies.append(t.build())
     found = simulate(programs)
-    times = {r: Times(*(np.array(c, np.int64) for c in zip(*rows, strict=True))) for r, rows in enumerate(found)}
+    times = {
+        r: Times(*(np.array(c, np.int64) for c in zip(*rows, strict=True)))
+        for r, rows in enumerate(found)
+    }
     groups = ck.Groups({"1": range(len(programs))})
     return run_of(ck.TraceSet(bodies, groups=groups), times, tick_ps=1000)
 

@@ -31,7 +31,10 @@ def test_json_has_what_other_programs_rely_on(linked, tmp_path, capfdbinary):
     told = json.loads(capfdbinary.readouterr().out)
     for rank in told["ranks"]:
         b = rank["breakdown"]
-        assert b["compute_ns"] + b["exposed_comm_ns"] + b["exposed_copy_ns"] + b["idle_ns"] == told["span_ns"]
+        assert (
+            b["compute_ns"] + b["exposed_comm_ns"] + b["exposed_copy_ns"] + b["idle_ns"]
+            == told["span_ns"]
+        )
         assert {"comm_ns", "copy_ns"} <= set(b)
     path = told["critical_path"]
     assert path["length_ns"] == sum(s["end_ns"] - s["start_ns"] for s in path["segments"])
@@ -86,7 +89,9 @@ def test_added_and_removed():
     def one(name: str) -> ck.Run:
         t = ck.TraceBuilder()
         t.comp(name, stream=7, duration_ns=10)
-        return run_of(ck.TraceSet([t.build()]), {0: Times(np.array([0]), np.array([10]))}, tick_ps=1000)
+        return run_of(
+            ck.TraceSet([t.build()]), {0: Times(np.array([0]), np.array([10]))}, tick_ps=1000
+        )
 
     changed = {c.name: c.change for c in compare(one("old"), one("new")).operators}
     assert changed == {"old": "removed", "new": "added"}
@@ -104,7 +109,13 @@ def test_runs_of_the_same_kind_give_the_noise(two_ranks):
 
 @pytest.mark.parametrize(
     ("rule", "fails"),
-    [("step>3%", True), ("step>20%", False), ("compute>1us", True), ("compute>1ms", False), ("idle>0ns", False)],
+    [
+        ("step>3%", True),
+        ("step>20%", False),
+        ("compute>1us", True),
+        ("compute>1ms", False),
+        ("idle>0ns", False),
+    ],
 )
 def test_rules(two_ranks, rule, fails):
     result = compare(two_ranks, slower(two_ranks, 2, 7_000))

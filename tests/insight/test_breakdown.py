@@ -32,7 +32,12 @@ def test_two_ranks_by_hand(two_ranks):
     result = breakdown(two_ranks)
     first, second = (r.breakdown for r in result.ranks)
     assert result.span_ns == 55_000
-    assert (first.compute_ns, first.comm_ns, first.exposed_comm_ns, first.idle_ns) == (15_000, 40_000, 40_000, 0)
+    assert (first.compute_ns, first.comm_ns, first.exposed_comm_ns, first.idle_ns) == (
+        15_000,
+        40_000,
+        40_000,
+        0,
+    )
     assert first.exposed_wait_ns == 20_000
     assert second.exposed_wait_ns == 0
     assert sums(first) == sums(second) == 55_000
@@ -76,7 +81,9 @@ def plain(events: list[tuple[str, int, int]]) -> tuple[int, int, int, int, int, 
 
 def device_events(name: str, scale: int, whole: bool) -> list[tuple[str, int, int]]:
     """(kind, start, end) of a file's device events; `whole` shrinks each to whole µs as HTA does."""
-    found = json.loads(gzip.decompress((DATA / "hta" / f"{name}.json.gz").read_bytes()))["traceEvents"]
+    found = json.loads(gzip.decompress((DATA / "hta" / f"{name}.json.gz").read_bytes()))[
+        "traceEvents"
+    ]
     first = min(e["ts"] for e in found)
     out = []
     for e in found:
@@ -96,7 +103,9 @@ def run_of_events(events: list[tuple[str, int, int]]) -> Run:
     base = min(a for _, a, _ in events)
     kinds = [k for k, _, _ in events]
     start, end = (np.array([e[i] - base for e in events]) for i in (1, 2))
-    types = [int(ck.NodeType.COMM_COLL_NODE if k == "comm" else ck.NodeType.COMP_NODE) for k in kinds]
+    types = [
+        int(ck.NodeType.COMM_COLL_NODE if k == "comm" else ck.NodeType.COMP_NODE) for k in kinds
+    ]
     trace = ck.Trace.from_columns({
         "name": [names[k] for k in kinds], "type": types, "start_time_ns": start, "duration_ns": end - start,
         "is_cpu_op": [False] * len(kinds), "comm_type": [0 if k == "comm" else None for k in kinds],
@@ -139,10 +148,11 @@ def test_linked_recordings_agree_with_their_kineto_file(linked, name):
     raw = json.loads(gzip.decompress((DATA / "pytorch" / name / "kineto.json.gz").read_bytes()))
     kinds = {"kernel": "compute", "gpu_memcpy": "copy", "gpu_memset": "copy"}
     first = min(e["ts"] for e in raw["traceEvents"] if "ts" in e)
-    events = [
-        (kinds[e["cat"]], round((e["ts"] - first) * 1000), round((e["ts"] - first) * 1000) + round(e["dur"] * 1000))
-        for e in raw["traceEvents"] if e.get("cat") in kinds
-    ]  # fmt: skip
+    events = []
+    for e in raw["traceEvents"]:
+        if e.get("cat") in kinds:
+            start = round((e["ts"] - first) * 1000)
+            events.append((kinds[e["cat"]], start, start + round(e["dur"] * 1000)))
     b = breakdown(linked(name)).ranks[0].breakdown
     _, _, compute, rest, _, _ = plain(events)
     # A time in µs with three digits is a float; each border may be off by one ns.

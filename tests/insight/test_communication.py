@@ -11,7 +11,12 @@ from chakrakit.insight.stragglers import stragglers
 from chakrakit.trace.run import Times, run_of
 
 
-def collectives(arrivals: list[list[int]], ends: list[int], size: int = 1 << 20, kind=ck.CollectiveType.ALL_REDUCE):
+def collectives(
+    arrivals: list[list[int]],
+    ends: list[int],
+    size: int = 1 << 20,
+    kind=ck.CollectiveType.ALL_REDUCE,
+):
     """One collective a column: when each rank came, and when all were done."""
     bodies, times = [], {}
     for rank, mine in enumerate(arrivals):
@@ -43,15 +48,28 @@ def test_an_all_gather_counts_what_everyone_ends_up_with():
     assert kind.bus_gbps == pytest.approx(0.4 * 3 / 4)
 
 
-@pytest.mark.parametrize(("kind", "factor"), [("ALL_REDUCE", 1.75), ("ALL_GATHER", 0.875), ("REDUCE_SCATTER", 0.875),
-                                              ("ALL_TO_ALL", 0.875), ("BROADCAST", 1.0)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "factor"),
+    [
+        ("ALL_REDUCE", 1.75),
+        ("ALL_GATHER", 0.875),
+        ("REDUCE_SCATTER", 0.875),
+        ("ALL_TO_ALL", 0.875),
+        ("BROADCAST", 1.0),
+    ],
+)
 def test_bus_factors_are_those_of_nccl_tests(kind, factor):
     assert bus_factor(ck.CollectiveType[kind], 8) == factor
 
 
 def test_pairs_of_a_ring_and_of_an_all_to_all():
     ring = communication(collectives([[0]] * 4, [1_000], 400)).pairs
-    assert {(p.src, p.dst): p.bytes for p in ring} == {(0, 1): 600, (1, 2): 600, (2, 3): 600, (3, 0): 600}
+    assert {(p.src, p.dst): p.bytes for p in ring} == {
+        (0, 1): 600,
+        (1, 2): 600,
+        (2, 3): 600,
+        (3, 0): 600,
+    }
     every = communication(collectives([[0]] * 3, [1_000], 300, ck.CollectiveType.ALL_TO_ALL)).pairs
     assert {(p.src, p.dst): p.bytes for p in every} == {
         (a, b): 100 for a in range(3) for b in range(3) if a != b
@@ -74,7 +92,9 @@ def test_a_slow_group_is_named():
     for rank in range(4):
         t = ck.TraceBuilder()
         for _ in range(4):
-            t.collective("c", ck.CollectiveType.ALL_REDUCE, 4096, pg_name=f"g{rank // 2}", stream=20)
+            t.collective(
+                "c", ck.CollectiveType.ALL_REDUCE, 4096, pg_name=f"g{rank // 2}", stream=20
+            )
         bodies.append(t.build())
         length = 1_000 * (1 + rank // 2)
         start = np.arange(4) * 10_000

@@ -65,7 +65,11 @@ def test_what_nothing_explains_is_called_so():
     t = ck.TraceBuilder()
     a = t.comp("a", stream=7, duration_ns=1_000)
     t.comp("b", stream=7, duration_ns=1_000, deps=[a])
-    run = run_of(ck.TraceSet([t.build()]), {0: Times(np.array([0, 9_000]), np.array([1_000, 10_000]))}, tick_ps=1000)
+    run = run_of(
+        ck.TraceSet([t.build()]),
+        {0: Times(np.array([0, 9_000]), np.array([1_000, 10_000]))},
+        tick_ps=1000,
+    )
     path = critical_path(run)
     check(path)
     assert path.unexplained_ns == 8_000
@@ -77,23 +81,34 @@ def test_recorded_causes_are_taken_at_their_word():
     a.comp("slow", stream=7, duration_ns=10_000)
     b.comp("after", stream=7, duration_ns=5_000)
     times = {
-        0: Times(np.array([0]), np.array([10_000]), np.array([-1], np.int32), np.array([-1], np.int32)),
-        1: Times(np.array([10_000]), np.array([15_000]), np.array([0], np.int32), np.array([0], np.int32)),
+        0: Times(
+            np.array([0]), np.array([10_000]), np.array([-1], np.int32), np.array([-1], np.int32)
+        ),
+        1: Times(
+            np.array([10_000]), np.array([15_000]), np.array([0], np.int32), np.array([0], np.int32)
+        ),
     }
     path = critical_path(run_of(ck.TraceSet([a.build(), b.build()]), times, tick_ps=1000))
     check(path)
-    assert [(s.rank, s.name, s.what) for s in path.segments] == [(0, "slow", "compute"), (1, "after", "compute")]
+    assert [(s.rank, s.name, s.what) for s in path.segments] == [
+        (0, "slow", "compute"),
+        (1, "after", "compute"),
+    ]
 
 
 def test_picoseconds_lose_nothing_of_the_order(make_random):
     """The same run in picoseconds has the same path."""
     run, _ = make_random(3)
-    finer = run_of(run, {r: Times(run.start(r) * 1000, run.end(r) * 1000) for r in run.ranks}, tick_ps=1)
+    finer = run_of(
+        run, {r: Times(run.start(r) * 1000, run.end(r) * 1000) for r in run.ranks}, tick_ps=1
+    )
     assert finer.tick_ps == 1
     assert critical_path(finer).segments == critical_path(run).segments
 
 
-@pytest.mark.parametrize("name", ["gpt2_124m_b8_s1024", "resnet50_b128", "gpt_fsdp_tp_4", "gpt_pp_2", "cnn_ddp_2"])
+@pytest.mark.parametrize(
+    "name", ["gpt2_124m_b8_s1024", "resnet50_b128", "gpt_fsdp_tp_4", "gpt_pp_2", "cnn_ddp_2"]
+)
 def test_linked_recordings_are_explained(linked, name):
     path = critical_path(linked(name))
     check(path)

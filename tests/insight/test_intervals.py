@@ -21,7 +21,11 @@ def painted(pairs: list[tuple[int, int]]) -> set[int]:
 
 
 def points(intervals: Intervals) -> set[int]:
-    return {t for a, b in zip(intervals.start.tolist(), intervals.end.tolist(), strict=True) for t in range(a, b)}
+    return {
+        t
+        for a, b in zip(intervals.start.tolist(), intervals.end.tolist(), strict=True)
+        for t in range(a, b)
+    }
 
 
 @given(pieces, pieces)

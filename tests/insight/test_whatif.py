@@ -25,7 +25,10 @@ def test_slack_across_two_ranks(two_ranks):
 
 def test_gains_by_hand(two_ranks):
     """Compute twice as fast saves half of 30 and half of 5; the sum, half of 20."""
-    gains = {g.what: g.saved_ns for g in what_if(two_ranks, [("compute", 2), ("communication", 2), ("update", 5)]).gains}
+    gains = {
+        g.what: g.saved_ns
+        for g in what_if(two_ranks, [("compute", 2), ("communication", 2), ("update", 5)]).gains
+    }
     assert gains == {"compute": 17_500, "communication": 10_000, "update": 4_000}
 
 
@@ -40,7 +43,9 @@ def test_scheduled_again_a_run_is_itself(make_random, seed):
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize(("what", "kind"), [("compute", "comp"), ("communication", "coll"), ("copy", "copy")])
+@pytest.mark.parametrize(
+    ("what", "kind"), [("compute", "comp"), ("communication", "coll"), ("copy", "copy")]
+)
 def test_faster_classes_agree_with_simulating_them(make_random, oracle, seed, what, kind):
     run, programs = make_random(seed, ranks=3)
     result = what_if(run, [(what, 2.0)])
@@ -78,7 +83,9 @@ def test_nonsense_is_refused(two_ranks, what, factor):
         what_if(two_ranks, [(what, factor)])
 
 
-@pytest.mark.parametrize("name", ["gpt2_124m_b8_s1024", "resnet50_b128", "gpt_fsdp_tp_4", "gpt_pp_2"])
+@pytest.mark.parametrize(
+    "name", ["gpt2_124m_b8_s1024", "resnet50_b128", "gpt_fsdp_tp_4", "gpt_pp_2"]
+)
 def test_a_linked_run_scheduled_again_takes_as_long(linked, name):
     result = what_if(linked(name), [])
     assert result.scheduled_ns == pytest.approx(result.measured_ns, rel=0.01)
@@ -89,7 +96,13 @@ def forward_modules(view) -> np.ndarray:
     phase, names = view.texts("phase")
     forward = np.array([n == "forward" for n in names])[phase] & (phase >= 0)
     operator = view.operator
-    wanted = {"aten::addmm", "aten::mm", "aten::cudnn_convolution", "aten::convolution", "aten::linear"}
+    wanted = {
+        "aten::addmm",
+        "aten::mm",
+        "aten::cudnn_convolution",
+        "aten::convolution",
+        "aten::linear",
+    }
     rows = [r for r in np.flatnonzero((view.kind == 0) & ~view.on_host & forward)
             if view.name(int(operator[r])) in wanted]  # fmt: skip
     last = {int(operator[r]): int(r) for r in sorted(rows, key=lambda r: view.start[r])}

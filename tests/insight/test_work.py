@@ -112,7 +112,11 @@ def test_memory_by_hand():
     """A weight held before; two activations that overlap for one operator; numbers used again."""
     rows = [
         ("a", "[]", tensor(1, 1024)),  # makes 1
-        ("b", f'[{tensor(1, 1024)[1:-1]},{tensor(9, 256)[1:-1]}]', tensor(2, 2048)),  # 1 and weight 9 → 2
+        (
+            "b",
+            f"[{tensor(1, 1024)[1:-1]},{tensor(9, 256)[1:-1]}]",
+            tensor(2, 2048),
+        ),  # 1 and weight 9 → 2
         ("c", tensor(2, 2048), tensor(1, 512)),  # 1 again: another tensor
     ]
     start = np.array([0, 10, 20])

@@ -17,7 +17,7 @@ COMMANDS = {
     "validate": "Check a trace, and repair what can be repaired safely.",
     "convert": "Convert between .et, JSON and Parquet, one file or all ranks.",
     "query": "Ask with SQL: nodes, edges, collectives, ranks.",
-    "export": "Write a (selected) graph as GraphML or DOT.",
+    "export": "Write a (selected) graph as GraphML or DOT, a timeline for Perfetto.",
     "link": "Link PyTorch's observer and Kineto files of any number of ranks into a run.",
     "collect": "Record a PyTorch program's steps and link them.",
     "simulate": "Simulate a workload on a machine; takes ASTRA-sim's files.",

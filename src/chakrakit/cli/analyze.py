@@ -27,7 +27,8 @@ def command(
 
     run = read_run(path, ranks)
     options = Options(pairs(faster) or None, peak_tflops, peak_gbps)
-    result = analyze(run, options, progress("analyzing", len(run)))
+    with progress("analyzing") as show:
+        result = analyze(run, options, show)
     if as_json:
         return print_json(result)
     for note in result.notes:

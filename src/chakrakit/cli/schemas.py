@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 RESULTS = {
+    "analyze": "chakrakit.insight.analysis.Analysis",
     "collect": "chakrakit.sources.pytorch.report.LinkReport",
+    "compare": "chakrakit.insight.compare.Comparison",
     "convert": "chakrakit.cli.convert.Converted",
     "export": "chakrakit.trace.graph_export.Exported",
     "info": "chakrakit.trace.describe.Info",

@@ -112,17 +112,19 @@ class _Parts:
 
 
 def analyze(
-    run: Run, options: Options | None = None, progress: Callable[[int], Any] = lambda _: None
+    run: Run,
+    options: Options | None = None,
+    progress: Callable[[int, int], Any] = lambda _done, _total: None,
 ) -> Analysis:
-    """Everything about a run; `progress` is called once a rank."""
+    """Everything about a run; `progress` is told how many ranks are done, of how many."""
     chosen = options or Options()
     parts = _Parts()
     kept = run.cache_bytes
     # Each rank is needed once: what the set keeps for later would only take room.
     run.cache_bytes = 0
-    for rank in run.ranks:
+    for done, rank in enumerate(run.ranks, 1):
         parts.take(rank_view(run, rank), run)
-        progress(1)
+        progress(done, len(run))
     run.cache_bytes = kept
     return _joined(run, parts, span_of(parts.busy), chosen)
 

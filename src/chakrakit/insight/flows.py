@@ -10,7 +10,14 @@ from chakrakit.insight.matching import Matched
 from chakrakit.insight.rank_view import I32, I64, Mask, RankView
 from chakrakit.trace.edges import EdgeKind
 
-_ARROWS = (EdgeKind.LAUNCH, EdgeKind.EVENT, EdgeKind.SYNC, EdgeKind.TENSOR, EdgeKind.DATA, EdgeKind.AUTOGRAD)
+_ARROWS = (
+    EdgeKind.LAUNCH,
+    EdgeKind.EVENT,
+    EdgeKind.SYNC,
+    EdgeKind.TENSOR,
+    EdgeKind.DATA,
+    EdgeKind.AUTOGRAD,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +60,9 @@ def shared_flows(matched: Matched, first: int) -> dict[int, Flows]:
     rows = np.flatnonzero(several | messages)
     order = rows[np.lexsort((rows, matched.start[rows], ids[rows]))]
     changes = ids[order[1:]] != ids[order[:-1]]
-    begins, stops = (np.r_[True, changes], np.r_[changes, True]) if len(order) else (changes, changes)
+    begins, stops = (
+        (np.r_[True, changes], np.r_[changes, True]) if len(order) else (changes, changes)
+    )
     out = {}
     for rank in np.unique(matched.rank[order]).tolist():
         mine = matched.rank[order] == rank

@@ -101,4 +101,3 @@ class Intervals:
             np.minimum(when, self.end[np.maximum(at, 1) - 1]) - self.start[np.maximum(at, 1) - 1]
         )
         return np.where(at > 0, sums[np.maximum(at, 1) - 1] + inside, 0)
-

@@ -13,6 +13,7 @@ import numpy as np
 
 from chakrakit import _core
 from chakrakit.insight.rank_view import I32, I64, Kind, Mask, RankView
+import itertools
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,21 +47,31 @@ def tracks_of(view: RankView) -> Tracks:
     """All rows that ran, on tracks."""
     lane, names = view.lanes
     rows = np.flatnonzero(view.ran & (view.kind != Kind.NONE))
-    rows = rows[np.lexsort((rows, -view.end[rows], view.start[rows], lane[rows]))]
+    # On a thread what is around comes first; on a stream what is done first.
+    ends = np.where(view.on_host[rows], -view.end[rows], view.end[rows])
+    rows = rows[np.lexsort((rows, ends, view.start[rows], lane[rows]))]
     number = np.zeros(len(rows), np.int32)
     depth = np.zeros(len(rows), np.int32)
     end = view.end[rows].copy()
-    bounds = np.flatnonzero(np.r_[True, lane[rows[1:]] != lane[rows[:-1]], True]) if len(rows) else np.zeros(1, int)
+    bounds = (
+        np.flatnonzero(np.r_[True, lane[rows[1:]] != lane[rows[:-1]], True])
+        if len(rows)
+        else np.zeros(1, int)
+    )
     tracks: list[Track] = []
-    for a, b in zip(bounds[:-1], bounds[1:], strict=True):
+    for a, b in itertools.pairwise(bounds):
         on_host = bool(view.on_host[rows[a]])
         start = view.start[rows[a:b]]
         level = _host(start, end[a:b], depth[a:b]) if on_host else _levels(start, end[a:b])
         number[a:b] = len(tracks) + level
         kind = Kind(int(view.kind[rows[a]]))
-        tracks += [Track(names[lane[rows[a]]], i, on_host, kind) for i in range(int(level.max()) + 1)]
+        tracks += [
+            Track(names[lane[rows[a]]], i, on_host, kind) for i in range(int(level.max()) + 1)
+        ]
     order = np.lexsort((np.arange(len(rows)), number))
-    return Tracks(tracks, rows[order], number[order], depth[order], view.start[rows[order]], end[order])
+    return Tracks(
+        tracks, rows[order], number[order], depth[order], view.start[rows[order]], end[order]
+    )
 
 
 def _host(start: I64, end: I64, depth: I32) -> I32:

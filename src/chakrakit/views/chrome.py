@@ -14,6 +14,7 @@ from typing import BinaryIO
 import numpy as np
 
 from chakrakit.insight.rank_view import I64
+from chakrakit.trace.graph_export import Exported
 from chakrakit.trace.run import Run
 from chakrakit.trace.streams import open_output
 from chakrakit.views.timeline import Options, RankTimeline, rank_timelines
@@ -21,9 +22,11 @@ from chakrakit.views.timeline import Options, RankTimeline, rank_timelines
 _BATCH = 50_000
 
 
-def write_chrome(run: Run, path: str | os.PathLike[str], options: Options | None = None) -> int:
-    """Writes the run; `.gz` compresses. Returns the number of slices."""
-    slices = 0
+def write_chrome(
+    run: Run, path: str | os.PathLike[str], options: Options | None = None
+) -> Exported:
+    """Writes the run; `.gz` compresses. Counts slices as nodes and arrows as edges."""
+    found = Exported(0, 0, 0)
     with open_output(path, binary_only=False) as stream:
         stream.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
         stream.write(_event(ph="M", name="trace_name", pid=0, args={"name": run.card.name}))
@@ -31,9 +34,10 @@ def write_chrome(run: Run, path: str | os.PathLike[str], options: Options | None
             _head(stream, line)
             for lines in _slices(line), _flows(line), _counters(line):
                 _write(stream, lines)
-            slices += len(line.tracks.row)
+            found.nodes += len(line.tracks.row)
+            found.edges += int(line.flows.stops.sum())
         stream.write(b"\n]}\n")
-    return slices
+    return found
 
 
 def _event(**fields: object) -> bytes:
@@ -42,11 +46,18 @@ def _event(**fields: object) -> bytes:
 
 def _head(stream: BinaryIO, line: RankTimeline) -> None:
     rank = line.view.rank
-    stream.write(b",\n" + _event(ph="M", name="process_name", pid=rank, args={"name": f"rank {rank}"}))
-    stream.write(b",\n" + _event(ph="M", name="process_sort_index", pid=rank, args={"sort_index": rank}))
+    stream.write(
+        b",\n" + _event(ph="M", name="process_name", pid=rank, args={"name": f"rank {rank}"})
+    )
+    stream.write(
+        b",\n" + _event(ph="M", name="process_sort_index", pid=rank, args={"sort_index": rank})
+    )
     for i, track in enumerate(line.tracks.tracks):
         title = track.lane if not track.number else f"{track.lane} ({track.number + 1})"
-        for what, args in (("thread_name", {"name": title}), ("thread_sort_index", {"sort_index": i})):
+        for what, args in (
+            ("thread_name", {"name": title}),
+            ("thread_sort_index", {"sort_index": i}),
+        ):
             stream.write(b",\n" + _event(ph="M", name=what, pid=rank, tid=i, args=args))
 
 
@@ -77,7 +88,10 @@ def _slices(line: RankTimeline) -> Iterator[str]:
     columns = (codes[tracks.row].tolist(), view.kind[tracks.row].tolist(), tracks.track.tolist(),
                _micros(tracks.start), _micros(tracks.end - tracks.start))  # fmt: skip
     for name, kind, tid, start, length in zip(*columns, strict=True):
-        yield f'{{"ph":"X","name":{names[name]},"cat":{kinds[kind]},"pid":{pid},"tid":{tid},"ts":{start},"dur":{length}}}'
+        yield (
+            f'{{"ph":"X","name":{names[name]},"cat":{kinds[kind]},"pid":{pid},"tid":{tid},'
+            f'"ts":{start},"dur":{length}}}'
+        )
 
 
 def _flows(line: RankTimeline) -> Iterator[str]:
@@ -88,10 +102,18 @@ def _flows(line: RankTimeline) -> Iterator[str]:
     shown = track_of[flows.row] >= 0
     row = flows.row[shown]
     phase = np.where(flows.begins, 0, np.where(flows.stops, 2, 1))[shown]
-    columns = (flows.id[shown].tolist(), phase.tolist(), track_of[row].tolist(), _micros(view.start[row]))
+    columns = (
+        flows.id[shown].tolist(),
+        phase.tolist(),
+        track_of[row].tolist(),
+        _micros(view.start[row]),
+    )
     phases = ('"s"', '"t"', '"f","bp":"e"')
     for number, which, tid, at in zip(*columns, strict=True):
-        yield f'{{"ph":{phases[which]},"id":{number},"name":"dependency","cat":"flow","pid":{view.rank},"tid":{tid},"ts":{at}}}'
+        yield (
+            f'{{"ph":{phases[which]},"id":{number},"name":"dependency","cat":"flow",'
+            f'"pid":{view.rank},"tid":{tid},"ts":{at}}}'
+        )
 
 
 def _counters(line: RankTimeline) -> Iterator[str]:

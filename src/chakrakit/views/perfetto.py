@@ -16,6 +16,7 @@ from chakrakit import _core
 from chakrakit.insight.flows import Flows
 from chakrakit.insight.rank_view import I32, I64, Mask
 from chakrakit.insight.tracks import Borders, Track, borders
+from chakrakit.trace.graph_export import Exported
 from chakrakit.trace.run import Run
 from chakrakit.trace.streams import open_output
 from chakrakit.views.protobuf import message, number, text
@@ -66,8 +67,10 @@ def _track(uuid: int, parent: int, name: str, order: int, *more: bytes) -> bytes
     return _packet(message(60, *fields, number(11, _EXPLICIT), number(12, order), *more))
 
 
-def write_perfetto(run: Run, path: str | os.PathLike[str], options: Options | None = None) -> int:
-    """Writes the run; `.gz` compresses. Returns the number of slices."""
+def write_perfetto(
+    run: Run, path: str | os.PathLike[str], options: Options | None = None
+) -> Exported:
+    """Writes the run; `.gz` compresses. Counts slices as nodes and arrows as edges."""
     with open_output(path) as stream:
         return _Writer(stream, run, options or Options()).write()
 
@@ -81,17 +84,20 @@ class _Writer:
         self.uuid = 0
         self.nodes: dict[int, int] = {}
 
-    def write(self) -> int:
-        """Everything; the count of slices."""
+    def write(self) -> Exported:
+        """Everything, counted."""
         self.stream.write(_packet(number(13, _CLEARED)))
         root = self._describe(0, self.run.card.name or "run", 0)
-        slices = 0
+        found = Exported(0, 0, 0)
         for line in rank_timelines(self.run, self.options):
-            parent = self._describe(self._node(root, line.view.rank), f"rank {line.view.rank}", line.view.rank)
-            slices += self._slices(line, parent)
+            parent = self._describe(
+                self._node(root, line.view.rank), f"rank {line.view.rank}", line.view.rank
+            )
+            found.nodes += self._slices(line, parent)
+            found.edges += int(line.flows.stops.sum())
             for i, counter in enumerate(line.counters):
                 self._counter(counter, parent, i)
-        return slices
+        return found
 
     def _describe(self, parent: int, name: str, order: int, *more: bytes) -> int:
         self.uuid += 1
@@ -109,7 +115,10 @@ class _Writer:
 
     def _slices(self, line: RankTimeline, parent: int) -> int:
         tracks = line.tracks
-        uuids = np.array([self._describe(parent, _title(t), i) for i, t in enumerate(tracks.tracks)] or [0], np.int32)
+        uuids = np.array(
+            [self._describe(parent, _title(t), i) for i, t in enumerate(tracks.tracks)] or [0],
+            np.int32,
+        )
         codes, texts = line.view.names
         name = self.names.numbers(texts)[codes] if texts else np.zeros(0, np.int32)
         self.stream.write(self.names.packet())
@@ -133,7 +142,8 @@ class _Writer:
         self.stream.write(
             _core.perfetto_packets(
                 counter.time.astype(np.int64), np.full(n, _COUNTER, np.int8), np.full(n, uuid, np.int32),
-                np.zeros(n, np.int32), counter.value.astype(np.int64), none, none[:0], none, none[:0], _SEQUENCE,
+                np.zeros(n, np.int32), counter.value.astype(np.int64), none, none[:0], none, none[:0],
+                _SEQUENCE,
             )
         )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from chakrakit.insight.matching import calls_of, match_calls
 from chakrakit.insight.memory import memory_of
 from chakrakit.insight.rank_view import I64, RankView, rank_view
 from chakrakit.insight.tracks import Tracks, tracks_of
+from chakrakit.trace.graph_export import Exported
 from chakrakit.trace.run import Run
 
 
@@ -55,7 +57,9 @@ def rank_timelines(run: Run, options: Options) -> Iterator[RankTimeline]:
     shared: dict[int, Flows] = {}
     free = 1
     if options.flows:
-        matched = match_calls([calls_of(rank_view(run, r)) for r in run.ranks], run.groups, run.world_size)
+        matched = match_calls(
+            [calls_of(rank_view(run, r)) for r in run.ranks], run.groups, run.world_size
+        )
         shared = shared_flows(matched, free)
         free += 2 * len(matched) + 1
     for rank in run.ranks:
@@ -100,3 +104,12 @@ def _series(name: str, table: pa.Table, rank: int) -> list[Counter]:
     return out
 
 
+def write_timeline(
+    run: Run, path: str | os.PathLike[str], options: Options | None = None, *, chrome: bool = False
+) -> Exported:
+    """Writes the run in Perfetto's own format, or as Chrome JSON; `.gz` compresses."""
+    if chrome:
+        from chakrakit.views.chrome import write_chrome as write
+    else:
+        from chakrakit.views.perfetto import write_perfetto as write
+    return write(run, path, options)
