@@ -6,7 +6,9 @@ namespace chakra::perfetto {
 
 namespace {
 
-constexpr uint32_t tag(uint32_t field, uint32_t wire) { return field << 3 | wire; }
+constexpr uint32_t tag(uint32_t field, uint32_t wire) {
+    return field << 3 | wire;
+}
 constexpr uint32_t kVarint = 0, kFixed64 = 1, kBytes = 2;
 
 // Fields of Trace, TracePacket and TrackEvent.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from collections import defaultdict
 from pathlib import Path
@@ -14,7 +15,6 @@ import chakrakit as ck
 from chakrakit.cli import main
 from chakrakit.trace.run import Run, Times, run_of
 from chakrakit.views.timeline import Options, write_timeline
-import itertools
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -7,13 +7,13 @@ overlap goes to further tracks of the same lane.
 from __future__ import annotations
 
 import heapq
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
 from chakrakit import _core
 from chakrakit.insight.rank_view import I32, I64, Kind, Mask, RankView
-import itertools
 
 
 @dataclass(frozen=True, eq=False)

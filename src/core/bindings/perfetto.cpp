@@ -29,8 +29,9 @@ nb::bytes packets(In<int64_t> time, In<int8_t> type, In<int32_t> track, In<int32
         throw std::invalid_argument("columns of events differ in length");
     check_flows(n, out_offsets, out);
     check_flows(n, in_offsets, in);
-    perfetto::Events events{view(time),        view(type), view(track),      view(name), view(value),
-                            view(out_offsets), view(out),  view(in_offsets), view(in)};
+    perfetto::Events events{view(time), view(type),       view(track),
+                            view(name), view(value),      view(out_offsets),
+                            view(out),  view(in_offsets), view(in)};
     std::vector<uint8_t> bytes;
     {
         nb::gil_scoped_release release;
@@ -41,6 +42,8 @@ nb::bytes packets(In<int64_t> time, In<int8_t> type, In<int32_t> track, In<int32
 
 }  // namespace
 
-void perfetto(nb::module_& m) { m.def("perfetto_packets", &packets); }
+void perfetto(nb::module_& m) {
+    m.def("perfetto_packets", &packets);
+}
 
 }  // namespace chakra::bind
