@@ -17,6 +17,7 @@ RESULTS = {
     "export": "chakrakit.trace.graph_export.Exported",
     "info": "chakrakit.trace.describe.Info",
     "link": "chakrakit.sources.pytorch.report.LinkReport",
+    "report": "chakrakit.insight.analysis.Analysis",
     "query": "chakrakit.cli.query.QueryResult",
     "validate": "chakrakit.trace.validation.findings.ValidationReport",
 }

@@ -49,3 +49,15 @@ def pairs(given: Iterable[str]) -> tuple[tuple[str, float], ...]:
         if not equals or not what:
             raise ConfigError(f"--faster {text!r}: give WHAT=K, as in compute=2")
     return tuple(out)
+
+
+def facts_of(run: Run, path: str = "") -> dict[str, str]:
+    """Lines about where a run comes from."""
+    facts = {"": path} if path else {}
+    facts["ranks:"] = f"{len(run):,}" + (f" of {run.world_size:,}" if run.missing_ranks else "")
+    if run.card.tool:
+        facts["made by"] = run.card.tool
+    engine = run.card.settings.get("engine")
+    if engine:
+        facts["engine:"] = str(engine)
+    return facts
