@@ -11,9 +11,13 @@ from chakrakit.cli.output import json_option, print_json, progress
 
 @click.command(name="report")
 @click.argument("path", metavar="RUN")
-@click.option("-o", "--output", metavar="FILE", help="Where to write it (default: report.html or report.md).")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Where to write it (default: report.html or report.md)."
+)
 @click.option("--against", metavar="RUN", help="Another run to compare with; it is A, RUN is B.")
-@click.option("--faster", multiple=True, metavar="WHAT=K", help="Try WHAT k times faster, as in analyze.")
+@click.option(
+    "--faster", multiple=True, metavar="WHAT=K", help="Try WHAT k times faster, as in analyze."
+)
 @click.option("--peak-tflops", default=0.0, help="The device's peak, for MFU and the roofline.")
 @click.option("--peak-gbps", default=0.0, help="Its memory's peak in GB/s.")
 @click.option("--md", "as_md", is_flag=True, help="Markdown instead of HTML.")
@@ -42,5 +46,7 @@ def command(
     with open_output(target, binary_only=False) as stream:
         stream.write(write(result, facts_of(run, path), comparison).encode("utf-8", "replace"))
     if target != "-":
-        click.echo(f"wrote {target}; open it with a browser: {Path(target).absolute().as_uri()}", err=True)
+        click.echo(
+            f"wrote {target}; open it with a browser: {Path(target).absolute().as_uri()}", err=True
+        )
     return None

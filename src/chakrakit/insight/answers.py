@@ -44,19 +44,34 @@ def size_text(count: float) -> str:
     return f"{count:,.0f} B"
 
 
+def count_text(count: int, what: str) -> str:
+    """`1 rank`, `2 ranks`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def rate_text(tflops: float) -> str:
+    """Operations a second in the unit that suits them."""
+    for unit, size in (("PFLOP/s", 1e3), ("TFLOP/s", 1.0), ("GFLOP/s", 1e-3)):
+        if tflops >= size:
+            return f"{tflops / size:,.1f} {unit}"
+    return f"{tflops * 1e6:,.1f} MFLOP/s"
+
+
 def _mean(analysis: Analysis, name: str) -> float:
-    return sum(getattr(r.breakdown, name) for r in analysis.ranks) / max(len(analysis.ranks), 1)
+    total: int = sum(getattr(r.breakdown, name) for r in analysis.ranks)
+    return total / max(len(analysis.ranks), 1)
 
 
 def _step(a: Analysis) -> Iterator[Answer]:
     count = len({s.step for s in a.steps.steps})
     if a.steps.found == "none":
         yield Answer("How long does it take?", time_text(a.span_ns),
-                     f"from the first start to the last end, {len(a.ranks)} rank(s).")  # fmt: skip
+                     f"from first start to last end, {count_text(len(a.ranks), 'rank')}.")  # fmt: skip
     else:
         how = "marked in the trace" if a.steps.found == "marked" else "found where work repeats"
         yield Answer("How long is a step?", time_text(a.steps.median_ns),
-                     f"{count} step(s) {how} over {time_text(a.span_ns)}, {len(a.ranks)} rank(s).")  # fmt: skip
+                     f"{count_text(count, 'step')} {how}, {time_text(a.span_ns)} in all on "
+                     f"{count_text(len(a.ranks), 'rank')}.")  # fmt: skip
 
 
 def _bound(a: Analysis) -> Iterator[Answer]:
@@ -76,7 +91,9 @@ def _exposed(a: Analysis) -> Iterator[Answer]:
         return
     exposed, wait = _mean(a, "exposed_comm_ns"), _mean(a, "exposed_wait_ns")
     hidden = percent(comm - exposed, comm)
-    late = f"; {time_text(wait)} of it is waiting for late ranks" if wait > _NOTABLE * exposed else ""
+    late = (
+        f"; {time_text(wait)} of it is waiting for late ranks" if wait > _NOTABLE * exposed else ""
+    )
     yield Answer("How much communication is exposed?", time_text(exposed),
                  f"a rank on average, {percent(exposed, a.span_ns)} % of the time; computation hides "
                  f"{hidden} % of all communication{late}.", exposed / max(a.span_ns, 1))  # fmt: skip
@@ -92,8 +109,10 @@ def _idle(a: Analysis) -> Iterator[Answer]:
             causes[cause] = causes.get(cause, 0) + ns
     total = max(sum(causes.values()), 1)
     order = sorted(causes.items(), key=lambda item: -item[1])
-    told = ", ".join(f"{_IDLE[c]} {percent(ns, total)} %" for c, ns in order if ns > _NOTABLE * total)
-    yield Answer("Why is the device idle?", f"{percent(idle, a.span_ns)} % idle",
+    told = ", ".join(
+        f"{_IDLE[c]} {percent(ns, total)} %" for c, ns in order if ns > _NOTABLE * total
+    )
+    yield Answer("Why is it idle?", f"{percent(idle, a.span_ns)} % idle",
                  f"{told}.", idle / max(a.span_ns, 1))  # fmt: skip
 
 
@@ -134,7 +153,9 @@ def _late(a: Analysis) -> Iterator[Answer]:
 
 
 def _bubble(a: Analysis) -> Iterator[Answer]:
-    bubble = _mean(a, "bubble_ns") + sum(r.breakdown.idle.get("bubble", 0) for r in a.ranks) / max(len(a.ranks), 1)
+    bubble = _mean(a, "bubble_ns") + sum(r.breakdown.idle.get("bubble", 0) for r in a.ranks) / max(
+        len(a.ranks), 1
+    )
     if bubble > _NOTABLE * a.span_ns:
         yield Answer("How large are the pipeline's bubbles?", f"{percent(bubble, a.span_ns)} %",
                      f"{time_text(bubble)} a rank on average is waiting for messages that were not sent yet.",
@@ -145,7 +166,9 @@ def _memory(a: Analysis) -> Iterator[Answer]:
     rank = next((r for r in a.memory.ranks if r.rank == a.memory.peak_rank), None)
     if rank is None:
         return
-    kinds = ", ".join(f"{k} {percent(v, rank.peak_bytes)} %" for k, v in list(rank.by_kind.items())[:3])
+    kinds = ", ".join(
+        f"{k} {percent(v, rank.peak_bytes)} %" for k, v in list(rank.by_kind.items())[:3]
+    )
     yield Answer("What fills the memory?", size_text(a.memory.peak_bytes),
                  f"at most, on rank {rank.rank} at {ms(rank.peak_ns):,} ms: {kinds}.")  # fmt: skip
 
@@ -153,5 +176,5 @@ def _memory(a: Analysis) -> Iterator[Answer]:
 def _use(a: Analysis) -> Iterator[Answer]:
     if a.roofline.ops:
         mfu = f", {100 * a.roofline.mfu:.1f} % of the device's peak" if a.roofline.mfu else ""
-        yield Answer("How well is the device used?", f"{a.roofline.tflops_per_rank:,.1f} TFLOP/s",
+        yield Answer("How well is the device used?", rate_text(a.roofline.tflops_per_rank),
                      f"a rank over the whole time{mfu}.", a.roofline.mfu)  # fmt: skip

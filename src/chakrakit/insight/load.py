@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from chakrakit.errors import ConfigError, TraceError
+from chakrakit.trace.card import Card
 from chakrakit.trace.run import Run
 from chakrakit.trace.store import read
+from chakrakit.trace.streams import STDIO
 from chakrakit.trace.traceset import TraceSet
 
 
 def read_run(path: str, ranks: str = "") -> Run:
     """A run behind a path; traces whose nodes have times count as one."""
     run = as_run(read(path), path)
+    if run.card.name == Card().name and path != STDIO:
+        run.card = run.card.replace(name=Path(path).name)
     if not ranks:
         return run
     try:

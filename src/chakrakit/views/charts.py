@@ -41,12 +41,18 @@ def _label(x: float, y: float, text: str, anchor: str = "start", **more: object)
 
 
 def _box(x: float, y: float, width: float, height: float, fill: str, title: str) -> Markup:
-    return tag("rect", tag("title", title), x=x, y=y, width=max(width, 0.3), height=height, fill=fill)
+    return tag(
+        "rect", tag("title", title), x=x, y=y, width=max(width, 0.3), height=height, fill=fill
+    )
 
 
 def legend(kinds: Sequence[str]) -> Markup:
     """What the colours mean."""
-    return tag("p", *(tag("span", tag("i", style=f"background:{color(k)}"), k) for k in kinds), class_="legend")
+    return tag(
+        "p",
+        *(tag("span", tag("i", style=f"background:{color(k)}"), k) for k in kinds),
+        class_="legend",
+    )
 
 
 def stacked(rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], total: float) -> Markup:
@@ -59,8 +65,8 @@ def stacked(rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], total: floa
         for what, value in parts:
             width = (WIDTH - left - 10) * value / total if total else 0
             if value > 0:
-                out.append(_box(x, y, width, height - 5, color(what),
-                                f"{name}: {what} {time_text(value)} ({100 * value / total:.1f} %)"))  # fmt: skip
+                title = f"{name}: {what} {time_text(value)} ({100 * value / total:.1f} %)"
+                out.append(_box(x, y, width, height - 5, color(what), title))
             x += width
     return _svg(8 + len(rows) * height, *out)
 
@@ -79,7 +85,10 @@ def bars(rows: Sequence[tuple[str, float, str, str]]) -> Markup:
 
 
 def lanes(
-    names: Sequence[str], pieces: Sequence[tuple[int, float, float, str, str]], start: float, end: float
+    names: Sequence[str],
+    pieces: Sequence[tuple[int, float, float, str, str]],
+    start: float,
+    end: float,
 ) -> Markup:
     """A lane a name with pieces (lane, from, to, colour, title) on it, and a time axis; can be zoomed."""
     left, height = 90, 26
@@ -88,14 +97,18 @@ def lanes(
     for i, name in enumerate(names):
         y = 4 + i * height
         out.append(_label(left - 8, y + 15, name, "end"))
-        out.append(tag("rect", x=left, y=y, width=WIDTH - left - 10, height=height - 6, class_="track"))
+        out.append(
+            tag("rect", x=left, y=y, width=WIDTH - left - 10, height=height - 6, class_="track")
+        )
     boxes = [_box(left + (a - start) * scale, 4 + lane * height, (b - a) * scale, height - 6, fill, title)
              for lane, a, b, fill, title in pieces]  # fmt: skip
     bottom = 4 + len(names) * height
     for i in range(5):
         x = left + (WIDTH - left - 10) * i / 4
         text = time_text((end - start) * i / 4) if i else "0"
-        out.append(_label(x, bottom + 14, text, "start" if i == 0 else "end" if i == 4 else "middle"))
+        out.append(
+            _label(x, bottom + 14, text, "start" if i == 0 else "end" if i == 4 else "middle")
+        )
     return _svg(bottom + 22, *out, tag("g", *boxes, class_="zoom", data_left=left))
 
 
@@ -118,15 +131,22 @@ def area(points: Sequence[tuple[float, float]], start: float, end: float) -> Mar
     x, y = place(*peak)
     out = [tag("path", d="M" + " L".join(line) + " Z", fill=color("compute"), fill_opacity=0.35,
                stroke=color("compute"))]  # fmt: skip
-    out.append(tag("circle", tag("title", f"peak {size_text(peak[1])}"), cx=x, cy=y, r=4, fill="#c0504d"))
-    out += [_label(left - 8, 10 + height * (1 - f) + 4, size_text(top * f), "end") for f in (0, 0.5, 1)]
-    out += [_label(left, height + 26, "0"), _label(WIDTH - 10, height + 26, time_text(end - start), "end")]
+    out.append(
+        tag("circle", tag("title", f"peak {size_text(peak[1])}"), cx=x, cy=y, r=4, fill="#c0504d")
+    )
+    out += [
+        _label(left - 8, 10 + height * (1 - f) + 4, size_text(top * f), "end") for f in (0, 0.5, 1)
+    ]
+    out += [
+        _label(left, height + 26, "0"),
+        _label(WIDTH - 10, height + 26, time_text(end - start), "end"),
+    ]
     return _svg(height + 34, *out)
 
 
 def heatmap(size: int, cells: Sequence[tuple[int, int, float, str]]) -> Markup:
     """A square of (row, column) cells, darker for more."""
-    side = min(16.0, 640 / max(size, 1))
+    side = min(36.0, 640 / max(size, 1))
     most = max((c[2] for c in cells), default=0) or 1
     out = [tag("rect", x=90, y=20, width=side * size, height=side * size, class_="track")]
     for src, dst, value, title in cells:
@@ -150,15 +170,25 @@ def scatter(
     y1 = math.log10(max([p[1] for p in known] + ([peak_tflops] if peak_tflops else []))) + 0.3
 
     def place(x: float, y: float) -> tuple[float, float]:
-        return (left + (WIDTH - left - 10) * (x - x0) / (x1 - x0), 10 + height * (1 - (y - y0) / (y1 - y0)))
+        return (
+            left + (WIDTH - left - 10) * (x - x0) / (x1 - x0),
+            10 + height * (1 - (y - y0) / (y1 - y0)),
+        )
 
-    out = [_label(*_tick(place(x, y0)), f"{10.0**x:g}", "middle") for x in range(math.ceil(x0), math.floor(x1) + 1)]
+    out = [
+        _label(*_tick(place(x, y0)), f"{10.0**x:g}", "middle")
+        for x in range(math.ceil(x0), math.floor(x1) + 1)
+    ]
     out += [_label(left - 8, place(x0, y)[1] + 4, f"{10.0**y:g}", "end")
             for y in range(math.ceil(y0), math.floor(y1) + 1)]  # fmt: skip
     if peak_tflops and peak_gbps:
         corner = math.log10(peak_tflops * 1e3 / peak_gbps)
         low = max(x0, y0 - math.log10(peak_gbps / 1e3))
-        knees = [(low, low + math.log10(peak_gbps / 1e3)), (corner, math.log10(peak_tflops)), (x1, math.log10(peak_tflops))]
+        knees = [
+            (low, low + math.log10(peak_gbps / 1e3)),
+            (corner, math.log10(peak_tflops)),
+            (x1, math.log10(peak_tflops)),
+        ]
         line = " ".join("{:.1f},{:.1f}".format(*place(*k)) for k in knees)
         out.append(tag("polyline", points=line, fill="none", stroke="#c0504d", stroke_width=1.5))
     most = max(p[2] for p in known)
@@ -167,11 +197,9 @@ def scatter(
         out.append(tag("circle", tag("title", title), cx=cx, cy=cy, r=3 + 9 * math.sqrt(weight / most),
                        fill=color("compute"), fill_opacity=0.55))  # fmt: skip
     out.append(_label(WIDTH - 10, height + 42, "FLOP a byte", "end"))
-    out.append(_label(left, 8, "TFLOP/s", "end"))
+    out.append(_label(left + 6, 12, "TFLOP/s"))
     return _svg(height + 50, *out)
 
 
 def _tick(at: tuple[float, float]) -> tuple[float, float]:
     return at[0], at[1] + 16
-
-

@@ -33,4 +33,6 @@ def _text(value: object) -> str:
     """Numbers short; control characters, which no XML may hold, shown as pictures of themselves."""
     if isinstance(value, float):
         return f"{value:.2f}".rstrip("0").rstrip(".")
-    return "".join(chr(0x2400 + ord(c)) if ord(c) < 32 and c not in "\n\t" else c for c in str(value))
+    return "".join(
+        chr(0x2400 + ord(c)) if ord(c) < 32 and c not in "\n\t" else c for c in str(value)
+    )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
 
 from chakrakit.insight.analysis import Analysis
-from chakrakit.insight.answers import Answer, answers, size_text, time_text
+from chakrakit.insight.answers import Answer, answers, count_text, size_text, time_text
 from chakrakit.insight.breakdown import Breakdown
 from chakrakit.insight.compare import Comparison
 from chakrakit.insight.table import Cell, Table, short
@@ -15,10 +15,14 @@ from chakrakit.views.markup import Markup, join, tag
 
 _RANKS_SHOWN = 64
 _PIECES = 4000
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
+)
 
 
-def html_report(analysis: Analysis, facts: dict[str, str], comparison: Comparison | None = None) -> str:
+def html_report(
+    analysis: Analysis, facts: dict[str, str], comparison: Comparison | None = None
+) -> str:
     """The whole page. `facts` are lines about where the run comes from."""
     title = analysis.name or "run"
     body = tag(
@@ -38,7 +42,9 @@ def html_report(analysis: Analysis, facts: dict[str, str], comparison: Compariso
                tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
                tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
                tag("style", _asset("report.css")))  # fmt: skip
-    return "<!doctype html>\n" + tag("html", head, tag("body", body, tag("script", _asset("report.js"))), lang="en")
+    return "<!doctype html>\n" + tag(
+        "html", head, tag("body", body, tag("script", _asset("report.js"))), lang="en"
+    )
 
 
 def _asset(name: str) -> Markup:
@@ -74,11 +80,17 @@ def _time(a: Analysis) -> Iterator[Markup]:
     shown = a.ranks[:_RANKS_SHOWN]
     rows = [(f"rank {r.rank}", _parts(r.breakdown)) for r in shown]
     used = [k for k, _ in rows[0][1] if any(dict(p)[k] for _, p in rows)] if rows else []
-    more = f" The first {_RANKS_SHOWN} of {len(a.ranks)} ranks." if len(a.ranks) > _RANKS_SHOWN else ""
+    more = (
+        f" The first {_RANKS_SHOWN} of {len(a.ranks)} ranks." if len(a.ranks) > _RANKS_SHOWN else ""
+    )
     chart = charts.figure("Time by rank", "Each bar is the whole span; communication only where no "
                           f"computation covers it.{more}", charts.stacked(rows, a.span_ns))  # fmt: skip
     yield join(charts.legend(used), chart)
-    yield _table(Table.of("Why devices were idle, ms", ("rank", *_causes(a)), _idle_rows(a)).first(_RANKS_SHOWN))
+    yield _table(
+        Table.of("Why devices were idle, ms", ("rank", *_causes(a)), _idle_rows(a)).first(
+            _RANKS_SHOWN
+        )
+    )
 
 
 def _causes(a: Analysis) -> list[str]:
@@ -86,7 +98,9 @@ def _causes(a: Analysis) -> list[str]:
 
 
 def _idle_rows(a: Analysis) -> list[tuple[Cell, ...]]:
-    return [(r.rank, *(round(r.breakdown.idle.get(c, 0) / 1e6, 3) for c in _causes(a))) for r in a.ranks]
+    return [
+        (r.rank, *(round(r.breakdown.idle.get(c, 0) / 1e6, 3) for c in _causes(a))) for r in a.ranks
+    ]
 
 
 def _path(a: Analysis) -> Iterator[Markup]:
@@ -98,20 +112,27 @@ def _path(a: Analysis) -> Iterator[Markup]:
     yield join(
         charts.legend([w for w, _ in kinds]),
         charts.figure("Critical path", "What the end of the run waited for, moment by moment. "
-                      f"{path.rank_changes} change(s) of rank, {time_text(path.unexplained_ns)} unexplained.",
+                      f"{count_text(path.rank_changes, 'change')} of rank, "
+                      f"{time_text(path.unexplained_ns)} unexplained.",
                       charts.stacked([("path", kinds)], total)),
         charts.figure("Critical path by rank and time", "Scroll to zoom, drag to move, double click for all.",
                       _path_lanes(a)),
     )  # fmt: skip
-    rows = [(f"{what}: {short(name, 44)}", float(ns), f"{time_text(ns)} ({100 * ns / total:.1f} %)", charts.color(what))
+    rows = [(f"{what}: {short(name, 44)}", float(ns), _shared(ns, total), charts.color(what))
             for what, name, ns in path.operators[:14]]  # fmt: skip
     yield charts.figure("Longest on the critical path", "By operator.", charts.bars(rows))
-    gains = [(f"{g.what} {g.factor:g}× faster", float(max(g.saved_ns, 0)),
-              f"{time_text(g.saved_ns)} ({100 * g.saved_ns / max(a.what_if.scheduled_ns, 1):.1f} %)",
-              charts.color(g.what)) for g in a.what_if.gains]  # fmt: skip
+    gains = [
+        (f"{g.what} {g.factor:g}× faster", float(max(g.saved_ns, 0)),
+         _shared(g.saved_ns, a.what_if.scheduled_ns), charts.color(g.what))
+        for g in a.what_if.gains
+    ]  # fmt: skip
     if gains:
         yield charts.figure("What would help", "Everything scheduled again with this class faster and all "
                             "dependencies kept.", charts.bars(gains))  # fmt: skip
+
+
+def _shared(part: float, whole: float) -> str:
+    return f"{time_text(part)} ({100 * part / max(whole, 1):.1f} %)"
 
 
 def _path_lanes(a: Analysis) -> Markup:
@@ -138,36 +159,42 @@ def _communication(a: Analysis) -> Iterator[Markup]:
     yield _table(talk.table().first(40))
     rows = [(f"{size_text(b.low_bytes)} and more", float(b.bytes), f"{b.count:,} × , {size_text(b.bytes)}",
              charts.color("communication")) for b in talk.sizes]  # fmt: skip
-    yield charts.figure("Message sizes", "Bytes of collectives and messages by size.", charts.bars(rows))
+    yield charts.figure(
+        "Message sizes", "Bytes of collectives and messages by size.", charts.bars(rows)
+    )
     ranks = sorted({p.src for p in talk.pairs} | {p.dst for p in talk.pairs})
     if 2 <= len(ranks) <= 128:
         place = {r: i for i, r in enumerate(ranks)}
         cells = [(place[p.src], place[p.dst], float(p.bytes), f"{p.src} → {p.dst}: {size_text(p.bytes)}")
                  for p in talk.pairs]  # fmt: skip
-        yield charts.figure("Who sends to whom", "Collectives as a ring in the group's order would; all-to-all "
-                            "and messages as they are.", charts.heatmap(len(ranks), cells))  # fmt: skip
+        caption = (
+            "Collectives as a ring in the group's order would; all-to-all and messages as they are."
+        )
+        yield charts.figure("Who sends to whom", caption, charts.heatmap(len(ranks), cells))
     if any(s.caused_wait_ns for s in a.stragglers):
-        late = [(f"rank {s.rank}", float(s.caused_wait_ns), f"{time_text(s.caused_wait_ns)}, last {s.times_last} ×",
-                 charts.color("waiting")) for s in a.stragglers[:20]]  # fmt: skip
-        yield charts.figure("Who makes others wait", "Waiting each rank causes, summed over the ranks that wait.",
-                            charts.bars(late))  # fmt: skip
+        late = [(f"rank {s.rank}", float(s.caused_wait_ns),
+                 f"{time_text(s.caused_wait_ns)}, last {s.times_last} ×", charts.color("waiting"))
+                for s in a.stragglers[:20]]  # fmt: skip
+        caption = "Waiting each rank causes, summed over the ranks that wait."
+        yield charts.figure("Who makes others wait", caption, charts.bars(late))
 
 
 def _work(a: Analysis) -> Iterator[Markup]:
     total = max(a.operators.total_ns, 1)
     for title, spent in (("Operators", a.operators.operators), ("Modules", a.operators.modules)):
         kinds = {"comm": "communication"}
-        rows = [(short(s.name), float(s.time_ns), f"{time_text(s.time_ns)} ({100 * s.time_ns / total:.1f} %)",
+        rows = [(short(s.name), float(s.time_ns), _shared(s.time_ns, total),
                  charts.color(kinds.get(s.kind, s.kind))) for s in spent[:14]]  # fmt: skip
         if rows:
-            yield charts.figure(title, "Device time over all ranks; blue computes, orange communicates, green "
-                                "copies.", charts.bars(rows))  # fmt: skip
+            yield charts.figure(title, "Device time over all ranks.", charts.bars(rows))
     points = [(p.intensity, p.tflops, float(p.time_ns),
                f"{p.name} {p.shapes[:80]}: {p.tflops:.1f} TFLOP/s, {p.gbps:.0f} GB/s, {time_text(p.time_ns)}")
               for p in a.roofline.points]  # fmt: skip
     chart = charts.scatter(points, a.roofline.peak_tflops, a.roofline.peak_gbps)
     if chart:
-        yield charts.figure("Roofline", "An operator and shapes a point, as large as its time.", chart)
+        yield charts.figure(
+            "Roofline", "An operator and shapes a point, as large as its time.", chart
+        )
 
 
 def _memory(a: Analysis) -> Iterator[Markup]:
@@ -175,9 +202,11 @@ def _memory(a: Analysis) -> Iterator[Markup]:
     if rank is None:
         return
     points = [(float(m.time_ns), float(m.bytes)) for m in rank.timeline]
-    yield charts.figure(f"Memory of rank {rank.rank}", "From the tensors that nodes name; what no node names, such "
-                        "as workspaces, is not in it.",
-                        charts.area(points, a.critical_path.start_ns, a.critical_path.end_ns))  # fmt: skip
+    chart = charts.area(points, a.critical_path.start_ns, a.critical_path.end_ns)
+    caption = (
+        "From the tensors that nodes name; what no node names, such as workspaces, is not in it."
+    )
+    yield charts.figure(f"Memory of rank {rank.rank}", caption, chart)
     yield _table(a.memory.table())
 
 
@@ -188,13 +217,15 @@ def _compared(comparison: Comparison | None) -> Iterator[Markup]:
     noise = "" if step.significant else " The difference is within the noise."
     rows = [(e.what, float(abs(e.delta_ns)), f"{'+' if e.delta_ns > 0 else '−'}{time_text(abs(e.delta_ns))}",
              "#c0504d" if e.delta_ns > 0 else "#6aa84f") for e in comparison.explained[:14]]  # fmt: skip
+    caption = (
+        "Parts of the step on the critical path, red longer here, green shorter; they sum to it."
+    )
     yield tag(
         "section",
         tag("h2", "Against the other run"),
         tag("p", f"A step takes {time_text(step.b_ns)} instead of {time_text(step.a_ns)} "
             f"({100 * (step.ratio - 1):+.1f} %).{noise}"),
-        charts.figure("What explains the difference", "Parts of the step on the critical path: red is longer here, "
-                      "green shorter. All parts sum to the difference.", charts.bars(rows)) if rows else "",
+        charts.figure("What explains the difference", caption, charts.bars(rows)) if rows else "",
         *(_details(t) for t in comparison.tables()[2:] if t.rows),
     )  # fmt: skip
 
@@ -204,27 +235,51 @@ def _details(table: Table) -> Markup:
 
 
 def _table(table: Table, titled: bool = True) -> Markup:
-    numeric = [all(isinstance(row[i], (int, float)) for row in table.rows) for i in range(len(table.head))]
-    head = tag("tr", *(tag("th", h, class_="n" if n else None) for h, n in zip(table.head, numeric, strict=True)))
-    rows = [tag("tr", *(tag("td", _cell(c), class_="n" if n else None) for c, n in zip(row, numeric, strict=True)))
-            for row in table.rows]  # fmt: skip
+    numeric = [
+        all(isinstance(row[i], (int, float)) for row in table.rows) for i in range(len(table.head))
+    ]
+    head = tag("tr", *_cells("th", table.head, numeric))
+    rows = [tag("tr", *_cells("td", row, numeric)) for row in table.rows]
     title = tag("p", tag("b", table.title)) if titled else ""
-    return join(title, tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="scroll"))
+    return join(
+        title, tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="scroll")
+    )
+
+
+def _cells(name: str, row: Sequence[Cell], numeric: list[bool]) -> list[Markup]:
+    return [
+        tag(name, _cell(c), class_="n" if n else None) for c, n in zip(row, numeric, strict=True)
+    ]
 
 
 def _cell(value: Cell) -> str:
     return value if isinstance(value, str) else f"{value:,}"
 
 
-def markdown_report(analysis: Analysis, facts: dict[str, str], comparison: Comparison | None = None) -> str:
+def markdown_report(
+    analysis: Analysis, facts: dict[str, str], comparison: Comparison | None = None
+) -> str:
     """The answers and all tables as Markdown."""
-    out = [f"# {_plain(analysis.name)}", " · ".join(_plain(f"{k} {v}".strip()) for k, v in facts.items()), ""]
-    out += [f"- **{_plain(a.question)}** {_plain(a.figure)}: {_plain(a.sentence)}" for a in answers(analysis)]
+    out = [
+        f"# {_plain(analysis.name)}",
+        " · ".join(_plain(f"{k} {v}".strip()) for k, v in facts.items()),
+        "",
+    ]
+    out += [
+        f"- **{_plain(a.question)}** {_plain(a.figure)}: {_plain(a.sentence)}"
+        for a in answers(analysis)
+    ]
     out += [f"\nNote: {_plain(n)}" for n in analysis.notes]
     tables = [*analysis.tables(), *(comparison.tables() if comparison else [])]
     for table in tables:
         if table.rows:
-            out += ["", f"## {_plain(table.title)}", "", _line(table.head), "|" + "---|" * len(table.head)]
+            out += [
+                "",
+                f"## {_plain(table.title)}",
+                "",
+                _line(table.head),
+                "|" + "---|" * len(table.head),
+            ]
             out += [_line([_cell(c) for c in row]) for row in table.first(40).rows]
     return "\n".join(out) + "\n"
 
