@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from chakrakit.insight.rank_view import I32, I64, Kind, Mask, RankView
 from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.run import Times
+from chakrakit.trace.schema import NodeType
 
 TOLERANCE_NS = 1_000
 """Recorders round: a cause may seem to come this much after its effect."""
@@ -161,7 +162,8 @@ def _after_inside(view: RankView, found: Causes) -> None:
 def serial_lanes(view: RankView) -> I64:
     """Rows of serial device lanes in order of lane and start; a lane whose rows overlap is not serial."""
     lane, _ = view.lanes
-    rows = np.flatnonzero((view.kind <= Kind.COPY) & ~view.on_host)
+    posted = (view.trace.types == NodeType.COMM_RECV_NODE) & ~view.trace.has("stream")
+    rows = np.flatnonzero((view.kind <= Kind.COPY) & ~view.on_host & ~posted)
     rows = rows[np.lexsort((rows, view.end[rows], view.start[rows], lane[rows]))]
     same = lane[rows[1:]] == lane[rows[:-1]]
     overlap = same & (view.start[rows[1:]] < view.end[rows[:-1]] - TOLERANCE_NS)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from chakrakit.insight.causes import lane_pairs
 from chakrakit.insight.matching import Matched, RankCalls, calls_of, match_calls
-from chakrakit.insight.rank_view import I64, Kind, Mask, RankView, rank_views
+from chakrakit.insight.rank_view import I64, Mask, RankView, rank_views
 from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.run import Run
 from chakrakit.trace.schedule import Schedule, schedule
@@ -54,11 +54,9 @@ def graph_of(view: RankView) -> RankGraph:
 
 
 def _lane_edges(view: RankView) -> Edges:
-    """The order on serial lanes; communication without a stream may overlap, and is left free."""
+    """The order on lanes whose rows never overlap: streams, and engines that do one thing at a time."""
     before, after = lane_pairs(view)
-    streamed = view.trace.has("stream")
-    fixed = (view.kind[before] != Kind.COMM) | streamed[before]
-    return Edges.of(before[fixed], after[fixed], EdgeKind.STREAM)
+    return Edges.of(before, after, EdgeKind.STREAM)
 
 
 class Model:

@@ -26,6 +26,7 @@ _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
 _MARK = re.compile(r"^ProfilerStep#\d+$|^PyTorch Profiler")
 _NEST_SLACK_NS = 2_000
+_RECEIVE = 9
 
 
 class Kind(IntEnum):
@@ -208,7 +209,10 @@ class RankView:
         keys[:, 1] = np.where(host, 0, self.trace.column("device", 0).astype(np.int64))
         place = np.where(host, self.trace.column("tid", -1), self.trace.column("stream", -1))
         without = ~host & (place < 0)
-        keys[:, 2] = np.where(without, -2 - self.kind.astype(np.int64), place)
+        # A receive is posted and waits beside other communication; it must not hold that up.
+        engine = self.kind.astype(np.int64)
+        engine[self.trace.types == NodeType.COMM_RECV_NODE] = _RECEIVE
+        keys[:, 2] = np.where(without, -2 - engine, place)
         # One number a lane: sorting rows of three columns is far slower.
         distinct, lane = _unique_rows(keys)
         return lane.astype(np.int32), [_lane_name(*map(int, k)) for k in distinct]
@@ -240,7 +244,9 @@ def _lane_name(on_host: int, device: int, place: int) -> str:
         return f"thread {place}" if place >= 0 else "host"
     if place >= 0:
         return f"device {device} stream {place}"
-    return f"device {device} {Kind(-2 - place).name.lower()}"
+    return (
+        f"device {device} {'receive' if -2 - place == _RECEIVE else Kind(-2 - place).name.lower()}"
+    )
 
 
 def rank_view(run: Run, rank: int) -> RankView:
