@@ -50,7 +50,7 @@ def main() -> None:
             took = time.process_time() - before
             size = path.stat().st_size / found.nodes
             print(
-                f"{name}: {found.nodes:,} slices, {found.edges:,} arrows, {took:.2f} s CPU, {size:.0f} bytes a slice"
+                f"{name}: {found.nodes:,} slices, {found.edges:,} arrows, {took:.2f} s, {size:.0f} B a slice"
             )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from chakrakit.errors import DeadlockError
 from chakrakit.insight.breakdown import RankBusy, RankTime, busy_of, join_breakdown, span_of
 from chakrakit.insight.communication import CollectiveKind, Communication, communication_of
 from chakrakit.insight.critical_path import CriticalPath, RankEvents, add_peers, events_of, walk
@@ -133,8 +134,8 @@ def _joined(run: Run, parts: _Parts, span: tuple[int, int], options: Options) ->
     matched = match_calls(parts.calls, run.groups, run.world_size)
     add_peers(parts.events, matched)
     path = walk(parts.events, span)
-    parts.events.clear()
     notes = _notes(run, parts)
+    parts.events.clear()
     what_if = _what_if(parts, matched, span, options, notes)
     operators = join_operators(parts.operators)
     talk = communication_of(matched, run.groups, run.world_size)
@@ -174,4 +175,9 @@ def _what_if(
     budget = _SCHEDULED_ROWS // max(model.n, 1) - 1
     if faster is None and budget < 6:
         faster = [(what, 2.0) for what in ("compute", "communication")]
-    return what_if_of(model, parts.names, length, faster, slack=budget >= 2)
+    try:
+        return what_if_of(model, parts.names, length, faster, slack=budget >= 2)
+    except DeadlockError as error:
+        note = f"what-if and slack are left out: dependencies contradict the order of events ({error})"
+        notes.append(note)
+        return WhatIf(length, 0, [], [], note)

@@ -62,7 +62,8 @@ def launches_of(view: RankView) -> Launches:
     took = view.duration[kernels]
     small = took < SMALL_NS
     edges = view.trace.edges
-    launch = edges.where((edges.kind == EdgeKind.LAUNCH) & ~view.on_host[edges.dst])
+    both = view.ran[edges.src] & view.ran[edges.dst]
+    launch = edges.where((edges.kind == EdgeKind.LAUNCH) & ~view.on_host[edges.dst] & both)
     at, begun = view.start[launch.src], view.start[launch.dst]
     delay = np.maximum(begun - at, 0)
     mean, most, starved = _queue(at, np.maximum(begun, at))
