@@ -8,6 +8,7 @@ import chakrakit as ck
 from chakrakit.insight.analysis import analyze
 from chakrakit.simulator.astra import Options, make_config, simulate
 from chakrakit.simulator.astra.run import to_run
+from chakrakit.trace.run import run_of
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 
@@ -86,3 +87,42 @@ def test_scheduled_again_it_takes_as_long(result):
 def test_pipelines_have_bubbles():
     found = analyze(simulated(pipeline(4, 1, 6)))
     assert sum(r.breakdown.bubble_ns for r in found.ranks) > 0.1 * found.span_ns
+
+
+def unfolded(run: ck.Run) -> ck.Run:
+    """The same with times of its own for every rank."""
+    times = [ck.Times(run.start(r).copy(), run.end(r).copy()) for r in run.ranks]
+    timing = {r: i for i, r in enumerate(run.ranks)}
+    return ck.Run(run._bodies, run.bindings, run.groups, run.card, times=times, timing=timing)
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 3), (2, 2, 4)])
+def test_ranks_that_share_times_are_looked_at_once(shape):
+    """Tensor-parallel ranks that share a body and times: all figures are those of looking at each."""
+    traces = pipeline(*shape)
+    wide = shape[1]
+    # Rank r of a stage runs the program of the stage's first rank; only its peers differ.
+    bindings = {
+        r: ck.Binding(r - r % wide, peers={p: p + r % wide for p in range(len(traces))})
+        for r in traces.ranks
+    }
+    apart = simulated(ck.TraceSet(traces._bodies, bindings, traces.groups))
+    run = run_of(apart, {r: apart.times_of(r) for r in apart.ranks}, tick_ps=1000)
+    assert len(run.times) < len(run)
+    once, each = analyze(run), analyze(unfolded(run))
+    assert any("run the program of another" in n for n in once.notes)
+    for name in (
+        "span_ns",
+        "ranks",
+        "steps",
+        "collectives",
+        "communication",
+        "stragglers",
+        "operators",
+        "launches",
+    ):
+        assert getattr(once, name) == getattr(each, name), name
+    assert once.critical_path.attribution == each.critical_path.attribution
+    assert [(g.what, g.saved_ns) for g in once.what_if.gains] == [
+        (g.what, g.saved_ns) for g in each.what_if.gains
+    ]

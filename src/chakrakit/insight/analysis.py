@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from chakrakit.insight.breakdown import RankBusy, RankTime, busy_of, join_breakd
 from chakrakit.insight.communication import CollectiveKind, Communication, communication_of
 from chakrakit.insight.critical_path import CriticalPath, RankEvents, add_peers, events_of, walk
 from chakrakit.insight.launches import Launches, LaunchTable, launches_of
-from chakrakit.insight.matching import RankCalls, calls_of, match_calls
+from chakrakit.insight.matching import RankCalls, calls_of, match_calls, rebound
 from chakrakit.insight.memory import Memory, RankMemory, join_memory, memory_of
 from chakrakit.insight.model import Model, RankGraph, graph_of
 from chakrakit.insight.operators import Operators, RankOperators, join_operators, operators_of
@@ -95,8 +95,40 @@ class _Parts:
     launches: list[Launches] = field(default_factory=list)
     memory: list[RankMemory | None] = field(default_factory=list)
     rows: int = 0
+    stands_for: dict[int, int] = field(default_factory=dict)
+    """Ranks that run another's program at the same times, and that other."""
+    _first: dict[tuple[int, int, float], tuple[int, RankCalls | None]] = field(default_factory=dict)
 
-    def take(self, view: RankView, run: Run) -> None:
+    def take(self, run: Run, rank: int) -> None:
+        """A rank that was seen under another number is not looked at again."""
+        binding = run.bindings[rank]
+        key = (binding.body, run.timing[rank], binding.scale)
+        if run.times is None or key not in self._first:
+            self._first[key] = (len(self.busy), None)
+            return self._look(rank_view(run, rank), run)
+        place, program = self._first[key]
+        if program is None:
+            first = rank_view(run, self.busy[place].rank)
+            program = calls_of(replace(first, rank=-1, trace=run.body(rank)))
+            self._first[key] = (place, program)
+        if len({binding.groups.get(g, g) for g in program.group}) < len(set(program.group)):
+            # Groups that become one would have to be numbered anew.
+            return self._look(rank_view(run, rank), run)
+        return self._repeat(rank, place, rebound(program, rank, binding))
+
+    def _repeat(self, rank: int, place: int, calls: RankCalls) -> None:
+        """The parts of an earlier rank, under this one's number."""
+        self.stands_for[rank] = self.busy[place].rank
+        self.busy.append(replace(self.busy[place], rank=rank))
+        self.calls.append(calls)
+        way, steps = self.steps[place]
+        self.steps.append((way, [msgspec.structs.replace(s, rank=rank) for s in steps]))
+        self.operators.append(self.operators[place])
+        self.launches.append(msgspec.structs.replace(self.launches[place], rank=rank))
+        memory = self.memory[place]
+        self.memory.append(memory and msgspec.structs.replace(memory, rank=rank))
+
+    def _look(self, view: RankView, run: Run) -> None:
         """All sections' parts of one rank."""
         events = events_of(view, run.times_of(view.rank))
         self.events[view.rank] = events
@@ -124,7 +156,7 @@ def analyze(
     # Each rank is needed once: what the set keeps for later would only take room.
     run.cache_bytes = 0
     for done, rank in enumerate(run.ranks, 1):
-        parts.take(rank_view(run, rank), run)
+        parts.take(run, rank)
         progress(done, len(run))
     run.cache_bytes = kept
     return _joined(run, parts, span_of(parts.busy), chosen)
@@ -132,7 +164,7 @@ def analyze(
 
 def _joined(run: Run, parts: _Parts, span: tuple[int, int], options: Options) -> Analysis:
     matched = match_calls(parts.calls, run.groups, run.world_size)
-    add_peers(parts.events, matched)
+    add_peers(parts.events, matched, parts.stands_for)
     path = walk(parts.events, span)
     notes = _notes(run, parts)
     parts.events.clear()
@@ -155,6 +187,9 @@ def _notes(run: Run, parts: _Parts) -> list[str]:
     if run.missing_ranks:
         notes.append(f"{len(run.missing_ranks)} ranks that groups name were not recorded: "
                      "waiting for them counts as transfer")  # fmt: skip
+    if parts.stands_for:
+        notes.append(f"{len(parts.stands_for):,} ranks run the program of another at the same times: "
+                     "the critical path shows that one, gains count it once")  # fmt: skip
     lost = sum(int((~e.ran).sum()) for e in parts.events.values())
     if lost:
         notes.append(f"{lost:,} nodes have no times and are left out")
@@ -169,7 +204,7 @@ def _what_if(
         note = f"{parts.rows:,} nodes: what-if and slack are left out above {MOST_ROWS:,}; select ranks"
         notes.append(note)
         return WhatIf(length, 0, [], [], note)
-    model = Model(parts.graphs, matched)
+    model = Model(parts.graphs, matched, parts.stands_for)
     parts.graphs.clear()
     faster = None if options.faster is None else list(options.faster)
     budget = _SCHEDULED_ROWS // max(model.n, 1) - 1
@@ -178,6 +213,8 @@ def _what_if(
     try:
         return what_if_of(model, parts.names, length, faster, slack=budget >= 2)
     except DeadlockError as error:
-        note = f"what-if and slack are left out: dependencies contradict the order of events ({error})"
+        note = (
+            f"what-if and slack are left out: dependencies contradict the order of events ({error})"
+        )
         notes.append(note)
         return WhatIf(length, 0, [], [], note)

@@ -126,8 +126,15 @@ def events_of(view: RankView, times: Times | None) -> RankEvents:
                       view.parent, view.background, causes_of(view, times))  # fmt: skip
 
 
-def add_peers(events: Mapping[int, RankEvents], matched: Matched) -> None:
-    """Ends of collectives wait for the last rank to arrive, ends of receives for the sender."""
+def add_peers(
+    events: Mapping[int, RankEvents], matched: Matched, stands_for: Mapping[int, int] | None = None
+) -> None:
+    """Ends of collectives wait for the last rank to arrive, ends of receives for the sender.
+
+    `stands_for` maps ranks without events of their own to one with the same program and times.
+    """
+    if stands_for:
+        _stand_in(events, stands_for)
     waited = np.flatnonzero(matched.wait > 0)
     receive = matched.type[waited] == NodeType.COMM_RECV_NODE
     peer = np.where(receive, matched.partner[waited], matched.last[waited])
@@ -137,9 +144,24 @@ def add_peers(events: Mapping[int, RankEvents], matched: Matched) -> None:
         rows, causes = matched.row[waited[mine]], own.causes
         causes.end[rows], causes.end_at_end[rows] = code[mine], False
         causes.end_row[rows] = matched.row[peer[mine]]
-        causes.end_rank[rows] = matched.rank[peer[mine]]
+        causes.end_rank[rows] = _renamed(matched.rank[peer[mine]], stands_for or {})
         causes.end_when[rows] = own.end[rows]
         _inside_waits(own, rows, matched.wait[waited[mine]])
+
+
+def _renamed(ranks: I64, stands_for: Mapping[int, int]) -> I64:
+    if not stands_for or not len(ranks):
+        return ranks
+    known, which = np.unique(ranks, return_inverse=True)
+    return np.array([stands_for.get(r, r) for r in known.tolist()], np.int64)[which]
+
+
+def _stand_in(events: Mapping[int, RankEvents], stands_for: Mapping[int, int]) -> None:
+    """What the run itself recorded may name any rank."""
+    for own in events.values():
+        rows = np.flatnonzero(own.causes.start_rank >= 0)
+        ranks = own.causes.start_rank[rows].astype(np.int64)
+        own.causes.start_rank[rows] = _renamed(ranks, stands_for)
 
 
 def _inside_waits(own: RankEvents, rows: I64, wait: I64) -> None:

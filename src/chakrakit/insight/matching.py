@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +12,7 @@ from chakrakit.insight.rank_view import I64, Mask, RankView
 from chakrakit.trace.collectives import nth_of_kind
 from chakrakit.trace.groups import WORLD, Groups
 from chakrakit.trace.schema import NodeType
+from chakrakit.trace.traceset import Binding
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class RankCalls:
 
 
 def calls_of(view: RankView) -> RankCalls:
-    """The part of one rank."""
+    """The part of one rank; of a program that many ranks run (rank -1) as it stands."""
     trace = view.trace
     rows = np.flatnonzero(view.is_comm & view.ran)
     rows = rows[np.lexsort((trace.ids[rows], view.start[rows]))]
@@ -55,6 +56,25 @@ def calls_of(view: RankView) -> RankCalls:
         np.where(sends & (src < 0), view.rank, src), np.where(~sends & (dst < 0), view.rank, dst),
         taken("comm_tag", 0), view.start[rows], view.end[rows], _exposed(view, rows),
     )  # fmt: skip
+
+
+def rebound(calls: RankCalls, rank: int, binding: Binding) -> RankCalls:
+    """A program's calls as another rank makes them: with its groups and peers, at the same times."""
+    peers, names = binding.peers, binding.groups
+
+    def moved(ends: I64, own: Mask) -> I64:
+        known, which = np.unique(ends, return_inverse=True)
+        told = np.array([peers.get(e, e) for e in known.tolist()] or [0], np.int64)[which]
+        return np.where((ends < 0) & own, rank, told)
+
+    sends = calls.type == NodeType.COMM_SEND_NODE
+    return replace(
+        calls,
+        rank=rank,
+        group=[names.get(g, g) for g in calls.group],
+        src=moved(calls.src, sends),
+        dst=moved(calls.dst, ~sends),
+    )
 
 
 def _exposed(view: RankView, rows: I64) -> I64:

@@ -64,10 +64,13 @@ class Model:
 
     `offset[rank]` is where a rank's rows begin. `own` and `edges` are what a change may scale:
     `own` the time of each row, `transfer[row]` the edge that carries a coupled call's transfer (-1
-    for others). `base` is the schedule with nothing changed.
+    for others). `base` is the schedule with nothing changed. `stands_for` maps ranks without a part
+    of their own to one with the same program and times: what they do is what that one does.
     """
 
-    def __init__(self, parts: list[RankGraph], matched: Matched) -> None:
+    def __init__(
+        self, parts: list[RankGraph], matched: Matched, stands_for: Mapping[int, int] | None = None
+    ) -> None:
         sizes = [len(p.own) for p in parts]
         self.ranks = [p.rank for p in parts]
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -82,13 +85,16 @@ class Model:
             for p in parts
         ]
         self._holder = np.concatenate(own_row)
-        self._couple(parts, matched)
+        self._couple(parts, matched, stands_for or {})
 
-    def _couple(self, parts: list[RankGraph], matched: Matched) -> None:
-        at = np.array([self.offset[r] for r in matched.rank.tolist()], np.int64) + matched.row
+    def _couple(
+        self, parts: list[RankGraph], matched: Matched, stands_for: Mapping[int, int]
+    ) -> None:
+        at = self._places(matched, stands_for)
+        present = np.isin(matched.rank, self.ranks)
         own = np.concatenate([p.own for p in parts])
         inner = [_moved(p.edges, self.offset[p.rank]) for p in parts]
-        couplings, extra, transfer_of = _couplings(matched, at, self.rows)
+        couplings, extra, transfer_of = _couplings(matched, at, self.rows, present)
         self.n = self.rows + couplings
         coupled = transfer_of >= 0
         own[at[coupled]] = 0
@@ -101,6 +107,12 @@ class Model:
         self.edges = edges
         release = np.concatenate([np.where(p.free, p.start - self.begin, 0) for p in parts])
         self.release = np.concatenate([np.maximum(release, 0), np.zeros(couplings, np.int64)])
+
+    def _places(self, matched: Matched, stands_for: Mapping[int, int]) -> I64:
+        """The row of each call, or of the call that stands for it."""
+        ranks, which = np.unique(matched.rank, return_inverse=True)
+        first = [self.offset[stands_for.get(r, r)] for r in ranks.tolist()]
+        return np.array(first or [0], np.int64)[which] + matched.row
 
     def schedule(self, own: I64 | None = None, edges: Edges | None = None) -> Schedule:
         """All rows again, with other times."""
@@ -157,26 +169,30 @@ def _moved(edges: Edges, by: int) -> Edges:
     return replace(edges, src=edges.src + shift, dst=edges.dst + shift)
 
 
-def _couplings(matched: Matched, at: I64, first: int) -> tuple[int, Edges, I64]:
+def _couplings(matched: Matched, at: I64, first: int, present: Mask) -> tuple[int, Edges, I64]:
     """Extra rows, the edges through them, and the number of the edge that carries each transfer.
 
-    A row stands for 'all have come': every member's start leads to it, and it to every member's end.
+    A row stands for 'all have come': every member's start leads to it, and it to the end of every
+    member that has rows of its own.
     """
     none = np.full(len(matched), -1, np.int64)
     joins = matched.collective & (matched.end >= matched.arrival)
+    joins &= np.isin(matched.instance, matched.instance[present])
     receives = (matched.type == NodeType.COMM_RECV_NODE) & (matched.partner >= 0)
     partner = np.maximum(matched.partner, 0)
-    receives &= matched.end >= matched.start[partner] if len(matched) else receives
+    receives &= (matched.end >= matched.start[partner]) & present if len(matched) else receives
     calls, messages = np.flatnonzero(joins), np.flatnonzero(receives)
     numbers, which = np.unique(matched.instance[calls], return_inverse=True)
     meeting = first + which.reshape(-1)
     posted = first + len(numbers) + np.arange(len(messages))
-    lag = np.concatenate([(matched.end - matched.arrival)[calls], matched.transfer[messages]])
+    mine = present[calls]
+    lag = np.concatenate([(matched.end - matched.arrival)[calls[mine]], matched.transfer[messages]])
     come = Edges.of(np.concatenate([at[calls], at[matched.partner[messages]]]),
                     np.concatenate([meeting, posted]), EdgeKind.INFERRED, EdgeForm.START_START)  # fmt: skip
-    leave = Edges.of(np.concatenate([meeting, posted]), np.concatenate([at[calls], at[messages]]),
-                     EdgeKind.INFERRED, EdgeForm.FINISH_FINISH, lag)  # fmt: skip
-    none[np.concatenate([calls, messages])] = len(come) + np.arange(len(leave))
+    held = np.concatenate([calls[mine], messages])
+    leave = Edges.of(np.concatenate([meeting[mine], posted]), at[held], EdgeKind.INFERRED,
+                     EdgeForm.FINISH_FINISH, lag)  # fmt: skip
+    none[held] = len(come) + np.arange(len(leave))
     return len(numbers) + len(messages), Edges.concat([come, leave]), none
 
 

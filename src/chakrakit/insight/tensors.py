@@ -39,7 +39,7 @@ def uses_of(view: RankView) -> Uses:
     for is_output, side in enumerate(_SIDES):
         parsed = [_distinct(view, f"{side}_{what}") for what in ("values", "shapes", "strides")]
         codes = parsed[0][0]
-        for row in np.flatnonzero(codes >= 0).tolist():
+        for row in np.flatnonzero((codes >= 0) & view.ran).tolist():
             values, shapes, strides = (
                 values[code[row]] if code[row] >= 0 else [] for code, values in parsed
             )
