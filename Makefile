@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 TEST_VENV := build/test-venv
 TEST_TOOLS := numpy pyarrow msgspec pyyaml click rich joblib duckdb pytest==9.2.0 pytest-xdist==3.8.0 \
   hypothesis==6.170.15 protobuf==7.36.2 grpcio-tools==1.85.1
+# The CPU build; a plain `torch` would bring gigabytes of CUDA.
+TORCH := torch==2.13.0
 CORE := $(wildcard src/core/*.cpp src/core/*.hpp src/core/bindings/* src/core/*/*.cpp src/core/*/*.hpp)
 
 .PHONY: help demo test check lint format bench fuzz wheel sanitize clean
@@ -53,7 +55,8 @@ fuzz: build/fuzz_et  ## feed mutated traces to the codec under the sanitizers
 ASAN_VENV := build/asan-venv
 ASAN_BIN := $(ASAN_VENV)/bin
 SANITIZED_TESTS ?= tests/core tests/trace/test_et.py tests/trace/test_et_edits.py tests/trace/test_json_text.py \
-	tests/trace/test_graph.py tests/trace/test_schedule.py
+	tests/trace/test_graph.py tests/trace/test_schedule.py tests/trace/test_feeder.py tests/simulator \
+	tests/sources/pytorch/test_readers.py tests/sources/pytorch/test_damage.py
 
 # Not editable: the import hook of an editable install would find the ordinary build first.
 $(ASAN_VENV)/.deps: pyproject.toml
@@ -62,7 +65,7 @@ $(ASAN_VENV)/.deps: pyproject.toml
 		click rich joblib pytest==9.2.0 pytest-xdist==3.8.0 hypothesis==6.170.15 protobuf==7.36.2 grpcio-tools==1.85.1
 	touch $@
 
-$(ASAN_VENV)/.built: $(ASAN_VENV)/.deps $(CORE) CMakeLists.txt $(wildcard src/chakrakit/*.py src/chakrakit/*/*.py)
+$(ASAN_VENV)/.built: $(ASAN_VENV)/.deps $(CORE) CMakeLists.txt $(wildcard src/chakrakit/*.py src/chakrakit/*/*.py src/chakrakit/*/*/*.py)
 	$(ASAN_BIN)/pip install -q --no-build-isolation --no-deps --force-reinstall \
 		-C cmake.define.CHAKRA_SANITIZE=ON -C build-dir=build/asan .
 	touch $@
@@ -70,21 +73,24 @@ $(ASAN_VENV)/.built: $(ASAN_VENV)/.deps $(CORE) CMakeLists.txt $(wildcard src/ch
 sanitize: $(ASAN_VENV)/.built  ## run the core's tests under the address and undefined-behaviour sanitizers
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 CHAKRA_EXPECT_SANITIZER=1 \
-	$(ASAN_BIN)/python -m pytest -q -m 'not slow' $(SANITIZED_TESTS)
+	$(ASAN_BIN)/python -m pytest -q -n 2 -m 'not slow' $(SANITIZED_TESTS)
 
 wheel: $(VENV)/.deps  ## build the wheel into dist/
 	rm -rf dist
 	$(BIN)/pip wheel -q --no-build-isolation --no-deps -w dist .
 
-test: lint wheel  ## everything, against the built wheel
+$(TEST_VENV)/.deps: pyproject.toml Makefile
 	$(PYTHON) -m venv $(TEST_VENV)
 	$(TEST_VENV)/bin/pip install -q --upgrade pip
-	$(TEST_VENV)/bin/pip install -q $(TEST_TOOLS)
+	$(TEST_VENV)/bin/pip install -q $(TEST_TOOLS) $(TORCH)
+	touch $@
+
+test: lint wheel $(TEST_VENV)/.deps fuzz sanitize  ## everything, against the built wheel
 	$(TEST_VENV)/bin/pip install -q --force-reinstall --no-deps dist/*.whl
 	$(TEST_VENV)/bin/python -m pytest -q -n 2
 
 bench: $(VENV)/.built  ## measure the claims of the README
-	cd benchmarks && for file in codec feeder schedule astra; do ../$(BIN)/python $$file.py; done
+	cd benchmarks && for file in codec feeder schedule astra link; do ../$(BIN)/python $$file.py; done
 
 clean:  ## remove everything that was built
 	rm -rf $(VENV) build dist

@@ -94,12 +94,15 @@ class Collector:
         self.done = False
         self._count = 0
         self._recording: _Recording | None = None
+        self._bare: dict[str, int] = {}
         self._restore: Callable[[], None] = lambda: None
 
     # --- life -----------------------------------------------------------------------------------
 
     def __enter__(self) -> Collector:
         self.directory.mkdir(parents=True, exist_ok=True)
+        # Now, because the device's tracer stays loaded after the first recording and goes on costing.
+        self._bare = probe(None) if self.overhead else {}
         self._restore = mark_groups(self._settling)
         self._turn()
         return self
@@ -166,7 +169,7 @@ class Collector:
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
             "groups": process_groups(),
             "ddp_groups": ddp_groups(),
-            "overhead": measure_overhead(self.shapes) if self.overhead else {},
+            "overhead": measure_overhead(self._bare, self.shapes) if self.overhead else {},
         }
 
 
@@ -384,46 +387,50 @@ def _uses_gloo() -> bool:
 # --- what recording costs ------------------------------------------------------------------------
 
 
-def measure_overhead(shapes: bool = True) -> dict[str, int]:
+def measure_overhead(bare: dict[str, int], shapes: bool = True) -> dict[str, int]:
     """Nanoseconds that recording adds: per operator, per launch, and per operator observed.
 
-    The same small loop is timed bare, under Kineto, and under Kineto with the observer; on a device
-    another loop that launches. Medians of a few runs, so that one disturbance does not count.
+    `bare` is what `probe(None)` gave before anything was recorded in this process.
+    """
+    kineto, observed = probe("kineto"), probe("observer", shapes)
+    operator = max(0, kineto["host"] - bare["host"])
+    launch = max(0, kineto.get("device", 0) - bare.get("device", 0) - operator)
+    return {
+        "operator_ns": operator,
+        "observer_ns": max(0, observed["host"] - kineto["host"]),
+        "launch_ns": launch,
+        "call_ns": launch // 3,
+    }
+
+
+def probe(how: str | None, shapes: bool = False) -> dict[str, int]:
+    """Nanoseconds a small operator takes the host, bare or recorded; on a device too, if there is one.
+
+    Medians of a few runs, so that one disturbance does not count.
     """
     import torch
 
-    host = torch.ones(1)
-    bare = _timed(lambda: _many(host), None, shapes)
-    kineto = _timed(lambda: _many(host), "kineto", False)
-    observed = _timed(lambda: _many(host), "observer", shapes)
-    out = {
-        "operator_ns": max(0, kineto - bare),
-        "observer_ns": max(0, observed - kineto),
-        "launch_ns": 0,
-        "call_ns": 0,
-    }
-    if torch.cuda.is_available():
-        there = torch.ones(1, device="cuda")
-        launching = _timed(lambda: _many(there), "kineto", False)
-        launching -= _timed(lambda: _many(there), None, False)
-        out["launch_ns"] = max(0, launching - out["operator_ns"])
-        out["call_ns"] = out["launch_ns"] // 3
-    return out
+    found = {"host": _timed(torch.ones(1), how, shapes)}
+    if torch.cuda.is_available() and how != "observer":
+        found["device"] = _timed(torch.ones(1, device="cuda"), how, shapes)
+    return found
 
 
 def _many(tensor: Any) -> None:
+    """Small enough that the device keeps up: what is timed is the host."""
     for _ in range(_PROBE_OPERATORS):
         tensor.neg_()
     synchronize()
 
 
-def _timed(loop: Callable[[], None], how: str | None, shapes: bool) -> int:
+def _timed(tensor: Any, how: str | None, shapes: bool) -> int:
     """Nanoseconds per operator."""
+    _many(tensor)
     runs = []
     for _ in range(3):
         stop = _probe(how, shapes)
         begin = time.perf_counter_ns()
-        loop()
+        _many(tensor)
         runs.append((time.perf_counter_ns() - begin) // _PROBE_OPERATORS)
         stop()
     return int(statistics.median(runs))

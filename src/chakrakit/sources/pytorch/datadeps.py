@@ -20,6 +20,7 @@ from chakrakit.trace.edges import EdgeForm, EdgeKind
 I64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
+_DEVICE_LIBRARY = re.compile(r"^[nr]ccl:|^record_param_comms$")
 _ALLOCATION = re.compile(r"^aten::(new_)?empty|^aten::_empty|^aten::resize_$")
 
 
@@ -54,6 +55,9 @@ def tensor_edges(
     launched something can have written; views, which share the storage, are passed through.
     """
     acting = actors(line)
+    # A device's library that launched nothing (a group of one) did nothing: its host call waits for
+    # no kernel. A host's library reads device tensors itself, and waits.
+    comm_rows = comm_rows & (acting.launched | ~names.where(_DEVICE_LIBRARY.search))
     working = innermost(line, names) | comm_rows
     allocates = names.where(_ALLOCATION.search)
     touches = working & (names.where(moves_bytes) | allocates)
