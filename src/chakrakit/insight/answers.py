@@ -143,13 +143,18 @@ def _late(a: Analysis) -> Iterator[Answer]:
         return
     worst = a.stragglers[0]
     total = sum(s.caused_wait_ns for s in a.stragglers)
-    sentence = (f"makes others wait {time_text(worst.caused_wait_ns)} in all, "
-                f"{percent(worst.caused_wait_ns, total)} % of all waiting; last at {worst.times_last} of "
-                f"{worst.collectives} collectives.")  # fmt: skip
+    how = "by messages sent late"
+    if worst.times_last:
+        how = f"last at {worst.times_last} of {worst.collectives} collectives"
+    link = ""
     if a.slow_links:
-        link = a.slow_links[0]
-        sentence += f" Slowest link: {link.where}, {link.slowdown:.2f}× its like."
-    yield Answer("Who makes others wait?", f"rank {worst.rank}", sentence)
+        slow = a.slow_links[0]
+        link = f" Slowest link: {slow.where}, {slow.slowdown:.2f}× its like."
+    share = percent(worst.caused_wait_ns, total)
+    sentence = (
+        f"makes others wait {time_text(worst.caused_wait_ns)} in all, {share} % of all waiting"
+    )
+    yield Answer("Who makes others wait?", f"rank {worst.rank}", f"{sentence}; {how}.{link}")
 
 
 def _bubble(a: Analysis) -> Iterator[Answer]:
