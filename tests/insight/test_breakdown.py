@@ -172,3 +172,21 @@ def test_pipeline_ranks_wait_for_messages(linked):
     """Two stages: both wait for activations or gradients that have not been sent yet."""
     for rank in breakdown(linked("gpt_pp_2")).ranks:
         assert rank.breakdown.bubble_ns > 0
+
+
+@pytest.mark.parametrize("name", ["gpt_fsdp_tp_4", "gpt_pp_2", "cnn_ddp_2"])
+def test_host_communication_agrees_with_the_kineto_files(linked, name):
+    """gloo communicates on host threads: the union of its ranges, rank by rank, to the nanosecond."""
+    for rank in breakdown(linked(name)).ranks:
+        file = DATA / "pytorch" / name / f"kineto_{rank.rank}.json.gz"
+        events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+        first = min(e["ts"] for e in events if "ts" in e)
+        ranges = [
+            ("comm", start := round((e["ts"] - first) * 1000), start + round(e["dur"] * 1000))
+            for e in events
+            if e.get("ph") == "X"
+            and e["name"].startswith("gloo:")
+            and e["cat"] != "gpu_user_annotation"
+        ]
+        _, _, _, busy, _, _ = plain(ranges)
+        assert rank.breakdown.comm_ns == busy

@@ -24,6 +24,7 @@ Mask = NDArray[np.bool_]
 
 _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
+_DONE_BY_DEVICE = re.compile(r"^(nccl|rccl)")
 _MARK = re.compile(r"^ProfilerStep#\d+$|^PyTorch Profiler")
 _NEST_SLACK_NS = 2_000
 _RECEIVE = 9
@@ -128,13 +129,14 @@ class RankView:
 
     @cached_property
     def is_comm(self) -> Mask:
-        """Communication. A host record of unknown type announces a kernel and is none itself."""
+        """Communication. What the host says of it before a kernel does it (NCCL) is not it."""
         types = self.trace.types
         found = (types >= NodeType.COMM_SEND_NODE) & (types <= NodeType.COMM_COLL_NODE)
         if not (found & self.on_host).any():
             return found
         unknown = (types == NodeType.COMM_COLL_NODE) & ~self.trace.has("comm_type")
-        return np.asarray(found & ~(self.on_host & unknown))
+        announced = unknown | self.named(_DONE_BY_DEVICE.match)
+        return np.asarray(found & ~(self.on_host & announced))
 
     @cached_property
     def kind(self) -> NDArray[np.int8]:
