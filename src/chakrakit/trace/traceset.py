@@ -66,6 +66,7 @@ class TraceSet:
     ) -> None:
         self._bodies = tuple(bodies)
         self._loaded: dict[int, Trace] = {}
+        self._loaded_bytes = 0
         if bindings is None:
             bindings = {i: Binding(i) for i in range(len(bodies))}
         self.bindings = dict(sorted(bindings.items()))
@@ -108,6 +109,7 @@ class TraceSet:
         # Put back at the end: the first is the one not used for longest.
         self._loaded[number] = found = body() if new else self._loaded.pop(number)
         if new:
+            self._loaded_bytes += found.table.nbytes
             self._forget()
         return found
 
@@ -119,13 +121,9 @@ class TraceSet:
 
     def _forget(self) -> None:
         """Drops the bodies not used for longest once there are too many bytes of them."""
-        sizes = {n: t.table.nbytes for n, t in self._loaded.items()}
-        total = sum(sizes.values())
-        for number in list(self._loaded)[:-1]:
-            if total <= self.cache_bytes:
-                return
-            total -= sizes[number]
-            del self._loaded[number]
+        while self._loaded_bytes > self.cache_bytes and len(self._loaded) > 1:
+            oldest = self._loaded.pop(next(iter(self._loaded)))
+            self._loaded_bytes -= oldest.table.nbytes
 
     def body(self, rank: int) -> Trace:
         """The program a rank runs, with the body's own group and peer names."""
