@@ -66,15 +66,20 @@ class Analysis(msgspec.Struct):
         """Every section for people, in order of use."""
         from chakrakit.insight.breakdown import TimeBreakdown
 
+        late = Stragglers(self.stragglers, self.slow_links)
         return [
             TimeBreakdown(self.span_ns, self.ranks).table(),
             self.steps.table(),
             self.critical_path.table(),
             self.what_if.table(),
+            self.what_if.slack_table(),
             self.communication.table(),
-            Stragglers(self.stragglers, self.slow_links).table(),
+            late.table(),
+            late.link_table(),
             self.operators.table(),
             self.operators.kernel_table(),
+            self.operators.module_table(),
+            self.operators.shape_table(),
             LaunchTable(self.launches).table(),
             self.roofline.table(),
             self.memory.table(),

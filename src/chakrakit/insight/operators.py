@@ -49,6 +49,17 @@ class Operators(msgspec.Struct):
         """Kernels by time."""
         return self._table("kernels", self.kernels)
 
+    def module_table(self) -> Table:
+        """Modules by device time."""
+        return self._table("modules by device time", self.modules)
+
+    def shape_table(self) -> Table:
+        """Every operator with every shapes it was called with."""
+        rows = [(short(s.name), s.shapes[:70], s.count, ms(s.time_ns), us(s.mean_ns), s.ops, s.bytes)
+                for s in self.shapes]  # fmt: skip
+        head = ("operator", "shapes", "count", "ms", "mean µs", "FLOPs", "bytes")
+        return Table.of("operators by shapes", head, rows)
+
     def _table(self, title: str, spent: Iterable[Spent]) -> Table:
         rows = [(short(s.name), s.kind, s.count, ms(s.time_ns), percent(s.time_ns, self.total_ns),
                  us(s.mean_ns), ms(s.host_ns)) for s in spent]  # fmt: skip

@@ -48,6 +48,11 @@ class Stragglers(msgspec.Struct):
                  ms(s.lateness_ns)) for s in self.ranks]  # fmt: skip
         return Table.of("who waits for whom", head, rows)
 
+    def link_table(self) -> Table:
+        """A slow group or pair a row."""
+        rows = [(s.where, s.transfers, round(s.slowdown, 3), ms(s.excess_ns)) for s in self.links]
+        return Table.of("slow links", ("where", "transfers", "× its like", "excess ms"), rows)
+
 
 def stragglers_of(matched: Matched) -> Stragglers:
     """From matched calls."""

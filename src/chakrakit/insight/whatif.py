@@ -64,6 +64,14 @@ class WhatIf(msgspec.Struct):
                 for g in self.gains]  # fmt: skip
         return Table.of("what would help", head, rows)
 
+    def slack_table(self) -> Table:
+        """How many rows of each kind the run waits for, and how much room the others have."""
+        rows = [
+            (s.kind, s.rows, s.critical, percent(s.critical, s.rows), ms(s.median_ns))
+            for s in self.slack
+        ]
+        return Table.of("slack", ("kind", "nodes", "without slack", "%", "median slack ms"), rows)
+
 
 @dataclass(eq=False)
 class RankNames:
