@@ -30,12 +30,14 @@ class Table(msgspec.Struct, frozen=True):
         return Table(title, self.head, self.rows[:count])
 
 
+_NOISE = re.compile(r"^void |\(anonymous namespace\)::|at::native::")
+_PARAMETERS = re.compile(r"(?<=[>\w])\((?:[^()]|\([^()]*\))*\)$")
+
+
 def short(name: str, most: int = 60) -> str:
-    """A kernel's name without return type, template arguments and parameters, cut to fit."""
-    text = name.removeprefix("void ")
-    if "<" in text or "(" in text:
-        head = re.split(r"[<(]", text.replace("(anonymous namespace)::", ""), maxsplit=1)[0].strip()
-        text = head if len(head) > 2 else text
+    """A kernel's name without return type, common namespaces and parameters, cut to fit."""
+    text = _PARAMETERS.sub("", _NOISE.sub("", name)) if len(name) < 4000 else name
+    text = text or name
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
