@@ -9,6 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import chakrakit as ck
@@ -304,3 +305,18 @@ def test_slices_are_small(on_gpu, tmp_path):
     """A slice with its arrows takes under 60 bytes; names are written once."""
     found = write_timeline(on_gpu, tmp_path / "t.pftrace", Options(memory=False))
     assert (tmp_path / "t.pftrace").stat().st_size < 60 * found.nodes
+
+
+def test_figures_over_time_become_counters(perfetto, chrome):
+    """A table of the run with rank and time: one counter a link and figure, on its own rank."""
+    plain = small()
+    table = pa.table({"rank": [0, 0, 0, 1], "time_ns": [0, 10, 5, 0], "link": ["up", "up", "down", "up"],
+                      "bytes": [1, 7, 3, 9]})  # fmt: skip
+    run = Run(plain._bodies, plain.bindings, plain.groups, plain.card, times=plain.times, timing=plain.timing,
+              counters={"links": table, "totals": pa.table({"rank": [0], "bytes": [1]})})  # fmt: skip
+    assert perfetto(run).counters == {
+        "trace › rank 0 › links up bytes": [(0, 1), (10, 7)],
+        "trace › rank 0 › links down bytes": [(5, 3)],
+    }
+    told = [(e["name"], e["ts"], e["args"]["value"]) for e in chrome(run) if e["ph"] == "C"]
+    assert ("links up bytes", 0.01, 7) in told

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chakrakit.insight.flows import Flows, joined, own_flows, shared_flows
 from chakrakit.insight.matching import calls_of, match_calls
@@ -90,7 +91,7 @@ def _series(name: str, table: pa.Table, rank: int) -> list[Counter]:
     """Counters of a table with a time: one a numeric column and distinct text, for this rank."""
     if "time_ns" not in table.column_names or "rank" not in table.column_names:
         return []
-    table = table.filter(pa.compute.equal(table.column("rank"), rank)).sort_by("time_ns")
+    table = table.filter(pc.equal(table.column("rank"), rank)).sort_by("time_ns")
     texts = [c for c in table.column_names if pa.types.is_string(table.column(c).type)]
     numbers = [c for c in table.column_names if c not in (*texts, "time_ns", "rank")]
     label = table.column(texts[0]).to_pylist() if texts else [""] * table.num_rows
