@@ -11,7 +11,7 @@ from chakrakit.trace.run import Run, Times, run_of
 
 WORK = {"compute", "communication", "copy", "host"}
 WAITS = {"launch", "kernel gap", "synchronization", "dependency", "event", "recorded wait", "lane",
-         "began later", "background"}  # fmt: skip
+         "began later", "background", "recording"}  # fmt: skip
 
 
 def check(path) -> None:
@@ -120,6 +120,15 @@ def test_steps_bound_by_the_device_show_it(linked):
     """Two steps recorded without the observer: a good part of the path is kernels."""
     path = critical_path(linked("gpt2_124m_b8_s1024", two_passes=True))
     assert path.attribution["compute"] > 0.2 * path.length_ns
+
+
+@pytest.mark.parametrize("name", ["gpt2_124m_b8_s1024", "resnet50_b128"])
+def test_what_recording_cost_is_named(linked, name):
+    """Undilated runs are shorter as scheduled than as recorded: the difference is recording."""
+    path = critical_path(linked(name, two_passes=True))
+    check(path)
+    assert path.attribution["recording"] > 0.1 * path.length_ns
+    assert path.unexplained_ns < 0.01 * path.length_ns
 
 
 def test_an_empty_run():

@@ -11,7 +11,14 @@ import msgspec
 from chakrakit.errors import DeadlockError
 from chakrakit.insight.breakdown import RankBusy, RankTime, busy_of, join_breakdown, span_of
 from chakrakit.insight.communication import CollectiveKind, Communication, communication_of
-from chakrakit.insight.critical_path import CriticalPath, RankEvents, add_peers, events_of, walk
+from chakrakit.insight.critical_path import (
+    CriticalPath,
+    RankEvents,
+    add_peers,
+    events_of,
+    is_undilated,
+    walk,
+)
 from chakrakit.insight.launches import Launches, LaunchTable, launches_of
 from chakrakit.insight.matching import RankCalls, calls_of, match_calls, rebound
 from chakrakit.insight.memory import Memory, RankMemory, join_memory, memory_of
@@ -170,7 +177,7 @@ def analyze(
 def _joined(run: Run, parts: _Parts, span: tuple[int, int], options: Options) -> Analysis:
     matched = match_calls(parts.calls, run.groups, run.world_size)
     add_peers(parts.events, matched, parts.stands_for)
-    path = walk(parts.events, span)
+    path = walk(parts.events, span, is_undilated(run))
     notes = _notes(run, parts)
     parts.events.clear()
     what_if = _what_if(parts, matched, span, options, notes)

@@ -27,6 +27,8 @@ from chakrakit.trace.schema import NodeType
 UNEXPLAINED = "unexplained"
 BACKGROUND = "background"
 """After the last work: only threads that poll still ran."""
+RECORDING = "recording"
+"""What recording cost the host, where the linker took that out of the host's own times."""
 LATE = "began later"
 """Before a rank's first row: it, or its recording, began after another's."""
 _WORK: dict[int, str] = {
@@ -48,8 +50,8 @@ class Segment(msgspec.Struct, frozen=True):
     """A stretch of the path: the work of a node, or a wait before or in it.
 
     `what` is `compute`, `communication`, `copy` or `host` for work; `launch`, `kernel gap`,
-    `synchronization`, `dependency`, `event`, `recorded wait`, `began later`, `background` for waits,
-    and `unexplained`.
+    `synchronization`, `dependency`, `event`, `recorded wait`, `recording`, `began later`,
+    `background` for waits, and `unexplained`.
     """
 
     rank: int
@@ -194,8 +196,9 @@ _Piece = tuple[int, int, str, int, int]
 class _Walk:
     """Goes back in time; `pieces` are collected from the last to the first."""
 
-    def __init__(self, events: Mapping[int, RankEvents], time: int) -> None:
+    def __init__(self, events: Mapping[int, RankEvents], time: int, undilated: bool) -> None:
         self.events = events
+        self.host_gap = RECORDING if undilated else UNEXPLAINED
         self.pieces: list[_Piece] = []
         self.time = time
 
@@ -225,7 +228,8 @@ class _Walk:
         causes = own.causes
         code = causes.end.item(row)
         what = _WORK[own.kind.item(row)]
-        self.add(rank, row, UNEXPLAINED, causes.end_when.item(row))
+        gap = self.host_gap if own.kind.item(row) == Kind.HOST else UNEXPLAINED
+        self.add(rank, row, gap, causes.end_when.item(row))
         if code == Cause.OWN:
             self.add(rank, row, what, own.start.item(row))
             return rank, row, False
@@ -250,7 +254,8 @@ class _Walk:
         if code == Cause.RECORDED and other >= 0:
             at_end = self.events[other].end.item(prior) <= self.time
         before = (rank if other < 0 else other, prior, at_end)
-        self.add(rank, row, UNEXPLAINED, causes.start_when.item(row))
+        gap = self.host_gap if self.events[rank].kind.item(row) == Kind.HOST else UNEXPLAINED
+        self.add(rank, row, gap, causes.start_when.item(row))
         around = self.events[rank].parent.item(row)
         if code in _INSIDE and around >= 0:
             # Between the parts of a host row that row itself is at work.
@@ -262,13 +267,15 @@ class _Walk:
         return before
 
 
-def walk(events: Mapping[int, RankEvents], span: tuple[int, int]) -> CriticalPath:
-    """The path that ends with the last end."""
+def walk(
+    events: Mapping[int, RankEvents], span: tuple[int, int], undilated: bool = False
+) -> CriticalPath:
+    """The path that ends with the last end; `undilated` if recording's cost was taken out of it."""
     begin, end = span
     last = _last(events)
     if last is None:
         return CriticalPath(0, begin, end, 0, 0, {}, [], {}, [])
-    walker = _Walk(events, end)
+    walker = _Walk(events, end, undilated)
     walker.add(last[0], last[1], BACKGROUND, events[last[0]].end.item(last[1]))
     rank, row, _ = walker.run(last)
     own = events[rank]
@@ -318,6 +325,11 @@ def _result(
     )  # fmt: skip
 
 
+def is_undilated(run: Run) -> bool:
+    """Whether the linker took what recording cost the host out of the constraints, not the times."""
+    return bool(run.card.settings.get("undilate"))
+
+
 def critical_path(run: Run) -> CriticalPath:
     """The critical path of a run."""
     from chakrakit.insight.rank_view import span_ns
@@ -327,4 +339,4 @@ def critical_path(run: Run) -> CriticalPath:
         events[view.rank] = events_of(view, run.times_of(view.rank))
         calls.append(calls_of(view))
     add_peers(events, match_calls(calls, run.groups, run.world_size))
-    return walk(events, span_ns(run))
+    return walk(events, span_ns(run), is_undilated(run))

@@ -14,7 +14,7 @@ COLORS = {
     "bubble": "#b0468f", "copy": "#6aa84f", "exposed copy": "#6aa84f", "host": "#8a8f98", "idle": "#e3e5e8",
     "launch": "#b59fd6", "kernel gap": "#cfd8dc", "synchronization": "#c0504d", "dependency": "#9fc5e8",
     "event": "#76a5af", "recorded wait": "#c27ba0", "lane": "#9fc5e8", "began later": "#efefef",
-    "background": "#efefef", "unexplained": "#000000",
+    "background": "#efefef", "recording": "#d7ccb0", "unexplained": "#000000",
 }  # fmt: skip
 _OTHER = "#999999"
 
