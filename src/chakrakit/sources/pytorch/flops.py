@@ -182,7 +182,7 @@ _VIEWS = (
     "split", "chunk", "unbind", "narrow", "_unsafe_view", "_reshape_alias", "resolve_conj", "to",
     "resolve_neg", "result_type", "resize_", "set_", "contiguous", "item", "lift_fresh",
     "new_empty_strided", "split_with_sizes", "_local_scalar_dense", "view_as", "expand_as", "flatten",
-    "movedim", "diagonal", "unfold",
+    "movedim", "diagonal", "unfold", "as_strided_",
 )  # fmt: skip
 
 
@@ -192,6 +192,18 @@ def flops(call: Call) -> int:
     if space != "aten" or name in _VIEWS or name in _MOVES:
         return 0
     return _EXACT.get(name, _pointwise)(call)
+
+
+_CONTRACTIONS = frozenset(
+    name for name, rule in _EXACT.items()
+    if rule in (_mm, _addmm, _linear, _convolution, _convolution_backward, _attention, _attention_backward)
+)  # fmt: skip
+
+
+def is_contraction(name: str) -> bool:
+    """Whether an operator is a matrix product, a convolution or an attention."""
+    space, _, short = name.partition("::")
+    return space == "aten" and short in _CONTRACTIONS
 
 
 def moves_bytes(name: str) -> bool:

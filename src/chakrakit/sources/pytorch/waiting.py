@@ -187,7 +187,7 @@ def _queue_times(line: Timeline, device: DeviceModel) -> I64:
 
 
 def _usual_launch(line: Timeline, calls: I64) -> int:
-    return int(np.median(line.duration[calls]))
+    return int(np.median(line.duration[calls])) if len(calls) else 0
 
 
 def _is_blocked(line: Timeline, call: I64, cause: I64, calls: I64) -> NDArray[np.bool_]:
@@ -199,7 +199,7 @@ def _is_blocked(line: Timeline, call: I64, cause: I64, calls: I64) -> NDArray[np
 def _queue_depth(line: Timeline, rows: I64, calls: I64) -> int:
     """The depth seen at blocked launches, or the usual one where none was blocked."""
     launched = np.flatnonzero(calls >= 0)
-    if len(rows) <= QUEUE_DEPTH:
+    if len(rows) <= QUEUE_DEPTH or not len(launched):
         return QUEUE_DEPTH
     length = line.duration[calls[launched]]
     long = launched[length > max(_BLOCKED_NS, _BLOCKED_FACTOR * int(np.median(length)))]

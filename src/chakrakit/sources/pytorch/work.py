@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.sources.pytorch.flops import Call, flops, moves_bytes, parse_shapes
+from chakrakit.sources.pytorch.flops import Call, flops, is_contraction, moves_bytes, parse_shapes
 from chakrakit.sources.pytorch.kineto import Kind, Kineto
 from chakrakit.sources.pytorch.observer import Observer
 from chakrakit.sources.pytorch.rows import RowNames, nearest
@@ -26,23 +26,33 @@ def work_of_rows(
 ) -> tuple[I64, I64]:
     """(FLOPs, bytes) by row.
 
-    Only operators that call no other are counted, and each once: at the longest kernel it launched,
-    or at itself where it launched none.
+    Counted are the operators that call no other, and matrix products, convolutions and attentions that
+    call no other such (on a host `addmm` copies its bias first), each once: at the longest kernel it
+    launched, or at itself where it launched none.
     """
+    counted = innermost(line, names) | _last_contractions(line, names)
     count = np.zeros(len(line), np.int64)
     moved = np.zeros(len(line), np.int64)
     if observer is not None:
-        rows = np.flatnonzero(innermost(line, names) & (line.operator >= 0))
+        rows = np.flatnonzero(counted & (line.operator >= 0))
         operator = line.operator[rows]
         count[rows] = _observer_flops(observer, operator)
         moved[rows] = _observer_bytes(observer)[operator]
         moved[rows[~names.where(moves_bytes)[rows]]] = 0
     elif kineto is not None:
-        rows = np.flatnonzero(
-            innermost(line, names) & (line.event >= 0) & (line.kind == Kind.OPERATOR)
-        )
+        rows = np.flatnonzero(counted & (line.event >= 0) & (line.kind == Kind.OPERATOR))
         count[rows] = _kineto_flops(kineto, line.event[rows])
     return _to_workers(line, count, moved)
+
+
+def _last_contractions(line: Timeline, names: RowNames) -> Mask:
+    """Contractions inside which there is no further one."""
+    out: Mask = (line.kind == Kind.OPERATOR) & line.is_host & names.where(is_contraction)
+    above = np.unique(line.parent[out])
+    while len(above) and above[-1] >= 0:
+        out[above[above >= 0]] = False
+        above = np.unique(line.parent[above[above >= 0]])
+    return out
 
 
 def innermost(line: Timeline, names: RowNames) -> Mask:
