@@ -12,8 +12,9 @@ import chakrakit
 NAMES = [
     "Binding", "Card", "CollectiveType", "EdgeForm", "EdgeKind", "Edges", "Feeder", "Graph",
     "Groups", "Member", "Metadata", "Node", "NodeType", "Run", "Schedule", "Times", "Trace",
-    "TraceBuilder", "TraceSet", "ValidationReport", "__version__", "collect", "feeder_paths",
-    "link", "open_writer", "query", "read", "scan_trace", "schedule", "validate", "write",
+    "TraceBuilder", "TraceSet", "ValidationReport", "__version__", "analyze", "collect",
+    "compare", "feeder_paths", "link", "open_writer", "query", "read", "scan_trace", "schedule",
+    "validate", "write",
 ]  # fmt: skip
 
 

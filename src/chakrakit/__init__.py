@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from chakrakit.insight.analysis import analyze
+    from chakrakit.insight.compare import compare
     from chakrakit.sources.pytorch.collect import collect
     from chakrakit.sources.pytorch.link import link
     from chakrakit.trace.builder import TraceBuilder
@@ -51,9 +53,11 @@ _HOME = {
     "Trace": "trace.trace",
     "TraceBuilder": "trace.builder",
     "TraceSet": "trace.traceset",
-    "feeder_paths": "trace.feeder",
     "ValidationReport": "trace.validation.findings",
+    "analyze": "insight.analysis",
     "collect": "sources.pytorch.collect",
+    "compare": "insight.compare",
+    "feeder_paths": "trace.feeder",
     "link": "sources.pytorch.link",
     "open_writer": "trace.formats",
     "query": "trace.sql",

@@ -221,3 +221,19 @@ def sim_run(
 def sim_fair_rates(
     capacity: NDArray[np.float64], offsets: _I64, links: _I32, /
 ) -> NDArray[np.float64]: ...
+
+# --- views ----------------------------------------------------------------------------------
+
+def perfetto_packets(
+    time: _I64,
+    type: _I8,
+    track: _I32,
+    name: _I32,
+    value: _I64,
+    out_offsets: _I64,
+    out: _I64,
+    in_offsets: _I64,
+    in_: _I64,
+    sequence: int,
+    /,
+) -> bytes: ...

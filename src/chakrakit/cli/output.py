@@ -28,7 +28,9 @@ def console() -> Console:
     """Where people read; colours only on a terminal."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True)
+    # A pipe has no width of its own; at 80 columns wide tables would be cut.
+    width = None if sys.stdout.isatty() else 160
+    return Console(highlight=False, soft_wrap=True, width=width)
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:

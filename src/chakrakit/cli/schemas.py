@@ -10,14 +10,19 @@ from typing import Any
 import msgspec
 
 RESULTS = {
+    "analyze": "chakrakit.insight.analysis.Analysis",
     "calibrate": "chakrakit.machines.calibrated.CalibrationReport",
     "collect": "chakrakit.sources.pytorch.report.LinkReport",
+    "compare": "chakrakit.insight.compare.Comparison",
     "convert": "chakrakit.cli.convert.Converted",
     "export": "chakrakit.trace.graph_export.Exported",
+    "generate": "chakrakit.workloads.dry_run.Figures",
     "info": "chakrakit.trace.describe.Info",
     "link": "chakrakit.sources.pytorch.report.LinkReport",
     "machines": "chakrakit.machines.draw.MachinesReport",
+    "models": "chakrakit.workloads.models.listing.Listing",
     "query": "chakrakit.cli.query.QueryResult",
+    "report": "chakrakit.insight.analysis.Analysis",
     "simulate": "chakrakit.simulator.summary.SimulationSummary",
     "validate": "chakrakit.trace.validation.findings.ValidationReport",
 }

@@ -86,7 +86,8 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
     _A("out_size", _M.int64_val, "bytes", "this rank's full output of a collective", "chakrakit",
        "chakrakit"),
     _A("dtype", _M.string_val, "", "element type a compute node works in", "chakrakit", "chakrakit"),
-    _A("phase", _M.string_val, "", "forward, backward, optimizer or other", "chakrakit", "chakrakit"),
+    _A("phase", _M.string_val, "",
+       "forward, backward, weight, recompute, sync, optimizer or other", "chakrakit", "chakrakit"),
     _A("layer", _M.int64_val, "", "number of the model's layer", "chakrakit", "chakrakit"),
     _A("micro_batch", _M.int64_val, "", "number of the micro-batch", "chakrakit", "chakrakit"),
     _A("module", _M.string_val, "", "path of the module that issued the node", "chakrakit", "chakrakit"),
@@ -106,12 +107,18 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
     _A("kernel_file", _M.string_val, "", "as PyTorch writes it", "chakrakit", "chakrakit replay"),
     _A("tensor_range", _M.string_val, "", "ranges of integer tensors, as PyTorch writes them",
        "chakrakit", "chakrakit replay"),
-    _A("op_type", _M.string_val, "", "STAGE's operator class", "STAGE", "–"),
+    _A("op_type", _M.string_val, "", "operator class: matmul, attention, vector, lookup, optimizer; "
+       "STAGE has letters of its own", "chakrakit, STAGE", "chakrakit"),
     _A("y_tensor_size", _M.uint64_val, "bytes", "STAGE's output tensor", "STAGE", "–"),
     _A("comm_group", _M.string_val, "", "STAGE's group as text", "STAGE", "–"),
     _A("inputs", _M.string_list, "name, bytes, …", "tensors read", "STAGE", "ASTRA-sim memory tracker"),
     _A("outputs", _M.string_list, "name, bytes, …", "tensors written", "STAGE",
        "ASTRA-sim memory tracker"),
+    _A("chunk", _M.int64_val, "", "model chunk of a pipeline stage, where not 0", "chakrakit",
+       "chakrakit"),
+    _A("mem_alloc", _M.int64_val, "bytes", "held from the node's start until another node frees them",
+       "chakrakit", "chakrakit"),
+    _A("mem_free", _M.int64_val, "bytes", "released when the node ends", "chakrakit", "chakrakit"),
 )  # fmt: skip
 
 

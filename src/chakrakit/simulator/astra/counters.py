@@ -81,8 +81,8 @@ def _group_rows(result: Result, group: int, members: list[int]) -> pa.Table:
     classes = {int(result.class_of[rank]): rank for rank in reversed(members)}
     found = [_member_rows(result, group, rank) for rank in classes.values()]
     count = min((len(start) for start, _, _, _ in found), default=0)
-    starts = np.array([start[:count] for start, _, _, _ in found]).reshape(-1, count)
-    ends = np.array([end[:count] for _, end, _, _ in found]).reshape(-1, count)
+    starts = np.array([start[:count] for start, _, _, _ in found]).reshape(len(found), count)
+    ends = np.array([end[:count] for _, end, _, _ in found]).reshape(len(found), count)
     first, last, done = starts.min(0), starts.max(0), ends.max(0)
     return pa.table(
         {

@@ -1,0 +1,296 @@
+"""The report: one page about a run, complete in itself, with the answers first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import resources
+
+from chakrakit.insight.analysis import Analysis
+from chakrakit.insight.answers import Answer, answers, count_text, size_text, time_text
+from chakrakit.insight.breakdown import Breakdown
+from chakrakit.insight.compare import Comparison
+from chakrakit.insight.table import Cell, Table, short
+from chakrakit.views import charts
+from chakrakit.views.markup import Markup, join, tag
+
+_RANKS_SHOWN = 64
+_PIECES = 4000
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
+)
+
+
+def html_report(
+    analysis: Analysis, facts: dict[str, str], comparison: Comparison | None = None
+) -> str:
+    """The whole page. `facts` are lines about where the run comes from."""
+    title = analysis.name or "run"
+    body = tag(
+        "main",
+        tag("h1", title),
+        tag("p", " · ".join(f"{k} {v}" if k else v for k, v in facts.items()), class_="facts"),
+        tag("div", *(_answer(a) for a in answers(analysis)), class_="answers"),
+        *_notes(analysis),
+        *_compared(comparison),
+        *(tag("section", tag("h2", heading), *parts) for heading, parts in _sections(analysis) if parts),
+        tag("section", tag("h2", "All tables"), *(_details(t) for t in analysis.tables() if t.rows)),
+        tag("footer", "Made by chakrakit (chakra report). Times are exact to the nanosecond of the trace; "
+            "every breakdown and the critical path sum to the span."),
+        tag("div", id="tip"),
+    )  # fmt: skip
+    head = tag("head", tag("meta", charset="utf-8"), tag("title", f"{title} – report"),
+               tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+               tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+               tag("style", _asset("report.css")))  # fmt: skip
+    return "<!doctype html>\n" + tag(
+        "html", head, tag("body", body, tag("script", _asset("report.js"))), lang="en"
+    )
+
+
+def _asset(name: str) -> Markup:
+    return Markup(resources.files("chakrakit.views").joinpath(name).read_text("utf-8"))
+
+
+def _answer(answer: Answer) -> Markup:
+    bar = tag("div", tag("i", style=f"width:{min(100 * answer.share, 100):.1f}%"), class_="share")
+    return tag("div", tag("h3", answer.question), tag("div", answer.figure, class_="figure"),
+               bar if answer.share else "", tag("p", answer.sentence), class_="answer")  # fmt: skip
+
+
+def _notes(analysis: Analysis) -> Iterator[Markup]:
+    for note in analysis.notes:
+        yield tag("p", f"Note: {note}.", class_="facts")
+
+
+def _sections(a: Analysis) -> Iterator[tuple[str, list[Markup]]]:
+    yield "Where the time goes", list(_time(a))
+    yield "Critical path and what would help", list(_path(a))
+    yield "Communication", list(_communication(a))
+    yield "Operators and kernels", list(_work(a))
+    yield "Memory", list(_memory(a))
+
+
+def _parts(b: Breakdown) -> list[tuple[str, float]]:
+    moving = b.exposed_comm_ns - b.exposed_wait_ns - b.bubble_ns
+    return [("compute", b.compute_ns), ("exposed comm", moving), ("waiting", b.exposed_wait_ns),
+            ("bubble", b.bubble_ns), ("exposed copy", b.exposed_copy_ns), ("idle", b.idle_ns)]  # fmt: skip
+
+
+def _time(a: Analysis) -> Iterator[Markup]:
+    shown = a.ranks[:_RANKS_SHOWN]
+    rows = [(f"rank {r.rank}", _parts(r.breakdown)) for r in shown]
+    used = [k for k, _ in rows[0][1] if any(dict(p)[k] for _, p in rows)] if rows else []
+    more = (
+        f" The first {_RANKS_SHOWN} of {len(a.ranks)} ranks." if len(a.ranks) > _RANKS_SHOWN else ""
+    )
+    chart = charts.figure("Time by rank", "Each bar is the whole span; communication only where no "
+                          f"computation covers it.{more}", charts.stacked(rows, a.span_ns))  # fmt: skip
+    yield join(charts.legend(used), chart)
+    yield _table(
+        Table.of("Why devices were idle, ms", ("rank", *_causes(a)), _idle_rows(a)).first(
+            _RANKS_SHOWN
+        )
+    )
+
+
+def _causes(a: Analysis) -> list[str]:
+    return list(dict.fromkeys(c for r in a.ranks for c in r.breakdown.idle))
+
+
+def _idle_rows(a: Analysis) -> list[tuple[Cell, ...]]:
+    return [
+        (r.rank, *(round(r.breakdown.idle.get(c, 0) / 1e6, 3) for c in _causes(a))) for r in a.ranks
+    ]
+
+
+def _path(a: Analysis) -> Iterator[Markup]:
+    path = a.critical_path
+    if not path.segments:
+        return
+    total = path.length_ns
+    kinds = [(w, float(n)) for w, n in path.attribution.items()]
+    yield join(
+        charts.legend([w for w, _ in kinds]),
+        charts.figure("Critical path", "What the end of the run waited for, moment by moment. "
+                      f"{count_text(path.rank_changes, 'change')} of rank, "
+                      f"{time_text(path.unexplained_ns)} unexplained.",
+                      charts.stacked([("path", kinds)], total)),
+        charts.figure("Critical path by rank and time", "Scroll to zoom, drag to move, double click for all.",
+                      _path_lanes(a)),
+    )  # fmt: skip
+    rows = [(f"{what}: {short(name, 44)}", float(ns), _shared(ns, total), charts.color(what))
+            for what, name, ns in path.operators[:14]]  # fmt: skip
+    yield charts.figure("Longest on the critical path", "By operator.", charts.bars(rows))
+    gains = [
+        (f"{g.what} {g.factor:g}× faster", float(max(g.saved_ns, 0)),
+         _shared(g.saved_ns, a.what_if.scheduled_ns), charts.color(g.what))
+        for g in a.what_if.gains
+    ]  # fmt: skip
+    if gains:
+        yield charts.figure("What would help", "Everything scheduled again with this class faster and all "
+                            "dependencies kept.", charts.bars(gains))  # fmt: skip
+
+
+def _shared(part: float, whole: float) -> str:
+    return f"{time_text(part)} ({100 * part / max(whole, 1):.1f} %)"
+
+
+def _path_lanes(a: Analysis) -> Markup:
+    """Neighbouring pieces of the same kind are drawn as one where there are too many to see."""
+    path = a.critical_path
+    ranks = sorted({s.rank for s in path.segments})
+    least = (path.end_ns - path.start_ns) / _PIECES if len(path.segments) > _PIECES else 0
+    pieces: list[tuple[int, float, float, str, str]] = []
+    lane = {r: i for i, r in enumerate(ranks)}
+    for s in path.segments:
+        title = f"rank {s.rank}: {s.what}, {short(s.name)}, {time_text(s.end_ns - s.start_ns)}"
+        last = pieces[-1] if pieces else None
+        if last and last[0] == lane[s.rank] and s.end_ns - last[1] < least:
+            pieces[-1] = (last[0], last[1], s.end_ns, last[3], last[4])
+        else:
+            pieces.append((lane[s.rank], s.start_ns, s.end_ns, charts.color(s.what), title))
+    return charts.lanes([f"rank {r}" for r in ranks], pieces, path.start_ns, path.end_ns)
+
+
+def _communication(a: Analysis) -> Iterator[Markup]:
+    talk = a.communication
+    if not talk.collectives and not talk.messages:
+        return
+    yield _table(talk.table().first(40))
+    rows = [(f"{size_text(b.low_bytes)} and more", float(b.bytes), f"{b.count:,} × , {size_text(b.bytes)}",
+             charts.color("communication")) for b in talk.sizes]  # fmt: skip
+    yield charts.figure(
+        "Message sizes", "Bytes of collectives and messages by size.", charts.bars(rows)
+    )
+    ranks = sorted({p.src for p in talk.pairs} | {p.dst for p in talk.pairs})
+    if 2 <= len(ranks) <= 128:
+        place = {r: i for i, r in enumerate(ranks)}
+        cells = [(place[p.src], place[p.dst], float(p.bytes), f"{p.src} → {p.dst}: {size_text(p.bytes)}")
+                 for p in talk.pairs]  # fmt: skip
+        caption = (
+            "Collectives as a ring in the group's order would; all-to-all and messages as they are."
+        )
+        yield charts.figure("Who sends to whom", caption, charts.heatmap(len(ranks), cells))
+    if any(s.caused_wait_ns for s in a.stragglers):
+        late = [(f"rank {s.rank}", float(s.caused_wait_ns),
+                 f"{time_text(s.caused_wait_ns)}, last {s.times_last} ×", charts.color("waiting"))
+                for s in a.stragglers[:20]]  # fmt: skip
+        caption = "Waiting each rank causes, summed over the ranks that wait."
+        yield charts.figure("Who makes others wait", caption, charts.bars(late))
+
+
+def _work(a: Analysis) -> Iterator[Markup]:
+    total = max(a.operators.total_ns, 1)
+    for title, spent in (("Operators", a.operators.operators), ("Modules", a.operators.modules)):
+        kinds = {"comm": "communication"}
+        rows = [(short(s.name), float(s.time_ns), _shared(s.time_ns, total),
+                 charts.color(kinds.get(s.kind, s.kind))) for s in spent[:14]]  # fmt: skip
+        if rows:
+            yield charts.figure(title, "Device time over all ranks.", charts.bars(rows))
+    points = [(p.intensity, p.tflops, float(p.time_ns),
+               f"{p.name} {p.shapes[:80]}: {p.tflops:.1f} TFLOP/s, {p.gbps:.0f} GB/s, {time_text(p.time_ns)}")
+              for p in a.roofline.points]  # fmt: skip
+    chart = charts.scatter(points, a.roofline.peak_tflops, a.roofline.peak_gbps)
+    if chart:
+        yield charts.figure(
+            "Roofline", "An operator and shapes a point, as large as its time.", chart
+        )
+
+
+def _memory(a: Analysis) -> Iterator[Markup]:
+    rank = next((r for r in a.memory.ranks if r.rank == a.memory.peak_rank), None)
+    if rank is None:
+        return
+    points = [(float(m.time_ns), float(m.bytes)) for m in rank.timeline]
+    chart = charts.area(points, a.critical_path.start_ns, a.critical_path.end_ns)
+    caption = (
+        "From the tensors that nodes name; what no node names, such as workspaces, is not in it."
+    )
+    yield charts.figure(f"Memory of rank {rank.rank}", caption, chart)
+    yield _table(a.memory.table())
+
+
+def _compared(comparison: Comparison | None) -> Iterator[Markup]:
+    if comparison is None:
+        return
+    step = comparison.step
+    noise = "" if step.significant else " The difference is within the noise."
+    rows = [(e.what, float(abs(e.delta_ns)), f"{'+' if e.delta_ns > 0 else '−'}{time_text(abs(e.delta_ns))}",
+             "#c0504d" if e.delta_ns > 0 else "#6aa84f") for e in comparison.explained[:14]]  # fmt: skip
+    caption = (
+        "Parts of the step on the critical path, red longer here, green shorter; they sum to it."
+    )
+    yield tag(
+        "section",
+        tag("h2", "Against the other run"),
+        tag("p", f"A step takes {time_text(step.b_ns)} instead of {time_text(step.a_ns)} "
+            f"({100 * (step.ratio - 1):+.1f} %).{noise}"),
+        charts.figure("What explains the difference", caption, charts.bars(rows)) if rows else "",
+        *(_details(t) for t in comparison.tables()[2:] if t.rows),
+    )  # fmt: skip
+
+
+def _details(table: Table) -> Markup:
+    return tag("details", tag("summary", table.title), _table(table.first(200), titled=False))
+
+
+def _table(table: Table, titled: bool = True) -> Markup:
+    numeric = [
+        all(isinstance(row[i], (int, float)) for row in table.rows) for i in range(len(table.head))
+    ]
+    head = tag("tr", *_cells("th", table.head, numeric))
+    rows = [tag("tr", *_cells("td", row, numeric)) for row in table.rows]
+    title = tag("p", tag("b", table.title)) if titled else ""
+    return join(
+        title, tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="scroll")
+    )
+
+
+def _cells(name: str, row: Sequence[Cell], numeric: list[bool]) -> list[Markup]:
+    return [
+        tag(name, _cell(c), class_="n" if n else None) for c, n in zip(row, numeric, strict=True)
+    ]
+
+
+def _cell(value: Cell) -> str:
+    return value if isinstance(value, str) else f"{value:,}"
+
+
+def markdown_report(
+    analysis: Analysis, facts: dict[str, str], comparison: Comparison | None = None
+) -> str:
+    """The answers and all tables as Markdown."""
+    out = [
+        f"# {_plain(analysis.name)}",
+        " · ".join(_plain(f"{k} {v}".strip()) for k, v in facts.items()),
+        "",
+    ]
+    out += [
+        f"- **{_plain(a.question)}** {_plain(a.figure)}: {_plain(a.sentence)}"
+        for a in answers(analysis)
+    ]
+    out += [f"\nNote: {_plain(n)}" for n in analysis.notes]
+    tables = [*analysis.tables(), *(comparison.tables() if comparison else [])]
+    for table in tables:
+        if table.rows:
+            out += [
+                "",
+                f"## {_plain(table.title)}",
+                "",
+                _line(table.head),
+                "|" + "---|" * len(table.head),
+            ]
+            out += [_line([_cell(c) for c in row]) for row in table.first(40).rows]
+    return "\n".join(out) + "\n"
+
+
+def _line(cells: tuple[str, ...] | list[str]) -> str:
+    return "| " + " | ".join(_plain(c) for c in cells) + " |"
+
+
+def _plain(text: str) -> str:
+    """Markdown and HTML in names are shown, not obeyed."""
+    flat = " ".join(text.split())
+    for mark in "\\`*_|<>[]":
+        flat = flat.replace(mark, {"<": "&lt;", ">": "&gt;"}.get(mark, "\\" + mark))
+    return flat

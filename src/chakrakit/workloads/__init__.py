@@ -1,0 +1,1 @@
+"""Traces of models that never ran: model × parallel plan × step → TraceSet."""

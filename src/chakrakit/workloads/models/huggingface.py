@@ -1,0 +1,94 @@
+"""Hugging Face `config.json` → Decoder. Fields the workload does not depend on are ignored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chakrakit.errors import ConfigError
+from chakrakit.workloads.description import Decoder
+
+
+def read_config(path: Path) -> Decoder:
+    """The model a configuration describes; what is not understood is refused by name."""
+    try:
+        config = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"{path}: not a config.json: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    kind = str(config.get("model_type", ""))
+    readers = {"gpt2": _gpt2, "deepseek_v2": _deepseek, "deepseek_v3": _deepseek}
+    plain = {"llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "qwen2_moe"}
+    if kind not in readers and kind not in plain:
+        known = ", ".join(sorted({*readers, *plain}))
+        raise ConfigError(
+            f"{path}: model_type {kind!r} is not one of {known}; describe the model in YAML"
+        )
+    try:
+        model = Decoder(name=path.parent.name or kind, **readers.get(kind, _llama)(config, kind))
+    except KeyError as error:
+        raise ConfigError(f"{path}: {kind} configuration without {error}") from None
+    return model
+
+
+def _llama(c: dict[str, Any], kind: str) -> dict[str, Any]:
+    fields = {
+        "layers": c["num_hidden_layers"],
+        "hidden": c["hidden_size"],
+        "heads": c["num_attention_heads"],
+        "kv_heads": c.get("num_key_value_heads") or c["num_attention_heads"],
+        "head_dim": c.get("head_dim"),
+        "ffn": c["intermediate_size"],
+        "vocab": c["vocab_size"],
+        "tied": bool(c.get("tie_word_embeddings", False)),
+        "qkv_bias": bool(c.get("attention_bias", kind in ("qwen2", "qwen2_moe"))),
+        "qk_norm": kind.startswith("qwen3"),
+    }
+    return {**fields, **_experts(c)}
+
+
+def _experts(c: dict[str, Any]) -> dict[str, Any]:
+    count = c.get("num_local_experts") or c.get("num_experts") or c.get("n_routed_experts") or 0
+    if not count:
+        return {}
+    width = c.get("moe_intermediate_size") or c["intermediate_size"]
+    shared = c.get("shared_expert_intermediate_size")
+    return {
+        "experts": count,
+        "top_k": c["num_experts_per_tok"],
+        "expert_ffn": width,
+        "shared_experts": c.get("n_shared_experts") or (1 if shared else 0),
+        "shared_ffn": shared,
+        "dense_layers": c.get("first_k_dense_replace") or 0,
+    }
+
+
+def _deepseek(c: dict[str, Any], kind: str) -> dict[str, Any]:
+    fields = {k: v for k, v in _llama(c, kind).items() if k not in ("head_dim", "kv_heads")}
+    return {
+        **fields,
+        "q_lora": c.get("q_lora_rank") or 0,
+        "kv_lora": c["kv_lora_rank"],
+        "nope_dim": c["qk_nope_head_dim"],
+        "rope_dim": c["qk_rope_head_dim"],
+        "value_dim": c["v_head_dim"],
+    }
+
+
+def _gpt2(c: dict[str, Any], kind: str) -> dict[str, Any]:
+    return {
+        "layers": c["n_layer"],
+        "hidden": c["n_embd"],
+        "heads": c["n_head"],
+        "ffn": c.get("n_inner") or 4 * c["n_embd"],
+        "vocab": c["vocab_size"],
+        "positions": c["n_positions"],
+        "norm": "layer",
+        "activation": "gelu",
+        "bias": True,
+        "tied": bool(c.get("tie_word_embeddings", True)),
+        "dropout": c.get("resid_pdrop", 0.0) > 0,
+    }

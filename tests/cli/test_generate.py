@@ -1,0 +1,71 @@
+"""`chakra generate` and `chakra models`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from chakrakit.cli import main
+
+PLAN = ["--model", "llama3.1-8b", "--layers", "4", "--dp", "2", "--tp", "2", "--pp", "2", "--seq", "128",
+        "--global-batch", "8", "--micro-batch", "2", "--schedule", "1f1b"]  # fmt: skip
+
+
+def run(capfd, *arguments: str) -> str:
+    main([*arguments], standalone_mode=False)
+    return capfd.readouterr().out
+
+
+def test_dry_run_json(capfd) -> None:
+    found = json.loads(run(capfd, "generate", *PLAN, "--dry-run", "--json"))
+    assert found["ranks"] == 8
+    assert found["parameters"] == 4 * 218_112_000 + 2 * 128256 * 4096 + 4096
+    assert found["flops_total"] == sum(c["flops"] * c["ranks"] for c in found["per_rank"])
+    assert {c["rank_class"]: c["ranks"] for c in found["per_rank"]} == {"stage 0": 4, "stage 1": 4}
+    for one in found["per_rank"]:
+        kinds = {"parameters", "gradients", "optimizer", "activations"}
+        assert one["memory"]["total"] == sum(one["memory"][k] for k in kinds)
+        assert {"type", "group", "count", "bytes"} <= one["comm"][0].keys()
+    assert 0 < found["bubble_fraction"] < 1
+
+
+def test_writes_what_it_says(capfd, tmp_path: Path) -> None:
+    text = run(capfd, "generate", *PLAN, "-o", str(tmp_path / "out"))
+    assert "wrote 8 ranks in 2 bodies" in text
+    info = json.loads(run(capfd, "info", str(tmp_path / "out"), "--json"))
+    assert info["ranks"] == 8
+    run(capfd, "generate", *PLAN, "-o", str(tmp_path / "w.N.et"))
+    assert len(list(tmp_path.glob("w.*.et"))) == 8
+    groups = json.loads((tmp_path / "w.json").read_text())
+    assert [0, 1] in groups.values()  # tp is fastest
+
+
+def test_a_file_with_options_over_it(capfd, tmp_path: Path) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text("model: {base: llama3.1-8b, layers: 2}\nplan: {tp: 2}\nstep: {seq: 64}\n")
+    found = json.loads(
+        run(capfd, "generate", str(file), "--tp", "4", "--no-sequence-parallel", "--json")
+    )
+    assert found["ranks"] == 4
+    assert {c["type"] for c in found["per_rank"][0]["comm"]} == {"ALL_REDUCE"}
+
+
+def test_refusals_are_one_line(capfd) -> None:
+    with pytest.raises(SystemExit):
+        main(["generate", "--model", "llama3.1-8b", "--tp", "3"])
+    assert "error: tp 3 does not divide llama3.1-8b's 32 heads; use" in capfd.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["generate", "--model", "llama3.1-70b", "--memory-gib", "80", "--dry-run"])
+    assert "shard more" in capfd.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["generate"])
+    assert "no model; give --model" in capfd.readouterr().err
+
+
+def test_models(capfd) -> None:
+    rows = json.loads(run(capfd, "models", "--json"))["models"]
+    assert {r["name"]: r["parameters"] for r in rows}["llama3.1-8b"] == 8_030_261_248
+    assert "mixtral-8x7b" in run(capfd, "models")
+    assert json.loads(run(capfd, "models", "dit-xl-2"))["family"] == "diffusion"

@@ -1,0 +1,136 @@
+"""Runs to ask questions of: made by hand, random, and linked from recordings in tests/data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chakrakit as ck
+from chakrakit.trace.run import Times, run_of
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.fixture(scope="session")
+def linked():
+    """Linked recordings by name; each is linked once."""
+    from chakrakit.sources.pytorch.link import Options, link
+
+    known: dict[str, ck.Run] = {}
+
+    def get(name: str, two_passes: bool = False) -> ck.Run:
+        """`two_passes`: times from two steps recorded without the observer, recording's cost taken out."""
+        key = f"{name} {two_passes}"
+        if key not in known:
+            folder = DATA / "pytorch" / name
+            if two_passes:
+                times = (folder / "kineto_only.json.gz",)
+                known[key] = link([folder / "et.json.gz"], Options(times=times, undilate=True))[0]
+            elif (folder / "et.json.gz").exists():
+                known[key] = link([folder / "et.json.gz", folder / "kineto.json.gz"])[0]
+            else:
+                known[key] = link([folder])[0]
+        return known[key]
+
+    return get
+
+
+@pytest.fixture
+def two_ranks():
+    """Rank 1 computes 30 µs, rank 0 10 µs; then an all-reduce of 20 µs; then 5 µs on both.
+
+    rank 0   |compute 10|all-reduce …waits… 20|5|
+    rank 1   |compute         30  |all-reduce 20|5|
+    """
+    traces, times = {}, {}
+    for rank, first in enumerate((10_000, 30_000)):
+        t = ck.TraceBuilder()
+        a = t.comp("forward", duration_ns=first, stream=7, num_ops=1000)
+        b = t.collective(
+            "sum", ck.CollectiveType.ALL_REDUCE, 1 << 20, pg_name="1", stream=20, deps=[a]
+        )
+        t.comp("update", duration_ns=5_000, stream=7, deps=[b])
+        traces[rank] = t.build()
+        times[rank] = Times(np.array([0, first, 50_000]), np.array([first, 50_000, 55_000]))
+    return run_of(
+        ck.TraceSet([traces[0], traces[1]], groups=ck.Groups({"1": [0, 1]})), times, tick_ps=1000
+    )
+
+
+def random_run(seed: int, ranks: int = 2, nodes: int = 30) -> tuple[ck.Run, list[dict]]:
+    """Ranks with compute and copies on streams and collectives in between, timed by a plain simulation.
+
+    Everything runs as soon as its dependencies, its stream and (for collectives) its peers allow.
+    Returns the run and, for a check, its programs: (kind, stream, duration, dependencies) a node.
+    """
+    rng = np.random.default_rng(seed)
+    shape = [rng.choice(["comp", "copy", "coll"], p=[0.6, 0.2, 0.2]) for _ in range(nodes)]
+    programs = []
+    for _ in range(ranks):
+        program = []
+        for i, kind in enumerate(shape):
+            deps = sorted(set(rng.integers(0, i, rng.integers(0, 3)).tolist())) if i else []
+            stream = {"comp": 7, "copy": 8, "coll": 20}[str(kind)]
+            program.append({"kind": str(kind), "stream": stream, "deps": deps,
+                            "ns": int(rng.integers(0, 50)) * 100})  # fmt: skip
+        programs.append(program)
+    for i, kind in enumerate(shape):
+        if kind == "coll":
+            for program in programs:
+                program[i]["ns"] = programs[0][i]["ns"]
+    return run_of_programs(programs), programs
+
+
+def simulate(programs: list[list[dict]]) -> list[list[tuple[int, int]]]:
+    """(start, end) of every node, one node after another: the oracle."""
+    done: list[list[tuple[int, int]]] = [[] for _ in programs]
+    for i in range(len(programs[0])):
+        starts = []
+        for program, times in zip(programs, done, strict=True):
+            node = program[i]
+            free = max(
+                (times[j][1] for j in range(i) if program[j]["stream"] == node["stream"]), default=0
+            )
+            starts.append(max([free, *(times[d][1] for d in node["deps"])]))
+        last = max(starts)
+        for program, times, start in zip(programs, done, starts, strict=True):
+            begin = last if program[i]["kind"] == "coll" else start
+            times.append((start, begin + program[i]["ns"]))
+    return done
+
+
+def run_of_programs(programs: list[list[dict]]) -> ck.Run:
+    """The programs as traces, with the oracle's times."""
+    bodies = []
+    for program in programs:
+        t = ck.TraceBuilder()
+        for i, node in enumerate(program):
+            name = f"{node['kind']} {i % 5}"
+            if node["kind"] == "coll":
+                t.collective(name, ck.CollectiveType.ALL_REDUCE, 1024, pg_name="1", stream=node["stream"],
+                             deps=node["deps"], duration_ns=node["ns"])  # fmt: skip
+            elif node["kind"] == "copy":
+                t.node(name, ck.NodeType.MEM_LOAD_NODE, duration_ns=node["ns"], deps=node["deps"],
+                       stream=node["stream"], is_cpu_op=False)  # fmt: skip
+            else:
+                t.comp(name, duration_ns=node["ns"], deps=node["deps"], stream=node["stream"])
+        bodies.append(t.build())
+    found = simulate(programs)
+    times = {
+        r: Times(*(np.array(c, np.int64) for c in zip(*rows, strict=True)))
+        for r, rows in enumerate(found)
+    }
+    groups = ck.Groups({"1": range(len(programs))})
+    return run_of(ck.TraceSet(bodies, groups=groups), times, tick_ps=1000)
+
+
+@pytest.fixture
+def make_random():
+    return random_run
+
+
+@pytest.fixture
+def oracle():
+    return simulate

@@ -1,0 +1,118 @@
+"""The report: complete in itself, every name escaped, the answers first."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chakrakit as ck
+from chakrakit.cli import main
+from chakrakit.insight.analysis import analyze
+from chakrakit.insight.answers import answers
+from chakrakit.insight.compare import compare_analyses
+from chakrakit.trace.run import Times, run_of
+from chakrakit.views.report import html_report, markdown_report
+
+DATA = Path(__file__).parents[1] / "data" / "pytorch"
+EVIL = '</title></script><script>alert(1)</script><img src=x onerror="alert(2)">'
+
+
+class Page(HTMLParser):
+    """Checks that elements are closed in order, and keeps what is of interest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: dict[str, int] = {}
+        self.links: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen[tag] = self.seen.get(tag, 0) + 1
+        self.links += [v for k, v in attrs if k in ("src", "href", "action")]
+        assert not any(k.startswith("on") for k, _ in attrs)
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return analyze(ck.link([DATA / "gpt_fsdp_tp_4"])[0])
+
+
+def test_the_page_needs_nothing_from_outside(recorded):
+    text = html_report(recorded, {"": "run"})
+    page = Page(text)
+    assert page.links == []
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
+    assert page.seen["svg"] >= 8
+    assert page.seen["script"] == 1
+    assert "default-src 'none'" in unescape(text)
+
+
+def test_answers_come_first(recorded):
+    text = html_report(recorded, {})
+    told = answers(recorded)
+    assert [a.question for a in told][:3] == [
+        "How long is a step?", "What is it bound by?", "How much communication is exposed?",
+    ]  # fmt: skip
+    assert text.index(told[0].figure) < text.index("<svg")
+
+
+def evil_run() -> ck.Run:
+    t = ck.TraceBuilder()
+    a = t.comp(EVIL, stream=7, duration_ns=1000, module=EVIL, num_ops=5, tensor_size=7)
+    t.collective(EVIL, ck.CollectiveType.ALL_REDUCE, 8, pg_name=EVIL, stream=20, deps=[a])
+    traces = ck.TraceSet([t.build()], groups=ck.Groups({EVIL: [0]}), card=ck.Card(name=EVIL))
+    return run_of(traces, {0: Times(np.array([0, 1000]), np.array([1000, 3000]))}, tick_ps=1000)
+
+
+def test_names_of_a_trace_are_text_and_nothing_else():
+    result = analyze(evil_run())
+    text = html_report(result, {"": EVIL}, compare_analyses([result], [result]))
+    page = Page(text)
+    assert page.seen["script"] == 1
+    assert "img" not in page.seen
+    told = markdown_report(result, {"": EVIL})
+    assert "<script" not in told
+    assert "<img" not in told
+
+
+def test_markdown_has_answers_and_tables(recorded):
+    text = markdown_report(recorded, {"": "run"})
+    assert "**What is it bound by?**" in text
+    assert "| rank |" in text
+
+
+def test_the_command(tmp_path, capfdbinary):
+    ck.write(evil_run(), tmp_path / "run")
+    run, page = str(tmp_path / "run"), tmp_path / "r.html"
+    main(["report", run, "-o", str(page), "--against", run], standalone_mode=False)
+    assert page.read_text().startswith("<!doctype html>")
+    assert "Against the other run" in page.read_text()
+    main(["report", run, "-o", str(tmp_path / "r.md"), "--md"], standalone_mode=False)
+    assert (tmp_path / "r.md").read_text().startswith("# ")
+    capfdbinary.readouterr()
+    main(["report", run, "--json"], standalone_mode=False)
+    assert json.loads(capfdbinary.readouterr().out)["span_ns"] == 3000
+
+
+def test_a_run_of_nothing_still_makes_a_page():
+    run = run_of(
+        ck.TraceSet([ck.TraceBuilder().build()]),
+        {0: Times(np.zeros(0, np.int64), np.zeros(0, np.int64))},
+    )
+    Page(html_report(analyze(run), {}))
