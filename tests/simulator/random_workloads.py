@@ -129,6 +129,29 @@ def random_case(seed: int) -> tuple[TraceSet, Machine, bool]:
     return TraceSet(bodies, bindings, Groups(groups)), machine, symmetric
 
 
+def contended_case(seed: int) -> tuple[TraceSet, Machine]:
+    """Equal collectives one after another, met by others at odd moments: what is skipped is put back."""
+    rng = random.Random(seed)
+    n = rng.choice([4, 6, 8])
+    level = {"topology": rng.choice(["ring", "ring", "switch", "full"]), "size": n}
+    level |= {"bandwidth": rng.choice([1e9, 3e9]), "latency": rng.choice([0, 2e-7])}
+    machine = parse_machine({"network": [level]}, "contended")
+    t = TraceBuilder()
+    size = rng.choice([6_000, 24_000])
+    for _ in range(rng.choice([3, 4, 5])):
+        t.collective("same", rng.choice(KINDS[:3]), size, stream=1)
+    for i in range(rng.choice([1, 2, 4])):
+        wait = t.comp("w", duration_ns=rng.randrange(1, 60_000), stream=2)
+        t.collective(f"k{i}", rng.choice(KINDS[:4]), rng.choice([100, 999, 5_000]), deps=[wait],
+                     stream=3 + i % 2, pg_name="half")  # fmt: skip
+    groups = Groups({"": range(n), "a": range(n // 2), "b": range(n // 2, n)})
+    bindings = {
+        r: Binding(0, {"half": "a" if r < n // 2 else "b"}, scale=rng.choice([1.0, 1.0, 1.3]))
+        for r in range(n)
+    }
+    return TraceSet([t.build()], bindings, groups), machine
+
+
 def _block(rank: int, n: int) -> dict[int, int]:
     """Everyone exchanges with the rank next to it: the same distance for all."""
     return {1: rank ^ 1, 2: rank ^ 1}

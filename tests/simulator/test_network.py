@@ -251,6 +251,30 @@ def test_a_slow_link_slows_what_crosses_it_from_then_on():
     assert took == pytest.approx(0.5 + 0.5 / 0.5, rel=1e-9)
 
 
+def test_a_link_that_slows_down_in_the_middle_of_skipped_rounds():
+    """Six rounds of 1 s; after 2.5 one link halves: half a round takes 1 more, and three take 2 each."""
+    size = 4 * 10**10
+    slow = Disturbance(faults=(Fault("link", (0, 1), 2.5e9, 0.5),))
+    options = {"algorithms": Algorithms({"all-reduce": "ring"}), "disturbance": slow}
+    took = seconds(
+        collective(CollectiveType.ALL_REDUCE, size, 4), machine_of("ring", 4, latency=0), **options
+    )
+    assert took == pytest.approx(9.5, rel=1e-9)
+
+
+def test_a_plan_known_from_before_is_put_back_too():
+    """Twice the same all-reduce; a link halves in the middle of the second, which was skipped whole."""
+    t = TraceBuilder()
+    for _ in range(2):
+        t.collective("c", CollectiveType.ALL_REDUCE, 4 * 10**10, stream=1)
+    traces = TraceSet([t.build()], {i: Binding(0) for i in range(4)}, Groups({"": range(4)}))
+    slow = Disturbance(faults=(Fault("link", (0, 1), 8.5e9, 0.5),))
+    options = {"algorithms": Algorithms({"all-reduce": "ring"}), "disturbance": slow}
+    assert seconds(traces, machine_of("ring", 4, latency=0), **options) == pytest.approx(
+        15.5, rel=1e-9
+    )
+
+
 def test_rounds_that_are_skipped_are_put_back_when_somebody_comes():
     """A long ring all-reduce met by a message half way: as if every round had been simulated."""
     from slow_engine import Oracle

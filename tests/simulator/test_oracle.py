@@ -1,7 +1,7 @@
 """The fast engine, folded and not, against the slow one in plain Python."""
 
 import pytest
-from random_workloads import random_case
+from random_workloads import contended_case, random_case
 from slow_engine import Oracle
 
 from chakrakit.errors import DeadlockError
@@ -55,6 +55,22 @@ def compare(seed: int) -> float | None:
 def test_folded_unfolded_and_the_oracle_agree(block):
     factors = [compare(seed) for seed in range(block * 30, block * 30 + 30)]
     assert any(factors)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_skipped_work_is_put_back_when_it_is_disturbed(block):
+    ring = native.Algorithms(dict.fromkeys(("all-reduce", "all-gather", "reduce-scatter"), "ring"))
+    for seed in range(block * 10, block * 10 + 10):
+        compare_contended(seed, ring if seed % 2 else native.Algorithms())
+
+
+def compare_contended(seed: int, algorithms: native.Algorithms) -> None:
+    traces, machine = contended_case(seed)
+    slow = Oracle(traces, machine, "flow", algorithms).run()
+    for fold in (True, False):
+        out = native.run(traces, machine, native.Options(fold=fold, algorithms=algorithms))
+        ends = [out.end[out.offset[c] : out.offset[c + 1]].tolist() for c in out.classes.rank]
+        assert [e for rank in ends for e in rank] == [node.end for node in slow.nodes], seed
 
 
 @pytest.mark.slow

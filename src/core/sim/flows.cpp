@@ -93,8 +93,7 @@ void Flows::begin_transfers(const Event& event) {
 
 void Flows::begin_flow(int32_t a, int64_t transfer, Time now) {
     auto route = topology_.route(plans_.route[transfer]);
-    for (int32_t link : route)
-        if (owner_[link] != kNobody) materialize(owner_[link], now);
+    for (int32_t link : route) claim(link, now);
     int32_t f = new_flow();
     Flow& flow = flows_[f];
     flow.route = plans_.route[transfer];
@@ -208,6 +207,12 @@ bool Flows::skip_job(int32_t job, Time now) {
     return true;
 }
 
+// Leaves nobody skipping over the link. A plan put back to its start may skip rounds on the way to
+// now, so one time is not always enough.
+void Flows::claim(int32_t link, Time now) {
+    while (owner_[link] != kNobody) materialize(owner_[link], now);
+}
+
 // Puts the owner of a link back to where it is now, simulating what it has skipped of this round.
 void Flows::materialize(int32_t owner, Time now) {
     if (owner >= 0)
@@ -302,7 +307,7 @@ void Flows::step(Time now, std::vector<int32_t>& finished) {
 }
 
 void Flows::scale_link(int32_t link, double factor, Time now) {
-    if (owner_[link] != kNobody) materialize(owner_[link], now);
+    claim(link, now);
     bandwidth_[link] = topology_.bandwidth[link] * factor;
     std::fill(known_.begin(), known_.end(), -1);
     // What skips over other links keeps its time; what runs now may not be remembered.

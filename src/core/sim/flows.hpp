@@ -86,6 +86,7 @@ class Flows final : public Network {
     bool skip_rounds(int32_t active, Time now);
     void end_skipped_rounds(int32_t active, Time now);
     bool skip_job(int32_t job, Time now);
+    void claim(int32_t link, Time now);
     void materialize(int32_t owner, Time now);
     void materialize_rounds(int32_t active, Time now);
     void materialize_job(int32_t job, Time now);
