@@ -29,7 +29,7 @@ COMMANDS = {
     "report": "One page about a run: HTML that works offline, JSON or Markdown.",
     "calibrate": "Make a compute profile or a network model from measurements.",
     "completion": "Print the script that lets your shell complete commands.",
-    "demo": "A small trace made, described, checked, scheduled and converted.",
+    "demo": "Llama-3.1-8B on 64 GPUs: generated, simulated on two networks, compared, reported.",
 }
 """Each is the function `command` of `chakrakit.cli.NAME`."""
 

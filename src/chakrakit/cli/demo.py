@@ -1,16 +1,21 @@
-"""`chakra demo`: a small trace made, described, checked, scheduled and converted."""
+"""`chakra demo`: a model that never ran, on two networks that need not exist, and a page about it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from chakrakit.cli.output import console, print_table
+from chakrakit.cli.output import console
 
-if TYPE_CHECKING:
-    from chakrakit.trace.trace import Trace
+ETHERNET = """\
+# The GPUs of dgx-h100 and the switch between eight of them; 100 Gb/s Ethernet between the nodes.
+name: h100-ethernet-100g
+device: h100-sxm
+network:
+  - {topology: switch, size: 8, bandwidth: 450 GB/s, latency: 300 ns}
+  - {topology: switch, size: 8, bandwidth: 100 Gb/s, latency: 2 us}
+"""
 
 
 @click.command(name="demo")
@@ -18,62 +23,33 @@ if TYPE_CHECKING:
     "-o", "--output", default="demo-out", show_default=True, help="Where to put the files."
 )
 def command(output: str) -> None:
-    """Make a small two-rank training step, and show what can be done with it."""
-    import chakrakit as ck
+    """Generate Llama-3.1-8B on 64 GPUs, simulate it on two networks, compare, and write a report."""
     from chakrakit.cli import main
 
-    out, folder = console(), Path(output)
-    traces = ck.TraceSet([_step()], {rank: ck.Binding(0) for rank in range(2)}, ck.Groups({"1": [0, 1]}),
-                         ck.Card(name="step", tool="chakra demo"))  # fmt: skip
-    ck.write(traces, folder)
-    for title, argv in (
-        ("1. A training step of two ranks that share one program", ["info", output]),
-        ("2. Is it a good trace?", ["validate", output]),
-    ):
-        out.rule(title, align="left")
-        main(argv, standalone_mode=False)
-    out.rule("3. When does each node run?", align="left")
-    _print_schedule(traces.trace(0))
-    out.rule("4. The same trace for other tools", align="left")
-    for name in ("step.json", "step.parquet", "ranks/step.N.et"):
-        source = str(folder) if ".N." in name else str(folder / "step.0.et")
-        main(["convert", source, str(folder / name)], standalone_mode=False)
-        out.print(f"{folder / name}")
-    out.print(f"\nLook at {folder}, or ask: chakra query {folder} "
-              "\"select type, count(*) as nodes from nodes group by all\"")  # fmt: skip
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "ethernet.yaml").write_text(ETHERNET)
+    for title, line in _story(folder):
+        console().rule(title, align="left")
+        console().print(f"$ chakra {line}\n")
+        main(line.split(), standalone_mode=False)
+    console().rule("Done", align="left")
+    console().print(f"Open {folder / 'report.html'} in a browser; the timeline {folder / 'run.pftrace'} "
+                    "opens in ui.perfetto.dev.")  # fmt: skip
 
 
-def _step() -> Trace:
-    """Two layers forward and backward; gradients are summed while the backward goes on."""
-    import chakrakit as ck
-
-    t = ck.TraceBuilder()
-    forward = [t.comp("layer 0 forward", duration_ns=120_500, num_ops=8 << 30, stream=7)]
-    forward.append(
-        t.comp("layer 1 forward", duration_ns=118_250, num_ops=8 << 30, stream=7, deps=forward)
-    )
-    back1 = t.comp(
-        "layer 1 backward", duration_ns=240_000, num_ops=16 << 30, stream=7, deps=forward[1:]
-    )
-    sum1 = t.collective("layer 1 gradients", ck.CollectiveType.ALL_REDUCE, 64 << 20, pg_name="1",
-                        duration_ns=310_000, stream=20, deps=[back1])  # fmt: skip
-    back0 = t.comp(
-        "layer 0 backward", duration_ns=241_750, num_ops=16 << 30, stream=7, deps=[back1]
-    )
-    sum0 = t.collective("layer 0 gradients", ck.CollectiveType.ALL_REDUCE, 64 << 20, pg_name="1",
-                        duration_ns=310_000, stream=20, deps=[back0])  # fmt: skip
-    t.comp("optimizer", duration_ns=45_125, stream=7, deps=[sum1, sum0])
-    return t.build()
-
-
-def _print_schedule(trace: Trace) -> None:
-    import chakrakit as ck
-
-    times = ck.schedule(len(trace), trace.edges, trace.duration_ns, resource=trace.column("stream"))
-    rows = [
-        (trace[i].name, f"{times.start[i] / 1e3:,.2f}", f"{times.end[i] / 1e3:,.2f}",
-         trace[int(b)].name if (b := times.binding[i]) >= 0 else "")
-        for i in range(len(trace))
+def _story(folder: Path) -> list[tuple[str, str]]:
+    """Titles and command lines."""
+    work, fast, slow = folder / "workload", folder / "infiniband", folder / "ethernet"
+    plan = "--dp 8 --tp 8 --seq 8192 --global-batch 64 --micro-batch 1"
+    return [
+        ("1. Llama-3.1-8B on 64 GPUs, without running it",
+         f"generate --model llama-3.1-8b {plan} -o {work}"),
+        ("2. Is it a good trace?", f"validate {work}"),
+        ("3. On eight DGX H100", f"simulate {work} --machine dgx-h100:8 --compute roofline -o {fast}"),
+        ("4. The same GPUs on 100 Gb/s Ethernet",
+         f"simulate {work} --machine {folder / 'ethernet.yaml'} --compute roofline -o {slow}"),
+        ("5. What makes the difference?", f"compare {fast} {slow}"),
+        ("6. A page to look at, and a timeline", f"report {slow} -o {folder / 'report.html'}"),
+        ("", f"export {slow} {folder / 'run.pftrace'} --rank 0"),
     ]  # fmt: skip
-    print_table(("node", "start µs", "end µs", "waited for"), rows)
-    console().print(f"the step takes {times.makespan / 1e3:,.2f} µs")
