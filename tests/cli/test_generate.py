@@ -69,3 +69,10 @@ def test_models(capfd) -> None:
     assert {r["name"]: r["parameters"] for r in rows}["llama3.1-8b"] == 8_030_261_248
     assert "mixtral-8x7b" in run(capfd, "models")
     assert json.loads(run(capfd, "models", "dit-xl-2"))["family"] == "diffusion"
+
+
+def test_a_plan_that_does_not_fit_the_machine_is_refused(capfd) -> None:
+    big = ["--model", "llama-3.1-70b", "--tp", "8", "--seq", "4096", "--global-batch", "8"]
+    with pytest.raises(SystemExit):
+        main(["generate", *big, "--machine", "dgx-h100", "--dry-run"], standalone_mode=False)
+    assert "h100-sxm of dgx-h100 has 74.5" in capfd.readouterr().err

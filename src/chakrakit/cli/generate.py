@@ -26,11 +26,12 @@ def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("-o", "--output", metavar="OUT", help="A directory, or NAME.N.et for a file a rank.")
 @click.option("--dry-run", is_flag=True, help="Only the figures; write nothing.")
 @click.option("--memory-gib", type=float, help="Refuse a plan that needs more memory a device.")
+@click.option("--machine", metavar="NAME", help="Refuse a plan that does not fit this machine.")
 @json_option
 @_with_fields
 def command(
     path: str | None, model_name: str | None, output: str | None, dry_run: bool,
-    memory_gib: float | None, as_json: bool, **fields: Any,
+    memory_gib: float | None, machine: str | None, as_json: bool, **fields: Any,
 ) -> None:  # fmt: skip
     """Generate traces of a model under a parallel plan, with nothing run.
 
@@ -47,6 +48,11 @@ def command(
     figures = figures_of(made)
     if memory_gib:
         refuse_over_capacity(figures, int(memory_gib * 2**30), "the device")
+    if machine:
+        from chakrakit.machines.load import load_machine
+
+        smallest = min(load_machine(machine).devices, key=lambda device: device.memory)
+        refuse_over_capacity(figures, int(smallest.memory), f"{smallest.name} of {machine}")
     if output and not dry_run:
         from chakrakit.trace.store import write
 
