@@ -196,14 +196,20 @@ _Piece = tuple[int, int, str, int, int]
 class _Walk:
     """Goes back in time; `pieces` are collected from the last to the first."""
 
-    def __init__(self, events: Mapping[int, RankEvents], time: int, undilated: bool) -> None:
+    def __init__(
+        self, events: Mapping[int, RankEvents], span: tuple[int, int], undilated: bool
+    ) -> None:
         self.events = events
+        self.begin, self.time = span
         self.host_gap = RECORDING if undilated else UNEXPLAINED
         self.pieces: list[_Piece] = []
-        self.time = time
 
     def add(self, rank: int, row: int, what: str, start: int) -> None:
-        """A stretch from `start` to the present moment, which becomes `start`."""
+        """A stretch from `start` to the present moment, which becomes `start`.
+
+        Nothing reaches back before the run began, though a cause and its lag may.
+        """
+        start = max(start, self.begin)
         if start < self.time:
             self.pieces.append((rank, row, what, start, self.time))
             self.time = start
@@ -275,7 +281,7 @@ def walk(
     last = _last(events)
     if last is None:
         return CriticalPath(0, begin, end, 0, 0, {}, [], {}, [])
-    walker = _Walk(events, end, undilated)
+    walker = _Walk(events, span, undilated)
     walker.add(last[0], last[1], BACKGROUND, events[last[0]].end.item(last[1]))
     rank, row, _ = walker.run(last)
     own = events[rank]
