@@ -13,7 +13,6 @@ from chakrakit.insight.rank_view import I64, Kind, RankView, rank_views
 from chakrakit.insight.table import Table, ms, percent, short, us
 from chakrakit.trace.run import Run
 
-_MOST = 200
 Totals = dict[tuple[str, ...], list[int]]
 
 
@@ -177,7 +176,7 @@ def _list(totals: Totals) -> list[Spent]:
     order = sorted(totals.items(), key=lambda item: (-item[1][1], item[0]))
     return [
         Spent(key[1], key[0], v[0], v[1], v[1] / v[0], v[2], v[3], v[4], key[2] if len(key) > 2 else "")
-        for key, v in order[:_MOST]
+        for key, v in order
     ]  # fmt: skip
 
 
