@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 
 from chakrakit.insight.causes import Cause, Causes, causes_of
-from chakrakit.insight.intervals import Intervals
 from chakrakit.insight.matching import Matched, RankCalls, calls_of, match_calls
 from chakrakit.insight.rank_view import I64, Kind, RankView, rank_views
 from chakrakit.insight.table import Table, ms, percent
 from chakrakit.trace.edges import EdgeKind
+from chakrakit.trace.intervals import Intervals
 from chakrakit.trace.run import Run
 from chakrakit.trace.schema import NodeType
 

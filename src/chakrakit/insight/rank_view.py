@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit import _core
-from chakrakit.insight.intervals import Intervals
+from chakrakit.trace.intervals import Intervals
 from chakrakit.trace.run import NS, Run
 from chakrakit.trace.schema import NodeType, collective_name
 from chakrakit.trace.trace import Trace

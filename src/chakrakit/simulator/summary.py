@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 
 from chakrakit.machines.machine import Machine
-from chakrakit.simulator import intervals
 from chakrakit.simulator.choice import data_bytes, ideal_seconds, moved_bytes
 from chakrakit.simulator.instances import MESSAGE
 from chakrakit.simulator.memory import Memory, memory_over_time
 from chakrakit.simulator.native import Outcome
 from chakrakit.simulator.program import COMM, COMPUTE
+from chakrakit.trace.intervals import Intervals
 
 NS = 1000
 
@@ -117,17 +117,18 @@ def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Memory | None
     program = outcome.membership.programs[outcome.membership.body(int(outcome.classes.first[c]))]
     rows = class_rows(outcome, c)
     start, end = outcome.start[rows], outcome.end[rows]
-    compute = intervals.union(start[program.kind == COMPUTE], end[program.kind == COMPUTE])
-    comm = intervals.union(start[program.kind == COMM], end[program.kind == COMM])
-    busy = intervals.length(intervals.joined(compute, comm))
+    compute, comm = (
+        Intervals.of(start[program.kind == k], end[program.kind == k]) for k in (COMPUTE, COMM)
+    )
+    busy = (compute | comm).total
     finish = int(end.max(initial=0))
     memory = class_memory(outcome, c)
     summary = RankSummary(
         rank=-1,
         finish_ns=finish / NS,
-        compute_ns=intervals.length(compute) / NS,
-        comm_ns=intervals.length(comm) / NS,
-        exposed_comm_ns=(busy - intervals.length(compute)) / NS,
+        compute_ns=compute.total / NS,
+        comm_ns=comm.total / NS,
+        exposed_comm_ns=(busy - compute.total) / NS,
         idle_ns=(finish - busy) / NS,
         peak_bytes=memory.peak if memory else 0,
         flops=float(program.trace.column("num_ops", 0)[program.kind == COMPUTE].sum()),

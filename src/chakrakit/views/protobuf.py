@@ -1,27 +1,18 @@
-"""Just enough protobuf to write: fields of numbers, bytes and texts."""
+"""Fields of a protobuf message that is not the trace schema's: numbers, texts and messages in it."""
 
 from __future__ import annotations
 
-
-def varint(value: int) -> bytes:
-    """A number in groups of seven bits."""
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+from chakrakit.trace.wire import field_bytes, varint
 
 
 def number(field: int, value: int) -> bytes:
-    """A field with a number."""
+    """A field with a number; zero too, which the reader tells from absence."""
     return varint(field << 3) + varint(value & (1 << 64) - 1)
 
 
 def message(field: int, *parts: bytes) -> bytes:
     """A field with bytes: a message made of its fields."""
-    content = b"".join(parts)
-    return varint(field << 3 | 2) + varint(len(content)) + content
+    return field_bytes(field, b"".join(parts))
 
 
 def text(field: int, value: str) -> bytes:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.simulator.astra.result import Result
+from chakrakit.trace.intervals import Intervals
 from chakrakit.trace.schema import NodeType
 
 _KINDS = ("GPU", "Comm", "CPU", "Remote mem")
@@ -42,17 +43,8 @@ def times_by_kind(result: Result, rank: int) -> dict[str, int]:
     for kind, mask in _masks(table).items():
         chosen = mask & ran
         if chosen.any():
-            found[kind] = union_length(start[chosen], end[chosen])
+            found[kind] = Intervals.of(start[chosen], end[chosen]).total
     return found
-
-
-def union_length(start: NDArray[np.int64], end: NDArray[np.int64]) -> int:
-    """The total length of the union of intervals."""
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], end[order]
-    reached = np.maximum.accumulate(end)
-    before = np.concatenate(([start[0]], reached[:-1]))
-    return int(np.maximum(reached - np.maximum(start, before), 0).sum())
 
 
 def _masks(table: dict[str, NDArray[Any]]) -> dict[str, NDArray[np.bool_]]:

@@ -1,4 +1,4 @@
-"""Sets of time as sorted, disjoint intervals; exact in whole nanoseconds, without loops."""
+"""Sets of time as sorted, disjoint intervals; exact in whole ticks, without loops."""
 
 from __future__ import annotations
 
