@@ -203,41 +203,12 @@ size_t next_event(std::string_view text, size_t from) {
     return text.npos;
 }
 
-size_t read_forgivingly(KinetoColumns& out, std::string_view text, size_t at) {
-    for (bool tolerant : {false, true}) {
-        JsonCursor in(text, at, tolerant);
-        try {
-            EventText e = read_event(in);
-            push(out, e);
-            out.repaired += tolerant;
-            return in.pos();
-        } catch (const JsonError&) {
-        }
-    }
-    size_t next = next_event(text, at);
-    if (next == text.npos)
-        out.truncated = true;
-    else
-        ++out.dropped;
-    return next;
-}
-
 void read_events(KinetoColumns& out, std::string_view text, JsonCursor& in) {
-    in.expect('[');
-    if (in.accept(']')) return;
-    size_t at = in.pos();
-    while (true) {
-        at = text.find_first_not_of(" \n\r\t", at);
-        if (at == text.npos || text[at] != '{') break;
-        at = read_forgivingly(out, text, at);
-        if (at == text.npos) return;
-        at = text.find_first_not_of(" \n\r\t,", at);
-        if (at == text.npos) break;
-    }
-    if (at == text.npos || text[at] != ']')
-        out.truncated = true;
-    else
-        in = JsonCursor(text, at + 1);
+    auto read = [&](JsonCursor& event) {
+        EventText e = read_event(event);
+        push(out, e);
+    };
+    read_objects(out, text, in, read, next_event);
 }
 
 void top_member(KinetoColumns& out, std::string_view text, std::string_view key, JsonCursor& in) {

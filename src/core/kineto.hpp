@@ -6,13 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "core/damaged_list.hpp"
 #include "core/strings.hpp"
 
 namespace chakra {
 
 // One row a complete event ("ph": "X") in file order; text columns number strings in `texts`.
 // A number that the file does not give is -1. Ends of forward-backward arrows are listed apart.
-struct KinetoColumns {
+struct KinetoColumns : Damage {
     std::vector<int32_t> cat, name, in_dims, in_types, in_strides, in_values, grid, block;
     std::vector<int64_t> pid, tid, ts, dur, external, rf_id, correlation, stream, device, sequence,
         fwd_thread, bytes, python_id, python_parent, graph_node;
@@ -24,8 +25,6 @@ struct KinetoColumns {
 
     int64_t base_ns = 0;
     int32_t distributed = 0, devices = 0, host_name = 0, trace_name = 0;
-    bool truncated = false;
-    int64_t repaired = 0, dropped = 0;
 };
 
 KinetoColumns read_kineto(std::string_view text);

@@ -269,46 +269,18 @@ size_t next_node(std::string_view text, size_t from) {
     return text.npos;
 }
 
-// Reads the node at `at`, forgiving unescaped text at the second try. Returns where it ends.
-size_t read_forgivingly(ObserverColumns& out, std::string_view text, size_t at) {
-    for (bool tolerant : {false, true}) {
-        JsonCursor in(text, at, tolerant);
+void read_nodes(ObserverColumns& out, std::string_view text, JsonCursor& in) {
+    auto read = [&](JsonCursor& at) {
         size_t tensors = out.tensor_node.size();
         try {
-            NodeText node = read_node(in);
-            push(out, node, tolerant);
-            out.repaired += tolerant;
-            return in.pos();
+            NodeText node = read_node(at);
+            push(out, node, at.tolerant());
         } catch (const JsonError&) {
             forget_tensors(out, tensors);
+            throw;
         }
-    }
-    size_t next = next_node(text, at);
-    if (next == text.npos)
-        out.truncated = true;
-    else
-        ++out.dropped;
-    return next;
-}
-
-void read_nodes(ObserverColumns& out, std::string_view text, JsonCursor& in) {
-    in.expect('[');
-    if (in.accept(']')) return;
-    size_t at = in.pos();
-    while (true) {
-        at = text.find_first_not_of(" \n\r\t", at);
-        if (at == text.npos || text[at] != '{') break;
-        at = read_forgivingly(out, text, at);
-        if (at == text.npos) return;
-        at = text.find_first_not_of(" \n\r\t,", at);
-        if (at == text.npos) break;
-    }
-    if (at == text.npos || text[at] != ']') {
-        out.truncated = true;
-        in = JsonCursor(text, text.size());
-        return;
-    }
-    in = JsonCursor(text, at + 1);
+    };
+    read_objects(out, text, in, read, next_node);
 }
 
 bool top_member(ObserverColumns& out, std::string_view text, std::string_view key, JsonCursor& in) {

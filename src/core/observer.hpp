@@ -5,13 +5,14 @@
 #include <string_view>
 #include <vector>
 
+#include "core/damaged_list.hpp"
 #include "core/strings.hpp"
 
 namespace chakra {
 
 // One row a node in file order. `*_text` columns are numbers of strings in `texts`; `values` keep
 // each node's own JSON text. Tensors are listed apart: one row a tensor met in inputs or outputs.
-struct ObserverColumns {
+struct ObserverColumns : Damage {
     std::vector<int64_t> id, parent, rf_id, fw_parent, seq_id, scope, tid, fw_tid;
     std::vector<int32_t> name, op_schema, kernel_backend, kernel_file, tensor_range;
     std::vector<int32_t> in_shapes, in_types, in_strides, out_shapes, out_types, out_strides;
@@ -28,9 +29,6 @@ struct ObserverColumns {
     int32_t schema = 0;
     int64_t pid = -1;
     int64_t start_ts = -1, finish_ts = -1;
-    bool truncated = false;
-    int64_t repaired = 0;  // nodes read only after forgiving unescaped text
-    int64_t dropped = 0;   // nodes that could not be read at all
 };
 
 ObserverColumns read_observer(std::string_view text);
