@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chakrakit.errors import ConfigError
 from chakrakit.trace.edges import EdgeKind
 from chakrakit.trace.trace import Trace
 
@@ -22,3 +26,29 @@ def texts_of(trace: Trace, column: str) -> Texts:
     bare = found[edges.dst] == ""
     found[edges.dst[bare]] = found[edges.src[bare]]
     return found
+
+
+def names_of(trace: Trace) -> Texts:
+    """The name of each node."""
+    found: Texts = np.array(trace.names.cast(pa.string()).to_numpy(zero_copy_only=False), object)
+    return found
+
+
+def modules_of(trace: Trace) -> Texts:
+    """The module path of each node: as recorded, else what generated names begin with."""
+    found = texts_of(trace, "module")
+    generated = (found == "") & (trace.has("op_type") | trace.has("layer"))
+    names = names_of(trace)[generated]
+    found[generated] = [name.rpartition(".")[0] for name in names]
+    return found
+
+
+def begins_to_match(texts: Texts, patterns: Sequence[str], what: str) -> NDArray[np.bool_]:
+    """Rows whose text begins to match one of the patterns; each distinct text is asked once."""
+    known, codes = np.unique(texts.astype(str), return_inverse=True)
+    try:
+        tests = [re.compile(pattern) for pattern in patterns]
+    except re.error as error:
+        raise ConfigError(f"{what}: not a regular expression: {error}") from None
+    hits = [bool(text) and any(test.match(text) for test in tests) for text in known.tolist()]
+    return np.array(hits or [False], np.bool_)[codes]

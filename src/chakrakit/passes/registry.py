@@ -10,6 +10,7 @@ from chakrakit.passes.base import Pass
 
 PASSES = {
     "compact": "compact:Compact",
+    "edit": "edit:Edit",
     "scale-ranks": "scale_ranks:ScaleRanks",
 }
 """Name → module and class in this room."""
