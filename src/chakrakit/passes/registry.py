@@ -11,6 +11,7 @@ from chakrakit.passes.base import Pass
 PASSES = {
     "compact": "compact:Compact",
     "edit": "edit:Edit",
+    "recost": "recost:Recost",
     "scale-ranks": "scale_ranks:ScaleRanks",
 }
 """Name → module and class in this room."""
