@@ -9,6 +9,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.passes.base import Pass
 
 PASSES = {
+    "select": "select:Select",
     "compact": "compact:Compact",
     "edit": "edit:Edit",
     "recost": "recost:Recost",
