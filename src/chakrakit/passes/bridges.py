@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
+from chakrakit.trace.graph import Graph
 from chakrakit.trace.trace import Trace
 
 Mask = NDArray[np.bool_]
@@ -41,20 +42,36 @@ class _Bridges:
 
     def __init__(self, trace: Trace, kept: Mask) -> None:
         self.kept = kept
-        self.lane = _lanes(trace)
-        self.when = np.lexsort((trace.ids, trace.start_ns)).argsort()
-        self.ends = np.lexsort((trace.ids, trace.end_ns)).argsort()
+        self.lane, self.order = _lanes(trace), np.lexsort((trace.ids, trace.start_ns)).argsort()
+        self.calls = _callers(trace)
         self.starts: dict[int, Anchors] = {}
         self.finishes: dict[int, Anchors] = {}
-        self.between = _between(trace, kept)
-        edges = trace.edges
+        edges, graph = self._constraints(trace)
+        rows = np.flatnonzero(kept)
+        self.between = graph.descendants(rows) & graph.ancestors(rows) & ~kept
+        inside = kept | self.between
         inner = self.between[edges.src] | self.between[edges.dst]
-        chosen = edges.where(
-            inner & (kept | self.between)[edges.src] & (kept | self.between)[edges.dst]
-        )
-        order = np.argsort(_positions(trace)[chosen.dst], kind="stable")
+        chosen = edges.where(inner & inside[edges.src] & inside[edges.dst])
+        place = np.empty(len(trace), np.int64)
+        place[graph.topological_order()] = np.arange(len(trace))
+        order = np.argsort(place[chosen.dst], kind="stable")
         self.edges = list(zip(chosen.src[order].tolist(), chosen.dst[order].tolist(),
                               chosen.form[order].tolist(), strict=True))  # fmt: skip
+
+    def _constraints(self, trace: Trace) -> tuple[Edges, Graph]:
+        """The edges, and the order of streams and threads where no edges say it."""
+        host = trace.column("is_cpu_op", False).astype(np.bool_)
+        told = np.where(
+            host, _any(trace, EdgeKind.THREAD, EdgeKind.CALL), _any(trace, EdgeKind.STREAM)
+        )
+        rows = np.flatnonzero((self.lane >= 0) & ~told)
+        rows = rows[np.lexsort((self.order[rows], self.lane[rows]))]
+        next_to = self.lane[rows[1:]] == self.lane[rows[:-1]]
+        lanes = Edges.of(rows[:-1][next_to], rows[1:][next_to], EdgeKind.STREAM)
+        both = Edges.concat([trace.edges, lanes])
+        graph = Graph(len(trace), both.src, both.dst)
+        # Lanes against the edges cannot run; then the edges alone are what is known.
+        return (both, graph) if graph.is_acyclic else (trace.edges, trace.graph)
 
     def found(self) -> Iterator[tuple[int, int, int]]:
         """(source, target, form) of every bridge."""
@@ -74,7 +91,8 @@ class _Bridges:
     def _from(self, src: int, form: int) -> Anchors:
         """What is over before the target of an edge may go on."""
         if self.kept[src]:
-            finish = form != _SS
+            # A caller's end says little: what it calls is over later. Its start is in its thread's order.
+            finish = form != _SS and not self.calls[src]
             return {(int(self.lane[src]), finish): src}
         found = dict(self.starts.get(src, {}))
         if form != _SS:
@@ -83,26 +101,25 @@ class _Bridges:
 
     def _merge(self, into: Anchors, new: Anchors) -> None:
         for key, row in new.items():
-            order = self.ends if key[1] else self.when
-            if key not in into or order[into[key]] < order[row]:
+            if key not in into or self.order[into[key]] < self.order[row]:
                 into[key] = row
 
 
-def _between(trace: Trace, kept: Mask) -> Mask:
-    """Rows left out that come after a kept row and before another."""
-    rows = np.flatnonzero(kept)
-    return np.asarray(trace.graph.descendants(rows) & trace.graph.ancestors(rows) & ~kept)
+def _any(trace: Trace, *kinds: EdgeKind) -> bool:
+    return bool(np.isin(trace.edges.kind, [int(k) for k in kinds]).any())
 
 
-def _positions(trace: Trace) -> NDArray[np.int64]:
-    """Each row's place in a topological order."""
-    position = np.empty(len(trace), np.int64)
-    position[trace.graph.topological_order()] = np.arange(len(trace))
-    return position
+def _callers(trace: Trace) -> Mask:
+    """Host rows inside which the thread goes on: their only edge along it leaves at their start."""
+    edges = trace.edges.where(np.isin(trace.edges.kind, [int(EdgeKind.THREAD), int(EdgeKind.CALL)]))
+    found = np.zeros(len(trace), np.bool_)
+    found[edges.src] = True
+    found[edges.src[edges.form == EdgeForm.FINISH_START]] = False
+    return found
 
 
 def _lanes(trace: Trace) -> NDArray[np.int64]:
-    """A number that rows which run one after another share; rows without a lane have their own."""
+    """A number that rows which run one after another share; below 0 for rows that have no lane."""
     host = trace.column("is_cpu_op", False).astype(np.bool_)
     lanes = -1 - np.arange(len(trace), dtype=np.int64)
     on_stream, on_thread = trace.has("stream") & ~host, trace.has("tid") & host

@@ -84,15 +84,18 @@ class Recost(Pass):
         return {"classes": by_class(before, after), "communication_bytes": sizes}
 
     def _check_classes(self, traces: TraceSet) -> None:
-        """A class that no node has is a mistake."""
+        """A class that no node has is a mistake; work in another precision takes another time."""
+        bodies = [traces.body_at(number) for number in range(traces.body_count)]
         for name in {**self.dtypes, **self.scale}:
-            bodies = map(traces.body_at, range(traces.body_count))
             if not any(of_classes(body, (name,)).any() for body in bodies):
-                bodies = map(traces.body_at, range(traces.body_count))
                 known = sorted({str(c) for body in bodies for c in classes_of(body)})
                 raise TraceError(
                     f"recost: no node is of class {name!r}; there are {', '.join(known)}"
                 )
+        work = [name for name in self.dtypes if name != "communication"]
+        if not self.machine and any(body.own_ns[of_classes(body, work)].any() for body in bodies):
+            raise ConfigError("dtypes: these traces have times, which change with precision as a device "
+                              "tells; give machine (and measured_on)")  # fmt: skip
 
 
 class _Model:
@@ -109,7 +112,6 @@ class _Model:
         typed = with_dtypes(trace)
         changed = in_precision(typed, self.dtypes)
         if self.target is None:
-            _refuse_times(typed, changed)
             return changed
         own = self._times(trace, typed, changed)
         return with_own_ns(changed if self.dtypes else trace, own)
@@ -120,19 +122,6 @@ class _Model:
             ratio = device_ratios(typed, texts_of(changed, "dtype"), self.source, self.target)
             return np.rint(trace.own_ns * ratio).astype(np.int64)
         return np.rint(self.work.durations(changed, self.target) / PS_PER_NS).astype(np.int64)
-
-
-def _refuse_times(before: Trace, after: Trace) -> None:
-    """Measured work in another precision takes another time, which only a device can tell."""
-    if before is after or not (before.own_ns[_compute(before)] > 0).any():
-        return
-    raise ConfigError(
-        "these traces have times, which change with dtypes; give machine (and measured_on)"
-    )
-
-
-def _compute(trace: Trace) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return of_classes(trace, ("compute",))
 
 
 def _device(machine: str) -> Device:
