@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.machines.operations import operations_of
-from chakrakit.passes.attributes import Texts, names_of, texts_of
+from chakrakit.passes.attributes import Texts, names_of, texts_of, where
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
 
@@ -60,4 +60,4 @@ def same_name(names: Texts, values: NDArray[Any], known: NDArray[np.bool_]) -> N
 
 def is_compute(classes: Texts) -> NDArray[np.bool_]:
     """Rows of any class of device compute."""
-    return ~np.isin(classes.astype(str), _NOT_COMPUTE)
+    return where(classes, lambda name: name not in _NOT_COMPUTE)
