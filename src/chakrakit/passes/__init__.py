@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from chakrakit.passes.registry import PASSES, pass_class
 
+_NAMES = {place.partition(":")[2]: name for name, place in PASSES.items()}
+
+__all__ = list(_NAMES)
+
 
 def __getattr__(name: str) -> object:
-    for spelling, place in PASSES.items():
-        if place.endswith(f":{name}"):
-            return pass_class(spelling)
-    raise AttributeError(f"module 'chakrakit.passes' has no attribute {name!r}")
+    if name not in _NAMES:
+        raise AttributeError(f"module 'chakrakit.passes' has no attribute {name!r}")
+    return pass_class(_NAMES[name])
