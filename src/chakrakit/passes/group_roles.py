@@ -46,11 +46,15 @@ class Use:
     """Whether more than a few bytes are summed in the forward pass, as parts of one model do."""
     phased: bool = True
     """Whether all that matters says its phase."""
+    reduces: bool = False
+    """Whether more than a few bytes are summed up for all."""
     small: bool = True
 
     def __or__(self, other: Use) -> Use:
-        return Use(self.types | other.types, self.sums_forward or other.sums_forward,
-                   self.phased and other.phased, self.small and other.small)  # fmt: skip
+        return Use(
+            self.types | other.types, self.sums_forward or other.sums_forward,
+            self.phased and other.phased, self.reduces or other.reduces, self.small and other.small,
+        )  # fmt: skip
 
     def __str__(self) -> str:
         return ", ".join(collective_name(t) for t in sorted(self.types)) or "nothing"
@@ -77,9 +81,10 @@ def role_of(names: Collection[str], use: Use, given: bool) -> Role:
         return Role.MODEL
     if use.small and not use.types & SHARDS:
         return Role.SMALL
-    if use.types & SUMS and use.phased and not use.sums_forward:
-        return data
-    return Role.UNCLEAR
+    gradients = use.types & SUMS and use.phased and not use.sums_forward
+    # Context parallel ranks gather keys and values, scatter their gradients, and reduce the model's.
+    mixed = use.types & SHARDS and use.reduces
+    return data if gradients and not mixed else Role.UNCLEAR
 
 
 def uses_in(trace: Trace) -> dict[str, Use]:
@@ -97,6 +102,7 @@ def uses_in(trace: Trace) -> dict[str, Use]:
             frozenset(types[mine].tolist()),
             bool((phases[mine & matters] == "forward").any()),
             bool((phases[mine & matters] != "").all()),
+            bool((types[mine & matters] == CollectiveType.ALL_REDUCE).any()),
             bool(small[mine].all()),
         )
     return found
