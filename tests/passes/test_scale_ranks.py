@@ -59,6 +59,22 @@ def test_scaling_is_generating_at_that_size_to_the_tick_and_back_is_identity(cas
     assert files(scaled | ScaleRanks(len(small)), tmp_path / "a") == files(small, tmp_path / "b")
 
 
+@pytest.mark.parametrize(
+    "name", ["llama, ddp tp pp", "llama, context", "mixtral, fsdp ep", "qwen3, fsdp"]
+)
+def test_without_names_roles_are_told_by_what_groups_do(name, tmp_path):
+    """A file a rank has numbers for groups and no roles; the simulated time is still that of generating."""
+    model, plan, few, many = MODELS[name]
+    small, large = (generate(workload(model, plan, dp)) for dp in (few, many))
+    chakrakit.write(small, tmp_path / "w.N.et")
+    plain = chakrakit.read(tmp_path / "w")
+    scaled = plain | ScaleRanks(len(large))
+    machine = f"dgx-h100:{-(-len(large) // 8)}"
+    ends = [simulate(t, machine, compute="roofline").outcome.makespan_ps for t in (scaled, large)]
+    assert ends[0] == ends[1]
+    assert differences(scaled | ScaleRanks(len(small)), plain) == []
+
+
 def scalable(seed):
     """A random workload and another with more or fewer replicas; None where they cannot be compared."""
     rng = Random(seed)
