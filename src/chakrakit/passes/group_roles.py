@@ -111,7 +111,8 @@ def uses_in(trace: Trace) -> dict[str, Use]:
 class GroupRoles:
     """Every group of a set that a program uses: its ranks, its names in programs, its role.
 
-    `over` are names, of groups or in programs, that the user says are data parallel.
+    `over` are names, of groups or in programs, that the user says are data parallel; groups of which
+    programs make the same use are too.
     """
 
     def __init__(self, traces: TraceSet, over: Collection[str] = ()) -> None:
@@ -148,14 +149,13 @@ class GroupRoles:
     @cached_property
     def roles(self) -> dict[str, Role]:
         """Of every group in use. Groups with the same users have the same role."""
-        known: dict[tuple[frozenset[tuple[int, str]], bool], Role] = {}
-        found = {}
+        known: dict[frozenset[tuple[int, str]], Role] = {}
+        given = {self.use(g) for g in self.users if self._over & {g, *self.names(g)}}
         for group, users in self.users.items():
-            given = bool(self._over & {group, *(name for _, name in users)})
-            if (users, given) not in known:
-                known[users, given] = role_of(self.names(group), self.use(group), given)
-            found[group] = known[users, given]
-        return found
+            if users not in known:
+                use = self.use(group)
+                known[users] = role_of(self.names(group), use, use in given)
+        return {group: known[users] for group, users in self.users.items()}
 
     def shown(self, group: str) -> str:
         """A group for a message: its name, what programs call it, what is done in it."""
