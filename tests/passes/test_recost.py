@@ -163,3 +163,13 @@ def test_what_is_not_there_is_an_error():
 def test_precision_of_traces_without_times_needs_no_machine():
     after = generated() | Recost(dtypes={"gemm": "fp8"})
     assert "fp8" in after.body_at(0).nodes["dtype"].to_pylist()
+
+
+def test_element_types_that_were_only_guessed_are_not_written():
+    recost = Recost("dgx-h200", measured_on="dgx-h200", dtypes={"gemm": "fp8"})
+    after = (measured() | recost).trace(0)
+    assert set(after.nodes["dtype"].to_pylist()) == {None, "fp8"}
+    assert (
+        "dtype"
+        not in (measured() | Recost("dgx-a100", measured_on="dgx-h200")).trace(0).nodes.column_names
+    )

@@ -79,10 +79,19 @@ def _print(done: Transformed, output: str) -> None:
 
 
 def _notes(one: Applied) -> None:
-    for key, value in one.notes.items():
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            print_table(
-                tuple(value[0]), [tuple(row.values()) for row in value], title=f"{one.spec}: {key}"
-            )
-        else:
-            console().print(f"{one.spec}: {key} {value}", markup=False)
+    """Plain notes on one line, lists of rows as tables."""
+    tables = {key: value for key, value in one.notes.items() if _is_table(value)}
+    plain = [
+        f"{key.replace('_', ' ')} {value}"
+        for key, value in one.notes.items()
+        if key not in tables and value
+    ]
+    if plain:
+        console().print(f"{one.spec}: {', '.join(plain)}", markup=False)
+    for key, rows in tables.items():
+        body = [tuple("" if cell is None else cell for cell in row.values()) for row in rows]
+        print_table(tuple(rows[0]), body, title=f"{one.spec}: {key}")
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)

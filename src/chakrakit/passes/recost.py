@@ -19,7 +19,7 @@ from chakrakit.passes.classes import classes_of
 from chakrakit.passes.device_ratios import device_ratios
 from chakrakit.passes.edit import Edit
 from chakrakit.passes.matching import of_classes
-from chakrakit.passes.precision import FLOATS, in_precision, with_dtypes
+from chakrakit.passes.precision import FLOATS, in_precision, with_dtypes, without_guesses
 from chakrakit.passes.times import I64, settled, with_own_ns
 from chakrakit.trace.trace import Trace
 from chakrakit.trace.traceset import TraceSet
@@ -120,10 +120,8 @@ class _Model:
         """The body with other sizes and times."""
         typed = with_dtypes(trace)
         changed = in_precision(typed, self.dtypes)
-        if self.target is None:
-            return changed
-        own = self._times(trace, typed, changed)
-        return with_own_ns(changed if self.dtypes else trace, own)
+        own = self._times(trace, typed, changed) if self.target else trace.own_ns
+        return with_own_ns(without_guesses(changed, typed, trace), own)
 
     def _times(self, trace: Trace, typed: Trace, changed: Trace) -> I64:
         assert self.target is not None
