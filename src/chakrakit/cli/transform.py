@@ -27,10 +27,12 @@ def command(
     path: str | None, specs: tuple[str, ...], file: str | None, output: str | None, as_list: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Change traces: select, compact, scale ranks, other devices, edits, communication, names.
+    """Change traces: select, compact, scale ranks, other devices and precisions, edits.
+
+    Give passes in order; `--list` shows them all. What was done is noted in the result's card.
 
     \b
-    chakra transform run --pass 'edit{scale=0.5, name="aten::mm"}' --pass compact -o out
+    chakra transform run --pass 'edit{scale=0.5, names="aten::mm$"}' --pass compact -o out
     """
     if as_list:
         return _list(as_json)

@@ -52,12 +52,13 @@ class Pass(ABC):
         given = {
             field.name: value
             for field in dataclasses.fields(self)  # type: ignore[arg-type]
-            if (value := getattr(self, field.name)) != _default(field)
+            if (value := getattr(self, field.name)) != default_of(field)
         }
         return spelled(self.name, given)
 
 
-def _default(field: dataclasses.Field[Any]) -> object:
+def default_of(field: dataclasses.Field[Any]) -> object:
+    """A field's default; dataclasses.MISSING where it must be given."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default

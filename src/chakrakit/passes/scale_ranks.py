@@ -38,7 +38,7 @@ class ScaleRanks(Pass):
     preserves = (
         "the programs of the replicas that stay and their order; what each rank computes, but for the "
         "optimizer on its shard; sizes of all-reduces; there and back again is the same, byte for byte, "
-        "if no replica with a program of its own was taken away"
+        "if no replica with a program of its own was taken away and more than one was left"
     )
     ranks: int
     over: tuple[str, ...] = ()
