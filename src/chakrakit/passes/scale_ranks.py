@@ -72,7 +72,7 @@ class _Scaling:
         self.groups = ScaledGroups(
             before.groups, self.axis, self.after.size, self.data.lies, self._called()
         )
-        self._sizes = self._changed_sizes()
+        self._sizes = self._group_sizes()
         self._shards_optimizer = self._is_optimizer_sharded()
 
     def _called(self) -> dict[str, str]:
@@ -162,8 +162,8 @@ class _Scaling:
         sizes = {name: size for (body, name), size in self._sizes.items() if body == number}
         return Resharded(sizes, (self.axis.size, self.after.size), self._shards_optimizer)
 
-    def _changed_sizes(self) -> dict[tuple[int, str], tuple[int, int]]:
-        """(body, what it calls a group across all replicas) → ranks before and after."""
+    def _group_sizes(self) -> dict[tuple[int, str], tuple[int, int]]:
+        """(body, what it calls a group) → ranks before and after."""
         found: dict[tuple[int, str], tuple[int, int]] = {}
         for group, users in self.roles.users.items():
             sizes = self._size(group)
@@ -171,7 +171,7 @@ class _Scaling:
                 if found.setdefault(user, sizes) != sizes:
                     raise TraceError(f"{self.roles.shown(group)}: ranks that share a program have groups "
                                      f"of {found[user][0]} and {sizes[0]} ranks under that name")  # fmt: skip
-        return {user: sizes for user, sizes in found.items() if sizes[0] != sizes[1]}
+        return found
 
     def _size(self, group: str) -> tuple[int, int]:
         """Ranks of a group before and after."""
