@@ -92,7 +92,7 @@ def scalable(seed):
 
 def test_random_plans_scale_as_they_are_generated_or_say_why_not():
     compared = refused = 0
-    for seed in range(45):
+    for seed in range(36):
         pair = scalable(seed)
         if pair is None:
             continue
@@ -108,7 +108,7 @@ def test_random_plans_scale_as_they_are_generated_or_say_why_not():
         assert differences(scaled, large) == [], seed
         assert differences(scaled | ScaleRanks(len(small)), small) == [], seed
         compared += 1
-    assert compared >= 10 > refused
+    assert compared >= 8 > refused
 
 
 def test_a_shard_of_unknown_weights_is_rounded_up_and_comes_back(tmp_path):

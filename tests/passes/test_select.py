@@ -70,7 +70,7 @@ def waits(trace):
     return found
 
 
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10**6))
 def test_kept_nodes_wait_for_each_other_as_before(seed):
     """Equal to the closure of all constraints, but for 'ends after another starts', which no edge says."""
