@@ -189,3 +189,11 @@ def test_time_that_is_added_and_taken_away_leaves_no_trace(side):
     names = ("outer", "alone")
     there = recorded() | Edit(add_us=1.5, on=side, names=names)
     assert differences(there | Edit(add_us=-1.5, on=side, names=names), recorded()) == []
+
+
+def test_without_times_nothing_runs_inside_another():
+    t = TraceBuilder()
+    t.comp("long", duration_ns=100, is_cpu_op=True, tid=1)
+    t.comp("short", duration_ns=10, is_cpu_op=True, tid=1)
+    after = TraceSet([t.build()]) | Edit(scale=2, names=("long",), on="host")
+    assert after.trace(0).own_ns.tolist() == [200, 10]
