@@ -173,3 +173,10 @@ def test_element_types_that_were_only_guessed_are_not_written():
         "dtype"
         not in (measured() | Recost("dgx-a100", measured_on="dgx-h200")).trace(0).nodes.column_names
     )
+
+
+def test_communication_on_the_host_is_scaled_where_it_is():
+    run = chakrakit.link([DATA / "cnn_ddp_2"])[0]
+    after = run | Recost(scale={"communication": 2.0})
+    comm = run.trace(0).is_type(7)
+    assert (after.trace(0).own_ns == np.where(comm, 2, 1) * run.trace(0).own_ns).all()

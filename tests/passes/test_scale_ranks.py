@@ -251,8 +251,19 @@ def test_a_replica_is_scaled_as_a_whole():
     traces = set_of(DP, (AR, "ab", 1000, "backward"))
     with pytest.raises(TraceError, match="ranks=7: a replica has 2 ranks; give a multiple of 2"):
         _ = traces | ScaleRanks(7)
-    with pytest.raises(ConfigError, match="ranks=0"):
-        ScaleRanks(0)
+    for ranks in (0, 2**40):
+        with pytest.raises(ConfigError, match=f"ranks={ranks}; it should be from 1 to 16,777,216"):
+            ScaleRanks(ranks)
+
+
+def test_numbers_that_no_set_has_are_refused():
+    with pytest.raises(TraceError, match="a group names rank 2,000,000,000"):
+        _ = set_of({**DP, "x": [2_000_000_000]}, (AR, "ab", 1000, "backward")) | ScaleRanks(8)
+    t = TraceBuilder()
+    t.collective("c", CollectiveType.ALL_GATHER, 2**62, pg_name="dp")
+    bindings = {rank: Binding(0, {"dp": "1"}) for rank in range(4)}
+    with pytest.raises(TraceError, match="which no trace can hold"):
+        (TraceSet([t.build()], bindings, Groups({"1": range(4)})) | ScaleRanks(8)).trace(0)
 
 
 def by_rank(program):

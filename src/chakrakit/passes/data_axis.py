@@ -18,6 +18,8 @@ from chakrakit.trace.traceset import TraceSet
 
 _REPLICAS = {Role.DATA, Role.SHARDED}
 _MAY_CROSS = {*_REPLICAS, Role.SMALL}
+MOST_RANKS = 2**24
+"""Every rank has an entry of its own, so that a wrong number must not fill the memory."""
 
 
 def peers_in(trace: Trace) -> list[int]:
@@ -72,6 +74,9 @@ class DataAxis:
     """
 
     def __init__(self, traces: TraceSet, over: Collection[str] = ()) -> None:
+        if traces.world_size > MOST_RANKS:
+            raise TraceError(f"a group names rank {traces.world_size - 1:,}; at most {MOST_RANKS:,} ranks "
+                             "can be scaled")  # fmt: skip
         self.traces = traces
         self.roles = GroupRoles(traces, over)
         self.peers = {b: peers_in(traces.body_at(b)) for b in self.roles.in_body}

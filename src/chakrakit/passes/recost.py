@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -73,8 +74,7 @@ class Recost(Pass):
         if self.machine or self.dtypes:
             traces = map_bodies(traces, _Model(self).recosted)
         for name, factor in self.scale.items():
-            if factor != 1:
-                side: Literal["host", "device"] = "host" if name == "host" else "device"
+            for side in _sides(traces, name) if factor != 1 else ():
                 traces = Edit(scale=factor, classes=(name,), on=side).apply(traces)
         return traces
 
@@ -85,26 +85,42 @@ class Recost(Pass):
 
     def _check_classes(self, traces: TraceSet) -> None:
         """A class that no node has, or of which none says its element type, is a mistake."""
-        bodies = [traces.body_at(number) for number in range(traces.body_count)]
         for name in {**self.dtypes, **self.scale}:
-            if not any(of_classes(body, (name,)).any() for body in bodies):
-                known = sorted({str(c) for body in bodies for c in classes_of(body)})
+            if not _sides(traces, name):
+                known = sorted({str(c) for body in _bodies(traces) for c in classes_of(body)})
                 raise TraceError(
                     f"recost: no node is of class {name!r}; there are {', '.join(known)}"
                 )
         for name, dtype in self.dtypes.items():
-            typed = [with_dtypes(body) for body in bodies]
+            typed = map(with_dtypes, _bodies(traces))
             if all(in_precision(body, {name: dtype}) is body for body in typed):
                 raise TraceError(f"recost: no node of class {name!r} says its element type; what its bytes "
                                  "would be in another is not known")  # fmt: skip
-        self._check_times(bodies)
-
-    def _check_times(self, bodies: list[Trace]) -> None:
-        """Work in another precision takes another time, which only a device can tell."""
         work = [name for name in self.dtypes if name != "communication"]
-        if not self.machine and any(body.own_ns[of_classes(body, work)].any() for body in bodies):
-            raise ConfigError("dtypes: these traces have times, which change with precision as a device "
-                              "tells; give machine (and measured_on)")  # fmt: skip
+        if work and not self.machine:
+            _refuse_times(traces, work)
+
+
+def _bodies(traces: TraceSet) -> Iterator[Trace]:
+    """One after another, so that they need not all be in memory."""
+    return (traces.body_at(number) for number in range(traces.body_count))
+
+
+def _sides(traces: TraceSet, name: str) -> list[Literal["device", "host"]]:
+    """Where nodes of a class run."""
+    on_host = [
+        body.column("is_cpu_op", False)[of_classes(body, (name,))] for body in _bodies(traces)
+    ]
+    found: list[Literal["device", "host"]] = []
+    found += ["device"] if any((~host.astype(np.bool_)).any() for host in on_host) else []
+    return found + (["host"] if any(host.any() for host in on_host) else [])
+
+
+def _refuse_times(traces: TraceSet, classes: list[str]) -> None:
+    """Work in another precision takes another time, which only a device can tell."""
+    if any(body.own_ns[of_classes(body, classes)].any() for body in _bodies(traces)):
+        raise ConfigError("dtypes: these traces have times, which change with precision as a device tells; "
+                          "give machine (and measured_on)")  # fmt: skip
 
 
 class _Model:

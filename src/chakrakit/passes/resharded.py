@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chakrakit.errors import TraceError
 from chakrakit.machines.device import element_bytes
 from chakrakit.passes.attributes import coded, texts_of
 from chakrakit.passes.times import with_own_ns
@@ -125,6 +126,9 @@ class _Shares:
         values[at[told >= 0]] = told[told >= 0]
         for row in at[told < 0].tolist():
             whole = self._wholes.pop((row, name), int(values[row]) * int(before[row]))
+            if whole >= 2**63:
+                raise TraceError(f"node {self.trace.ids[row]}: {name} of all its shards together is {whole}, "
+                                 "which no trace can hold")  # fmt: skip
             values[row] = -(-whole // int(after[row]))
             if int(values[row]) * int(after[row]) != whole:
                 self._wholes[row, name] = whole

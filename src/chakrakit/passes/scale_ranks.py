@@ -13,7 +13,7 @@ import pyarrow as pa
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.passes.axis import Lie
 from chakrakit.passes.base import Pass
-from chakrakit.passes.data_axis import DataAxis
+from chakrakit.passes.data_axis import MOST_RANKS, DataAxis
 from chakrakit.passes.group_roles import Role
 from chakrakit.passes.resharded import Resharded
 from chakrakit.passes.scaled_groups import ScaledGroups
@@ -44,8 +44,8 @@ class ScaleRanks(Pass):
     over: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.ranks < 1:
-            raise ConfigError(f"ranks={self.ranks}; it should be 1 or more")
+        if not 1 <= self.ranks <= MOST_RANKS:
+            raise ConfigError(f"ranks={self.ranks}; it should be from 1 to {MOST_RANKS:,}")
 
     def apply(self, traces: TraceSet) -> TraceSet:
         """The traces of M ranks."""
