@@ -252,11 +252,22 @@ def _settle_groups(ranks: dict[int, _Linked], groups: Known) -> dict[int, int]:
 
 def _ddp_groups(linked: _Linked, rank: int) -> None:
     """DDP's reducer names no group; the collector's card says which one DDP uses."""
-    card = Path(linked.report.files[0]).parent / f"card_{rank}.json"
-    names = _card(card).get("ddp_groups") or []
+    names = _card(_card_of(linked, rank)).get("ddp_groups") or []
     for c in list_of(linked) if len(names) == 1 else ():
         if c.group is None and not c.is_message:
             c.group, c.inferred = str(names[0]), True
+
+
+def _collector(ranks: Mapping[int, _Linked]) -> dict[str, Any]:
+    """What the collector's card of the first rank says of machine and versions; nothing without one."""
+    first = min(ranks)
+    said = _card(_card_of(ranks[first], first))
+    found = {k: said[k] for k in ("torch", "python", "host", "device", "steps") if k in said}
+    return {"collector": found} if found else {}
+
+
+def _card_of(linked: _Linked, rank: int) -> Path:
+    return Path(linked.report.files[0]).parent / f"card_{rank}.json"
 
 
 def list_of(linked: _Linked) -> list[Any]:
@@ -273,10 +284,11 @@ def _run(
     epoch = min(begin.values())
     bodies = [_body(ranks[r], r, begin[r] - epoch) for r in sorted(ranks)]
     bindings = {r: Binding(i) for i, r in enumerate(sorted(ranks))}
+    undilate = {"undilate": asdict(overhead)} if overhead is not None else {}
     card = Card(
         tool="chakra link",
         source=[f for r in sorted(ranks) for f in ranks[r].report.files],
-        settings={"undilate": asdict(overhead)} if overhead is not None else {},
+        settings={**undilate, **_collector(ranks)},
         epoch_ns=epoch,
     )
     return Run(bodies, bindings, Groups(groups), card)
