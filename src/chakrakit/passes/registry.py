@@ -10,6 +10,7 @@ from chakrakit.passes.base import Pass
 
 PASSES = {
     "compact": "compact:Compact",
+    "anonymize": "anonymize:Anonymize",
 }
 """Name → module and class in this room."""
 
