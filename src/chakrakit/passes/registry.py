@@ -12,6 +12,7 @@ PASSES = {
     "compact": "compact:Compact",
     "edit": "edit:Edit",
     "scale-ranks": "scale_ranks:ScaleRanks",
+    "anonymize": "anonymize:Anonymize",
 }
 """Name → module and class in this room."""
 
