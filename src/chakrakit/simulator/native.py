@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -294,15 +295,17 @@ class _Simulation:
             return None
         durations = [self._durations_of(int(i)) for i in classes.first]
 
+        @cache
+        def ready_row(row: int) -> ReadyRow:
+            """Asked for many times: a row that is not chosen is offered again."""
+            c = int(np.searchsorted(offset, row, "right")) - 1
+            local = row - int(offset[c])
+            node = self.programs[self.membership.body(int(classes.first[c]))].trace[local]
+            rank = self.membership.ranks[int(classes.first[c])]
+            return ReadyRow(rank, local, node.id, node.name, int(durations[c][local]))
+
         def pick(_lane: int, now: int, rows: list[int]) -> int:
-            ready = []
-            for row in rows:
-                c = int(np.searchsorted(offset, row, "right")) - 1
-                local = row - int(offset[c])
-                node = self.programs[self.membership.body(int(classes.first[c]))].trace[local]
-                rank = self.membership.ranks[int(classes.first[c])]
-                ready.append(ReadyRow(rank, local, node.id, node.name, int(durations[c][local])))
-            return policy.pick(ready, now)
+            return policy.pick([ready_row(row) for row in rows], now)
 
         return pick
 
