@@ -14,10 +14,12 @@ Prediction, written before the first run:
    vanishes, and it shrinks as the pipeline gets short or variation falls on all stages alike.
 4. Against plain 1F1B the gain looks larger than against the best fixed order.
 
-Fairness. Both sides see the same durations, memory limit and network, receive eagerly, and may split the
+Fairness. All sides see the same durations, memory limit and network, receive eagerly, and may split the
 backward pass in two. They have the same plans: 1F1B with 0, 1, 2, 4 … extra forwards ahead, GPipe where
-memory allows, ZB-H1, and what three greedy rules do with undisturbed durations. The fixed side keeps to the
-plan, the ready side takes it as a hint, or goes by a rule. Both choose on some seeds and are judged on others.
+memory allows, ZB-H1, and what three greedy rules do with undisturbed durations. `fixed` keeps to the plan.
+`ready` takes it as a hint, or goes by a rule, and runs any ready cell, as the paper does. `window`, added after
+the first run, runs ready cells only so far ahead in the plan, and may let a stage wait: its window is
+tuned, too. Every side chooses on some seeds and is judged on others.
 
 A stage has one compute lane. Micro-batch m may enter a stage when m - limit has left it, whatever the order.
 """
@@ -40,7 +42,8 @@ from chakrakit.workloads.schedules import schedule_named
 
 NS = 1_000_000
 """A forward takes 1 ms, and so does each half of a backward."""
-TUNING, JUDGING = range(4), range(100, 110)
+TUNING, JUDGING = range(3), range(100, 110)
+WINDOWS = (0, 1, 2, 4, 8)
 SPLITS = {"whole": ("F", "B"), "halves": ("F", "I", "W")}
 RULES = {"backward first": "BIFW", "weights early": "BIWF", "oldest": ""}
 """Which kind of cell goes first; among equals the oldest micro-batch."""
@@ -70,12 +73,15 @@ Order = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class Setting:
-    """How a pipeline runs: by a plan that binds, by one that is a hint, or by a rule."""
+    """How a pipeline runs: by a plan, or by a rule where there is none.
+
+    A plan binds, or lets ready cells overtake up to `window` others, or any number of them (-1).
+    """
 
     name: str
     split: str
     plan: Order | None = None
-    binds: bool = False
+    window: int = -1
 
 
 # --- the workload -----------------------------------------------------------------------------------
@@ -152,21 +158,29 @@ def timed(traces: TraceSet, work: dict[str, np.ndarray]) -> TraceSet:
 
 
 class ReadyFirst:
-    """Runs what is ready: what comes first in the plan, or by the rule."""
+    """Runs what is ready: what comes first in the plan, if that is within the window, or by the rule."""
 
     def __init__(self, setting: Setting) -> None:
         plan = setting.plan or ()
         self.places = [{cell: i for i, cell in enumerate(stage)} for stage in plan]
+        self.left = [list(range(len(stage))) for stage in plan]
+        self.window = setting.window
         self.rule = RULES.get(setting.name, "")
 
     def pick(self, ready, now_ps):
-        """The index of the ready row to run."""
-        return min(range(len(ready)), key=lambda i: self.place(ready[i].rank, ready[i].name))
+        """The index of the ready row to run, or None to wait for a better one."""
+        if not self.places:
+            return min(range(len(ready)), key=lambda i: self.by_rule(ready[i].name))
+        places = [self.places[row.rank][row.name] for row in ready]
+        first = min(places)
+        left = self.left[ready[0].rank]
+        if self.window >= 0 and first > left[min(self.window, len(left) - 1)]:
+            return None
+        left.remove(first)
+        return places.index(first)
 
-    def place(self, stage: int, cell: str) -> tuple[int, int, str]:
+    def by_rule(self, cell: str) -> tuple[int, int, str]:
         """Smallest first."""
-        if self.places:
-            return (self.places[stage][cell], 0, cell)
         return (self.rule.find(cell[0]), int(cell[1:]), cell)
 
 
@@ -176,9 +190,10 @@ def run(case: Case, setting: Setting, work: dict[str, np.ndarray]):
     size = max(1, round(case.transfer * NS * 1e-9 * width))
     line = {"topology": "line", "size": case.stages, "bandwidth": width, "latency": 0}
     machine = parse_machine({"network": [line]}, "line")
-    order = setting.plan if setting.binds else None
+    binds = setting.window == 0  # the same as order edges, which need no policy
+    order = setting.plan if binds else None
     traces = pipeline(case.stages, case.batches, case.limit, size, setting.split, order)
-    policy = None if setting.binds else ReadyFirst(setting)
+    policy = None if binds else ReadyFirst(setting)
     return simulate(timed(traces, work), machine, options=Options(fold=False, dispatch=policy))
 
 
@@ -277,20 +292,30 @@ def measure(quick: bool) -> list[Row]:
 def judged(case: Case, quick: bool) -> Iterator[Row]:
     """A row a side and seed."""
     tuning, judging = (TUNING[:1], JUDGING[:3]) if quick else (TUNING, JUDGING)
-    known = plans(case)
-    fixed = [replace(plan, binds=True) for plan in known]
-    sides = {"1f1b": fixed[:1], "fixed": fixed, "ready": known + rules()}
-    for side, settings in sides.items():
-        best = tuned(case, settings, tuning if case.spread else tuning[:1])
-        for seed in judging if case.spread else judging[:1]:
-            ideal = max(sum(work(case, seed)[k][s].sum() for k in "FB") for s in range(case.stages))
+    if case.spread == 0:  # one seed is as good as another
+        tuning, judging = tuning[:1], judging[:1]
+    for side, best in chosen(case, tuning).items():
+        for seed in judging:
+            busiest = sum(work(case, seed)[k] for k in "FB").sum(axis=1).max()
             yield {"side": side, "setting": told(best), "seed": seed,
-                   "step_ms": round(step_ms(case, best, seed), 4), "busiest_ms": ideal / 1e6}  # fmt: skip
+                   "step_ms": round(step_ms(case, best, seed), 4), "busiest_ms": busiest / 1e6}  # fmt: skip
+
+
+def chosen(case: Case, seeds: range) -> dict[str, Setting]:
+    """What each side chooses; `window` tries the plans that the other two found best."""
+    known = plans(case)
+    fixed = tuned(case, [replace(plan, window=0) for plan in known], seeds)
+    ready = tuned(case, known + rules(), seeds)
+    good = {replace(s, window=0) for s in (fixed, ready) if s.plan}
+    windows = [replace(plan, window=w) for plan in good for w in WINDOWS]
+    return {"1f1b": replace(known[0], window=0), "fixed": fixed, "ready": ready,
+            "window": tuned(case, windows, seeds)}  # fmt: skip
 
 
 def told(setting: Setting) -> str:
     """A setting in words."""
-    how = "" if setting.binds else " as a hint" if setting.plan else " as a rule"
+    how = " as a rule" if not setting.plan else {-1: " as a hint", 0: ""}.get(setting.window)
+    how = f" in a window of {setting.window}" if how is None else how
     return f"{setting.name}{how}, {setting.split}"
 
 
@@ -307,76 +332,92 @@ def tuned(case: Case, settings: list[Setting], seeds: range) -> Setting:
 KEYS = ("sweep", "source", "spread", "stages", "batches", "limit", "transfer")
 
 
-def gains(rows: list[Row], against: str = "fixed") -> dict[tuple, tuple[float, float]]:
-    """For each case, how many times as long `against` takes as readiness: mean and margin over seeds."""
+def gains(rows: list[Row], side: str, against: str = "fixed") -> dict[tuple, tuple[float, float]]:
+    """For each case, how many times as long `against` takes as `side`: mean and margin over seeds."""
     steps = {(tuple(r[k] for k in KEYS), r["side"], r["seed"]): r["step_ms"] for r in rows}
     ratios: dict[tuple, list[float]] = {}
-    for (case, side, seed), step in steps.items():
-        if side == against:
-            ratios.setdefault(case, []).append(step / steps[case, "ready", seed])
+    for (case, who, seed), step in steps.items():
+        if who == against:
+            ratios.setdefault(case, []).append(step / steps[case, side, seed])
     return {case: interval(found) for case, found in ratios.items()}
 
 
 def table(rows: list[Row]) -> str:
     """A case a line."""
-    best, usual = gains(rows), gains(rows, "1f1b")
-    chosen = {(tuple(r[k] for k in KEYS), r["side"]): r["setting"] for r in rows}
+    found = [gains(rows, "ready"), gains(rows, "window"), gains(rows, "ready", "1f1b")]
+    setting = {(tuple(r[k] for k in KEYS), r["side"]): r["setting"] for r in rows}
     lines = [
-        (*case, f"{best[case][0]:.3f} ± {best[case][1]:.3f}", f"{usual[case][0]:.3f}",
-         chosen[case, "fixed"], chosen[case, "ready"])
-        for case in best
+        (*case, *("{:.3f} ± {:.3f}".format(*g[case]) for g in found),
+         *(setting[case, side] for side in ("fixed", "ready", "window")))
+        for case in found[0]
     ]  # fmt: skip
-    return markdown(
-        (*KEYS, "best fixed / ready", "1F1B / ready", "fixed chose", "ready chose"), lines
+    heads = (
+        "fixed / ready",
+        "fixed / window",
+        "1F1B / ready",
+        "fixed chose",
+        "ready chose",
+        "window chose",
     )
+    return markdown((*KEYS, *heads), lines)
 
 
 def verdict(rows: list[Row]) -> list[str]:
     """Each prediction against the rows."""
-    best, usual = gains(rows), gains(rows, "1f1b")
-    calm = [g for case, (g, _) in best.items() if case[2] == 0]
-    noisy = {case: g for case, g in best.items() if case[2] > 0}
+    lines = []
+    for side in ("ready", "window"):
+        found = gains(rows, side)
+        calm = [g for case, (g, _) in found.items() if case[2] == 0]
+        lines.append(f"Without variation, fixed / {side} is {min(calm):.3f} to {max(calm):.3f}.")
+        lines += _largest(rows, side, {case: g for case, g in found.items() if case[2] > 0})
+    usual = {case: g for case, g in gains(rows, "ready", "1f1b").items() if case[2] > 0}
+    low, high = min(g for g, _ in usual.values()), max(g for g, _ in usual.values())
+    lines.append(
+        f"Over 1F1B as it is usually written, `ready` gains {low:.2f} to {high:.2f} times."
+    )
+    return lines + _trends(gains(rows, "ready"))
+
+
+def _largest(rows: list[Row], side: str, noisy: dict[tuple, tuple[float, float]]) -> list[str]:
     top = max(noisy, key=lambda case: noisy[case][0])
-    none = [case for case, (g, m) in noisy.items() if g - m <= 1.0]
-    worse = [case for case, (g, m) in noisy.items() if g + m < 1.0]
-    at = dict(zip(KEYS, top, strict=True))
-    where = ", ".join(f"{k} {v}" for k, v in at.items() if k != "sweep")
-    lines = [
-        f"Without variation, best fixed / ready is {min(calm):.3f} to {max(calm):.3f}.",
-        f"The largest gain over the best fixed order is {noisy[top][0]:.2f} ± {noisy[top][1]:.2f} times "
-        f"({where}); "
-        f"there 1F1B / ready is {usual[top][0]:.2f}.",
-        f"In {len(none)} of {len(noisy)} cases with variation the gain is not told from none (the "
-        f"margin reaches 1), and in {len(worse)} readiness is slower.",
+    faster = sum(g - m > 1 for g, m in noisy.values())
+    slower = sum(g + m < 1 for g, m in noisy.values())
+    where = ", ".join(f"{k} {v}" for k, v in zip(KEYS[1:], top[1:], strict=True))
+    gain, margin = noisy[top]
+    return [
+        f"The largest gain of `{side}` over the best fixed order is {gain:.2f} ± {margin:.2f} times ({where}).",
+        f"Of {len(noisy)} cases with variation, `{side}` is faster than the best fixed order in {faster}, slower "
+        f"in {slower}, and not told apart in {len(noisy) - faster - slower}.",
     ]
-    return lines + _trends(noisy)
 
 
-def _trends(noisy: dict[tuple, tuple[float, float]]) -> list[str]:
+def _trends(found: dict[tuple, tuple[float, float]]) -> list[str]:
     """How the gain goes along each sweep."""
     lines = []
-    for sweep in dict.fromkeys(case[0] for case in noisy):
-        found = [case for case in noisy if case[0] == sweep]
-        for source in dict.fromkeys(case[1] for case in found):
-            told = ", ".join(
-                f"{case[KEYS.index(sweep)]:g}: {noisy[case][0]:.2f}"
-                for case in found
-                if case[1] == source
-            )
-            lines.append(f"Gain by {sweep} ({source}): {told}.")
+    for sweep, source in dict.fromkeys(case[:2] for case in found):
+        along = [
+            (case[KEYS.index(sweep)], g)
+            for case, (g, _) in found.items()
+            if case[:2] == (sweep, source)
+        ]
+        told = ", ".join(f"{value:g}: {gain:.2f}" for value, gain in along)
+        lines.append(f"fixed / ready by {sweep} ({source}): {told}.")
     return lines
 
 
 def draw(rows: list[Row]) -> str:
     """The gain over the spread, by what varies, over the best fixed order and over 1F1B."""
     lines = []
-    for against, name in (("fixed", "best fixed order"), ("1f1b", "1F1B")):
-        found = {c: g for c, g in gains(rows, against).items() if c[0] == "spread"}
+    for side, against, name in (
+        ("ready", "fixed", "best fixed / ready"),
+        ("ready", "1f1b", "1F1B / ready"),
+    ):
+        found = {c: g for c, g in gains(rows, side, against).items() if c[0] == "spread"}
         for source in dict.fromkeys(case[1] for case in found):
             mine = sorted((case[2], g) for case, g in found.items() if case[1] == source)
             points = [(spread, g) for spread, (g, _) in mine]
             lines.append(
-                Line(f"{source}, over {name}", points, [m for _, (_, m) in mine], against == "1f1b")
+                Line(f"{name}, {source}", points, [m for _, (_, m) in mine], against == "1f1b")
             )
     return line_chart("How many times as long a fixed order takes", lines, "spread of durations", "× ready",
                       level=1.0)  # fmt: skip

@@ -238,6 +238,8 @@ class _Simulation:
             "lane": _shifted([p.lane for p in programs], lanes, np.int32),
             "order": _concat([p.order for p in programs], np.int64),
             "priority": _concat([p.priority for p in programs], np.int32),
+            "share": _concat([p.share for p in programs], np.int32),
+            "waves": _concat([p.waves for p in programs], np.int64),
             "launch_of": _shifted([p.launch_of for p in programs], offset, np.int32),
             "instance": instances.of_row,
             "device": np.repeat(np.arange(len(members)), np.diff(offset)).astype(np.int32),
@@ -305,7 +307,15 @@ class _Simulation:
             return ReadyRow(rank, local, node.id, node.name, int(durations[c][local]))
 
         def pick(_lane: int, now: int, rows: list[int]) -> int:
-            return policy.pick([ready_row(row) for row in rows], now)
+            chosen = policy.pick([ready_row(row) for row in rows], now)
+            if chosen is None:
+                return -1
+            if not 0 <= chosen < len(rows):
+                raise ConfigError(
+                    f"{type(policy).__name__}.pick chose {chosen!r} of {len(rows)} ready rows; return an "
+                    "index into the list, or None to wait"
+                )
+            return chosen
 
         return pick
 
