@@ -19,9 +19,9 @@ backward pass in two. They have the same plans: 1F1B with 0, 1, 2, 4 … extra f
 memory allows, ZB-H1, and what three greedy rules do with undisturbed durations. `fixed` keeps to the plan.
 `ready` takes it as a hint, or goes by a rule, and runs any ready cell, as the paper does. `fixed, whole` and
 `ready, whole` are the same without splitting the backward pass. `window` runs ready cells only so far ahead
-in the plan, and may let a stage wait; its window is tuned, too. (`window` and `whole` were added after a first
-run, in which splitting had hidden what readiness does.) Every side chooses on some seeds and is judged on
-others.
+in the plan, and may let a stage wait; its window is tuned, too. (`window` and `whole` were added after a
+first run, in which splitting had hidden what readiness does.) Every side chooses on some seeds and is
+judged on others.
 
 A stage has one compute lane. Micro-batch m may enter a stage when m - limit has left it, whatever the order.
 """
