@@ -113,6 +113,8 @@ class Oracle:
         self.algorithms = algorithms or Algorithms()
         self.slowdown, self.share = slowdown, share
         self.capacity = {i: float(b) / PS for i, b in enumerate(machine.links.bandwidth)}
+        self.latency = machine.links.latency.tolist()
+        self.routes = self._all_routes()
         self.nodes: list[Node] = []
         self.jobs: list[Job] = []
         by_rank = {rank: self._rank(rank, trace, durations) for rank, trace in traces}
@@ -123,6 +125,14 @@ class Oracle:
         self.states: dict[int, tuple] = {}
 
     # --- set-up -------------------------------------------------------------------------------
+
+    def _all_routes(self) -> dict[tuple[int, int], list[int]]:
+        count = self.machine.size
+        src, dst = (a.ravel() for a in np.indices((count, count)))
+        apart = src != dst
+        routes = self.machine.routes(src[apart], dst[apart])
+        pairs = zip(src[apart].tolist(), dst[apart].tolist(), strict=True)
+        return {pair: routes.route(i).tolist() for i, pair in enumerate(pairs)}
 
     def _rank(self, rank, trace, durations) -> list[Node]:
         nodes = [self._node(rank, trace, row, durations) for row in range(len(trace))]
@@ -228,12 +238,8 @@ class Oracle:
         for transfers, repeat, after in steps:
             routed = []
             for a, b, size, wait in transfers:
-                links = (
-                    [b]
-                    if a == "link"
-                    else self.machine.routes(np.array([a]), np.array([b])).route(0).tolist()
-                )
-                late = sum(self.machine.links.latency[link] for link in links)
+                links = [b] if a == "link" else self.routes[a, b]
+                late = sum(self.latency[link] for link in links)
                 delay = round(float(late) * PS) + round(software.step_overhead * PS) + wait
                 routed.append((links, size, delay))
             laid.append((routed, repeat, after))

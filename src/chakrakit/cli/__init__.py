@@ -23,11 +23,13 @@ COMMANDS = {
     "machines": "List and draw machines to simulate on.",
     "models": "Models that `generate` knows by name.",
     "generate": "Traces of a model under a parallel plan, with nothing run.",
+    "transform": "Change traces: select, compact, scale, other devices, edits.",
     "simulate": "Run a workload on a machine, or as ASTRA-sim would.",
     "analyze": "Where the time went, what is exposed, who waits for whom, what would help.",
     "compare": "What differs between two runs, and what explains it.",
     "report": "One page about a run: HTML that works offline, JSON or Markdown.",
     "calibrate": "Make a compute profile or a network model from measurements.",
+    "bundle": "Pack traces and the card of their workload into one file, or check one.",
     "completion": "Print the script that lets your shell complete commands.",
     "demo": "Llama-3.1-8B on 64 GPUs: generated, simulated on two networks, compared, reported.",
 }
@@ -69,7 +71,7 @@ class _Commands(click.Group):
 def group(debug: bool) -> None:
     """Chakra execution traces, end to end.
 
-    A PATH is a file, a `prefix` of `prefix.N.et`, a directory, or - for standard input.
+    A PATH is a file, a `prefix` of `prefix.N.et`, a directory, a bundle, or - for standard input.
     """
 
 

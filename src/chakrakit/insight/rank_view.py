@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit import _core
 from chakrakit.trace.intervals import Intervals
+from chakrakit.trace.nesting import callers
 from chakrakit.trace.run import NS, Run
 from chakrakit.trace.schema import NodeType, collective_name
 from chakrakit.trace.trace import Trace
@@ -26,7 +26,6 @@ _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
 _DONE_BY_DEVICE = re.compile(r"^(nccl|rccl)")
 _MARK = re.compile(r"^ProfilerStep#\d+$|^PyTorch Profiler")
-_NEST_SLACK_NS = 2_000
 _RECEIVE = 9
 
 
@@ -160,17 +159,7 @@ class RankView:
     @cached_property
     def parent(self) -> I32:
         """For host rows, the host row around it on its thread; -1 for none."""
-        out = np.full(len(self), -1, np.int32)
-        rows = np.flatnonzero(self.on_host & self.ran & self.trace.has("tid"))
-        if not len(rows):
-            return out
-        thread = self.trace.column("tid", 0)[rows]
-        order = np.lexsort((-self.end[rows], self.start[rows], thread))
-        rows = rows[order]
-        number = np.unique(thread[order], return_inverse=True)[1].astype(np.int32)
-        outer, _ = _core.nest(number, self.start[rows], self.end[rows], _NEST_SLACK_NS)
-        out[rows] = np.where(outer >= 0, rows[np.maximum(outer, 0)], -1)
-        return out
+        return callers(self.trace, self.start, self.end, self.on_host & self.ran)
 
     @cached_property
     def is_leaf(self) -> Mask:
