@@ -19,7 +19,7 @@ Fairness. Every side chooses its collective algorithms and, on slices, its shard
 this is the comparator, as a careful user needs no tool for it. `aware`, the contender, also tries the ways
 through the machine: tiles of all sizes, snakes, nodes sorted by leaf. `mapped` starts from `ordered` and
 swaps ranks to lower the load of links that the traffic between ranks makes, told nothing of the machine but
-its routes; it simulates only its result. `random` is the mean of five permutations.
+its routes; it simulates only its result. `random` is the mean of three permutations.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from chakrakit import TraceSet
 from chakrakit.insight.communication import communication
 from chakrakit.machines.description import parse_machine
 from chakrakit.machines.machine import Machine
+from chakrakit.machines.work import Roofline
 from chakrakit.simulator.choice import Algorithms
-from chakrakit.simulator.native import Options
-from chakrakit.simulator.simulate import Simulation, simulate
+from chakrakit.simulator.native import Options, Outcome, run
+from chakrakit.simulator.result import to_run
 from chakrakit.views.line_chart import Line, line_chart
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
@@ -66,6 +67,7 @@ class Site:
     name: str
     oversubscription: float
     kept: int
+    algorithms: tuple[str, ...]
     machine: Machine
     given: Path
     paths: dict[str, Path]
@@ -89,8 +91,8 @@ class Choice:
 
 
 def denoising(plan: Plan) -> TraceSet:
-    """The forward pass of two of Wan 2.1's forty blocks, for a video with and without its prompt."""
-    model = msgspec.structs.replace(named("wan2.1-14b"), layers=2, height=96)
+    """The forward pass of one of Wan 2.1's forty blocks, for a video with and without its prompt."""
+    model = msgspec.structs.replace(named("wan2.1-14b"), layers=1, height=96)
     step = Step(global_batch=2, micro_batch=2 // plan.dp)
     traces = generate(Workload(model=model, plan=plan, step=step))
     body = traces.body_at(0)
@@ -130,7 +132,9 @@ def slice_site(dims: tuple[int, int], wraps: bool) -> Site:
     rows = tuple(range(machine.size))
     plans = shardings(machine.size)
     kept = len(plans) if machine.size <= 32 else 2
-    return Site("slice", name, 1, kept, machine, rows, dict(tiled(dims)), plans, denoising)
+    return Site(
+        "slice", name, 1, kept, ("auto", "ring"), machine, rows, dict(tiled(dims)), plans, denoising
+    )
 
 
 def tree_site(name: str, plan: Plan, over: float, scattered: bool, hashed: bool = False) -> Site:
@@ -147,7 +151,9 @@ def tree_site(name: str, plan: Plan, over: float, scattered: bool, hashed: bool 
     given = tuple(int(4 * node + i) for node in nodes for i in range(4))
     called = f"{name}, {'scattered' if scattered else 'leaf by leaf'}{', hashed' if hashed else ''}"
     by_leaf = {"by leaf": tuple(sorted(given))}
-    return Site("tree", called, over, 1, machine, given, by_leaf, {name: plan}, training)
+    return Site(
+        "tree", called, over, 1, tuple(ALGORITHMS), machine, given, by_leaf, {name: plan}, training
+    )
 
 
 def node_site(plan: Plan) -> Site:
@@ -156,7 +162,18 @@ def node_site(plan: Plan) -> Site:
     machine = parse_machine({"device": "a100-sxm-80gb", "network": [inside]}, "node")
     given = tuple(int(i) for i in np.random.default_rng(1).permutation(8))
     paths = {"sorted": tuple(range(8))}
-    return Site("node", "one node", 1, 1, machine, given, paths, {"tp2 dp4": plan}, training)
+    return Site(
+        "node",
+        "one node",
+        1,
+        1,
+        tuple(ALGORITHMS),
+        machine,
+        given,
+        paths,
+        {"tp2 dp4": plan},
+        training,
+    )
 
 
 def tiled(dims: tuple[int, int]) -> Iterator[tuple[str, Path]]:
@@ -202,7 +219,7 @@ class Trials:
         """Milliseconds of a step."""
         key = (plan, order, algorithm, places)
         if key not in self.known:
-            self.known[key] = self.simulated(plan, order, algorithm, places).makespan_ns / 1e6
+            self.known[key] = self.simulated(plan, order, algorithm, places).makespan_ps * 1e-9
         return self.known[key]
 
     def workload(self, plan: str, order: str) -> TraceSet:
@@ -214,7 +231,7 @@ class Trials:
 
     def best(self, plan: str, orders: Sequence[str], paths: dict[str, Path]) -> Choice:
         """The best of all orders, algorithms and paths."""
-        tried = product(orders, ALGORITHMS, paths.items())
+        tried = product(orders, self.site.algorithms, paths.items())
         return min(
             (Choice(plan, o, a, name, self.step_ms(plan, o, a, path), path) for o, a, (name, path) in tried),
             key=lambda c: c.step_ms,
@@ -224,17 +241,18 @@ class Trials:
         """The same plan and order on other places."""
         return self.best(choice.plan, [choice.order], {name: places})
 
-    def simulated(self, plan: str, order: str, algorithm: str, places: Path) -> Simulation:
+    def simulated(self, plan: str, order: str, algorithm: str, places: Path) -> Outcome:
         """A step with each rank on its place."""
-        options = Options(algorithms=Algorithms(ALGORITHMS[algorithm]), placement=places)
-        traces = self.workload(plan, order)
-        return simulate(traces, self.site.machine, compute="roofline", options=options)
+        options = Options(
+            work=Roofline(), algorithms=Algorithms(ALGORITHMS[algorithm]), placement=places
+        )
+        return run(self.workload(plan, order), self.site.machine, options)
 
 
 def mapped(trials: Trials, start: Choice, tries: int) -> Choice:
     """Swaps places while that lowers the load of links, and simulates what it comes to."""
     done = trials.simulated(start.plan, start.order, start.algorithm, start.places)
-    pairs = communication(done.run("summary")).pairs
+    pairs = communication(to_run(done, trials.site.machine, {}, "summary")).pairs
     src, dst, moved = (np.array([getattr(p, n) for p in pairs]) for n in ("src", "dst", "bytes"))
     machine, rng = trials.site.machine, np.random.default_rng(0)
 
@@ -314,7 +332,7 @@ def sites(quick: bool) -> Iterator[Site]:
 
 def measure(quick: bool) -> list[Row]:
     """All sides at all sites."""
-    tries, seeds = (200, 1) if quick else (2000, 5)
+    tries, seeds = (200, 1) if quick else (2000, 3)
     return [row for site in sites(quick) for row in sides(site, tries, seeds)]
 
 
