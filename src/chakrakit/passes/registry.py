@@ -10,6 +10,7 @@ from chakrakit.passes.base import Pass
 
 PASSES = {
     "compact": "compact:Compact",
+    "comm": "comm.comm:Comm",
     "anonymize": "anonymize:Anonymize",
 }
 """Name → module and class in this room."""
