@@ -12,6 +12,7 @@ PASSES = {
     "compact": "compact:Compact",
     "edit": "edit:Edit",
     "scale-ranks": "scale_ranks:ScaleRanks",
+    "comm": "comm.comm:Comm",
     "anonymize": "anonymize:Anonymize",
 }
 """Name → module and class in this room."""
