@@ -14,17 +14,19 @@ Prediction, written before the first run:
    there is none where they come leaf by leaf, none without oversubscription, and none within a node.
 4. A random placement is the worst of all, up to several times slower: beating it proves nothing.
 
-Fairness. Every side chooses its collective algorithm (automatic or ring) and, on slices, its sharding.
-`default` takes the axes in the usual order on the devices as they come, `ordered` all orders of the axes (this is the
-comparator: a careful user needs no tool for it), `aware` also the ways through the machine: tiles of all
-sizes, snakes, nodes sorted by leaf. `searched` goes on from there by swapping blocks of ranks with the
-simulator in the loop, to show what enumeration leaves. `random` is the mean of five permutations.
+Fairness. Every side chooses its collective algorithms and, on slices, its sharding.
+`default` takes the axes in the usual order on the devices as they come; `ordered` all orders of the axes:
+this is the comparator, as a careful user needs no tool for it. `aware`, the contender, also tries the ways
+through the machine: tiles of all sizes, snakes, nodes sorted by leaf. `mapped` starts from `ordered` and
+swaps ranks to lower the load of links that the traffic between ranks makes, told nothing of the machine but
+its routes; it simulates only its result. `random` is the mean of three permutations.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 
 import msgspec
@@ -32,11 +34,13 @@ import numpy as np
 from study import Row, Study, markdown
 
 from chakrakit import TraceSet
+from chakrakit.insight.communication import communication
 from chakrakit.machines.description import parse_machine
 from chakrakit.machines.machine import Machine
+from chakrakit.machines.work import Roofline
 from chakrakit.simulator.choice import Algorithms
-from chakrakit.simulator.native import Options
-from chakrakit.simulator.simulate import simulate
+from chakrakit.simulator.native import Options, Outcome, run
+from chakrakit.simulator.result import to_run
 from chakrakit.views.line_chart import Line, line_chart
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
@@ -44,18 +48,26 @@ from chakrakit.workloads.models import named
 
 Path = tuple[int, ...]
 """The device of each place; ranks take the places in order."""
-RINGS = {"all-reduce": "ring", "all-gather": "ring", "reduce-scatter": "ring"}
-ALGORITHMS: dict[str, dict[str, str]] = {"auto": {}, "ring": RINGS}
+REDUCING = ("all-reduce", "all-gather", "reduce-scatter")
+ALGORITHMS: dict[str, dict[str, str]] = {
+    "auto": {}, "ring": dict.fromkeys(REDUCING, "ring"),
+    "halving": dict.fromkeys(REDUCING, "halving-doubling"),
+}  # fmt: skip
 USUAL = ("tp", "cp", "dp", "pp")
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where a job runs: a machine, its devices as they come, and other ways through them."""
+    """Where a job runs: a machine, its devices as they come, and other ways through them.
+
+    `kept` of the plans, the best under `ordered`, go on to all placements.
+    """
 
     family: str
     name: str
     oversubscription: float
+    kept: int
+    algorithms: tuple[str, ...]
     machine: Machine
     given: Path
     paths: dict[str, Path]
@@ -79,8 +91,8 @@ class Choice:
 
 
 def denoising(plan: Plan) -> TraceSet:
-    """The forward pass of two of Wan 2.1's forty blocks, for a video with and without its prompt."""
-    model = msgspec.structs.replace(named("wan2.1-14b"), layers=2, height=96)
+    """The forward pass of one of Wan 2.1's forty blocks, for a video with and without its prompt."""
+    model = msgspec.structs.replace(named("wan2.1-14b"), layers=1, height=96)
     step = Step(global_batch=2, micro_batch=2 // plan.dp)
     traces = generate(Workload(model=model, plan=plan, step=step))
     body = traces.body_at(0)
@@ -89,9 +101,10 @@ def denoising(plan: Plan) -> TraceSet:
 
 
 def training(plan: Plan) -> TraceSet:
-    """A training step of four of Llama 3.1 8B's layers."""
+    """A training step of four of Llama 3.1 8B's layers; a pipeline gets four micro-batches."""
     model = msgspec.structs.replace(named("llama3.1-8b"), layers=4)
-    return generate(Workload(model=model, plan=plan, step=Step(seq=2048, global_batch=4 * plan.dp)))
+    step = Step(seq=2048, global_batch=plan.dp * plan.pp)
+    return generate(Workload(model=model, plan=plan, step=step))
 
 
 def shardings(devices: int) -> dict[str, Plan]:
@@ -117,28 +130,29 @@ def slice_site(dims: tuple[int, int], wraps: bool) -> Site:
     name = f"{network['topology']} {dims[0]}×{dims[1]}"
     machine = parse_machine({"name": name, "device": "tpu-v5e", "network": [network]}, name)
     rows = tuple(range(machine.size))
-    paths = dict(tiled(dims))
-    return Site("slice", name, 1, machine, rows, paths, shardings(machine.size), denoising)
+    plans = shardings(machine.size)
+    kept = len(plans) if machine.size <= 32 else 2
+    return Site(
+        "slice", name, 1, kept, ("auto", "ring"), machine, rows, dict(tiled(dims)), plans, denoising
+    )
 
 
-def tree_site(name: str, plan: Plan, over: float, scattered: bool) -> Site:
-    """Sixteen nodes of four, four nodes a leaf, that come leaf by leaf or scattered."""
+def tree_site(name: str, plan: Plan, over: float, scattered: bool, hashed: bool = False) -> Site:
+    """Sixteen nodes of four, four nodes a leaf, that come leaf by leaf or scattered.
+
+    A leaf's way up is one wide link, as if packets were spread over all of its cables, or `hashed`: as many
+    cables as bandwidth asks for, and each pair of devices keeps to one of them.
+    """
     inside = {"topology": "switch", "size": 4, "bandwidth": "300 GB/s", "latency": "300 ns"}
     outside = {"topology": "fat-tree", "size": 16, "arity": [16, 4], "joins": "flat", "bandwidth": "25 GB/s",
-               "latency": "1 us", "oversubscription": over, "routing": "modulo"}  # fmt: skip
+               "latency": "1 us", "oversubscription": over, "uplinks": [] if hashed else [1]}  # fmt: skip
     machine = parse_machine({"device": "a100-sxm-80gb", "network": [inside, outside]}, "tree")
     nodes = np.random.default_rng(1).permutation(16) if scattered else np.arange(16)
     given = tuple(int(4 * node + i) for node in nodes for i in range(4))
-    called = f"{name}, {'scattered' if scattered else 'leaf by leaf'}"
+    called = f"{name}, {'scattered' if scattered else 'leaf by leaf'}{', hashed' if hashed else ''}"
+    by_leaf = {"by leaf": tuple(sorted(given))}
     return Site(
-        "tree",
-        called,
-        over,
-        machine,
-        given,
-        {"by leaf": tuple(sorted(given))},
-        {name: plan},
-        training,
+        "tree", called, over, 1, tuple(ALGORITHMS), machine, given, by_leaf, {name: plan}, training
     )
 
 
@@ -147,20 +161,23 @@ def node_site(plan: Plan) -> Site:
     inside = {"topology": "switch", "size": 8, "bandwidth": "300 GB/s", "latency": "300 ns"}
     machine = parse_machine({"device": "a100-sxm-80gb", "network": [inside]}, "node")
     given = tuple(int(i) for i in np.random.default_rng(1).permutation(8))
+    paths = {"sorted": tuple(range(8))}
     return Site(
         "node",
         "one node",
         1,
+        1,
+        tuple(ALGORITHMS),
         machine,
         given,
-        {"sorted": tuple(range(8))},
+        paths,
         {"tp2 dp4": plan},
         training,
     )
 
 
 def tiled(dims: tuple[int, int]) -> Iterator[tuple[str, Path]]:
-    """Ways through a grid, tile by tile: tiles and their insides in rows or columns, straight or as snakes."""
+    """Ways through a grid tile by tile, in rows or columns, straight or as snakes."""
     wide, high = dims  # device = x + wide * y
     seen = set()
     for across, up in product(_divisors(wide), _divisors(high)):
@@ -202,10 +219,7 @@ class Trials:
         """Milliseconds of a step."""
         key = (plan, order, algorithm, places)
         if key not in self.known:
-            options = Options(algorithms=Algorithms(ALGORITHMS[algorithm]), placement=places)
-            traces = self.workload(plan, order)
-            done = simulate(traces, self.site.machine, compute="roofline", options=options)
-            self.known[key] = done.makespan_ns / 1e6
+            self.known[key] = self.simulated(plan, order, algorithm, places).makespan_ps * 1e-9
         return self.known[key]
 
     def workload(self, plan: str, order: str) -> TraceSet:
@@ -215,31 +229,48 @@ class Trials:
             self.traces[plan, order] = self.site.make(chosen)
         return self.traces[plan, order]
 
-    def best(self, plans: Sequence[str], all_orders: bool, paths: dict[str, Path]) -> list[Choice]:
-        """For each plan its best choice, the best first."""
-        found = []
-        for plan in plans:
-            orders = _orders(self.site.plans[plan]) if all_orders else ["-".join(USUAL)]
-            found.append(min(
-                (Choice(plan, order, algorithm, name, self.step_ms(plan, order, algorithm, path), path)
-                 for order, algorithm, (name, path) in product(orders, ALGORITHMS, paths.items())),
-                key=lambda c: c.step_ms,
-            ))  # fmt: skip
-        return sorted(found, key=lambda c: c.step_ms)
+    def best(self, plan: str, orders: Sequence[str], paths: dict[str, Path]) -> Choice:
+        """The best of all orders, algorithms and paths."""
+        tried = product(orders, self.site.algorithms, paths.items())
+        return min(
+            (Choice(plan, o, a, name, self.step_ms(plan, o, a, path), path) for o, a, (name, path) in tried),
+            key=lambda c: c.step_ms,
+        )  # fmt: skip
 
-    def searched(self, start: Choice, tries: int) -> Choice:
-        """Swaps two blocks of places at a time and keeps what is faster."""
-        rng, best = np.random.default_rng(0), start
-        for _ in range(tries):
-            width = 2 ** int(rng.integers(3))
-            a, b = (int(i) for i in rng.choice(len(best.places) // width, 2, replace=False))
-            places = np.array(best.places).reshape(-1, width)
-            places[[a, b]] = places[[b, a]]
-            path = tuple(int(p) for p in places.reshape(-1))
-            step = self.step_ms(best.plan, best.order, best.algorithm, path)
-            if step < best.step_ms:
-                best = Choice(best.plan, best.order, best.algorithm, "searched", step, path)
-        return best
+    def best_at(self, choice: Choice, name: str, places: Path) -> Choice:
+        """The same plan and order on other places."""
+        return self.best(choice.plan, [choice.order], {name: places})
+
+    def simulated(self, plan: str, order: str, algorithm: str, places: Path) -> Outcome:
+        """A step with each rank on its place."""
+        options = Options(
+            work=Roofline(), algorithms=Algorithms(ALGORITHMS[algorithm]), placement=places
+        )
+        return run(self.workload(plan, order), self.site.machine, options)
+
+
+def mapped(trials: Trials, start: Choice, tries: int) -> Choice:
+    """Swaps places while that lowers the load of links, and simulates what it comes to."""
+    done = trials.simulated(start.plan, start.order, start.algorithm, start.places)
+    pairs = communication(to_run(done, trials.site.machine, {}, "summary")).pairs
+    src, dst, moved = (np.array([getattr(p, n) for p in pairs]) for n in ("src", "dst", "bytes"))
+    machine, rng = trials.site.machine, np.random.default_rng(0)
+
+    def load(places: np.ndarray) -> float:
+        """Seconds each link is busy, the longest by far the most important."""
+        routes = machine.routes(places[src], places[dst])
+        carried = np.bincount(routes.links, np.repeat(moved, np.diff(routes.offsets)))
+        return float(((carried / machine.links.bandwidth[: len(carried)]) ** 4).sum())
+
+    places = np.array(start.places)
+    least = load(places)
+    for _ in range(tries):
+        a, b = rng.choice(len(places), 2, replace=False)
+        other = places.copy()
+        other[[a, b]] = other[[b, a]]
+        if (found := load(other)) < least:
+            places, least = other, found
+    return trials.best_at(start, "mapped", tuple(int(p) for p in places))
 
 
 def _orders(plan: Plan) -> list[str]:
@@ -249,27 +280,22 @@ def _orders(plan: Plan) -> list[str]:
     return ["-".join([*order, *rest]) for order in permutations(used)]
 
 
-def sides(site: Site, kept: int, tries: int) -> Iterator[Row]:
-    """A row a side; on slices the two best shardings go on to the placements."""
+def sides(site: Site, tries: int, seeds: int) -> Iterator[Row]:
+    """A row a side and plan; `mapped` and `random` with the best plan only."""
     trials, given = Trials(site), {"as given": site.given}
-    yield _row(site, "default", trials, trials.best(list(site.plans), False, given)[0])
-    ordered = trials.best(list(site.plans), True, given)
-    yield _row(site, "ordered", trials, ordered[0])
-    aware = trials.best([c.plan for c in ordered[:kept]], True, given | site.paths)
-    yield _row(site, "aware", trials, aware[0])
-    same = next(c for c in aware if c.plan == ordered[0].plan)
-    yield _row(site, "aware, sharding of ordered", trials, same)
-    yield _row(site, "searched", trials, trials.searched(aware[0], tries))
-    for seed in range(5):
+    for plan in site.plans:
+        yield _row(site, "default", trials, trials.best(plan, ["-".join(USUAL)], given))
+    ordered = [trials.best(plan, _orders(site.plans[plan]), given) for plan in site.plans]
+    ordered.sort(key=lambda c: c.step_ms)
+    for choice in ordered:
+        yield _row(site, "ordered", trials, choice)
+    for choice in ordered[: site.kept]:
+        orders = _orders(site.plans[choice.plan])
+        yield _row(site, "aware", trials, trials.best(choice.plan, orders, given | site.paths))
+    yield _row(site, "mapped", trials, mapped(trials, ordered[0], tries))
+    for seed in range(seeds):
         places = tuple(int(p) for p in np.random.default_rng(seed).permutation(site.given))
-        o = ordered[0]
-        step = trials.step_ms(o.plan, o.order, o.algorithm, places)
-        yield _row(
-            site,
-            "random",
-            trials,
-            Choice(o.plan, o.order, o.algorithm, f"seed {seed}", step, places),
-        )
+        yield _row(site, "random", trials, trials.best_at(ordered[0], f"seed {seed}", places))
 
 
 def _row(site: Site, side: str, trials: Trials, c: Choice) -> Row:
@@ -291,90 +317,120 @@ def sites(quick: bool) -> Iterator[Site]:
         "tp4 dp4 pp4": Plan(tp=4, dp=4, pp=4),
     }
     if quick:
-        yield slice_site((2, 4), False)
+        yield replace(slice_site((2, 4), False), kept=1)
         yield tree_site("tp4 dp16", trees["tp4 dp16"], 4, True)
         return
-    for dims in ((4, 4), (4, 8), (2, 16), (8, 8), (4, 16)):
+    for dims in ((4, 4), (4, 8), (2, 16), (8, 8)):
         yield slice_site(dims, False)
-    for dims in ((4, 8), (2, 16)):
-        yield slice_site(dims, True)
+    yield slice_site((4, 8), True)
     for (name, plan), scattered, over in product(trees.items(), (True, False), (1, 2, 4, 8)):
         yield tree_site(name, plan, over, scattered)
+    for over in (1, 4):
+        yield tree_site("tp4 dp16", trees["tp4 dp16"], over, True, hashed=True)
     yield node_site(Plan(tp=2, dp=4))
 
 
 def measure(quick: bool) -> list[Row]:
     """All sides at all sites."""
-    return [row for site in sites(quick) for row in sides(site, 2, 10 if quick else 60)]
+    tries, seeds = (200, 1) if quick else (2000, 3)
+    return [row for site in sites(quick) for row in sides(site, tries, seeds)]
 
 
 # --- what it says -----------------------------------------------------------------------------------
 
 
-def gains(rows: list[Row]) -> dict[tuple[str, str, float], dict[str, float]]:
-    """For each site, how many times as long each side takes as `aware`."""
-    steps: dict[tuple[str, str, float], dict[str, list[float]]] = {}
+Key = tuple[str, str, float]
+
+
+def best_of(rows: list[Row]) -> dict[Key, dict[str, Row]]:
+    """For each site and side the row with the least step; `random` has its mean."""
+    found: dict[Key, dict[str, Row]] = {}
     for r in rows:
-        key = (r["family"], r["site"], r["oversubscription"])
-        steps.setdefault(key, {}).setdefault(r["side"], []).append(r["step_ms"])
-    means = {site: {side: sum(v) / len(v) for side, v in by.items()} for site, by in steps.items()}
-    return {site: {side: v / by["aware"] for side, v in by.items()} for site, by in means.items()}
+        by = found.setdefault((r["family"], r["site"], r["oversubscription"]), {})
+        by[r["side"]] = min(by.get(r["side"], r), r, key=lambda row: row["step_ms"])
+    for key, by in found.items():
+        some = [r["step_ms"] for r in rows if r["side"] == "random" and r["site"] == key[1]
+                and r["oversubscription"] == key[2]]  # fmt: skip
+        by["random"] = {**by["random"], "step_ms": sum(some) / len(some)}
+    return found
+
+
+def gains(rows: list[Row]) -> dict[Key, dict[str, float]]:
+    """For each site, how many times as long each side takes as `aware`."""
+    return {
+        key: {side: r["step_ms"] / by["aware"]["step_ms"] for side, r in by.items()}
+        for key, by in best_of(rows).items()
+    }
+
+
+def by_plan(rows: list[Row], site: str) -> dict[str, dict[str, float]]:
+    """On a slice, for each sharding, how many times as long each side takes as `aware` with the same."""
+    steps: dict[str, dict[str, float]] = {}
+    for r in rows:
+        if r["site"] == site and r["side"] in ("default", "ordered", "aware"):
+            steps.setdefault(r["plan"], {})[r["side"]] = r["step_ms"]
+    known = {plan: by for plan, by in steps.items() if "aware" in by}
+    return {plan: {side: v / by["aware"] for side, v in by.items()} for plan, by in known.items()}
 
 
 def table(rows: list[Row]) -> str:
     """A site a line: how many times as long as `aware`."""
-    chosen = {(r["family"], r["site"], r["oversubscription"], r["side"]): r for r in rows}
-    lines = []
-    for site, g in gains(rows).items():
-        o, a = chosen[*site, "ordered"], chosen[*site, "aware"]
-        lines.append((*site[1:], *(f"{g[s]:.3f}" for s in ("default", "ordered", "random", "searched")),
-                      f"{o['plan']}; {_axes(o)}", f"{a['plan']}; {_axes(a)}; {a['path']}"))  # fmt: skip
-    head = (
-        "site",
-        "oversubscription",
-        "default",
-        "ordered",
-        "random",
-        "searched",
-        "ordered chose",
-        "aware chose",
-    )
-    return markdown(head, lines)
+    factors, best = gains(rows), best_of(rows)
+    lines = [
+        (*key[1:], *(f"{g[s]:.3f}" for s in ("default", "ordered", "mapped", "random")),
+         _told(best[key]["ordered"]), _told(best[key]["aware"]))
+        for key, g in factors.items()
+    ]  # fmt: skip
+    heads = ("default", "ordered", "mapped", "random", "ordered chose", "aware chose")
+    return markdown(("site", "oversubscription", *heads), lines)
 
 
-def _axes(row: Row) -> str:
-    return "-".join(
-        a for a in row["order"].split("-") if a in row["plan"] and f"{a}1 " not in row["plan"] + " "
-    )
+def _told(row: Row) -> str:
+    sizes = dict(re.findall(r"([a-z]+)(\d+)", row["plan"]))
+    axes = "-".join(a for a in row["order"].split("-") if int(sizes.get(a, 1)) > 1)
+    return f"{row['plan']}; {axes}; {row['path']}"
 
 
 def verdict(rows: list[Row]) -> list[str]:
     """Each prediction against the rows."""
     found = gains(rows)
-    slices = {s: g for s, g in found.items() if s[0] == "slice"}
-    lines = _slices(slices)
-    for kind in ("scattered", "leaf by leaf"):
-        trees = {s: g for s, g in found.items() if s[0] == "tree" and s[1].endswith(kind)}
-        for over in sorted({s[2] for s in trees}):
-            some = [g["ordered"] for s, g in trees.items() if s[2] == over]
-            lines.append(f"Fat tree, nodes {kind}, oversubscription {over:g}: `ordered` takes "
-                         f"{min(some):.3f} to {max(some):.3f} times as long as `aware`.")  # fmt: skip
-    lines += [f"Within a node: {g['ordered']:.3f}." for s, g in found.items() if s[0] == "node"]
+    lines = _slices(rows, [key for key in found if key[0] == "slice"])
+    for kind in dict.fromkeys(key[1].split(", ", 1)[1] for key in found if key[0] == "tree"):
+        told = []
+        for over in sorted({key[2] for key in found if key[1].endswith(kind)}):
+            some = [
+                g["ordered"] for key, g in found.items() if key[1].endswith(kind) and key[2] == over
+            ]
+            told.append(f"{over:g}: {min(some):.2f} to {max(some):.2f}")
+        lines.append(
+            f"Fat tree, nodes {kind}, ordered / aware by oversubscription: {'; '.join(told)}."
+        )
+    lines += [f"Within a node: {g['ordered']:.2f}." for key, g in found.items() if key[0] == "node"]
     most = max(g["random"] for g in found.values())
-    left = min(g["searched"] for g in found.values())
-    lines.append(f"`random` takes up to {most:.2f} times as long as `aware`; the search takes off at most "
-                 f"{1 - left:.1%} more.")  # fmt: skip
+    beyond = [g["mapped"] for g in found.values()]
+    lines.append(
+        f"`random` takes up to {most:.2f} times as long as `aware`; `mapped`, which simulates nothing on its "
+        f"way, {min(beyond):.2f} to {max(beyond):.2f} times."
+    )
     return lines
 
 
-def _slices(slices: dict[tuple[str, str, float], dict[str, float]]) -> list[str]:
-    lines = []
-    for side, what in (("default", "the default placement"), ("ordered", "the best order of axes")):
-        told = ", ".join(f"{s[1]} {g[side]:.2f}" for s, g in slices.items())
-        lines.append(f"Slices, step under {what} over `aware`: {told}.")
-    same = [g["ordered"] / g["aware, sharding of ordered"] for g in slices.values()]
-    lines.append(f"With the sharding held at that of `ordered`, placement alone gives {min(same):.2f} to "
-                 f"{max(same):.2f}.")  # fmt: skip
+def _slices(rows: list[Row], keys: list[Key]) -> list[str]:
+    lines, best = [], best_of(rows)
+    for key in keys:
+        site, plans = key[1], by_plan(rows, key[1])
+        spans = []
+        for side in ("default", "ordered"):
+            some = [by[side] for by in plans.values()]
+            spans.append(f"{side} / aware {min(some):.2f} to {max(some):.2f}")
+        free = {
+            side: best[key][side]["step_ms"] / best[key]["aware"]["step_ms"]
+            for side in ("default", "ordered")
+        }
+        lines.append(
+            f"{site}: at equal sharding {' and '.join(spans)} over {len(plans)} shardings; with the sharding "
+            f"free, default / aware {free['default']:.2f} and ordered / aware {free['ordered']:.2f}."
+        )
     return lines
 
 

@@ -14,6 +14,7 @@ PASSES = {
     "edit": "edit:Edit",
     "recost": "recost:Recost",
     "scale-ranks": "scale_ranks:ScaleRanks",
+    "comm": "comm.comm:Comm",
     "anonymize": "anonymize:Anonymize",
 }
 """Name → module and class in this room."""

@@ -108,11 +108,16 @@ class _Simulation:
         if placement is None:
             self.machine.check_ranks(max(self.traces.world_size, int(ranks.max()) + 1))
             return ranks
-        devices = np.array([placement[r] if r < len(placement) else -1 for r in ranks], np.int64)
-        if (devices < 0).any() or (devices >= self.machine.size).any():
-            raise ConfigError(
-                f"the placement leaves a rank without one of {self.machine.size} devices"
-            )
+        if self.traces.missing_ranks:
+            raise ConfigError("a placement is for all ranks, and some were not recorded")
+        known = dict(enumerate(placement))
+        for rank in ranks.tolist():
+            if not 0 <= known.get(rank, -1) < self.machine.size:
+                raise ConfigError(
+                    f"the placement leaves rank {rank} without one of {self.machine.size} devices; list a "
+                    "device from 0 for every rank"
+                )
+        devices = np.array([placement[r] for r in ranks.tolist()], np.int64)
         if len(np.unique(devices)) != len(devices):
             raise ConfigError("the placement puts two ranks on one device")
         return devices
