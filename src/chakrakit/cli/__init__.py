@@ -27,6 +27,7 @@ COMMANDS = {
     "analyze": "Where the time went, what is exposed, who waits for whom, what would help.",
     "compare": "What differs between two runs, and what explains it.",
     "report": "One page about a run: HTML that works offline, JSON or Markdown.",
+    "view": "Look at a run, or two, in the browser.",
     "calibrate": "Make a compute profile or a network model from measurements.",
     "completion": "Print the script that lets your shell complete commands.",
     "demo": "Llama-3.1-8B on 64 GPUs: generated, simulated on two networks, compared, reported.",
