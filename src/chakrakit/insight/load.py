@@ -16,8 +16,7 @@ from chakrakit.trace.traceset import TraceSet
 def read_run(path: str, ranks: str = "") -> Run:
     """A run behind a path; traces whose nodes have times count as one."""
     run = as_run(read(path), path)
-    if run.card.name == Card().name and path != STDIO:
-        run.card = run.card.replace(name=Path(path).name)
+    run.card = run.card.replace(name=name_of(run, path))
     if not ranks:
         return run
     try:
@@ -27,6 +26,12 @@ def read_run(path: str, ranks: str = "") -> Run:
     some = run.select_ranks(chosen)
     assert isinstance(some, Run)
     return some
+
+
+def name_of(run: Run, path: str) -> str:
+    """What its card calls a run; else what its path does."""
+    unnamed = run.card.name == Card().name and path != STDIO
+    return Path(path).name if unnamed else run.card.name
 
 
 def as_run(traces: TraceSet, path: str = "") -> Run:

@@ -45,7 +45,7 @@ class Pass(ABC):
 
     def __ror__(self, traces: TraceSet) -> TraceSet:
         after = self.apply(traces)
-        return after.with_card(after.card.replace(passes=[*traces.card.passes, str(self)]))
+        return after.with_card(after.card.replace(passes=[*after.card.passes, str(self)]))
 
     def __str__(self) -> str:
         """As the command line spells it; fields at their defaults are left out."""

@@ -17,6 +17,8 @@ PASSES = {
     "edit": "edit:Edit",
     "recost": "recost:Recost",
     "scale-ranks": "scale_ranks:ScaleRanks",
+    "comm": "comm.comm:Comm",
+    "anonymize": "anonymize:Anonymize",
 }
 """Name → module and class in this room."""
 
