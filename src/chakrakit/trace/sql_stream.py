@@ -99,7 +99,9 @@ def _piece(
 ) -> pa.Table:  # fmt: skip
     """A rank's rows as the whole table has them: only what was asked for."""
     table = _table(task, table_of)
-    whole = pa.table([_column(table, f, f.name in mixed) for f in schema], schema=schema)
+    told = str(chosen)  # names every column that the filter looks at
+    used = [f for f in schema if f.name in columns or f.name in told]
+    whole = pa.table({f.name: _column(table, f, f.name in mixed) for f in used})
     if chosen is not None:
         whole = whole.filter(chosen)
     return whole.select(columns).combine_chunks()
