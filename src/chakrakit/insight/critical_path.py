@@ -8,7 +8,7 @@ work of a node or a wait with a name; what nothing explains is called so.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -43,6 +43,8 @@ _WAITS: dict[int, str] = {
     Cause.LANE: "lane", Cause.ARRIVAL: "communication",
 }  # fmt: skip
 
+_MOST_LOADED = 2_000_000
+"""Rows of ranks whose events stay in memory, at some 100 bytes each, where not all of them do."""
 _INSIDE = (EdgeKind.THREAD, EdgeKind.CALL, Cause.ARRIVAL)
 
 
@@ -107,6 +109,31 @@ class RankEvents:
     def ran(self) -> NDArray[np.bool_]:
         """Rows with times."""
         return self.end >= np.maximum(self.start, 0)
+
+
+class LoadedEvents(Mapping[int, RankEvents]):
+    """Events of many ranks, each made when the walk comes to it; the last ones stay."""
+
+    def __init__(self, ranks: Sequence[int], load: Callable[[int], RankEvents]) -> None:
+        self._ranks, self._load = ranks, load
+        self._kept: dict[int, RankEvents] = {}
+        self._rows = 0
+
+    def __getitem__(self, rank: int) -> RankEvents:
+        found = self._kept.pop(rank, None)
+        if found is None:
+            found = self._load(rank)
+            self._rows += len(found.start)
+            while self._kept and self._rows > _MOST_LOADED:
+                self._rows -= len(self._kept.pop(next(iter(self._kept))).start)
+        self._kept[rank] = found  # at the end: the first is the one not used for longest
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ranks)
+
+    def __len__(self) -> int:
+        return len(self._ranks)
 
 
 def events_of(view: RankView, times: Times | None) -> RankEvents:
@@ -214,10 +241,10 @@ class _Walk:
             self.pieces.append((rank, row, what, start, self.time))
             self.time = start
 
-    def run(self, at: _Event) -> _Event:
-        """From an event to one that waited for nothing, which is returned."""
+    def run(self, at: _Event, most: int) -> _Event:
+        """From an event to one that waited for nothing, which is returned, in at most so many steps."""
         # Causes lie before their effects but for rounding; the bound is for circles that rounding makes.
-        for _ in range(2 * sum(len(e.start) for e in self.events.values()) + 2):
+        for _ in range(most):
             before = self._from_end(at) if at[2] else self._from_start(at)
             if before is None:
                 break
@@ -274,16 +301,21 @@ class _Walk:
 
 
 def walk(
-    events: Mapping[int, RankEvents], span: tuple[int, int], undilated: bool = False
-) -> CriticalPath:
-    """The path that ends with the last end; `undilated` if recording's cost was taken out of it."""
+    events: Mapping[int, RankEvents], ends: Iterable[RankEnd], span: tuple[int, int],
+    undilated: bool = False,
+) -> CriticalPath:  # fmt: skip
+    """The path that ends with the last of the ranks' `ends`, of equal ones the first rank's.
+
+    `undilated` if recording's cost was taken out of the times.
+    """
     begin, end = span
-    last = _last(events)
-    if last is None:
+    found = [e for e in ends if e.row >= 0]
+    if not found:
         return CriticalPath(0, begin, end, 0, 0, {}, [], {}, [])
+    last = max(found, key=lambda e: e.time)
     walker = _Walk(events, span, undilated)
-    walker.add(last[0], last[1], BACKGROUND, events[last[0]].end.item(last[1]))
-    rank, row, _ = walker.run(last)
+    walker.add(last.rank, last.row, BACKGROUND, last.time)
+    rank, row, _ = walker.run((last.rank, last.row, True), 2 * sum(e.rows for e in found) + 2)
     own = events[rank]
     first = int(own.start[own.ran].min())
     # What nothing in a rank's recording can explain is only how long after the others it began.
@@ -292,19 +324,26 @@ def walk(
     return _result(events, walker.pieces[::-1], begin, end)
 
 
-def _last(events: Mapping[int, RankEvents]) -> _Event | None:
-    """The work that ends last; of equal ones the lowest rank, and there what started last."""
-    latest, found = None, None
-    for rank, own in events.items():
-        rows = np.flatnonzero(own.ran & ~own.background)
-        if not len(rows):
-            rows = np.flatnonzero(own.ran)
-        ends = own.end[rows]
-        if len(rows) and (latest is None or ends.max() > latest):
-            latest = ends.max()
-            ending = rows[ends == latest]
-            found = (rank, int(ending[np.argmax(own.start[ending])]), True)
-    return found
+@dataclass(frozen=True)
+class RankEnd:
+    """A rank's last work: its row (-1: none) and when it ended; `rows` is how many the rank has."""
+
+    rank: int
+    row: int
+    time: int
+    rows: int
+
+
+def end_of(own: RankEvents) -> RankEnd:
+    """The work of a rank that ends last; of equal ones what started last."""
+    rows = np.flatnonzero(own.ran & ~own.background)
+    if not len(rows):
+        rows = np.flatnonzero(own.ran)
+    if not len(rows):
+        return RankEnd(own.rank, -1, 0, len(own.start))
+    latest = int(own.end[rows].max())
+    ending = rows[own.end[rows] == latest]
+    return RankEnd(own.rank, int(ending[np.argmax(own.start[ending])]), latest, len(own.start))
 
 
 def _result(
@@ -345,4 +384,4 @@ def critical_path(run: Run) -> CriticalPath:
         events[view.rank] = events_of(view, run.times_of(view.rank))
         calls.append(calls_of(view))
     add_peers(events, match_calls(calls, run.groups, run.world_size))
-    return walk(events, span_ns(run), is_undilated(run))
+    return walk(events, map(end_of, events.values()), span_ns(run), is_undilated(run))
