@@ -14,9 +14,11 @@ import threading
 import time
 from pathlib import Path
 
-CHAKRA = [sys.executable, "-m", "chakrakit.cli"]
+CHAKRA = [str(Path(sys.executable).parent / "chakra")]
 SQL = "SELECT type, count(*) AS n, sum(duration_ns) AS ns FROM nodes GROUP BY type ORDER BY type"
-COLLECTIVES = "SELECT collective, count(*) AS n, sum(transfer_ns) AS ns FROM collectives GROUP BY 1 ORDER BY 1"
+COLLECTIVES = (
+    "SELECT collective, count(*) AS n FROM collectives GROUP BY collective ORDER BY collective"
+)
 
 
 class Watch:

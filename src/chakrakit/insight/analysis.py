@@ -2,50 +2,37 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
-
 import msgspec
 
 from chakrakit.errors import DeadlockError
-from chakrakit.insight.breakdown import RankBusy, RankTime, join_breakdown, span_of
+from chakrakit.insight.breakdown import RankTime, join_breakdown, span_of
 from chakrakit.insight.communication import CollectiveKind, Communication, communication_of
 from chakrakit.insight.critical_path import (
     CriticalPath,
     LoadedEvents,
-    RankEnd,
     RankEvents,
     add_peers,
     is_undilated,
     walk,
 )
+from chakrakit.insight.gather import MOST_ROWS, SPREAD_BYTES, Parts, Progress, Ranks
 from chakrakit.insight.launches import Launches, LaunchTable
-from chakrakit.insight.matching import AllCalls, Matched, RankCalls, match_all, rebound
-from chakrakit.insight.memory import Memory, RankMemory, join_memory
-from chakrakit.insight.model import Graphs, Model
+from chakrakit.insight.matching import Matched, match_all
+from chakrakit.insight.memory import Memory, join_memory
+from chakrakit.insight.model import Model
 from chakrakit.insight.operators import (
     Operators,
-    RankOperators,
-    add_operators,
     listed_operators,
 )
-from chakrakit.insight.rank_part import RankPart, RankTask, Wanted, look
 from chakrakit.insight.roofline import Roofline, roofline_of
-from chakrakit.insight.steps import Step, Steps, join_steps
+from chakrakit.insight.steps import Steps, join_steps
 from chakrakit.insight.stragglers import SlowLink, Straggler, Stragglers, stragglers_of
 from chakrakit.insight.table import Table
-from chakrakit.insight.whatif import RankNames, WhatIf, kinds_only, what_if_of
-from chakrakit.parallel import Workers, spread
+from chakrakit.insight.whatif import WhatIf, kinds_only, what_if_of
+from chakrakit.parallel import Workers
 from chakrakit.trace.run import Run
 
-MOST_ROWS = 8_000_000
-"""Runs larger than this are not scheduled again: what-if and slack would need too much memory."""
-SPREAD_ROWS = 5_500_000
-"""The same with workers, where no process should take more than 1.5 GB."""
 _SCHEDULED_ROWS = 20_000_000
-Progress = Callable[[int, int], Any]
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -104,117 +91,6 @@ class Analysis(msgspec.Struct):
         ]
 
 
-@dataclass
-class _Parts:
-    """What was taken from each rank as it passed."""
-
-    most_rows: int
-    busy: list[RankBusy] = field(default_factory=list)
-    calls: AllCalls = field(default_factory=AllCalls)
-    events: dict[int, RankEvents] = field(default_factory=dict)
-    ends: list[RankEnd] = field(default_factory=list)
-    graphs: Graphs = field(default_factory=Graphs)
-    names: list[RankNames] = field(default_factory=list)
-    steps: list[tuple[str, list[Step]]] = field(default_factory=list)
-    operators: RankOperators = field(default_factory=lambda: RankOperators(0))
-    launches: list[Launches] = field(default_factory=list)
-    memory: list[RankMemory | None] = field(default_factory=list)
-    rows: int = 0
-    lost: int = 0
-    stands_for: dict[int, int] = field(default_factory=dict)
-    """Ranks that run another's program at the same times, and that other."""
-
-    def add(self, part: RankPart) -> None:
-        """A rank that was looked at."""
-        self._add_sums(part)
-        self.calls.add(part.calls)
-        self.ends.append(part.end)
-        self.lost += part.lost
-        self.rows += part.end.rows
-        if part.events is not None:
-            self.events[part.busy.rank] = part.events
-        if self.rows > self.most_rows:
-            self.graphs, self.names = Graphs(), []
-            return
-        self.graphs.add(part.graph)
-        if part.names is not None:
-            self.names.append(part.names)
-
-    def repeat(self, part: RankPart, rank: int, calls: RankCalls) -> None:
-        """The parts of an earlier rank, under another's number."""
-        self.stands_for[rank] = part.busy.rank
-        self.calls.add(calls)
-        way, steps = part.steps
-        self._add_sums(
-            replace(
-                part,
-                busy=replace(part.busy, rank=rank),
-                steps=(way, [msgspec.structs.replace(s, rank=rank) for s in steps]),
-                launches=msgspec.structs.replace(part.launches, rank=rank),
-                memory=part.memory and msgspec.structs.replace(part.memory, rank=rank),
-            )
-        )
-
-    def _add_sums(self, part: RankPart) -> None:
-        self.busy.append(part.busy)
-        self.steps.append(part.steps)
-        add_operators(self.operators, part.operators)
-        self.launches.append(part.launches)
-        self.memory.append(part.memory)
-
-
-class _Ranks:
-    """The ranks of a run as tasks; of those with the same program and times, the first alone."""
-
-    def __init__(self, run: Run, options: Options, workers: Workers | None) -> None:
-        self._run, self._workers = run, workers
-        self._wanted = Wanted(events=workers is None, names=options.faster is not None)
-        keys = [self._key(rank) for rank in run.ranks]
-        self._shared = {key for key, count in Counter(keys).items() if count > 1}
-        self._firsts = dict(zip(reversed(keys), reversed(run.ranks), strict=True))
-
-    def _key(self, rank: int) -> object:
-        """What ranks with the same times and program have in common."""
-        run, binding = self._run, self._run.bindings[rank]
-        return rank if run.times is None else (binding.body, run.timing[rank], binding.scale)
-
-    def task(self, rank: int) -> RankTask:
-        """A rank, for whoever looks at it."""
-        run, binding = self._run, self._run.bindings[rank]
-        body = run.body_at if self._workers is None else run.reader_of
-        times = None if run.times is None else run.times[run.timing[rank]]
-        wanted = replace(self._wanted, program=self._key(rank) in self._shared)
-        return RankTask(rank, body(binding.body), binding, times, run.tick_ps, wanted)
-
-    def into(self, parts: _Parts, progress: Progress) -> None:
-        """Looks at all of them, in order."""
-        run = self._run
-        tasks = (self.task(r) for r in run.ranks if self._firsts[self._key(r)] == r)
-        looked = spread(look, tasks, self._workers)
-        first: dict[object, RankPart] = {}
-        for done, rank in enumerate(run.ranks, 1):
-            key = self._key(rank)
-            if self._firsts[key] == rank:
-                part = next(looked)
-                parts.add(part)
-                if key in self._shared:
-                    first[key] = replace(part, events=None, names=None)
-            else:
-                self._again(parts, rank, first[key])
-            progress(done, len(run))
-        looked.close()  # type: ignore[attr-defined]
-
-    def _again(self, parts: _Parts, rank: int, part: RankPart) -> None:
-        """A rank that was seen under another number is not looked at again."""
-        binding, program = self._run.bindings[rank], part.program
-        assert program is not None
-        if len({binding.groups.get(g, g) for g in program.group}) < len(set(program.group)):
-            # Groups that become one would have to be numbered anew.
-            parts.add(look(self.task(rank)))
-        else:
-            parts.repeat(part, rank, rebound(program, rank, binding))
-
-
 def analyze(
     run: Run,
     options: Options | None = None,
@@ -227,8 +103,8 @@ def analyze(
     them: what the critical path passes through is read again.
     """
     chosen = options or Options()
-    parts = _Parts(MOST_ROWS if workers is None else SPREAD_ROWS)
-    ranks = _Ranks(run, chosen, workers)
+    parts = Parts(spread=workers is not None)
+    ranks = Ranks(run, workers, names=chosen.faster is not None)
     kept = run.cache_bytes
     # Each rank is needed once: what the set keeps for later would only take room.
     run.cache_bytes = 0
@@ -239,7 +115,7 @@ def analyze(
         run.cache_bytes = kept
 
 
-def _joined(run: Run, ranks: _Ranks, parts: _Parts, options: Options) -> Analysis:
+def _joined(run: Run, ranks: Ranks, parts: Parts, options: Options) -> Analysis:
     span = span_of(parts.busy)
     length = span[1] - span[0]
     matched = match_all(parts.calls, run.groups, run.world_size)
@@ -261,7 +137,7 @@ def _joined(run: Run, ranks: _Ranks, parts: _Parts, options: Options) -> Analysi
 
 
 def _path(
-    run: Run, ranks: _Ranks, parts: _Parts, matched: Matched, span: tuple[int, int]
+    run: Run, ranks: Ranks, parts: Parts, matched: Matched, span: tuple[int, int]
 ) -> CriticalPath:
     if parts.events:
         add_peers(parts.events, matched, parts.stands_for)
@@ -278,7 +154,7 @@ def _path(
     return walk(events, parts.ends, span, is_undilated(run))
 
 
-def _notes(run: Run, parts: _Parts) -> list[str]:
+def _notes(run: Run, parts: Parts) -> list[str]:
     notes = []
     if run.missing_ranks:
         notes.append(f"{len(run.missing_ranks)} ranks that groups name were not recorded: "
@@ -291,15 +167,16 @@ def _notes(run: Run, parts: _Parts) -> list[str]:
     return notes
 
 
-def _model(parts: _Parts, matched: Matched) -> Model | None:
-    return None if parts.rows > parts.most_rows else Model(parts.graphs, matched, parts.stands_for)
+def _model(parts: Parts, matched: Matched) -> Model | None:
+    return Model(parts.graphs, matched, parts.stands_for) if parts.can_schedule else None
 
 
 def _what_if(
-    parts: _Parts, model: Model | None, length: int, options: Options, notes: list[str]
+    parts: Parts, model: Model | None, length: int, options: Options, notes: list[str]
 ) -> WhatIf:
     if model is None:
-        note = f"{parts.rows:,} nodes: what-if and slack are left out above {parts.most_rows:,}; select ranks"
+        room = f"{SPREAD_BYTES / 1e9} GB with workers" if parts.spread else f"{MOST_ROWS:,}"
+        note = f"{parts.rows:,} nodes: what-if and slack are left out above {room}; select ranks"
         notes.append(note)
         return WhatIf(length, 0, [], [], note)
     faster = None if options.faster is None else list(options.faster)
