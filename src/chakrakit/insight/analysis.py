@@ -15,7 +15,7 @@ from chakrakit.insight.critical_path import (
     is_undilated,
     walk,
 )
-from chakrakit.insight.gather import MOST_ROWS, SPREAD_BYTES, Parts, Progress, Ranks
+from chakrakit.insight.gather import Parts, Progress, Ranks
 from chakrakit.insight.launches import Launches, LaunchTable
 from chakrakit.insight.matching import Matched, match_all
 from chakrakit.insight.memory import Memory, join_memory
@@ -175,8 +175,9 @@ def _what_if(
     parts: Parts, model: Model | None, length: int, options: Options, notes: list[str]
 ) -> WhatIf:
     if model is None:
-        room = f"{SPREAD_BYTES / 1e9} GB with workers" if parts.spread else f"{MOST_ROWS:,}"
-        note = f"{parts.rows:,} nodes: what-if and slack are left out above {room}; select ranks"
+        note = (
+            f"{parts.rows:,} nodes: what-if and slack are left out above {parts.room}; select ranks"
+        )
         notes.append(note)
         return WhatIf(length, 0, [], [], note)
     faster = None if options.faster is None else list(options.faster)

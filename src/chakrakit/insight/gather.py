@@ -75,6 +75,11 @@ class Parts:
             return self.rows * _ROW_BYTES + self.edges * _EDGE_BYTES <= SPREAD_BYTES
         return self.rows <= MOST_ROWS
 
+    @property
+    def room(self) -> str:
+        """That room, for a message."""
+        return f"{SPREAD_BYTES / 1e9} GB with workers" if self.spread else f"{MOST_ROWS:,}"
+
     def repeat(self, part: RankPart, rank: int, calls: RankCalls) -> None:
         """The parts of an earlier rank, under another's number."""
         self.stands_for[rank] = part.busy.rank
