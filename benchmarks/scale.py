@@ -3,10 +3,13 @@
     python scale.py [RANKS]        1,024 by default
 
 The ranks are those of Llama-3.1-70B (tp 8, pp 4, the rest dp), simulated and written a Parquet file a rank.
+For `link`, a recorded pair of ranks is copied to 256, each a process of one world.
 """
 
 from __future__ import annotations
 
+import gzip
+import re
 import subprocess
 import sys
 import tempfile
@@ -92,6 +95,23 @@ def prepare(folder: Path, ranks: int) -> str:
     return str(folder / "ranks")
 
 
+def copies(folder: Path, ranks: int) -> str:
+    """A recording of two ranks as one of many."""
+    recorded = Path(__file__).parents[1] / "tests" / "data" / "pytorch" / "cnn_ddp_2"
+    folder.mkdir()
+    for rank in range(ranks):
+        for kind in ("et", "kineto"):
+            text = gzip.decompress((recorded / f"{kind}_{rank % 2}.json.gz").read_bytes()).decode()
+            pid = re.search(r'"pid"\s*:\s*(\d+)', text)
+            assert pid is not None
+            text = re.sub(rf'("pid"\s*:\s*){pid[1]}\b', rf"\g<1>{100_000 + rank}", text)
+            text = re.sub(r'("rank"\s*:\s*)\d+', rf"\g<1>{rank}", text)
+            text = re.sub(r'(\\?"ranks\\?"\s*:\s*)\[0, 1\]', rf"\g<1>{list(range(ranks))}", text)
+            text = re.sub(r'(\\?"(?:group|pg|world)_size\\?"\s*:\s*)2\b', rf"\g<1>{ranks}", text)
+            (folder / f"{kind}_{rank}.json.gz").write_bytes(gzip.compress(text.encode(), 1))
+    return str(folder)
+
+
 def compared(name: str, *arguments: str) -> None:
     """Here and on two workers: the same answer."""
     alone = measured(*arguments, "--json")
@@ -106,6 +126,12 @@ def main(ranks: int = 1024) -> None:
         compared("query nodes", "query", path, SQL)
         compared("query collectives", "query", path, COLLECTIVES)
         compared("analyze", "analyze", path)
+        pairs = copies(Path(name) / "pairs", 256)
+        alone = measured("link", pairs, "-o", f"{name}/alone", "--json", "--jobs", "1")
+        spread = measured(
+            "link", pairs, "-o", f"{name}/spread", "--json", "--jobs", "2", "--engine", "local"
+        )
+        print(f"link: the same answer: {alone == spread}", flush=True)
 
 
 if __name__ == "__main__":

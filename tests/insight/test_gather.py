@@ -71,7 +71,7 @@ def test_random_runs(make_random, seed: int, pickled: Workers) -> None:
 def test_ranks_are_read_again_when_the_path_comes_back(
     make_random, pickled: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, _ = make_random(3, ranks=5, nodes=60)
+    run, _ = make_random(1, ranks=5, nodes=60)
     whole = answer(run)
     assert analyze(run).critical_path.rank_changes > 1
     monkeypatch.setattr(critical_path, "_MOST_LOADED", 1)
