@@ -31,6 +31,7 @@ from engines import ENGINES
 SQL = [
     "SELECT * FROM nodes ORDER BY rank, row",
     "SELECT rank, sum(duration_ns) AS ns FROM nodes WHERE type = 'COMP_NODE' GROUP BY rank ORDER BY rank",
+    "SELECT count(*) AS n FROM nodes",
     "SELECT a.rank, count(*) AS n FROM nodes a JOIN nodes b ON a.id = b.id GROUP BY a.rank ORDER BY 1",
     "SELECT * FROM edges ORDER BY rank, src, dst, kind",
     "SELECT * FROM collectives ORDER BY instance",

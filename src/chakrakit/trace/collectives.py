@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +20,7 @@ from chakrakit.parallel import Workers, spread
 from chakrakit.trace.groups import WORLD, Groups
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, Body, bind
-
-if TYPE_CHECKING:
-    from chakrakit.trace.traceset import TraceSet
+from chakrakit.trace.traceset import Binding, Body, TraceSet, bind
 
 UNKNOWN = -1
 """Stands for a type, size or end that the trace does not say."""
@@ -68,8 +65,11 @@ def _of_body(
     """The calls and messages of each rank that runs a body."""
     body, ranks = task
     program = body if isinstance(body, Trace) else body()
-    bound = {rank: bind(program, binding) for rank, binding in ranks.items()}
-    return {r: (_calls(r, trace, known), _messages(r, trace)) for r, trace in bound.items()}
+    return {rank: _of_rank(rank, bind(program, b), known) for rank, b in ranks.items()}
+
+
+def _of_rank(rank: int, trace: Trace, known: Groups) -> tuple[pa.Table, pa.Table]:
+    return _calls(rank, trace, known), _messages(rank, trace)
 
 
 def _empty() -> Trace:

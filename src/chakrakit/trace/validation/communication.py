@@ -80,13 +80,8 @@ class Calls:
     @cached_property
     def key(self) -> bytes:
         """A digest of all that is compared between members of a group."""
-        found = blake2b(b"numbered" if self.numbered else b"", digest_size=16)
-        for values in (
-            self.kind,
-            self.size,
-            self.split,
-            self.seq if self.numbered else self.seq[:0],
-        ):
+        found = blake2b(b"%d %d" % (len(self), self.numbered), digest_size=16)
+        for values in (self.kind, self.size, self.split, *([self.seq] if self.numbered else [])):
             found.update(values.tobytes())
         return found.digest()
 

@@ -148,16 +148,17 @@ def _check_group(
         return
     here = [r for r in members if r in world.bindings]
     alike: dict[bytes, list[int]] = defaultdict(list)
-    calls: dict[int, Calls] = {}
+    calls: dict[bytes, Calls] = {}
     for rank in here:
-        calls[rank] = world.calls(rank, ranks.get(rank, ()))
-        alike[calls[rank].key].append(rank)
-    for same in alike.values():
-        _check_numbers(world, group, same, calls[same[0]], findings)
-    usual = max(alike.values(), key=len, default=[])
-    for same in alike.values():
-        if same is not usual:
-            pair = _Pair(world, group, same, usual[0], calls[same[0]], calls[usual[0]])
+        own = world.calls(rank, ranks.get(rank, ()))
+        alike[own.key].append(rank)
+        calls.setdefault(own.key, own)
+    for key, same in alike.items():
+        _check_numbers(world, group, same, calls[key], findings)
+    usual = max(alike, key=lambda key: len(alike[key]), default=b"")
+    for key, same in alike.items():
+        if key != usual:
+            pair = _Pair(world, group, same, alike[usual][0], calls[key], calls[usual])
             pair.check(findings)
 
 
