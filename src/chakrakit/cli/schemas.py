@@ -25,9 +25,11 @@ RESULTS = {
     "query": "chakrakit.cli.query.QueryResult",
     "report": "chakrakit.insight.analysis.Analysis",
     "simulate": "chakrakit.simulator.summary.SimulationSummary",
+    "transform": "chakrakit.passes.transform.Transformed",
+    "transform-list": "chakrakit.passes.listing.Listing",
     "validate": "chakrakit.trace.validation.findings.ValidationReport",
 }
-"""Command → the Struct it prints with --json."""
+"""Command → the Struct it prints with --json; `transform-list` is `transform --list`."""
 
 FILES = {"workload-card": "chakrakit.trace.workload_card.WorkloadCard"}
 """Files that users write → the Struct they are read into."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import msgspec
 
 from chakrakit.errors import DeadlockError
 from chakrakit.insight.breakdown import RankTime, join_breakdown, span_of
+from chakrakit.insight.causes import Causes
 from chakrakit.insight.communication import CollectiveKind, Communication, communication_of
 from chakrakit.insight.critical_path import (
     CriticalPath,
@@ -24,11 +27,12 @@ from chakrakit.insight.operators import (
     Operators,
     listed_operators,
 )
+from chakrakit.insight.rank_view import I64
 from chakrakit.insight.roofline import Roofline, roofline_of
 from chakrakit.insight.steps import Steps, join_steps
 from chakrakit.insight.stragglers import SlowLink, Straggler, Stragglers, stragglers_of
 from chakrakit.insight.table import Table
-from chakrakit.insight.whatif import WhatIf, kinds_only, what_if_of
+from chakrakit.insight.whatif import WhatIf, kinds_only, slack_by_rank, what_if_of
 from chakrakit.parallel import Workers
 from chakrakit.trace.run import Run
 
@@ -91,6 +95,20 @@ class Analysis(msgspec.Struct):
         ]
 
 
+@dataclass(eq=False)
+class Rows:
+    """What an analysis found out about single rows, for those who ask about one.
+
+    `causes` and `slack` are by rank; a rank that `stands_for` maps to another has that one's. Slack
+    is empty where the run was not scheduled again.
+    """
+
+    matched: Matched = field(init=False)
+    stands_for: dict[int, int] = field(default_factory=dict)
+    causes: dict[int, Causes] = field(default_factory=dict)
+    slack: dict[int, I64] = field(default_factory=dict)
+
+
 def analyze(
     run: Run,
     options: Options | None = None,
@@ -103,22 +121,27 @@ def analyze(
     them: what the critical path passes through is read again.
     """
     chosen = options or Options()
-    parts = Parts(spread=workers is not None)
     ranks = Ranks(run, workers, names=chosen.faster is not None)
-    kept = run.cache_bytes
-    # Each rank is needed once: what the set keeps for later would only take room.
-    run.cache_bytes = 0
-    try:
-        ranks.into(parts, progress)
-        return _joined(run, ranks, parts, chosen)
-    finally:
-        run.cache_bytes = kept
+    return _joined(run, ranks, ranks.gathered(progress), chosen)
 
 
-def _joined(run: Run, ranks: Ranks, parts: Parts, options: Options) -> Analysis:
+def analyze_rows(run: Run, progress: Progress) -> tuple[Analysis, Rows]:
+    """As `analyze`, with what was found out about single rows."""
+    ranks = Ranks(run, None, names=False)
+    parts = ranks.gathered(progress)
+    causes = {rank: events.causes for rank, events in parts.events.items()}
+    rows = Rows(stands_for=parts.stands_for, causes=causes)
+    return _joined(run, ranks, parts, Options(), rows), rows
+
+
+def _joined(
+    run: Run, ranks: Ranks, parts: Parts, options: Options, rows: Rows | None = None
+) -> Analysis:
     span = span_of(parts.busy)
     length = span[1] - span[0]
     matched = match_all(parts.calls, run.groups, run.world_size)
+    if rows is not None:
+        rows.matched = matched
     path = _path(run, ranks, parts, matched, span)
     notes = _notes(run, parts)
     talk = communication_of(matched, run.groups, run.world_size)
@@ -127,6 +150,8 @@ def _joined(run: Run, ranks: Ranks, parts: Parts, options: Options) -> Analysis:
     model = _model(parts, matched)
     del matched  # it is as large as the model
     what_if = _what_if(parts, model, length, options, notes)
+    if rows is not None and model is not None and what_if.slack:
+        rows.slack = slack_by_rank(model)
     operators = listed_operators(parts.operators)
     return Analysis(
         run.card.name, length, times, join_steps(parts.steps, length), path, what_if, talk.collectives,

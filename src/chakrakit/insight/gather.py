@@ -129,8 +129,19 @@ class Ranks:
         wanted = replace(self._wanted, program=self._key(rank) in self._shared)
         return RankTask(rank, body(binding.body), binding, times, run.tick_ps, wanted)
 
-    def into(self, parts: Parts, progress: Progress) -> None:
+    def gathered(self, progress: Progress) -> Parts:
         """Looks at all of them, in order."""
+        parts = Parts(spread=self._workers is not None)
+        kept = self._run.cache_bytes
+        # Each rank is needed once: what the set keeps for later would only take room.
+        self._run.cache_bytes = 0
+        try:
+            self._take_all(parts, progress)
+        finally:
+            self._run.cache_bytes = kept
+        return parts
+
+    def _take_all(self, parts: Parts, progress: Progress) -> None:
         run = self._run
         tasks = (self.task(r) for r in run.ranks if self._firsts[self._key(r)] == r)
         looked = spread(look, tasks, self._workers)
@@ -145,7 +156,6 @@ class Ranks:
             else:
                 self._again(parts, rank, first[key])
             progress(done, len(run))
-        looked.close()  # type: ignore[attr-defined]
 
     def _again(self, parts: Parts, rank: int, part: RankPart) -> None:
         """A rank that was seen under another number is not looked at again."""

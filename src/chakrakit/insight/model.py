@@ -195,6 +195,7 @@ class Model:
         numbers = np.concatenate([self.transfer[rows].astype(np.int64), gaps])
         return numbers, np.concatenate([factors[rows], by])
 
+    @cached_property
     def slack(self) -> I64:
         """How much later each row could end with the run taking no longer.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,12 @@ from chakrakit.sources.pytorch.comm import assign_groups, number_in_groups
 from chakrakit.sources.pytorch.files import Pair, find_pairs, look, read_bytes
 from chakrakit.sources.pytorch.groups import Groups as Known
 from chakrakit.sources.pytorch.groups import groups_of, infer_across_ranks
-from chakrakit.sources.pytorch.kineto import read_kineto
+from chakrakit.sources.pytorch.join import Join
+from chakrakit.sources.pytorch.kineto import Kineto, read_kineto
 from chakrakit.sources.pytorch.nodes import communication_columns, to_trace
-from chakrakit.sources.pytorch.observer import read_observer
-from chakrakit.sources.pytorch.overhead import Overhead
+from chakrakit.sources.pytorch.observer import Observer, read_observer
+from chakrakit.sources.pytorch.overhead import Overhead, fit
+from chakrakit.sources.pytorch.periods import steady_period
 from chakrakit.sources.pytorch.rank import Rank, link_rank
 from chakrakit.sources.pytorch.report import LinkReport, RankReport, report_rank
 from chakrakit.sources.pytorch.spool import Spool
@@ -135,7 +137,7 @@ def _card(path: Path) -> dict[str, Any]:
 
 def _measured(card: Path) -> dict[str, int]:
     said = _card(card).get("overhead") or {}
-    names = ("operator_ns", "launch_ns", "call_ns", "observer_ns")
+    names = ("operator_ns", "launch_ns", "call_ns", "observer_ns", "step_ns")
     return {k: int(said[k]) for k in names if k in said}
 
 
@@ -201,6 +203,27 @@ def _link_one(
 
 
 def _read_and_link(pair: Pair, times: Path | None, overhead: Overhead | None) -> Rank:
+    """One rank, with recording's cost scaled to the un-recorded step where one was timed."""
+    observer, kineto, joined = _read_pair(pair, times)
+
+    def linked_with(factor: float) -> Rank:
+        scaled = overhead and overhead.scaled(factor)
+        return link_rank(pair.rank, observer, kineto, joined, scaled)
+
+    linked = linked_with(1.0)
+    if times is None:
+        _check_joined(linked, pair)
+    now = steady_period(linked) if overhead is not None and overhead.step_ns else 0
+    if overhead is None or not now:
+        return linked
+    factor = fit(lambda f: steady_period(linked_with(f)), overhead.step_ns, now)
+    return replace(linked_with(factor), overhead_factor=factor)
+
+
+def _read_pair(
+    pair: Pair, times: Path | None
+) -> tuple[Observer | None, Kineto | None, Join | None]:
+    """The files' contents, and how they belong together where that is not by their own numbers."""
     observer = kineto = None
     if pair.observer is not None:
         observer = read_observer(read_bytes(pair.observer), str(pair.observer))
@@ -208,12 +231,10 @@ def _read_and_link(pair: Pair, times: Path | None, overhead: Overhead | None) ->
         if observer is None:
             raise ConfigError(f"--times {times} needs an observer file to give it structure")
         kineto = read_kineto(read_bytes(times), str(times))
-        return link_rank(pair.rank, observer, kineto, align_passes(observer, kineto), overhead)
+        return observer, kineto, align_passes(observer, kineto)
     if pair.kineto is not None:
         kineto = read_kineto(read_bytes(pair.kineto), str(pair.kineto))
-    linked = link_rank(pair.rank, observer, kineto, None, overhead)
-    _check_joined(linked, pair)
-    return linked
+    return observer, kineto, None
 
 
 def _check_joined(linked: Rank, pair: Pair) -> None:
