@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight import critical_path, gather
+from chakrakit.insight import events, gather
 from chakrakit.insight.analysis import Options, analyze
 from chakrakit.insight.load import as_run
 from chakrakit.parallel import Workers
@@ -74,7 +74,7 @@ def test_ranks_are_read_again_when_the_path_comes_back(
     run, _ = make_random(1, ranks=5, nodes=60)
     whole = answer(run)
     assert analyze(run).critical_path.rank_changes > 1
-    monkeypatch.setattr(critical_path, "_MOST_LOADED", 1)
+    monkeypatch.setattr(events, "_MOST_LOADED", 1)
     assert answer(run, pickled) == whole
 
 

@@ -12,21 +12,17 @@ from chakrakit.insight.causes import Causes
 from chakrakit.insight.communication import CollectiveKind, Communication, communication_of
 from chakrakit.insight.critical_path import (
     CriticalPath,
-    LoadedEvents,
-    RankEvents,
     add_peers,
     is_undilated,
     walk,
 )
+from chakrakit.insight.events import LoadedEvents, RankEvents
 from chakrakit.insight.gather import Parts, Progress, Ranks
 from chakrakit.insight.launches import Launches, LaunchTable
 from chakrakit.insight.matching import Matched, match_all
 from chakrakit.insight.memory import Memory, join_memory
 from chakrakit.insight.model import Model
-from chakrakit.insight.operators import (
-    Operators,
-    listed_operators,
-)
+from chakrakit.insight.operators import Operators, listed_operators
 from chakrakit.insight.rank_view import I64
 from chakrakit.insight.roofline import Roofline, roofline_of
 from chakrakit.insight.steps import Steps, join_steps

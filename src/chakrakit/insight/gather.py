@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from chakrakit.insight.breakdown import RankBusy
-from chakrakit.insight.critical_path import RankEnd, RankEvents
+from chakrakit.insight.events import RankEnd, RankEvents
 from chakrakit.insight.launches import Launches
 from chakrakit.insight.matching import AllCalls, RankCalls, rebound
 from chakrakit.insight.memory import RankMemory
-from chakrakit.insight.model import Graphs
+from chakrakit.insight.model import Graphs, RankGraph
 from chakrakit.insight.operators import RankOperators, add_operators
 from chakrakit.insight.rank_part import RankPart, RankTask, Wanted, look
 from chakrakit.insight.steps import Step
@@ -60,13 +60,17 @@ class Parts:
         self.rows += part.end.rows
         if part.events is not None:
             self.events[part.busy.rank] = part.events
-        self.edges += len(part.graph.edges)
+        if part.graph is not None:
+            self._add_graph(part.graph, part.names)
+
+    def _add_graph(self, graph: RankGraph, names: RankNames | None) -> None:
+        self.edges += len(graph.edges)
         if not self.can_schedule:
             self.graphs, self.names = Graphs(), []
             return
-        self.graphs.add(part.graph)
-        if part.names is not None:
-            self.names.append(part.names)
+        self.graphs.add(graph)
+        if names is not None:
+            self.names.append(names)
 
     @property
     def can_schedule(self) -> bool:
@@ -152,7 +156,7 @@ class Ranks:
                 part = next(looked)
                 parts.add(part)
                 if key in self._shared:
-                    first[key] = replace(part, events=None, names=None)
+                    first[key] = part.light()
             else:
                 self._again(parts, rank, first[key])
             progress(done, len(run))

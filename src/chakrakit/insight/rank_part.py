@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chakrakit.insight.breakdown import RankBusy, busy_of
-from chakrakit.insight.critical_path import RankEnd, RankEvents, end_of, events_of
+from chakrakit.insight.events import RankEnd, RankEvents, end_of, events_of
 from chakrakit.insight.launches import Launches, launches_of
 from chakrakit.insight.matching import RankCalls, calls_of
 from chakrakit.insight.memory import RankMemory, memory_of
@@ -72,10 +72,14 @@ class RankPart:
     end: RankEnd
     lost: int
     """Rows that have no times."""
-    graph: RankGraph
+    graph: RankGraph | None
     events: RankEvents | None
     names: RankNames | None
     program: RankCalls | None
+
+    def light(self) -> RankPart:
+        """The same without what is large."""
+        return replace(self, graph=None, events=None, names=None)
 
 
 def look(task: RankTask) -> RankPart:
