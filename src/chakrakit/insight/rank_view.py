@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from chakrakit.trace.intervals import Intervals
 from chakrakit.trace.nesting import callers
-from chakrakit.trace.run import NS, Run
+from chakrakit.trace.run import NS, Run, Times, check_length
 from chakrakit.trace.schema import NodeType, collective_name
 from chakrakit.trace.trace import Trace
 
@@ -258,12 +258,20 @@ def _lane_name(on_host: int, device: int, place: int) -> str:
 
 def rank_view(run: Run, rank: int) -> RankView:
     """The view of one rank."""
-    times = run.times_of(rank)
+    times = None if run.times is None else run.times_of(rank)
+    return view_of(rank, run.trace(rank), times, run.tick_ps)
+
+
+def view_of(rank: int, trace: Trace, times: Times | None, tick_ps: int) -> RankView:
+    """The view of a rank's own trace; without `times`, those in its nodes count."""
+    if times is None:
+        return RankView(rank, trace, trace.start_ns, trace.end_ns, True)
     start, end = times.start, times.end
-    if run.tick_ps != NS:
+    check_length(len(start), len(trace), rank)
+    if tick_ps != NS:
         # Both are rounded down, so that what was equal or in order stays so.
-        start, end = (np.where(t < 0, t, t * run.tick_ps // NS) for t in (start, end))
-    return RankView(rank, run.trace(rank), start, end, run.times is None)
+        start, end = (np.where(t < 0, t, t * tick_ps // NS) for t in (start, end))
+    return RankView(rank, trace, start, end, False)
 
 
 def rank_views(run: Run) -> Iterator[RankView]:
