@@ -216,6 +216,7 @@ class _Ray:
         self._own = not ray.is_initialized()
         if self._own:
             size = {} if address else {"num_cpus": jobs or cores(), "include_dashboard": False}
+            _reach("Ray", address)
             try:
                 ray.init(address or "local", log_to_driver=False, logging_level="error", **size)
             except (OSError, RuntimeError, ValueError) as error:
@@ -248,6 +249,7 @@ class _Dask:
                 dashboard_address=None,
                 silence_logs=logging.CRITICAL,  # a death is told in its outcome
             )
+        _reach("Dask", address)
         try:
             self._client = Client(self._cluster or address)
         except (OSError, ValueError) as error:
@@ -264,6 +266,19 @@ class _Dask:
         self._client.close()
         if self._cluster is not None:
             self._cluster.close()
+
+
+def _reach(name: str, address: str) -> None:
+    """Refuses a HOST:PORT where nobody listens: Ray would try it for many minutes."""
+    import socket
+
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if not colon or not port.isdigit():
+        return  # `auto`, or a file that Dask reads
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(name, address, error) from None
 
 
 def _unreachable(name: str, address: str, error: Exception) -> ConfigError:
