@@ -23,6 +23,7 @@ COMMANDS = {
     "machines": "List and draw machines to simulate on.",
     "models": "Models that `generate` knows by name.",
     "generate": "Traces of a model under a parallel plan, with nothing run.",
+    "transform": "Change traces: select, compact, scale, other devices, edits.",
     "simulate": "Run a workload on a machine, or as ASTRA-sim would.",
     "analyze": "Where the time went, what is exposed, who waits for whom, what would help.",
     "compare": "What differs between two runs, and what explains it.",

@@ -24,9 +24,11 @@ RESULTS = {
     "query": "chakrakit.cli.query.QueryResult",
     "report": "chakrakit.insight.analysis.Analysis",
     "simulate": "chakrakit.simulator.summary.SimulationSummary",
+    "transform": "chakrakit.passes.transform.Transformed",
+    "transform-list": "chakrakit.passes.listing.Listing",
     "validate": "chakrakit.trace.validation.findings.ValidationReport",
 }
-"""Command → the Struct it prints with --json."""
+"""Command → the Struct it prints with --json; `transform-list` is `transform --list`."""
 
 
 def result_type(command: str) -> Any:

@@ -131,6 +131,12 @@ class Run(TraceSet):
         first, last = self.span
         return (last - first) * self.tick_ps / NS
 
+    def with_card(self, card: Card) -> Run:
+        """The same under another card."""
+        timing = self.timing if self.times is not None else None
+        return Run(self._bodies, self.bindings, self.groups, card, times=self.times, timing=timing,
+                   counters=self.counters)  # fmt: skip
+
     def _with(self, bindings: Mapping[int, Binding]) -> Run:
         timing = {r: self.timing[r] for r in bindings} if self.times is not None else None
         return Run(self._bodies, bindings, self.groups, self.card, times=self.times, timing=timing,

@@ -157,6 +157,10 @@ class TraceSet:
         """Some of the ranks; the groups stay, so the others count as missing."""
         return self._with({r: self._binding(r) for r in ranks})
 
+    def with_card(self, card: Card) -> TraceSet:
+        """The same under another card."""
+        return TraceSet(self._bodies, self.bindings, self.groups, card)
+
     def _with(self, bindings: Mapping[int, Binding]) -> TraceSet:
         return TraceSet(self._bodies, bindings, self.groups, self.card)
 
