@@ -123,7 +123,9 @@ def test_a_missing_package_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(("engine", "module"), [("ray", "ray"), ("dask", "distributed")])
 def test_a_cluster_that_is_not_there_is_said_so(engine: str, module: str) -> None:
     pytest.importorskip(module, reason=f"pip install 'chakrakit[{engine}]'")
-    with pytest.raises(ConfigError, match=r"no \w+ cluster answers at 127.0.0.1:1: .*check the addr"):
+    with pytest.raises(
+        ConfigError, match=r"no \w+ cluster answers at 127.0.0.1:1: .*check the addr"
+    ):
         next(each(abs, [1], f"{engine}:127.0.0.1:1"))
 
 

@@ -37,6 +37,8 @@ class Outcome(Generic[Value]):
     index: int
     value: Value | None = None
     error: str | None = None
+    died: bool = False
+    """Whether the error is that its worker died, and not what the item did."""
 
 
 class _Engine(Protocol):
@@ -101,7 +103,7 @@ def _each(
                 elif attempt < ATTEMPTS:
                     suspects.append((index, item))
                 else:
-                    yield Outcome(index, error=_death(died))
+                    yield Outcome(index, error=_death(died), died=True)
 
 
 def _attempt(function: Callable[[Any], Any], item: Any) -> Outcome[Any]:

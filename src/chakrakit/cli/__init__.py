@@ -28,6 +28,8 @@ COMMANDS = {
     "analyze": "Where the time went, what is exposed, who waits for whom, what would help.",
     "compare": "What differs between two runs, and what explains it.",
     "report": "One page about a run: HTML that works offline, JSON or Markdown.",
+    "sweep": "Run a study: workloads × machines × passes, here or on a cluster; resumable.",
+    "search": "The fastest (cheapest, thriftiest) parallel plan of a model on a machine.",
     "calibrate": "Make a compute profile or a network model from measurements.",
     "completion": "Print the script that lets your shell complete commands.",
     "demo": "Llama-3.1-8B on 64 GPUs: generated, simulated on two networks, compared, reported.",

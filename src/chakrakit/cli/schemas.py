@@ -26,6 +26,7 @@ RESULTS = {
     "simulate": "chakrakit.simulator.summary.SimulationSummary",
     "transform": "chakrakit.passes.transform.Transformed",
     "transform-list": "chakrakit.passes.listing.Listing",
+    "sweep": "chakrakit.studies.sweep.SweepResult",
     "validate": "chakrakit.trace.validation.findings.ValidationReport",
 }
 """Command → the Struct it prints with --json; `transform-list` is `transform --list`."""

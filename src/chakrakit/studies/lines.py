@@ -56,7 +56,9 @@ class Lines:
         told = _AT.sub("", message)
         if not unknown:
             return self.error(place, f"{'.'.join(map(str, place))}: {told}")
-        return self.error((*place, unknown[1]), f"no field {unknown[1]!r}; {near(unknown[1], known)}")
+        return self.error(
+            (*place, unknown[1]), f"no field {unknown[1]!r}; {near(unknown[1], known)}"
+        )
 
 
 def near(name: str, known: list[str]) -> str:

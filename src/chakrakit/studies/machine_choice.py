@@ -50,7 +50,10 @@ def choose(entry: str | dict[str, Any], folder: Path) -> MachineChoice:
     if not isinstance(own.get("base"), str):
         raise ConfigError("a machine's mapping needs `base`, a preset or a file to change")
     base = _named(own.pop("base"), folder)
-    name = str(own.pop("name", "")) or f"{base.name} with {', '.join(f'{k} {v}' for k, v in own.items())}"
+    name = (
+        str(own.pop("name", ""))
+        or f"{base.name} with {', '.join(f'{k} {v}' for k, v in own.items())}"
+    )
     content = copy.deepcopy(base.content)
     for path, value in own.items():
         _set(content, str(path), value)

@@ -1,12 +1,12 @@
 """A study as its file describes it: a workload, what to vary, on which machines, after which passes.
 
-    name: llama-8b
-    workload: {model: llama3.1-8b, step: {seq: 4096, global_batch: 128}}
-    ranks: 64                        # dp is what tp, cp and pp leave
-    axes:                            # every combination is a point
-      plan.tp: [1, 2, 4, 8]
-      plan.pp: [1, 2, 4]
-    machines: [dgx-h100:8, {base: dgx-h100:8, name: half, network.1.bandwidth: 200 Gb/s}]
+name: llama-8b
+workload: {model: llama3.1-8b, step: {seq: 4096, global_batch: 128}}
+ranks: 64                        # dp is what tp, cp and pp leave
+axes:                            # every combination is a point
+  plan.tp: [1, 2, 4, 8]
+  plan.pp: [1, 2, 4]
+machines: [dgx-h100:8, {base: dgx-h100:8, name: half, network.1.bandwidth: 200 Gb/s}]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 from chakrakit.errors import ConfigError
 from chakrakit.simulator.simulate import work_model
-from chakrakit.studies.lines import Lines
+from chakrakit.studies.lines import Lines, Place
 from chakrakit.studies.machine_choice import MachineChoice, choose
 
 
@@ -40,7 +40,7 @@ class StudyText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     axes: dict[str, list[Any]] = {}
     """Field → values, as in `plan.tp: [1, 2]`; a value that is a mapping sets several fields."""
     machines: list[str | dict[str, Any]]
-    passes: list[str | list[str]] = ["none"]
+    passes: list[str | list[str]] = msgspec.field(default_factory=lambda: ["none"])
     """Alternatives: `none`, a pass, or a list of passes one after another."""
     simulate: Settings = Settings()
     impossible: Literal["refuse", "skip"] = "refuse"
@@ -72,6 +72,7 @@ def read_study(path: str | Path) -> Study:
     _check_lists(text, lines)
     _check_settings(text, lines)
     machines = [_machine(text, lines, i) for i in range(len(text.machines))]
+    _check_names(machines, lines)
     chains = [_chain(text, lines, i) for i in range(len(text.passes))]
     return Study(text=text, lines=lines, machines=machines, chains=chains)
 
@@ -83,10 +84,13 @@ def _names(message: str) -> list[str]:
 
 
 def _check_lists(text: StudyText, lines: Lines) -> None:
-    lists = {("machines",): text.machines, ("passes",): text.passes}
-    lists |= {("axes", name): values for name, values in text.axes.items()}  # type: ignore[dict-item,misc]
+    lists: dict[Place, list[Any]] = {
+        ("machines",): list(text.machines),
+        ("passes",): list(text.passes),
+        **{("axes", name): values for name, values in text.axes.items()},
+    }
     for place, values in lists.items():
-        name = ".".join(place[-1:])
+        name = place[-1]
         if not values:
             raise lines.error(place, f"{name} is empty; give at least one value, or leave it out")
         seen: list[Any] = []
@@ -114,6 +118,16 @@ def _machine(text: StudyText, lines: Lines, i: int) -> MachineChoice:
     except ConfigError as error:
         raise lines.error(("machines", i), str(error)) from None
     return made
+
+
+def _check_names(machines: list[MachineChoice], lines: Lines) -> None:
+    """The table tells machines apart by name."""
+    names = [m.name for m in machines]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise lines.error(
+                ("machines", i), f"two machines are called {name!r}; give one a `name`"
+            )
 
 
 def _chain(text: StudyText, lines: Lines, i: int) -> tuple[str, ...]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from importlib import resources
+from collections.abc import Iterator
 
 from chakrakit.insight.analysis import Analysis
 from chakrakit.insight.answers import Answer, answers, count_text, size_text, time_text
@@ -12,12 +11,10 @@ from chakrakit.insight.compare import Comparison
 from chakrakit.insight.table import Cell, Table, short
 from chakrakit.views import charts
 from chakrakit.views.markup import Markup, join, tag
+from chakrakit.views.page import cell_text, details, page, table_markup
 
 _RANKS_SHOWN = 64
 _PIECES = 4000
-_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
-)
 
 
 def html_report(
@@ -25,30 +22,17 @@ def html_report(
 ) -> str:
     """The whole page. `facts` are lines about where the run comes from."""
     title = analysis.name or "run"
-    body = tag(
-        "main",
-        tag("h1", title),
-        tag("p", " · ".join(f"{k} {v}" if k else v for k, v in facts.items()), class_="facts"),
+    return page(
+        title,
+        facts,
         tag("div", *(_answer(a) for a in answers(analysis)), class_="answers"),
         *_notes(analysis),
         *_compared(comparison),
         *(tag("section", tag("h2", heading), *parts) for heading, parts in _sections(analysis) if parts),
-        tag("section", tag("h2", "All tables"), *(_details(t) for t in analysis.tables() if t.rows)),
-        tag("footer", "Made by chakrakit (chakra report). Times are exact to the nanosecond of the trace; "
-            "every breakdown and the critical path sum to the span."),
-        tag("div", id="tip"),
+        tag("section", tag("h2", "All tables"), *(details(t) for t in analysis.tables() if t.rows)),
+        footer="Made by chakrakit (chakra report). Times are exact to the nanosecond of the trace; "
+        "every breakdown and the critical path sum to the span.",
     )  # fmt: skip
-    head = tag("head", tag("meta", charset="utf-8"), tag("title", f"{title} – report"),
-               tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-               tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-               tag("style", _asset("report.css")))  # fmt: skip
-    return "<!doctype html>\n" + tag(
-        "html", head, tag("body", body, tag("script", _asset("report.js"))), lang="en"
-    )
-
-
-def _asset(name: str) -> Markup:
-    return Markup(resources.files("chakrakit.views").joinpath(name).read_text("utf-8"))
 
 
 def _answer(answer: Answer) -> Markup:
@@ -86,7 +70,7 @@ def _time(a: Analysis) -> Iterator[Markup]:
     chart = charts.figure("Time by rank", "Each bar is the whole span; communication only where no "
                           f"computation covers it.{more}", charts.stacked(rows, a.span_ns))  # fmt: skip
     yield join(charts.legend(used), chart)
-    yield _table(
+    yield table_markup(
         Table.of("Why devices were idle, ms", ("rank", *_causes(a)), _idle_rows(a)).first(
             _RANKS_SHOWN
         )
@@ -156,7 +140,7 @@ def _communication(a: Analysis) -> Iterator[Markup]:
     talk = a.communication
     if not talk.collectives and not talk.messages:
         return
-    yield _table(talk.table().first(40))
+    yield table_markup(talk.table().first(40))
     rows = [(f"{size_text(b.low_bytes)} and more", float(b.bytes), f"{b.count:,} × , {size_text(b.bytes)}",
              charts.color("communication")) for b in talk.sizes]  # fmt: skip
     yield charts.figure(
@@ -207,7 +191,7 @@ def _memory(a: Analysis) -> Iterator[Markup]:
         "From the tensors that nodes name; what no node names, such as workspaces, is not in it."
     )
     yield charts.figure(f"Memory of rank {rank.rank}", caption, chart)
-    yield _table(a.memory.table())
+    yield table_markup(a.memory.table())
 
 
 def _compared(comparison: Comparison | None) -> Iterator[Markup]:
@@ -226,34 +210,8 @@ def _compared(comparison: Comparison | None) -> Iterator[Markup]:
         tag("p", f"A step takes {time_text(step.b_ns)} instead of {time_text(step.a_ns)} "
             f"({100 * (step.ratio - 1):+.1f} %).{noise}"),
         charts.figure("What explains the difference", caption, charts.bars(rows)) if rows else "",
-        *(_details(t) for t in comparison.tables()[2:] if t.rows),
+        *(details(t) for t in comparison.tables()[2:] if t.rows),
     )  # fmt: skip
-
-
-def _details(table: Table) -> Markup:
-    return tag("details", tag("summary", table.title), _table(table.first(200), titled=False))
-
-
-def _table(table: Table, titled: bool = True) -> Markup:
-    numeric = [
-        all(isinstance(row[i], (int, float)) for row in table.rows) for i in range(len(table.head))
-    ]
-    head = tag("tr", *_cells("th", table.head, numeric))
-    rows = [tag("tr", *_cells("td", row, numeric)) for row in table.rows]
-    title = tag("p", tag("b", table.title)) if titled else ""
-    return join(
-        title, tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="scroll")
-    )
-
-
-def _cells(name: str, row: Sequence[Cell], numeric: list[bool]) -> list[Markup]:
-    return [
-        tag(name, _cell(c), class_="n" if n else None) for c, n in zip(row, numeric, strict=True)
-    ]
-
-
-def _cell(value: Cell) -> str:
-    return value if isinstance(value, str) else f"{value:,}"
 
 
 def markdown_report(
@@ -280,7 +238,7 @@ def markdown_report(
                 _line(table.head),
                 "|" + "---|" * len(table.head),
             ]
-            out += [_line([_cell(c) for c in row]) for row in table.first(40).rows]
+            out += [_line([cell_text(c) for c in row]) for row in table.first(40).rows]
     return "\n".join(out) + "\n"
 
 
