@@ -1,0 +1,162 @@
+"""What a plan needs at least: a step time that no simulation of it goes below, and its memory.
+
+All micro-batches of a stage run the same rows, so one cell of each kind tells all of them. Cells are
+measured with computation as the machine has it and communication as if it were alone on the machine;
+then they are put in the order of the pipeline's schedule, messages between stages included. What is left
+out is only ever more time: waiting for links that others use, for stragglers, and for gradients' buckets
+of earlier cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.machines.machine import Machine
+from chakrakit.machines.work import WorkModel
+from chakrakit.studies.alone import Alone
+from chakrakit.studies.cell_rows import CellRows
+from chakrakit.studies.pipeline import pipeline_starts
+from chakrakit.trace.graph import Graph
+from chakrakit.workloads.description import Workload
+from chakrakit.workloads.layout import Layout
+from chakrakit.workloads.memory import model_state
+from chakrakit.workloads.program import Stage
+from chakrakit.workloads.traces import trace_of
+
+Times = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Times in picoseconds. `compute_ps` is summed over all ranks."""
+
+    step_ps: int
+    compute_ps: int
+    memory_bytes: int
+
+
+class Bounds:
+    """Bounds of training plans on one machine."""
+
+    def __init__(self, machine: Machine, work: WorkModel) -> None:
+        self.machine, self.work, self.alone = machine, work, Alone(machine)
+
+    def memory(self, workload: Workload) -> int:
+        """Bytes that the fullest rank needs; the same as the dry run says."""
+        return _Plan(workload, self).memory()
+
+    def of(self, workload: Workload) -> Bound:
+        """The bound of a workload that can be."""
+        return _Plan(workload, self).bound()
+
+
+class _Plan:
+    def __init__(self, workload: Workload, bounds: Bounds) -> None:
+        self.bounds, self.layout = bounds, Layout(workload)
+        self.stages = [Stage(self.layout, s) for s in range(workload.plan.pp)]
+        self.rows = CellRows(self.layout, self.stages)
+
+    # --- memory -------------------------------------------------------------------------------
+
+    def memory(self) -> int:
+        return max(self._memory(stage) for stage in self.stages)
+
+    def _memory(self, stage: Stage) -> int:
+        """Cells hold and free the same in every micro-batch, so their sums are enough."""
+        net: dict[tuple[str, int], int] = {}
+        peak: dict[tuple[str, int], int] = {}
+        for key, template in stage.templates.items():
+            alloc, free = template.columns["alloc"], template.columns["free"]
+            held = np.cumsum(alloc - free)
+            net[key] = int(held[-1]) if len(held) else 0
+            peak[key] = int((held + free).max(initial=0))
+        before = most = 0
+        for cell in stage.cells:
+            most = max(most, before + peak[cell.kind, cell.chunk])
+            before += net[cell.kind, cell.chunk]
+        return most + sum(model_state(self.layout, stage.held()).values())
+
+    # --- time ---------------------------------------------------------------------------------
+
+    def bound(self) -> Bound:
+        spans = self._spans()
+        starts = pipeline_starts(self.layout, self.stages, self.rows, spans, self._message)
+        ends = [s + t for s, t in zip(starts, self._tails(), strict=True)]
+        busy, compute = self._busy()
+        return Bound(max(max(ends), busy), compute, self.memory())
+
+    @cached_property
+    def _weights(self) -> Times:
+        """Picoseconds of each row: messages between stages apart, they are the pipeline's."""
+        return np.where(self.rows.is_compute, self._durations(), self._alone())
+
+    def _durations(self) -> Times:
+        trace = trace_of(self.rows.program(), self.layout.book, {}, 0, "")
+        kinds = self.bounds.machine.devices
+        durations = [self.bounds.work.durations(trace, device) for device in kinds]
+        return np.minimum.reduce(durations)
+
+    def _alone(self) -> Times:
+        columns, mesh = self.rows.columns, self.layout.mesh
+        out = np.zeros(len(self.rows), np.int64)
+        rows = np.flatnonzero(self.rows.is_collective)
+        keys = np.stack([columns[c][rows] for c in ("comm", "comm_size", "role")], axis=1)
+        found, inverse = np.unique(keys, axis=0, return_inverse=True)
+        times = [
+            self.bounds.alone.collective(kind, size, mesh.members(self.layout.book.roles.texts[role]))
+            for kind, size, role in found.tolist()
+        ]
+        out[rows] = np.array(times, np.int64)[inverse.reshape(-1)] if len(rows) else 0
+        return out
+
+    @cached_property
+    def _finish(self) -> Times:
+        """When each row ends, after the first computation of its segment began.
+
+        Communication that no computation of the segment comes before may have begun earlier: it
+        counts for nothing.
+        """
+        src, dst = self.rows.edges()
+        graph = Graph(len(self.rows), src, dst)
+        after, _ = graph.longest_path(self.rows.is_compute.astype(np.int64))
+        weights = np.where(after > 0, self._weights, 0)
+        finish, _ = graph.longest_path(weights)
+        return finish
+
+    def _spans(self) -> Times:
+        """The time from the first computation to the last of each segment."""
+        spans = np.zeros(3 * len(self.rows.blocks), np.int64)
+        mine = np.flatnonzero(self.rows.is_compute)
+        np.maximum.at(spans, self.rows.segment[mine], self._finish[mine])
+        return spans
+
+    def _tails(self) -> list[int]:
+        """From the start of each stage's last cell to the end of its step."""
+        return [
+            int(self._finish[block.rows].max(initial=0))
+            for block in self.rows.blocks
+            if block.is_tail
+        ]
+
+    def _busy(self) -> tuple[int, int]:
+        """Work on the busiest stream of any stage, and computation over all ranks."""
+        streams, most, total = self.rows.streams, 0, 0
+        for s, stage in enumerate(self.stages):
+            work = np.zeros(int(streams.max(initial=0)) + 1)
+            compute = 0
+            for block, times in self.rows.counts(s):
+                weights = times * self._weights[block]
+                work += np.bincount(streams[block], weights, len(work))
+                compute += int(weights[self.rows.is_compute[block]].sum())
+            most = max(most, int(work[self.rows.ordered[: len(work)]].max(initial=0)))
+            total += compute * len(self.layout.mesh.ranks_at(stage.stage))
+        return most, total
+
+    def _message(self, size: int, src: int, dst: int) -> int:
+        ranks = self.layout.mesh.ranks_at(src)
+        peers = self.layout.mesh.peers(ranks, f"pp:{dst}")
+        return self.bounds.alone.message(size, ranks, peers)
