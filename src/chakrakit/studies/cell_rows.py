@@ -107,12 +107,19 @@ class CellRows:
 
     # --- what is made of them -----------------------------------------------------------------
 
-    def program(self) -> Program:
-        """The rows as a program, to be given durations; it has no order."""
+    def distinct(self) -> tuple[Ints, Ints]:
+        """Op, dtype, shapes and sizes of rows that differ in them, and which each row is."""
+        names = ("op", "dtype", "shapes", "flops", "vector_ops", "bytes")
+        keys = np.stack([self.columns[n] for n in names], axis=1)
+        found, inverse = np.unique(keys, axis=0, return_inverse=True)
+        return found, inverse.reshape(-1)
+
+    def program(self, rows: Ints) -> Program:
+        """Some rows as a program, to be given durations; it has no order."""
         none = np.zeros((0, 2), np.int64)
-        zeros = np.zeros(len(self), np.int64)
-        more = dict.fromkeys(("tag", "micro_batch", "chunk", "cell"), zeros)
-        return Program(0, {**self.columns, **more, "stream": self.streams}, none, none)
+        zeros = np.zeros(len(rows), np.int64)
+        more = dict.fromkeys(("tag", "micro_batch", "chunk", "cell", "stream"), zeros)
+        return Program(0, {**{n: v[rows] for n, v in self.columns.items()}, **more}, none, none)
 
     def edges(self) -> tuple[Ints, Ints]:
         """Dependencies within segments, and the order of each stream in them."""
