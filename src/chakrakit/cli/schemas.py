@@ -23,6 +23,7 @@ RESULTS = {
     "models": "chakrakit.workloads.models.listing.Listing",
     "query": "chakrakit.cli.query.QueryResult",
     "report": "chakrakit.insight.analysis.Analysis",
+    "search": "chakrakit.studies.search.SearchResult",
     "simulate": "chakrakit.simulator.summary.SimulationSummary",
     "transform": "chakrakit.passes.transform.Transformed",
     "transform-list": "chakrakit.passes.listing.Listing",

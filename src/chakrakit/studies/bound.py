@@ -44,16 +44,23 @@ class Bounds:
 
     def __init__(self, machine: Machine, work: WorkModel) -> None:
         self.machine, self.work, self.alone = machine, work, Alone(machine)
+        self._last: _Plan | None = None
         self.durations: dict[tuple[object, ...], int] = {}
         """Picoseconds of computations, by what they are; most plans share most of them."""
 
     def memory(self, workload: Workload) -> int:
         """Bytes that the fullest rank needs; the same as the dry run says."""
-        return _Plan(workload, self).memory()
+        return self._plan(workload).memory
 
     def of(self, workload: Workload) -> Bound:
         """The bound of a workload that can be."""
-        return _Plan(workload, self).bound()
+        return self._plan(workload).bound()
+
+    def _plan(self, workload: Workload) -> _Plan:
+        """Memory and time of a plan are mostly asked for one after the other."""
+        if self._last is None or self._last.layout.workload is not workload:
+            self._last = _Plan(workload, self)
+        return self._last
 
 
 class _Plan:
@@ -68,7 +75,9 @@ class _Plan:
 
     # --- memory -------------------------------------------------------------------------------
 
+    @cached_property
     def memory(self) -> int:
+        """Bytes that the fullest rank needs."""
         return max(self._memory(stage) for stage in self.stages)
 
     def _memory(self, stage: Stage) -> int:
@@ -93,7 +102,7 @@ class _Plan:
         starts = pipeline_starts(self.layout, self.stages, self.rows, spans, self._message)
         ends = [s + t for s, t in zip(starts, self._tails(), strict=True)]
         busy, compute = self._busy()
-        return Bound(max(max(ends), busy), compute, self.memory())
+        return Bound(max(max(ends), busy), compute, self.memory)
 
     @cached_property
     def _weights(self) -> Times:

@@ -56,7 +56,7 @@ class CellRows:
         return self._size
 
     def _op(self, name: str) -> NDArray[np.bool_]:
-        return self.columns["op"] == self.layout.book.ops.number(name)
+        return np.asarray(self.columns["op"] == self.layout.book.ops.number(name))
 
     @property
     def is_collective(self) -> NDArray[np.bool_]:

@@ -74,7 +74,7 @@ class Layout:
         ends = (homes[0, 0][0], homes[last, 0][0])
         return Mesh(self.workload.plan, ends=ends)
 
-    @property
+    @cached_property
     def has_copies(self) -> bool:
         """Whether several stages hold the same piece."""
         held = [p for stage in self.schedule.pieces for p in stage]
