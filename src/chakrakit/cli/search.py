@@ -110,8 +110,9 @@ def _print(found: SearchResult, output: str | None, compute: str) -> None:
     out.print(f"best: {found.best.why}")
     for name, plan in plans[1:]:
         out.print(f"{name}: {plan.why}")
-    out.print(f"{found.evaluated:,} plans simulated, {found.pruned:,} decided by their bounds "
-              f"({found.over_memory:,} do not fit); {found.method}, by {found.objective} on {found.machine}")  # fmt: skip
+    out.print(f"{found.evaluated:,} plans simulated, {found.pruned:,} decided by their bounds, "
+              f"{found.over_memory:,} of them by memory; {found.method}, by {found.objective}, on "
+              f"{found.machine}")  # fmt: skip
     if output:
         out.print(f"again: chakra simulate {output} --machine {found.machine} --compute {compute}")
 
@@ -119,5 +120,6 @@ def _print(found: SearchResult, output: str | None, compute: str) -> None:
 def _cells(plan: PlanResult) -> tuple[object, ...]:
     schedule = plan.schedule + (f"/{plan.chunks}" if plan.chunks > 1 else "")
     mfu = f"{100 * plan.mfu:.1f}" if plan.mfu is not None else ""
+    memory = f"{plan.memory_bytes / 2**30:.1f}"
     return (plan.gpus, plan.dp, plan.tp, plan.pp, plan.cp, plan.ep, plan.micro_batch, plan.data,
-            plan.recompute, schedule, f"{plan.step_ns / 1e6:,.1f}", mfu, f"{plan.memory_bytes / 2**30:.1f}")  # fmt: skip
+            plan.recompute, schedule, f"{plan.step_ns / 1e6:,.1f}", mfu, memory)  # fmt: skip

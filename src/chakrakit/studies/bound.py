@@ -20,14 +20,16 @@ from chakrakit.machines.work import WorkModel
 from chakrakit.studies.alone import Alone
 from chakrakit.studies.cell_rows import CellRows
 from chakrakit.studies.pipeline import pipeline_starts
+from chakrakit.studies.stage_kinds import StageKinds
 from chakrakit.trace.graph import Graph
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.layout import Layout
 from chakrakit.workloads.memory import model_state
-from chakrakit.workloads.program import Stage
 from chakrakit.workloads.traces import trace_of
 
 Times = NDArray[np.int64]
+Key = tuple[str, int]
+"""A cell's kind and chunk."""
 
 
 @dataclass(frozen=True)
@@ -66,41 +68,54 @@ class Bounds:
 class _Plan:
     def __init__(self, workload: Workload, bounds: Bounds) -> None:
         self.bounds, self.layout = bounds, Layout(workload)
-        self.stages = [Stage(self.layout, s) for s in range(workload.plan.pp)]
+        self.kinds = StageKinds(self.layout)
 
     @cached_property
     def rows(self) -> CellRows:
         """The rows to be timed."""
-        return CellRows(self.layout, self.stages)
+        return CellRows(self.layout, self.kinds.stages)
 
     # --- memory -------------------------------------------------------------------------------
 
     @cached_property
     def memory(self) -> int:
         """Bytes that the fullest rank needs."""
-        return max(self._memory(stage) for stage in self.stages)
+        return max(self._memory(s, kind) for s, kind in enumerate(self.kinds.of))
 
-    def _memory(self, stage: Stage) -> int:
+    def _memory(self, s: int, kind: int) -> int:
         """Cells hold and free the same in every micro-batch, so their sums are enough."""
-        net: dict[tuple[str, int], int] = {}
-        peak: dict[tuple[str, int], int] = {}
-        for key, template in stage.templates.items():
-            alloc, free = template.columns["alloc"], template.columns["free"]
-            held = np.cumsum(alloc - free)
-            net[key] = int(held[-1]) if len(held) else 0
-            peak[key] = int((held + free).max(initial=0))
-        before = most = 0
-        for cell in stage.cells:
-            most = max(most, before + peak[cell.kind, cell.chunk])
-            before += net[cell.kind, cell.chunk]
-        return most + sum(model_state(self.layout, stage.held()).values())
+        net, peak = self._holding[kind]
+        cells = [(c.kind, c.chunk) for c in self.kinds.cells(s)]
+        after = np.cumsum([net[c] for c in cells])
+        most = (after + np.array([peak[c] - net[c] for c in cells])).max(initial=0)
+        return int(most) + self._state[kind]
+
+    @cached_property
+    def _holding(self) -> list[tuple[dict[Key, int], dict[Key, int]]]:
+        """For each kind of stage, what cells leave held, and the most while they run."""
+        found = []
+        for stage in self.kinds.stages:
+            net: dict[Key, int] = {}
+            peak: dict[Key, int] = {}
+            for key, template in stage.templates.items():
+                alloc, free = template.columns["alloc"], template.columns["free"]
+                held = np.cumsum(alloc - free)
+                net[key] = int(held[-1]) if len(held) else 0
+                peak[key] = int((held + free).max(initial=0))
+            found.append((net, peak))
+        return found
+
+    @cached_property
+    def _state(self) -> list[int]:
+        return [sum(model_state(self.layout, s.held()).values()) for s in self.kinds.stages]
 
     # --- time ---------------------------------------------------------------------------------
 
     def bound(self) -> Bound:
         spans = self._spans()
-        starts = pipeline_starts(self.layout, self.stages, self.rows, spans, self._message)
-        ends = [s + t for s, t in zip(starts, self._tails(), strict=True)]
+        starts = pipeline_starts(self.kinds, self.rows, spans, self._message)
+        tails = self._tails()
+        ends = [start + tails[kind] for start, kind in zip(starts, self.kinds.of, strict=True)]
         busy, compute = self._busy()
         return Bound(max(max(ends), busy), compute, self.memory)
 
@@ -161,7 +176,7 @@ class _Plan:
         return spans
 
     def _tails(self) -> list[int]:
-        """From the start of each stage's last cell to the end of its step."""
+        """For each kind of stage, from the start of its last cell to the end of its step."""
         return [
             int(self._finish[block.rows].max(initial=0))
             for block in self.rows.blocks
@@ -171,15 +186,15 @@ class _Plan:
     def _busy(self) -> tuple[int, int]:
         """Work on the busiest stream of any stage, and computation over all ranks."""
         streams, most, total = self.rows.streams, 0, 0
-        for s, stage in enumerate(self.stages):
+        for kind in range(len(self.kinds.stages)):
             work = np.zeros(int(streams.max(initial=0)) + 1)
             compute = 0
-            for block, times in self.rows.counts(s):
+            for block, times in self.rows.counts(kind):
                 weights = times * self._weights[block]
                 work += np.bincount(streams[block], weights, len(work))
                 compute += int(weights[self.rows.is_compute[block]].sum())
             most = max(most, int(work[self.rows.ordered[: len(work)]].max(initial=0)))
-            total += compute * len(self.layout.mesh.ranks_at(stage.stage))
+            total += compute * self.kinds.ranks(kind)
         return most, total
 
     def _message(self, size: int, src: int, dst: int) -> int:

@@ -1,4 +1,4 @@
-"""One cell of each kind of every stage, and every stage's end, as rows of one table."""
+"""One cell of each kind of some stages, and each stage's end, as rows of one table."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class CellRows:
         last = stage.cells[-1]
         key = (last.kind, last.chunk)
         template, size = stage.templates[key], len(stage.templates[key])
-        tail = tail_nodes(self.layout, s, stage.held())
+        tail = tail_nodes(self.layout, stage.stage, stage.held())
         start, pairs = stage.start_of[last], [_pairs(template)]
         for i, node in enumerate(tail):
             rows = [stage.gradient_row(h) - start for h in node.grads]

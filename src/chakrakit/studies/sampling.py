@@ -56,6 +56,6 @@ def _value(
     if not searcher.fits(workload):
         return _WORSE * searcher.least(workload)
     bound = searcher.bound(workload)
-    if bound >= searcher.limit(1):
+    if bound >= searcher.limit():
         return bound
     return searcher.evaluate(workload).result.value

@@ -77,7 +77,7 @@ def search(
     space = space_of(model, gpus, step, given or {})
     chosen = method if method != "auto" else "exhaustive" if space.size <= MOST else "optuna"
     if chosen == "exhaustive":
-        count = exhaust(searcher, workloads(space, model, step), 1 + runners, progress)
+        count = exhaust(searcher, workloads(space, model, step), runners, progress)
     else:
         from chakrakit.studies.sampling import sample
 
@@ -101,22 +101,21 @@ def machine_for(name: str, ranks: int) -> str:
     return f"{preset}:{-(-ranks // each)}"
 
 
-def exhaust(searcher: Searcher, plans: Iterable[Workload], places: int, progress: Progress) -> int:
-    """Finds the best so many of all plans; returns how many plans there are."""
+def exhaust(searcher: Searcher, plans: Iterable[Workload], runners: int, progress: Progress) -> int:
+    """Finds the best of all plans, then simulates those whose bounds come next; returns how many there are."""
     order = itertools.count()
     queue = [(searcher.least(w), next(order), False, w) for w in plans]
     heapq.heapify(queue)
-    count, limit = len(queue), float("inf")
-    while queue:
-        bound, _, sharp, workload = heapq.heappop(queue)
-        if bound >= limit:
-            break
+    count = len(queue)
+    while queue and queue[0][0] < searcher.limit():
+        _, _, sharp, workload = heapq.heappop(queue)
         if sharp:
             searcher.evaluate(workload)
-            limit = searcher.limit(places)
         elif searcher.fits(workload):
             heapq.heappush(queue, (searcher.bound(workload), next(order), True, workload))
         progress(count - len(queue), count)
+    for _, _, _, workload in heapq.nsmallest(runners, (q for q in queue if q[2])):
+        searcher.evaluate(workload)
     return count
 
 

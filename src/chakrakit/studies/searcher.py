@@ -102,10 +102,9 @@ class Searcher:
         """The simulated plans that fit, best first; of equals the one found first."""
         return sorted((e for e in self.done if e.result.fits), key=lambda e: e.result.value)
 
-    def limit(self, places: int) -> float:
-        """What a plan must be below to be among the best so many."""
-        found = self.ranking()
-        return found[places - 1].result.value if len(found) >= places else float("inf")
+    def limit(self) -> float:
+        """What a plan must be below to be better than all so far."""
+        return min((e.result.value for e in self.done if e.result.fits), default=float("inf"))
 
     def evaluate(self, workload: Workload) -> Evaluated:
         """Simulates a plan."""
