@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chakrakit.machines.machine import Machine
 from chakrakit.simulator.moves import I64
@@ -23,6 +24,7 @@ class Alone:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._times: dict[tuple[int, int, Shape], int] = {}
+        self._loads: dict[tuple[int, int, bytes], NDArray[np.float64]] = {}
         self._shapes: dict[bytes, dict[Shape, Sequence[int]]] = {}
 
     def collective(self, kind: int, size: int, groups: Sequence[Sequence[int]]) -> int:
@@ -44,6 +46,14 @@ class Alone:
         if key not in self._times:
             self._times[key] = run(_one(kind, size, members), self._machine).makespan_ps
         return self._times[key]
+
+    def load(self, kind: int, size: int, members: Sequence[int]) -> NDArray[np.float64]:
+        """Picoseconds that each link of the machine is busy with it at full rate."""
+        key = (kind, size, np.array(members).tobytes())
+        if key not in self._loads:
+            outcome = run(_one(kind, size, members), self._machine)
+            self._loads[key] = outcome.link_bytes / self._machine.links.bandwidth * 1e12
+        return self._loads[key]
 
     def message(self, size: int, src: I64, dst: I64) -> int:
         """Picoseconds of a message on the quickest of some routes."""

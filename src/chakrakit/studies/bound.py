@@ -117,7 +117,7 @@ class _Plan:
         tails = self._tails()
         ends = [start + tails[kind] for start, kind in zip(starts, self.kinds.of, strict=True)]
         busy, compute = self._busy()
-        return Bound(max(max(ends), busy), compute, self.memory)
+        return Bound(max(*ends, busy, self._crowded()), compute, self.memory)
 
     @cached_property
     def _weights(self) -> Times:
@@ -140,18 +140,9 @@ class _Plan:
         return np.array([known[key] for key in keys], np.int64)[inverse]
 
     def _alone(self) -> Times:
-        columns, mesh = self.rows.columns, self.layout.mesh
         out = np.zeros(len(self.rows), np.int64)
-        rows = np.flatnonzero(self.rows.is_collective)
-        keys = np.stack([columns[c][rows] for c in ("comm", "comm_size", "role")], axis=1)
-        found, inverse = np.unique(keys, axis=0, return_inverse=True)
-        times = [
-            self.bounds.alone.collective(
-                kind, size, mesh.members(self.layout.book.roles.texts[role])
-            )
-            for kind, size, role in found.tolist()
-        ]
-        out[rows] = np.array(times, np.int64)[inverse.reshape(-1)] if len(rows) else 0
+        for kind, size, role, rows in self.rows.collectives():
+            out[rows] = self.bounds.alone.collective(kind, size, self.layout.mesh.members(role))
         return out
 
     @cached_property
@@ -196,6 +187,18 @@ class _Plan:
             most = max(most, int(work[self.rows.ordered[: len(work)]].max(initial=0)))
             total += compute * self.kinds.ranks(kind)
         return most, total
+
+    def _crowded(self) -> int:
+        """The busiest link under all collectives of the first rank, whichever streams they are on."""
+        mesh, times = self.layout.mesh, np.zeros(len(self.rows), np.int64)
+        for block, count in self.rows.counts(self.kinds.of[0]):
+            times[block] = count
+        load = np.zeros(len(self.bounds.machine.links))
+        for kind, size, role, rows in self.rows.collectives():
+            members = mesh.members(role)[0]
+            if times[rows].any() and mesh.first in members and len(members) > 1:
+                load += times[rows].sum() * self.bounds.alone.load(kind, size, members)
+        return int(load.max(initial=0))
 
     def _message(self, size: int, src: int, dst: int) -> int:
         ranks = self.layout.mesh.ranks_at(src)

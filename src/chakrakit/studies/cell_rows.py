@@ -131,6 +131,14 @@ class CellRows:
         within = both[self.segment[both[:, 0]] == self.segment[both[:, 1]]]
         return within[:, 0], within[:, 1]
 
+    def collectives(self) -> Iterator[tuple[int, int, str, Ints]]:
+        """Type, size and group role of collectives that differ in them, and their rows."""
+        rows = np.flatnonzero(self.is_collective)
+        keys = np.stack([self.columns[c][rows] for c in ("comm", "comm_size", "role")], axis=1)
+        found, inverse = np.unique(keys, axis=0, return_inverse=True)
+        for i, (kind, size, role) in enumerate(found.tolist()):
+            yield kind, size, self.layout.book.roles.texts[role], rows[inverse.reshape(-1) == i]
+
     def counts(self, stage: int) -> Iterator[tuple[slice, int]]:
         """The rows of a stage's blocks, and how often they run in a step."""
         cells = [(c.kind, c.chunk) for c in self.stages[stage].cells]

@@ -152,6 +152,9 @@ def _described(study: Study, message: str, fields: dict[str, Any]) -> ConfigErro
             hint = f"; {near(field, known)}" if "unknown field" in message and known else ""
             axis = name if name in study.text.axes else next(iter(study.text.axes))
             return study.lines.error(("axes", axis), f"axis {name}: {message}{hint}")
+    if message.startswith("no model"):
+        place = ("axes", "model") if "model" in fields else ("workload", "model")
+        return study.lines.error(place, message)
     return study.lines.converted(message, ("workload",), _known_where(study, message))
 
 

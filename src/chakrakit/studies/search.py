@@ -102,7 +102,10 @@ def machine_for(name: str, ranks: int) -> str:
 
 
 def exhaust(searcher: Searcher, plans: Iterable[Workload], runners: int, progress: Progress) -> int:
-    """Finds the best of all plans, then simulates those whose bounds come next; returns how many there are."""
+    """Finds the best of all plans, then simulates those whose bounds come next.
+
+    Returns how many plans there are.
+    """
     order = itertools.count()
     queue = [(searcher.least(w), next(order), False, w) for w in plans]
     heapq.heapify(queue)
@@ -114,7 +117,7 @@ def exhaust(searcher: Searcher, plans: Iterable[Workload], runners: int, progres
         elif searcher.fits(workload):
             heapq.heappush(queue, (searcher.bound(workload), next(order), True, workload))
         progress(count - len(queue), count)
-    for _, _, _, workload in heapq.nsmallest(runners, (q for q in queue if q[2])):
+    for _, _, _, workload in heapq.nsmallest(2 * runners, (q for q in queue if q[2])):
         searcher.evaluate(workload)
     return count
 

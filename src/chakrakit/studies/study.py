@@ -65,6 +65,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 def read_study(path: str | Path) -> Study:
     """A study from its YAML file; a ConfigError names the line and the cure."""
     lines = Lines(path)
+    _check_axes(lines)
     try:
         text = msgspec.convert(lines.content, StudyText)
     except msgspec.ValidationError as error:
@@ -75,6 +76,15 @@ def read_study(path: str | Path) -> Study:
     _check_names(machines, lines)
     chains = [_chain(text, lines, i) for i in range(len(text.passes))]
     return Study(text=text, lines=lines, machines=machines, chains=chains)
+
+
+def _check_axes(lines: Lines) -> None:
+    """Here, because msgspec does not say which key of a mapping it is about."""
+    axes = lines.content.get("axes")
+    for name, values in axes.items() if isinstance(axes, dict) else ():
+        if not isinstance(values, list):
+            message = f"axis {name} should be a list of values; write [{values}] for one"
+            raise lines.error(("axes", name), message)
 
 
 def _names(message: str) -> list[str]:
