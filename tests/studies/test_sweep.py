@@ -131,9 +131,12 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
 
 def test_two_sweeps_do_not_write_one_folder(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    with store.writing(), pytest.raises(ConfigError, match="another sweep is writing there"):
-        with Store(tmp_path).writing():
-            pass
+    with (
+        store.writing(),
+        pytest.raises(ConfigError, match="another sweep is writing there"),
+        Store(tmp_path).writing(),
+    ):
+        pass
 
 
 def test_a_point_whose_worker_died_is_tried_again(done: Path, tmp_path: Path) -> None:
