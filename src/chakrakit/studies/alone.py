@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,42 +19,47 @@ from chakrakit.trace.trace import Trace
 from chakrakit.trace.traceset import Binding, TraceSet
 
 
+class _Alone(NamedTuple):
+    time_ps: int
+    busy_ps: NDArray[np.float64]
+
+
 class Alone:
-    """Asks the simulator itself, once for each kind, size and shape of group."""
+    """Asks the simulator itself, once for each kind, size and way a group lies on the machine."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._times: dict[tuple[int, int, Shape], int] = {}
-        self._loads: dict[tuple[int, int, bytes], NDArray[np.float64]] = {}
-        self._shapes: dict[bytes, dict[Shape, Sequence[int]]] = {}
+        self._runs: dict[tuple[int, int, tuple[int, ...]], _Alone] = {}
+        self._firsts: dict[bytes, list[tuple[int, ...]]] = {}
 
     def collective(self, kind: int, size: int, groups: Sequence[Sequence[int]]) -> int:
-        """Picoseconds on whichever of these equal groups is quickest."""
+        """Picoseconds on whichever of these equally large groups is quickest."""
         if len(groups[0]) < 2:
             return 0
-        return min(self._time(kind, size, s, m) for s, m in self._distinct(groups).items())
-
-    def _distinct(self, groups: Sequence[Sequence[int]]) -> dict[Shape, Sequence[int]]:
-        members = np.array(groups, np.int64)
-        key = members.tobytes() + bytes(str(members.shape), "ascii")
-        if key not in self._shapes:
-            found = shapes(self._machine, members)
-            self._shapes[key] = dict(zip(reversed(found), reversed(groups), strict=True))
-        return self._shapes[key]
-
-    def _time(self, kind: int, size: int, shape: Shape, members: Sequence[int]) -> int:
-        key = (kind, size, shape)
-        if key not in self._times:
-            self._times[key] = run(_one(kind, size, members), self._machine).makespan_ps
-        return self._times[key]
+        return min(self._run(kind, size, m).time_ps for m in self._distinct(groups))
 
     def load(self, kind: int, size: int, members: Sequence[int]) -> NDArray[np.float64]:
         """Picoseconds that each link of the machine is busy with it at full rate."""
-        key = (kind, size, np.array(members).tobytes())
-        if key not in self._loads:
-            outcome = run(_one(kind, size, members), self._machine)
-            self._loads[key] = outcome.link_bytes / self._machine.links.bandwidth * 1e12
-        return self._loads[key]
+        return self._run(kind, size, tuple(members)).busy_ps
+
+    def _run(self, kind: int, size: int, members: tuple[int, ...]) -> _Alone:
+        key = (kind, size, members)
+        if key not in self._runs:
+            done = run(_one(kind, size, members), self._machine)
+            busy = done.link_bytes / self._machine.links.bandwidth * 1e12
+            self._runs[key] = _Alone(done.makespan_ps, busy)
+        return self._runs[key]
+
+    def _distinct(self, groups: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+        """The first group of each shape."""
+        members = np.array(groups, np.int64)
+        key = members.tobytes() + bytes(str(members.shape), "ascii")
+        if key not in self._firsts:
+            first: dict[Shape, tuple[int, ...]] = {}
+            for shape, group in zip(shapes(self._machine, members), groups, strict=True):
+                first.setdefault(shape, tuple(group))
+            self._firsts[key] = list(first.values())
+        return self._firsts[key]
 
     def message(self, size: int, src: I64, dst: I64) -> int:
         """Picoseconds of a message on the quickest of some routes."""
