@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from chakrakit.views.charts import WIDTH, color, label, svg
 from chakrakit.views.markup import Markup, join, tag
 
-PALETTE = ("#2a78b8", "#d9822b", "#6aa84f", "#b0468f", "#76a5af", "#c0504d", "#8a8f98", "#b59fd6")
+PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8f98", "#333333")
 _LEFT, _TOP, _HEIGHT = 100, 10, 260
+_TICKS = 12
 
 Text = Callable[[float], str]
 XY = tuple[float, float]
@@ -20,6 +21,7 @@ class _Frame:
     def __init__(self, points: Sequence[XY]) -> None:
         xs, ys = [p[0] for p in points], [p[1] for p in points]
         self.low, self.high, self.most = min(xs), max(xs), max(ys) or 1.0
+        self.values = sorted(set(xs))
 
     def place(self, x: float, y: float) -> XY:
         across = (x - self.low) / ((self.high - self.low) or 1.0)
@@ -36,11 +38,12 @@ class _Frame:
                 stroke="#8a8f98",
             )
         ]
-        for part in (0.0, 0.25, 0.5, 0.75, 1.0):
-            y = self.most * part
+        parts = (0.0, 0.25, 0.5, 0.75, 1.0)
+        for y in (self.most * part for part in parts):
             out.append(label(_LEFT - 8, self.place(self.low, y)[1] + 4, y_text(y), "end"))
-            x = self.low + (self.high - self.low) * part
-            anchor = "start" if part == 0 else "end" if part == 1 else "middle"
+        few = len(self.values) <= _TICKS
+        for x in self.values if few else (self.low + (self.high - self.low) * p for p in parts):
+            anchor = "start" if x == self.low else "end" if x == self.high else "middle"
             out.append(label(self.place(x, 0)[0], _TOP + _HEIGHT + 18, x_text(x), anchor))
         return out
 
