@@ -1,4 +1,4 @@
-"""Charts of a sweep: curves over a number, maps of two parameters, points with their front."""
+"""Charts of a sweep: maps of two parameters, and points with their front."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from chakrakit.views.markup import Markup, join, tag
 
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8f98", "#333333")
 _LEFT, _TOP, _HEIGHT = 100, 10, 260
-_TICKS = 12
 
 Text = Callable[[float], str]
 XY = tuple[float, float]
@@ -21,7 +20,6 @@ class _Frame:
     def __init__(self, points: Sequence[XY]) -> None:
         xs, ys = [p[0] for p in points], [p[1] for p in points]
         self.low, self.high, self.most = min(xs), max(xs), max(ys) or 1.0
-        self.values = sorted(set(xs))
 
     def place(self, x: float, y: float) -> XY:
         across = (x - self.low) / ((self.high - self.low) or 1.0)
@@ -38,29 +36,13 @@ class _Frame:
                 stroke="#8a8f98",
             )
         ]
-        parts = (0.0, 0.25, 0.5, 0.75, 1.0)
-        for y in (self.most * part for part in parts):
+        for part in (0.0, 0.25, 0.5, 0.75, 1.0):
+            y = self.most * part
             out.append(label(_LEFT - 8, self.place(self.low, y)[1] + 4, y_text(y), "end"))
-        few = len(self.values) <= _TICKS
-        for x in self.values if few else (self.low + (self.high - self.low) * p for p in parts):
-            anchor = "start" if x == self.low else "end" if x == self.high else "middle"
+            x = self.low + (self.high - self.low) * part
+            anchor = "start" if part == 0 else "end" if part == 1 else "middle"
             out.append(label(self.place(x, 0)[0], _TOP + _HEIGHT + 18, x_text(x), anchor))
         return out
-
-
-def curves(
-    lines: Mapping[str, Sequence[XY]], ideal: Sequence[XY], x_text: Text, y_text: Text
-) -> Markup:
-    """A line a name; `ideal` is dashed."""
-    frame = _Frame([p for line in lines.values() for p in line] + list(ideal))
-    out = frame.axes(x_text, y_text)
-    if ideal:
-        out.append(_line(frame, ideal, "#8a8f98", dashed=True))
-    for i, (name, line) in enumerate(lines.items()):
-        fill = PALETTE[i % len(PALETTE)]
-        out.append(_line(frame, line, fill))
-        out += [_dot(frame, p, fill, f"{name}: {y_text(p[1])} at {x_text(p[0])}") for p in line]
-    return join(names(lines), svg(_TOP + _HEIGHT + 26, *out))
 
 
 def names(lines: Mapping[str, object]) -> Markup:
@@ -72,12 +54,9 @@ def names(lines: Mapping[str, object]) -> Markup:
     return tag("p", *marks, class_="legend")
 
 
-def _line(frame: _Frame, points: Sequence[XY], stroke: str, dashed: bool = False) -> Markup:
+def _line(frame: _Frame, points: Sequence[XY], stroke: str) -> Markup:
     at = " ".join("{:.1f},{:.1f}".format(*frame.place(*p)) for p in points)
-    dash = "5 4" if dashed else None
-    return tag(
-        "polyline", points=at, fill="none", stroke=stroke, stroke_width=2, stroke_dasharray=dash
-    )
+    return tag("polyline", points=at, fill="none", stroke=stroke, stroke_width=2)
 
 
 def _dot(frame: _Frame, point: XY, fill: str, title: str, radius: float = 4.0) -> Markup:

@@ -74,7 +74,9 @@ def _time(a: Analysis) -> Iterator[Markup]:
         for ranks, first in alike
     ]
     if causes:
-        yield table_markup(Table.of("Why devices were idle, ms", ("ranks", *causes), idle).first(_BARS))
+        yield table_markup(
+            Table.of("Why devices were idle, ms", ("ranks", *causes), idle).first(_BARS)
+        )
 
 
 def _alike(a: Analysis) -> list[tuple[list[int], RankTime]]:

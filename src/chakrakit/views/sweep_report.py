@@ -15,6 +15,7 @@ from chakrakit.studies import findings
 from chakrakit.studies.findings import PointRow
 from chakrakit.trace.streams import replacing
 from chakrakit.views import charts, plots
+from chakrakit.views.line_chart import Line, line_chart
 from chakrakit.views.markup import Markup, tag
 from chakrakit.views.page import page, table_markup
 
@@ -74,12 +75,18 @@ def _cell(value: Any) -> str | int | float:
 
 def _curves(table: pa.Table) -> Iterator[Markup]:
     for found in findings.all_curves(table):
-        lines = {c.machine: c.points for c in found.curves}
-        dashed = " Dashed: in proportion to the first." if found.ideal else ""
-        caption = f"The best at each value of {found.over}, a line a machine.{dashed}"
-        text = time_text if found.figure == "step_ns" else _count
-        chart = plots.curves(lines, found.ideal, lambda x: f"{x:g}", text)
-        yield charts.figure(f"{_TITLES[found.figure]} over {found.over}", caption, chart)
+        unit, scale = ("ms", 1e-6) if found.figure == "step_ns" else ("tokens a second", 1.0)
+        lines = [Line(c.machine, _scaled(c.points, scale)) for c in found.curves]
+        if found.ideal:
+            lines.append(Line("in proportion", _scaled(found.ideal, scale), dashed=True))
+        values = [x for line in lines for x, _ in line.points]
+        title = f"{_TITLES[found.figure]} over {found.over}"
+        chart = line_chart("", lines, found.over, unit, log_x=min(values) > 0)
+        yield charts.figure(title, f"The best at each value of {found.over}.", chart)
+
+
+def _scaled(points: list[tuple[float, float]], scale: float) -> list[tuple[float, float]]:
+    return [(x, y * scale) for x, y in points]
 
 
 def _count(value: float) -> str:
