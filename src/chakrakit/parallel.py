@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Generic, Protocol, TypeVar
 
 from chakrakit.errors import ChakraError, ConfigError, MissingExtra
@@ -66,7 +67,7 @@ def each(
     Ctrl-C, ends the workers.
     """
     start = _starter(engine, jobs)
-    return _each(function, iter(items), start)
+    return _each(function, enumerate(items), start)
 
 
 def check_engine(engine: str) -> None:
@@ -75,9 +76,12 @@ def check_engine(engine: str) -> None:
 
 
 def _each(
-    function: Callable[[Any], Any], items: Iterator[Any], start: Callable[[], _Engine]
+    function: Callable[[Any], Any], items: Iterator[tuple[int, Any]], start: Callable[[], _Engine]
 ) -> Iterator[Outcome[Any]]:
-    coming = enumerate(items)
+    first = next(items, None)
+    if first is None:
+        return  # without starting a cluster for nothing
+    coming = chain([first], items)
     running: dict[Future[Outcome[Any]], tuple[int, Any, int]] = {}
     suspects: list[tuple[int, Any]] = []
     with closing(start()) as engine:
@@ -121,7 +125,7 @@ def _text(error: BaseException) -> str:
 
 def _death(error: BaseException) -> str:
     return (
-        f"its worker died {ATTEMPTS} times ({type(error).__name__}); "
+        f"its worker died {ATTEMPTS} times ({_text(error).partition('. ')[0][:200]}); "
         "most often for want of memory: give it fewer jobs, or a larger machine"
     )
 
@@ -175,6 +179,8 @@ class _Local:
             self._mine.pool = None
             self._pools.remove(pool)
             raise
+        except Exception as error:  # something that cannot be pickled
+            return Outcome(0, error=_text(error))
         return answer
 
     def _new_pool(self) -> Any:
@@ -284,7 +290,8 @@ def _reach(name: str, address: str) -> None:
 
 
 def _unreachable(name: str, address: str, error: Exception) -> ConfigError:
+    token = " (a cluster that wants a token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN)"
     return ConfigError(
         f"no {name} cluster answers at {address or 'this machine'}: {' '.join(str(error).split())[:300]}; "
-        f"check the address, or leave it out to start one here"
+        f"check the address{token if name == 'Ray' else ''}, or leave it out to start one here"
     )

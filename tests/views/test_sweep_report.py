@@ -57,7 +57,7 @@ def test_a_map_has_the_best_of_each_pair_and_nothing_where_nothing_fits() -> Non
     assert found.best_ns == {(0, 0): 2.0}
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1))
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=12))
 def test_the_front_is_what_nothing_beats(pairs: list[tuple[int, int]]) -> None:
     rows = [{"x": x, "y": y} for x, y in pairs]
     found = {(r["x"], r["y"]) for r in findings.front(rows, "x", "y")}

@@ -150,4 +150,4 @@ def _chain(text: StudyText, lines: Lines, i: int) -> tuple[str, ...]:
     try:
         return tuple(str(parse(spec)) for spec in specs)
     except ConfigError as error:
-        raise lines.error(("passes", i), str(error)) from None
+        raise lines.error(("passes", i), str(error).removeprefix("--pass ")) from None

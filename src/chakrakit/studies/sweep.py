@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,9 @@ from chakrakit.studies.points import Grid, Point, grid
 from chakrakit.studies.store import Finished, Store
 from chakrakit.studies.study import Study
 from chakrakit.studies.table import table_of, write_table
+
+_BODIES = "bodies"
+"""Where points share traces while a sweep runs; gigabytes that nobody needs when it is over."""
 
 Progress = Callable[[int, int], None]
 """Called with the weight of what is done, of all that this sweep has to do."""
@@ -56,7 +60,7 @@ def sweep(
         kept = {k: f for k, f in finished.items() if k in wanted and not _again(f, retry)}
         todo = _ordered([p for k, p in wanted.items() if k not in kept], study)
         total, done = sum(p.weight for p in todo), 0
-        run = partial(measure, cache=(place / "bodies").resolve())
+        run = partial(measure, cache=(place / _BODIES).resolve())
         for outcome in each(run, todo, engine, jobs):
             point = todo[outcome.index]
             one = _finished(point, outcome)
@@ -64,6 +68,7 @@ def sweep(
             finished[point.key] = one
             progress(done := done + point.weight, total)
         write_table(table_of(made.points, finished), place / "table.parquet")
+        shutil.rmtree(place / _BODIES, ignore_errors=True)
     return _result(made, finished, kept, place)
 
 
