@@ -48,6 +48,12 @@ MISTAKES = [
     ("ranks: 8", "ranks: eight", r":5: ranks: Expected `int \| null`, got `str`"),
     ("  plan.tp: [1, 2]", "  plan.dp: [1, 2]", r":5: ranks decides dp; leave out either"),
     ("ranks: 8", "ranks: [8", r"not YAML"),
+    ("ranks: 8", "ranks: 8\nranks: 4", r":6: 'ranks' is there twice; keep one of them"),
+    ("  step: {seq: 512, global_batch: 8}", "  step: 3", r":4: step should be fields, not 3"),
+    ("  model: llama3.1-8b", "  model: [a]", r":3: model should be a name or fields, not \['a'\]"),
+    ("  plan.tp: [1, 2]", "  step.seq.x: [1]", r":7: axis 'step.seq.x' is no field of a workload"),
+    ("  plan.tp: [1, 2]", f"  step.seed: {list(range(1001))}\n  plan.tp: {list(range(1, 1001))}",
+     r":6: 1,001,000 combinations are too many"),
 ]  # fmt: skip
 
 

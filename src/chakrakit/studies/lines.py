@@ -32,6 +32,7 @@ class Lines:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
             raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+        _refuse_twice(self._top, self.path)
         if not isinstance(self.content, dict):
             raise ConfigError(f"{path}: should hold workload, machines and axes; see docs/sweep.md")
 
@@ -65,6 +66,23 @@ def near(name: str, known: list[str]) -> str:
     """The nearest of some names, or all of them."""
     close = get_close_matches(name, known, 1)
     return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+
+
+def _refuse_twice(node: Any, path: str) -> None:
+    """YAML takes the last of two equal keys and says nothing."""
+    import yaml
+
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                line = key.start_mark.line + 1
+                raise ConfigError(f"{path}:{line}: {key.value!r} is there twice; keep one of them")
+            seen.add(str(key.value))
+            _refuse_twice(value, path)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _refuse_twice(value, path)
 
 
 def _child(node: Any, step: str | int) -> tuple[Any, int] | None:

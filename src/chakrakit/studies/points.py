@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import itertools
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from chakrakit.workloads.description import Workload, from_plain
 from chakrakit.workloads.generate import generated
 from chakrakit.workloads.models import named
 
+MOST_POINTS = 1_000_000
 _SMALL = 100
 """Cells and layers that a point costs whatever it is: what is fixed about a simulation."""
 
@@ -91,6 +93,10 @@ class _ImpossibleError(Exception):
 def _combinations(study: Study) -> Iterator[tuple[dict[str, Any], list[Place]]]:
     """Fields and values of each combination, and where in the file they stand."""
     names = list(study.text.axes)
+    count = math.prod(len(values) for values in study.text.axes.values())
+    if count * len(study.machines) * len(study.chains) > MOST_POINTS:
+        message = f"{count:,} combinations are too many; {MOST_POINTS:,} points are the most"
+        raise study.lines.error(("axes",), message)
     for numbers in itertools.product(*(range(len(study.text.axes[n])) for n in names)):
         fields: dict[str, Any] = {}
         for name, i in zip(names, numbers, strict=True):
@@ -115,16 +121,20 @@ def _workload(study: Study, fields: dict[str, Any], places: list[Place]) -> Work
 def _set(study: Study, plain: dict[str, Any], name: str, value: Any, places: list[Place]) -> None:
     """Sets one field, `plan.tp` or `model`, in a workload's nested mappings."""
     *parents, last = name.split(".")
-    if name != "model" and (not parents or parents[0] not in ("model", "plan", "step")):
+    known = name == "model" or (parents and parents[0] in ("model", "plan", "step"))
+    for parent in parents if known else ():
+        inner = plain.get(parent, {})
+        plain[parent] = {"base": inner} if isinstance(inner, str) else inner
+        plain = plain[parent]
+        known = known and isinstance(inner, (str, dict))
+        if not known:
+            break
+    if not known:
         place = next((p for p in places if p[1] == name), ("axes",))
         raise study.lines.error(
             place[:2],
             f"axis {name!r} is no field of a workload; write model, model.X, plan.X or step.X",
         )
-    for parent in parents:
-        inner = plain.get(parent, {})
-        plain[parent] = {"base": inner} if isinstance(inner, str) else dict(inner)
-        plain = plain[parent]
     plain[last] = value
 
 

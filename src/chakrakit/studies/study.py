@@ -70,6 +70,7 @@ def read_study(path: str | Path) -> Study:
         text = msgspec.convert(lines.content, StudyText)
     except msgspec.ValidationError as error:
         raise lines.converted(str(error), (), _names(str(error))) from None
+    _check_parts(text, lines)
     _check_lists(text, lines)
     _check_settings(text, lines)
     machines = [_machine(text, lines, i) for i in range(len(text.machines))]
@@ -91,6 +92,16 @@ def _names(message: str) -> list[str]:
     """The fields there are where a message says one is unknown."""
     part = Settings if "$.simulate" in message else StudyText
     return [f.name for f in msgspec.structs.fields(part)]
+
+
+def _check_parts(text: StudyText, lines: Lines) -> None:
+    """Whether there is something to set fields in; what the fields are is the workload's to say."""
+    kinds: dict[str, tuple[type, ...]] = {"model": (str, dict), "plan": (dict,), "step": (dict,)}
+    for name, kind in kinds.items():
+        value = text.workload.get(name, {})
+        if not isinstance(value, kind):
+            known = "a name or fields" if str in kind else "fields"
+            raise lines.error(("workload", name), f"{name} should be {known}, not {value!r}")
 
 
 def _check_lists(text: StudyText, lines: Lines) -> None:

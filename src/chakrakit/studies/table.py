@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 import pyarrow as pa
@@ -29,18 +29,11 @@ def table_of(points: Sequence[Point], finished: Mapping[str, Finished]) -> pa.Ta
     found = [finished[p.key] for p in shown]
     columns["status"] = pa.array(["done" if f.row else "failed" for f in found], pa.string())
     columns["error"] = pa.array([f.error for f in found], pa.string())
-    for field in msgspec.structs.fields(Row):
-        kind = _TYPES[_annotation(field.name)]
-        values = [getattr(f.row, field.name) if f.row else None for f in found]
-        columns[field.name] = pa.array(values, kind)
+    for name, kind in get_type_hints(Row).items():
+        values = [getattr(f.row, name) if f.row else None for f in found]
+        columns[name] = pa.array(values, _TYPES[kind])
     columns["key"] = pa.array([p.key for p in shown], pa.string())
     return pa.table(columns)
-
-
-def _annotation(name: str) -> Any:
-    from typing import get_type_hints
-
-    return get_type_hints(Row)[name]
 
 
 def _column(values: list[Any]) -> pa.Array:
