@@ -67,7 +67,8 @@ struct Device {
     std::vector<Asking> asking;    // who is served first stands first
     int32_t communicating = 0;
     double factor = 1;
-    Time round_end = -1;  // when a round of a running row ended last, as far as anyone asked
+    Time round_end = -1;    // when a row last had blocks to give up to one of higher priority
+    bool gives_up = false;  // whether the next round that is waited for is such a one
     uint32_t version = 0;
     bool dirty = false, asked = false;  // asked: already on the list of devices to look at
 };
@@ -128,7 +129,13 @@ class Engine {
     int32_t in_the_way(const Device& device, const Asking& asking) const;
     int32_t room(const Device& device) const;
     void give_back(int32_t row);
+    double left(const Work& work) const;
+    double round(const Work& work) const;
+    double rounds_left(const Work& work) const;
+    bool before(const Work& work, const Asking& asking) const;
+    bool yields(const Work& work, const Asking& asking) const;
     void next_round(int32_t device);
+    void end_round(int32_t device);
     void touch(int32_t device);
     void settle_devices();
     void settle(int32_t device);
@@ -255,9 +262,8 @@ void Engine::handle(const Event& event) {
         case kEnd: return finish(event.id);
         case kGo: return go(event.id);
         case kRound:
-            if (devices_[event.id].version != event.version) return;
-            devices_[event.id].round_end = now_;
-            return look_at(event.id);
+            if (devices_[event.id].version == event.version) end_round(event.id);
+            return;
         case kWorkDone:
             if (rows_[event.id].version == event.version) work_done(event.id);
     }
@@ -476,19 +482,19 @@ void Engine::let_in(Device& device) {
     begin(first.row);
 }
 
-// The row that keeps the first of those who ask from starting, or -1.
+// The row that keeps the first of those who ask from starting, or -1. A row that does not yield and
+// has blocks to start is in the way, room or not: kernels of one priority start theirs in order.
 int32_t Engine::in_the_way(const Device& device, const Asking& asking) const {
-    int32_t left = room(device) - w_.share[asking.row];
-    if (left < 0) return device.holders.front();
+    int32_t free = room(device) - w_.share[asking.row];
+    if (free < 0) return device.holders.front();
     int32_t earlier = -1;
     for (const Work& work : device.running) {
-        left -= w_.share[work.row];
-        Time began = out_.start[work.row];
-        if (std::tuple(began, work.row) > std::tuple(asking.since, asking.row)) continue;
-        if (w_.priority[work.row] >= w_.priority[asking.row]) return work.row;
+        free -= w_.share[work.row];
+        if (!before(work, asking)) continue;
+        if (!yields(work, asking) && rounds_left(work) > 1) return work.row;
         earlier = work.row;
     }
-    bool fits = left >= 0 || device.round_end == now_;
+    bool fits = free >= 0 || device.round_end == now_;
     return fits ? -1 : earlier;
 }
 
@@ -504,20 +510,54 @@ void Engine::give_back(int32_t v) {
     look_at(w_.device[v]);
 }
 
-// Looks again when the first round of those that run now ends.
+bool Engine::before(const Work& work, const Asking& asking) const {
+    return std::tuple(out_.start[work.row], work.row) < std::tuple(asking.since, asking.row);
+}
+
+bool Engine::yields(const Work& work, const Asking& asking) const {
+    return w_.priority[work.row] < w_.priority[asking.row];
+}
+
+double Engine::left(const Work& work) const {
+    return work.remaining - work.rate * static_cast<double>(now_ - work.since);
+}
+
+double Engine::round(const Work& work) const {
+    return static_cast<double>(w_.duration[work.row]) / static_cast<double>(w_.waves[work.row]);
+}
+
+// Rounds that have not ended; one that is over but for rounding is over.
+double Engine::rounds_left(const Work& work) const {
+    return std::ceil(left(work) / round(work) - 1e-9);
+}
+
+// Looks again when the last round begins of a row that is in the way; where there is none, when a
+// round ends of one that yields. The ends of rows and of what holds the device are noticed anyway.
 void Engine::next_round(int32_t d) {
     Device& device = devices_[d];
+    const Asking& first = device.asking.front();
+    ++device.version;
+    if (w_.share[first.row] > room(device)) return;
     Time next = kNever;
-    for (const Work& work : device.running) {
-        if (work.rate <= 0) continue;
-        double left = work.remaining - work.rate * static_cast<double>(now_ - work.since);
-        double round =
-            static_cast<double>(w_.duration[work.row]) / static_cast<double>(w_.waves[work.row]);
-        // A round that is over but for rounding is over.
-        double whole = (std::ceil(left / round - 1e-9) - 1) * round;
-        next = std::min(next, now_ + static_cast<Time>(std::ceil((left - whole) / work.rate)));
+    for (bool yielding : {false, true}) {
+        if (next != kNever) break;
+        device.gives_up = yielding;
+        for (const Work& work : device.running) {
+            double rounds = rounds_left(work);
+            bool counts = yielding || (before(work, first) && rounds > 1);
+            if (yields(work, first) != yielding || !counts || work.rate <= 0) continue;
+            double until = (yielding ? rounds - 1 : 1) * round(work);
+            Time wait = static_cast<Time>(std::ceil((left(work) - until) / work.rate));
+            next = std::min(next, now_ + std::max<Time>(wait, 1));
+        }
     }
-    if (next > now_ && next != kNever) events_.push({next, kRound, d, ++device.version});
+    if (next != kNever) events_.push({next, kRound, d, device.version});
+}
+
+void Engine::end_round(int32_t d) {
+    if (devices_[d].gives_up) devices_[d].round_end = now_;
+    look_at(d);
+    touch(d);
 }
 
 // --- devices ------------------------------------------------------------------------------------
