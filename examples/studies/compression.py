@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 
-from study import Row, Study, markdown
+from study import Row, Study, markdown, prediction, span
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.machines.description import parse_machine
@@ -273,24 +273,53 @@ def table(rows: list[Row]) -> str:
 
 
 def verdict(rows: list[Row]) -> list[str]:
-    """Each prediction against the rows."""
+    """What became of the predictions, and the figures behind it."""
     single, whole = gains(rows, "message"), gains(rows, "step")
-    over = max(g / k[2] for k, g in single.items())
+    turn = gains(rows, "message", side="in turn")
     lines = [
+        *_predictions(single, turn, whole),
         _crossovers(single),
         _most("One message", single),
-        f"The gain of a message is at most {over:.2f} times the ratio.",
         _most("One message with sums of codes", gains(rows, "message", ("summable",))),
-        _pieces(single, gains(rows, "message", side="in turn")),
+        _pieces(single, turn),
         _most("A step", whole),
     ]
     for link in sorted({k[1] for k in whole}):
         some = [g for k, g in whole.items() if k[1] == link]
         lines.append(
-            f"A step on links of {link:g} Gb/s: {min(some):.2f} to {max(some):.2f} times; over 1 % is gained "
-            f"with {sum(g > 1.01 for g in some)} of {len(some)} codecs."
+            f"A step on links of {link:g} Gb/s: {span(some)} times; over 1 % is gained with "
+            f"{sum(g > 1.01 for g in some)} of {len(some)} codecs."
         )
     return lines
+
+
+def _predictions(single: Gains, turn: Gains, whole: Gains) -> list[str]:
+    least, pays = (
+        min(k[0] for k in single),
+        [size / 1e6 for size in _least_that_pays(single).values()],
+    )
+    small = [g for k, g in single.items() if k[0] == least]
+    over = max(g / k[2] for k, g in single.items())
+    slow = [g for k, g in single.items() if k[3] <= 4 * k[1] / 8]
+    claimed = [k for k, g in single.items() if g >= 9.65]
+    pieces = [single[k] / turn[k] for k in single]
+    fast = [g for k, g in whole.items() if k[1] == max(j[1] for j in whole)]
+    return [
+        prediction(
+            1, max(small) < 1 and min(pays) >= 0.1 and max(pays) <= 10,
+            f"{least / 1e6:g} MB gains {span(small)}; the least size that pays is, by link, "
+            f"{span(pays, 'g')} MB"),
+        prediction(
+            2, over < 1.005 and all(g < 1 for g in slow),
+            f"the gain is at most {over:.2f} times the ratio; with a codec of up to four times the link's "
+            f"rate it is {span(slow)}"),
+        prediction(
+            3, not claimed,
+            f"9.65 times is reached against the best plain algorithm in {len(claimed)} of {len(single)} "
+            f"cases {' and '.join(f'({_at(k)})' for k in sorted(claimed))}".strip()),
+        prediction(4, max(pieces) < 3, f"pieces gain {span(pieces)} over coding in turn"),
+        prediction(5, max(fast) <= 1, f"a step on the fastest links gains {span(fast)}"),
+    ]  # fmt: skip
 
 
 def _pieces(pieces: Gains, turn: Gains) -> str:
@@ -303,12 +332,19 @@ def _pieces(pieces: Gains, turn: Gains) -> str:
     )
 
 
+def _least_that_pays(single: Gains) -> dict[float, int]:
+    """For each link the least size at which some codec gains."""
+    found: dict[float, int] = {}
+    for (size, link, _, _), gain in sorted(single.items()):
+        if gain > 1:
+            found.setdefault(link, size)
+    return dict(sorted(found.items()))
+
+
 def _crossovers(single: Gains) -> str:
-    told = []
-    for link in sorted({k[1] for k in single}):
-        pays = sorted({k[0] for k, g in single.items() if k[1] == link and g > 1})
-        least = f"from {pays[0] / 1e6:g} MB" if pays else "at no size"
-        told.append(f"{link:g} Gb/s {least}")
+    told = [
+        f"{link:g} Gb/s from {size / 1e6:g} MB" for link, size in _least_that_pays(single).items()
+    ]
     return f"With the best codec of those tried, compression pays on links of {'; '.join(told)}."
 
 

@@ -27,11 +27,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 
 import msgspec
 import numpy as np
-from study import Row, Study, markdown
+from study import Row, Study, markdown, prediction, span
 
 from chakrakit import TraceSet
 from chakrakit.insight.communication import communication
@@ -392,27 +392,63 @@ def _told(row: Row) -> str:
 
 
 def verdict(rows: list[Row]) -> list[str]:
-    """Each prediction against the rows."""
+    """What became of the predictions, and the figures behind it."""
     found = gains(rows)
-    lines = _slices(rows, [key for key in found if key[0] == "slice"])
+    lines = _predictions(rows, found)
+    lines += _slices(rows, [key for key in found if key[0] == "slice"])
     for kind in dict.fromkeys(key[1].split(", ", 1)[1] for key in found if key[0] == "tree"):
         told = []
         for over in sorted({key[2] for key in found if key[1].endswith(kind)}):
             some = [
                 g["ordered"] for key, g in found.items() if key[1].endswith(kind) and key[2] == over
             ]
-            told.append(f"{over:g}: {min(some):.2f} to {max(some):.2f}")
+            told.append(f"{over:g}: {span(some)}")
         lines.append(
             f"Fat tree, nodes {kind}, ordered / aware by oversubscription: {'; '.join(told)}."
         )
-    lines += [f"Within a node: {g['ordered']:.2f}." for key, g in found.items() if key[0] == "node"]
-    most = max(g["random"] for g in found.values())
     beyond = [g["mapped"] for g in found.values()]
     lines.append(
-        f"`random` takes up to {most:.2f} times as long as `aware`; `mapped`, which simulates nothing on its "
-        f"way, {min(beyond):.2f} to {max(beyond):.2f} times."
+        f"`mapped`, which simulates nothing on its way, takes {span(beyond)} times as long as `aware`."
     )
     return lines
+
+
+def _predictions(rows: list[Row], found: dict[Key, dict[str, float]]) -> list[str]:
+    alone = {key[1]: max(by["default"] for by in by_plan(rows, key[1]).values())
+             for key in found if key[0] == "slice"}  # fmt: skip
+    meshes = [g for site, g in alone.items() if site.startswith("mesh")]
+    ranked = [alone[s] for s in ("mesh 2×16", "mesh 4×8", "mesh 4×4") if s in alone]
+    free = [g["ordered"] for key, g in found.items() if key[0] == "slice"]
+    kinds: dict[str, list[float]] = {}
+    for key, g in sorted(found.items(), key=lambda item: item[0][2]):
+        if key[0] == "tree" and "hashed" not in key[1]:
+            kinds.setdefault(key[1], []).append(g["ordered"])
+    scattered = [g for site, g in kinds.items() if site.endswith("scattered")]
+    grows = all(a <= b for g in scattered for a, b in pairwise(g))
+    none = [g["ordered"] for key, g in found.items()
+            if key[0] == "node" or key[1].endswith("leaf by leaf") or (key[0] == "tree" and key[2] == 1
+            and "hashed" not in key[1])]  # fmt: skip
+    worst = [
+        key[1] for key, g in found.items() if g["random"] < max(g["default"], g["mapped"]) - 1e-6
+    ]
+    most = max(g["random"] for g in found.values())
+    more = "grows" if grows else "does not always grow"
+    return [
+        prediction(
+            1, min(meshes) > 1.1 and all(a > b for a, b in pairwise(ranked)),
+            "by placement alone, at the sharding where it helps most, default / aware is "
+            + ", ".join(f"{site} {g:.2f}" for site, g in alone.items())),
+        prediction(2, max(free) < 1.2, f"with the sharding free ordered / aware is {span(free)} on slices"),
+        prediction(
+            3, grows and all(g < 1.02 for g in none),
+            f"with scattered nodes the gain {more} with oversubscription, to "
+            f"{max((g[-1] for g in scattered), default=1):.2f}; leaf by leaf, without oversubscription and "
+            f"within a node it is {span(none)}"),
+        prediction(
+            4, not worst,
+            f"random takes up to {most:.2f} times as long as aware, and is not the worst in {len(worst)} of "
+            f"{len(found)} sites"),
+    ]  # fmt: skip
 
 
 def _slices(rows: list[Row], keys: list[Key]) -> list[str]:

@@ -31,9 +31,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
-from study import Row, Study, interval, markdown
+from study import Row, Study, interval, markdown, prediction, span
 
 from chakrakit import TraceBuilder, TraceSet
 from chakrakit.machines.description import parse_machine
@@ -365,18 +366,44 @@ def table(rows: list[Row]) -> str:
 
 
 def verdict(rows: list[Row]) -> list[str]:
-    """Each prediction against the rows."""
-    lines = []
+    """What became of the predictions, and the figures behind it."""
+    lines = _predictions(rows)
     for against, side in PAIRS:
         found = gains(rows, side, against)
         calm = [g for case, (g, _) in found.items() if case[2] == 0]
         noisy = {case: g for case, g in found.items() if case[2] > 0}
-        lines.append(
-            f"{against} / {side}: {min(calm):.3f} to {max(calm):.3f} without variation; {_span(noisy)}"
-        )
+        lines.append(f"{against} / {side}: {span(calm, '.3f')} without variation; {_span(noisy)}")
     for against, side in PAIRS[0], PAIRS[2]:
         lines += [f"{against} / {side} {trend}" for trend in _trends(gains(rows, side, against))]
     return lines
+
+
+def _predictions(rows: list[Row]) -> list[str]:
+    found, usual = gains(rows, "ready"), gains(rows, "ready", "1f1b")
+    calm = [g for case, (g, _) in found.items() if case[2] == 0]
+    by_source: dict[str, list[float]] = {}
+    for case, (g, _) in sorted(found.items(), key=lambda item: item[0][2]):
+        if case[0] == "spread":
+            by_source.setdefault(case[1], []).append(g)
+    grows = all(a <= b for g in by_source.values() for a, b in pairwise(g))
+    wider = all(g[-1] > by_source["cell"][-1] for s, g in by_source.items() if s != "cell")
+    modest = [g for case, (g, _) in found.items() if 0 < case[2] <= 0.4]
+    tight = [g for case, (g, _) in found.items() if case[5] < case[3]]
+    over = [usual[case][0] / g for case, (g, _) in found.items() if case[2] > 0]
+    growth, size = "grows" if grows else "does not always grow", "larger" if wider else "not larger"
+    return [
+        prediction(
+            1, all(abs(g - 1) < 1e-3 for g in calm),
+            f"without variation fixed / ready is {span(calm, '.3f')}"),
+        prediction(
+            2, grows and wider,
+            f"the gain {growth} with the spread, and is {size} for micro-batches as a whole than for cells "
+            "by themselves"),
+        prediction(
+            3, max(modest) < 1.5 and all(g < 1.02 for g in tight),
+            f"up to a spread of 0.4 it is {span(modest)}, with fewer in flight than stages {span(tight)}"),
+        prediction(4, min(over) > 1, f"against 1F1B it looks {span(over)} times as large"),
+    ]  # fmt: skip
 
 
 def _span(noisy: dict[tuple, tuple[float, float]]) -> str:

@@ -81,6 +81,17 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return float(given.mean()), float(high - low) / 2
 
 
+def prediction(number: int, held: bool, found: str) -> str:
+    """What became of a prediction; whether it held is computed, and nothing is told beside what was found."""
+    return f"Prediction {number} {'held' if held else 'failed'}: {found}."
+
+
+def span(values: Iterable[float], form: str = ".2f") -> str:
+    """The least and the most of some values."""
+    some = list(values)
+    return f"{min(some):{form}} to {max(some):{form}}" if some else "no case"
+
+
 def renewed(page: str, name: str, text: str) -> str:
     """The page with what stands between the study's marks replaced."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
