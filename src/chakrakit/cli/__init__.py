@@ -28,6 +28,7 @@ COMMANDS = {
     "analyze": "Where the time went, what is exposed, who waits for whom, what would help.",
     "compare": "What differs between two runs, and what explains it.",
     "report": "One page about a run: HTML that works offline, JSON or Markdown.",
+    "view": "Look at a run, or two, in the browser.",
     "calibrate": "Make a compute profile or a network model from measurements.",
     "bundle": "Pack traces and the card of their workload into one file, or check one.",
     "completion": "Print the script that lets your shell complete commands.",

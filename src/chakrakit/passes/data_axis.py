@@ -134,11 +134,19 @@ class DataAxis:
             return Axis(self.traces.world_size, self.traces.world_size, 1)
         if not best:
             raise TraceError(self._why(blocked))
+        self._refuse_lone()
         found = best[min(best)]
         if len({groups for _, groups in found}) > 1:
             names = " or ".join(self.roles.shown(min(groups)) for _, groups in found[:2])
             raise TraceError(f"the replicas may be those of {names}; say which with over=[NAME]")
         return max((axis for axis, _ in found), key=lambda a: a.stride)
+
+    def _refuse_lone(self) -> None:
+        """Groups of one rank are what is left of an axis along which there is one replica."""
+        for group, role in self.roles.roles.items():
+            if role in _REPLICAS and len(self.members(group)) == 1:
+                raise TraceError(f"{self.roles.shown(group)} has one rank: there is one replica, and nothing "
+                                 "tells which ranks more of them would have")  # fmt: skip
 
     def _is_one_replica(self) -> bool:
         """Whether groups of one rank each are all there is of data parallelism."""
@@ -149,7 +157,7 @@ class DataAxis:
         kinds = {users: group for group, users in reversed(self.roles.users.items())}
         first = {b.body: rank for rank, b in reversed(self.traces.bindings.items())}
         groups = {group: self.members(group) for group in kinds.values()}
-        return _Site(self.roles, groups, self.messages(first.values()))
+        return _Site(self.roles, groups, self.messages(sorted(first.values())))
 
     def _why(self, blocked: list[list[str]]) -> str:
         if blocked:

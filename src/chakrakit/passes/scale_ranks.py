@@ -72,6 +72,8 @@ class _Scaling:
         called = {g: min(self.roles.names(g)) for g in self.roles.users}
         roles = {group: name for group, name in called.items() if name != group}
         self.groups = ScaledGroups(before.groups, self.axis, self.after.size, self.data.lies, roles)
+        self._sizes = self._changed_sizes()
+        self._shards_optimizer = self._is_optimizer_sharded()
 
     def traces(self) -> TraceSet:
         """All ranks of the new set; programs that nobody runs any more are left out."""
@@ -155,8 +157,7 @@ class _Scaling:
         sizes = {name: size for (body, name), size in self._sizes.items() if body == number}
         return Resharded(sizes, (self.axis.size, self.after.size), self._shards_optimizer)
 
-    @cached_property
-    def _sizes(self) -> dict[tuple[int, str], tuple[int, int]]:
+    def _changed_sizes(self) -> dict[tuple[int, str], tuple[int, int]]:
         """(body, what it calls a group across all replicas) → ranks before and after."""
         found: dict[tuple[int, str], tuple[int, int]] = {}
         for group, users in self.roles.users.items():
@@ -173,8 +174,7 @@ class _Scaling:
         across = self.data.lies[group] is Lie.ACROSS
         return size, size // self.axis.size * self.after.size if across else size
 
-    @cached_property
-    def _shards_optimizer(self) -> bool:
+    def _is_optimizer_sharded(self) -> bool:
         """Whether optimizers work on shards that change; part changing, part not, nobody can tell apart."""
         sharded = [g for g, role in self.roles.roles.items() if role is Role.SHARDED]
         across = [self.data.lies[g] is Lie.ACROSS for g in sharded]

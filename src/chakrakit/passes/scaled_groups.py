@@ -102,18 +102,13 @@ class ScaledGroups:
 
     def _numbered(self, groups: Groups, roles: Mapping[str, str]) -> list[Key] | None:
         """New groups in the order of their numbers; None where the old ones are not numbered by role."""
-        if list(groups) != [str(i + 1) for i in range(len(groups))] or set(groups) - set(roles):
+        if list(groups) != [str(i + 1) for i in range(len(groups))] or len(self._keys) != len(
+            groups
+        ):
             return None
-        blocks: dict[str, list[Key]] = {}
-        for name in groups:
-            if name not in self._keys:
-                return None
-            blocks.setdefault(roles[name], []).append(self._keys[name])
-        if [k for keys in blocks.values() for k in keys] != list(self._keys.values()):
-            return None  # groups of one role are not next to each other
         found: list[Key] = []
-        for keys in blocks.values():
-            block = self._block(keys)
+        for names in _blocks(groups, roles):
+            block = self._block([self._keys[name] for name in names])
             if block is None:
                 return None
             found += block
@@ -128,6 +123,25 @@ class ScaledGroups:
         if length is None:
             return None
         return [(firsts[i], q) for i, q in interleaved(len(firsts), self.after.size, length)]
+
+
+def _blocks(groups: Groups, roles: Mapping[str, str]) -> list[list[str]]:
+    """Groups of one role, which lie next to each other. Of one role, a rank has one group.
+
+    Groups that no program uses have no role of their own and belong to those they follow.
+    """
+    blocks: list[list[str]] = []
+    taken: set[int] = set()
+    role = None
+    for name, ranks in groups.items():
+        own = roles.get(name)
+        if not blocks or (own and role and own != role) or not taken.isdisjoint(ranks):
+            blocks.append([])
+            taken, role = set(), None
+        blocks[-1].append(name)
+        taken |= set(ranks)
+        role = role or own
+    return blocks
 
 
 def _ints(values: I64 | int) -> tuple[int, ...]:

@@ -67,12 +67,16 @@ def _single(trace: Trace, rank: int, groups: Groups) -> TraceSet | Run:
 def _from_files(
     files: Mapping[int, Place], groups: Groups, card: Card | None = None
 ) -> TraceSet | Run:
-    """A body a file. The beginning of the first tells whether they are timed, and maybe the groups."""
+    """A body a file. The card, or else the beginning of the first, tells whether they are a run.
+
+    Traces that a pass changed still have recorded starts, which are no run's any more.
+    """
     first = next(iter(files.values()))
     bodies: list[Body] = [partial(read_trace, f) for f in files.values()]
     bindings = {rank: Binding(i) for i, rank in enumerate(files)}
     probe = _first_piece(first)
-    kind = Run if probe.is_timed else TraceSet
+    timed = probe.is_timed if card is None or not card.passes else card.kind == "run"
+    kind = Run if timed else TraceSet
     card = card or Card(name=prefix_of(first))
     return kind(bodies, bindings, groups.merged(groups_in(probe)), card)
 
