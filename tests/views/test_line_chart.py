@@ -32,6 +32,19 @@ def test_names_axes_margins_and_the_level_are_there():
     assert next(c.find(f"{SVG}title").text for c in chart.iter(f"{SVG}circle")) == "a & b: 1 → 2"
 
 
+def said_up(top: float) -> list[float]:
+    """The values on the axis of a line up to there."""
+    texts = drawn(Line("a", [(1, top / 1.05), (2, 0.0)])).iter(f"{SVG}text")
+    return [float(t.text) for t in texts if t.get("text-anchor") == "end"]
+
+
+@pytest.mark.parametrize(("top", "values"), [
+    (9.9, [0, 2, 4, 6, 8]), (17.3, [0, 5, 10, 15]), (0.034, [0, 0.01, 0.02, 0.03]),
+])  # fmt: skip
+def test_the_axis_has_round_values(top, values):
+    assert sorted(said_up(top)) == pytest.approx(values)
+
+
 @pytest.mark.parametrize(
     "lines", [[], [Line("one", [(3, 4.0)])], [Line("flat", [(1, 0.0), (2, 0.0)])]]
 )
