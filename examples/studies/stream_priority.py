@@ -20,10 +20,10 @@ Fairness. All sides choose the multiprocessors that communication holds (its ban
 SATURATES of the device) and the pieces each collective is cut into. Plain overlap may launch collectives
 first where nothing stands against it. Those with an occupancy limit choose it.
 
-The device is the simulator's. A collective holds its share from start to end. Kernels of its own priority that
-came before it are in its way until their last wave has begun; those of lower priority give up room between
-two waves. In the first run they were in its way to their end; the rule was mended after the same was measured on
-an H200 (docs/accuracy.md), the predictions were not.
+The device is the simulator's. A collective holds its share from start to end. Kernels of its own priority
+that came before it are in its way until their last wave has begun; those of lower priority give up room
+between two waves. In the first run they were in its way to their end; the rule was mended when the same had
+been measured on an H200 (docs/accuracy.md), the predictions were not.
 """
 
 from __future__ import annotations
