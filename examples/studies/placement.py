@@ -38,6 +38,7 @@ from chakrakit.insight.communication import communication
 from chakrakit.machines.description import parse_machine
 from chakrakit.machines.machine import Machine
 from chakrakit.machines.work import Roofline
+from chakrakit.passes.select import Select
 from chakrakit.simulator.choice import Algorithms
 from chakrakit.simulator.native import Options, Outcome, run
 from chakrakit.simulator.result import to_run
@@ -94,10 +95,7 @@ def denoising(plan: Plan) -> TraceSet:
     """The forward pass of one of Wan 2.1's forty blocks, for a video with and without its prompt."""
     model = msgspec.structs.replace(named("wan2.1-14b"), layers=1, height=96)
     step = Step(global_batch=2, micro_batch=2 // plan.dp)
-    traces = generate(Workload(model=model, plan=plan, step=step))
-    body = traces.body_at(0)
-    forward = np.array([p == "forward" for p in body.nodes.column("phase").to_pylist()])
-    return TraceSet([body.select(forward)], traces.bindings, traces.groups)
+    return generate(Workload(model=model, plan=plan, step=step)) | Select(phases=("forward",))
 
 
 def training(plan: Plan) -> TraceSet:

@@ -84,18 +84,13 @@ def step(case: Case, setting: Setting) -> TraceSet:
     t = TraceBuilder()
     layers = 8 if case.workload == "backward" else 1
     size = int(case.ratio * COMPUTE_NS * 1e-9 * BANDWIDTH / (2 * (RANKS - 1) / RANKS) / layers)
-    if setting.first:
-        reduced = _collectives(t, setting, size, None)
-        _layer(t, case, setting, layers)
-    else:
-        reduced = []
-        for layer in range(layers):
-            last = _layer(t, case, setting, layers)
-            after = last if case.workload == "backward" or setting.side == "sequential" else None
-            if setting.side != "sequential" or layer == layers - 1:
-                reduced += _collectives(
-                    t, setting, size * (layers if setting.side == "sequential" else 1), after
-                )
+    reduced = _collectives(t, setting, size, None) if setting.first else []
+    for _ in range(layers):
+        last = _layer(t, case, setting, layers)
+        if setting.side != "sequential" and not setting.first:
+            reduced += _collectives(t, setting, size, last if case.workload == "backward" else None)
+    if setting.side == "sequential":
+        reduced = _collectives(t, setting, size * layers, last)
     t.comp("optimizer", duration_ns=1000, stream=1, deps=reduced)
     body = t.build()
     return TraceSet([body], {r: Binding(0) for r in range(RANKS)}, Groups({"": range(RANKS)}))

@@ -122,6 +122,15 @@ def test_nothing_beats_the_bound_and_more_choice_is_never_worse():
     assert best["both"] <= best["priority"]
 
 
+def test_rows_of_the_full_table_come_out_again():
+    rows = study.read_rows(study.PAGE.with_suffix("") / "stream_priority.csv")
+    for r in rows[::47]:
+        case = stream_priority.Case(*(r[k] for k in stream_priority.KEYS))
+        names = ("side", "share", "pieces", "occupancy", "priority", "first")
+        found = stream_priority.total_ms(case, stream_priority.Setting(*(r[n] for n in names)))
+        assert found == pytest.approx(r["total_ms"], abs=1e-4)
+
+
 # --- placement --------------------------------------------------------------------------------------
 
 
