@@ -109,43 +109,49 @@ def work(case: Case, seed: int) -> dict[str, np.ndarray]:
 def pipeline(
     stages: int, batches: int, limit: int, size: int, split: str, order: Order | None
 ) -> TraceSet:
-    """A trace a stage, a node a cell; `order`, where there is one, as control dependencies."""
+    """A trace a stage, a node a cell; `order`, where there is one, as dependencies."""
     bodies = []
-    for s in range(stages):
-        t = TraceBuilder()
-        node: dict[str, int] = {}
+    for number in range(stages):
+        stage = _Stage(number, number == stages - 1, size, limit, split)
         for m in range(batches):
-            _forward(t, node, s, stages, m, size, limit, split)
-            _backward(t, node, s, stages, m, size, split)
-        for a, b in zip(order[s], order[s][1:], strict=False) if order else ():
-            t.edge(node[a], node[b])
-        bodies.append(t.build())
+            stage.forward(m)
+            stage.backward(m)
+        for a, b in pairwise(order[number]) if order else ():
+            stage.t.edge(stage.node[a], stage.node[b])
+        bodies.append(stage.t.build())
     return TraceSet(bodies)
 
 
-def _forward(
-    t: TraceBuilder, node: dict[str, int], s: int, stages: int, m: int, size: int, limit: int, split: str
-) -> None:  # fmt: skip
-    deps = [t.recv(f"recv F{m}", s - 1, s, size, tag=2 * m)] if s else []
-    if m >= limit:
-        deps.append(node[f"{SPLITS[split][-1]}{m - limit}"])
-    node[f"F{m}"] = t.comp(f"F{m}", deps=deps)
-    if s < stages - 1:
-        t.send(f"send F{m}", s, s + 1, size, tag=2 * m, deps=[node[f"F{m}"]])
+class _Stage:
+    """The trace of one stage, micro-batch by micro-batch; messages have tags and come when they can."""
 
+    def __init__(self, number: int, last: bool, size: int, limit: int, split: str) -> None:
+        self.number, self.last, self.size, self.limit = number, last, size, limit
+        self.kinds = SPLITS[split]
+        self.t = TraceBuilder()
+        self.node: dict[str, int] = {}
 
-def _backward(
-    t: TraceBuilder, node: dict[str, int], s: int, stages: int, m: int, size: int, split: str
-) -> None:
-    deps = [node[f"F{m}"]]
-    if s < stages - 1:
-        deps.append(t.recv(f"recv B{m}", s + 1, s, size, tag=2 * m + 1))
-    kind, *late = SPLITS[split][1:]
-    node[f"{kind}{m}"] = t.comp(f"{kind}{m}", deps=deps)
-    if s:
-        t.send(f"send B{m}", s, s - 1, size, tag=2 * m + 1, deps=[node[f"{kind}{m}"]])
-    for w in late:
-        node[f"{w}{m}"] = t.comp(f"{w}{m}", deps=[node[f"{kind}{m}"]])
+    def forward(self, m: int) -> None:
+        """Waits for its input, and until micro-batch m - limit has left the stage."""
+        s, tag = self.number, 2 * m
+        deps = [self.t.recv(f"recv F{m}", s - 1, s, self.size, tag=tag)] if s else []
+        if m >= self.limit:
+            deps.append(self.node[f"{self.kinds[-1]}{m - self.limit}"])
+        cell = self.node[f"F{m}"] = self.t.comp(f"F{m}", deps=deps)
+        if not self.last:
+            self.t.send(f"send F{m}", s, s + 1, self.size, tag=tag, deps=[cell])
+
+    def backward(self, m: int) -> None:
+        """Whole, or the half that the stage before waits for and the other."""
+        s, tag, deps = self.number, 2 * m + 1, [self.node[f"F{m}"]]
+        if not self.last:
+            deps.append(self.t.recv(f"recv B{m}", s + 1, s, self.size, tag=tag))
+        first, *second = (f"{kind}{m}" for kind in self.kinds[1:])
+        cell = self.node[first] = self.t.comp(first, deps=deps)
+        if s:
+            self.t.send(f"send B{m}", s, s - 1, self.size, tag=tag, deps=[cell])
+        for name in second:
+            self.node[name] = self.t.comp(name, deps=[cell])
 
 
 def timed(traces: TraceSet, work: dict[str, np.ndarray]) -> TraceSet:
@@ -158,7 +164,7 @@ def timed(traces: TraceSet, work: dict[str, np.ndarray]) -> TraceSet:
     return TraceSet(bodies)
 
 
-# --- the two ways to run it -------------------------------------------------------------------------
+# --- ways to run it ----------------------------------------------------------------------------------
 
 
 class ReadyFirst:
@@ -315,7 +321,7 @@ def chosen(case: Case, seeds: range) -> dict[str, Setting]:
     binding = [replace(plan, window=0) for plan in hints]
     hints += rules()
     fixed, ready = tuned(case, binding, seeds), tuned(case, hints, seeds)
-    good = {replace(s, window=0) for s in (fixed, ready) if s.plan}
+    good = dict.fromkeys(replace(s, window=0) for s in (fixed, ready) if s.plan)
     windows = [replace(plan, window=w) for plan in good for w in WINDOWS]
     return {
         "1f1b": binding[0], "fixed": fixed, "ready": ready, "window": tuned(case, windows, seeds),
