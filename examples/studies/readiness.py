@@ -46,7 +46,7 @@ from chakrakit.workloads.schedules import schedule_named
 
 NS = 1_000_000
 """A forward takes 1 ms, and so does each half of a backward."""
-TUNING, JUDGING = range(3), range(100, 108)
+TUNING, JUDGING = range(2), range(100, 108)
 WINDOWS = (0, 1, 2, 4, 8)
 SPLITS = {"whole": ("F", "B"), "halves": ("F", "I", "W")}
 RULES = {"backward first": "BIFW", "weights early": "BIWF", "oldest": ""}
