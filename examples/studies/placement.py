@@ -61,10 +61,11 @@ USUAL = ("tp", "cp", "dp", "pp")
 class Site:
     """Where a job runs: a machine, its devices as they come, and other ways through them.
 
-    `kept` of the plans, the best under `ordered`, go on to all placements.
+    `kind` is mesh, torus, scattered, leaf by leaf, hashed or node; `kept` of the plans, the best under
+    `ordered`, go on to all placements.
     """
 
-    family: str
+    kind: str
     name: str
     oversubscription: float
     kept: int
@@ -123,20 +124,18 @@ def shardings(devices: int) -> dict[str, Plan]:
 
 def slice_site(dims: tuple[int, int], wraps: bool) -> Site:
     """A sub-slice of TPU v5e chips: a mesh, or a torus where it wraps around."""
-    network = {"topology": "torus" if wraps else "mesh", "dims": list(dims), "bandwidth": "400 Gb/s",
-               "latency": "500 ns"}  # fmt: skip
-    name = f"{network['topology']} {dims[0]}×{dims[1]}"
+    kind = "torus" if wraps else "mesh"
+    network = {"topology": kind, "dims": list(dims), "bandwidth": "400 Gb/s", "latency": "500 ns"}
+    name = f"{kind} {dims[0]}×{dims[1]}"
     machine = parse_machine({"name": name, "device": "tpu-v5e", "network": [network]}, name)
     rows = tuple(range(machine.size))
-    plans = shardings(machine.size)
     kept = 5 if machine.size <= 32 else 2
-    return Site(
-        "slice", name, 1, kept, ("auto", "ring"), machine, rows, dict(tiled(dims)), plans, denoising
-    )
+    plans, paths = shardings(machine.size), dict(tiled(dims))
+    return Site(kind, name, 1, kept, ("auto", "ring"), machine, rows, paths, plans, denoising)
 
 
-def tree_site(name: str, plan: Plan, over: float, scattered: bool, hashed: bool = False) -> Site:
-    """Sixteen nodes of four, four nodes a leaf, that come leaf by leaf or scattered.
+def tree_site(name: str, plan: Plan, over: float, seed: int, hashed: bool = False) -> Site:
+    """Sixteen nodes of four, four nodes a leaf, that come leaf by leaf, or scattered with a seed.
 
     A leaf's way up is one wide link, as if packets were spread over all of its cables, or `hashed`: as many
     cables as bandwidth asks for, and each pair of devices keeps to one of them.
@@ -145,12 +144,13 @@ def tree_site(name: str, plan: Plan, over: float, scattered: bool, hashed: bool 
     outside = {"topology": "fat-tree", "size": 16, "arity": [16, 4], "joins": "flat", "bandwidth": "25 GB/s",
                "latency": "1 us", "oversubscription": over, "uplinks": [] if hashed else [1]}  # fmt: skip
     machine = parse_machine({"device": "a100-sxm-80gb", "network": [inside, outside]}, "tree")
-    nodes = np.random.default_rng(1).permutation(16) if scattered else np.arange(16)
+    nodes = np.random.default_rng(seed).permutation(16) if seed else np.arange(16)
     given = tuple(int(4 * node + i) for node in nodes for i in range(4))
-    called = f"{name}, {'scattered' if scattered else 'leaf by leaf'}{', hashed' if hashed else ''}"
-    by_leaf = {"by leaf": tuple(sorted(given))}
+    kind = "hashed" if hashed else "scattered" if seed else "leaf by leaf"
+    called = f"{name}, {kind}" + (f" {seed}" if seed else "")
+    paths = {"by leaf": tuple(sorted(given))}
     return Site(
-        "tree", called, over, 1, tuple(ALGORITHMS), machine, given, by_leaf, {name: plan}, training
+        kind, called, over, 1, tuple(ALGORITHMS), machine, given, paths, {name: plan}, training
     )
 
 
@@ -298,7 +298,7 @@ def sides(site: Site, tries: int, seeds: int) -> Iterator[Row]:
 
 def _row(site: Site, side: str, trials: Trials, c: Choice) -> Row:
     return {
-        "family": site.family, "site": site.name, "oversubscription": site.oversubscription, "side": side,
+        "kind": site.kind, "site": site.name, "oversubscription": site.oversubscription, "side": side,
         "plan": c.plan, "order": c.order, "algorithm": c.algorithm, "path": c.path,
         "simulated": len(trials.known), "step_ms": round(c.step_ms, 4),
     }  # fmt: skip
@@ -316,15 +316,17 @@ def sites(quick: bool) -> Iterator[Site]:
     }
     if quick:
         yield replace(slice_site((2, 4), False), kept=1)
-        yield replace(tree_site("tp4 dp16", trees["tp4 dp16"], 4, True), algorithms=("auto",))
+        yield replace(tree_site("tp4 dp16", trees["tp4 dp16"], 4, 1), algorithms=("auto",))
         return
     for dims in ((4, 4), (4, 8), (2, 16), (8, 8)):
         yield slice_site(dims, False)
     yield slice_site((4, 8), True)
-    for (name, plan), scattered, over in product(trees.items(), (True, False), (1, 2, 4, 8)):
-        yield tree_site(name, plan, over, scattered)
+    for (name, plan), seed, over in product(trees.items(), (0, 1), (1, 2, 4, 8)):
+        yield tree_site(name, plan, over, seed)
+    for seed, over in product((2, 3), (1, 2, 4, 8)):
+        yield tree_site("tp4 dp16", trees["tp4 dp16"], over, seed)
     for over in (1, 4):
-        yield tree_site("tp4 dp16", trees["tp4 dp16"], over, True, hashed=True)
+        yield tree_site("tp4 dp16", trees["tp4 dp16"], over, 1, hashed=True)
     yield node_site(Plan(tp=2, dp=4))
 
 
@@ -338,13 +340,16 @@ def measure(quick: bool) -> list[Row]:
 
 
 Key = tuple[str, str, float]
+"""Kind, site and oversubscription."""
+SLICES = ("mesh", "torus")
+TREES = ("scattered", "leaf by leaf", "hashed")
 
 
 def best_of(rows: list[Row]) -> dict[Key, dict[str, Row]]:
     """For each site and side the row with the least step; `random` has its mean."""
     found: dict[Key, dict[str, Row]] = {}
     for r in rows:
-        by = found.setdefault((r["family"], r["site"], r["oversubscription"]), {})
+        by = found.setdefault((r["kind"], r["site"], r["oversubscription"]), {})
         by[r["side"]] = min(by.get(r["side"], r), r, key=lambda row: row["step_ms"])
     for key, by in found.items():
         some = [r["step_ms"] for r in rows if r["side"] == "random" and r["site"] == key[1]
@@ -393,17 +398,8 @@ def verdict(rows: list[Row]) -> list[str]:
     """What became of the predictions, and the figures behind it."""
     found = gains(rows)
     lines = _predictions(rows, found)
-    lines += _slices(rows, [key for key in found if key[0] == "slice"])
-    for kind in dict.fromkeys(key[1].split(", ", 1)[1] for key in found if key[0] == "tree"):
-        told = []
-        for over in sorted({key[2] for key in found if key[1].endswith(kind)}):
-            some = [
-                g["ordered"] for key, g in found.items() if key[1].endswith(kind) and key[2] == over
-            ]
-            told.append(f"{over:g}: {span(some)}")
-        lines.append(
-            f"Fat tree, nodes {kind}, ordered / aware by oversubscription: {'; '.join(told)}."
-        )
+    lines += _slices(rows, [key for key in found if key[0] in SLICES])
+    lines += [_tree(kind, found) for kind in TREES]
     beyond = [g["mapped"] for g in found.values()]
     lines.append(
         f"`mapped`, which simulates nothing on its way, takes {span(beyond)} times as long as `aware`."
@@ -411,21 +407,29 @@ def verdict(rows: list[Row]) -> list[str]:
     return lines
 
 
+def _tree(kind: str, found: dict[Key, dict[str, float]]) -> str:
+    mine = {key: g["ordered"] for key, g in found.items() if key[0] == kind}
+    told = [
+        f"{over:g}: {span(g for key, g in mine.items() if key[2] == over)}"
+        for over in sorted({key[2] for key in mine})
+    ]
+    return f"Fat tree, {kind}, ordered / aware by oversubscription: {'; '.join(told) or 'no case'}."
+
+
 def _predictions(rows: list[Row], found: dict[Key, dict[str, float]]) -> list[str]:
     alone = {key[1]: max(by["default"] for by in by_plan(rows, key[1]).values())
-             for key in found if key[0] == "slice"}  # fmt: skip
-    meshes = [g for site, g in alone.items() if site.startswith("mesh")]
+             for key in found if key[0] in SLICES}  # fmt: skip
+    meshes = [alone[key[1]] for key in found if key[0] == "mesh"]
     ranked = [alone[s] for s in ("mesh 2×16", "mesh 4×8", "mesh 4×4") if s in alone]
-    free = [g["ordered"] for key, g in found.items() if key[0] == "slice"]
+    free = [g["ordered"] for key, g in found.items() if key[0] in SLICES]
     kinds: dict[str, list[float]] = {}
     for key, g in sorted(found.items(), key=lambda item: item[0][2]):
-        if key[0] == "tree" and "hashed" not in key[1]:
+        if key[0] == "scattered":
             kinds.setdefault(key[1], []).append(g["ordered"])
-    scattered = [g for site, g in kinds.items() if site.endswith("scattered")]
+    scattered = list(kinds.values())
     grows = all(a <= b for g in scattered for a, b in pairwise(g))
     none = [g["ordered"] for key, g in found.items()
-            if key[0] == "node" or key[1].endswith("leaf by leaf") or (key[0] == "tree" and key[2] == 1
-            and "hashed" not in key[1])]  # fmt: skip
+            if key[0] in ("node", "leaf by leaf") or (key[0] == "scattered" and key[2] == 1)]  # fmt: skip
     worst = [
         key[1] for key, g in found.items() if g["random"] < max(g["default"], g["mapped"]) - 1e-6
     ]
@@ -470,7 +474,7 @@ def _slices(rows: list[Row], keys: list[Key]) -> list[str]:
 
 def draw(rows: list[Row]) -> str:
     """The gain on the fat tree over its oversubscription."""
-    found = {s: g for s, g in gains(rows).items() if s[0] == "tree"}
+    found = {s: g for s, g in gains(rows).items() if s[0] in TREES[:2]}
     lines = []
     for name in dict.fromkeys(s[1] for s in found):
         points = sorted((s[2], g["ordered"]) for s, g in found.items() if s[1] == name)
