@@ -161,6 +161,27 @@ def test_impossible_attributes_are_refused(attribute, value):
         times(beside({attribute: value}, {}))
 
 
+def test_a_share_that_takes_compute_beyond_the_clock_is_refused():
+    t = TraceBuilder()
+    t.comp("k", duration_ns=10**13, device_share=1e-6)  # 2.8 hours; ten million of them
+    with pytest.raises(
+        TraceError, match="days; check their unit, which is nanoseconds, and device_share"
+    ):
+        native.run(TraceSet([t.build()]), MACHINE)
+
+
+def test_a_kernel_that_is_left_next_to_nothing_goes_on_when_it_gets_more():
+    """For 100 µs it has a millionth of the device, on which it would take longer than the clock can say."""
+    days = 15 * 86_400 * 10**9
+    t = TraceBuilder()
+    t.collective("c", CollectiveType.ALL_REDUCE, SIZE, stream=1, device_share=0.999999)
+    t.comp("k", duration_ns=days, stream=2, waves=10**9)
+    traces = TraceSet([t.build()], {0: Binding(0), 1: Binding(0)}, Groups({"": (0, 1)}))
+    end = native.run(traces, MACHINE).end.tolist()
+    assert end[0] == 100_000_000
+    assert end[1] == pytest.approx(days * 1000 + end[0], rel=1e-9)
+
+
 def test_shares_of_compute_alone_only_slow_it():
     rng = np.random.default_rng(0)
     t = TraceBuilder()

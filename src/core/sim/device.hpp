@@ -14,6 +14,7 @@
 namespace chakra::sim {
 
 constexpr int32_t kWhole = 1000000;  // a device, in shares
+constexpr double kFar = 4e18;  // picoseconds from now that are not waited for: no clock has them
 
 // A compute row in progress.
 struct Work {
@@ -95,8 +96,9 @@ class Room {
             bool counts = yielding || (before(work, first) && rounds > 1);
             if (yields(work, first) != yielding || !counts || work.rate <= 0) continue;
             double until = (yielding ? rounds - 1 : 1) * round(work);
-            auto wait = static_cast<Time>(std::ceil((remaining(work, now) - until) / work.rate));
-            next = std::min(next, now + std::max<Time>(wait, 1));
+            double wait = std::ceil((remaining(work, now) - until) / work.rate);
+            if (wait < kFar)
+                next = std::min(next, now + std::max<Time>(static_cast<Time>(wait), 1));
         }
         return next;
     }

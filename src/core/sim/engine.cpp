@@ -502,7 +502,7 @@ void Engine::set_rate(Work& work, double rate) {
     work.rate = rate;
     work.since = now_;
     work.version = ++rows_[work.row].version;
-    if (rate > 0) {
+    if (rate > 0 && work.remaining / rate < kFar) {
         Time end = now_ + static_cast<Time>(std::ceil(work.remaining / rate));
         events_.push({end, kWorkDone, work.row, work.version});
     }
