@@ -19,7 +19,8 @@ Fairness. Every side chooses its collective algorithms and, on slices, its shard
 this is the comparator, as a careful user needs no tool for it. `aware`, the contender, also tries the ways
 through the machine: tiles of all sizes, snakes, nodes sorted by leaf. `mapped` starts from `ordered` and
 swaps ranks to lower the load of links that the traffic between ranks makes, told nothing of the machine but
-its routes; it simulates only its result. `random` is the mean of three permutations.
+its routes; it simulates only its result. `random` is the mean of three permutations with the choices of
+`ordered`.
 """
 
 from __future__ import annotations
@@ -235,10 +236,6 @@ class Trials:
             key=lambda c: c.step_ms,
         )  # fmt: skip
 
-    def best_at(self, choice: Choice, name: str, places: Path) -> Choice:
-        """The same plan and order on other places."""
-        return self.best(choice.plan, [choice.order], {name: places})
-
     def simulated(self, plan: str, order: str, algorithm: str, places: Path) -> Outcome:
         """A step with each rank on its place."""
         options = Options(
@@ -268,7 +265,7 @@ def mapped(trials: Trials, start: Choice, tries: int) -> Choice:
         other[[a, b]] = other[[b, a]]
         if (found := load(other)) < least:
             places, least = other, found
-    return trials.best_at(start, "mapped", tuple(int(p) for p in places))
+    return trials.best(start.plan, [start.order], {"mapped": tuple(int(p) for p in places)})
 
 
 def _orders(plan: Plan) -> list[str]:
@@ -293,7 +290,9 @@ def sides(site: Site, tries: int, seeds: int) -> Iterator[Row]:
     yield _row(site, "mapped", trials, mapped(trials, ordered[0], tries))
     for seed in range(seeds):
         places = tuple(int(p) for p in np.random.default_rng(seed).permutation(site.given))
-        yield _row(site, "random", trials, trials.best_at(ordered[0], f"seed {seed}", places))
+        best = ordered[0]
+        step = trials.step_ms(best.plan, best.order, best.algorithm, places)
+        yield _row(site, "random", trials, replace(best, path=f"seed {seed}", step_ms=step))
 
 
 def _row(site: Site, side: str, trials: Trials, c: Choice) -> Row:
