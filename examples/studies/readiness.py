@@ -440,19 +440,16 @@ def _trends(found: dict[tuple, tuple[float, float]]) -> list[str]:
 
 
 def draw(rows: list[Row]) -> str:
-    """The gain over the spread, by what varies, with and without splitting the backward pass."""
+    """The gain over the spread by what varies: over the best fixed order, and over 1F1B."""
     lines = []
-    for side, against, name in (
-        ("ready", "fixed", "best fixed / ready"),
-        ("ready", "1f1b", "1F1B / ready"),
-    ):
-        found = {c: g for c, g in gains(rows, side, against).items() if c[0] == "spread"}
+    for against, name in (("fixed", "best fixed"), ("1f1b", "1F1B")):
+        found = {c: g for c, g in gains(rows, "ready", against).items() if c[0] == "spread"}
         for source in dict.fromkeys(case[1] for case in found):
             mine = sorted((case[2], g) for case, g in found.items() if case[1] == source)
             points = [(spread, g) for spread, (g, _) in mine]
-            name = f"{source}{', whole passes' if 'whole' in side else ''}"
-            lines.append(Line(name, points, [m for _, (_, m) in mine], "whole" in side))
-    title = "How many times as long the best fixed order takes"
+            margins = [m for _, (_, m) in mine]
+            lines.append(Line(f"{name}, {source}", points, margins, dashed=against == "1f1b"))
+    title = "How many times as long a fixed order takes as readiness"
     return line_chart(title, lines, "spread of durations", "× ready", level=1.0)
 
 

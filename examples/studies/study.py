@@ -50,10 +50,14 @@ class Study:
     def write(self, folder: Path, quick: bool) -> list[Row]:
         """Measures, and writes the table and the drawing; the rows as the table has them."""
         folder.mkdir(parents=True, exist_ok=True)
-        table, sink = folder / f"{self.name}.csv", pa.BufferOutputStream()
+        sink = pa.BufferOutputStream()
         csv.write_csv(pa.Table.from_pylist(self.measure(quick)), sink)
-        _replace(table, sink.getvalue().to_pybytes())
-        rows = read_rows(table)
+        _replace(folder / f"{self.name}.csv", sink.getvalue().to_pybytes())
+        return self.redraw(folder)
+
+    def redraw(self, folder: Path) -> list[Row]:
+        """The drawing, from the table as it is; its rows."""
+        rows = read_rows(folder / f"{self.name}.csv")
         _replace(folder / f"{self.name}.svg", self.draw(rows).encode())
         return rows
 
@@ -110,14 +114,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Run the studies in full and renew their page.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     parser.add_argument(
-        "--page", action="store_true", help="only the page, from the tables as they are"
+        "--page", action="store_true", help="only page and drawings, from the tables as they are"
     )
     given = parser.parse_args()
     folder = PAGE.with_suffix("")
     for name in given.names or NAMES:
         study = importlib.import_module(name).STUDY
-        table = folder / f"{name}.csv"
-        rows = read_rows(table) if given.page else study.write(folder, quick=False)
+        rows = study.redraw(folder) if given.page else study.write(folder, quick=False)
         _replace(PAGE, renewed(PAGE.read_text(), name, study.said(rows)).encode())
 
 

@@ -36,10 +36,11 @@ def test_it_runs(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_page_says_what_the_full_table_says(name):
-    rows = study.read_rows(study.PAGE.with_suffix("") / f"{name}.csv")
-    page = study.PAGE.read_text()
+def test_page_and_drawing_say_what_the_full_table_says(name):
+    folder, page = study.PAGE.with_suffix(""), study.PAGE.read_text()
+    rows = study.read_rows(folder / f"{name}.csv")
     assert study.renewed(page, name, ALL[name].said(rows)) == page
+    assert (folder / f"{name}.svg").read_text() == ALL[name].draw(rows)
 
 
 @pytest.mark.parametrize("name", ALL)
