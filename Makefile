@@ -56,7 +56,7 @@ ASAN_VENV := build/asan-venv
 ASAN_BIN := $(ASAN_VENV)/bin
 SANITIZED_TESTS ?= tests/core tests/trace/test_et.py tests/trace/test_et_edits.py tests/trace/test_json_text.py \
 	tests/trace/test_graph.py tests/trace/test_schedule.py tests/trace/test_feeder.py tests/simulator/astra \
-	tests/simulator/test_engine.py tests/simulator/test_network.py \
+	tests/simulator/test_engine.py tests/simulator/test_network.py tests/simulator/test_room.py \
 	tests/sources/pytorch/test_readers.py tests/sources/pytorch/test_damage.py
 
 # Not editable: the import hook of an editable install would find the ordinary build first.
