@@ -113,8 +113,8 @@ def _path(a: Analysis) -> Iterator[Markup]:
                       f"{count_text(path.rank_changes, 'change')} of rank, "
                       f"{time_text(path.unexplained_ns)} unexplained.",
                       charts.stacked([("path", kinds)], total)),
-        charts.figure("Critical path by rank and time", "Scroll to zoom, drag to move, double click for all.",
-                      _path_lanes(a)),
+        charts.figure("Critical path by rank and time",
+                      "Ctrl and scroll to zoom, drag to move, double click for all.", _path_lanes(a)),
     )  # fmt: skip
     rows = [(f"{what}: {short(name, 44)}", float(ns), _shared(ns, total), charts.color(what))
             for what, name, ns in path.operators[:14]]  # fmt: skip

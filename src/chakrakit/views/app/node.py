@@ -108,12 +108,16 @@ def _waits(side: Side, found: Found, rank: int, row: int) -> list[dict[str, Any]
         )
         if code == Cause.NOTHING:
             continue
-        what = _CAUSES.get(code) or f"{EdgeKind(code).name.lower()} edge"
+        what = _CAUSES.get(code) or f"{_article(EdgeKind(code).name.lower())} edge"
         told: dict[str, Any] = {"event": event, "what": what, "node": None}
         if other >= 0:
             told["node"] = brief(side, rank if peer < 0 else peer, other)
         out.append(told)
     return out
+
+
+def _article(word: str) -> str:
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
 
 
 def _peers(side: Side, found: Found, rank: int, row: int) -> dict[str, Any] | None:

@@ -22,7 +22,11 @@ PORT = 8127
 
 def open_session(paths: list[str]) -> Session:
     """The runs behind the paths; traces without times are scheduled."""
-    return Session([_side(path) for path in paths])
+    sides = [_side(path) for path in paths]
+    if len({side.name for side in sides}) < len(sides):
+        for side, path in zip(sides, paths, strict=True):
+            side.name = path
+    return Session(sides)
 
 
 def _side(path: str) -> Side:
@@ -39,6 +43,8 @@ def _side(path: str) -> Side:
 
 def serve(session: Session, port: int | None, browser: bool, tell: Callable[[str], object]) -> None:
     """Serves until it is interrupted; `tell` gets the address once it can be opened."""
+    for side in session.sides:
+        side.warm()
     try:
         import uvicorn
 

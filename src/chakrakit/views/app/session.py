@@ -143,7 +143,7 @@ class Session:
             if name == _COMPARISON
             else join(*SECTIONS[name][1](analyses[0]))
         )
-        return {"state": "done", "markup": markup}
+        return {"state": "done", "markup": str(markup)}
 
     def _compared(self, a: Analysis, b: Analysis) -> Comparison:
         if self._comparison is None:
@@ -165,7 +165,7 @@ class Session:
 def _side_summary(side: Side) -> dict[str, Any]:
     return {
         "name": side.name,
-        "facts": " ".join(f"{k} {v}".strip() + " ·" for k, v in facts_of(side.run).items()).rstrip(" ·"),
+        "facts": " · ".join(f"{k} {v}".strip() for k, v in facts_of(side.run).items()),
         "notes": side.notes,
         "folds": [[f.first, len(f.ranks), ranks_text(f.ranks)] for f in side.folds],
     }  # fmt: skip

@@ -5,6 +5,7 @@ import { tickText } from "./format.js";
 
 const DIM = 0.22;
 const STRIP_NAMES = ["compute", "communication", "copy"];
+const STRIP_GREYS = ["#6b7480", "#a9b1bb", "#cfd5dc"]; // beside the colors of differences
 
 export class Picture {
   constructor(painter, { width, height, top, rows, data, session, theme, edges }) {
@@ -70,7 +71,8 @@ export class Picture {
       let bottom = y + full;
       sent.strip.forEach((shares, kind) => {
         const height = (shares[i] / 255) * full;
-        if (height) this.painter.rect(x, (bottom -= height), step + 0.3, height, this.session.colors[STRIP_NAMES[kind]], state.path ? 0.5 : 1);
+        const fill = state.diff ? STRIP_GREYS[kind] : this.session.colors[STRIP_NAMES[kind]];
+        if (height) this.painter.rect(x, (bottom -= height), step + 0.3, height, fill, state.path ? 0.5 : 1);
       });
     }
     if (state.path && sent.path) this.path(sent, y + full + 1);

@@ -1,4 +1,4 @@
-// The graph around a node as SVG: columns by distance, what it needs on the left, what needs it on the right.
+// The graph around a node as SVG: what it needs on the left, what needs it on the right.
 import { ask } from "./api.js";
 import { byId, el, svgEl } from "./dom.js";
 import { cut, inkOn } from "./draw.js";
@@ -20,8 +20,7 @@ export async function drawGraph(session, { side, rank, row }, hops, select) {
   if (!dialog.open) dialog.showModal();
 }
 
-function hidden(columns) {
-  const count = Object.values(columns).reduce((a, b) => a + b, 0);
+function hidden(count) {
   return count ? `; ${count.toLocaleString("en")} more, farther in time, are left out` : "";
 }
 

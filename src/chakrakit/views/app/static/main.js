@@ -137,9 +137,8 @@ async function start() {
 }
 
 function titles(session) {
-  const badge = session.sides.length > 1;
-  return session.sides.flatMap((side, i) => [
-    ...(i ? [" "] : []), badge ? `${"AB"[i]} ` : "", side.name, el("i", { title: side.facts }, ` ${side.facts}`)]);
+  if (session.sides.length === 1) return [session.sides[0].name, el("i", {}, ` ${session.sides[0].facts}`)];
+  return session.sides.flatMap((side, i) => [el("i", {}, `${i ? " " : ""}${"AB"[i]} `), el("span", { title: side.facts }, side.name)]);
 }
 
 // The first rank of each side at first, where there are not many.
