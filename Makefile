@@ -93,7 +93,7 @@ test: lint wheel $(TEST_VENV)/.deps fuzz sanitize  ## everything, against the bu
 APT := $(if $(filter 0,$(shell id -u)),,sudo) apt-get
 
 browser:  ## install Debian's chromium and its driver, for the tests of the web app
-	command -v chromium chromedriver >/dev/null || { $(APT) update -q && $(APT) install -y -q chromium chromium-driver; }
+	{ command -v chromium && command -v chromedriver; } >/dev/null || { $(APT) update -q && $(APT) install -y -q chromium chromium-driver; }
 
 bench: $(VENV)/.built  ## measure the claims of the README
 	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline view; do ../$(BIN)/python $$file.py; done
