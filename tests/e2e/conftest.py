@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -31,6 +32,8 @@ _PLACE_OF = """(side, rank, row) => {
   return [box.left + 210 + ((time - s.from) / (s.to - s.from)) * t.plot,
     box.top + 26 + at.y + 3 + line.depth * 17 + 8 - t.scroller.scrollTop];
 }"""
+_FIND = """(selector, text) => [...document.querySelectorAll(selector)].find(
+  (e) => e.getClientRects().length && e.textContent.includes(text)) ?? null"""
 _COLORS = """(() => {
   const canvas = document.getElementById("canvas"), seen = new Set();
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -73,20 +76,40 @@ class Page:
 
     def find(self, selector: str, text: str = "") -> Any:
         """The first shown element with a text in it."""
-        found = self.driver.find_elements("css selector", selector)
-        return next((e for e in found if e.is_displayed() and text in e.text), None)
+        return self.js(f"({_FIND})(...arguments)", selector, text)
+
+    def wait_for(self, selector: str, text: str = "") -> Any:
+        self.until(f"({_FIND})({json.dumps(selector)}, {json.dumps(text)}) !== null")
+        return self.find(selector, text)
 
     def click(self, selector: str, text: str = "") -> None:
-        element = self.find(selector, text)
-        assert element is not None, f"no {selector} with {text!r}"
-        element.click()
+        """A real click; the page may be putting a new element in the old one's place just then."""
+        from selenium.common.exceptions import WebDriverException
 
-    def wait_for(self, selector: str, text: str = "", seconds: float = 60) -> Any:
-        began = time.monotonic()
-        while (found := self.find(selector, text)) is None:
-            assert time.monotonic() - began < seconds, f"no {selector} with {text!r}"
-            time.sleep(0.05)
-        return found
+        for left in reversed(range(5)):
+            element = self.wait_for(selector, text)
+            try:
+                self.js("arguments[0].scrollIntoView({ block: 'center' })", element)
+                return element.click()
+            except WebDriverException:
+                if not left:
+                    raise
+                time.sleep(0.2)
+        return None
+
+    def tabs(self) -> list[str]:
+        """The names of all tabs but the timeline."""
+        return self.js("[...document.querySelectorAll('#tabs button')].map((b) => b.textContent)")[
+            1:
+        ]
+
+    def tab(self, name: str) -> None:
+        """Opens a tab and waits until it is filled."""
+        number = self.tabs().index(name) + 2
+        self.click(f"#tabs button:nth-child({number})")
+        self.until(
+            "document.querySelector('#page > *') && !document.querySelector('#page > .wait')"
+        )
 
     def keys(self, keys: str) -> None:
         for key in keys:
@@ -178,6 +201,8 @@ def view(driver) -> Iterator[Callable[..., Page]]:
         return Page(driver, address).open()
 
     yield start
+    driver.get("about:blank")  # or it would ask servers that are gone
+    driver.get_log("browser")
     for server in servers:
         server.terminate()
         server.wait()

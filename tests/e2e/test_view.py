@@ -69,9 +69,6 @@ def test_a_dependency_is_followed_to_another_rank_and_back(view, measured):
     sender = page.js("chakra.state.selected")
     page.settle()
     page.shot("sender")
-    page.js(
-        "[...document.querySelectorAll('#node h4')].find((h) => h.textContent === 'Message').scrollIntoView()"
-    )
     page.click("#node .hit", "rank 1")
     page.until("chakra.state.selected.rank === 1")
     page.wait_for("#node .head", "gloo:recv")
@@ -82,9 +79,6 @@ def test_a_dependency_is_followed_to_another_rank_and_back(view, measured):
     assert 210 < x < 1100
     assert 100 < y < 900
     page.shot("receiver")
-    page.js(
-        "[...document.querySelectorAll('#node h4')].find((h) => h.textContent === 'Message').scrollIntoView()"
-    )
     page.click("#node .hit", "rank 0 ·")
     page.until("chakra.state.selected.rank === 0")
     assert page.js("chakra.state.selected") == sender
@@ -133,12 +127,10 @@ def test_two_runs_are_compared(view, simulated):
                     "[...l.code, ...l.most]))")  # fmt: skip
     assert {1} <= set(codes)
     page.shot("compared")
-    page.click("#tabs button", "Comparison")
-    page.wait_for("#page figure")
+    page.tab("Comparison")
     assert "A step takes" in page.text("#page")
     page.shot("comparison")
-    page.click("#tabs button", "Time")
-    page.wait_for("#page figure")
+    page.tab("Time")
     page.click("#page .side button", "B:")
     page.until("chakra.state.side === 1")
     page.wait_for("#page figure")
@@ -147,11 +139,8 @@ def test_two_runs_are_compared(view, simulated):
 
 def test_every_tab_shows_something(view, measured):
     page = view(measured)
-    for name in page.js("[...document.querySelectorAll('#tabs button')].map((b) => b.textContent)")[
-        1:
-    ]:
-        page.click("#tabs button", name)
-        page.until("document.querySelector('#page > :not(.empty):not(.side)')")
+    for name in page.tabs():
+        page.tab(name)
         page.shot(f"tab {name}")
     assert page.errors() == []
 
@@ -197,11 +186,8 @@ def test_names_in_a_trace_are_text_and_nothing_else(view, tmp_path):
     page.click("#dialog button", "Close")
     page.click("#path")
     page.wait_for("#list .hit")
-    for name in page.js("[...document.querySelectorAll('#tabs button')].map((b) => b.textContent)")[
-        1:
-    ]:
-        page.click("#tabs button", name)
-        page.until("document.querySelector('#page > :not(.empty):not(.side)')")
+    for name in page.tabs():
+        page.tab(name)
         assert page.js("document.querySelectorAll('#page script, #page img').length") == 0
     assert page.js("window.pwned === undefined")
     assert page.js("document.scripts.length") == 2
