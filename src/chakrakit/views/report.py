@@ -55,7 +55,7 @@ def _asset(name: str) -> Markup:
 def _answer(answer: Answer) -> Markup:
     bar = tag("div", tag("i", style=f"width:{min(100 * answer.share, 100):.1f}%"), class_="share")
     return tag("div", tag("h3", answer.question), tag("div", answer.figure, class_="figure"),
-               bar if answer.share else "", tag("p", answer.sentence), class_="answer")  # fmt: skip
+               bar if answer.share else "", tag("p", answer.sentence.replace(" %", "\u00a0%")), class_="answer")  # fmt: skip
 
 
 def _summary(a: Analysis) -> Iterator[Markup]:
@@ -155,7 +155,7 @@ def _communication(a: Analysis) -> Iterator[Markup]:
     if not talk.collectives and not talk.messages:
         return
     yield _table(talk.table().first(40))
-    rows = [(f"{size_text(b.low_bytes)} and more", float(b.bytes), f"{b.count:,} × , {size_text(b.bytes)}",
+    rows = [(f"{size_text(b.low_bytes)} and more", float(b.bytes), f"{b.count:,} ×, {size_text(b.bytes)}",
              charts.color("communication")) for b in talk.sizes]  # fmt: skip
     yield charts.figure(
         "Message sizes", "Bytes of collectives and messages by size.", charts.bars(rows)

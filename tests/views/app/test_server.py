@@ -252,7 +252,9 @@ def test_runs_of_one_name_are_told_apart_by_their_paths(tmp_path, two_ranks):
     two_ranks.card = two_ranks.card.replace(name="llama")
     for path in paths:
         ck.write(two_ranks, path)
-    assert [side.name for side in open_session(paths).sides] == paths
+    assert [side.name for side in open_session(paths).sides] == ["a", "b"]
+    twice = [paths[0], f"{tmp_path}/./a"]
+    assert [side.name for side in open_session(twice).sides] == twice
     assert [side.name for side in open_session(paths[:1]).sides] == ["llama"]
 
 

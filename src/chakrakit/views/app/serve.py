@@ -6,6 +6,7 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Callable
+from pathlib import Path
 
 from chakrakit.errors import ConfigError, MissingExtra
 from chakrakit.insight.load import as_run, name_of
@@ -23,9 +24,10 @@ PORT = 8127
 def open_session(paths: list[str]) -> Session:
     """The runs behind the paths; traces without times are scheduled."""
     sides = [_side(path) for path in paths]
-    if len({side.name for side in sides}) < len(sides):
-        for side, path in zip(sides, paths, strict=True):
-            side.name = path
+    for names in ([Path(path).name for path in paths], paths):
+        if len({side.name for side in sides}) < len(sides):
+            for side, name in zip(sides, names, strict=True):
+                side.name = name
     return Session(sides)
 
 

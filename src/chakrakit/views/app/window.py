@@ -54,7 +54,7 @@ def rank_window(
     return {
         "begin": window.begin,
         "step": window.step,
-        "strip": [_shares(busy, window) for busy in lines.busy(window)],
+        "strip": [_shares(busy, np.diff(window.borders)) for busy in lines.busy(window)],
         "lines": drawn,
         "names": names.texts,
         "path": _path(side, rank, window, found) if found else None,
@@ -96,16 +96,15 @@ def _line(
         "name": names.of(rows),
         "path": found.on_path(rank, rows).tolist() if found else [],
         "bucket": shown.bucket.tolist(),
-        "share": _shares(shown.busy, window),
+        "share": _shares(shown.busy, np.diff(window.borders)[shown.bucket]),
         "most": shown.code.tolist(),
         "count": shown.count.tolist(),
     }
 
 
-def _shares(busy: I64, window: Window) -> list[int]:
-    """Of a part's length; never 0 for what is there."""
-    share = np.ceil(np.minimum(busy / max(window.step, 1e-9), 1) * _FULL)
-    shares: list[int] = share.astype(np.int64).tolist()
+def _shares(busy: I64, length: I64) -> list[int]:
+    """Of each part's length; never 0 for what is there."""
+    shares: list[int] = (-(-busy * _FULL // np.maximum(length, 1))).tolist()
     return shares
 
 

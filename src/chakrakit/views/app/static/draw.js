@@ -107,7 +107,7 @@ export class Picture {
     const lit = onPath ? onPath.has(i) : !this.query || name.toLowerCase().includes(this.query);
     const shown = Math.max(wide - (wide > 3 ? 0.7 : 0), 1);
     this.painter.rect(x, y, shown, height, fill, lit ? 1 : DIM);
-    if (onPath && lit) this.painter.rect(x, y + height - 3, shown, 3, this.theme.ink);
+    if (onPath && lit) this.painter.rect(x, y + height - 2, shown, 2, this.theme.ink);
     const left = Math.max(x, LABEL) + 4, room = Math.min(x + wide, this.width) - left - 2;
     const text = room > 24 ? cut(name, Math.floor(room / 6.1)) : "";
     if (text.length > 2) this.painter.text(left, y + 11.5, text, lit ? inkOn(fill) : this.theme.soft, 10.5);

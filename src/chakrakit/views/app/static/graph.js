@@ -4,7 +4,7 @@ import { byId, el, svgEl } from "./dom.js";
 import { cut, inkOn } from "./draw.js";
 import { countText, timeText } from "./format.js";
 
-const WIDE = 190, HIGH = 38, GAP_X = 70, GAP_Y = 12;
+const WIDE = 200, HIGH = 38, GAP_X = 70, GAP_Y = 12;
 
 export async function drawGraph(session, { side, rank, row }, hops, select) {
   const found = await ask("around", { side, rank, row, hops });
@@ -54,7 +54,7 @@ function box(session, node, { x, y }, center, pick) {
   const length = node.length === null ? "did not run" : timeText(node.length);
   const made = svgEl("g", { class: "box" },
     svgEl("rect", { x, y, width: WIDE, height: HIGH, rx: 5, fill, ...(center ? { stroke: "#d55e00", "stroke-width": 3 } : {}) }),
-    svgEl("text", { x: x + 8, y: y + 16, fill: ink, "font-weight": 600 }, cut(node.name, 28)),
+    svgEl("text", { x: x + 8, y: y + 16, fill: ink, "font-weight": 600 }, cut(node.name, 25)),
     svgEl("text", { x: x + 8, y: y + 30, fill: ink }, cut(`${node.id} · ${length}`, 32)));
   made.dataset.tip = `${node.name} (${node.id}): ${length}`;
   made.addEventListener("click", () => pick(node));

@@ -90,7 +90,7 @@ export class Panel {
     const title = peers.collective ? `Collective${peers.group ? " in group " + peers.group : ""}, ${countText(peers.members, "rank")}` : "Message";
     return [el("h4", {}, title),
       el("p", {}, `waited ${timeText(peers.wait)} for others${last}; transfer ${timeText(peers.transfer)}`),
-      ...peers.shown.map((p) => this.hit({ ...p, name }, side, `${timeText(p.length)} from ${timeText(p.start)}`)),
+      ...peers.shown.map((p) => this.hit({ ...p, name: peers.collective ? name : "the other end" }, side, `${timeText(p.length)} from ${timeText(p.start)}`)),
       more(peers)];
   }
 
