@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -38,14 +39,20 @@ def measure(path: str) -> str:
             first = ask(address, "session")["sides"][0]["folds"][0][0]
             layout = ask(address, "rank", rank=first)
             window(address, first, layout, *layout["span"])
-            opened = time.monotonic() - began
+            opened, used = time.monotonic() - began, cpu_seconds(server.pid)
             times = sorted(moves(address, first, layout))
         finally:
             server.terminate()
     return (
-        f"{path}: open after {opened:.2f} s; {MOVES} moves: median {statistics.median(times):.0f} ms, "
-        f"worst {times[-1]:.0f} ms"
+        f"{path}: open after {opened:.2f} s ({used:.2f} s CPU); "
+        f"{MOVES} moves: median {statistics.median(times):.0f} ms, worst {times[-1]:.0f} ms"
     )
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has used so far (Linux)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def ask(address: str, name: str, **given: object) -> dict:
