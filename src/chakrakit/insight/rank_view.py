@@ -234,25 +234,26 @@ class RankView:
 
 def _unique_rows(columns: list[NDArray[Any]]) -> tuple[I64, I64]:
     """Distinct rows of these columns, ascending, and which of them each row is."""
-    code = np.zeros(len(columns[0]), np.int64)
-    distinct = []
-    for column in columns:
-        values, number = _unique(column.astype(np.int64, copy=False))
-        if len(values) > 1:
+    parts = [_unique(column) for column in columns]
+    varied = [(values, number) for values, number in parts if len(values) > 1]
+    if len(varied) == 1:
+        found, which = np.arange(len(varied[0][0])), varied[0][1]
+    else:
+        code = np.zeros(len(columns[0]), np.int64)
+        for values, number in varied:
             code = code * len(values) + number
-        distinct.append(values)
-    found, which = _unique(code)
-    sizes = [max(len(values), 1) for values in distinct]
-    numbers = np.unravel_index(found, sizes)
-    return np.stack([v[n] for v, n in zip(distinct, numbers, strict=True)], axis=1), which
+        found, which = _unique(code)
+    numbers = np.unravel_index(found, [max(len(values), 1) for values, _ in parts])
+    told = [values[n] for (values, _), n in zip(parts, numbers, strict=True)]
+    return np.stack(told, axis=1).astype(np.int64), which
 
 
-def _unique(values: I64) -> tuple[I64, I64]:
+def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], I64]:
     """As np.unique with its inverse, but by hashing: few values in millions of rows need no sorting."""
     if len(values) and values.min() == values.max():
-        return values[:1], np.zeros(len(values), np.int64)
+        return values[:1], np.broadcast_to(np.int64(0), len(values))
     coded = pa.array(values).dictionary_encode()
-    distinct = coded.dictionary.to_numpy()
+    distinct = coded.dictionary.to_numpy(zero_copy_only=False)
     order = np.argsort(distinct)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
