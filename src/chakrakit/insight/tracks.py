@@ -15,6 +15,8 @@ import numpy as np
 from chakrakit import _core
 from chakrakit.insight.rank_view import I32, I64, Kind, Mask, RankView
 
+_USUAL_DEPTH = 100
+
 
 @dataclass(frozen=True, eq=False)
 class Track:
@@ -90,7 +92,16 @@ def _host(start: I64, end: I64, depth: I32) -> I32:
     loose = astray.astype(np.bool_)
     level = np.zeros(len(start), np.int32)
     inner = np.flatnonzero((parent >= 0) & ~loose)
-    # Rows are sorted so that a parent comes before its children: depths are known in that order.
+    known = ~np.isin(np.arange(len(start)), inner)
+    for _ in range(_USUAL_DEPTH):
+        ready = known[parent[inner]]
+        rows, inner = inner[ready], inner[~ready]
+        depth[rows] = depth[parent[rows]] + 1
+        end[rows] = np.maximum(np.minimum(end[rows], end[parent[rows]]), start[rows])
+        known[rows] = True
+        if not len(inner):
+            break
+    # Rows are sorted so that a parent comes before its children: the rest are known in that order.
     for i in inner.tolist():
         depth[i] = depth[parent[i]] + 1
         end[i] = max(min(end[i], end[parent[i]]), start[i])

@@ -94,7 +94,7 @@ def _rank(session: Session, asked: Question) -> Any:
 
 def _window(session: Session, asked: Question) -> Any:
     side, rank = asked.place(session)
-    tracks = range(asked.number("first", 0, 2**15, 0), asked.number("last", 0, 2**15, 0))
+    tracks = range(asked.number("first", 0, 2**31, 0), asked.number("last", 0, 2**31, 0))
     code = session.changes(side, rank) if asked.text("paint", "") == "change" else None
     return rank_window(side, rank, asked.window(), tracks, code)
 

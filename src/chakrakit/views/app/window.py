@@ -23,6 +23,7 @@ def rank_layout(side: Side, rank: int) -> dict[str, Any]:
     return {
         "ranks": side.alike(rank),
         "nodes": lines.nodes,
+        "too_deep": lines.too_deep,
         "span": lines.span,
         "tracks": [
             {"title": t.title, "depth": len(t.depths), "host": t.track.on_host}
@@ -47,8 +48,7 @@ def rank_window(
     names = _Names(lines)
     drawn = [
         _line(_coded(line, code), window, names, found, rank) | {"track": t, "depth": d}
-        for t in tracks
-        if t < len(lines.tracks)
+        for t in range(tracks.start, min(tracks.stop, len(lines.tracks)))
         for d, line in enumerate(lines.tracks[t].depths)
     ]
     return {
