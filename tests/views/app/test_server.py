@@ -289,3 +289,17 @@ def test_only_the_page_s_own_files_are_served(client, two_ranks):
                  "/static/", "/etc/passwd", "/static/..%2f..%2freport.py"):  # fmt: skip
         assert web.get(path).status_code == 404
     assert web.post("/api/session").status_code == 405
+
+
+def test_rows_nested_deeper_than_a_screen_are_counted(client):
+    n = 300
+    trace = ck.Trace.from_columns(
+        {"name": [f"f{i}" for i in range(n)], "type": [4] * n, "is_cpu_op": [True] * n, "tid": [1] * n,
+         "start_time_ns": np.arange(n) * 10, "duration_ns": 10_000 - 20 * np.arange(n)}
+    )  # fmt: skip
+    ask = client(ck.Run([trace]))
+    layout = ask("rank", rank=0)
+    assert (layout["too_deep"], layout["tracks"][0]["depth"]) == (100, 200)
+    found = ask("window", rank=0, first=0, last=1, **{"from": 0, "to": 10_000, "width": 100})
+    assert [line["row"] for line in found["lines"]] == [[i] for i in range(200)]
+    assert ask("node", rank=0, row=299)["depth"] == -1
