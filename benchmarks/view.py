@@ -55,9 +55,9 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def ask(address: str, name: str, **given: object) -> dict:
+def ask(address: str, what: str, /, **given: object) -> dict:
     query = "&".join(f"{k.rstrip('_')}={v}" for k, v in given.items())
-    with urlopen(f"{address}api/{name}?{query}") as answer:
+    with urlopen(f"{address}api/{what}?{query}") as answer:
         return json.load(answer)
 
 

@@ -12,7 +12,7 @@ export function layout(session, known) {
   const add = (row, height) => { rows.push({ ...row, y, height }); y += height; };
   const addRank = (side, rank, label, count) => {
     const key = keyOf(side, rank), open = state.open.has(key), split = count > 1 && state.split.has(key);
-    add({ type: "rank", side, rank, key, label, count, open, split }, STRIP + PAD);
+    add({ type: "rank", side, rank, key, label: split ? `rank ${rank}` : label, count, open, split }, STRIP + PAD);
     if (open) addTracks(side, rank, key);
     if (split) (known.get(key)?.ranks || []).slice(1).forEach((r) => addRank(side, r, `rank ${r}`, 1));
   };
