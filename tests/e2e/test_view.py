@@ -88,6 +88,8 @@ def test_a_dependency_is_followed_to_another_rank_and_back(view, measured):
 def test_a_click_on_a_slice_selects_it_and_draws_the_graph_around_it(view, measured):
     page = view(measured)
     row = page.js(_LONGEST)
+    page.mouse(*page.place_of(0, 0, row)).perform()
+    page.wait_for("#tip", " from ")
     page.mouse(*page.place_of(0, 0, row)).click().perform()
     page.wait_for("#node .head")
     assert page.js("chakra.state.selected") == {"side": 0, "rank": 0, "row": row}

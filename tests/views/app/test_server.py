@@ -208,6 +208,38 @@ def test_ranks_that_do_the_same_are_one_row(client):
     assert ask("rank", rank=7)["ranks"][:6] == [0, 1, 2, 3, 4, 6]
 
 
+def test_large_runs_are_analyzed_when_asked_only(client, two_ranks, monkeypatch):
+    monkeypatch.setattr("chakrakit.views.app.side._SMALL", 5)
+    ask = client(two_ranks)
+    assert ask("node", rank=0, row=0)["analysis"] == "idle"
+    ask("analyze")
+    assert ask.session.sides[0].findings.wait()
+    assert ask("node", rank=0, row=0)["slack"] == 20_000
+
+
+def test_of_folded_ranks_each_has_its_own_peers(client):
+    """Two pairs of ranks alike: who ran first stands for all, but 2 talks to 3 and not to 1."""
+    t = ck.TraceBuilder()
+    t.collective("sum", ck.CollectiveType.ALL_REDUCE, 8, pg_name="mine", stream=0)
+    bindings = {r: ck.Binding(0, groups={"mine": str(r // 2)}) for r in range(4)}
+    times = {r: Times(np.array([10 * (r % 2)]), np.array([30])) for r in range(4)}
+    groups = ck.Groups({"0": [0, 1], "1": [2, 3]})
+    ask = client(run_of(ck.TraceSet([t.build()], bindings, groups), times, tick_ps=1000)).analyzed()
+    for rank, peer in ((0, 1), (1, 0), (2, 3), (3, 2)):
+        node = ask("node", rank=rank, row=0)
+        assert [p["rank"] for p in node["peers"]["shown"]] == [peer]
+        named = [w["node"]["rank"] for w in node["waits"] if w["node"]]
+        assert set(named) <= {rank, peer}
+
+
+def test_a_rank_on_which_nothing_ran_has_no_tracks(client, two_ranks):
+    two_ranks.times[0].start[:], two_ranks.times[0].end[:] = -1, -1
+    ask = client(two_ranks)
+    assert ask("rank", rank=0)["tracks"] == []
+    assert ask("window", rank=0, first=0, last=9, **{"from": 0, "to": 9, "width": 9})["lines"] == []
+    assert ask("node", rank=0, row=0)["start"] is None
+
+
 def test_the_graph_around_a_node_goes_from_left_to_right(client, pipeline):
     ask = client(pipeline)
     trace = pipeline.trace(0)

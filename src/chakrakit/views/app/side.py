@@ -19,6 +19,7 @@ from chakrakit.views.app.rank_lines import RankLines, lines_of
 Value = TypeVar("Value")
 _LINES_BYTES = 3 << 30
 _VIEWS = 4
+_SMALL = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,11 @@ class Side:
     def view(self, rank: int) -> RankView:
         """A rank's rows, with its own groups and peers."""
         return self._views.get(rank, lambda: rank_view(self.run, rank))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether an analysis takes seconds, by what the first rank has."""
+        return self.lines(self.run.ranks[0]).nodes * len(self.folds) <= _SMALL
 
     def warm(self) -> None:
         """Reads the first rank in a thread of its own: it will be asked for first."""

@@ -104,7 +104,8 @@ def _line(
 
 def _shares(busy: I64, length: I64) -> list[int]:
     """Of each part's length; never 0 for what is there."""
-    shares: list[int] = (-(-busy * _FULL // np.maximum(length, 1))).tolist()
+    share = np.ceil(np.minimum(busy / np.maximum(length, 1), 1) * _FULL)
+    shares: list[int] = share.astype(np.int64).tolist()
     return shares
 
 

@@ -19,6 +19,7 @@ export function layout(session, known) {
   const addTracks = (side, rank, key) => {
     const found = known.get(key);
     if (!found) return add({ type: "wait", side, rank, key, label: "reading …" }, LINE + PAD);
+    if (!found.tracks.length) add({ type: "wait", side, rank, key, label: "nothing ran" }, LINE + PAD);
     if (found.too_deep) add({ type: "wait", side, rank, key, label: `${found.too_deep.toLocaleString("en")} nodes nested too deep` }, LINE + PAD);
     found.tracks.forEach((track, number) =>
       add({ type: "track", side, rank, key, track: number, label: track.title, depth: track.depth }, track.depth * LINE + PAD));

@@ -28,7 +28,7 @@ class App {
     change(this.given || { open: opened(session), diff: session.sides.length > 1 });
     const select = (at, go) => this.select(at, go);
     this.timeline = new Timeline(session, select);
-    this.panel = new Panel(session, { select, graph: () => this.graph() });
+    this.panel = new Panel(session, { select, graph: () => this.graph(), analyze: () => this.analyze() });
     this.finder = new Finder(session, this.panel, this.timeline);
     this.tabs = new Tabs(session);
     this.analyzed = false;
@@ -98,6 +98,11 @@ class App {
   }
 
   // --- the analysis -------------------------------------------------------------------------------
+
+  async analyze() {
+    await ask("analyze", { side: state.selected.side });
+    this.select({ ...state.selected });
+  }
 
   // Windows that were sent before the analysis was done do not know the path: they are asked for again.
   async follow() {
