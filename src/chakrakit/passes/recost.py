@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from chakrakit.passes.classes import classes_of
 from chakrakit.passes.device_ratios import device_ratios
 from chakrakit.passes.edit import Edit
 from chakrakit.passes.matching import of_classes
-from chakrakit.passes.precision import FLOATS, in_precision, with_dtypes
+from chakrakit.passes.precision import FLOATS, in_precision, with_dtypes, without_guesses
 from chakrakit.passes.times import I64, settled, with_own_ns
 from chakrakit.trace.trace import Trace
 from chakrakit.trace.traceset import TraceSet
@@ -73,8 +74,7 @@ class Recost(Pass):
         if self.machine or self.dtypes:
             traces = map_bodies(traces, _Model(self).recosted)
         for name, factor in self.scale.items():
-            if factor != 1:
-                side: Literal["host", "device"] = "host" if name == "host" else "device"
+            for side in _sides(traces, name) if factor != 1 else ():
                 traces = Edit(scale=factor, classes=(name,), on=side).apply(traces)
         return traces
 
@@ -84,18 +84,43 @@ class Recost(Pass):
         return {"classes": by_class(before, after), "communication_bytes": sizes}
 
     def _check_classes(self, traces: TraceSet) -> None:
-        """A class that no node has is a mistake; work in another precision takes another time."""
-        bodies = [traces.body_at(number) for number in range(traces.body_count)]
+        """A class that no node has, or of which none says its element type, is a mistake."""
         for name in {**self.dtypes, **self.scale}:
-            if not any(of_classes(body, (name,)).any() for body in bodies):
-                known = sorted({str(c) for body in bodies for c in classes_of(body)})
+            if not _sides(traces, name):
+                known = sorted({str(c) for body in _bodies(traces) for c in classes_of(body)})
                 raise TraceError(
                     f"recost: no node is of class {name!r}; there are {', '.join(known)}"
                 )
+        for name, dtype in self.dtypes.items():
+            typed = map(with_dtypes, _bodies(traces))
+            if all(in_precision(body, {name: dtype}) is body for body in typed):
+                raise TraceError(f"recost: no node of class {name!r} says its element type; what its bytes "
+                                 "would be in another is not known")  # fmt: skip
         work = [name for name in self.dtypes if name != "communication"]
-        if not self.machine and any(body.own_ns[of_classes(body, work)].any() for body in bodies):
-            raise ConfigError("dtypes: these traces have times, which change with precision as a device "
-                              "tells; give machine (and measured_on)")  # fmt: skip
+        if work and not self.machine:
+            _refuse_times(traces, work)
+
+
+def _bodies(traces: TraceSet) -> Iterator[Trace]:
+    """One after another, so that they need not all be in memory."""
+    return (traces.body_at(number) for number in range(traces.body_count))
+
+
+def _sides(traces: TraceSet, name: str) -> list[Literal["device", "host"]]:
+    """Where nodes of a class run."""
+    on_host = [
+        body.column("is_cpu_op", False)[of_classes(body, (name,))] for body in _bodies(traces)
+    ]
+    found: list[Literal["device", "host"]] = []
+    found += ["device"] if any((~host.astype(np.bool_)).any() for host in on_host) else []
+    return found + (["host"] if any(host.any() for host in on_host) else [])
+
+
+def _refuse_times(traces: TraceSet, classes: list[str]) -> None:
+    """Work in another precision takes another time, which only a device can tell."""
+    if any(body.own_ns[of_classes(body, classes)].any() for body in _bodies(traces)):
+        raise ConfigError("dtypes: these traces have times, which change with precision as a device tells; "
+                          "give machine (and measured_on)")  # fmt: skip
 
 
 class _Model:
@@ -111,10 +136,8 @@ class _Model:
         """The body with other sizes and times."""
         typed = with_dtypes(trace)
         changed = in_precision(typed, self.dtypes)
-        if self.target is None:
-            return changed
-        own = self._times(trace, typed, changed)
-        return with_own_ns(changed if self.dtypes else trace, own)
+        own = self._times(trace, typed, changed) if self.target else trace.own_ns
+        return with_own_ns(without_guesses(changed, typed, trace), own)
 
     def _times(self, trace: Trace, typed: Trace, changed: Trace) -> I64:
         assert self.target is not None

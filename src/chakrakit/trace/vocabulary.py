@@ -124,6 +124,9 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
        "chakrakit"),
     _A("mem_alloc", _M.int64_val, "bytes", "held from the node's start until another node frees them",
        "chakrakit", "chakrakit"),
+    _A("shards", _M.string_val, "elements",
+       "of an optimizer on shards: the group that shards, then the weights it shards, as in "
+       "`dp 4096,4096 edp 512`", "chakrakit", "chakrakit scale-ranks"),
     _A("unsharded", _M.int64_list, "",
        "of a shard that is no whole part: comm_size, out_size, num_ops, tensor_size and own_ns of all shards "
        "together; 0 where not needed", "chakrakit scale-ranks", "chakrakit scale-ranks"),
