@@ -146,4 +146,4 @@ def _cut(rows: I64, counts: I64, seqs: I64 | None, rewrite: Rewrite) -> None:
         rewrite.set("mem_free", parts[:-1], None)
         for a, b in pairwise(parts):
             rewrite.edge(a, b, order_kind(body, bool(host[row])))
-        rewrite.last[row] = rewrite.turn_last[row] = parts[-1]
+        rewrite.end_with(row, parts[-1])

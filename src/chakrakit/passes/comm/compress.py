@@ -44,7 +44,8 @@ class Codec:
     encode: float
     decode: float
     stream: int | None
-    """Where encoders run; decoders on the next one. None: on the communication's own."""
+    """The first of the streams codecs run on: for each stream of communication one for encoders and
+    one for decoders, so that neither waits behind the other. None: on the communication's own."""
 
 
 def compress(job: Job, codec: Codec) -> None:
@@ -73,7 +74,7 @@ def _work(job: Job, channel: Channel, chosen: I64, is_send: bool) -> list[tuple[
 
 
 def _compressed(codec: Codec, rows: I64, work: Sequence[tuple[int, int]], rewrite: Rewrite) -> None:
-    streams = _Streams(codec, rewrite)
+    streams = _Streams(codec, rows, rewrite)
     for row, (encoded, decoded) in zip(rows.tolist(), work, strict=True):
         body = rewrite.body
         for column in ("comm_size", "out_size"):
@@ -96,13 +97,22 @@ def _compressed(codec: Codec, rows: I64, work: Sequence[tuple[int, int]], rewrit
 class _Streams:
     """Puts codecs on their streams. Streams ordered by edges get edges for the newcomers too."""
 
-    def __init__(self, codec: Codec, rewrite: Rewrite) -> None:
+    def __init__(self, codec: Codec, rows: I64, rewrite: Rewrite) -> None:
         self.codec, self.rewrite = codec, rewrite
-        self.host = on_host(rewrite.body)
+        self.host, self.lane = on_host(rewrite.body), lane_of(rewrite.body)
         self.by_edges = has_edges(rewrite.body, EdgeKind.STREAM)
         self.before: dict[int, int] = {}
+        self.number = {lane: i for i, lane in enumerate(np.unique(self.lane[rows]).tolist())}
         if codec.stream is not None:
-            _check_free(rewrite, codec.stream)
+            self._check_free(codec.stream, codec.stream + 2 * len(self.number))
+
+    def _check_free(self, first: int, end: int) -> None:
+        """Codecs would stand in the order of whatever else is on their stream."""
+        if np.isin(self.lane, stream_lane(np.arange(first, end))).any():
+            raise ConfigError(
+                f"stream: some of {first}..{end - 1} are in use; give the first of {end - first} free "
+                "streams, or none to run codecs on the communication's own"
+            )
 
     def add(self, row: int, what: str, seconds: float, before: bool) -> int:
         """An encoder or decoder of a communication; a host's runs on the communication's thread."""
@@ -114,20 +124,11 @@ class _Streams:
         }
         stream = None
         if self.codec.stream is not None and not self.host[row]:
-            stream = columns["stream"] = self.codec.stream + (0 if before else 1)
+            stream = self.codec.stream + 2 * self.number[int(self.lane[row])] + (0 if before else 1)
+            columns["stream"] = stream
         added = self.rewrite.work(row, -1 if before else 1, **columns)
         if stream is not None and self.by_edges:
             if stream in self.before:
                 self.rewrite.edge(self.before[stream], added, EdgeKind.STREAM)
             self.before[stream] = added
         return added
-
-
-def _check_free(rewrite: Rewrite, stream: int) -> None:
-    """Codecs would stand in the order of whatever else is on their stream."""
-    used = np.isin(lane_of(rewrite.body), [stream_lane(stream), stream_lane(stream + 1)])
-    if used.any():
-        raise ConfigError(
-            f"stream: {stream} or {stream + 1} is in use; give the first of two free streams, or none "
-            "to run codecs on the communication's own"
-        )

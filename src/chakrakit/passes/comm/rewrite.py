@@ -1,8 +1,8 @@
 """Rewrite: one body being changed. Rows are edited, added beside others, or go into others.
 
-Edges follow by themselves. Each row has four ends: where its start and its end are now, and where the order
-among communications begins and ends. An edge that held back a row's start holds back the first of what took
-its place; one that waited for its end waits for the last.
+Edges follow by themselves. An edge that held back a row's start holds back the first of what took its place;
+one that waited for its end waits for the last. Turns among communications, and edges that hold back a row's
+end, go to the communications themselves and not to what was put around them.
 """
 
 from __future__ import annotations
@@ -47,10 +47,12 @@ class Rewrite:
     last: I64 = field(init=False)
     turn_first: I64 = field(init=False)
     turn_last: I64 = field(init=False)
+    held: I64 = field(init=False)
+    """Where finish→finish edges arrive."""
 
     def __post_init__(self) -> None:
-        self.first, self.last, self.turn_first, self.turn_last = (
-            np.arange(len(self.body)) for _ in range(4)
+        self.first, self.last, self.turn_first, self.turn_last, self.held = (
+            np.arange(len(self.body)) for _ in range(5)
         )
         self._goes = np.zeros(len(self.body), np.bool_)
         self._added: list[_Added] = []
@@ -112,8 +114,12 @@ class Rewrite:
     def absorb(self, row: int, into: int) -> None:
         """The row goes; whoever waited for it waits for the other one, which waits for all it did."""
         self._goes[row] = True
-        for ends in (self.first, self.last, self.turn_first, self.turn_last):
+        for ends in (self.first, self.last, self.turn_first, self.turn_last, self.held):
             ends[row] = into
+
+    def end_with(self, row: int, last: int) -> None:
+        """The row goes on until another communication ends."""
+        self.last[row] = self.turn_last[row] = self.held[row] = last
 
     # --- the new body ---------------------------------------------------------------------------
 
@@ -216,7 +222,7 @@ class Rewrite:
         turn = turn_edges(self.body)
         from_end, to_end = edges.form != EdgeForm.START_START, edges.form == EdgeForm.FINISH_FINISH
         src = np.where(from_end, self.last[edges.src], self.first[edges.src])
-        dst = np.where(to_end, self.last[edges.dst], self.first[edges.dst])
+        dst = np.where(to_end, self.held[edges.dst], self.first[edges.dst])
         src = np.where(turn, self.turn_last[edges.src], src)
         dst = np.where(turn, self.turn_first[edges.dst], dst)
         touched = (src != edges.src) | (dst != edges.dst)
@@ -238,14 +244,16 @@ class Rewrite:
         )
 
 
-def _once(edges: Edges, touched: Any) -> Edges:
+def _once(edges: Edges, touched: NDArray[np.bool_]) -> Edges:
     """Of equal edges that a change has made, the one with the largest lag; others stay as they are."""
-    order = np.lexsort((-edges.lag, edges.form, edges.src, edges.dst))
-    src, dst, form = edges.src[order], edges.dst[order], edges.form[order]
-    same = (src[1:] == src[:-1]) & (dst[1:] == dst[:-1]) & (form[1:] == form[:-1])
-    again = np.zeros(len(edges), np.bool_)
-    again[order[1:]] = same
-    return edges.where(~(again & touched))
+    order = np.lexsort((edges.ctrl, -edges.lag, edges.form, edges.src, edges.dst))
+    ends = np.stack([edges.src, edges.dst, edges.form])[:, order]
+    new = np.r_[True, (ends[:, 1:] != ends[:, :-1]).any(axis=0)][: len(edges)]
+    run = np.cumsum(new) - 1
+    made = np.bincount(run, touched[order], minlength=1) > 0
+    stays = np.zeros(len(edges), np.bool_)
+    stays[order] = new | ~made[run]
+    return edges.where(stays)
 
 
 def _is_number(kind: pa.DataType) -> bool:

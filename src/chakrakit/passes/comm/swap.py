@@ -52,7 +52,7 @@ def _split(rows: I64, sizes: I64, ranks: int, seqs: I64 | None, rewrite: Rewrite
         rewrite.set("mem_alloc", gather, None)
         rewrite.set("mem_free", row, None)
         rewrite.edge(row, gather, data_kind(body))
-        rewrite.last[row] = rewrite.turn_last[row] = gather
+        rewrite.end_with(row, gather)
 
 
 def join_all_reduce(job: Job) -> None:
