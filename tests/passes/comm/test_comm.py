@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import random
 
+import numpy as np
 import pytest
 from cases import CASES, bytes_of, case, compute_of, data_kinds, makespan, reached
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from random_workloads import random_case
 
 import chakrakit
+from chakrakit import EdgeKind, Edges
 from chakrakit.errors import ChakraError, ConfigError, TraceError
 from chakrakit.passes.comm.channels import channels_of
 from chakrakit.passes.comm.comm import Comm
@@ -88,6 +91,18 @@ def test_what_is_stated_holds_and_the_set_still_runs(name, change):
         assert bytes_of(out) == bytes_of(traces)
 
 
+def _issued(traces, rng):
+    """The same with some of the compute that communication reads only saying when it is issued."""
+    bodies = []
+    for body in (traces.body_at(i) for i in range(traces.body_count)):
+        e = body.edges
+        may = (body.types[e.src] == 4) & (body.types[e.dst] >= 5) & (e.form == 0)
+        turned = may & np.array([rng.random() < 0.6 for _ in range(len(e))], bool)
+        kind = np.where(turned, np.int8(EdgeKind.CTRL), e.kind)
+        bodies.append(body.with_edges(Edges.of(e.src, e.dst, kind, e.form, e.lag)))
+    return chakrakit.TraceSet(bodies, traces.bindings, traces.groups)
+
+
 # --- random sets --------------------------------------------------------------------------------
 
 
@@ -99,6 +114,10 @@ def test_what_is_stated_holds_and_the_set_still_runs(name, change):
 @given(seed=st.integers(0, 5000))
 def test_random_sets_keep_it_too(change, seed):
     traces, machine, _ = random_case(seed)
+    if change in REORDER:
+        traces = _issued(traces, random.Random(seed))
+    if change.action == "join-all-reduce":
+        traces = traces | Comm("split-all-reduce")
     try:
         makespan(traces, machine)
     except ChakraError:
