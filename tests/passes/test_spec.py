@@ -59,6 +59,7 @@ def _known(monkeypatch):
         ("odd{by_class={gemm: 0.5, rest: 2}}", Odd(by_class={"gemm": 0.5, "rest": 2.0})),
         ("odd{flag=true, maybe=4}", Odd(flag=True, maybe=4)),
         ("odd{text=it's}", Odd(text="it's")),
+        ("odd{texts=5}", Odd(texts=("5",))),
     ],
 )
 def test_a_spec_is_a_pass(spec, wanted):
@@ -76,7 +77,7 @@ def test_a_spec_is_a_pass(spec, wanted):
         ("odd{texts=[a, ]x]}", "cannot read"),
         ("odd{count=1", "should look like"),
         ("", "should look like"),
-        ("odd{texts=5}", "Expected `array`"),
+        ("odd{by_class=5}", "Expected `object`"),
     ],
 )
 def test_a_wrong_spec_says_what_and_where(spec, problem):

@@ -10,6 +10,7 @@ import msgspec
 
 from chakrakit.errors import DeadlockError
 from chakrakit.insight.breakdown import RankBusy, RankTime, busy_of, join_breakdown, span_of
+from chakrakit.insight.causes import Causes
 from chakrakit.insight.communication import CollectiveKind, Communication, communication_of
 from chakrakit.insight.critical_path import (
     CriticalPath,
@@ -20,16 +21,16 @@ from chakrakit.insight.critical_path import (
     walk,
 )
 from chakrakit.insight.launches import Launches, LaunchTable, launches_of
-from chakrakit.insight.matching import RankCalls, calls_of, match_calls, rebound
+from chakrakit.insight.matching import Matched, RankCalls, calls_of, match_calls, rebound
 from chakrakit.insight.memory import Memory, RankMemory, join_memory, memory_of
 from chakrakit.insight.model import Model, RankGraph, graph_of
 from chakrakit.insight.operators import Operators, RankOperators, join_operators, operators_of
-from chakrakit.insight.rank_view import RankView, rank_view
+from chakrakit.insight.rank_view import I64, RankView, rank_view
 from chakrakit.insight.roofline import Roofline, roofline_of
 from chakrakit.insight.steps import Step, Steps, join_steps, steps_of
 from chakrakit.insight.stragglers import SlowLink, Straggler, Stragglers, stragglers_of
 from chakrakit.insight.table import Table
-from chakrakit.insight.whatif import RankNames, WhatIf, names_of, what_if_of
+from chakrakit.insight.whatif import RankNames, WhatIf, names_of, slack_by_rank, what_if_of
 from chakrakit.trace.run import Run
 
 MOST_ROWS = 8_000_000
@@ -91,6 +92,20 @@ class Analysis(msgspec.Struct):
             self.roofline.table(),
             self.memory.table(),
         ]
+
+
+@dataclass(eq=False)
+class Rows:
+    """What an analysis found out about single rows, for those who ask about one.
+
+    `causes` and `slack` are by rank; a rank that `stands_for` maps to another has that one's. Slack
+    is empty where the run was not scheduled again.
+    """
+
+    matched: Matched
+    stands_for: dict[int, int]
+    causes: dict[int, Causes] = field(default_factory=dict)
+    slack: dict[int, I64] = field(default_factory=dict)
 
 
 @dataclass
@@ -162,7 +177,20 @@ def analyze(
     progress: Callable[[int, int], Any] = lambda _done, _total: None,
 ) -> Analysis:
     """Everything about a run; `progress` is told how many ranks are done, of how many."""
-    chosen = options or Options()
+    parts = _gathered(run, progress)
+    return _joined(run, parts, span_of(parts.busy), options or Options())[0]
+
+
+def analyze_rows(run: Run, progress: Callable[[int, int], Any]) -> tuple[Analysis, Rows]:
+    """As `analyze`, with what was found out about single rows."""
+    parts = _gathered(run, progress)
+    causes = {rank: events.causes for rank, events in parts.events.items()}
+    analysis, rows = _joined(run, parts, span_of(parts.busy), Options())
+    rows.causes = causes
+    return analysis, rows
+
+
+def _gathered(run: Run, progress: Callable[[int, int], Any]) -> _Parts:
     parts = _Parts()
     kept = run.cache_bytes
     # Each rank is needed once: what the set keeps for later would only take room.
@@ -171,27 +199,31 @@ def analyze(
         parts.take(run, rank)
         progress(done, len(run))
     run.cache_bytes = kept
-    return _joined(run, parts, span_of(parts.busy), chosen)
+    return parts
 
 
-def _joined(run: Run, parts: _Parts, span: tuple[int, int], options: Options) -> Analysis:
+def _joined(
+    run: Run, parts: _Parts, span: tuple[int, int], options: Options
+) -> tuple[Analysis, Rows]:
     matched = match_calls(parts.calls, run.groups, run.world_size)
     add_peers(parts.events, matched, parts.stands_for)
     path = walk(parts.events, span, is_undilated(run))
     notes = _notes(run, parts)
+    rows = Rows(matched, parts.stands_for)
     parts.events.clear()
-    what_if = _what_if(parts, matched, span, options, notes)
+    what_if = _what_if(parts, rows, span, options, notes)
     operators = join_operators(parts.operators)
     talk = communication_of(matched, run.groups, run.world_size)
     late = stragglers_of(matched)
     length = span[1] - span[0]
-    return Analysis(
+    analysis = Analysis(
         run.card.name, length, join_breakdown(parts.busy, matched, span).ranks,
         join_steps(parts.steps, length), path, what_if, talk.collectives, talk, late.ranks, late.links,
         operators, parts.launches,
         roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
         join_memory(parts.memory), notes,
     )  # fmt: skip
+    return analysis, rows
 
 
 def _notes(run: Run, parts: _Parts) -> list[str]:
@@ -209,21 +241,24 @@ def _notes(run: Run, parts: _Parts) -> list[str]:
 
 
 def _what_if(
-    parts: _Parts, matched: Any, span: tuple[int, int], options: Options, notes: list[str]
+    parts: _Parts, rows: Rows, span: tuple[int, int], options: Options, notes: list[str]
 ) -> WhatIf:
     length = span[1] - span[0]
     if parts.rows > MOST_ROWS:
         note = f"{parts.rows:,} nodes: what-if and slack are left out above {MOST_ROWS:,}; select ranks"
         notes.append(note)
         return WhatIf(length, 0, [], [], note)
-    model = Model(parts.graphs, matched, parts.stands_for)
+    model = Model(parts.graphs, rows.matched, parts.stands_for)
     parts.graphs.clear()
     faster = None if options.faster is None else list(options.faster)
     budget = _SCHEDULED_ROWS // max(model.n, 1) - 1
     if faster is None and budget < 6:
         faster = [(what, 2.0) for what in ("compute", "communication")]
     try:
-        return what_if_of(model, parts.names, length, faster, slack=budget >= 2)
+        found = what_if_of(model, parts.names, length, faster, slack=budget >= 2)
+        if found.slack:
+            rows.slack = slack_by_rank(model)
+        return found
     except DeadlockError as error:
         note = (
             f"what-if and slack are left out: dependencies contradict the order of events ({error})"

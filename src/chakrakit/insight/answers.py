@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
+import numpy as np
 
 from chakrakit.insight.analysis import Analysis
 from chakrakit.insight.table import ms, percent, short
 
 _NOTABLE = 0.01
 """Shares below a hundredth are not worth a sentence."""
+_STRETCHES = 3
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -47,6 +49,20 @@ def size_text(count: float) -> str:
 def count_text(count: int, what: str) -> str:
     """`1 rank`, `2 ranks`."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """`rank 5`, `ranks 0–63 (64)`, `ranks 0, 8–15, 24 … (12)`: ascending ranks, cut to a few stretches."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    ends = np.flatnonzero(np.diff(ranks) != 1)
+    firsts, lasts = [0, *(ends + 1)], [*ends, len(ranks) - 1]
+    parts = [
+        str(ranks[a]) if a == b else f"{ranks[a]}–{ranks[b]}"
+        for a, b in zip(firsts[:_STRETCHES], lasts, strict=False)
+    ]
+    more = " …" if len(firsts) > _STRETCHES else ""
+    return f"ranks {', '.join(parts)}{more} ({len(ranks):,})"
 
 
 def rate_text(tflops: float) -> str:

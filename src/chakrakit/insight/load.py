@@ -16,8 +16,7 @@ from chakrakit.trace.traceset import TraceSet
 def read_run(path: str, ranks: str = "") -> Run:
     """A run behind a path; traces whose nodes have times count as one."""
     run = as_run(read(path), path)
-    if run.card.name == Card().name and path != STDIO:
-        run.card = run.card.replace(name=Path(path).name)
+    run.card = run.card.replace(name=name_of(run, path))
     if not ranks:
         return run
     try:
@@ -29,10 +28,21 @@ def read_run(path: str, ranks: str = "") -> Run:
     return some
 
 
+def name_of(run: Run, path: str) -> str:
+    """What its card calls a run; else what its path does."""
+    unnamed = run.card.name == Card().name and path != STDIO
+    return Path(path).name if unnamed else run.card.name
+
+
 def as_run(traces: TraceSet, path: str = "") -> Run:
     """The traces as a run, with the times their nodes say."""
     if isinstance(traces, Run):
         return traces
+    if traces.card.passes:
+        raise TraceError(
+            f"{path or traces!r} was changed ({', '.join(traces.card.passes)}) and has no times of its own "
+            "yet: simulate it first (chakra simulate -o RUN)"
+        )
     run = Run(traces._bodies, traces.bindings, traces.groups, traces.card)
     if not any(run.body(rank).is_timed for rank in run.ranks[:1]):
         raise TraceError(

@@ -149,6 +149,7 @@ class Model:
         lag[edges] = np.rint(lag[edges] * by).astype(np.int64)
         return lag
 
+    @cached_property
     def slack(self) -> I64:
         """How much later each row could end with the run taking no longer.
 

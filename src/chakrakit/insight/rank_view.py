@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from chakrakit import _core
 from chakrakit.trace.intervals import Intervals
+from chakrakit.trace.nesting import callers
 from chakrakit.trace.run import NS, Run
 from chakrakit.trace.schema import NodeType, collective_name
 from chakrakit.trace.trace import Trace
@@ -26,7 +27,6 @@ _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
 _DONE_BY_DEVICE = re.compile(r"^(nccl|rccl)")
 _MARK = re.compile(r"^ProfilerStep#\d+$|^PyTorch Profiler")
-_NEST_SLACK_NS = 2_000
 _RECEIVE = 9
 
 
@@ -160,17 +160,7 @@ class RankView:
     @cached_property
     def parent(self) -> I32:
         """For host rows, the host row around it on its thread; -1 for none."""
-        out = np.full(len(self), -1, np.int32)
-        rows = np.flatnonzero(self.on_host & self.ran & self.trace.has("tid"))
-        if not len(rows):
-            return out
-        thread = self.trace.column("tid", 0)[rows]
-        order = np.lexsort((-self.end[rows], self.start[rows], thread))
-        rows = rows[order]
-        number = np.unique(thread[order], return_inverse=True)[1].astype(np.int32)
-        outer, _ = _core.nest(number, self.start[rows], self.end[rows], _NEST_SLACK_NS)
-        out[rows] = np.where(outer >= 0, rows[np.maximum(outer, 0)], -1)
-        return out
+        return callers(self.trace, self.start, self.end, self.on_host & self.ran)
 
     @cached_property
     def is_leaf(self) -> Mask:
@@ -233,12 +223,27 @@ class RankView:
 
 
 def _unique_rows(keys: I64) -> tuple[I64, I64]:
+    """Distinct rows, ascending, and which of them each row is."""
     code = np.zeros(len(keys), np.int64)
+    columns = []
     for column in keys.T:
-        values, number = np.unique(column, return_inverse=True)
-        code = code * (len(values) + 1) + number
-    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-    return keys[first], inverse
+        values, number = _unique(column)
+        code = code * len(values) + number
+        columns.append(values)
+    found, which = _unique(code)
+    sizes = [len(values) for values in columns]
+    numbers = np.unravel_index(found, sizes) if len(found) else [found] * len(columns)
+    return np.stack([v[n] for v, n in zip(columns, numbers, strict=True)], axis=1), which
+
+
+def _unique(values: I64) -> tuple[I64, I64]:
+    """As np.unique with its inverse, but by hashing: few values in millions of rows need no sorting."""
+    coded = pa.array(values).dictionary_encode()
+    distinct = coded.dictionary.to_numpy()
+    order = np.argsort(distinct)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return distinct[order], place[coded.indices.to_numpy()]
 
 
 def _lane_name(on_host: int, device: int, place: int) -> str:

@@ -123,16 +123,16 @@ def gain(model: Model, names: list[RankNames], what: str, factor: float) -> Gain
     return Gain(what, factor, int(chosen.sum()), model.makespan - makespan, makespan)
 
 
-def slack_summary(model: Model) -> tuple[list[KindSlack], I64]:
-    """Slack by kind, and of every row of the model."""
-    slack = model.slack()[: model.rows]
+def slack_summary(model: Model) -> list[KindSlack]:
+    """Slack by kind."""
+    slack = model.slack[: model.rows]
     out = []
     for kind in (Kind.COMPUTE, Kind.COMM, Kind.COPY, Kind.HOST):
         mine = slack[model.kind == kind]
         if len(mine):
             critical = int((mine <= CRITICAL_NS).sum())
             out.append(KindSlack(kind.name.lower(), len(mine), critical, int(np.median(mine))))
-    return out, slack
+    return out
 
 
 def what_if(run: Run, faster: list[tuple[str, float]] | None = None) -> WhatIf:
@@ -159,13 +159,17 @@ def what_if_of(
         faster = [(what, 2.0) for what, kind in CLASSES.items() if kind in here]
     gains = [gain(model, names, what, factor) for what, factor in faster]
     gains.sort(key=lambda g: -g.saved_ns)
-    return WhatIf(measured, model.makespan, gains, slack_summary(model)[0] if slack else [])
+    return WhatIf(measured, model.makespan, gains, slack_summary(model) if slack else [])
 
 
 def slack(run: Run) -> dict[int, I64]:
     """Slack of every row in ns, by rank."""
     from chakrakit.insight.model import model_of
 
-    model = model_of(run)
-    found = per_rank(model, slack_summary(model)[1])
+    return slack_by_rank(model_of(run))
+
+
+def slack_by_rank(model: Model) -> dict[int, I64]:
+    """Slack of every row of a model, by rank."""
+    found = per_rank(model, model.slack[: model.rows])
     return {rank: np.asarray(values, np.int64) for rank, values in found.items()}

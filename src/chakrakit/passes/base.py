@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -65,8 +65,12 @@ def _default(field: dataclasses.Field[Any]) -> object:
 
 def map_bodies(traces: TraceSet, change: Change) -> TraceSet:
     """The same ranks with every body changed once, when it is first used; a run's times are let go."""
-    card = traces.card.replace(kind="traces")
-    return TraceSet(_changed_bodies(traces, change), traces.bindings, traces.groups, card)
+    return with_bodies(traces, _changed_bodies(traces, change))
+
+
+def with_bodies(traces: TraceSet, bodies: Sequence[Body]) -> TraceSet:
+    """The same ranks running other bodies, number by number; a run's times are let go."""
+    return TraceSet(bodies, traces.bindings, traces.groups, traces.card.replace(kind="traces"))
 
 
 def narrow(traces: TraceSet, change: Change) -> TraceSet:

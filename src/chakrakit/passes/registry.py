@@ -9,7 +9,11 @@ from chakrakit.errors import ConfigError
 from chakrakit.passes.base import Pass
 
 PASSES = {
+    "select": "select:Select",
     "compact": "compact:Compact",
+    "edit": "edit:Edit",
+    "recost": "recost:Recost",
+    "scale-ranks": "scale_ranks:ScaleRanks",
     "comm": "comm.comm:Comm",
     "anonymize": "anonymize:Anonymize",
 }

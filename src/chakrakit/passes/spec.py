@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 import msgspec
 
@@ -59,11 +59,21 @@ def make(name: str, fields: Mapping[str, Any], place: str) -> Pass:
     try:
         kind = pass_class(name)
         _known(kind, fields)
-        return msgspec.convert(dict(fields), kind, strict=False)
+        return msgspec.convert(_listed(kind, fields), kind, strict=False)
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from None
     except msgspec.ValidationError as error:
         raise ConfigError(f"{place}: {error}".replace("`$.", "`")) from None
+
+
+def _listed(kind: type[Pass], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields with one value made a list of one where a list is wanted: `ranks=3` is `ranks=[3]`."""
+    hints = get_type_hints(kind)
+    lists = {name for name, hint in hints.items() if get_origin(hint) is tuple}
+    return {
+        name: [value] if name in lists and not isinstance(value, (list, tuple)) else value
+        for name, value in fields.items()
+    }
 
 
 def _known(kind: type[Pass], fields: Mapping[str, Any]) -> None:

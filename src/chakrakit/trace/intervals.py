@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,13 +92,17 @@ class Intervals:
         """How much of each [start, end) is covered."""
         return self._before(end) - self._before(start)
 
+    @cached_property
+    def _sums(self) -> I64:
+        """Covered time before each interval, and all of it."""
+        return np.concatenate([[0], np.cumsum(self.end - self.start)])
+
     def _before(self, when: I64) -> I64:
         """Covered time before each moment."""
         if not len(self):
             return np.zeros(len(when), np.int64)
-        sums = np.concatenate([[0], np.cumsum(self.end - self.start)])
         at = np.searchsorted(self.start, when, side="right")
         inside = (
             np.minimum(when, self.end[np.maximum(at, 1) - 1]) - self.start[np.maximum(at, 1) - 1]
         )
-        return np.where(at > 0, sums[np.maximum(at, 1) - 1] + inside, 0)
+        return np.where(at > 0, self._sums[np.maximum(at, 1) - 1] + inside, 0)

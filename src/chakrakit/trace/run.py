@@ -99,7 +99,13 @@ class Run(TraceSet):
 
     def timed_trace(self, rank: int) -> Trace:
         """A rank's trace with its times in the nodes, in whole nanoseconds: a file of its own."""
-        trace = self.trace(rank)
+        return self._timed(self.trace(rank), rank)
+
+    def timed_body(self, rank: int) -> Trace:
+        """The program a rank runs, with the rank's times in the nodes."""
+        return self._timed(self.body(rank), rank)
+
+    def _timed(self, trace: Trace, rank: int) -> Trace:
         if self.times is None:
             return trace
         times = self.times_of(rank)

@@ -10,12 +10,14 @@ from chakrakit.views.markup import Markup, tag
 
 WIDTH = 900
 COLORS = {
-    "compute": "#2a78b8", "communication": "#d9822b", "exposed comm": "#d9822b", "waiting": "#f3c283",
-    "bubble": "#b0468f", "copy": "#6aa84f", "exposed copy": "#6aa84f", "host": "#8a8f98", "idle": "#e3e5e8",
-    "launch": "#b59fd6", "kernel gap": "#cfd8dc", "synchronization": "#c0504d", "dependency": "#9fc5e8",
-    "event": "#76a5af", "recorded wait": "#c27ba0", "lane": "#9fc5e8", "began later": "#efefef",
-    "background": "#efefef", "recording": "#d7ccb0", "unexplained": "#000000",
+    "compute": "#0072b2", "communication": "#e69f00", "exposed comm": "#e69f00", "waiting": "#f6d998",
+    "bubble": "#cc79a7", "copy": "#009e73", "exposed copy": "#009e73", "host": "#8a8f98", "idle": "#e3e5e8",
+    "launch": "#56b4e9", "kernel gap": "#b9c4cc", "synchronization": "#d55e00", "dependency": "#9fc5e8",
+    "event": "#76a5af", "recorded wait": "#cc79a7", "lane": "#9fc5e8", "began later": "#d9d9d9",
+    "background": "#d9d9d9", "recording": "#d7ccb0", "unexplained": "#333333", "other": "#999999",
+    "slower": "#d55e00", "faster": "#0072b2", "same": "#b8bec7", "alone": "#cc79a7",
 }  # fmt: skip
+"""Okabe and Ito's colours where they go around: people who see red and green alike tell them apart."""
 _OTHER = "#999999"
 
 
@@ -57,7 +59,7 @@ def legend(kinds: Sequence[str]) -> Markup:
 
 def stacked(rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], total: float) -> Markup:
     """A bar a row, made of parts that fill `total` together."""
-    left, height = 90, 20
+    left, height = (90 if all(len(name) < 14 for name, _ in rows) else 190), 20
     out = []
     for i, (name, parts) in enumerate(rows):
         y, x = 4 + i * height, float(left)

@@ -1,12 +1,7 @@
 // Tooltips, sortable tables, zoom and saving of charts. The page is complete without it.
 "use strict";
-(() => {
+document.addEventListener("DOMContentLoaded", () => {
   const tip = document.getElementById("tip");
-  document.querySelectorAll("svg title").forEach((title) => {
-    const mark = title.parentNode;
-    mark.dataset.tip = title.textContent;
-    title.remove(); // the browser's own tooltip would come on top
-  });
   document.addEventListener("mousemove", (event) => {
     const mark = event.target.closest("[data-tip]");
     tip.style.display = mark ? "block" : "none";
@@ -15,13 +10,23 @@
     tip.style.left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8) + "px";
     tip.style.top = Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8) + "px";
   });
+  enliven(document);
+});
+
+// Gives life to what is below `root`; called again for parts that come later.
+function enliven(root) {
+  root.querySelectorAll("svg title").forEach((title) => {
+    const mark = title.parentNode;
+    mark.dataset.tip = title.textContent;
+    title.remove(); // the browser's own tooltip would come on top
+  });
 
   const value = (row, column) => {
     const text = row.cells[column].textContent;
     const number = Number(text.replaceAll(",", ""));
     return text !== "" && !Number.isNaN(number) ? number : text;
   };
-  document.querySelectorAll("th").forEach((head) => head.addEventListener("click", () => {
+  root.querySelectorAll("th").forEach((head) => head.addEventListener("click", () => {
     const body = head.closest("table").tBodies[0];
     const down = (head.dataset.order = head.dataset.order === "down" ? "up" : "down") === "down";
     const rows = [...body.rows].sort((a, b) => {
@@ -33,7 +38,7 @@
   }));
 
   // The wheel zooms a timeline around the pointer, dragging moves it, a double click shows all.
-  document.querySelectorAll("svg g.zoom").forEach((group) => {
+  root.querySelectorAll("svg g.zoom").forEach((group) => {
     const svg = group.ownerSVGElement, left = Number(group.dataset.left), width = svg.viewBox.baseVal.width - 10;
     let scale = 1, shift = 0;
     const clip = document.createElementNS(svg.namespaceURI, "clipPath");
@@ -77,7 +82,7 @@
     return new XMLSerializer().serializeToString(copy);
   };
   const download = (url, name) => Object.assign(document.createElement("a"), { href: url, download: name }).click();
-  document.querySelectorAll("button.save").forEach((button) => button.addEventListener("click", () => {
+  root.querySelectorAll("button.save").forEach((button) => button.addEventListener("click", () => {
     const figure = button.closest("figure"), svg = figure.querySelector("svg");
     const name = figure.querySelector("b").textContent.replace(/\W+/g, "_");
     const url = URL.createObjectURL(new Blob([saved(svg)], { type: "image/svg+xml" }));
@@ -95,4 +100,4 @@
     };
     image.src = url;
   }));
-})();
+}

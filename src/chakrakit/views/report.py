@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 
+import msgspec
+
 from chakrakit.insight.analysis import Analysis
-from chakrakit.insight.answers import Answer, answers, count_text, size_text, time_text
-from chakrakit.insight.breakdown import Breakdown
+from chakrakit.insight.answers import Answer, answers, count_text, ranks_text, size_text, time_text
+from chakrakit.insight.breakdown import Breakdown, RankTime
 from chakrakit.insight.compare import Comparison
-from chakrakit.insight.table import Cell, Table, short
+from chakrakit.insight.table import Cell, Table, ms, short
 from chakrakit.views import charts
 from chakrakit.views.markup import Markup, join, tag
 
-_RANKS_SHOWN = 64
+_BARS = 32
 _PIECES = 4000
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
@@ -29,11 +31,10 @@ def html_report(
         "main",
         tag("h1", title),
         tag("p", " · ".join(f"{k} {v}" if k else v for k, v in facts.items()), class_="facts"),
-        tag("div", *(_answer(a) for a in answers(analysis)), class_="answers"),
-        *_notes(analysis),
-        *_compared(comparison),
-        *(tag("section", tag("h2", heading), *parts) for heading, parts in _sections(analysis) if parts),
-        tag("section", tag("h2", "All tables"), *(_details(t) for t in analysis.tables() if t.rows)),
+        *_summary(analysis),
+        comparison_section(comparison) if comparison else "",
+        *(tag("section", tag("h2", heading), *parts)
+          for heading, make in list(SECTIONS.values())[1:] if (parts := list(make(analysis)))),
         tag("footer", "Made by chakrakit (chakra report). Times are exact to the nanosecond of the trace; "
             "every breakdown and the critical path sum to the span."),
         tag("div", id="tip"),
@@ -57,17 +58,10 @@ def _answer(answer: Answer) -> Markup:
                bar if answer.share else "", tag("p", answer.sentence), class_="answer")  # fmt: skip
 
 
-def _notes(analysis: Analysis) -> Iterator[Markup]:
-    for note in analysis.notes:
+def _summary(a: Analysis) -> Iterator[Markup]:
+    yield tag("div", *(_answer(answer) for answer in answers(a)), class_="answers")
+    for note in a.notes:
         yield tag("p", f"Note: {note}.", class_="facts")
-
-
-def _sections(a: Analysis) -> Iterator[tuple[str, list[Markup]]]:
-    yield "Where the time goes", list(_time(a))
-    yield "Critical path and what would help", list(_path(a))
-    yield "Communication", list(_communication(a))
-    yield "Operators and kernels", list(_work(a))
-    yield "Memory", list(_memory(a))
 
 
 def _parts(b: Breakdown) -> list[tuple[str, float]]:
@@ -77,30 +71,34 @@ def _parts(b: Breakdown) -> list[tuple[str, float]]:
 
 
 def _time(a: Analysis) -> Iterator[Markup]:
-    shown = a.ranks[:_RANKS_SHOWN]
-    rows = [(f"rank {r.rank}", _parts(r.breakdown)) for r in shown]
+    alike = _alike(a)
+    shown = alike[:_BARS]
+    rows = [(ranks_text(ranks), _parts(first.breakdown)) for ranks, first in shown]
     used = [k for k, _ in rows[0][1] if any(dict(p)[k] for _, p in rows)] if rows else []
-    more = (
-        f" The first {_RANKS_SHOWN} of {len(a.ranks)} ranks." if len(a.ranks) > _RANKS_SHOWN else ""
+    left = sum(len(ranks) for ranks, _ in alike[_BARS:])
+    more = f" The other {count_text(left, 'rank')} are left out: see all tables." if left else ""
+    grouped = " Ranks with the same times share a bar." if len(alike) < len(a.ranks) else ""
+    caption = (
+        "Each bar is the whole span; communication only where no computation covers it."
+        f"{grouped}{more}"
     )
-    chart = charts.figure("Time by rank", "Each bar is the whole span; communication only where no "
-                          f"computation covers it.{more}", charts.stacked(rows, a.span_ns))  # fmt: skip
+    chart = charts.figure("Time by rank", caption, charts.stacked(rows, a.span_ns))
     yield join(charts.legend(used), chart)
-    yield _table(
-        Table.of("Why devices were idle, ms", ("rank", *_causes(a)), _idle_rows(a)).first(
-            _RANKS_SHOWN
-        )
-    )
-
-
-def _causes(a: Analysis) -> list[str]:
-    return list(dict.fromkeys(c for r in a.ranks for c in r.breakdown.idle))
-
-
-def _idle_rows(a: Analysis) -> list[tuple[Cell, ...]]:
-    return [
-        (r.rank, *(round(r.breakdown.idle.get(c, 0) / 1e6, 3) for c in _causes(a))) for r in a.ranks
+    causes = list(dict.fromkeys(c for r in a.ranks for c in r.breakdown.idle))
+    idle: list[tuple[Cell, ...]] = [
+        (ranks_text(ranks), *(ms(first.breakdown.idle.get(c, 0)) for c in causes))
+        for ranks, first in alike
     ]
+    if causes:
+        yield _table(Table.of("Why devices were idle, ms", ("ranks", *causes), idle).first(_BARS))
+
+
+def _alike(a: Analysis) -> list[tuple[list[int], RankTime]]:
+    """Ranks that spend their time in the same way, in order of the first of each."""
+    found: dict[bytes, tuple[list[int], RankTime]] = {}
+    for r in a.ranks:
+        found.setdefault(msgspec.json.encode(r.breakdown), ([], r))[0].append(r.rank)
+    return list(found.values())
 
 
 def _path(a: Analysis) -> Iterator[Markup]:
@@ -210,17 +208,19 @@ def _memory(a: Analysis) -> Iterator[Markup]:
     yield _table(a.memory.table())
 
 
-def _compared(comparison: Comparison | None) -> Iterator[Markup]:
-    if comparison is None:
-        return
+def comparison_section(comparison: Comparison) -> Markup:
+    """What differs from another run, which is A, and what explains it."""
     step = comparison.step
     noise = "" if step.significant else " The difference is within the noise."
-    rows = [(e.what, float(abs(e.delta_ns)), f"{'+' if e.delta_ns > 0 else '−'}{time_text(abs(e.delta_ns))}",
-             "#c0504d" if e.delta_ns > 0 else "#6aa84f") for e in comparison.explained[:14]]  # fmt: skip
+    rows = [
+        (e.what, float(abs(e.delta_ns)), f"{'+' if e.delta_ns > 0 else '−'}{time_text(abs(e.delta_ns))}",
+         charts.color("slower" if e.delta_ns > 0 else "faster"))
+        for e in comparison.explained[:14]
+    ]  # fmt: skip
     caption = (
-        "Parts of the step on the critical path, red longer here, green shorter; they sum to it."
+        "Parts of the step on the critical path, orange longer here, blue shorter; they sum to it."
     )
-    yield tag(
+    return tag(
         "section",
         tag("h2", "Against the other run"),
         tag("p", f"A step takes {time_text(step.b_ns)} instead of {time_text(step.a_ns)} "
@@ -228,6 +228,22 @@ def _compared(comparison: Comparison | None) -> Iterator[Markup]:
         charts.figure("What explains the difference", caption, charts.bars(rows)) if rows else "",
         *(_details(t) for t in comparison.tables()[2:] if t.rows),
     )  # fmt: skip
+
+
+def _tables(a: Analysis) -> Iterator[Markup]:
+    return (_details(t) for t in a.tables() if t.rows)
+
+
+SECTIONS: dict[str, tuple[str, Callable[[Analysis], Iterator[Markup]]]] = {
+    "Summary": ("Summary", _summary),
+    "Time": ("Where the time goes", _time),
+    "Critical path": ("Critical path and what would help", _path),
+    "Communication": ("Communication", _communication),
+    "Operators": ("Operators and kernels", _work),
+    "Memory": ("Memory", _memory),
+    "Tables": ("All tables", _tables),
+}
+"""The parts of a page about a run by short name, in order: heading and maker of what stands below it."""
 
 
 def _details(table: Table) -> Markup:

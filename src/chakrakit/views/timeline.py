@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -26,11 +26,13 @@ class Options:
     flows      arrows for dependencies between tracks, messages and collectives
     memory     a counter of memory in use, where the trace names tensors
     node_size  ranks in a machine; 0 where that is not known
+    window     (from, to) in ns: only rows that touch it
     """
 
     flows: bool = True
     memory: bool = True
     node_size: int = 0
+    window: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +66,20 @@ def rank_timelines(run: Run, options: Options) -> Iterator[RankTimeline]:
         shared = shared_flows(matched, free)
         free += 2 * len(matched) + 1
     for rank in run.ranks:
-        view = rank_view(run, rank)
+        view = _within(rank_view(run, rank), options.window)
         parts = [_no_flows()]
         if options.flows:
             own, free = own_flows(view, view.lanes[0], free)
             parts += [own, *([shared[rank]] if rank in shared else [])]
         yield RankTimeline(view, tracks_of(view), joined(parts), _counters(run, view, options))
+
+
+def _within(view: RankView, window: tuple[int, int] | None) -> RankView:
+    """Rows outside of the window count as not having run."""
+    if window is None:
+        return view
+    out = (view.end < window[0]) | (view.start > window[1])
+    return replace(view, start=np.where(out, -1, view.start), end=np.where(out, -1, view.end))
 
 
 def _no_flows() -> Flows:
@@ -79,7 +89,7 @@ def _no_flows() -> Flows:
 
 def _counters(run: Run, view: RankView, options: Options) -> list[Counter]:
     out = [c for name, table in run.counters.items() for c in _series(name, table, view.rank)]
-    found = memory_of(view) if options.memory else None
+    found = memory_of(view) if options.memory and options.window is None else None
     if found is not None:
         moments = found.timeline
         out.append(Counter("memory", "bytes", np.array([m.time_ns for m in moments]),

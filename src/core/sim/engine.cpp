@@ -35,7 +35,8 @@ struct Links {
     std::vector<int32_t> edges;
 };
 
-enum Kind : uint8_t { kStart, kEnd, kWorkDone, kGo };
+enum Kind : uint8_t { kStart, kEnd, kWorkDone, kGo, kRound };
+constexpr int32_t kWhole = 1000000;  // a device, in shares
 
 struct Event {
     Time time;
@@ -53,11 +54,22 @@ struct Work {
     uint32_t version;
 };
 
+// A communication row that waits for room on its device.
+struct Asking {
+    int32_t row;
+    Time since;
+    int32_t behind;  // the row that was in its way last, or -1
+};
+
 struct Device {
     std::vector<Work> running;
+    std::vector<int32_t> holders;  // communication rows that hold a share
+    std::vector<Asking> asking;    // who is served first stands first
     int32_t communicating = 0;
     double factor = 1;
-    bool dirty = false;
+    Time round_end = -1;  // when a round of a running row ended last, as far as anyone asked
+    uint32_t version = 0;
+    bool dirty = false, asked = false;  // asked: already on the list of devices to look at
 };
 
 // A row that waits for its pool lane; the smallest goes first.
@@ -108,9 +120,19 @@ class Engine {
     void free_lane(int32_t row);
     bool dispatch();
     int32_t take(Pool& pool, int32_t lane);
+    bool needs_room(int32_t row) const { return w_.kind[row] == kComm && w_.share[row] > 0; }
+    void ask(int32_t row);
+    void look_at(int32_t device);
+    bool admit();
+    void let_in(Device& device);
+    int32_t in_the_way(const Device& device, const Asking& asking) const;
+    int32_t room(const Device& device) const;
+    void give_back(int32_t row);
+    void next_round(int32_t device);
     void touch(int32_t device);
     void settle_devices();
     void settle(int32_t device);
+    void set_rate(Work& work, double rate);
     void work_done(int32_t row);
     void next_fault();
     void explain();
@@ -126,7 +148,7 @@ class Engine {
     std::vector<Row> rows_;
     std::vector<Pool> pools_;
     std::vector<Device> devices_;
-    std::vector<int32_t> dirty_devices_, waiting_lanes_, finished_jobs_;
+    std::vector<int32_t> dirty_devices_, asked_devices_, waiting_lanes_, finished_jobs_;
     std::vector<int32_t> job_instance_, jobs_left_, last_arrival_;
     std::vector<std::vector<int32_t>> members_;  // rows of each instance
     std::vector<Event> due_;                     // events of now, handled first in, first out
@@ -201,7 +223,7 @@ void Engine::handle_all() {
     do {
         while (handle_due()) {
         }
-    } while (out_.diverged < 0 && dispatch());
+    } while (out_.diverged < 0 && (dispatch() || admit()));
     settle_devices();
     network_.settle(now_);
 }
@@ -232,6 +254,10 @@ void Engine::handle(const Event& event) {
         case kStart: return ready(event.id);
         case kEnd: return finish(event.id);
         case kGo: return go(event.id);
+        case kRound:
+            if (devices_[event.id].version != event.version) return;
+            devices_[event.id].round_end = now_;
+            return look_at(event.id);
         case kWorkDone:
             if (rows_[event.id].version == event.version) work_done(event.id);
     }
@@ -263,6 +289,7 @@ void Engine::constrain_end(int32_t v, Time time) {
 }
 
 void Engine::ready(int32_t v) {
+    if (needs_room(v)) return ask(v);
     int32_t lane = w_.lane[v];
     if (lane < 0 || w_.lane_kind[lane] != kPool) return begin(v);
     Pool& pool = pools_[lane];
@@ -296,6 +323,7 @@ void Engine::finish(int32_t v) {
         --devices_[w_.device[v]].communicating;
         touch(w_.device[v]);
     }
+    if (needs_room(v)) give_back(v);
 }
 
 // --- pool lanes ---------------------------------------------------------------------------------
@@ -320,9 +348,10 @@ bool Engine::dispatch() {
         Pool& pool = pools_[lane];
         pool.waits = false;
         if (pool.busy || pool.ready.empty()) continue;
+        int32_t row = take(pool, lane);
+        if (row < 0) continue;
         pool.busy = true;
         any = true;
-        int32_t row = take(pool, lane);
         Row& state = rows_[row];
         if (now_ > state.earliest) {
             state.key = kLaneKey;
@@ -334,14 +363,16 @@ bool Engine::dispatch() {
     return any;
 }
 
+// The row that goes first, or -1 where a policy wants none of those that are ready.
 int32_t Engine::take(Pool& pool, int32_t lane) {
     auto later = [](const Ready& a, const Ready& b) { return b < a; };
-    if (pick_ && pool.ready.size() > 1) {
+    if (pick_) {
         std::sort(pool.ready.begin(), pool.ready.end());
         std::vector<int32_t> rows;
         for (const Ready& r : pool.ready) rows.push_back(r.row);
-        size_t chosen = pick_(lane, now_, rows);
-        pool.ready.erase(pool.ready.begin() + static_cast<int64_t>(chosen));
+        int64_t chosen = pick_(lane, now_, rows);
+        if (chosen < 0) return -1;
+        pool.ready.erase(pool.ready.begin() + chosen);
         std::make_heap(pool.ready.begin(), pool.ready.end(), later);
         return rows[chosen];
     }
@@ -394,6 +425,101 @@ void Engine::end_instance(int32_t instance) {
         if (out_.start[v] >= 0) constrain_end(v, now_);
 }
 
+// --- room on a device ---------------------------------------------------------------------------
+
+void Engine::ask(int32_t v) {
+    Device& device = devices_[w_.device[v]];
+    auto place = std::find_if(device.asking.begin(), device.asking.end(), [&](const Asking& a) {
+        return std::tuple(-w_.priority[a.row], a.since, a.row) >
+               std::tuple(-w_.priority[v], now_, v);
+    });
+    device.asking.insert(place, {v, now_, -1});
+    look_at(w_.device[v]);
+    touch(w_.device[v]);
+}
+
+void Engine::look_at(int32_t d) {
+    if (!devices_[d].asked) asked_devices_.push_back(d);
+    devices_[d].asked = true;
+}
+
+// Lets in whoever finds room now; true if there was anyone.
+bool Engine::admit() {
+    std::vector<int32_t> devices = std::move(asked_devices_);
+    asked_devices_.clear();
+    bool any = false;
+    for (int32_t d : devices) {
+        Device& device = devices_[d];
+        device.asked = false;
+        while (!device.asking.empty()) {
+            Asking& first = device.asking.front();
+            int32_t behind = in_the_way(device, first);
+            if (behind >= 0) {
+                first.behind = behind;
+                break;
+            }
+            let_in(device);
+            any = true;
+        }
+    }
+    return any;
+}
+
+void Engine::let_in(Device& device) {
+    Asking first = device.asking.front();
+    device.asking.erase(device.asking.begin());
+    device.holders.push_back(first.row);
+    if (now_ > first.since) {
+        rows_[first.row].key = kLaneKey;
+        out_.binding[first.row] = first.behind;
+    }
+    begin(first.row);
+}
+
+// The row that keeps the first of those who ask from starting, or -1.
+int32_t Engine::in_the_way(const Device& device, const Asking& asking) const {
+    int32_t left = room(device) - w_.share[asking.row];
+    if (left < 0) return device.holders.front();
+    int32_t earlier = -1;
+    for (const Work& work : device.running) {
+        left -= w_.share[work.row];
+        Time began = out_.start[work.row];
+        if (std::tuple(began, work.row) > std::tuple(asking.since, asking.row)) continue;
+        if (w_.priority[work.row] >= w_.priority[asking.row]) return work.row;
+        earlier = work.row;
+    }
+    bool fits = left >= 0 || device.round_end == now_;
+    return fits ? -1 : earlier;
+}
+
+// What communication leaves of a device.
+int32_t Engine::room(const Device& device) const {
+    int32_t left = kWhole;
+    for (int32_t v : device.holders) left -= w_.share[v];
+    return left;
+}
+
+void Engine::give_back(int32_t v) {
+    std::erase(devices_[w_.device[v]].holders, v);
+    look_at(w_.device[v]);
+}
+
+// Looks again when the first round of those that run now ends.
+void Engine::next_round(int32_t d) {
+    Device& device = devices_[d];
+    Time next = kNever;
+    for (const Work& work : device.running) {
+        if (work.rate <= 0) continue;
+        double left = work.remaining - work.rate * static_cast<double>(now_ - work.since);
+        double round =
+            static_cast<double>(w_.duration[work.row]) / static_cast<double>(w_.waves[work.row]);
+        // A round that is over but for rounding is over.
+        double whole = (std::ceil(left / round - 1e-9) - 1) * round;
+        next = std::min(next, now_ + static_cast<Time>(std::ceil((left - whole) / work.rate)));
+    }
+    if (next > now_ && next != kNever) events_.push({next, kRound, d, ++device.version});
+}
+
 // --- devices ------------------------------------------------------------------------------------
 
 void Engine::touch(int32_t device) {
@@ -417,24 +543,30 @@ void Engine::settle(int32_t d) {
     device.dirty = false;
     double rate = device.factor;
     if (device.communicating > 0) rate /= 1 + w_.comm_slowdown[d];
-    if (w_.fair && device.running.size() > 1) rate /= static_cast<double>(device.running.size());
-    for (Work& work : device.running) {
-        if (work.rate == rate) continue;
-        work.remaining -= work.rate * static_cast<double>(now_ - work.since);
-        work.remaining = std::max(0.0, work.remaining);
-        work.rate = rate;
-        work.since = now_;
-        work.version = ++rows_[work.row].version;
-        if (rate > 0) {
-            Time end = now_ + static_cast<Time>(std::ceil(work.remaining / rate));
-            events_.push({end, kWorkDone, work.row, work.version});
-        }
+    double each = room(device);
+    if (w_.fair && device.running.size() > 1) each /= static_cast<double>(device.running.size());
+    for (Work& work : device.running)
+        set_rate(work, rate * (std::min<double>(each, w_.share[work.row]) / kWhole));
+    if (!device.asking.empty()) next_round(d);
+}
+
+void Engine::set_rate(Work& work, double rate) {
+    if (work.rate == rate) return;
+    work.remaining -= work.rate * static_cast<double>(now_ - work.since);
+    work.remaining = std::max(0.0, work.remaining);
+    work.rate = rate;
+    work.since = now_;
+    work.version = ++rows_[work.row].version;
+    if (rate > 0) {
+        Time end = now_ + static_cast<Time>(std::ceil(work.remaining / rate));
+        events_.push({end, kWorkDone, work.row, work.version});
     }
 }
 
 void Engine::work_done(int32_t v) {
     Device& device = devices_[w_.device[v]];
     std::erase_if(device.running, [&](const Work& work) { return work.row == v; });
+    if (!device.asking.empty()) look_at(w_.device[v]);
     touch(w_.device[v]);
     constrain_end(v, now_);
 }
@@ -460,7 +592,8 @@ void Engine::explain() {
         if (key < kLaneKey) out_.binding[v] = w_.src[key - 1];
     }
     for (int32_t v = 0; v < w_.rows(); ++v)
-        if (int32_t next = lanes_.follower[v]; next >= 0 && out_.reason[next] == kResource)
+        if (int32_t next = lanes_.follower[v]; next >= 0 && out_.reason[next] == kResource &&
+                                               out_.binding[next] < 0)  // room on a device is set
             out_.binding[next] = v;
     for (int32_t v = 0; v < w_.rows(); ++v) {
         if (w_.kind[v] != kComm || out_.start[v] < 0) continue;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,12 @@ from chakrakit.sources.pytorch.comm import assign_groups, number_in_groups
 from chakrakit.sources.pytorch.files import Pair, find_pairs, look, read_bytes
 from chakrakit.sources.pytorch.groups import Groups as Known
 from chakrakit.sources.pytorch.groups import groups_of, infer_across_ranks
-from chakrakit.sources.pytorch.kineto import read_kineto
+from chakrakit.sources.pytorch.join import Join
+from chakrakit.sources.pytorch.kineto import Kineto, read_kineto
 from chakrakit.sources.pytorch.nodes import communication_columns, to_trace
-from chakrakit.sources.pytorch.observer import read_observer
-from chakrakit.sources.pytorch.overhead import Overhead
+from chakrakit.sources.pytorch.observer import Observer, read_observer
+from chakrakit.sources.pytorch.overhead import Overhead, fit
+from chakrakit.sources.pytorch.periods import steady_period
 from chakrakit.sources.pytorch.rank import Rank, link_rank
 from chakrakit.sources.pytorch.report import LinkReport, RankReport, report_rank
 from chakrakit.sources.pytorch.twopass import align_passes
@@ -127,7 +129,7 @@ def _card(path: Path) -> dict[str, Any]:
 
 def _measured(card: Path) -> dict[str, int]:
     said = _card(card).get("overhead") or {}
-    names = ("operator_ns", "launch_ns", "call_ns", "observer_ns")
+    names = ("operator_ns", "launch_ns", "call_ns", "observer_ns", "step_ns")
     return {k: int(said[k]) for k in names if k in said}
 
 
@@ -177,6 +179,27 @@ def _link_one(pair: Pair, times: Path | None, overhead: Overhead | None) -> _Lin
 
 
 def _read_and_link(pair: Pair, times: Path | None, overhead: Overhead | None) -> Rank:
+    """One rank, with recording's cost scaled to the un-recorded step where one was timed."""
+    observer, kineto, joined = _read_pair(pair, times)
+
+    def linked_with(factor: float) -> Rank:
+        scaled = overhead and overhead.scaled(factor)
+        return link_rank(pair.rank, observer, kineto, joined, scaled)
+
+    linked = linked_with(1.0)
+    if times is None:
+        _check_joined(linked, pair)
+    now = steady_period(linked) if overhead is not None and overhead.step_ns else 0
+    if overhead is None or not now:
+        return linked
+    factor = fit(lambda f: steady_period(linked_with(f)), overhead.step_ns, now)
+    return replace(linked_with(factor), overhead_factor=factor)
+
+
+def _read_pair(
+    pair: Pair, times: Path | None
+) -> tuple[Observer | None, Kineto | None, Join | None]:
+    """The files' contents, and how they belong together where that is not by their own numbers."""
     observer = kineto = None
     if pair.observer is not None:
         observer = read_observer(read_bytes(pair.observer), str(pair.observer))
@@ -184,12 +207,10 @@ def _read_and_link(pair: Pair, times: Path | None, overhead: Overhead | None) ->
         if observer is None:
             raise ConfigError(f"--times {times} needs an observer file to give it structure")
         kineto = read_kineto(read_bytes(times), str(times))
-        return link_rank(pair.rank, observer, kineto, align_passes(observer, kineto), overhead)
+        return observer, kineto, align_passes(observer, kineto)
     if pair.kineto is not None:
         kineto = read_kineto(read_bytes(pair.kineto), str(pair.kineto))
-    linked = link_rank(pair.rank, observer, kineto, None, overhead)
-    _check_joined(linked, pair)
-    return linked
+    return observer, kineto, None
 
 
 def _check_joined(linked: Rank, pair: Pair) -> None:
@@ -231,11 +252,22 @@ def _settle_groups(ranks: dict[int, _Linked], groups: Known) -> dict[int, int]:
 
 def _ddp_groups(linked: _Linked, rank: int) -> None:
     """DDP's reducer names no group; the collector's card says which one DDP uses."""
-    card = Path(linked.report.files[0]).parent / f"card_{rank}.json"
-    names = _card(card).get("ddp_groups") or []
+    names = _card(_card_of(linked, rank)).get("ddp_groups") or []
     for c in list_of(linked) if len(names) == 1 else ():
         if c.group is None and not c.is_message:
             c.group, c.inferred = str(names[0]), True
+
+
+def _collector(ranks: Mapping[int, _Linked]) -> dict[str, Any]:
+    """What the collector's card of the first rank says of machine and versions; nothing without one."""
+    first = min(ranks)
+    said = _card(_card_of(ranks[first], first))
+    found = {k: said[k] for k in ("torch", "python", "host", "device", "steps") if k in said}
+    return {"collector": found} if found else {}
+
+
+def _card_of(linked: _Linked, rank: int) -> Path:
+    return Path(linked.report.files[0]).parent / f"card_{rank}.json"
 
 
 def list_of(linked: _Linked) -> list[Any]:
@@ -252,10 +284,11 @@ def _run(
     epoch = min(begin.values())
     bodies = [_body(ranks[r], r, begin[r] - epoch) for r in sorted(ranks)]
     bindings = {r: Binding(i) for i, r in enumerate(sorted(ranks))}
+    undilate = {"undilate": asdict(overhead)} if overhead is not None else {}
     card = Card(
         tool="chakra link",
         source=[f for r in sorted(ranks) for f in ranks[r].report.files],
-        settings={"undilate": asdict(overhead)} if overhead is not None else {},
+        settings={**undilate, **_collector(ranks)},
         epoch_ns=epoch,
     )
     return Run(bodies, bindings, Groups(groups), card)

@@ -15,7 +15,7 @@ from chakrakit.errors import FormatError
 from chakrakit.trace import et
 from chakrakit.trace.formats import Source, scan_trace
 from chakrakit.trace.groups import Groups, groups_in
-from chakrakit.trace.places import RANKED, groups_beside_file, rank_files
+from chakrakit.trace.places import RANKED, groups_beside_file, place_of, rank_files
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.store import read
 from chakrakit.trace.streams import STDIO
@@ -175,9 +175,10 @@ def _job_of_path(path: Source, findings: Findings) -> Job:
     if not isinstance(path, (str, os.PathLike)) or os.fspath(path) == STDIO:
         return Job(bodies, {0: Binding(0)}, ranks_known=False)
     plain = {rank: Binding(i) for i, rank in enumerate(files)}
-    if Path(path).is_file():
-        known = RANKED.match(Path(path).name) is not None
-        return Job(bodies, plain, _groups_beside(Path(path), findings), known)
+    place = place_of(path)
+    if isinstance(place, Path) and place.is_file():
+        known = RANKED.match(place.name) is not None
+        return Job(bodies, plain, _groups_beside(place, findings), known)
     try:
         traces = read(path)
     except FormatError as error:

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +23,7 @@ from chakrakit.trace.columns import column_name
 from chakrakit.trace.dependencies import Dependencies, edge_codes, edge_columns_that_fit
 from chakrakit.trace.formats import open_writer, scan_trace
 from chakrakit.trace.layouts import Layout, Layouts
+from chakrakit.trace.places import place_of
 from chakrakit.trace.run import Run
 from chakrakit.trace.schema import Member
 from chakrakit.trace.store import rank_files, read, write
@@ -105,7 +105,7 @@ def _write_fixed(
     fixers = [
         Fixer(r, d, c) for r, d, c in zip(files, checked.dangling, checked.circular, strict=True)
     ]
-    if Path(path).is_file():
+    if place_of(path).is_file():
         with open_writer(target) as writer:
             for piece in fixers[0].pieces(path):
                 writer.write(piece)

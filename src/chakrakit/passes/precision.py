@@ -1,0 +1,69 @@
+"""Element types of nodes, and nodes in another precision: bytes change, operations do not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chakrakit.machines.device import dtype_name, element_bytes
+from chakrakit.machines.operations import Launchers
+from chakrakit.passes.attributes import Texts, texts_of
+from chakrakit.passes.classes import classes_of, is_compute
+from chakrakit.passes.matching import of_classes
+from chakrakit.trace.schema import NodeType
+from chakrakit.trace.trace import Trace
+
+FLOATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4")
+"""Element types that can stand for each other; whole numbers stay what they are."""
+_TENSOR = re.compile(r"(?:Tensor|GenericList\[Tensor)\(([\w:]+)")
+_SIZES = ("comm_size", "out_size")
+
+
+def with_dtypes(trace: Trace) -> Trace:
+    """The trace with the element type of every device compute node that can be known."""
+    known = texts_of(trace, "dtype")
+    rows = np.flatnonzero((known == "") & is_compute(classes_of(trace)))
+    launchers = Launchers(trace)
+    types = texts_of(trace, "inputs_types")
+    for row in rows.tolist():
+        operator = launchers.operator(row)
+        found = _TENSOR.search(types[row if operator is None else operator])
+        known[row] = dtype_name(found[1]) if found else ""
+    return trace.with_columns({"dtype": _some(known)}) if (known != "").any() else trace
+
+
+def in_precision(trace: Trace, dtypes: Mapping[str, str]) -> Trace:
+    """The trace with classes of work in other element types (class → type, `communication` among them)."""
+    for name, dtype in dtypes.items():
+        rows = of_classes(trace, (name,))
+        comm = trace.is_type(
+            NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE
+        )
+        trace = _converted(trace, rows & ~comm, dtype, "dtype", ("tensor_size",))
+        trace = _converted(trace, rows & comm, dtype, "comm_dtype", _SIZES)
+    return trace
+
+
+def _converted(
+    trace: Trace, rows: NDArray[np.bool_], dtype: str, said_in: str, sizes: tuple[str, ...]
+) -> Trace:
+    said: Texts = texts_of(trace, said_in)
+    old = np.array([element_bytes(n) if dtype_name(n) in FLOATS else 0.0 for n in said])
+    rows = rows & (old > 0)
+    if not rows.any():
+        return trace
+    said[rows] = dtype
+    columns: dict[str, object] = {said_in: _some(said)}
+    for size in (s for s in sizes if s in trace.table.column_names):
+        values = trace.column(size, 0).astype(np.int64)
+        values[rows] = np.ceil(values[rows] / old[rows] * element_bytes(dtype)).astype(np.int64)
+        columns[size] = pa.array(values, mask=~trace.has(size))
+    return trace.with_columns(columns)
+
+
+def _some(texts: Texts) -> pa.Array:
+    return pa.array([text or None for text in texts.tolist()], pa.string())

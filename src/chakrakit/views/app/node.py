@@ -1,0 +1,155 @@
+"""All about one node: what it is, when it ran, what it waited for, who it is tied to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chakrakit.insight.causes import Cause, Causes
+from chakrakit.insight.matching import Matched
+from chakrakit.insight.rank_view import Kind, RankView
+from chakrakit.trace.edges import EdgeForm, EdgeKind
+from chakrakit.trace.node import Node
+from chakrakit.views.app.findings import Found
+from chakrakit.views.app.side import Side
+
+MOST = 200
+"""Edges, peers and characters of a value beyond this are counted, not sent."""
+_VALUE = 2_000
+_CAUSES: dict[int, str] = {
+    Cause.LANE: "the row before it on its lane", Cause.RECORDED: "what the run recorded",
+    Cause.OWN: "its own work", Cause.INSIDE: "the last row inside it",
+    Cause.ARRIVAL: "the last rank to arrive", Cause.MESSAGE: "the sender",
+}  # fmt: skip
+
+
+def brief(side: Side, rank: int, row: int) -> dict[str, Any]:
+    """Enough to name a row and to find it on the screen."""
+    lines = side.lines(rank)
+    view = side.view(rank)
+    return {
+        "rank": rank,
+        "row": row,
+        "id": str(int(view.trace.ids[row])),
+        "name": view.name(row),
+        "start": int(view.start[row]) - side.origin if view.ran[row] else None,
+        "length": int(view.duration[row]) if view.ran[row] else None,
+        "kind": Kind(int(view.kind[row])).name.lower(),
+        "track": int(lines.place[0][row]),
+        "depth": int(lines.place[1][row]),
+    }
+
+
+def describe(side: Side, rank: int, row: int) -> dict[str, Any]:
+    """Everything the panel shows. What needs the analysis is there once that is done."""
+    view = side.view(rank)
+    node: Node = view.trace[row]
+    parents, children = _edges(side, view, rank, row)
+    lane, names = view.lanes
+    found = side.findings.found
+    return brief(side, rank, row) | {
+        "type": node.type,
+        "lane": names[lane[row]],
+        "own": int(view.own[row]) if view.ran[row] else None,
+        "operator": view.name(int(view.operator[row])) if view.operator[row] != row else "",
+        "attributes": {k: _value(v) for k, v in node.attributes.items()},
+        "fields": {c: _value(v) for c in ("inputs_values", "inputs_shapes", "inputs_types", "outputs_values",
+                                          "outputs_shapes", "outputs_types")
+                   if (v := node.get(c))},
+        "parents": parents,
+        "children": children,
+        "analysis": side.findings.state,
+        "waits": _waits(side, found, rank, row) if found else [],
+        "slack": _slack(found, rank, row) if found else None,
+        "peers": _peers(side, found, rank, row) if found else None,
+    }  # fmt: skip
+
+
+def _value(value: Any) -> str:
+    text = value.hex() if isinstance(value, bytes) else str(value)
+    return text if len(text) <= _VALUE else f"{text[:_VALUE]}… ({len(text):,} characters)"
+
+
+def _edges(
+    side: Side, view: RankView, rank: int, row: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    edges, graph = view.trace.edges, view.trace.graph
+    into = np.arange(*np.searchsorted(edges.dst, [row, row + 1]))
+    out = graph.out_edges[graph.out_offsets[row] : graph.out_offsets[row + 1]]
+
+    def told(numbers: Any, ends: Any) -> dict[str, Any]:
+        shown = [
+            brief(side, rank, int(ends[i]))
+            | {"edge": EdgeKind(int(edges.kind[i])).name.lower(),
+               "form": EdgeForm(int(edges.form[i])).name.lower().replace("_", " → "),
+               "lag": int(edges.lag[i])}
+            for i in numbers[:MOST]
+        ]  # fmt: skip
+        return {"count": len(numbers), "shown": shown}
+
+    return told(into, edges.src), told(out, edges.dst)
+
+
+def _slack(found: Found, rank: int, row: int) -> int | None:
+    known = found.rows.slack.get(found.stand_in(rank))
+    return None if known is None else int(known[row])
+
+
+def _waits(side: Side, found: Found, rank: int, row: int) -> list[dict[str, Any]]:
+    """What its start and its end waited for last."""
+    causes: Causes | None = found.rows.causes.get(found.stand_in(rank))
+    if causes is None:
+        return []
+    out = []
+    for event in ("start", "end"):
+        code, other, peer = (
+            int(getattr(causes, f"{event}{part}")[row]) for part in ("", "_row", "_rank")
+        )
+        if code == Cause.NOTHING:
+            continue
+        what = _CAUSES.get(code) or f"{EdgeKind(code).name.lower()} edge"
+        told: dict[str, Any] = {"event": event, "what": what, "node": None}
+        if other >= 0:
+            told["node"] = brief(side, rank if peer < 0 else peer, other)
+        out.append(told)
+    return out
+
+
+def _peers(side: Side, found: Found, rank: int, row: int) -> dict[str, Any] | None:
+    """The calls of other ranks that belong to this one's."""
+    matched = found.rows.matched
+    mine = np.flatnonzero((matched.rank == rank) & (matched.row == row))
+    if not len(mine):
+        return None
+    call = int(mine[0])
+    if matched.collective[call]:
+        members = np.flatnonzero(matched.instance == matched.instance[call])
+    else:
+        members = matched.partner[[call]]
+        members = members[members >= 0]
+    members = members[matched.rank[members] != rank]
+    ordered = members[np.argsort(matched.start[members], kind="stable")]
+    return {
+        "group": matched.group_names[int(matched.group_code[call])],
+        "collective": bool(matched.collective[call]),
+        "members": int(matched.members[call]),
+        "wait": int(matched.wait[call]),
+        "transfer": int(matched.transfer[call]),
+        "last": _last(matched, call, rank),
+        "count": len(ordered),
+        "shown": [_call(side, matched, i) for i in ordered[:MOST].tolist()],
+    }
+
+
+def _call(side: Side, matched: Matched, i: int) -> dict[str, Any]:
+    """A call of another rank, which need not be read for this."""
+    start, end = int(matched.start[i]), int(matched.end[i])
+    return {"rank": int(matched.rank[i]), "row": int(matched.row[i]), "start": start - side.origin,
+            "length": end - start}  # fmt: skip
+
+
+def _last(matched: Matched, call: int, rank: int) -> int | None:
+    """The rank that came last, if this was another."""
+    last = int(matched.rank[matched.last[call]])
+    return last if matched.collective[call] and last != rank else None

@@ -1,0 +1,109 @@
+"""One rank ready to be drawn at any zoom: a line a track and depth, and a strip of what its device does."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.insight.rank_view import I32, I64, Kind, RankView
+from chakrakit.insight.tracks import Track, Tracks, tracks_of
+from chakrakit.trace.intervals import Intervals
+from chakrakit.views.app.lod import Line, Window
+
+STRIP = (Kind.COMPUTE, Kind.COMM, Kind.COPY)
+"""What a strip shows: computation, then what of communication and copies it does not cover."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrackLines:
+    """A track: the lines of its depths, outermost first."""
+
+    track: Track
+    depths: list[Line]
+
+    @property
+    def title(self) -> str:
+        """Its lane; further tracks of a lane are numbered."""
+        return self.track.lane + (f" ({self.track.number + 1})" if self.track.number else "")
+
+
+@dataclass(frozen=True, eq=False)
+class RankLines:
+    """A rank's tracks, times in ns since the run's begin, and where each row is drawn."""
+
+    nodes: int
+    span: tuple[int, int]
+    tracks: list[TrackLines]
+    strip: list[Intervals]
+    names: tuple[I32, list[str]]
+    place: tuple[NDArray[np.int16], NDArray[np.int16]]
+    """Track and depth of each row; -1 for rows that are not drawn."""
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory this takes."""
+        return 48 * self.nodes
+
+    def busy(self, window: Window) -> list[I64]:
+        """Of each part of the window, how many ns each of STRIP fills."""
+        a, b = window.borders[:-1], window.borders[1:]
+        return [kind.share_of(a, b) for kind in self.strip]
+
+    def row_at(self, track: int, depth: int, moment: int) -> int:
+        """The row nearest to a moment on a line."""
+        line = self.tracks[track].depths[depth]
+        at = int(np.searchsorted(line.start, moment, side="right"))
+        near = [i for i in (at - 1, at) if 0 <= i < len(line)]
+        distance = {i: max(line.start[i] - moment, moment - line.end[i]) for i in near}
+        return int(line.row[min(near, key=lambda i: distance[i])])
+
+    @cached_property
+    def short_names(self) -> list[str]:
+        """What fits beside a slice."""
+        from chakrakit.insight.table import short
+
+        return [short(name, 120) for name in self.names[1]]
+
+
+def lines_of(view: RankView, origin: int, code: NDArray[np.int8] | None = None) -> RankLines:
+    """The lines of a rank. `code` says what rows count as, by default their kind."""
+    tracks = tracks_of(view)
+    codes = view.kind if code is None else code
+    place = np.full(len(view), -1, np.int16), np.full(len(view), -1, np.int16)
+    place[0][tracks.row], place[1][tracks.row] = tracks.track, tracks.depth
+    first, last = view.span
+    return RankLines(
+        len(view), (first - origin, last - origin), _track_lines(tracks, codes, origin),
+        _strip(view, origin), view.names, place,
+    )  # fmt: skip
+
+
+def _track_lines(tracks: Tracks, codes: NDArray[np.int8], origin: int) -> list[TrackLines]:
+    bounds = np.searchsorted(tracks.track, np.arange(len(tracks.tracks) + 1))
+    out = []
+    for track, (a, b) in zip(tracks.tracks, itertools.pairwise(bounds.tolist()), strict=True):
+        depth = tracks.depth[a:b]
+        chosen = [np.flatnonzero(depth == d) + a for d in range(int(depth.max(initial=0)) + 1)]
+        if len(chosen) == 1:
+            chosen = [slice(a, b)]
+        out.append(TrackLines(track, [_line(tracks, codes, at, origin) for at in chosen]))
+    return out
+
+
+def _line(tracks: Tracks, codes: NDArray[np.int8], at: I64 | slice, origin: int) -> Line:
+    start, end, row = tracks.start[at] - origin, tracks.end[at] - origin, tracks.row[at]
+    return Line(start, end, row.astype(np.int32), codes[row])
+
+
+def _strip(view: RankView, origin: int) -> list[Intervals]:
+    covered = Intervals.of(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    out = []
+    for kind in STRIP:
+        busy = view.busy(kind)
+        out.append(busy - covered)
+        covered = covered | busy
+    return [Intervals(i.start - origin, i.end - origin) for i in out]

@@ -1,0 +1,143 @@
+"""Search over all ranks: by name, id or attribute; a stretch of ranks at a time."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chakrakit.errors import ConfigError
+from chakrakit.insight.rank_view import I64, Mask, RankView
+from chakrakit.trace.columns import column_name
+from chakrakit.trace.graph_export import type_code
+from chakrakit.views.app.node import brief
+from chakrakit.views.app.side import Side
+
+MOST = 200
+_SECONDS = 1.0
+_TERM = re.compile(r"^\s*([\w:.\-]+)\s*(>=|<=|!=|=|>|<|~)\s*(.*?)\s*$")
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": pc.equal, "!=": pc.not_equal, ">": pc.greater, "<": pc.less, ">=": pc.greater_equal,
+    "<=": pc.less_equal,
+}  # fmt: skip
+_TIMES: dict[str, Callable[[RankView], I64]] = {
+    "duration": lambda view: view.duration, "start": lambda view: view.start
+}  # fmt: skip
+_UNITS = {"": 1, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
+
+
+def search(side: Side, text: str, first: int) -> dict[str, Any]:
+    """Hits in folds of ranks from the `first` on, as many as a second allows; `next` goes on from there.
+
+    `text` is a part of a name, a node's id, or a comparison: `pg_name=1`, `comm_size>1000000`,
+    `type=COMM_COLL`, `duration>2ms`, `name~^aten::mm$` (a regular expression).
+    """
+    matches = _matcher(text, side)
+    hits: list[dict[str, Any]] = []
+    total, upto = 0, first
+    began = time.monotonic()
+    for fold in side.folds[first:]:
+        view = side.view(fold.first)
+        rows = np.flatnonzero(matches(view))
+        rows = rows[np.argsort(view.start[rows], kind="stable")]
+        total += len(rows)
+        hits += [brief(side, fold.first, int(row)) for row in rows[: MOST - len(hits)]]
+        upto += 1
+        if time.monotonic() - began > _SECONDS:
+            break
+    return {"hits": hits, "total": total, "next": upto if upto < len(side.folds) else None,
+            "ranks": upto, "of": len(side.folds)}  # fmt: skip
+
+
+def _matcher(text: str, side: Side) -> Callable[[RankView], Mask]:
+    text = text.strip()
+    if not text:
+        raise ConfigError("search for a part of a name, an id, or attribute=value")
+    if term := _TERM.match(text):
+        return _term(term[1], term[2], term[3], side.origin)
+    low = text.lower()
+    named = _named(lambda name: low in name.lower())
+    if not text.isdigit():
+        return named
+    return lambda view: named(view) | _with_id(view, int(text))
+
+
+def _named(test: Callable[[str], Any]) -> Callable[[RankView], Mask]:
+    return lambda view: view.named(test) if len(view) else np.zeros(0, np.bool_)
+
+
+def _with_id(view: RankView, number: int) -> Mask:
+    if number >= 2**64:
+        return np.zeros(len(view), np.bool_)
+    return np.asarray(view.trace.ids == np.uint64(number))
+
+
+def _term(key: str, sign: str, value: str, origin: int) -> Callable[[RankView], Mask]:
+    if sign == "~" or key == "name":
+        return _by_text(key, sign, value)
+    if key in _TIMES:
+        moment = _nanos(key, value) + (origin if key == "start" else 0)
+        return lambda view: view.ran & _numpy(_COMPARE[sign](pa.array(_TIMES[key](view)), moment))
+    if key == "type" and not value.lstrip("-").isdigit():
+        value = str(int(type_code(value)))
+    return lambda view: _compared(view, key, sign, value)
+
+
+def _by_text(key: str, sign: str, value: str) -> Callable[[RankView], Mask]:
+    try:
+        pattern = re.compile(value if sign == "~" else re.escape(value))
+    except re.error as error:
+        raise ConfigError(f"{value!r} is not a regular expression: {error}") from None
+    if sign not in ("=", "!=", "~"):
+        raise ConfigError(f"texts cannot be compared with {sign}; use =, != or ~")
+    find = pattern.search if sign == "~" else pattern.fullmatch
+
+    def matches(view: RankView) -> Mask:
+        if key == "name":
+            found = _named(find)(view)
+        else:
+            codes, texts = view.texts(key) if _is_text(view, key) else (None, [])
+            if codes is None:
+                return np.zeros(len(view), np.bool_)
+            found = np.array([bool(find(t)) for t in texts] + [False])[codes]
+        return ~found if sign == "!=" else found
+
+    return matches
+
+
+def _is_text(view: RankView, key: str) -> bool:
+    table = view.trace.table
+    return key in table.column_names and pa.types.is_string(table.schema.field(key).type)
+
+
+def _nanos(key: str, value: str) -> int:
+    found = re.fullmatch(r"([\d.]+)\s*(|ns|us|µs|ms|s)", value)
+    try:
+        return round(float(found[1]) * _UNITS[found[2]]) if found else int("")
+    except ValueError:
+        raise ConfigError(f"{key} {value!r}: give a time as in 2ms or 15us") from None
+
+
+def _compared(view: RankView, key: str, sign: str, value: str) -> Mask:
+    """Rows whose column compares so; a value that is none of the column's type fits no row."""
+    name = key if key in ("id", "type") else column_name(key)
+    table = view.trace.table
+    if name not in table.column_names:
+        return np.zeros(len(view), np.bool_)
+    column = table.column(name)
+    try:
+        wanted = pa.scalar(value).cast(column.type)
+        return _numpy(_COMPARE[sign](column, wanted))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return np.zeros(len(view), np.bool_)
+
+
+def _numpy(mask: pa.Array | pa.ChunkedArray) -> Mask:
+    whole = mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
+    found: Mask = whole.fill_null(False).to_numpy(zero_copy_only=False)
+    return found

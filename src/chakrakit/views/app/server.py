@@ -1,0 +1,201 @@
+"""The app's addresses. Everything is read-only, and nothing in a request names a file of the user's."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from chakrakit.errors import ChakraError, ConfigError
+from chakrakit.views.app.around import around
+from chakrakit.views.app.guard import Guard
+from chakrakit.views.app.lod import Window
+from chakrakit.views.app.node import describe
+from chakrakit.views.app.search import search
+from chakrakit.views.app.session import Session
+from chakrakit.views.app.side import Side
+from chakrakit.views.app.window import rank_layout, rank_window
+
+_MOST_BUCKETS = 8_000
+_MOST_HOPS = 4
+_SHARED = ("report.css", "report.js")
+"""Tabs look and act like parts of the report."""
+_KINDS = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+Answer = Callable[[Session, "Question"], Any]
+
+
+class Question:
+    """The parameters of a request, checked."""
+
+    def __init__(self, request: Request) -> None:
+        self._given = request.query_params
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A parameter as it is."""
+        found = self._given.get(name, default)
+        if found is None:
+            raise ConfigError(f"the request lacks {name!r}")
+        return found
+
+    def number(self, name: str, low: int, high: int, default: int | None = None) -> int:
+        """A whole number within bounds."""
+        told = self.text(name, None if default is None else str(default))
+        try:
+            found = round(float(told)) if len(told) <= 32 else None
+        except (ValueError, OverflowError):
+            found = None
+        if found is None or not low <= found < high:
+            raise ConfigError(f"{name}={told[:40]!r}: give a whole number from {low} to {high - 1}")
+        return found
+
+    def window(self) -> Window:
+        """`from` and `to` in ns since the run's begin, `width` parts."""
+        begin = self.number("from", -(2**62), 2**62)
+        end = self.number("to", -(2**62), 2**62)
+        if end <= begin:
+            raise ConfigError(f"a window from {begin} to {end} is empty")
+        return Window(begin, end, self.number("width", 1, _MOST_BUCKETS))
+
+    def place(self, session: Session) -> tuple[Side, int]:
+        """`side` and `rank`."""
+        side = session.sides[self.number("side", 0, len(session.sides), 0)]
+        rank = self.number("rank", 0, 2**31)
+        side.key(rank)
+        return side, rank
+
+    def row(self, session: Session) -> tuple[Side, int, int]:
+        """`side`, `rank` and `row`."""
+        side, rank = self.place(session)
+        return side, rank, self.number("row", 0, len(side.view(rank)))
+
+
+def _session(session: Session, _: Question) -> Any:
+    return session.summary()
+
+
+def _rank(session: Session, asked: Question) -> Any:
+    side, rank = asked.place(session)
+    return rank_layout(side, rank)
+
+
+def _window(session: Session, asked: Question) -> Any:
+    side, rank = asked.place(session)
+    tracks = range(asked.number("first", 0, 2**15, 0), asked.number("last", 0, 2**15, 0))
+    code = session.changes(side, rank) if asked.text("paint", "") == "change" else None
+    return rank_window(side, rank, asked.window(), tracks, code)
+
+
+def _at(session: Session, asked: Question) -> Any:
+    side, rank = asked.place(session)
+    lines = side.lines(rank)
+    track = asked.number("track", 0, len(lines.tracks))
+    depth = asked.number("depth", 0, len(lines.tracks[track].depths))
+    return {"row": lines.row_at(track, depth, asked.number("time", -(2**62), 2**62))}
+
+
+def _node(session: Session, asked: Question) -> Any:
+    side, rank, row = asked.row(session)
+    side.findings.start()
+    return describe(side, rank, row) | {"twin": session.twin(side, rank, row)}
+
+
+def _around(session: Session, asked: Question) -> Any:
+    return around(*asked.row(session), asked.number("hops", 1, _MOST_HOPS + 1, 2))
+
+
+def _search(session: Session, asked: Question) -> Any:
+    side = session.sides[asked.number("side", 0, len(session.sides), 0)]
+    return search(side, asked.text("text"), asked.number("first", 0, 2**31, 0))
+
+
+def _progress(session: Session, _: Question) -> Any:
+    return session.progress()
+
+
+def _path(session: Session, asked: Question) -> Any:
+    side = session.sides[asked.number("side", 0, len(session.sides), 0)]
+    return session.path(
+        side, asked.number("from", -(2**62), 2**62), asked.number("to", -(2**62), 2**62)
+    )
+
+
+def _section(session: Session, asked: Question) -> Any:
+    return session.section(asked.number("side", 0, len(session.sides), 0), asked.text("name"))
+
+
+_ANSWERS: dict[str, Answer] = {
+    "session": _session, "rank": _rank, "window": _window, "at": _at, "node": _node, "around": _around,
+    "search": _search, "progress": _progress, "path": _path, "section": _section,
+}  # fmt: skip
+
+
+def app(session: Session, port: int) -> Guard:
+    """The web app on a session, for a server that listens on this port of 127.0.0.1."""
+    routes = [
+        Route("/", _static("index.html")),
+        *(Route(f"/static/{name}", _static(name)) for name in [*static_files(), *_SHARED]),
+        *(Route(f"/api/{name}", _json(session, answer)) for name, answer in _ANSWERS.items()),
+        Route("/api/perfetto", _perfetto(session)),
+    ]
+    return Guard(Starlette(routes=routes), port)
+
+
+def static_files() -> list[str]:
+    """The files of the page; only these are served."""
+    folder = resources.files("chakrakit.views") / "app" / "static"
+    return sorted(f.name for f in folder.iterdir() if f.is_file())
+
+
+def _static(name: str) -> Callable[[Request], Response]:
+    def answer(_: Request) -> Response:
+        views = resources.files("chakrakit.views")
+        file = views / name if name in _SHARED else views / "app" / "static" / name
+        content = file.read_bytes()
+        return Response(content, media_type=_KINDS[Path(name).suffix])
+
+    return answer
+
+
+def _json(session: Session, answer: Answer) -> Callable[[Request], Response]:
+    def respond(request: Request) -> Response:
+        try:
+            found, status = answer(session, Question(request)), 200
+        except ChakraError as error:
+            found, status = {"error": str(error)}, 400
+        return Response(msgspec.json.encode(found), status, media_type="application/json")
+
+    return respond
+
+
+def _perfetto(session: Session) -> Callable[[Request], Response]:
+    """The window and the ranks in it as a file for Perfetto."""
+
+    def respond(request: Request) -> Response:
+        asked = Question(request)
+        try:
+            side = session.sides[asked.number("side", 0, len(session.sides), 0)]
+            ranks = [int(r) for r in asked.text("ranks").split(",") if r.isdigit()]
+            window = asked.window()
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder) / "window.pftrace"
+                session.write_window(side, ranks, window, file)
+                content = file.read_bytes()
+        except ChakraError as error:
+            raise HTTPException(400, str(error)) from None
+        return Response(content, media_type="application/octet-stream")
+
+    return respond

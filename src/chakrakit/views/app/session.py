@@ -1,0 +1,171 @@
+"""What the app was started with: one run, or two that are compared."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.errors import ConfigError
+from chakrakit.insight.analysis import Analysis
+from chakrakit.insight.answers import ranks_text
+from chakrakit.insight.compare import Comparison, compare_analyses
+from chakrakit.insight.load import facts_of
+from chakrakit.insight.pairing import Change, Paired, pair
+from chakrakit.insight.rank_view import Kind
+from chakrakit.trace.run import Run
+from chakrakit.views import charts
+from chakrakit.views.app.lod import Window
+from chakrakit.views.app.node import brief
+from chakrakit.views.app.side import Recent, Side
+from chakrakit.views.markup import join
+from chakrakit.views.report import SECTIONS, comparison_section
+from chakrakit.views.timeline import Options, write_timeline
+
+_PAIRS = 64
+_PATH_SHOWN = 300
+_KINDS = {
+    Kind.COMPUTE: "compute",
+    Kind.COMM: "communication",
+    Kind.COPY: "copy",
+    Kind.HOST: "host",
+    Kind.NONE: "other",
+}
+_CHANGES = [change.name.lower() for change in Change]
+_COMPARISON = "Comparison"
+
+
+class Session:
+    """One or two sides; everything is made when it is first asked for, and kept."""
+
+    def __init__(self, sides: list[Side]) -> None:
+        self.sides = sides
+        self._pairs: Recent[tuple[Paired, Paired]] = Recent(threading.RLock(), _PAIRS)
+        self._comparison: Comparison | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """What the page needs before anything is read."""
+        return {
+            "sides": [_side_summary(side) for side in self.sides],
+            "kinds": [{"name": n, "color": charts.color(n)} for n in _KINDS.values()],
+            "changes": [{"name": n, "color": charts.color(n)} for n in _CHANGES],
+            "tabs": [*([_COMPARISON] if self.is_pair else []), *SECTIONS],
+            "colors": charts.COLORS,
+        }
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether two runs are compared."""
+        return len(self.sides) == 2
+
+    # --- two runs -------------------------------------------------------------------------------
+
+    def _paired(self, rank: int) -> tuple[Paired, Paired] | None:
+        """The rows of a rank on both sides; None where only one has it."""
+        if not self.is_pair or any(rank not in side.run.bindings for side in self.sides):
+            return None
+        a, b = self.sides
+        key = (a.key(rank), b.key(rank))
+        return self._pairs.get(key, lambda: pair(a.view(rank), b.view(rank)))
+
+    def changes(self, side: Side, rank: int) -> NDArray[np.int8]:
+        """A Change a row of this side's rank."""
+        found = self._paired(rank)
+        if found is None:
+            return np.full(len(side.view(rank)), Change.ALONE, np.int8)
+        return found[self.sides.index(side)].change
+
+    def twin(self, side: Side, rank: int, row: int) -> dict[str, Any] | None:
+        """The same row on the other side."""
+        found = self._paired(rank)
+        if found is None:
+            return None
+        number = self.sides.index(side)
+        other, mine = 1 - number, found[number]
+        change = Change(int(mine.change[row]))
+        what = change.name.lower()
+        if change is Change.ALONE:
+            what = "added" if number else "removed"
+        twin = int(mine.twin[row])
+        node = brief(self.sides[other], rank, twin) if twin >= 0 else None
+        return {"side": other, "change": what, "node": node}
+
+    # --- analysis -------------------------------------------------------------------------------
+
+    def progress(self) -> list[dict[str, Any]]:
+        """How far each side's analysis is; asking does not start one."""
+        return [
+            {"state": f.state, "done": f.done, "total": f.total, "error": f.error}
+            for f in (side.findings for side in self.sides)
+        ]
+
+    def path(self, side: Side, begin: int, end: int) -> dict[str, Any]:
+        """The critical path's longest segments in a stretch of time, in order; starts the analysis."""
+        side.findings.start()
+        found = side.findings.found
+        if found is None:
+            return {"state": side.findings.state, "error": side.findings.error}
+        path, origin = found.analysis.critical_path, side.origin
+        inside = [
+            s for s in path.segments if s.end_ns > begin + origin and s.start_ns < end + origin
+        ]
+        longest = sorted(inside, key=lambda s: s.start_ns - s.end_ns)[:_PATH_SHOWN]
+        return {
+            "state": "done",
+            "length": path.length_ns,
+            "changes": path.rank_changes,
+            "whats": found.whats,
+            "attribution": [[what, ns] for what, ns in path.attribution.items()],
+            "count": len(inside),
+            "segments": [
+                {"rank": s.rank, "row": s.row, "name": s.name, "what": s.what, "start": s.start_ns - origin,
+                 "length": s.end_ns - s.start_ns}
+                for s in sorted(longest, key=lambda s: s.start_ns)
+            ],
+        }  # fmt: skip
+
+    def section(self, number: int, name: str) -> dict[str, Any]:
+        """A tab as markup, every name in it escaped; starts the analysis."""
+        if name not in SECTIONS and not (name == _COMPARISON and self.is_pair):
+            raise ConfigError(f"no tab {name!r}; there are {', '.join(SECTIONS)}")
+        wanted = self.sides if name == _COMPARISON else [self.sides[number]]
+        for side in wanted:
+            side.findings.start()
+        analyses = [side.findings.found.analysis for side in wanted if side.findings.found]
+        if len(analyses) < len(wanted):
+            waiting = next(side.findings for side in wanted if not side.findings.found)
+            return {"state": waiting.state, "error": waiting.error}
+        markup = (
+            comparison_section(self._compared(*analyses))
+            if name == _COMPARISON
+            else join(*SECTIONS[name][1](analyses[0]))
+        )
+        return {"state": "done", "markup": markup}
+
+    def _compared(self, a: Analysis, b: Analysis) -> Comparison:
+        if self._comparison is None:
+            self._comparison = compare_analyses([a], [b])
+        return self._comparison
+
+    # --- files ----------------------------------------------------------------------------------
+
+    def write_window(self, side: Side, ranks: list[int], window: Window, file: Path) -> None:
+        """These ranks' timeline in this stretch, for Perfetto."""
+        if not ranks:
+            raise ConfigError("no ranks are shown")
+        run = side.run.select_ranks(ranks)
+        assert isinstance(run, Run)
+        begin, end = window.begin + side.origin, window.end + side.origin
+        write_timeline(run, file, Options(window=(begin, end)))
+
+
+def _side_summary(side: Side) -> dict[str, Any]:
+    return {
+        "name": side.name,
+        "facts": " ".join(f"{k} {v}".strip() + " ·" for k, v in facts_of(side.run).items()).rstrip(" ·"),
+        "notes": side.notes,
+        "folds": [[f.first, len(f.ranks), ranks_text(f.ranks)] for f in side.folds],
+    }  # fmt: skip

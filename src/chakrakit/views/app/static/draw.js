@@ -1,0 +1,168 @@
+// Draws the visible rows, from whatever was sent last, with any painter.
+import { LABEL, LINE, PAD, RULER, STRIP } from "./layout.js";
+import { state } from "./state.js";
+import { tickText } from "./format.js";
+
+const DIM = 0.22;
+const STRIP_NAMES = ["compute", "communication", "copy"];
+
+export class Picture {
+  constructor(painter, { width, height, top, rows, data, session, theme, edges }) {
+    Object.assign(this, { painter, width, height, top, rows, data, session, theme, edges });
+    this.plot = width - LABEL;
+    this.query = state.query && !/[=<>~]/.test(state.query) ? state.query.toLowerCase() : "";
+  }
+  x(time) { return LABEL + ((time - state.from) / (state.to - state.from)) * this.plot; }
+  y(row) { return row.y - this.top + RULER; }
+
+  draw() {
+    const { painter, theme, width, height } = this;
+    painter.rect(0, 0, width, height, theme.paper);
+    painter.clip(0, RULER, width, height - RULER);
+    this.rows.forEach((row) => this.background(row));
+    if (state.to) {
+      painter.clip(LABEL, RULER, this.plot, height - RULER);
+      this.grid();
+      this.rows.forEach((row) => this.content(row));
+      this.arrows();
+      painter.unclip();
+    }
+    this.rows.forEach((row) => this.label(row));
+    painter.unclip();
+    this.ruler();
+  }
+
+  background(row) {
+    const rank = row.type === "rank";
+    if (rank) this.painter.rect(0, this.y(row), this.width, STRIP + PAD - 2, this.theme.tint);
+    this.painter.rect(0, this.y(row) + row.height - 1, this.width, 1, this.theme.line, rank ? 1 : 0.5);
+  }
+
+  label(row) {
+    const { painter, theme } = this, y = this.y(row);
+    if (row.type === "rank") {
+      const badge = this.session.sides.length > 1 ? "AB"[row.side] + "  " : "";
+      painter.text(8, y + 20, row.open ? "▾" : "▸", theme.soft, 12);
+      painter.text(24, y + 20, cut(badge + row.label, row.count > 1 ? 24 : 29), theme.ink, 12, "start", 600);
+      if (row.count > 1) painter.text(LABEL - 12, y + 20, row.split ? "⊟" : "⊞", theme.soft, 14, "end");
+    } else painter.text(36, y + PAD / 2 + 12, cut(row.label, 26), theme.soft, 11);
+    const failed = this.data.failed.get(row.key);
+    if (failed && row.type === "rank") painter.text(LABEL + 8, y + 20, failed, theme.bad, 12);
+    painter.rect(LABEL - 1, y, 1, row.height, theme.line);
+  }
+
+  content(row) {
+    const sent = this.data.windows.get(row.key);
+    if (!sent) {
+      if (!this.data.failed.has(row.key)) this.painter.text(LABEL + 8, this.y(row) + 19, "reading …", this.theme.soft, 11);
+      return;
+    }
+    if (row.type === "rank") this.strip(row, sent);
+    if (row.type === "track") sent.lines.filter((l) => l.track === row.track).forEach((line) => this.line(row, sent, line));
+  }
+
+  strip(row, sent) {
+    const y = this.y(row) + 3, full = STRIP - 8, step = (sent.step / (state.to - state.from)) * this.plot;
+    const first = Math.max(0, Math.floor((state.from - sent.begin) / sent.step));
+    const last = Math.min(sent.strip[0].length, Math.ceil((state.to - sent.begin) / sent.step));
+    for (let i = first; i < last; i++) {
+      const x = this.x(sent.begin + i * sent.step);
+      let bottom = y + full;
+      sent.strip.forEach((shares, kind) => {
+        const height = (shares[i] / 255) * full;
+        if (height) this.painter.rect(x, (bottom -= height), step + 0.3, height, this.session.colors[STRIP_NAMES[kind]], state.path ? 0.5 : 1);
+      });
+    }
+    if (state.path && sent.path) this.path(sent, y + full + 1);
+  }
+
+  path(sent, y) {
+    const whats = this.data.whats[sent.side] || [], color = (code) => this.session.colors[whats[code]] || this.theme.ink;
+    const { start, length, code, bucket, most } = sent.path;
+    start.forEach((at, i) => this.painter.rect(this.x(sent.begin + at), y, Math.max(this.wide(length[i]), 1), 5, color(code[i])));
+    bucket.forEach((b, i) => this.painter.rect(this.x(sent.begin + b * sent.step), y, Math.max(this.wide(sent.step), 1), 5, color(most[i])));
+  }
+
+  wide(length) { return (length / (state.to - state.from)) * this.plot; }
+
+  line(row, sent, line) {
+    const palette = (state.diff ? this.session.changes : this.session.kinds).map((k) => k.color);
+    const y = this.y(row) + PAD / 2 + line.depth * LINE, height = LINE - 2;
+    const onPath = state.path ? new Set(line.path) : null;
+    line.bucket.forEach((bucket, i) => {
+      const x = this.x(sent.begin + bucket * sent.step);
+      if (x > this.width || x < LABEL - 10) return;
+      this.painter.rect(x, y, Math.max(this.wide(sent.step), 1), height, palette[line.most[i]],
+        (0.3 + 0.7 * (line.share[i] / 255)) * (this.query || onPath ? DIM * 1.5 : 1));
+    });
+    line.start.forEach((start, i) => this.slice(row, sent, line, i, { y, height, palette, onPath }));
+  }
+
+  slice(row, sent, line, i, { y, height, palette, onPath }) {
+    const x = this.x(sent.begin + line.start[i]), wide = this.wide(line.length[i]);
+    if (x > this.width || x + wide < LABEL) return;
+    const name = sent.names[line.name[i]], fill = palette[line.code[i]];
+    const lit = onPath ? onPath.has(i) : !this.query || name.toLowerCase().includes(this.query);
+    const shown = Math.max(wide - (wide > 3 ? 0.7 : 0), 1);
+    this.painter.rect(x, y, shown, height, fill, lit ? 1 : DIM);
+    if (onPath && lit) this.painter.rect(x, y + height - 3, shown, 3, this.theme.ink);
+    const left = Math.max(x, LABEL) + 4, room = Math.min(x + wide, this.width) - left - 2;
+    const text = room > 24 ? cut(name, Math.floor(room / 6.1)) : "";
+    if (text.length > 2) this.painter.text(left, y + 11.5, text, lit ? inkOn(fill) : this.theme.soft, 10.5);
+    const { selected } = state;
+    if (selected && selected.side === row.side && selected.row === line.row[i] && this.shows(row, selected.rank))
+      this.painter.frame(x - 1, y - 1, shown + 2, height + 2, this.theme.ink, 2.5);
+  }
+
+  // A row stands for all ranks of its fold unless they are listed.
+  shows(row, rank) {
+    return row.rank === rank || (!state.split.has(row.key) && (this.data.layouts.get(row.key)?.ranks || []).includes(rank));
+  }
+
+  place(node) {
+    const row = this.rows.find((r) => r.type === "track" && r.side === node.side && r.track === node.track && this.shows(r, node.rank));
+    if (row) return this.y(row) + PAD / 2 + node.depth * LINE + LINE / 2;
+    const rank = this.rows.find((r) => r.type === "rank" && r.side === node.side && this.shows(r, node.rank));
+    return rank && (node.peer || !rank.open) ? this.y(rank) + STRIP / 2 : null;
+  }
+
+  arrows() {
+    this.edges.forEach(({ from, to, color, dashed }) => {
+      const [y0, y1] = [this.place(from), this.place(to)];
+      if (y0 !== null && y1 !== null) this.painter.curve(this.x(from.time), y0, this.x(to.time), y1, color, dashed);
+    });
+  }
+
+  ticks() {
+    const rough = ((state.to - state.from) / this.plot) * 110, base = 10 ** Math.floor(Math.log10(rough));
+    const step = Math.max([1, 2, 5, 10].map((f) => f * base).find((s) => s >= rough), 1);
+    const out = [];
+    for (let t = Math.ceil(state.from / step) * step; t <= state.to; t += step) out.push(t);
+    return { step, ticks: out };
+  }
+
+  grid() {
+    this.ticks().ticks.forEach((t) => this.painter.rect(Math.round(this.x(t)), RULER, 1, this.height, this.theme.line, 0.55));
+  }
+
+  ruler() {
+    const { painter, theme } = this;
+    painter.rect(0, 0, this.width, RULER, theme.tint);
+    painter.rect(0, RULER - 1, this.width, 1, theme.line);
+    if (!state.to) return;
+    const { step, ticks } = this.ticks();
+    ticks.forEach((t) => {
+      painter.rect(Math.round(this.x(t)), RULER - 7, 1, 7, theme.soft);
+      const x = this.x(t);
+      if (x < this.width - 40) painter.text(x + 4, RULER - 9, tickText(t, step), theme.soft, 11);
+    });
+  }
+}
+
+export const cut = (text, most) => (text.length <= most ? text : text.slice(0, Math.max(most - 1, 0)) + "…");
+
+// Black or white, whichever is easier to read on a color.
+export function inkOn(color) {
+  const [r, g, b] = [1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16));
+  return 0.3 * r + 0.59 * g + 0.11 * b > 140 ? "#10151c" : "#ffffff";
+}

@@ -1,0 +1,124 @@
+"""What the browser draws of one rank in a stretch of time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.insight.rank_view import I32, I64
+from chakrakit.views.app.findings import Found
+from chakrakit.views.app.lod import Line, Window
+from chakrakit.views.app.rank_lines import RankLines
+from chakrakit.views.app.side import Side
+
+_FULL = 255
+"""Shares are sent as whole numbers up to this."""
+
+
+def rank_layout(side: Side, rank: int) -> dict[str, Any]:
+    """What a rank has: its tracks and how deep they are; and who does the same."""
+    lines = side.lines(rank)
+    return {
+        "ranks": side.alike(rank),
+        "nodes": lines.nodes,
+        "span": lines.span,
+        "tracks": [
+            {"title": t.title, "depth": len(t.depths), "host": t.track.on_host}
+            for t in lines.tracks
+        ],
+    }
+
+
+def rank_window(
+    side: Side,
+    rank: int,
+    window: Window,
+    tracks: range,
+    code: NDArray[np.int8] | None = None,
+) -> dict[str, Any]:
+    """The strip of a rank, the lines of some of its tracks, and the critical path once it is known.
+
+    Times are ns since the window's begin. `code` says what rows count as instead of their kinds.
+    """
+    lines = side.lines(rank)
+    found = side.findings.found
+    names = _Names(lines)
+    drawn = [
+        _line(_coded(line, code), window, names, found, rank) | {"track": t, "depth": d}
+        for t in tracks
+        if t < len(lines.tracks)
+        for d, line in enumerate(lines.tracks[t].depths)
+    ]
+    return {
+        "begin": window.begin,
+        "step": window.step,
+        "strip": [_shares(busy, window) for busy in lines.busy(window)],
+        "lines": drawn,
+        "names": names.texts,
+        "path": _path(side, rank, window, found) if found else None,
+    }
+
+
+def _coded(line: Line, code: NDArray[np.int8] | None) -> Line:
+    return line if code is None else Line(line.start, line.end, line.row, code[line.row])
+
+
+class _Names:
+    """The names an answer needs, numbered as they come."""
+
+    def __init__(self, lines: RankLines) -> None:
+        self._lines = lines
+        self._number: dict[int, int] = {}
+        self.texts: list[str] = []
+
+    def of(self, rows: I32) -> list[int]:
+        """Numbers in `texts`."""
+        codes = self._lines.names[0][rows].tolist()
+        for code in codes:
+            if code not in self._number:
+                self._number[code] = len(self.texts)
+                self.texts.append(self._lines.short_names[code])
+        return [self._number[code] for code in codes]
+
+
+def _line(
+    line: Line, window: Window, names: _Names, found: Found | None, rank: int
+) -> dict[str, Any]:
+    shown = line.window(window)
+    rows = line.row[shown.at]
+    return {
+        "start": (line.start[shown.at] - window.begin).tolist(),
+        "length": (line.end[shown.at] - line.start[shown.at]).tolist(),
+        "row": rows.tolist(),
+        "code": line.code[shown.at].tolist(),
+        "name": names.of(rows),
+        "path": found.on_path(rank, rows).tolist() if found else [],
+        "bucket": shown.bucket.tolist(),
+        "share": _shares(shown.busy, window),
+        "most": shown.code.tolist(),
+        "count": shown.count.tolist(),
+    }
+
+
+def _shares(busy: I64, window: Window) -> list[int]:
+    """Of a part's length; never 0 for what is there."""
+    share = np.ceil(np.minimum(busy / max(window.step, 1e-9), 1) * _FULL)
+    shares: list[int] = share.astype(np.int64).tolist()
+    return shares
+
+
+def _path(side: Side, rank: int, window: Window, found: Found) -> dict[str, Any] | None:
+    line = found.path(rank)
+    if line is None:
+        return None
+    there = Window(window.begin + side.origin, window.end + side.origin, window.buckets)
+    shown = line.window(there)
+    return {
+        "start": (line.start[shown.at] - there.begin).tolist(),
+        "length": (line.end[shown.at] - line.start[shown.at]).tolist(),
+        "code": line.code[shown.at].tolist(),
+        "bucket": shown.bucket.tolist(),
+        "most": shown.code.tolist(),
+    }
