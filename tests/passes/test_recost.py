@@ -152,6 +152,10 @@ def test_what_is_not_there_is_an_error():
         _ = generated() | Recost(scale={"gem": 2.0})
     with pytest.raises(ConfigError, match="neither a file nor a preset"):
         _ = generated() | Recost("dgx-z9000")
+    t = TraceBuilder()
+    t.collective("of what", CollectiveType.ALL_REDUCE, 100)
+    with pytest.raises(TraceError, match="no node of class 'communication' says its element type"):
+        _ = TraceSet([t.build()]) | Recost(dtypes={"communication": "bf16"})
     with pytest.raises(ConfigError, match="these traces have times"):
         _ = measured() | Recost(dtypes={"gemm": "fp8"})
 

@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chakrakit
@@ -70,6 +70,7 @@ def waits(trace):
     return found
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**6))
 def test_kept_nodes_wait_for_each_other_as_before(seed):
     """Equal to the closure of all constraints, but for 'ends after another starts', which no edge says."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -43,12 +43,22 @@ def modules_of(trace: Trace) -> Texts:
     return found
 
 
+def coded(texts: Texts) -> tuple[list[str], NDArray[np.int64]]:
+    """The distinct texts, and the number of each row's."""
+    found = pa.array(texts, pa.string()).dictionary_encode()
+    return found.dictionary.to_pylist(), found.indices.to_numpy().astype(np.int64)
+
+
+def where(texts: Texts, test: Callable[[str], object]) -> NDArray[np.bool_]:
+    """Rows whose text passes a test, which is asked once for each distinct one."""
+    known, codes = coded(texts)
+    return np.array([bool(test(text)) for text in known] or [False], np.bool_)[codes]
+
+
 def begins_to_match(texts: Texts, patterns: Sequence[str], what: str) -> NDArray[np.bool_]:
-    """Rows whose text begins to match one of the patterns; each distinct text is asked once."""
-    known, codes = np.unique(texts.astype(str), return_inverse=True)
+    """Rows whose text begins to match one of the patterns."""
     try:
         tests = [re.compile(pattern) for pattern in patterns]
     except re.error as error:
         raise ConfigError(f"{what}: not a regular expression: {error}") from None
-    hits = [bool(text) and any(test.match(text) for test in tests) for text in known.tolist()]
-    return np.array(hits or [False], np.bool_)[codes]
+    return where(texts, lambda text: text and any(test.match(text) for test in tests))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from chakrakit.passes.attributes import coded
 from chakrakit.passes.classes import classes_of
 from chakrakit.passes.times import settled
 from chakrakit.trace.traceset import TraceSet
@@ -35,10 +36,9 @@ def _totals(traces: TraceSet) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for body, count in ranks.items():
         trace = traces.body_at(body)
-        names, codes = np.unique(classes_of(trace).astype(str), return_inverse=True)
-        nodes = np.bincount(codes)
-        nanos = [int(trace.own_ns[codes == i].sum()) for i in range(len(names))]
-        for name, n, ns in zip(names.tolist(), nodes.tolist(), nanos, strict=True):
-            have = found.get(name, (0, 0))
-            found[name] = (have[0] + n * count, have[1] + ns * count)
+        names, codes = coded(classes_of(trace))
+        for number, name in enumerate(names):
+            rows = np.flatnonzero(codes == number)
+            nodes, nanos = found.get(name, (0, 0))
+            found[name] = nodes + len(rows) * count, nanos + int(trace.own_ns[rows].sum()) * count
     return found

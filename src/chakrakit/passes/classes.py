@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.machines.operations import operations_of
-from chakrakit.passes.attributes import Texts, names_of, texts_of
+from chakrakit.passes.attributes import Texts, names_of, texts_of, where
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
 
-_COMM = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
+COMMUNICATION = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
 _COPY = re.compile(r"^mem(cpy|set)\b", re.IGNORECASE)
 _OP_TYPES = {"matmul": "gemm", "vector": "elementwise"}
 """What generators call the classes that profiles are made in."""
@@ -41,7 +41,7 @@ def classes_of(trace: Trace) -> Texts:
     found[device] = [_named(*pair) for pair in zip(names, found[device], strict=True)]
     found[device] = same_name(names, found[device], found[device] != "other")
     found[trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)] = "copy"
-    found[trace.is_type(*_COMM)] = "communication"
+    found[trace.is_type(*COMMUNICATION)] = "communication"
     return found
 
 
@@ -60,4 +60,4 @@ def same_name(names: Texts, values: NDArray[Any], known: NDArray[np.bool_]) -> N
 
 def is_compute(classes: Texts) -> NDArray[np.bool_]:
     """Rows of any class of device compute."""
-    return ~np.isin(classes.astype(str), _NOT_COMPUTE)
+    return where(classes, lambda name: name not in _NOT_COMPUTE)

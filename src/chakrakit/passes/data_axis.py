@@ -10,7 +10,7 @@ import numpy as np
 
 from chakrakit.errors import TraceError
 from chakrakit.passes.axis import I64, Axis, Lie, axes
-from chakrakit.passes.group_roles import GroupRoles, Role
+from chakrakit.passes.group_roles import GroupRoles, Role, has_rule
 from chakrakit.trace.collectives import group_names
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
@@ -164,9 +164,15 @@ class DataAxis:
             return f"cannot scale: {min(blocked, key=len)[0]}"
         unclear = [g for g, role in self.roles.roles.items() if role is Role.UNCLEAR]
         if unclear:
-            return (f"the role of {self.roles.shown(unclear[0])} is unclear; if it is data parallel, "
-                    f"say so with over=[{unclear[0] or 'NAME'}]")  # fmt: skip
+            return (
+                f"the role of {self.roles.shown(unclear[0])} is unclear; {self._cure(unclear[0])}"
+            )
         return "no group is data parallel, so that there are no replicas to add or take away"
+
+    def _cure(self, group: str) -> str:
+        if not has_rule(self.roles.use(group)):
+            return "of such collectives nobody knows what replicas would send"
+        return f"if it is data parallel, say so with over=[{group or 'NAME'}]"
 
     def _check_all(self) -> None:
         """What the samples promised, for every group and message."""

@@ -56,6 +56,11 @@ class Use:
         return ", ".join(collective_name(t) for t in sorted(self.types)) or "nothing"
 
 
+def has_rule(use: Use) -> bool:
+    """Whether it is known how sizes change with the number of ranks, if these are replicas."""
+    return not use.types - SHARDS - _WHOLE
+
+
 def role_of(names: Collection[str], use: Use, given: bool) -> Role:
     """The role of a group that programs know under these names; `given` if the user says it is data.
 
@@ -63,7 +68,7 @@ def role_of(names: Collection[str], use: Use, given: bool) -> Role:
     forward pass, and by nothing but what it needs: all-reduce and broadcast, or, sharded, gathers of
     parameters and scatters of gradients.
     """
-    if use.types - SHARDS - _WHOLE:
+    if not has_rule(use):
         return Role.MODEL if set(names) <= _MODEL else Role.UNCLEAR
     data = Role.SHARDED if use.types & SHARDS else Role.DATA
     if given or set(names) <= _DATA:

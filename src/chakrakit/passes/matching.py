@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.passes.attributes import begins_to_match, modules_of, names_of, texts_of
+from chakrakit.passes.attributes import begins_to_match, modules_of, names_of, texts_of, where
 from chakrakit.passes.classes import COMPUTE, classes_of, is_compute
 from chakrakit.trace.trace import Trace
 
@@ -33,7 +33,7 @@ def matching(
     if classes:
         found &= of_classes(trace, classes)
     if phases:
-        found &= np.isin(texts_of(trace, "phase").astype(str), phases)
+        found &= where(texts_of(trace, "phase"), set(phases).__contains__)
     if steps:
         found &= trace.has("step") & np.isin(trace.column("step", -1), steps)
     if nodes:
@@ -43,5 +43,5 @@ def matching(
 
 def of_classes(trace: Trace, classes: Sequence[str]) -> Mask:
     """Rows of some classes; `compute` is every class of device compute."""
-    have = classes_of(trace)
-    return np.isin(have.astype(str), classes) | (is_compute(have) & (COMPUTE in classes))
+    have, wanted = classes_of(trace), set(classes)
+    return where(have, wanted.__contains__) | (is_compute(have) & (COMPUTE in wanted))

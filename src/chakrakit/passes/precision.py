@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from chakrakit.machines.device import dtype_name, element_bytes
 from chakrakit.machines.operations import Launchers
 from chakrakit.passes.attributes import Texts, texts_of
-from chakrakit.passes.classes import classes_of, is_compute
+from chakrakit.passes.classes import COMMUNICATION, classes_of, is_compute
 from chakrakit.passes.matching import of_classes
-from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
 
 FLOATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4")
@@ -39,30 +38,31 @@ def with_dtypes(trace: Trace) -> Trace:
 def in_precision(trace: Trace, dtypes: Mapping[str, str]) -> Trace:
     """The trace with classes of work in other element types (class → type, `communication` among them)."""
     for name, dtype in dtypes.items():
-        rows = of_classes(trace, (name,))
-        comm = trace.is_type(
-            NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE
-        )
-        trace = _converted(trace, rows & ~comm, dtype, "dtype", ("tensor_size",))
-        trace = _converted(trace, rows & comm, dtype, "comm_dtype", _SIZES)
+        trace = _converted(trace, of_classes(trace, (name,)), dtype)
     return trace
 
 
-def _converted(
-    trace: Trace, rows: NDArray[np.bool_], dtype: str, said_in: str, sizes: tuple[str, ...]
-) -> Trace:
-    said: Texts = texts_of(trace, said_in)
-    old = np.array([element_bytes(n) if dtype_name(n) in FLOATS else 0.0 for n in said])
-    rows = rows & (old > 0)
-    if not rows.any():
-        return trace
-    said[rows] = dtype
-    columns: dict[str, object] = {said_in: _some(said)}
-    for size in (s for s in sizes if s in trace.table.column_names):
-        values = trace.column(size, 0).astype(np.int64)
-        values[rows] = np.ceil(values[rows] / old[rows] * element_bytes(dtype)).astype(np.int64)
-        columns[size] = pa.array(values, mask=~trace.has(size))
-    return trace.with_columns(columns)
+def _converted(trace: Trace, rows: NDArray[np.bool_], dtype: str) -> Trace:
+    """Rows that say an element type of which this can take the place, with it."""
+    comm = trace.is_type(*COMMUNICATION)
+    for side, said_in, sizes in (
+        (rows & comm, "comm_dtype", _SIZES),
+        (rows & ~comm, "dtype", ("tensor_size",)),
+    ):
+        said = texts_of(trace, said_in)
+        old = np.array([element_bytes(n) if dtype_name(n) in FLOATS else 0.0 for n in said])
+        chosen = side & (old > 0)
+        if not chosen.any():
+            continue
+        said[chosen] = dtype
+        columns: dict[str, object] = {said_in: _some(said)}
+        for size in (s for s in sizes if s in trace.table.column_names):
+            values = trace.column(size, 0).astype(np.int64)
+            grown = values[chosen] / old[chosen] * element_bytes(dtype)
+            values[chosen] = np.ceil(grown).astype(np.int64)
+            columns[size] = pa.array(values, mask=~trace.has(size))
+        trace = trace.with_columns(columns)
+    return trace
 
 
 def _some(texts: Texts) -> pa.Array:

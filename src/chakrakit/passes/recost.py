@@ -84,7 +84,7 @@ class Recost(Pass):
         return {"classes": by_class(before, after), "communication_bytes": sizes}
 
     def _check_classes(self, traces: TraceSet) -> None:
-        """A class that no node has is a mistake; work in another precision takes another time."""
+        """A class that no node has, or of which none says its element type, is a mistake."""
         bodies = [traces.body_at(number) for number in range(traces.body_count)]
         for name in {**self.dtypes, **self.scale}:
             if not any(of_classes(body, (name,)).any() for body in bodies):
@@ -92,6 +92,15 @@ class Recost(Pass):
                 raise TraceError(
                     f"recost: no node is of class {name!r}; there are {', '.join(known)}"
                 )
+        for name, dtype in self.dtypes.items():
+            typed = [with_dtypes(body) for body in bodies]
+            if all(in_precision(body, {name: dtype}) is body for body in typed):
+                raise TraceError(f"recost: no node of class {name!r} says its element type; what its bytes "
+                                 "would be in another is not known")  # fmt: skip
+        self._check_times(bodies)
+
+    def _check_times(self, bodies: list[Trace]) -> None:
+        """Work in another precision takes another time, which only a device can tell."""
         work = [name for name in self.dtypes if name != "communication"]
         if not self.machine and any(body.own_ns[of_classes(body, work)].any() for body in bodies):
             raise ConfigError("dtypes: these traces have times, which change with precision as a device "

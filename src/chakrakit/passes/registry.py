@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from chakrakit.errors import ConfigError
-from chakrakit.passes.base import Pass
+
+if TYPE_CHECKING:
+    from chakrakit.passes.base import Pass
 
 PASSES = {
     "select": "select:Select",

@@ -69,11 +69,16 @@ class _Scaling:
                 f"ranks={ranks}: a replica has {sites} ranks; give a multiple of {sites}"
             )
         self.after = self.axis.resized(ranks // sites)
-        called = {g: min(self.roles.names(g)) for g in self.roles.users}
-        roles = {group: name for group, name in called.items() if name != group}
-        self.groups = ScaledGroups(before.groups, self.axis, self.after.size, self.data.lies, roles)
+        self.groups = ScaledGroups(
+            before.groups, self.axis, self.after.size, self.data.lies, self._called()
+        )
         self._sizes = self._changed_sizes()
         self._shards_optimizer = self._is_optimizer_sharded()
+
+    def _called(self) -> dict[str, str]:
+        """What programs call groups; nothing where they call some by their own names."""
+        called = {group: min(self.roles.names(group)) for group in self.roles.users}
+        return {} if set(called.values()) & set(self.before.groups) else called
 
     def traces(self) -> TraceSet:
         """All ranks of the new set; programs that nobody runs any more are left out."""
@@ -139,7 +144,7 @@ class _Scaling:
             if group == "" or group in self.groups.dropped:
                 continue
             new = self.groups.name(group, replica)
-            if name in old.groups or new != name:
+            if new != name:
                 found[name] = new
         return found
 

@@ -102,9 +102,8 @@ class ScaledGroups:
 
     def _numbered(self, groups: Groups, roles: Mapping[str, str]) -> list[Key] | None:
         """New groups in the order of their numbers; None where the old ones are not numbered by role."""
-        if list(groups) != [str(i + 1) for i in range(len(groups))] or len(self._keys) != len(
-            groups
-        ):
+        in_order = list(groups) == [str(i + 1) for i in range(len(groups))]
+        if not roles or not in_order or len(self._keys) != len(groups):
             return None
         found: list[Key] = []
         for names in _blocks(groups, roles):

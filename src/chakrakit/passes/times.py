@@ -46,7 +46,7 @@ def _micros(trace: Trace, own: I64, changed: Mask) -> NDArray[np.uint64]:
     now = trace.column("duration_micros")
     if (now == _spread(trace.own_ns)).all():
         return _spread(own)
-    found: NDArray[np.uint64] = np.where(changed, own // 1000, now).astype(np.uint64)
+    found: NDArray[np.uint64] = np.where(changed, (own // 1000).astype(np.uint64), now)
     return found
 
 
