@@ -32,12 +32,12 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
-from chakrakit.passes.comm.comm import Comm
 from study import Row, Study, markdown
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.machines.description import parse_machine
 from chakrakit.machines.machine import Machine
+from chakrakit.passes.comm.comm import Comm
 from chakrakit.simulator.choice import Algorithms
 from chakrakit.simulator.native import Options, run
 from chakrakit.views.line_chart import Line, line_chart

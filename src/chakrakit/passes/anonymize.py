@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chakrakit.passes.anonymize_policy import STARTS, Policy, TimePolicy
+from chakrakit.passes.anonymize_policy import STARTS, Policy
 from chakrakit.passes.anonymize_report import report
 from chakrakit.passes.base import Pass, map_bodies
 from chakrakit.passes.pseudonyms import Pseudonyms, renamed
 from chakrakit.passes.registry import PASSES
+from chakrakit.passes.times import settled
 from chakrakit.trace.card import Card
 from chakrakit.trace.columns import attribute_name
 from chakrakit.trace.groups import Groups
@@ -43,7 +44,7 @@ class Anonymize(Pass):
         "roofline work on every machine"
     )
     key: str = field(default="", repr=False)
-    times: TimePolicy = "exact"
+    times: Literal["exact", "durations", "none"] = "exact"
     keep: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
 
@@ -57,6 +58,8 @@ class Anonymize(Pass):
     def apply(self, traces: TraceSet) -> TraceSet:
         """The anonymized traces; a run stays one if its times do. Counters are dropped."""
         policy = Policy.of(self.times, self.keep, self.drop)
+        if self.times != "exact" and isinstance(traces, Run) and traces.times is not None:
+            traces = settled(traces)
         names = Pseudonyms(self.key.encode() or secrets.token_bytes(32))
         groups = {} if "pg_name" in policy.keep else names.groups(_group_names(traces))
         worker = _Worker(policy, names, groups, _own_names(traces), _clock_base(traces, policy))

@@ -27,9 +27,9 @@ def report(policy: Policy, before: TraceSet, after: TraceSet) -> dict[str, Any]:
     values, left, words = Counter[str](), Counter[str](), set[str]()
     for number in range(before.body_count):
         values.update(dict(_present(before.body_at(number))))
-        result = after.body_at(number)
-        left.update(dict(_present(result)))
-        words |= set(_texts(policy, result))
+    for number in range(after.body_count):
+        left.update(dict(_present(after.body_at(number))))
+        words |= set(_texts(policy, after.body_at(number)))
     columns = [
         {"column": c, "treatment": "dropped" if c == _RAW else policy.treatment(c),
          "values before": n, "values left": left[c]}

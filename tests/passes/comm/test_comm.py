@@ -7,10 +7,8 @@ import random
 
 import numpy as np
 import pytest
-from cases import CASES, bytes_of, case, compute_of, data_kinds, makespan, reached
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_workloads import random_case
 
 import chakrakit
 from chakrakit import EdgeKind, Edges
@@ -19,6 +17,8 @@ from chakrakit.passes.comm.channels import channels_of
 from chakrakit.passes.comm.comm import Comm
 from chakrakit.passes.spec import parse
 from chakrakit.trace.schema import CollectiveType
+from passes.comm.cases import CASES, bytes_of, case, compute_of, data_kinds, makespan, reached
+from simulator.random_workloads import random_case
 
 KEEP_BYTES = [
     Comm("bucket", size="60 MB"),

@@ -17,12 +17,9 @@ from chakrakit.passes.comm.offload import offload
 from chakrakit.passes.comm.overlap import serialize, shift
 from chakrakit.passes.comm.report import report
 from chakrakit.passes.comm.swap import join_all_reduce, split_all_reduce
+from chakrakit.passes.times import settled
+from chakrakit.trace.run import Run
 from chakrakit.trace.traceset import TraceSet
-
-ActionName = Literal[
-    "split-all-reduce", "join-all-reduce", "bucket", "fuse", "split", "compress", "prefetch", "delay",
-    "serialize", "offload",
-]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,10 @@ class Comm(Pass):
         "bytes of all calls of a group (compress divides them, split-all-reduce and join-all-reduce "
         "keep those of the data); what can be reached along data; freedom from deadlock"
     )
-    action: ActionName
+    action: Literal[
+        "split-all-reduce", "join-all-reduce", "bucket", "fuse", "split", "compress", "prefetch",
+        "delay", "serialize", "offload",
+    ]  # fmt: skip
     groups: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     phases: tuple[str, ...] = ()
@@ -75,6 +75,8 @@ class Comm(Pass):
 
     def apply(self, traces: TraceSet) -> TraceSet:
         """The changed traces, which must be timed again."""
+        if isinstance(traces, Run) and traces.times is not None:
+            traces = settled(traces)
         job = Job(traces, self._choice())
         _ACTIONS[self.action][2](self, job)
         after = job.result()

@@ -67,6 +67,8 @@ class Rewrite:
         where = np.atleast_1d(np.asarray(rows, np.int64))
         given = values if np.ndim(values) else [values] * len(where)
         self._values.setdefault(column, []).append((where, given))
+        if column == "comm_size" and "unsharded" in self.body.table.column_names:
+            self.set("unsharded", where, None)  # what was said of the old size
 
     def set_duration(self, row: int, nanos: int) -> None:
         """How long a row takes, for who does not simulate it."""
