@@ -130,12 +130,13 @@ def _split(job: Job, channel: Channel, chosen: I64, size: float, parts: int = 0)
 
 def _cut(rows: I64, counts: I64, seqs: I64 | None, rewrite: Rewrite) -> None:
     body, host = rewrite.body, on_host(rewrite.body)
+    turn = {side: order_kind(body, side) for side in (False, True)}
     for i, (row, count) in enumerate(zip(rows.tolist(), counts.tolist(), strict=True)):
         parts = [row, *(rewrite.copy(row, j) for j in range(1, count))]
         each = element_bytes(body, row)
         for column in ("comm_size", "out_size"):
-            if body.has(column)[row]:
-                rewrite.set(column, parts, cut(int(body.column(column, 0)[row]), count, each))
+            if (size := rewrite.number(column, row)) is not None:
+                rewrite.set(column, parts, cut(size, count, each))
         for part, time in zip(parts, cut(int(body.duration_ns[row]), count, 1), strict=True):
             rewrite.set_duration(part, time)
         for j, part in enumerate(parts):
@@ -145,5 +146,5 @@ def _cut(rows: I64, counts: I64, seqs: I64 | None, rewrite: Rewrite) -> None:
         rewrite.set("mem_alloc", parts[1:], None)
         rewrite.set("mem_free", parts[:-1], None)
         for a, b in pairwise(parts):
-            rewrite.edge(a, b, order_kind(body, bool(host[row])))
+            rewrite.edge(a, b, turn[bool(host[row])])
         rewrite.end_with(row, parts[-1])

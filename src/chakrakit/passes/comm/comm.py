@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines.quantities import Quantity, parse, positive
-from chakrakit.passes.base import Pass
+from chakrakit.passes.base import Pass, with_bodies
 from chakrakit.passes.comm.buckets import bucket, fuse, split
 from chakrakit.passes.comm.compress import Codec, compress
 from chakrakit.passes.comm.job import Choice, Job
@@ -82,6 +82,7 @@ class Comm(Pass):
         after = job.result()
         if self.action in _MAY_DEADLOCK:
             check_runs(traces, after, f"comm: {self.action}")
+            return with_bodies(traces, [after.body_at(i) for i in range(after.body_count)])
         return after
 
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:

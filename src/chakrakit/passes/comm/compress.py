@@ -74,21 +74,20 @@ def _work(job: Job, channel: Channel, chosen: I64, is_send: bool) -> list[tuple[
 
 
 def _compressed(codec: Codec, rows: I64, work: Sequence[tuple[int, int]], rewrite: Rewrite) -> None:
-    streams = _Streams(codec, rows, rewrite)
+    streams, reads = _Streams(codec, rows, rewrite), data_kind(rewrite.body)
     for row, (encoded, decoded) in zip(rows.tolist(), work, strict=True):
         body = rewrite.body
         for column in ("comm_size", "out_size"):
-            if body.has(column)[row]:
-                size = int(body.column(column, 0)[row])
+            if (size := rewrite.number(column, row)) is not None:
                 rewrite.set(column, row, math.ceil(size / codec.ratio))
         rewrite.set_duration(row, round(int(body.duration_ns[row]) / codec.ratio))
         if encoded:
             encoder = streams.add(row, "encode", encoded / codec.encode, before=True)
-            rewrite.edge(encoder, row, data_kind(body))
+            rewrite.edge(encoder, row, reads)
             rewrite.first[row] = encoder
         if decoded:
             decoder = streams.add(row, "decode", decoded / codec.decode, before=False)
-            rewrite.edge(row, decoder, data_kind(body))
+            rewrite.edge(row, decoder, reads)
             rewrite.last[row] = decoder
         if codec.stream is None:  # in line: whoever is next in turn waits for the codec too
             rewrite.turn_first[row], rewrite.turn_last[row] = rewrite.first[row], rewrite.last[row]

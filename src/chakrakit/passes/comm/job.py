@@ -146,4 +146,4 @@ class Job:
 
 
 def _renumbered(rows: I64, new: I64, rewrite: Rewrite) -> None:
-    rewrite.set("comm_seq", rows, new.tolist())
+    rewrite.set("comm_seq", rows.tolist(), new.tolist())

@@ -58,15 +58,16 @@ class Rewrite:
         self._added: list[_Added] = []
         self._edges: list[tuple[int, int, int, int, int]] = []
         self._dropped = np.zeros(len(self.body.edges), np.bool_)
-        self._values: dict[str, list[tuple[I64, Any]]] = {}
+        self._values: dict[str, dict[int, Any]] = {}
+        self._numbers: dict[str, tuple[NDArray[np.bool_], NDArray[Any]]] = {}
 
     # --- what can be done -----------------------------------------------------------------------
 
-    def set(self, column: str, rows: ArrayLike, values: Any) -> None:
+    def set(self, column: str, rows: int | Sequence[int], values: Any) -> None:
         """New values of an attribute in these rows; None removes it there."""
-        where = np.atleast_1d(np.asarray(rows, np.int64))
-        given = values if np.ndim(values) else [values] * len(where)
-        self._values.setdefault(column, []).append((where, given))
+        where = [rows] if isinstance(rows, int) else rows
+        given = values if isinstance(values, list) else [values] * len(where)
+        self._values.setdefault(column, {}).update(zip(where, given, strict=True))
         if column == "comm_size" and "unsharded" in self.body.table.column_names:
             self.set("unsharded", where, None)  # what was said of the old size
 
@@ -84,6 +85,13 @@ class Rewrite:
         """The name a row has in the body."""
         found: str = self.body.names[row].as_py()
         return found
+
+    def number(self, column: str, row: int) -> int | None:
+        """What an attribute of the body is in a row; None where the row does not have it."""
+        if column not in self._numbers:
+            self._numbers[column] = self.body.has(column), self.body.column(column, 0)
+        has, values = self._numbers[column]
+        return int(values[row]) if has[row] else None
 
     def copy(self, row: int, offset: float) -> int:
         """One more row like this one, right after it (offset > 0) or before it; returns its number."""
@@ -193,29 +201,10 @@ class Rewrite:
             values = pa.nulls(len(trace), pa.int64())
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
-        plain = values.to_pylist() if not _is_number(values.type) else None
+        edits = [(int(place[r]), v) for r, v in self._values[column].items() if place[r] >= 0]
         return (
-            self._with_texts(plain, column, place)
-            if plain
-            else self._with_numbers(values, column, place)
+            _with_numbers(values, edits) if _is_number(values.type) else _with_others(values, edits)
         )
-
-    def _with_texts(self, plain: list[Any], column: str, place: I64) -> pa.Array:
-        for rows, given in self._values[column]:
-            for row, value in zip(place[rows].tolist(), given, strict=True):
-                if row >= 0:
-                    plain[row] = value
-        return pa.array(plain)
-
-    def _with_numbers(self, values: pa.Array, column: str, place: I64) -> pa.Array:
-        has = values.is_valid().to_numpy(zero_copy_only=False).copy()
-        found = values.fill_null(0).to_numpy(zero_copy_only=False).copy()
-        for rows, given in self._values[column]:
-            stays = place[rows] >= 0
-            at = place[rows][stays]
-            has[at] = np.array([v is not None for v in given], np.bool_)[stays]
-            found[at] = np.array([0 if v is None else v for v in given])[stays]
-        return pa.array(found, values.type, mask=~has)
 
     # --- its edges ------------------------------------------------------------------------------
 
@@ -256,6 +245,22 @@ def _once(edges: Edges, touched: NDArray[np.bool_]) -> Edges:
     stays = np.zeros(len(edges), np.bool_)
     stays[order] = new | ~made[run]
     return edges.where(stays)
+
+
+def _with_others(values: pa.Array, edits: list[tuple[int, Any]]) -> pa.Array:
+    plain = values.to_pylist()
+    for row, value in edits:
+        plain[row] = value
+    return pa.array(plain, values.type)
+
+
+def _with_numbers(values: pa.Array, edits: list[tuple[int, Any]]) -> pa.Array:
+    has = values.is_valid().to_numpy(zero_copy_only=False).copy()
+    found = values.fill_null(0).to_numpy(zero_copy_only=False).copy()
+    rows = [row for row, _ in edits]
+    has[rows] = [value is not None for _, value in edits]
+    found[rows] = [0 if value is None else value for _, value in edits]
+    return pa.array(found, values.type, mask=~has)
 
 
 def _is_number(kind: pa.DataType) -> bool:

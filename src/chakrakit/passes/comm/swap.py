@@ -33,7 +33,7 @@ def split_all_reduce(job: Job) -> None:
 
 
 def _split(rows: I64, sizes: I64, ranks: int, seqs: I64 | None, rewrite: Rewrite) -> None:
-    body = rewrite.body
+    body, reads = rewrite.body, data_kind(rewrite.body)
     for i, (row, size) in enumerate(zip(rows.tolist(), sizes.tolist(), strict=True)):
         shard = shard_of(body, row, size, ranks)
         gather = rewrite.copy(row, 1)
@@ -51,7 +51,7 @@ def _split(rows: I64, sizes: I64, ranks: int, seqs: I64 | None, rewrite: Rewrite
             rewrite.set("comm_seq", gather, int(seqs[i]))
         rewrite.set("mem_alloc", gather, None)
         rewrite.set("mem_free", row, None)
-        rewrite.edge(row, gather, data_kind(body))
+        rewrite.edge(row, gather, reads)
         rewrite.end_with(row, gather)
 
 
