@@ -117,7 +117,14 @@ CASES = {
 
 
 @pytest.mark.parametrize(
-    ("case", "form"), [*((c, "out") for c in CASES), ("a data-parallel CPU run", "out.N.parquet")]
+    ("case", "form"),
+    [
+        *(
+            pytest.param(c, "out", marks=[pytest.mark.slow] * (c == "sharded, with modules"))
+            for c in CASES
+        ),
+        ("folded and generated", "out.N.parquet"),
+    ],
 )
 def test_no_original_text_is_anywhere_in_the_bytes(case, form, tmp_path):
     traces = CASES[case]()
@@ -214,6 +221,7 @@ SIMULATED = {
     "gpt_fsdp_tp_4": (lambda: _linked("gpt_fsdp_tp_4"), 4, "measured"),
     "gpt_pp_2": (lambda: _linked("gpt_pp_2"), 2, "measured"),
     "mlp_ddp_nccl_1": (lambda: _linked("mlp_ddp_nccl_1"), 1, "measured"),
+    "a GPU's roofline": (lambda: _linked("mlp_ddp_nccl_1"), 1, "roofline"),
     "generated": (lambda: _generated(dp=4, tp=2, pp=2), 16, "roofline"),
 }
 
@@ -341,7 +349,7 @@ def _random_traces(draw):
     return chakrakit.TraceSet([t.build()], bindings, groups, card)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(traces=_random_traces())
 def test_random_traces_keep_their_shape_and_lose_their_names(traces, tmp_path_factory):
     out = traces | Anonymize()
