@@ -1,4 +1,4 @@
-"""Share a trace and keep its names: anonymize, look at what is left, and show that it still behaves the same."""
+"""Share a trace and keep its names: anonymize, see what is left, and that it still behaves the same."""
 
 from pathlib import Path
 

@@ -37,6 +37,10 @@ _TYPES = re.compile(
 _WORDS = {
     "phase": re.compile("forward|backward|weight|recompute|sync|optimizer|other"),
     "op_type": re.compile("matmul|attention|vector|lookup|optimizer"),
+    "comm_algorithm": re.compile(
+        "auto|ring|direct|halving-doubling|double-tree|hierarchical|in-switch|"
+        "pairwise|tree|dissemination"
+    ),
     "dtype": _TYPES,
     "comm_dtype": _TYPES,
 }

@@ -10,7 +10,11 @@ import pytest
 import chakrakit
 from chakrakit import Binding, CollectiveType, EdgeKind, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError, TraceError
+from chakrakit.machines.description import parse_machine
 from chakrakit.passes.comm.comm import Comm
+from chakrakit.simulator.choice import Algorithms
+from chakrakit.simulator.native import Options
+from chakrakit.simulator.simulate import simulate
 from passes.comm.cases import case, generated, makespan
 
 AR, RS, AG = CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_GATHER
@@ -42,6 +46,43 @@ def _nodes(trace, *columns):
     """name → values of some columns"""
     values = [trace.column(c, -1).tolist() for c in columns]
     return dict(zip(trace.names.to_pylist(), zip(*values, strict=True), strict=True))
+
+
+# --- algorithms ---------------------------------------------------------------------------------
+
+
+def _simulated(traces, **fixed):
+    options = Options(
+        algorithms=Algorithms(fixed and {k.replace("_", "-"): v for k, v in fixed.items()})
+    )
+    return simulate(traces, "ethernet-100g:4", options=options)
+
+
+@pytest.mark.parametrize("name", ["ring", "direct", "double-tree"])
+def test_a_call_gets_the_algorithm_it_asks_for(name):
+    traces = _alike(_one_all_reduce(), 4)
+    asked, given = (
+        _simulated(traces | Comm("algorithm", algorithm=name)),
+        _simulated(traces, all_reduce=name),
+    )
+    assert asked.makespan_ns == given.makespan_ns
+    assert [c.algorithm for c in asked.summary.collectives] == [name]
+
+
+def test_only_the_chosen_calls_ask_and_auto_takes_it_back():
+    t = TraceBuilder()
+    t.collective("small", AR, 100)
+    t.collective("large", AR, 10_000_000)
+    traces = _alike(t, 4)
+    asked = traces | Comm("algorithm", algorithm="direct", min_size="1 MB")
+    assert asked.body(0).table.column("comm_algorithm").to_pylist() == [None, "direct"]
+    back = asked | Comm("algorithm", algorithm="auto")
+    assert _simulated(back).makespan_ns == _simulated(traces).makespan_ns
+
+
+def test_an_algorithm_that_is_none_is_refused_by_the_simulator():
+    with pytest.raises(ConfigError, match="no algorithm 'rings' for all-reduce"):
+        _simulated(_alike(_one_all_reduce(), 4) | Comm("algorithm", algorithm="rings"))
 
 
 # --- types --------------------------------------------------------------------------------------
@@ -95,11 +136,6 @@ def test_an_update_between_the_halves_keeps_them_apart():
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_with_rings_two_halves_take_as_long_as_the_whole(ranks):
     """A ring all-reduce is a ring reduce-scatter and a ring all-gather; only the overhead is paid twice."""
-    from chakrakit.machines.description import parse_machine
-    from chakrakit.simulator.choice import Algorithms
-    from chakrakit.simulator.native import Options
-    from chakrakit.simulator.simulate import simulate
-
     ring = {"topology": "ring", "size": ranks, "bandwidth": 1e9, "latency": 0}
     machine = parse_machine({"network": [ring]}, "ring")
     fixed = Algorithms({"all-reduce": "ring", "reduce-scatter": "ring", "all-gather": "ring"})

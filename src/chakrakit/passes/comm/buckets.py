@@ -89,10 +89,12 @@ def _buckets(job: Job, channel: Channel, indices: I64, limit: float, meeting: Me
 
 
 def _kinds(job: Job, channel: Channel, indices: I64) -> list[tuple[object, ...]]:
-    """What calls must have in common to be one: type, element type and root, on every side."""
+    """What calls must have in common to be one: types, algorithm and ends, on every side."""
     columns: list[Sequence[object]] = [channel.types[indices].tolist()]
     for side in channel.sides:
-        for name, default in (("comm_dtype", ""), ("comm_src", -1), ("comm_dst", -1)):
+        for name, default in (
+            ("comm_dtype", ""), ("comm_algorithm", ""), ("comm_src", -1), ("comm_dst", -1),
+        ):  # fmt: skip
             columns.append(job.column(side, name, default)[indices].tolist())
     return list(zip(*columns, strict=True))
 

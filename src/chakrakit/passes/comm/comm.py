@@ -16,7 +16,7 @@ from chakrakit.passes.comm.meeting import check_runs
 from chakrakit.passes.comm.offload import offload
 from chakrakit.passes.comm.overlap import serialize, shift
 from chakrakit.passes.comm.report import report
-from chakrakit.passes.comm.swap import join_all_reduce, split_all_reduce
+from chakrakit.passes.comm.swap import join_all_reduce, set_algorithm, split_all_reduce
 from chakrakit.passes.times import settled
 from chakrakit.trace.run import Run
 from chakrakit.trace.traceset import TraceSet
@@ -38,13 +38,14 @@ class Comm(Pass):
         "keep those of the data); what can be reached along data; freedom from deadlock"
     )
     action: Literal[
-        "split-all-reduce", "join-all-reduce", "bucket", "fuse", "split", "compress", "prefetch",
+        "algorithm", "split-all-reduce", "join-all-reduce", "bucket", "fuse", "split", "compress", "prefetch",
         "delay", "serialize", "offload",
     ]  # fmt: skip
     groups: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     phases: tuple[str, ...] = ()
     min_size: Quantity = 0
+    algorithm: str | None = None
     size: Quantity | None = None
     parts: int | None = None
     ratio: float | None = None
@@ -103,6 +104,7 @@ class Comm(Pass):
 
 _Run = Callable[[Comm, Job], None]
 _ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...], _Run]] = {
+    "algorithm": (("algorithm",), (), lambda o, job: set_algorithm(job, o.algorithm or "auto")),
     "split-all-reduce": ((), (), lambda _, job: split_all_reduce(job)),
     "join-all-reduce": ((), (), lambda _, job: join_all_reduce(job)),
     "bucket": (("size",), (), lambda o, job: bucket(job, o.bytes_of_size())),
@@ -118,7 +120,16 @@ _ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...], _Run]] = {
     "offload": (("stream",), (), lambda o, job: offload(job, o.stream or 0)),
 }  # fmt: skip
 """Action → options it needs, options it takes, and what it does."""
-_OPTIONS = {"size", "parts", "ratio", "throughput", "decode_throughput", "stream", "calls"}
+_OPTIONS = {
+    "algorithm",
+    "size",
+    "parts",
+    "ratio",
+    "throughput",
+    "decode_throughput",
+    "stream",
+    "calls",
+}
 _MAY_DEADLOCK = ("compress", "prefetch", "delay", "serialize", "offload")
 
 

@@ -18,9 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from chakrakit.errors import TraceError
 from chakrakit.passes.comm.channels import I64
 from chakrakit.passes.comm.waits import turn_edges
+from chakrakit.trace.columns import STORAGE_TYPES, storage_of_member
 from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
+from chakrakit.trace.vocabulary import by_name
 
 _STARTS = ("start_time_micros", "start_time_ns")
 _SHARED = ("is_cpu_op", "tid", "stream", "device", "phase", "layer", "micro_batch", "chunk", "step")
@@ -198,7 +200,7 @@ class Rewrite:
         if column in trace.table.column_names:
             values = trace.table.column(column).combine_chunks()
         else:
-            values = pa.nulls(len(trace), pa.int64())
+            values = pa.nulls(len(trace), _kind_of(column))
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
         edits = [(int(place[r]), v) for r, v in self._values[column].items() if place[r] >= 0]
@@ -245,6 +247,11 @@ def _once(edges: Edges, touched: NDArray[np.bool_]) -> Edges:
     stays = np.zeros(len(edges), np.bool_)
     stays[order] = new | ~made[run]
     return edges.where(stays)
+
+
+def _kind_of(column: str) -> pa.DataType:
+    """The type of a column that the body does not have yet."""
+    return STORAGE_TYPES[storage_of_member(by_name()[column].member)]
 
 
 def _with_others(values: pa.Array, edits: list[tuple[int, Any]]) -> pa.Array:

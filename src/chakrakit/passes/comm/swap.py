@@ -1,4 +1,4 @@
-"""All-reduce into reduce-scatter and all-gather, and back."""
+"""Another algorithm; all-reduce into reduce-scatter and all-gather, and back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from chakrakit.passes.comm.channels import I64, Channel
-from chakrakit.passes.comm.job import Job
+from chakrakit.passes.comm.job import TYPES, Job
 from chakrakit.passes.comm.lanes import data_kind
 from chakrakit.passes.comm.rewrite import Rewrite
 from chakrakit.passes.comm.sizes import add_up, shard_of
@@ -16,6 +16,16 @@ from chakrakit.trace.schema import CollectiveType
 _SCATTERS = (CollectiveType.REDUCE_SCATTER, CollectiveType.REDUCE_SCATTER_BLOCK)
 _LARGEST_ELEMENT = 16
 """Bytes by which a shard may be filled up."""
+
+
+def set_algorithm(job: Job, name: str) -> None:
+    """Calls ask for an algorithm by the simulator's name; `auto` leaves the choice to it again."""
+    for body, rows in job.rows(tuple(t for t in TYPES if t != "message")).items():
+        job.edit(body, partial(_asked, rows.tolist(), None if name == "auto" else name))
+
+
+def _asked(rows: list[int], name: str | None, rewrite: Rewrite) -> None:
+    rewrite.set("comm_algorithm", rows, name)
 
 
 def split_all_reduce(job: Job) -> None:
@@ -46,6 +56,7 @@ def _split(rows: I64, sizes: I64, ranks: int, seqs: I64 | None, rewrite: Rewrite
             rewrite.set("comm_size", part, bytes_in)
             rewrite.set("out_size", part, bytes_out)
             rewrite.set_duration(part, time)
+            rewrite.set("comm_algorithm", part, None)  # it was one for an all-reduce
             rewrite.rename(part, f"{rewrite.name(row)}.{kind.name.lower().replace('_', '-')}")
         if seqs is not None:
             rewrite.set("comm_seq", gather, int(seqs[i]))
@@ -90,6 +101,7 @@ def _join(pairs: I64, sizes: I64, rewrite: Rewrite) -> None:
         rewrite.set("comm_type", scatter, int(CollectiveType.ALL_REDUCE))
         rewrite.set("comm_size", scatter, size)
         rewrite.set("out_size", scatter, size)
+        rewrite.set("comm_algorithm", scatter, None)
         rewrite.set_duration(scatter, int(body.duration_ns[scatter] + body.duration_ns[gather]))
         rewrite.rename(scatter, rewrite.name(scatter).removesuffix(".reduce-scatter"))
         add_up(rewrite, scatter, (scatter, gather), "mem_alloc", "mem_free")
