@@ -18,7 +18,6 @@ from chakrakit.passes.pseudonyms import Pseudonyms, renamed
 from chakrakit.passes.registry import PASSES
 from chakrakit.passes.times import settled
 from chakrakit.trace.card import Card
-from chakrakit.trace.columns import attribute_name
 from chakrakit.trace.groups import Groups
 from chakrakit.trace.metadata import Metadata
 from chakrakit.trace.run import Run
@@ -135,19 +134,18 @@ class _Worker:
         """A body rebuilt from what may stay, so that nothing else can come along."""
         data: dict[str, Any] = {}
         for column in trace.table.column_names:
-            name = attribute_name(column) or column
-            treatment = self.policy.treatment(name)
+            treatment = self.policy.treatment(column)
             if column.startswith("_") or treatment == "dropped":
                 continue
             values = trace.table.column(column)
-            data[column] = values if treatment == "kept" else self._renamed(name, values)
+            data[column] = values if treatment == "kept" else self._renamed(column, values)
         data |= self._starts(trace, data)
         made = Trace.from_columns(data, None, _header(trace.metadata))
         return made if self.policy.times == "exact" else _in_issue_order(trace, made)
 
     def _renamed(self, column: str, values: pa.ChunkedArray) -> pa.Array:
         if column == "pg_name":
-            return renamed(values, lambda n: self.groups.get(n) or self.names.of(n))
+            return renamed(values, lambda n: self.groups.get(n) or self.names.groups([n])[n])
         if column == "module":
             return renamed(values, self.names.path)
         if column == "name":

@@ -71,7 +71,7 @@ class Policy:
         return policy
 
     def treatment(self, column: str) -> Treatment:
-        """What happens to a column."""
+        """What happens to a column; an attribute that has a field's name has a column `attr:NAME`."""
         if column in self.drop:
             return "dropped"
         if column in self.keep or column in FIELDS:

@@ -186,6 +186,17 @@ def test_pieces_on_codec_streams_overlap_with_the_wire():
     assert cut < 0.98 * whole
 
 
+def test_codecs_of_each_stream_of_communication_have_streams_of_their_own():
+    """Else an encoder that waits for a gradient would hold back those of another group."""
+    traces, _, _ = case("dp-tp-pp")
+    body = (traces | Comm("compress", ratio=2, throughput="1 TB/s", stream=90)).body_at(0)
+    names, streams = body.names.to_pylist(), body.column("stream", -1).tolist()
+    calls = dict(zip(names, streams, strict=True))
+    pairs = {(calls[n.rpartition(".")[0]], n.rpartition(".")[2], s) for n, s in calls.items()
+             if n.endswith((".encode", ".decode"))}  # fmt: skip
+    assert len({s for _, _, s in pairs}) == len(pairs) >= 4
+
+
 def test_a_codec_stream_in_use_is_refused():
     traces, _, _ = case("ddp")
     with pytest.raises(ConfigError, match="in use"):

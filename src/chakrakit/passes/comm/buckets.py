@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from chakrakit.errors import TraceError
 from chakrakit.passes.comm.channels import I64, Channel
 from chakrakit.passes.comm.job import Job
 from chakrakit.passes.comm.lanes import on_host, order_kind
@@ -22,7 +23,7 @@ _GRADIENT_PHASES = ("sync", "weight")
 
 
 def fuse(job: Job, size: float) -> None:
-    """Neighbouring calls of one kind become one of up to `size` bytes, where nothing stands between."""
+    """Neighboring calls of one kind become one of up to `size` bytes, where nothing stands between."""
     _fuse(job, list(job.chosen(CUTTABLE)), size)
 
 
@@ -57,6 +58,11 @@ def _phases(job: Job) -> tuple[str, ...]:
 def _fuse(job: Job, chosen: Sequence[tuple[Channel, I64]], limit: float) -> list[I64]:
     """Notes what is fused; returns the calls of each channel that are in a bucket with others."""
     meeting = Meeting(job.traces, job.channels)
+    if chosen and meeting.has_circle():
+        raise TraceError(
+            "work waits for itself in these traces, on one rank or across ranks, so it cannot be "
+            "told what may be fused; chakra validate shows circles within a rank"
+        )
     fused = []
     for channel, indices in chosen:
         buckets = [b for b in _buckets(job, channel, indices, limit, meeting) if len(b) > 1]
@@ -68,7 +74,7 @@ def _fuse(job: Job, chosen: Sequence[tuple[Channel, I64]], limit: float) -> list
 
 
 def _buckets(job: Job, channel: Channel, indices: I64, limit: float, meeting: Meeting) -> list[I64]:
-    """Runs of neighbouring calls, closed before they exceed the limit or something stands between."""
+    """Runs of neighboring calls, closed before they exceed the limit or something stands between."""
     held = meeting.held_back(channel, indices)
     kinds = _kinds(job, channel, indices)
     runs: list[list[int]] = []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from chakrakit.passes.comm.job import Job
 from chakrakit.passes.comm.lanes import (
     data_kind,
     has_edges,
+    issue_order,
     lane_of,
     on_host,
     stream_lane,
@@ -50,10 +52,13 @@ class Codec:
 
 def compress(job: Job, codec: Codec) -> None:
     """Each call moves `1/ratio` of its bytes, after an encoder and before a decoder."""
+    work: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
     for channel, chosen in job.chosen(COMPRESSIBLE):
         for side in channel.sides:
-            work = _work(job, channel, chosen, side.is_send)
-            job.edit(side.body, partial(_compressed, codec, side.rows[chosen], work))
+            bytes_of = _work(job, channel, chosen, side.is_send)
+            work[side.body].update(zip(side.rows[chosen].tolist(), bytes_of, strict=True))
+    for body, calls in work.items():
+        job.edit(body, partial(_compressed, codec, calls))
 
 
 def _work(job: Job, channel: Channel, chosen: I64, is_send: bool) -> list[tuple[int, int]]:
@@ -73,10 +78,10 @@ def _work(job: Job, channel: Channel, chosen: I64, is_send: bool) -> list[tuple[
     return found
 
 
-def _compressed(codec: Codec, rows: I64, work: Sequence[tuple[int, int]], rewrite: Rewrite) -> None:
-    streams, reads = _Streams(codec, rows, rewrite), data_kind(rewrite.body)
-    for row, (encoded, decoded) in zip(rows.tolist(), work, strict=True):
-        body = rewrite.body
+def _compressed(codec: Codec, work: Mapping[int, tuple[int, int]], rewrite: Rewrite) -> None:
+    body, issued = rewrite.body, issue_order(rewrite.body)
+    streams, reads = _Streams(codec, list(work), rewrite), data_kind(body)
+    for row, (encoded, decoded) in sorted(work.items(), key=lambda item: issued[item[0]]):
         for column in ("comm_size", "out_size"):
             if (size := rewrite.number(column, row)) is not None:
                 rewrite.set(column, row, math.ceil(size / codec.ratio))
@@ -96,12 +101,13 @@ def _compressed(codec: Codec, rows: I64, work: Sequence[tuple[int, int]], rewrit
 class _Streams:
     """Puts codecs on their streams. Streams ordered by edges get edges for the newcomers too."""
 
-    def __init__(self, codec: Codec, rows: I64, rewrite: Rewrite) -> None:
+    def __init__(self, codec: Codec, rows: list[int], rewrite: Rewrite) -> None:
         self.codec, self.rewrite = codec, rewrite
         self.host, self.lane = on_host(rewrite.body), lane_of(rewrite.body)
         self.by_edges = has_edges(rewrite.body, EdgeKind.STREAM)
         self.before: dict[int, int] = {}
-        self.number = {lane: i for i, lane in enumerate(np.unique(self.lane[rows]).tolist())}
+        lanes = np.unique(self.lane[rows][~self.host[rows]]).tolist()
+        self.number = {lane: i for i, lane in enumerate(lanes)}
         if codec.stream is not None:
             self._check_free(codec.stream, codec.stream + 2 * len(self.number))
 

@@ -24,18 +24,19 @@ from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
 from chakrakit.trace.vocabulary import by_name
 
-_STARTS = ("start_time_micros", "start_time_ns")
-_SHARED = ("is_cpu_op", "tid", "stream", "device", "phase", "layer", "micro_batch", "chunk", "step")
-"""What work added for a communication takes over from it."""
+_SHARED = (
+    "start_time_micros", "start_time_ns", "is_cpu_op", "tid", "stream", "device", "phase", "layer",
+    "micro_batch", "chunk", "step",
+)  # fmt: skip
+"""What work added for a communication takes over from it; it is issued with it."""
 
 
 @dataclass(frozen=True)
 class _Added:
-    """A new row: like which one, and where it stands (before or after a row, in which order)."""
+    """A new row: like which one, and where it stands: before it (offset < 0) or after it."""
 
     like: int
-    beside: int
-    offset: float
+    offset: int
     blank: Mapping[str, Any] | None
     """None for a copy; else the columns of a row that is otherwise empty."""
 
@@ -95,14 +96,13 @@ class Rewrite:
         has, values = self._numbers[column]
         return int(values[row]) if has[row] else None
 
-    def copy(self, row: int, offset: float) -> int:
-        """One more row like this one, right after it (offset > 0) or before it; returns its number."""
-        return self._add(_Added(row, row, offset, None))
+    def copy(self, row: int, offset: int) -> int:
+        """One more row like this one, after it (offset > 0) or before it; returns its number."""
+        return self._add(_Added(row, offset, None))
 
-    def work(self, row: int, offset: float, beside: int | None = None, **columns: Any) -> int:
-        """A compute row for a communication, before or after a row (by default the communication)."""
-        place = row if beside is None else beside
-        return self._add(_Added(row, place, offset, columns))
+    def work(self, row: int, offset: int, **columns: Any) -> int:
+        """A compute row for a communication, before or after it; returns its number."""
+        return self._add(_Added(row, offset, columns))
 
     def _add(self, added: _Added) -> int:
         self._added.append(added)
@@ -147,8 +147,10 @@ class Rewrite:
         """Rows in their new order in the file, and their ids: later ones move up to make room."""
         new = np.arange(len(self._added)) + len(self.body)
         rows = np.r_[kept, new]
-        beside = np.r_[kept, np.array([a.beside for a in self._added], np.int64)]
-        offset = np.r_[np.zeros(len(kept)), np.array([a.offset for a in self._added], np.float64)]
+        beside = np.r_[kept, np.array([a.like for a in self._added], np.int64)]
+        offset = np.r_[
+            np.zeros(len(kept), np.int64), np.array([a.offset for a in self._added], np.int64)
+        ]
         order = np.lexsort((offset, beside))
         ids = self.body.ids[beside]
         by_id = np.lexsort((offset, beside, ids))
@@ -182,10 +184,6 @@ class Rewrite:
         shared = [c for c in _SHARED if c in self.body.table.column_names]
         like = pa.array([a.like for a in added])
         data: dict[str, Any] = {c: self.body.table.column(c).take(like) for c in shared}
-        beside = pa.array([a.beside for a in added])
-        for column in _STARTS:  # they are issued with the row they stand beside
-            if column in self.body.table.column_names:
-                data[column] = self.body.table.column(column).take(beside)
         data["type"] = [int(NodeType.COMP_NODE)] * len(added)
         for column in sorted({c for a in added for c in a.blank or {}}):
             shared_values = data[column].to_pylist() if column in data else [None] * len(added)

@@ -75,7 +75,7 @@ def join_all_reduce(job: Job) -> None:
 
 
 def _pairs(job: Job, channel: Channel, chosen: I64) -> I64:
-    """Neighbouring (reduce-scatter, all-gather) in which the second waits for the first alone."""
+    """Neighboring (reduce-scatter, all-gather) in which the second waits for the first alone."""
     ranks, found = job.members(channel), []
     for a, b in zip(chosen[:-1].tolist(), chosen[1:].tolist(), strict=True):
         kinds = channel.types[a] in _SCATTERS and channel.types[b] == CollectiveType.ALL_GATHER
