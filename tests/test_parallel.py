@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -99,8 +100,16 @@ def test_items_are_taken_only_as_they_are_needed() -> None:
     assert len(taken) <= 2
 
 
-def test_no_items_no_outcomes() -> None:
+def test_no_items_no_outcomes_and_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chakrakit.parallel._Local", None)
     assert list(each(abs, [], "local", 2)) == []
+
+
+def test_what_cannot_travel_is_an_error_of_its_item() -> None:
+    """A result that no pickle takes is no reason to blame the worker's memory."""
+    (found,) = each(lambda _: iter(threading.Lock() for _ in "a"), [1], "local", 1)
+    assert "pickle" in (found.error or "")
+    assert not found.died
 
 
 @pytest.mark.parametrize("engine", ["spark", "local:here", "ray:", ""])
@@ -118,6 +127,15 @@ def test_a_missing_package_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"pip install 'chakrakit\[ray\]'"):
         check_engine("ray:10.0.0.1:6379")
+
+
+@pytest.mark.parametrize(("engine", "module"), [("ray", "ray"), ("dask", "distributed")])
+def test_a_cluster_that_is_not_there_is_said_so(engine: str, module: str) -> None:
+    pytest.importorskip(module, reason=f"pip install 'chakrakit[{engine}]'")
+    with pytest.raises(
+        ConfigError, match=r"no \w+ cluster answers at 127.0.0.1:1: .*check the addr"
+    ):
+        next(each(abs, [1], f"{engine}:127.0.0.1:1"))
 
 
 STARTER = """

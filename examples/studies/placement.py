@@ -19,7 +19,8 @@ Fairness. Every side chooses its collective algorithms and, on slices, its shard
 this is the comparator, as a careful user needs no tool for it. `aware`, the contender, also tries the ways
 through the machine: tiles of all sizes, snakes, nodes sorted by leaf. `mapped` starts from `ordered` and
 swaps ranks to lower the load of links that the traffic between ranks makes, told nothing of the machine but
-its routes; it simulates only its result. `random` is the mean of three permutations.
+its routes; it simulates only its result. `random` is the mean of three permutations with the choices of
+`ordered`.
 """
 
 from __future__ import annotations
@@ -27,17 +28,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 
 import msgspec
 import numpy as np
-from study import Row, Study, markdown
+from study import Row, Study, markdown, prediction, span
 
 from chakrakit import TraceSet
 from chakrakit.insight.communication import communication
 from chakrakit.machines.description import parse_machine
 from chakrakit.machines.machine import Machine
 from chakrakit.machines.work import Roofline
+from chakrakit.passes.select import Select
 from chakrakit.simulator.choice import Algorithms
 from chakrakit.simulator.native import Options, Outcome, run
 from chakrakit.simulator.result import to_run
@@ -60,10 +62,11 @@ USUAL = ("tp", "cp", "dp", "pp")
 class Site:
     """Where a job runs: a machine, its devices as they come, and other ways through them.
 
-    `kept` of the plans, the best under `ordered`, go on to all placements.
+    `kind` is mesh, torus, scattered, leaf by leaf, hashed or node; `kept` of the plans, the best under
+    `ordered`, go on to all placements.
     """
 
-    family: str
+    kind: str
     name: str
     oversubscription: float
     kept: int
@@ -94,10 +97,7 @@ def denoising(plan: Plan) -> TraceSet:
     """The forward pass of one of Wan 2.1's forty blocks, for a video with and without its prompt."""
     model = msgspec.structs.replace(named("wan2.1-14b"), layers=1, height=96)
     step = Step(global_batch=2, micro_batch=2 // plan.dp)
-    traces = generate(Workload(model=model, plan=plan, step=step))
-    body = traces.body_at(0)
-    forward = np.array([p == "forward" for p in body.nodes.column("phase").to_pylist()])
-    return TraceSet([body.select(forward)], traces.bindings, traces.groups)
+    return generate(Workload(model=model, plan=plan, step=step)) | Select(phases=("forward",))
 
 
 def training(plan: Plan) -> TraceSet:
@@ -125,20 +125,18 @@ def shardings(devices: int) -> dict[str, Plan]:
 
 def slice_site(dims: tuple[int, int], wraps: bool) -> Site:
     """A sub-slice of TPU v5e chips: a mesh, or a torus where it wraps around."""
-    network = {"topology": "torus" if wraps else "mesh", "dims": list(dims), "bandwidth": "400 Gb/s",
-               "latency": "500 ns"}  # fmt: skip
-    name = f"{network['topology']} {dims[0]}×{dims[1]}"
+    kind = "torus" if wraps else "mesh"
+    network = {"topology": kind, "dims": list(dims), "bandwidth": "400 Gb/s", "latency": "500 ns"}
+    name = f"{kind} {dims[0]}×{dims[1]}"
     machine = parse_machine({"name": name, "device": "tpu-v5e", "network": [network]}, name)
     rows = tuple(range(machine.size))
-    plans = shardings(machine.size)
-    kept = len(plans) if machine.size <= 32 else 2
-    return Site(
-        "slice", name, 1, kept, ("auto", "ring"), machine, rows, dict(tiled(dims)), plans, denoising
-    )
+    kept = 5 if machine.size <= 32 else 2
+    plans, paths = shardings(machine.size), dict(tiled(dims))
+    return Site(kind, name, 1, kept, ("auto", "ring"), machine, rows, paths, plans, denoising)
 
 
-def tree_site(name: str, plan: Plan, over: float, scattered: bool, hashed: bool = False) -> Site:
-    """Sixteen nodes of four, four nodes a leaf, that come leaf by leaf or scattered.
+def tree_site(name: str, plan: Plan, over: float, seed: int, hashed: bool = False) -> Site:
+    """Sixteen nodes of four, four nodes a leaf, that come leaf by leaf, or scattered with a seed.
 
     A leaf's way up is one wide link, as if packets were spread over all of its cables, or `hashed`: as many
     cables as bandwidth asks for, and each pair of devices keeps to one of them.
@@ -147,12 +145,13 @@ def tree_site(name: str, plan: Plan, over: float, scattered: bool, hashed: bool 
     outside = {"topology": "fat-tree", "size": 16, "arity": [16, 4], "joins": "flat", "bandwidth": "25 GB/s",
                "latency": "1 us", "oversubscription": over, "uplinks": [] if hashed else [1]}  # fmt: skip
     machine = parse_machine({"device": "a100-sxm-80gb", "network": [inside, outside]}, "tree")
-    nodes = np.random.default_rng(1).permutation(16) if scattered else np.arange(16)
+    nodes = np.random.default_rng(seed).permutation(16) if seed else np.arange(16)
     given = tuple(int(4 * node + i) for node in nodes for i in range(4))
-    called = f"{name}, {'scattered' if scattered else 'leaf by leaf'}{', hashed' if hashed else ''}"
-    by_leaf = {"by leaf": tuple(sorted(given))}
+    kind = "hashed" if hashed else "scattered" if seed else "leaf by leaf"
+    called = f"{name}, {kind}" + (f" {seed}" if seed else "")
+    paths = {"by leaf": tuple(sorted(given))}
     return Site(
-        "tree", called, over, 1, tuple(ALGORITHMS), machine, given, by_leaf, {name: plan}, training
+        kind, called, over, 1, tuple(ALGORITHMS), machine, given, paths, {name: plan}, training
     )
 
 
@@ -237,10 +236,6 @@ class Trials:
             key=lambda c: c.step_ms,
         )  # fmt: skip
 
-    def best_at(self, choice: Choice, name: str, places: Path) -> Choice:
-        """The same plan and order on other places."""
-        return self.best(choice.plan, [choice.order], {name: places})
-
     def simulated(self, plan: str, order: str, algorithm: str, places: Path) -> Outcome:
         """A step with each rank on its place."""
         options = Options(
@@ -270,7 +265,7 @@ def mapped(trials: Trials, start: Choice, tries: int) -> Choice:
         other[[a, b]] = other[[b, a]]
         if (found := load(other)) < least:
             places, least = other, found
-    return trials.best_at(start, "mapped", tuple(int(p) for p in places))
+    return trials.best(start.plan, [start.order], {"mapped": tuple(int(p) for p in places)})
 
 
 def _orders(plan: Plan) -> list[str]:
@@ -295,12 +290,14 @@ def sides(site: Site, tries: int, seeds: int) -> Iterator[Row]:
     yield _row(site, "mapped", trials, mapped(trials, ordered[0], tries))
     for seed in range(seeds):
         places = tuple(int(p) for p in np.random.default_rng(seed).permutation(site.given))
-        yield _row(site, "random", trials, trials.best_at(ordered[0], f"seed {seed}", places))
+        best = ordered[0]
+        step = trials.step_ms(best.plan, best.order, best.algorithm, places)
+        yield _row(site, "random", trials, replace(best, path=f"seed {seed}", step_ms=step))
 
 
 def _row(site: Site, side: str, trials: Trials, c: Choice) -> Row:
     return {
-        "family": site.family, "site": site.name, "oversubscription": site.oversubscription, "side": side,
+        "kind": site.kind, "site": site.name, "oversubscription": site.oversubscription, "side": side,
         "plan": c.plan, "order": c.order, "algorithm": c.algorithm, "path": c.path,
         "simulated": len(trials.known), "step_ms": round(c.step_ms, 4),
     }  # fmt: skip
@@ -318,15 +315,17 @@ def sites(quick: bool) -> Iterator[Site]:
     }
     if quick:
         yield replace(slice_site((2, 4), False), kept=1)
-        yield tree_site("tp4 dp16", trees["tp4 dp16"], 4, True)
+        yield replace(tree_site("tp4 dp16", trees["tp4 dp16"], 4, 1), algorithms=("auto",))
         return
     for dims in ((4, 4), (4, 8), (2, 16), (8, 8)):
         yield slice_site(dims, False)
     yield slice_site((4, 8), True)
-    for (name, plan), scattered, over in product(trees.items(), (True, False), (1, 2, 4, 8)):
-        yield tree_site(name, plan, over, scattered)
+    for (name, plan), seed, over in product(trees.items(), (0, 1), (1, 2, 4, 8)):
+        yield tree_site(name, plan, over, seed)
+    for seed, over in product((2, 3), (1, 2, 4, 8)):
+        yield tree_site("tp4 dp16", trees["tp4 dp16"], over, seed)
     for over in (1, 4):
-        yield tree_site("tp4 dp16", trees["tp4 dp16"], over, True, hashed=True)
+        yield tree_site("tp4 dp16", trees["tp4 dp16"], over, 1, hashed=True)
     yield node_site(Plan(tp=2, dp=4))
 
 
@@ -340,13 +339,16 @@ def measure(quick: bool) -> list[Row]:
 
 
 Key = tuple[str, str, float]
+"""Kind, site and oversubscription."""
+SLICES = ("mesh", "torus")
+TREES = ("scattered", "leaf by leaf", "hashed")
 
 
 def best_of(rows: list[Row]) -> dict[Key, dict[str, Row]]:
     """For each site and side the row with the least step; `random` has its mean."""
     found: dict[Key, dict[str, Row]] = {}
     for r in rows:
-        by = found.setdefault((r["family"], r["site"], r["oversubscription"]), {})
+        by = found.setdefault((r["kind"], r["site"], r["oversubscription"]), {})
         by[r["side"]] = min(by.get(r["side"], r), r, key=lambda row: row["step_ms"])
     for key, by in found.items():
         some = [r["step_ms"] for r in rows if r["side"] == "random" and r["site"] == key[1]
@@ -392,27 +394,62 @@ def _told(row: Row) -> str:
 
 
 def verdict(rows: list[Row]) -> list[str]:
-    """Each prediction against the rows."""
+    """What became of the predictions, and the figures behind it."""
     found = gains(rows)
-    lines = _slices(rows, [key for key in found if key[0] == "slice"])
-    for kind in dict.fromkeys(key[1].split(", ", 1)[1] for key in found if key[0] == "tree"):
-        told = []
-        for over in sorted({key[2] for key in found if key[1].endswith(kind)}):
-            some = [
-                g["ordered"] for key, g in found.items() if key[1].endswith(kind) and key[2] == over
-            ]
-            told.append(f"{over:g}: {min(some):.2f} to {max(some):.2f}")
-        lines.append(
-            f"Fat tree, nodes {kind}, ordered / aware by oversubscription: {'; '.join(told)}."
-        )
-    lines += [f"Within a node: {g['ordered']:.2f}." for key, g in found.items() if key[0] == "node"]
-    most = max(g["random"] for g in found.values())
+    lines = _predictions(rows, found)
+    lines += _slices(rows, [key for key in found if key[0] in SLICES])
+    lines += [_tree(kind, found) for kind in TREES]
     beyond = [g["mapped"] for g in found.values()]
     lines.append(
-        f"`random` takes up to {most:.2f} times as long as `aware`; `mapped`, which simulates nothing on its "
-        f"way, {min(beyond):.2f} to {max(beyond):.2f} times."
+        f"`mapped`, which simulates nothing on its way, takes {span(beyond)} times as long as `aware`."
     )
     return lines
+
+
+def _tree(kind: str, found: dict[Key, dict[str, float]]) -> str:
+    mine = {key: g["ordered"] for key, g in found.items() if key[0] == kind}
+    told = [
+        f"{over:g}: {span(g for key, g in mine.items() if key[2] == over)}"
+        for over in sorted({key[2] for key in mine})
+    ]
+    return f"Fat tree, {kind}, ordered / aware by oversubscription: {'; '.join(told) or 'no case'}."
+
+
+def _predictions(rows: list[Row], found: dict[Key, dict[str, float]]) -> list[str]:
+    alone = {key[1]: max(by["default"] for by in by_plan(rows, key[1]).values())
+             for key in found if key[0] in SLICES}  # fmt: skip
+    meshes = [alone[key[1]] for key in found if key[0] == "mesh"]
+    ranked = [alone[s] for s in ("mesh 2×16", "mesh 4×8", "mesh 4×4") if s in alone]
+    free = [g["ordered"] for key, g in found.items() if key[0] in SLICES]
+    kinds: dict[str, list[float]] = {}
+    for key, g in sorted(found.items(), key=lambda item: item[0][2]):
+        if key[0] == "scattered":
+            kinds.setdefault(key[1], []).append(g["ordered"])
+    scattered = list(kinds.values())
+    grows = all(a <= b for g in scattered for a, b in pairwise(g))
+    none = [g["ordered"] for key, g in found.items()
+            if key[0] in ("node", "leaf by leaf") or (key[0] == "scattered" and key[2] == 1)]  # fmt: skip
+    worst = [
+        key[1] for key, g in found.items() if g["random"] < max(g["default"], g["mapped"]) - 1e-6
+    ]
+    most = max(g["random"] for g in found.values())
+    more = "grows" if grows else "does not always grow"
+    return [
+        prediction(
+            1, min(meshes) > 1.1 and all(a > b for a, b in pairwise(ranked)),
+            "by placement alone, at the sharding where it helps most, default / aware is "
+            + ", ".join(f"{site} {g:.2f}" for site, g in alone.items())),
+        prediction(2, max(free) < 1.2, f"with the sharding free ordered / aware is {span(free)} on slices"),
+        prediction(
+            3, grows and all(g < 1.02 for g in none),
+            f"with scattered nodes the gain {more} with oversubscription, to "
+            f"{max((g[-1] for g in scattered), default=1):.2f}; leaf by leaf, without oversubscription and "
+            f"within a node it is {span(none)}"),
+        prediction(
+            4, not worst,
+            f"random takes up to {most:.2f} times as long as aware, and is not the worst in {len(worst)} of "
+            f"{len(found)} sites"),
+    ]  # fmt: skip
 
 
 def _slices(rows: list[Row], keys: list[Key]) -> list[str]:
@@ -436,7 +473,7 @@ def _slices(rows: list[Row], keys: list[Key]) -> list[str]:
 
 def draw(rows: list[Row]) -> str:
     """The gain on the fat tree over its oversubscription."""
-    found = {s: g for s, g in gains(rows).items() if s[0] == "tree"}
+    found = {s: g for s, g in gains(rows).items() if s[0] in TREES[:2]}
     lines = []
     for name in dict.fromkeys(s[1] for s in found):
         points = sorted((s[2], g["ordered"]) for s, g in found.items() if s[1] == name)

@@ -31,9 +31,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
-from study import Row, Study, interval, markdown
+from study import Row, Study, interval, markdown, prediction, span
 
 from chakrakit import TraceBuilder, TraceSet
 from chakrakit.machines.description import parse_machine
@@ -45,7 +46,7 @@ from chakrakit.workloads.schedules import schedule_named
 
 NS = 1_000_000
 """A forward takes 1 ms, and so does each half of a backward."""
-TUNING, JUDGING = range(3), range(100, 108)
+TUNING, JUDGING = range(2), range(100, 108)
 WINDOWS = (0, 1, 2, 4, 8)
 SPLITS = {"whole": ("F", "B"), "halves": ("F", "I", "W")}
 RULES = {"backward first": "BIFW", "weights early": "BIWF", "oldest": ""}
@@ -108,43 +109,49 @@ def work(case: Case, seed: int) -> dict[str, np.ndarray]:
 def pipeline(
     stages: int, batches: int, limit: int, size: int, split: str, order: Order | None
 ) -> TraceSet:
-    """A trace a stage, a node a cell; `order`, where there is one, as control dependencies."""
+    """A trace a stage, a node a cell; `order`, where there is one, as dependencies."""
     bodies = []
-    for s in range(stages):
-        t = TraceBuilder()
-        node: dict[str, int] = {}
+    for number in range(stages):
+        stage = _Stage(number, number == stages - 1, size, limit, split)
         for m in range(batches):
-            _forward(t, node, s, stages, m, size, limit, split)
-            _backward(t, node, s, stages, m, size, split)
-        for a, b in zip(order[s], order[s][1:], strict=False) if order else ():
-            t.edge(node[a], node[b])
-        bodies.append(t.build())
+            stage.forward(m)
+            stage.backward(m)
+        for a, b in pairwise(order[number]) if order else ():
+            stage.t.edge(stage.node[a], stage.node[b])
+        bodies.append(stage.t.build())
     return TraceSet(bodies)
 
 
-def _forward(
-    t: TraceBuilder, node: dict[str, int], s: int, stages: int, m: int, size: int, limit: int, split: str
-) -> None:  # fmt: skip
-    deps = [t.recv(f"recv F{m}", s - 1, s, size, tag=2 * m)] if s else []
-    if m >= limit:
-        deps.append(node[f"{SPLITS[split][-1]}{m - limit}"])
-    node[f"F{m}"] = t.comp(f"F{m}", deps=deps)
-    if s < stages - 1:
-        t.send(f"send F{m}", s, s + 1, size, tag=2 * m, deps=[node[f"F{m}"]])
+class _Stage:
+    """The trace of one stage, micro-batch by micro-batch; messages have tags and come when they can."""
 
+    def __init__(self, number: int, last: bool, size: int, limit: int, split: str) -> None:
+        self.number, self.last, self.size, self.limit = number, last, size, limit
+        self.kinds = SPLITS[split]
+        self.t = TraceBuilder()
+        self.node: dict[str, int] = {}
 
-def _backward(
-    t: TraceBuilder, node: dict[str, int], s: int, stages: int, m: int, size: int, split: str
-) -> None:
-    deps = [node[f"F{m}"]]
-    if s < stages - 1:
-        deps.append(t.recv(f"recv B{m}", s + 1, s, size, tag=2 * m + 1))
-    kind, *late = SPLITS[split][1:]
-    node[f"{kind}{m}"] = t.comp(f"{kind}{m}", deps=deps)
-    if s:
-        t.send(f"send B{m}", s, s - 1, size, tag=2 * m + 1, deps=[node[f"{kind}{m}"]])
-    for w in late:
-        node[f"{w}{m}"] = t.comp(f"{w}{m}", deps=[node[f"{kind}{m}"]])
+    def forward(self, m: int) -> None:
+        """Waits for its input, and until micro-batch m - limit has left the stage."""
+        s, tag = self.number, 2 * m
+        deps = [self.t.recv(f"recv F{m}", s - 1, s, self.size, tag=tag)] if s else []
+        if m >= self.limit:
+            deps.append(self.node[f"{self.kinds[-1]}{m - self.limit}"])
+        cell = self.node[f"F{m}"] = self.t.comp(f"F{m}", deps=deps)
+        if not self.last:
+            self.t.send(f"send F{m}", s, s + 1, self.size, tag=tag, deps=[cell])
+
+    def backward(self, m: int) -> None:
+        """Whole, or the half that the stage before waits for and the other."""
+        s, tag, deps = self.number, 2 * m + 1, [self.node[f"F{m}"]]
+        if not self.last:
+            deps.append(self.t.recv(f"recv B{m}", s + 1, s, self.size, tag=tag))
+        first, *second = (f"{kind}{m}" for kind in self.kinds[1:])
+        cell = self.node[first] = self.t.comp(first, deps=deps)
+        if s:
+            self.t.send(f"send B{m}", s, s - 1, self.size, tag=tag, deps=[cell])
+        for name in second:
+            self.node[name] = self.t.comp(name, deps=[cell])
 
 
 def timed(traces: TraceSet, work: dict[str, np.ndarray]) -> TraceSet:
@@ -157,7 +164,7 @@ def timed(traces: TraceSet, work: dict[str, np.ndarray]) -> TraceSet:
     return TraceSet(bodies)
 
 
-# --- the two ways to run it -------------------------------------------------------------------------
+# --- ways to run it ----------------------------------------------------------------------------------
 
 
 class ReadyFirst:
@@ -314,7 +321,7 @@ def chosen(case: Case, seeds: range) -> dict[str, Setting]:
     binding = [replace(plan, window=0) for plan in hints]
     hints += rules()
     fixed, ready = tuned(case, binding, seeds), tuned(case, hints, seeds)
-    good = {replace(s, window=0) for s in (fixed, ready) if s.plan}
+    good = dict.fromkeys(replace(s, window=0) for s in (fixed, ready) if s.plan)
     windows = [replace(plan, window=w) for plan in good for w in WINDOWS]
     return {
         "1f1b": binding[0], "fixed": fixed, "ready": ready, "window": tuned(case, windows, seeds),
@@ -365,18 +372,44 @@ def table(rows: list[Row]) -> str:
 
 
 def verdict(rows: list[Row]) -> list[str]:
-    """Each prediction against the rows."""
-    lines = []
+    """What became of the predictions, and the figures behind it."""
+    lines = _predictions(rows)
     for against, side in PAIRS:
         found = gains(rows, side, against)
         calm = [g for case, (g, _) in found.items() if case[2] == 0]
         noisy = {case: g for case, g in found.items() if case[2] > 0}
-        lines.append(
-            f"{against} / {side}: {min(calm):.3f} to {max(calm):.3f} without variation; {_span(noisy)}"
-        )
+        lines.append(f"{against} / {side}: {span(calm, '.3f')} without variation; {_span(noisy)}")
     for against, side in PAIRS[0], PAIRS[2]:
         lines += [f"{against} / {side} {trend}" for trend in _trends(gains(rows, side, against))]
     return lines
+
+
+def _predictions(rows: list[Row]) -> list[str]:
+    found, usual = gains(rows, "ready"), gains(rows, "ready", "1f1b")
+    calm = [g for case, (g, _) in found.items() if case[2] == 0]
+    by_source: dict[str, list[float]] = {}
+    for case, (g, _) in sorted(found.items(), key=lambda item: item[0][2]):
+        if case[0] == "spread":
+            by_source.setdefault(case[1], []).append(g)
+    grows = all(a <= b for g in by_source.values() for a, b in pairwise(g))
+    wider = all(g[-1] > by_source["cell"][-1] for s, g in by_source.items() if s != "cell")
+    modest = [g for case, (g, _) in found.items() if 0 < case[2] <= 0.4]
+    tight = [g for case, (g, _) in found.items() if case[5] < case[3]]
+    over = [usual[case][0] / g for case, (g, _) in found.items() if case[2] > 0]
+    growth, size = "grows" if grows else "does not always grow", "larger" if wider else "not larger"
+    return [
+        prediction(
+            1, all(abs(g - 1) < 1e-3 for g in calm),
+            f"without variation fixed / ready is {span(calm, '.3f')}"),
+        prediction(
+            2, grows and wider,
+            f"the gain {growth} with the spread, and is {size} for micro-batches as a whole than for cells "
+            "by themselves"),
+        prediction(
+            3, max(modest) < 1.5 and all(g < 1.02 for g in tight),
+            f"up to a spread of 0.4 it is {span(modest)}, with fewer in flight than stages {span(tight)}"),
+        prediction(4, min(over) > 1, f"against 1F1B it looks {span(over)} times as large"),
+    ]  # fmt: skip
 
 
 def _span(noisy: dict[tuple, tuple[float, float]]) -> str:
@@ -407,19 +440,16 @@ def _trends(found: dict[tuple, tuple[float, float]]) -> list[str]:
 
 
 def draw(rows: list[Row]) -> str:
-    """The gain over the spread, by what varies, with and without splitting the backward pass."""
+    """The gain over the spread by what varies: over the best fixed order, and over 1F1B."""
     lines = []
-    for side, against, name in (
-        ("ready", "fixed", "best fixed / ready"),
-        ("ready", "1f1b", "1F1B / ready"),
-    ):
-        found = {c: g for c, g in gains(rows, side, against).items() if c[0] == "spread"}
+    for against, name in (("fixed", "best fixed"), ("1f1b", "1F1B")):
+        found = {c: g for c, g in gains(rows, "ready", against).items() if c[0] == "spread"}
         for source in dict.fromkeys(case[1] for case in found):
             mine = sorted((case[2], g) for case, g in found.items() if case[1] == source)
             points = [(spread, g) for spread, (g, _) in mine]
-            name = f"{source}{', whole passes' if 'whole' in side else ''}"
-            lines.append(Line(name, points, [m for _, (_, m) in mine], "whole" in side))
-    title = "How many times as long the best fixed order takes"
+            margins = [m for _, (_, m) in mine]
+            lines.append(Line(f"{name}, {source}", points, margins, dashed=against == "1f1b"))
+    title = "How many times as long a fixed order takes as readiness"
     return line_chart(title, lines, "spread of durations", "× ready", level=1.0)
 
 

@@ -2,7 +2,7 @@
 
 Every study runs as it stands: `python examples/studies/NAME.py [--quick] [-o DIRECTORY]`. It writes
 NAME.csv and NAME.svg and prints its table and verdict. `python examples/studies/study.py` runs them all
-in full and renews docs/studies.md and the files beside it.
+in full and renews docs/studies.md and the tables and drawings in docs/studies.
 """
 
 from __future__ import annotations
@@ -48,13 +48,17 @@ class Study:
         print(self.said(rows))
 
     def write(self, folder: Path, quick: bool) -> list[Row]:
-        """Measures, and writes the table and the drawing."""
-        rows = self.measure(quick)
+        """Measures, and writes the table and the drawing; the rows as the table has them."""
         folder.mkdir(parents=True, exist_ok=True)
-        _replace(folder / f"{self.name}.svg", self.draw(rows).encode())
         sink = pa.BufferOutputStream()
-        csv.write_csv(pa.Table.from_pylist(rows), sink)
+        csv.write_csv(pa.Table.from_pylist(self.measure(quick)), sink)
         _replace(folder / f"{self.name}.csv", sink.getvalue().to_pybytes())
+        return self.redraw(folder)
+
+    def redraw(self, folder: Path) -> list[Row]:
+        """The drawing, from the table as it is; its rows."""
+        rows = read_rows(folder / f"{self.name}.csv")
+        _replace(folder / f"{self.name}.svg", self.draw(rows).encode())
         return rows
 
     def said(self, rows: list[Row]) -> str:
@@ -81,6 +85,17 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return float(given.mean()), float(high - low) / 2
 
 
+def prediction(number: int, held: bool, found: str) -> str:
+    """What became of a prediction; whether it held is computed, and nothing is told beside what was found."""
+    return f"Prediction {number} {'held' if held else 'failed'}: {found}."
+
+
+def span(values: Iterable[float], form: str = ".2f") -> str:
+    """The least and the most of some values."""
+    some = list(values)
+    return f"{min(some):{form}} to {max(some):{form}}" if some else "no case"
+
+
 def renewed(page: str, name: str, text: str) -> str:
     """The page with what stands between the study's marks replaced."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
@@ -95,12 +110,18 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def main() -> None:
-    """All studies, and their page."""
-    for name in NAMES:
+    """All studies, or some, and their page."""
+    parser = argparse.ArgumentParser(description="Run the studies in full and renew their page.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument(
+        "--page", action="store_true", help="only page and drawings, from the tables as they are"
+    )
+    given = parser.parse_args()
+    folder = PAGE.with_suffix("")
+    for name in given.names or NAMES:
         study = importlib.import_module(name).STUDY
-        said = study.said(study.write(PAGE.with_suffix(""), quick=False))
-        print(said, flush=True)
-        _replace(PAGE, renewed(PAGE.read_text(), name, said).encode())
+        rows = study.redraw(folder) if given.page else study.write(folder, quick=False)
+        _replace(PAGE, renewed(PAGE.read_text(), name, study.said(rows)).encode())
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Generic, Protocol, TypeVar
 
 from chakrakit.errors import ChakraError, ConfigError, MissingExtra
@@ -37,6 +38,8 @@ class Outcome(Generic[Value]):
     index: int
     value: Value | None = None
     error: str | None = None
+    died: bool = False
+    """Whether the error is that its worker died, and not what the item did."""
 
 
 class _Engine(Protocol):
@@ -64,7 +67,7 @@ def each(
     Ctrl-C, ends the workers.
     """
     start = _starter(engine, jobs)
-    return _each(function, iter(items), start)
+    return _each(function, enumerate(items), start)
 
 
 def check_engine(engine: str) -> None:
@@ -73,9 +76,12 @@ def check_engine(engine: str) -> None:
 
 
 def _each(
-    function: Callable[[Any], Any], items: Iterator[Any], start: Callable[[], _Engine]
+    function: Callable[[Any], Any], items: Iterator[tuple[int, Any]], start: Callable[[], _Engine]
 ) -> Iterator[Outcome[Any]]:
-    coming = enumerate(items)
+    first = next(items, None)
+    if first is None:
+        return  # without starting a cluster for nothing
+    coming = chain([first], items)
     running: dict[Future[Outcome[Any]], tuple[int, Any, int]] = {}
     suspects: list[tuple[int, Any]] = []
     with closing(start()) as engine:
@@ -101,7 +107,7 @@ def _each(
                 elif attempt < ATTEMPTS:
                     suspects.append((index, item))
                 else:
-                    yield Outcome(index, error=_death(died))
+                    yield Outcome(index, error=_death(died), died=True)
 
 
 def _attempt(function: Callable[[Any], Any], item: Any) -> Outcome[Any]:
@@ -119,7 +125,7 @@ def _text(error: BaseException) -> str:
 
 def _death(error: BaseException) -> str:
     return (
-        f"its worker died {ATTEMPTS} times ({type(error).__name__}); "
+        f"its worker died {ATTEMPTS} times ({_text(error).partition('. ')[0][:200]}); "
         "most often for want of memory: give it fewer jobs, or a larger machine"
     )
 
@@ -173,6 +179,8 @@ class _Local:
             self._mine.pool = None
             self._pools.remove(pool)
             raise
+        except Exception as error:  # something that cannot be pickled
+            return Outcome(0, error=_text(error))
         return answer
 
     def _new_pool(self) -> Any:
@@ -216,6 +224,7 @@ class _Ray:
         self._own = not ray.is_initialized()
         if self._own:
             size = {} if address else {"num_cpus": jobs or cores(), "include_dashboard": False}
+            _reach("Ray", address)
             try:
                 ray.init(address or "local", log_to_driver=False, logging_level="error", **size)
             except (OSError, RuntimeError, ValueError) as error:
@@ -248,6 +257,7 @@ class _Dask:
                 dashboard_address=None,
                 silence_logs=logging.CRITICAL,  # a death is told in its outcome
             )
+        _reach("Dask", address)
         try:
             self._client = Client(self._cluster or address)
         except (OSError, ValueError) as error:
@@ -266,8 +276,56 @@ class _Dask:
             self._cluster.close()
 
 
+def _reach(name: str, address: str) -> None:
+    """Refuses a HOST:PORT where nobody listens: Ray would try it for many minutes."""
+    import socket
+
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if not colon or not port.isdigit():
+        return  # `auto`, or a file that Dask reads
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(name, address, error) from None
+
+
 def _unreachable(name: str, address: str, error: Exception) -> ConfigError:
+    token = " (a cluster that wants a token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN)"
     return ConfigError(
         f"no {name} cluster answers at {address or 'this machine'}: {' '.join(str(error).split())[:300]}; "
-        f"check the address, or leave it out to start one here"
+        f"check the address{token if name == 'Ray' else ''}, or leave it out to start one here"
     )
+
+
+# --- in order -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Where to run, as `each` takes it."""
+
+    engine: str = "local"
+    jobs: int | None = None
+
+
+def spread(
+    function: Callable[[Item], Value], items: Iterable[Item], workers: Workers | None = None
+) -> Iterator[Value]:
+    """What the function gives for every item, in the order of the items.
+
+    In this process without `workers`. An item that fails ends it: with its own exception here, with
+    a ChakraError of the same text from a worker. What comes before its turn waits here.
+    """
+    if workers is None:
+        yield from map(function, items)
+        return
+    early: dict[int, Value] = {}
+    turn = 0
+    with closing(each(function, items, workers.engine, workers.jobs)) as outcomes:  # type: ignore[type-var]
+        for outcome in outcomes:
+            if outcome.error is not None:
+                raise ChakraError(outcome.error)
+            early[outcome.index] = outcome.value  # type: ignore[assignment]
+            while turn in early:
+                yield early.pop(turn)
+                turn += 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from chakrakit.trace.store import read, write
 from passes.comparing import differences
 from simulator.random_workloads import random_case
 
+DATA = Path(__file__).parents[1] / "data" / "pytorch"
 TIMES = {"duration_micros", "duration_ns", "own_ns"}
 
 
@@ -91,6 +94,35 @@ def test_selected_nodes_are_the_nodes_they_were(seed):
         "edge_lags_ns",
     }:
         assert part.nodes[name].to_pylist() == whole.nodes[name].take(rows).to_pylist()
+
+
+# --- on recordings --------------------------------------------------------------------------------
+
+
+@cache
+def linked(name):
+    return chakrakit.link([DATA / name])[0]
+
+
+@pytest.mark.parametrize("name", ["gpt2_124m_b8_s1024", "cnn_ddp_2", "gpt_fsdp_tp_4"])
+@pytest.mark.parametrize(
+    ("one", "may_change"),
+    [
+        (Edit(scale=3), TIMES),
+        (Edit(add_us=5, on="host"), TIMES),
+        (Edit(scale=3, on="host"), TIMES | {"edge_lags_ns"}),
+        (Recost(scale={"host": 0.5}), TIMES | {"edge_lags_ns"}),
+        (Recost("dgx-a100", measured_on="dgx-h200"), TIMES),
+    ],
+    ids=str,
+)
+def test_recordings_keep_all_but_times(name, one, may_change):
+    run = linked(name)
+    if not run.trace(0).has("stream").any() and "device" in str(getattr(one, "on", "")):
+        with pytest.raises(chakrakit.errors.TraceError, match="no device node is meant"):
+            _ = run | one
+        return
+    assert {name.split(" of ")[0] for name in differences(run, run | one)} <= may_change
 
 
 # --- cards and times ------------------------------------------------------------------------------

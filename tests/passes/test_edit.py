@@ -137,6 +137,7 @@ def test_what_was_recorded_around_it_stays():
         ({"scale": -1}, "scale=-1"),
         ({"scale": float("nan")}, "scale=nan"),
         ({"add_us": float("inf")}, "add_us=inf"),
+        ({"add_us": 1e30}, "it should be at most"),
     ],
 )
 def test_senseless_edits_are_refused(fields, said):
@@ -189,3 +190,17 @@ def test_time_that_is_added_and_taken_away_leaves_no_trace(side):
     names = ("outer", "alone")
     there = recorded() | Edit(add_us=1.5, on=side, names=names)
     assert differences(there | Edit(add_us=-1.5, on=side, names=names), recorded()) == []
+
+
+def test_without_times_nothing_runs_inside_another():
+    t = TraceBuilder()
+    t.comp("long", duration_ns=100, is_cpu_op=True, tid=1)
+    t.comp("short", duration_ns=10, is_cpu_op=True, tid=1)
+    after = TraceSet([t.build()]) | Edit(scale=2, names=("long",), on="host")
+    assert after.trace(0).own_ns.tolist() == [200, 10]
+
+
+def test_no_factor_makes_time_overflow():
+    slow = (recorded() | Edit(scale=1e300)).trace(0).own_ns
+    assert (slow[3:] == slow.max()).all()
+    assert slow.max() > 10**15

@@ -163,3 +163,26 @@ def test_what_is_not_there_is_an_error():
 def test_precision_of_traces_without_times_needs_no_machine():
     after = generated() | Recost(dtypes={"gemm": "fp8"})
     assert "fp8" in after.body_at(0).nodes["dtype"].to_pylist()
+
+
+def test_element_types_that_were_only_guessed_are_not_written():
+    recost = Recost("dgx-h200", measured_on="dgx-h200", dtypes={"gemm": "fp8"})
+    after = (measured() | recost).trace(0)
+    assert set(after.nodes["dtype"].to_pylist()) == {None, "fp8"}
+    assert (
+        "dtype"
+        not in (measured() | Recost("dgx-a100", measured_on="dgx-h200")).trace(0).nodes.column_names
+    )
+
+
+def test_communication_on_the_host_is_scaled_where_it_is():
+    run = chakrakit.link([DATA / "cnn_ddp_2"])[0]
+    after = run | Recost(scale={"communication": 2.0})
+    comm = run.trace(0).is_type(7)
+    assert (after.trace(0).own_ns == np.where(comm, 2, 1) * run.trace(0).own_ns).all()
+
+
+def test_a_machine_may_be_given_as_such():
+    after = generated() | Recost(load_machine("dgx-a100"))
+    assert after.body_at(0).nodes.equals((generated() | Recost("dgx-a100")).body_at(0).nodes)
+    assert after.card.passes == ["recost{machine=dgx-a100}"]

@@ -70,7 +70,7 @@ def waits(trace):
     return found
 
 
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10**6))
 def test_kept_nodes_wait_for_each_other_as_before(seed):
     """Equal to the closure of all constraints, but for 'ends after another starts', which no edge says."""
@@ -163,8 +163,18 @@ def test_a_group_of_some_ranks_leaves_the_others_nothing():
 def test_ranks_and_ranges_of_ranks():
     after = four_ranks() | Select(ranks=(0, "2-3"))
     assert (after.ranks, after.missing_ranks) == ((0, 2, 3), (1,))
-    with pytest.raises(TraceError, match="no rank 4; there are 0, 1, 2, 3"):
-        _ = four_ranks() | Select(ranks=("3-4",))
+    for ranks in ("3-4", "0-99999999999"):
+        with pytest.raises(TraceError, match=r"no rank \d+; the last of 4 is 3"):
+            _ = four_ranks() | Select(ranks=(ranks,))
+    with pytest.raises(TraceError, match="no rank 1; there are 0, 2, 3"):
+        _ = after | Select(ranks=(1,))
+
+
+def test_ranks_alone_change_no_program():
+    run = simulate(four_ranks(), "dgx-h100").run()
+    some = run | Select(ranks=(0, 1))
+    assert some.body_at(0) is run.body_at(0)
+    assert some.counters.keys() == run.counters.keys() != set()
 
 
 def test_a_time_window_of_a_simulated_run_keeps_its_times():
@@ -210,6 +220,7 @@ def test_messages_stay_in_pairs():
     [
         ({"ranks": ("a",)}, "ranks: 'a' should be a rank or a range"),
         ({"ranks": (-1,)}, "ranks: -1 should be"),
+        ({"ranks": ("5-3",)}, "ranks: '5-3' should be"),
         ({"window_us": (5.0, 5.0)}, "from before to"),
         ({"around": 1, "hops": -1}, "hops=-1"),
     ],

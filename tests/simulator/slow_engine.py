@@ -121,7 +121,9 @@ class Oracle:
         self._communication(traces, by_rank)
         self.now = 0
         self.crowded = any(n.kind == "comm" and n.share for n in self.nodes)
-        self.rounds: dict[int, int] = {}  # rank → when a round ends next, as far as anyone asks
+        self.rounds: dict[
+            int, tuple[int, bool]
+        ] = {}  # rank → when to look again, and if room is given up
         self.states: dict[int, tuple] = {}
 
     # --- set-up -------------------------------------------------------------------------------
@@ -417,10 +419,16 @@ class Oracle:
         if node.share > free:
             return False
         earlier = [b for b in busy if (b.start, b.row) < (node.ready, node.row)]
-        if any(b.priority >= node.priority for b in earlier):
+        if any(b.priority >= node.priority and self._rounds_left(b) > 1 for b in earlier):
             return False
         fits = node.share <= free - sum(b.share for b in busy)
-        return not earlier or fits or self.rounds.get(node.rank) == self.now
+        return not earlier or fits or self.rounds.get(node.rank) == (self.now, True)
+
+    def _left(self, n) -> float:
+        return n.remaining - n.rate * float(self.now - n.since)
+
+    def _rounds_left(self, n) -> int:
+        return math.ceil(self._left(n) / (n.duration / n.waves) - 1e-9)
 
     def _share_devices(self) -> None:
         for rank in {n.rank for n in self.nodes}:
@@ -447,20 +455,26 @@ class Oracle:
     def _next_round(self, rank, busy, talking) -> None:
         asking = self._asking(rank)
         state = tuple(tuple(n.row for n in part) for part in (busy, talking, asking))
-        if state == self.states.get(rank):
+        due = rank in self.rounds and self.rounds[rank][0] <= self.now
+        if state == self.states.get(rank) and not due:
             return
         self.states[rank] = state
         self.rounds.pop(rank, None)
-        ends = []
-        for n in busy if asking else ():
-            if n.rate:
-                left = n.remaining - n.rate * float(self.now - n.since)
-                whole = (math.ceil(left / (n.duration / n.waves) - 1e-9) - 1) * (
-                    n.duration / n.waves
-                )
-                ends.append(self.now + math.ceil((left - whole) / n.rate))
-        if ends:
-            self.rounds[rank] = min(ends)
+        if not asking or asking[0].share > self._room(rank):
+            return
+        first = asking[0]
+        last = [self._when(n, 1) for n in busy
+                if n.priority >= first.priority and (n.start, n.row) < (first.ready, first.row)
+                and self._rounds_left(n) > 1 and n.rate]  # fmt: skip
+        some = [self._when(n, self._rounds_left(n) - 1) for n in busy
+                if n.priority < first.priority and n.rate]  # fmt: skip
+        if last or some:
+            self.rounds[rank] = (min(last or some), not last)
+
+    def _when(self, n, rounds) -> int:
+        """When so many rounds will be left."""
+        wait = math.ceil((self._left(n) - rounds * (n.duration / n.waves)) / n.rate)
+        return self.now + max(1, wait)
 
     def _working(self, node) -> bool:
         return node.done < 0 or node.done > self.now
@@ -468,7 +482,7 @@ class Oracle:
     def _times(self) -> list[int]:
         times = [f.at for f in self._pending()] + [f.ends for f in self._pending() if f.ends]
         times += [j.go for j in self.jobs if j.go >= 0 and j.ended < 0]
-        times += self.rounds.values()
+        times += [at for at, _ in self.rounds.values()]
         for node in self.nodes:
             if node.start < 0 and node.ready < 0:
                 at = self._start_time(node)

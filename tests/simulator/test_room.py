@@ -44,14 +44,16 @@ def test_it_waits_for_a_kernel_that_came_before_it():
     assert found["reduce"] == (1000, 1100)
 
 
-def test_room_that_compute_leaves_is_not_enough_without_priority():
-    found = times(beside({"device_share": 0.8}, {"device_share": 0.2}))
+@pytest.mark.parametrize(("waves", "start"), [(1, 5), (4, 937.5), (100, 1237.5)])
+def test_room_that_compute_leaves_is_for_others_once_its_last_round_has_begun(waves, start):
+    found = times(beside({"device_share": 0.8, "waves": waves}, {"device_share": 0.2}))
     assert found["kernel"] == (0, 1250)
-    assert found["reduce"] == (1250, 1350)
+    assert found["reduce"] == (start, start + 100)
 
 
 def test_with_priority_it_gets_in_where_compute_leaves_room():
-    found = times(beside({"device_share": 0.8}, {"device_share": 0.2, "comm_priority": 1}))
+    kernel = {"device_share": 0.8, "waves": 4}
+    found = times(beside(kernel, {"device_share": 0.2, "comm_priority": 1}))
     assert found["kernel"] == (0, 1250)
     assert found["reduce"] == (5, 105)
 
@@ -62,6 +64,32 @@ def test_with_priority_it_gets_in_at_the_end_of_a_round(waves, start):
     assert found["reduce"] == (start, start + 100)
     if waves > 1:  # for 100 µs compute has 0.8 of the device
         assert found["kernel"][1] == pytest.approx(1020)
+
+
+MEASURED = [
+    (1, False, False, 1, 1.000), (1, False, True, 1, 1.000), (1, True, False, 1, 0.305),
+    (1, True, True, 1, 0.305), (4, False, False, 1, 4.001), (4, False, True, 1, 1.000),
+    (4, True, False, 1, 3.001), (4, True, True, 1, 0.308), (16, False, False, 1, 16.003),
+    (16, False, True, 1, 1.000), (16, True, False, 1, 15.004), (16, True, True, 1, 0.304),
+    (4, False, False, 4, 4.001), (4, False, True, 4, 1.000),
+]  # fmt: skip
+"""Waves of 1 ms, half of the device, higher priority, kernels; ms until the small one began on an H200, by
+tests/gpu/block_scheduler.cu. It is launched 300 µs after the first large one has begun."""
+
+
+@pytest.mark.parametrize(("waves", "half", "raised", "kernels", "began"), MEASURED)
+def test_a_small_kernel_gets_in_when_it_does_on_an_h200(waves, half, raised, kernels, began):
+    t = TraceBuilder()
+    share = 0.5 if half else 1.0
+    for _ in range(kernels):
+        t.comp(
+            "large", duration_ns=int(waves * 1e6 * share), stream=1, waves=waves, device_share=share
+        )
+    launch = t.comp("launch", duration_ns=304_000, is_cpu_op=True, tid=1)
+    t.collective("small", CollectiveType.ALL_REDUCE, SIZE, stream=2, deps=[launch], comm_priority=int(raised),
+                 device_share=16 * 512 / (132 * 2048))  # fmt: skip
+    traces = TraceSet([t.build()], {0: Binding(0), 1: Binding(0)}, Groups({"": (0, 1)}))
+    assert times(traces)["small"][0] / 1000 == pytest.approx(began, rel=0.02)
 
 
 def test_kernels_that_come_later_are_not_in_its_way():
@@ -131,6 +159,27 @@ def test_collectives_that_keep_each_other_out_are_a_deadlock_that_says_so():
 def test_impossible_attributes_are_refused(attribute, value):
     with pytest.raises(TraceError, match=f"node 0 .'kernel'.: {attribute} is"):
         times(beside({attribute: value}, {}))
+
+
+def test_a_share_that_takes_compute_beyond_the_clock_is_refused():
+    t = TraceBuilder()
+    t.comp("k", duration_ns=10**13, device_share=1e-6)  # 2.8 hours; ten million of them
+    with pytest.raises(
+        TraceError, match="days; check their unit, which is nanoseconds, and device_share"
+    ):
+        native.run(TraceSet([t.build()]), MACHINE)
+
+
+def test_a_kernel_that_is_left_next_to_nothing_goes_on_when_it_gets_more():
+    """For 100 µs it has a millionth of the device, on which it would take longer than the clock can say."""
+    days = 15 * 86_400 * 10**9
+    t = TraceBuilder()
+    t.collective("c", CollectiveType.ALL_REDUCE, SIZE, stream=1, device_share=0.999999)
+    t.comp("k", duration_ns=days, stream=2, waves=10**9)
+    traces = TraceSet([t.build()], {0: Binding(0), 1: Binding(0)}, Groups({"": (0, 1)}))
+    end = native.run(traces, MACHINE).end.tolist()
+    assert end[0] == 100_000_000
+    assert end[1] == pytest.approx(days * 1000 + end[0], rel=1e-9)
 
 
 def test_shares_of_compute_alone_only_slow_it():

@@ -29,6 +29,8 @@ COMMANDS = {
     "compare": "What differs between two runs, and what explains it.",
     "report": "One page about a run: HTML that works offline, JSON or Markdown.",
     "view": "Look at a run, or two, in the browser.",
+    "sweep": "Run a study: workloads × machines × passes, here or on a cluster; resumable.",
+    "search": "The fastest (cheapest, thriftiest) parallel plan of a model on a machine.",
     "calibrate": "Make a compute profile or a network model from measurements.",
     "bundle": "Pack traces and the card of their workload into one file, or check one.",
     "completion": "Print the script that lets your shell complete commands.",

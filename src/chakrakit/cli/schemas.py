@@ -24,9 +24,11 @@ RESULTS = {
     "models": "chakrakit.workloads.models.listing.Listing",
     "query": "chakrakit.cli.query.QueryResult",
     "report": "chakrakit.insight.analysis.Analysis",
+    "search": "chakrakit.studies.search.SearchResult",
     "simulate": "chakrakit.simulator.summary.SimulationSummary",
     "transform": "chakrakit.passes.transform.Transformed",
     "transform-list": "chakrakit.passes.listing.Listing",
+    "sweep": "chakrakit.studies.sweep.SweepResult",
     "validate": "chakrakit.trace.validation.findings.ValidationReport",
 }
 """Command → the Struct it prints with --json; `transform-list` is `transform --list`."""

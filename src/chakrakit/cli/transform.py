@@ -27,10 +27,12 @@ def command(
     path: str | None, specs: tuple[str, ...], file: str | None, output: str | None, as_list: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Change traces: select, compact, scale ranks, other devices, edits, communication, names.
+    """Change traces: select, compact, scale ranks, other devices and precisions, edits.
+
+    Give passes in order; `--list` shows them all. What was done is noted in the result's card.
 
     \b
-    chakra transform run --pass 'edit{scale=0.5, name="aten::mm"}' --pass compact -o out
+    chakra transform run --pass 'edit{scale=0.5, names="aten::mm$"}' --pass compact -o out
     """
     if as_list:
         return _list(as_json)
@@ -79,10 +81,19 @@ def _print(done: Transformed, output: str) -> None:
 
 
 def _notes(one: Applied) -> None:
-    for key, value in one.notes.items():
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            print_table(
-                tuple(value[0]), [tuple(row.values()) for row in value], title=f"{one.spec}: {key}"
-            )
-        else:
-            console().print(f"{one.spec}: {key} {value}", markup=False)
+    """Plain notes on one line, lists of rows as tables."""
+    tables = {key: value for key, value in one.notes.items() if _is_table(value)}
+    plain = [
+        f"{key.replace('_', ' ')} {value}"
+        for key, value in one.notes.items()
+        if key not in tables and value
+    ]
+    if plain:
+        console().print(f"{one.spec}: {', '.join(plain)}", markup=False)
+    for key, rows in tables.items():
+        body = [tuple("" if cell is None else cell for cell in row.values()) for row in rows]
+        print_table(tuple(rows[0]), body, title=f"{one.spec}: {key}")
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +65,8 @@ class Axis:
 
 def axes(world: int) -> Iterator[Axis]:
     """Every way to cut the ranks into two replicas or more, most replicas first."""
-    divisors = [d for d in range(1, world + 1) if world % d == 0]
+    small = [d for d in range(1, isqrt(world) + 1) if world % d == 0]
+    divisors = sorted({*small, *(world // d for d in small)})
     for size in reversed(divisors[1:]):
         yield from (Axis(world, s, size) for s in divisors if world // size % s == 0)
 

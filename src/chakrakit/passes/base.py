@@ -52,12 +52,13 @@ class Pass(ABC):
         given = {
             field.name: value
             for field in dataclasses.fields(self)  # type: ignore[arg-type]
-            if (value := getattr(self, field.name)) != _default(field)
+            if (value := getattr(self, field.name)) != default_of(field)
         }
         return spelled(self.name, given)
 
 
-def _default(field: dataclasses.Field[Any]) -> object:
+def default_of(field: dataclasses.Field[Any]) -> object:
+    """A field's default; dataclasses.MISSING where it must be given."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default
@@ -78,12 +79,13 @@ def narrow(traces: TraceSet, change: Change) -> TraceSet:
     if not isinstance(traces, Run):
         return map_bodies(traces, change)
     bodies = _changed_bodies(traces, change)
-    run = Run(bodies, traces.bindings, traces.groups, traces.card)
+    run = Run(bodies, traces.bindings, traces.groups, traces.card, counters=traces.counters)
     if traces.times is None:
         return run
     first = {number: rank for rank, number in reversed(traces.timing.items())}
     times = [_kept(traces, run, first[i]) if i in first else t for i, t in enumerate(traces.times)]
-    return Run(bodies, run.bindings, run.groups, run.card, times=times, timing=traces.timing)
+    return Run(bodies, run.bindings, run.groups, run.card, times=times, timing=traces.timing,
+               counters=traces.counters)  # fmt: skip
 
 
 def _changed_bodies(traces: TraceSet, change: Change) -> list[Body]:

@@ -23,7 +23,8 @@ class Calls:
 
     def __init__(self, trace: Trace, chosen: Mask) -> None:
         self.host = trace.column("is_cpu_op", False).astype(np.bool_)
-        self.caller = callers(trace, trace.start_ns, trace.end_ns, self.host)
+        nested = self.host & trace.is_timed  # without times, nobody knows what ran inside what
+        self.caller = callers(trace, trace.start_ns, trace.end_ns, nested)
         self.call = _outermost(chosen & self.host, self.caller)
         launch = trace.edges.where(trace.edges.kind == EdgeKind.LAUNCH)
         self.call[launch.dst] = np.where(

@@ -18,6 +18,8 @@ from chakrakit.trace.traceset import TraceSet
 
 _REPLICAS = {Role.DATA, Role.SHARDED}
 _MAY_CROSS = {*_REPLICAS, Role.SMALL}
+MOST_RANKS = 2**24
+"""Every rank has an entry of its own, so that a wrong number must not fill the memory."""
 
 
 def peers_in(trace: Trace) -> list[int]:
@@ -72,6 +74,9 @@ class DataAxis:
     """
 
     def __init__(self, traces: TraceSet, over: Collection[str] = ()) -> None:
+        if traces.world_size > MOST_RANKS:
+            raise TraceError(f"a group names rank {traces.world_size - 1:,}; at most {MOST_RANKS:,} ranks "
+                             "can be scaled")  # fmt: skip
         self.traces = traces
         self.roles = GroupRoles(traces, over)
         self.peers = {b: peers_in(traces.body_at(b)) for b in self.roles.in_body}
@@ -91,11 +96,10 @@ class DataAxis:
 
     def members(self, group: str) -> I64:
         """The ranks of a group; "" is all of them."""
-        if group == "":
-            return np.arange(self.traces.world_size)
-        if group not in self.traces.groups:
+        ranks = self.traces.groups.ranks_of(group, range(self.traces.world_size))
+        if ranks is None:
             raise TraceError(f"the traces use group {group!r}, and nothing says which ranks it has")
-        return np.array(self.traces.groups[group], np.int64)
+        return np.array(ranks, np.int64)
 
     def messages(self, ranks: Iterable[int]) -> list[tuple[int, int]]:
         """(rank, peer) of the messages of some ranks."""
@@ -116,26 +120,31 @@ class DataAxis:
     def _found(self, over: set[str]) -> Axis:
         site = self._site()
         wanted = {g for g in site.groups if over & {g, *self.roles.names(g)}}
-        best: dict[tuple[bool, int], list[tuple[Axis, frozenset[str]]]] = {}
+        fitting: list[tuple[Axis, frozenset[str]]] = []
         blocked: list[list[str]] = []
         for axis in axes(self.traces.world_size):
             lies = site.lies(axis)
-            across = frozenset(g for g, lie in lies.items() if lie is Lie.ACROSS)
-            replicas = {g for g in across if self.roles.roles[g] in _REPLICAS}
-            if not replicas or not wanted <= across:
-                continue
-            blockers = site.blockers(axis, lies)
-            if blockers:
-                blocked.append(blockers)
-                continue
-            shards = any(self.roles.roles[g] is Role.SHARDED for g in replicas)
-            best.setdefault((shards, -axis.size), []).append((axis, frozenset(replicas)))
-        if not best and self._is_one_replica():
+            across = {g for g, lie in lies.items() if lie is Lie.ACROSS}
+            replicas = frozenset(g for g in across if self.roles.roles[g] in _REPLICAS)
+            if replicas and wanted <= across:
+                blockers = site.blockers(axis, lies)
+                blocked += [blockers] if blockers else []
+                fitting += [] if blockers else [(axis, replicas)]
+        if fitting:
+            return self._best(fitting)
+        if self._is_one_replica():
             return Axis(self.traces.world_size, self.traces.world_size, 1)
-        if not best:
-            raise TraceError(self._why(blocked))
+        raise TraceError(self._why(blocked))
+
+    def _best(self, fitting: list[tuple[Axis, frozenset[str]]]) -> Axis:
+        """Shards stay if they can, then most replicas; two different answers are none."""
         self._refuse_lone()
-        found = best[min(best)]
+
+        def score(one: tuple[Axis, frozenset[str]]) -> tuple[bool, int]:
+            return any(self.roles.roles[g] is Role.SHARDED for g in one[1]), -one[0].size
+
+        least = min(map(score, fitting))
+        found = [one for one in fitting if score(one) == least]
         if len({groups for _, groups in found}) > 1:
             names = " or ".join(self.roles.shown(min(groups)) for _, groups in found[:2])
             raise TraceError(f"the replicas may be those of {names}; say which with over=[NAME]")

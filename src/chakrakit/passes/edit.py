@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.errors import ConfigError, TraceError
+from chakrakit.machines.work import MOST_NS
 from chakrakit.passes.base import Pass, with_bodies
 from chakrakit.passes.calls import Calls
 from chakrakit.passes.changes import by_class
@@ -51,8 +52,8 @@ class Edit(Pass):
     def __post_init__(self) -> None:
         if not 0 <= self.scale < math.inf:
             raise ConfigError(f"scale={self.scale}; it should be 0 or more, and finite")
-        if not math.isfinite(self.add_us):
-            raise ConfigError(f"add_us={self.add_us}; it should be finite")
+        if not abs(self.add_us) * 1000 <= MOST_NS:
+            raise ConfigError(f"add_us={self.add_us}; it should be at most {MOST_NS // 1000:,}")
         if self.scale == 1 and self.add_us == 0:
             raise ConfigError("edit changes nothing; give scale=FACTOR or add_us=MICROSECONDS")
 
@@ -85,7 +86,8 @@ class Edit(Pass):
     def _edited(self, traces: TraceSet, number: int, chosen: _Chosen) -> Trace:
         trace = traces.body_at(number)
         own = trace.own_ns.copy()
-        own[chosen.rows] = np.rint(own[chosen.rows] * self.scale).astype(np.int64)
+        scaled = np.minimum(own[chosen.rows] * self.scale, float(MOST_NS))
+        own[chosen.rows] = np.rint(scaled).astype(np.int64)
         own[chosen.last] += round(self.add_us * 1000)
         edited = with_own_ns(trace, own)
         return edited if self.on == "device" else self._gaps(edited, chosen)
@@ -99,7 +101,8 @@ class Edit(Pass):
         scaled = meant[holder[edges.dst]] & np.isin(edges.kind, _HOST_EDGES) & (edges.lag > 0)
         if self.scale == 1 or not scaled.any():
             return trace
-        lag = np.where(scaled, np.rint(edges.lag * self.scale).astype(np.int64), edges.lag)
+        longer = np.minimum(edges.lag * self.scale, float(MOST_NS))
+        lag = np.where(scaled, np.rint(longer).astype(np.int64), edges.lag)
         return trace.with_edges(replace(edges, lag=lag))
 
 

@@ -46,11 +46,15 @@ class Use:
     """Whether more than a few bytes are summed in the forward pass, as parts of one model do."""
     phased: bool = True
     """Whether all that matters says its phase."""
+    reduces: bool = False
+    """Whether more than a few bytes are summed up for all."""
     small: bool = True
 
     def __or__(self, other: Use) -> Use:
-        return Use(self.types | other.types, self.sums_forward or other.sums_forward,
-                   self.phased and other.phased, self.small and other.small)  # fmt: skip
+        return Use(
+            self.types | other.types, self.sums_forward or other.sums_forward,
+            self.phased and other.phased, self.reduces or other.reduces, self.small and other.small,
+        )  # fmt: skip
 
     def __str__(self) -> str:
         return ", ".join(collective_name(t) for t in sorted(self.types)) or "nothing"
@@ -77,9 +81,10 @@ def role_of(names: Collection[str], use: Use, given: bool) -> Role:
         return Role.MODEL
     if use.small and not use.types & SHARDS:
         return Role.SMALL
-    if use.types & SUMS and use.phased and not use.sums_forward:
-        return data
-    return Role.UNCLEAR
+    gradients = use.types & SUMS and use.phased and not use.sums_forward
+    # Context parallel ranks gather keys and values, scatter their gradients, and reduce the model's.
+    mixed = use.types & SHARDS and use.reduces
+    return data if gradients and not mixed else Role.UNCLEAR
 
 
 def uses_in(trace: Trace) -> dict[str, Use]:
@@ -97,6 +102,7 @@ def uses_in(trace: Trace) -> dict[str, Use]:
             frozenset(types[mine].tolist()),
             bool((phases[mine & matters] == "forward").any()),
             bool((phases[mine & matters] != "").all()),
+            bool((types[mine & matters] == CollectiveType.ALL_REDUCE).any()),
             bool(small[mine].all()),
         )
     return found
@@ -105,7 +111,8 @@ def uses_in(trace: Trace) -> dict[str, Use]:
 class GroupRoles:
     """Every group of a set that a program uses: its ranks, its names in programs, its role.
 
-    `over` are names, of groups or in programs, that the user says are data parallel.
+    `over` are names, of groups or in programs, that the user says are data parallel; groups of which
+    programs make the same use are too.
     """
 
     def __init__(self, traces: TraceSet, over: Collection[str] = ()) -> None:
@@ -142,14 +149,13 @@ class GroupRoles:
     @cached_property
     def roles(self) -> dict[str, Role]:
         """Of every group in use. Groups with the same users have the same role."""
-        known: dict[tuple[frozenset[tuple[int, str]], bool], Role] = {}
-        found = {}
+        known: dict[frozenset[tuple[int, str]], Role] = {}
+        given = {self.use(g) for g in self.users if self._over & {g, *self.names(g)}}
         for group, users in self.users.items():
-            given = bool(self._over & {group, *(name for _, name in users)})
-            if (users, given) not in known:
-                known[users, given] = role_of(self.names(group), self.use(group), given)
-            found[group] = known[users, given]
-        return found
+            if users not in known:
+                use = self.use(group)
+                known[users] = role_of(self.names(group), use, use in given)
+        return {group: known[users] for group, users in self.users.items()}
 
     def shown(self, group: str) -> str:
         """A group for a message: its name, what programs call it, what is done in it."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from chakrakit.passes.base import Pass
+from chakrakit.passes.base import Pass, default_of
 from chakrakit.passes.registry import PASSES, pass_class
 
 
@@ -39,5 +39,5 @@ def _listed(kind: type[Pass]) -> Listed:
 
 
 def _described(field: dataclasses.Field[Any]) -> str:
-    default = "" if field.default is dataclasses.MISSING else f" = {field.default!r}"
-    return f"{field.type}{default}"
+    default = default_of(field)
+    return str(field.type) if default is dataclasses.MISSING else f"{field.type} = {default!r}"

@@ -35,6 +35,13 @@ def with_dtypes(trace: Trace) -> Trace:
     return trace.with_columns({"dtype": _some(known)}) if (known != "").any() else trace
 
 
+def without_guesses(changed: Trace, typed: Trace, trace: Trace) -> Trace:
+    """What was changed in a trace with known element types, without those that were only guessed."""
+    new, known, said = (texts_of(one, "dtype") for one in (changed, typed, trace))
+    kept = np.where(new == known, said, new)
+    return changed if (kept == new).all() else changed.with_columns({"dtype": _some(kept)})
+
+
 def in_precision(trace: Trace, dtypes: Mapping[str, str]) -> Trace:
     """The trace with classes of work in other element types (class → type, `communication` among them)."""
     for name, dtype in dtypes.items():
@@ -65,5 +72,9 @@ def _converted(trace: Trace, rows: NDArray[np.bool_], dtype: str) -> Trace:
     return trace
 
 
-def _some(texts: Texts) -> pa.Array:
-    return pa.array([text or None for text in texts.tolist()], pa.string())
+def _some(texts: Texts) -> pa.Array | None:
+    return (
+        None
+        if not (texts != "").any()
+        else pa.array([text or None for text in texts.tolist()], pa.string())
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,6 +12,8 @@ import numpy as np
 
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import Device, dtype_name
+from chakrakit.machines.load import load_machine
+from chakrakit.machines.machine import Machine
 from chakrakit.machines.work import PS_PER_NS, Roofline, WorkModel
 from chakrakit.passes.attributes import texts_of
 from chakrakit.passes.base import Pass, map_bodies
@@ -19,7 +22,7 @@ from chakrakit.passes.classes import classes_of
 from chakrakit.passes.device_ratios import device_ratios
 from chakrakit.passes.edit import Edit
 from chakrakit.passes.matching import of_classes
-from chakrakit.passes.precision import FLOATS, in_precision, with_dtypes
+from chakrakit.passes.precision import FLOATS, in_precision, with_dtypes, without_guesses
 from chakrakit.passes.times import I64, settled, with_own_ns
 from chakrakit.trace.trace import Trace
 from chakrakit.trace.traceset import TraceSet
@@ -29,7 +32,7 @@ from chakrakit.trace.traceset import TraceSet
 class Recost(Pass):
     """Give work the time it takes on another device, in another precision, or scaled by class.
 
-    `machine` is a preset or a file; `compute` is `roofline`, a profile's name or its file. With
+    `machine` is a preset, a file or a Machine; `compute` is `roofline`, a profile's name or its file. With
     `measured_on`, the machine the times in the trace are from, each node takes its measured time
     times what one device's roofline gives over the other's: how well kernels use a device stays.
     `dtypes` puts classes into another element type (`{gemm: fp8, communication: bf16}`), and `scale`
@@ -41,9 +44,9 @@ class Recost(Pass):
         "nodes, edges, groups, operations; sizes but for classes in `dtypes`; host times but for the "
         "class `host` in `scale`; times of work that no model knows"
     )
-    machine: str = ""
+    machine: str | Machine = ""
     compute: str = "roofline"
-    measured_on: str = ""
+    measured_on: str | Machine = ""
     dtypes: dict[str, str] = field(default_factory=dict)
     scale: dict[str, float] = field(default_factory=dict)
 
@@ -73,8 +76,7 @@ class Recost(Pass):
         if self.machine or self.dtypes:
             traces = map_bodies(traces, _Model(self).recosted)
         for name, factor in self.scale.items():
-            if factor != 1:
-                side: Literal["host", "device"] = "host" if name == "host" else "device"
+            for side in _sides(traces, name) if factor != 1 else ():
                 traces = Edit(scale=factor, classes=(name,), on=side).apply(traces)
         return traces
 
@@ -85,26 +87,42 @@ class Recost(Pass):
 
     def _check_classes(self, traces: TraceSet) -> None:
         """A class that no node has, or of which none says its element type, is a mistake."""
-        bodies = [traces.body_at(number) for number in range(traces.body_count)]
         for name in {**self.dtypes, **self.scale}:
-            if not any(of_classes(body, (name,)).any() for body in bodies):
-                known = sorted({str(c) for body in bodies for c in classes_of(body)})
+            if not _sides(traces, name):
+                known = sorted({str(c) for body in _bodies(traces) for c in classes_of(body)})
                 raise TraceError(
                     f"recost: no node is of class {name!r}; there are {', '.join(known)}"
                 )
         for name, dtype in self.dtypes.items():
-            typed = [with_dtypes(body) for body in bodies]
+            typed = map(with_dtypes, _bodies(traces))
             if all(in_precision(body, {name: dtype}) is body for body in typed):
                 raise TraceError(f"recost: no node of class {name!r} says its element type; what its bytes "
                                  "would be in another is not known")  # fmt: skip
-        self._check_times(bodies)
-
-    def _check_times(self, bodies: list[Trace]) -> None:
-        """Work in another precision takes another time, which only a device can tell."""
         work = [name for name in self.dtypes if name != "communication"]
-        if not self.machine and any(body.own_ns[of_classes(body, work)].any() for body in bodies):
-            raise ConfigError("dtypes: these traces have times, which change with precision as a device "
-                              "tells; give machine (and measured_on)")  # fmt: skip
+        if work and not self.machine:
+            _refuse_times(traces, work)
+
+
+def _bodies(traces: TraceSet) -> Iterator[Trace]:
+    """One after another, so that they need not all be in memory."""
+    return (traces.body_at(number) for number in range(traces.body_count))
+
+
+def _sides(traces: TraceSet, name: str) -> list[Literal["device", "host"]]:
+    """Where nodes of a class run."""
+    on_host = [
+        body.column("is_cpu_op", False)[of_classes(body, (name,))] for body in _bodies(traces)
+    ]
+    found: list[Literal["device", "host"]] = []
+    found += ["device"] if any((~host.astype(np.bool_)).any() for host in on_host) else []
+    return found + (["host"] if any(host.any() for host in on_host) else [])
+
+
+def _refuse_times(traces: TraceSet, classes: list[str]) -> None:
+    """Work in another precision takes another time, which only a device can tell."""
+    if any(body.own_ns[of_classes(body, classes)].any() for body in _bodies(traces)):
+        raise ConfigError("dtypes: these traces have times, which change with precision as a device tells; "
+                          "give machine (and measured_on)")  # fmt: skip
 
 
 class _Model:
@@ -120,10 +138,8 @@ class _Model:
         """The body with other sizes and times."""
         typed = with_dtypes(trace)
         changed = in_precision(typed, self.dtypes)
-        if self.target is None:
-            return changed
-        own = self._times(trace, typed, changed)
-        return with_own_ns(changed if self.dtypes else trace, own)
+        own = self._times(trace, typed, changed) if self.target else trace.own_ns
+        return with_own_ns(without_guesses(changed, typed, trace), own)
 
     def _times(self, trace: Trace, typed: Trace, changed: Trace) -> I64:
         assert self.target is not None
@@ -133,16 +149,13 @@ class _Model:
         return np.rint(self.work.durations(changed, self.target) / PS_PER_NS).astype(np.int64)
 
 
-def _device(machine: str) -> Device:
-    from chakrakit.machines.load import load_machine
-
-    found = load_machine(machine).devices
-    if len({device.name for device in found}) > 1:
-        names = ", ".join(sorted({device.name for device in found}))
-        raise ConfigError(
-            f"machine={machine} has several kinds of device ({names}); give one with one"
-        )
-    return found[0]
+def _device(machine: str | Machine) -> Device:
+    made = load_machine(machine) if isinstance(machine, str) else machine
+    names = sorted({device.name for device in made.devices})
+    if len(names) > 1:
+        raise ConfigError(f"machine={made.name} has several kinds of device ({', '.join(names)}); give one "
+                          "with one")  # fmt: skip
+    return made.devices[0]
 
 
 def _work_model(name: str) -> WorkModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chakrakit.errors import TraceError
 from chakrakit.machines.device import element_bytes
-from chakrakit.passes.attributes import texts_of
+from chakrakit.passes.attributes import coded, texts_of
 from chakrakit.passes.times import with_own_ns
 from chakrakit.trace.collectives import group_names
 from chakrakit.trace.schema import CollectiveType, NodeType
@@ -50,18 +52,50 @@ class Resharded:
         shares.of("comm_size", gathers, "out_size", before, after)
         shares.of("out_size", scatters & trace.has("out_size"), "comm_size", before, after)
         if self.optimizer:
-            rows = _optimizer(trace)
-            before, after = (np.full(len(trace), n, np.int64) for n in self.replicas)
-            for name in ("num_ops", "tensor_size", "own_ns"):
-                shares.of(name, rows, "", before, after)
+            self._optimizers(trace, shares)
         return shares.applied()
 
+    def _optimizers(self, trace: Trace, shares: _Shares) -> None:
+        """By the weights a node says it updates; else all it does goes with the number of replicas."""
+        rows = _optimizer(trace)
+        before, after = (np.full(len(trace), n, np.int64) for n in self.replicas)
+        shares.of("own_ns", rows, "", before, after)
+        elements = self._elements(trace)
+        for name in ("num_ops", "tensor_size"):
+            known = (
+                rows & (elements[0] > 0) & (_values(trace, name) % np.maximum(elements[0], 1) == 0)
+            )
+            shares.of(name, rows & ~known, "", before, after)
+            shares.put(
+                name, known, _values(trace, name) // np.maximum(elements[0], 1) * elements[1]
+            )
+
+    def _elements(self, trace: Trace) -> I64:
+        """Elements that each node updates before and after, by its `shards`; 0 where it has none."""
+        found = np.zeros((2, len(trace)), np.int64)
+        texts, codes = coded(texts_of(trace, "shards"))
+        for number, text in enumerate(texts):
+            found[:, codes == number] = np.array(self._shares_in(text)).reshape(2, 1)
+        return found
+
+    def _shares_in(self, text: str) -> tuple[int, int]:
+        """What `dp 4096,4096 edp 512` comes to before and after; 0 for what is not such a text."""
+        words = text.split()
+        total = [0, 0]
+        for group, weights in zip(words[::2], words[1::2], strict=False):
+            if group not in self.ranks or not re.fullmatch(r"\d{1,18}(,\d{1,18})*", weights):
+                return 0, 0
+            for side, ranks in enumerate(self.ranks[group]):
+                total[side] += sum(-(-int(n) // ranks) for n in weights.split(","))
+        return total[0], total[1]
+
     def _sizes(self, trace: Trace) -> tuple[I64, I64]:
-        """For each row, how many ranks its group had and has; 0 for others."""
+        """For each row, how many ranks its group had and has; 0 where that is the same."""
         before, after = np.zeros((2, len(trace)), np.int64)
         rows = np.flatnonzero(trace.is_type(NodeType.COMM_COLL_NODE))
         names = group_names(trace, rows).to_pylist()
         sizes = np.array([self.ranks.get(name, (0, 0)) for name in names], np.int64).reshape(-1, 2)
+        sizes[sizes[:, 0] == sizes[:, 1]] = 0
         before[rows], after[rows] = sizes[:, 0], sizes[:, 1]
         return before, after
 
@@ -92,9 +126,17 @@ class _Shares:
         values[at[told >= 0]] = told[told >= 0]
         for row in at[told < 0].tolist():
             whole = self._wholes.pop((row, name), int(values[row]) * int(before[row]))
+            if whole >= 2**63:
+                raise TraceError(f"node {self.trace.ids[row]}: {name} of all its shards together is {whole}, "
+                                 "which no trace can hold")  # fmt: skip
             values[row] = -(-whole // int(after[row]))
             if int(values[row]) * int(after[row]) != whole:
                 self._wholes[row, name] = whole
+
+    def put(self, name: str, rows: Mask, values: I64) -> None:
+        """Gives rows these values."""
+        if rows.any():
+            self._columns.setdefault(name, _values(self.trace, name).copy())[rows] = values[rows]
 
     def _told(self, column: str, at: I64, shares: I64, before: I64, after: I64) -> I64:
         """New shares of a whole that the row tells; -1 where the old share is not one of it."""

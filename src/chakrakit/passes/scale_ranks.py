@@ -13,7 +13,7 @@ import pyarrow as pa
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.passes.axis import Lie
 from chakrakit.passes.base import Pass
-from chakrakit.passes.data_axis import DataAxis
+from chakrakit.passes.data_axis import MOST_RANKS, DataAxis
 from chakrakit.passes.group_roles import Role
 from chakrakit.passes.resharded import Resharded
 from chakrakit.passes.scaled_groups import ScaledGroups
@@ -38,14 +38,14 @@ class ScaleRanks(Pass):
     preserves = (
         "the programs of the replicas that stay and their order; what each rank computes, but for the "
         "optimizer on its shard; sizes of all-reduces; there and back again is the same, byte for byte, "
-        "if no replica with a program of its own was taken away"
+        "if no replica with a program of its own was taken away and more than one was left"
     )
     ranks: int
     over: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.ranks < 1:
-            raise ConfigError(f"ranks={self.ranks}; it should be 1 or more")
+        if not 1 <= self.ranks <= MOST_RANKS:
+            raise ConfigError(f"ranks={self.ranks}; it should be from 1 to {MOST_RANKS:,}")
 
     def apply(self, traces: TraceSet) -> TraceSet:
         """The traces of M ranks."""
@@ -72,7 +72,7 @@ class _Scaling:
         self.groups = ScaledGroups(
             before.groups, self.axis, self.after.size, self.data.lies, self._called()
         )
-        self._sizes = self._changed_sizes()
+        self._sizes = self._group_sizes()
         self._shards_optimizer = self._is_optimizer_sharded()
 
     def _called(self) -> dict[str, str]:
@@ -162,8 +162,8 @@ class _Scaling:
         sizes = {name: size for (body, name), size in self._sizes.items() if body == number}
         return Resharded(sizes, (self.axis.size, self.after.size), self._shards_optimizer)
 
-    def _changed_sizes(self) -> dict[tuple[int, str], tuple[int, int]]:
-        """(body, what it calls a group across all replicas) → ranks before and after."""
+    def _group_sizes(self) -> dict[tuple[int, str], tuple[int, int]]:
+        """(body, what it calls a group) → ranks before and after."""
         found: dict[tuple[int, str], tuple[int, int]] = {}
         for group, users in self.roles.users.items():
             sizes = self._size(group)
@@ -171,7 +171,7 @@ class _Scaling:
                 if found.setdefault(user, sizes) != sizes:
                     raise TraceError(f"{self.roles.shown(group)}: ranks that share a program have groups "
                                      f"of {found[user][0]} and {sizes[0]} ranks under that name")  # fmt: skip
-        return {user: sizes for user, sizes in found.items() if sizes[0] != sizes[1]}
+        return found
 
     def _size(self, group: str) -> tuple[int, int]:
         """Ranks of a group before and after."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,7 +48,7 @@ class Select(Pass):
     hops: int = 1
 
     def __post_init__(self) -> None:
-        list(_numbers(self.ranks))
+        _ranges(self.ranks)
         if self.window_us is not None and not self.window_us[0] < self.window_us[1]:
             raise ConfigError(
                 f"window_us={list(self.window_us)}; it should be [from, to], from before to"
@@ -59,7 +59,7 @@ class Select(Pass):
     def apply(self, traces: TraceSet) -> TraceSet:
         """The chosen ranks with the chosen nodes; nothing left is an error."""
         if self.ranks:
-            traces = traces.select_ranks(sorted(set(_numbers(self.ranks))))
+            traces = traces.select_ranks(self._chosen_ranks(traces))
         kept = self._nodes(traces)
         if self.window_us is not None:
             kept = self._in_window(traces, kept)
@@ -68,6 +68,15 @@ class Select(Pass):
         if not any(mask.any() for mask in kept.values()):
             raise TraceError(f"{self}: no node is left; see `chakra info` for what there is")
         return with_rows(traces, kept)
+
+    def _chosen_ranks(self, traces: TraceSet) -> list[int]:
+        ranges = _ranges(self.ranks)
+        last = max(one.stop for one in ranges) - 1
+        if last >= traces.world_size:
+            raise TraceError(
+                f"ranks: no rank {last}; the last of {len(traces):,} is {traces.ranks[-1]}"
+            )
+        return sorted({rank for one in ranges for rank in one})
 
     def _nodes(self, traces: TraceSet) -> dict[int, Mask]:
         """Rank → rows that the fields other than time mean; ranks alike share one mask."""
@@ -108,13 +117,19 @@ class Select(Pass):
         return found
 
 
-def _numbers(ranks: tuple[int | str, ...]) -> Iterator[int]:
+def _ranges(ranks: tuple[int | str, ...]) -> list[range]:
     """Ranks and ranges of ranks, such as 3 and 8-15."""
+    found = []
     for one in ranks:
         first, dash, last = str(one).partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        if (
+            not first.isdecimal()
+            or (dash and not last.isdecimal())
+            or int(last or first) < int(first)
+        ):
             raise ConfigError(f"ranks: {one!r} should be a rank or a range such as 8-15")
-        yield from range(int(first), int(last if dash else first) + 1)
+        found.append(range(int(first), int(last or first) + 1))
+    return found
 
 
 def _near(trace: Trace, node: int, hops: int) -> Mask:

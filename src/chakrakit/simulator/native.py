@@ -332,13 +332,15 @@ MOST_PS = 2**61
 def _check_horizon(workload: dict[str, Any], offset: I64) -> None:
     """An error unless all that a rank does, one after another, stays within the clock."""
     rank = np.repeat(np.arange(len(offset) - 1), np.diff(offset))
-    work = np.bincount(rank, workload["duration"].astype(np.float64), minlength=len(offset) - 1)
+    # A compute row with a small share of its device takes that much longer.
+    stretch = np.where(workload["kind"] == COMPUTE, 1e6 / np.maximum(workload["share"], 1), 1.0)
+    work = np.bincount(rank, workload["duration"] * stretch, minlength=len(offset) - 1)
     lags = np.abs(workload["lag"]).astype(np.float64)
     work += np.bincount(rank[workload["dst"]], lags, minlength=len(offset) - 1)
     if work.size and work.max() > MOST_PS:
         raise TraceError(
             f"durations and lags of a rank add up to {work.max() * 1e-12 / 86400:,.0f} days; check "
-            "their unit, which is nanoseconds"
+            "their unit, which is nanoseconds, and device_share"
         )
 
 

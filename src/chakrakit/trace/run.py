@@ -93,7 +93,7 @@ class Run(TraceSet):
         body, number = self._binding(rank).body, self.timing[rank]
         times = self.times[number]
         if (body, number) not in self._checked:
-            _check_length(len(times.start), len(self.body(rank)), rank)
+            check_length(len(times.start), len(self.body(rank)), rank)
             self._checked.add((body, number))
         return times
 
@@ -149,7 +149,8 @@ class Run(TraceSet):
                    counters=self.counters)  # fmt: skip
 
 
-def _check_length(times: int, nodes: int, rank: int) -> None:
+def check_length(times: int, nodes: int, rank: int) -> None:
+    """Times that are not one a node are a TraceError."""
     if times != nodes:
         raise TraceError(f"rank {rank} has {nodes:,} nodes and times for {times:,}")
 

@@ -70,12 +70,18 @@ def _axes(plane: _Plane, lines: Sequence[Line], x: str, y: str) -> list[Markup]:
         _text(_LEFT, _TOP - 6, y, fill="#8a8f98"),
         _text((_LEFT + _RIGHT) / 2, HEIGHT - 8, x, "middle"),
     ]
-    for k in range(5):
-        value = plane.top * k / 4
+    for value in _round_values(plane.top):
         out.append(_rule(_LEFT, _RIGHT, plane.y(value), "#e3e5e8"))
-        out.append(_text(_LEFT - 8, plane.y(value) + 4, f"{value:.3g}", "end"))
+        out.append(_text(_LEFT - 8, plane.y(value) + 4, f"{value:g}", "end"))
     marks = sorted({p[0] for line in lines for p in line.points})
     return out + [_text(plane.x(m), _BOTTOM + 18, f"{m:g}", "middle") for m in marks]
+
+
+def _round_values(top: float) -> list[float]:
+    """0 and up to five more, a round number apart."""
+    power = 10.0 ** math.floor(math.log10(top / 5))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= top / 5)
+    return [k * step for k in range(int(top / step) + 1)]
 
 
 def _drawn(plane: _Plane, line: Line, fill: str) -> list[Markup]:

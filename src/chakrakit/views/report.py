@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from importlib import resources
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -14,12 +14,11 @@ from chakrakit.insight.compare import Comparison
 from chakrakit.insight.table import Cell, Table, ms, short
 from chakrakit.views import charts
 from chakrakit.views.markup import Markup, join, tag
+from chakrakit.views.page import cell_text, details, page, table_markup
 
 _BARS = 32
 _PIECES = 4000
-_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
-)
+_NUMBERED = re.compile(r"\.\d+(?=\.|$)")
 
 
 def html_report(
@@ -27,35 +26,23 @@ def html_report(
 ) -> str:
     """The whole page. `facts` are lines about where the run comes from."""
     title = analysis.name or "run"
-    body = tag(
-        "main",
-        tag("h1", title),
-        tag("p", " · ".join(f"{k} {v}" if k else v for k, v in facts.items()), class_="facts"),
+    return page(
+        title,
+        facts,
         *_summary(analysis),
-        comparison_section(comparison) if comparison else "",
+        *([comparison_section(comparison)] if comparison else []),
         *(tag("section", tag("h2", heading), *parts)
           for heading, make in list(SECTIONS.values())[1:] if (parts := list(make(analysis)))),
-        tag("footer", "Made by chakrakit (chakra report). Times are exact to the nanosecond of the trace; "
-            "every breakdown and the critical path sum to the span."),
-        tag("div", id="tip"),
+        footer="Made by chakrakit (chakra report). Times are exact to the nanosecond of the trace; "
+        "every breakdown and the critical path sum to the span.",
     )  # fmt: skip
-    head = tag("head", tag("meta", charset="utf-8"), tag("title", f"{title} – report"),
-               tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-               tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-               tag("style", _asset("report.css")))  # fmt: skip
-    return "<!doctype html>\n" + tag(
-        "html", head, tag("body", body, tag("script", _asset("report.js"))), lang="en"
-    )
-
-
-def _asset(name: str) -> Markup:
-    return Markup(resources.files("chakrakit.views").joinpath(name).read_text("utf-8"))
 
 
 def _answer(answer: Answer) -> Markup:
     bar = tag("div", tag("i", style=f"width:{min(100 * answer.share, 100):.1f}%"), class_="share")
+    sentence = answer.sentence.replace(" %", "\u00a0%")  # not broken over lines
     return tag("div", tag("h3", answer.question), tag("div", answer.figure, class_="figure"),
-               bar if answer.share else "", tag("p", answer.sentence), class_="answer")  # fmt: skip
+               bar if answer.share else "", tag("p", sentence), class_="answer")  # fmt: skip
 
 
 def _summary(a: Analysis) -> Iterator[Markup]:
@@ -90,7 +77,9 @@ def _time(a: Analysis) -> Iterator[Markup]:
         for ranks, first in alike
     ]
     if causes:
-        yield _table(Table.of("Why devices were idle, ms", ("ranks", *causes), idle).first(_BARS))
+        yield table_markup(
+            Table.of("Why devices were idle, ms", ("ranks", *causes), idle).first(_BARS)
+        )
 
 
 def _alike(a: Analysis) -> list[tuple[list[int], RankTime]]:
@@ -113,12 +102,14 @@ def _path(a: Analysis) -> Iterator[Markup]:
                       f"{count_text(path.rank_changes, 'change')} of rank, "
                       f"{time_text(path.unexplained_ns)} unexplained.",
                       charts.stacked([("path", kinds)], total)),
-        charts.figure("Critical path by rank and time", "Scroll to zoom, drag to move, double click for all.",
-                      _path_lanes(a)),
+        charts.figure("Critical path by rank and time",
+                      "Ctrl and scroll to zoom, drag to move, double click for all.", _path_lanes(a)),
     )  # fmt: skip
+    longest = _families(((what, name), ns) for what, name, ns in path.operators)
     rows = [(f"{what}: {short(name, 44)}", float(ns), _shared(ns, total), charts.color(what))
-            for what, name, ns in path.operators[:14]]  # fmt: skip
-    yield charts.figure("Longest on the critical path", "By operator.", charts.bars(rows))
+            for (what, name), ns in longest[:14]]  # fmt: skip
+    caption = "By operator; those of all layers and buckets (.*) together."
+    yield charts.figure("Longest on the critical path", caption, charts.bars(rows))
     gains = [
         (f"{g.what} {g.factor:g}× faster", float(max(g.saved_ns, 0)),
          _shared(g.saved_ns, a.what_if.scheduled_ns), charts.color(g.what))
@@ -127,6 +118,15 @@ def _path(a: Analysis) -> Iterator[Markup]:
     if gains:
         yield charts.figure("What would help", "Everything scheduled again with this class faster and all "
                             "dependencies kept.", charts.bars(gains))  # fmt: skip
+
+
+def _families(named: Iterable[tuple[tuple[str, str], int]]) -> list[tuple[tuple[str, str], int]]:
+    """(kind, name) with their times, longest first; `layers.0.mlp`, `layers.1.mlp`, … are one."""
+    sums: dict[tuple[str, str], int] = {}
+    for (kind, name), ns in named:
+        family = (kind, _NUMBERED.sub(".*", name))
+        sums[family] = sums.get(family, 0) + ns
+    return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _shared(part: float, whole: float) -> str:
@@ -154,8 +154,8 @@ def _communication(a: Analysis) -> Iterator[Markup]:
     talk = a.communication
     if not talk.collectives and not talk.messages:
         return
-    yield _table(talk.table().first(40))
-    rows = [(f"{size_text(b.low_bytes)} and more", float(b.bytes), f"{b.count:,} × , {size_text(b.bytes)}",
+    yield table_markup(talk.table().first(40))
+    rows = [(f"{size_text(b.low_bytes)} and more", float(b.bytes), f"{b.count:,} ×, {size_text(b.bytes)}",
              charts.color("communication")) for b in talk.sizes]  # fmt: skip
     yield charts.figure(
         "Message sizes", "Bytes of collectives and messages by size.", charts.bars(rows)
@@ -181,10 +181,12 @@ def _work(a: Analysis) -> Iterator[Markup]:
     total = max(a.operators.total_ns, 1)
     for title, spent in (("Operators", a.operators.operators), ("Modules", a.operators.modules)):
         kinds = {"comm": "communication"}
-        rows = [(short(s.name), float(s.time_ns), _shared(s.time_ns, total),
-                 charts.color(kinds.get(s.kind, s.kind))) for s in spent[:14]]  # fmt: skip
+        most = _families(((s.kind, s.name), s.time_ns) for s in spent)
+        rows = [(short(name), float(ns), _shared(ns, total), charts.color(kinds.get(kind, kind)))
+                for (kind, name), ns in most[:14]]  # fmt: skip
+        caption = "Device time over all ranks; what layers and buckets (.*) do alike together."
         if rows:
-            yield charts.figure(title, "Device time over all ranks.", charts.bars(rows))
+            yield charts.figure(title, caption, charts.bars(rows))
     points = [(p.intensity, p.tflops, float(p.time_ns),
                f"{p.name} {p.shapes[:80]}: {p.tflops:.1f} TFLOP/s, {p.gbps:.0f} GB/s, {time_text(p.time_ns)}")
               for p in a.roofline.points]  # fmt: skip
@@ -205,7 +207,7 @@ def _memory(a: Analysis) -> Iterator[Markup]:
         "From the tensors that nodes name; what no node names, such as workspaces, is not in it."
     )
     yield charts.figure(f"Memory of rank {rank.rank}", caption, chart)
-    yield _table(a.memory.table())
+    yield table_markup(a.memory.table())
 
 
 def comparison_section(comparison: Comparison) -> Markup:
@@ -216,9 +218,11 @@ def comparison_section(comparison: Comparison) -> Markup:
         (e.what, float(abs(e.delta_ns)), f"{'+' if e.delta_ns > 0 else '−'}{time_text(abs(e.delta_ns))}",
          charts.color("slower" if e.delta_ns > 0 else "faster"))
         for e in comparison.explained[:14]
+        if abs(e.delta_ns) * 1000 >= abs(step.delta_ns)
     ]  # fmt: skip
     caption = (
-        "Parts of the step on the critical path, orange longer here, blue shorter; they sum to it."
+        "Parts of the step on the critical path, orange longer here, blue shorter; they sum to it. "
+        "Those under a thousandth are left out."
     )
     return tag(
         "section",
@@ -226,12 +230,12 @@ def comparison_section(comparison: Comparison) -> Markup:
         tag("p", f"A step takes {time_text(step.b_ns)} instead of {time_text(step.a_ns)} "
             f"({100 * (step.ratio - 1):+.1f} %).{noise}"),
         charts.figure("What explains the difference", caption, charts.bars(rows)) if rows else "",
-        *(_details(t) for t in comparison.tables()[2:] if t.rows),
+        *(details(t) for t in comparison.tables()[2:] if t.rows),
     )  # fmt: skip
 
 
 def _tables(a: Analysis) -> Iterator[Markup]:
-    return (_details(t) for t in a.tables() if t.rows)
+    return (details(t) for t in a.tables() if t.rows)
 
 
 SECTIONS: dict[str, tuple[str, Callable[[Analysis], Iterator[Markup]]]] = {
@@ -244,32 +248,6 @@ SECTIONS: dict[str, tuple[str, Callable[[Analysis], Iterator[Markup]]]] = {
     "Tables": ("All tables", _tables),
 }
 """The parts of a page about a run by short name, in order: heading and maker of what stands below it."""
-
-
-def _details(table: Table) -> Markup:
-    return tag("details", tag("summary", table.title), _table(table.first(200), titled=False))
-
-
-def _table(table: Table, titled: bool = True) -> Markup:
-    numeric = [
-        all(isinstance(row[i], (int, float)) for row in table.rows) for i in range(len(table.head))
-    ]
-    head = tag("tr", *_cells("th", table.head, numeric))
-    rows = [tag("tr", *_cells("td", row, numeric)) for row in table.rows]
-    title = tag("p", tag("b", table.title)) if titled else ""
-    return join(
-        title, tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="scroll")
-    )
-
-
-def _cells(name: str, row: Sequence[Cell], numeric: list[bool]) -> list[Markup]:
-    return [
-        tag(name, _cell(c), class_="n" if n else None) for c, n in zip(row, numeric, strict=True)
-    ]
-
-
-def _cell(value: Cell) -> str:
-    return value if isinstance(value, str) else f"{value:,}"
 
 
 def markdown_report(
@@ -296,7 +274,7 @@ def markdown_report(
                 _line(table.head),
                 "|" + "---|" * len(table.head),
             ]
-            out += [_line([_cell(c) for c in row]) for row in table.first(40).rows]
+            out += [_line([cell_text(c) for c in row]) for row in table.first(40).rows]
     return "\n".join(out) + "\n"
 
 

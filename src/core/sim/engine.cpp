@@ -6,6 +6,7 @@
 #include <queue>
 #include <tuple>
 
+#include "core/sim/device.hpp"
 #include "core/sim/lanes.hpp"
 
 namespace chakra::sim {
@@ -36,7 +37,6 @@ struct Links {
 };
 
 enum Kind : uint8_t { kStart, kEnd, kWorkDone, kGo, kRound };
-constexpr int32_t kWhole = 1000000;  // a device, in shares
 
 struct Event {
     Time time;
@@ -44,32 +44,6 @@ struct Event {
     int32_t id;
     uint32_t version;
     bool operator>(const Event& other) const { return time > other.time; }
-};
-
-// A row in progress on a shared device.
-struct Work {
-    int32_t row;
-    double remaining, rate;
-    Time since;
-    uint32_t version;
-};
-
-// A communication row that waits for room on its device.
-struct Asking {
-    int32_t row;
-    Time since;
-    int32_t behind;  // the row that was in its way last, or -1
-};
-
-struct Device {
-    std::vector<Work> running;
-    std::vector<int32_t> holders;  // communication rows that hold a share
-    std::vector<Asking> asking;    // who is served first stands first
-    int32_t communicating = 0;
-    double factor = 1;
-    Time round_end = -1;  // when a round of a running row ended last, as far as anyone asked
-    uint32_t version = 0;
-    bool dirty = false, asked = false;  // asked: already on the list of devices to look at
 };
 
 // A row that waits for its pool lane; the smallest goes first.
@@ -120,15 +94,13 @@ class Engine {
     void free_lane(int32_t row);
     bool dispatch();
     int32_t take(Pool& pool, int32_t lane);
-    bool needs_room(int32_t row) const { return w_.kind[row] == kComm && w_.share[row] > 0; }
     void ask(int32_t row);
     void look_at(int32_t device);
     bool admit();
     void let_in(Device& device);
-    int32_t in_the_way(const Device& device, const Asking& asking) const;
-    int32_t room(const Device& device) const;
     void give_back(int32_t row);
-    void next_round(int32_t device);
+    void await_round(int32_t device);
+    void end_round(int32_t device);
     void touch(int32_t device);
     void settle_devices();
     void settle(int32_t device);
@@ -143,6 +115,7 @@ class Engine {
     const Pick& pick_;
     Links links_;
     Lanes lanes_;
+    Room room_;
     Outcome out_;
     Time now_ = 0;
     std::vector<Row> rows_;
@@ -163,6 +136,7 @@ Engine::Engine(const Workload& w, const Plans& plans, Network& network, const Pi
       pick_(pick),
       links_(w),
       lanes_(w),
+      room_(w),
       rows_(w.duration.size()),
       pools_(w.lane_kind.size()),
       devices_(w.comm_slowdown.size()),
@@ -255,9 +229,8 @@ void Engine::handle(const Event& event) {
         case kEnd: return finish(event.id);
         case kGo: return go(event.id);
         case kRound:
-            if (devices_[event.id].version != event.version) return;
-            devices_[event.id].round_end = now_;
-            return look_at(event.id);
+            if (devices_[event.id].version == event.version) end_round(event.id);
+            return;
         case kWorkDone:
             if (rows_[event.id].version == event.version) work_done(event.id);
     }
@@ -289,7 +262,7 @@ void Engine::constrain_end(int32_t v, Time time) {
 }
 
 void Engine::ready(int32_t v) {
-    if (needs_room(v)) return ask(v);
+    if (room_.needed(v)) return ask(v);
     int32_t lane = w_.lane[v];
     if (lane < 0 || w_.lane_kind[lane] != kPool) return begin(v);
     Pool& pool = pools_[lane];
@@ -323,7 +296,7 @@ void Engine::finish(int32_t v) {
         --devices_[w_.device[v]].communicating;
         touch(w_.device[v]);
     }
-    if (needs_room(v)) give_back(v);
+    if (room_.needed(v)) give_back(v);
 }
 
 // --- pool lanes ---------------------------------------------------------------------------------
@@ -428,12 +401,7 @@ void Engine::end_instance(int32_t instance) {
 // --- room on a device ---------------------------------------------------------------------------
 
 void Engine::ask(int32_t v) {
-    Device& device = devices_[w_.device[v]];
-    auto place = std::find_if(device.asking.begin(), device.asking.end(), [&](const Asking& a) {
-        return std::tuple(-w_.priority[a.row], a.since, a.row) >
-               std::tuple(-w_.priority[v], now_, v);
-    });
-    device.asking.insert(place, {v, now_, -1});
+    room_.queue(devices_[w_.device[v]], v, now_);
     look_at(w_.device[v]);
     touch(w_.device[v]);
 }
@@ -453,7 +421,7 @@ bool Engine::admit() {
         device.asked = false;
         while (!device.asking.empty()) {
             Asking& first = device.asking.front();
-            int32_t behind = in_the_way(device, first);
+            int32_t behind = room_.in_the_way(device, first, now_);
             if (behind >= 0) {
                 first.behind = behind;
                 break;
@@ -476,48 +444,25 @@ void Engine::let_in(Device& device) {
     begin(first.row);
 }
 
-// The row that keeps the first of those who ask from starting, or -1.
-int32_t Engine::in_the_way(const Device& device, const Asking& asking) const {
-    int32_t left = room(device) - w_.share[asking.row];
-    if (left < 0) return device.holders.front();
-    int32_t earlier = -1;
-    for (const Work& work : device.running) {
-        left -= w_.share[work.row];
-        Time began = out_.start[work.row];
-        if (std::tuple(began, work.row) > std::tuple(asking.since, asking.row)) continue;
-        if (w_.priority[work.row] >= w_.priority[asking.row]) return work.row;
-        earlier = work.row;
-    }
-    bool fits = left >= 0 || device.round_end == now_;
-    return fits ? -1 : earlier;
-}
-
-// What communication leaves of a device.
-int32_t Engine::room(const Device& device) const {
-    int32_t left = kWhole;
-    for (int32_t v : device.holders) left -= w_.share[v];
-    return left;
-}
-
 void Engine::give_back(int32_t v) {
     std::erase(devices_[w_.device[v]].holders, v);
     look_at(w_.device[v]);
 }
 
-// Looks again when the first round of those that run now ends.
-void Engine::next_round(int32_t d) {
+// A row that is in the way comes first: until its last round has begun, nobody gets in.
+void Engine::await_round(int32_t d) {
     Device& device = devices_[d];
-    Time next = kNever;
-    for (const Work& work : device.running) {
-        if (work.rate <= 0) continue;
-        double left = work.remaining - work.rate * static_cast<double>(now_ - work.since);
-        double round =
-            static_cast<double>(w_.duration[work.row]) / static_cast<double>(w_.waves[work.row]);
-        // A round that is over but for rounding is over.
-        double whole = (std::ceil(left / round - 1e-9) - 1) * round;
-        next = std::min(next, now_ + static_cast<Time>(std::ceil((left - whole) / work.rate)));
-    }
-    if (next > now_ && next != kNever) events_.push({next, kRound, d, ++device.version});
+    Time next = room_.next_round(device, now_, false);
+    device.gives_up = next == kNever;
+    if (device.gives_up) next = room_.next_round(device, now_, true);
+    ++device.version;
+    if (next != kNever) events_.push({next, kRound, d, device.version});
+}
+
+void Engine::end_round(int32_t d) {
+    if (devices_[d].gives_up) devices_[d].round_end = now_;
+    look_at(d);
+    touch(d);
 }
 
 // --- devices ------------------------------------------------------------------------------------
@@ -529,7 +474,7 @@ void Engine::touch(int32_t device) {
 
 void Engine::begin_work(int32_t v) {
     auto work = static_cast<double>(w_.duration[v]);
-    devices_[w_.device[v]].running.push_back({v, work, 0, now_, 0});
+    devices_[w_.device[v]].running.push_back({v, work, 0, now_, now_, 0});
     touch(w_.device[v]);
 }
 
@@ -543,11 +488,11 @@ void Engine::settle(int32_t d) {
     device.dirty = false;
     double rate = device.factor;
     if (device.communicating > 0) rate /= 1 + w_.comm_slowdown[d];
-    double each = room(device);
+    double each = room_.left(device);
     if (w_.fair && device.running.size() > 1) each /= static_cast<double>(device.running.size());
     for (Work& work : device.running)
         set_rate(work, rate * (std::min<double>(each, w_.share[work.row]) / kWhole));
-    if (!device.asking.empty()) next_round(d);
+    if (!device.asking.empty()) await_round(d);
 }
 
 void Engine::set_rate(Work& work, double rate) {
@@ -557,7 +502,7 @@ void Engine::set_rate(Work& work, double rate) {
     work.rate = rate;
     work.since = now_;
     work.version = ++rows_[work.row].version;
-    if (rate > 0) {
+    if (rate > 0 && work.remaining / rate < kFar) {
         Time end = now_ + static_cast<Time>(std::ceil(work.remaining / rate));
         events_.push({end, kWorkDone, work.row, work.version});
     }

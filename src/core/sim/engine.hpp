@@ -12,9 +12,10 @@
 // work is done for a row that shares its device, and the end of the transfer for communication.
 //
 // A communication row with a share holds that part of its device from start to end, compute running
-// on the rest, and starts only when there is room: compute rows that came before it are in its way
-// unless its priority is higher; then it gets in at once if they leave room, else as a round of one
-// of them ends. Those that ask are served by priority, then time, then row.
+// on the rest, and starts only when there is room. A compute row that came before it and whose
+// priority is not lower is in its way until its last round has begun, whatever room there is; one
+// of lower priority gives up room as a round ends. Those that ask are served by priority, then
+// time, then row.
 //
 // All that happens at one time is handled together: first every event, then every pool lane picks
 // among the rows that are ready (highest priority, then longest ready, then lowest row) and devices
