@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 TEST_VENV := build/test-venv
 TEST_TOOLS := numpy pyarrow msgspec pyyaml click rich joblib duckdb pytest==9.2.0 pytest-xdist==3.8.0 \
-  hypothesis==6.170.15 protobuf==7.36.2 grpcio-tools==1.85.1 starlette uvicorn httpx2==2.16.0 selenium==4.51.0
+  hypothesis==6.170.15 protobuf==7.36.2 grpcio-tools==1.85.1 starlette uvicorn httpx2==2.16.0 selenium==4.51.0 \
+  optuna==5.0.0 ray==2.60.0 distributed==2026.8.0
 # The CPU build; a plain `torch` would bring gigabytes of CUDA.
 TORCH := torch==2.13.0
 CORE := $(wildcard src/core/*.cpp src/core/*.hpp src/core/bindings/* src/core/*/*.cpp src/core/*/*.hpp)
@@ -56,7 +57,7 @@ ASAN_VENV := build/asan-venv
 ASAN_BIN := $(ASAN_VENV)/bin
 SANITIZED_TESTS ?= tests/core tests/trace/test_et.py tests/trace/test_et_edits.py tests/trace/test_json_text.py \
 	tests/trace/test_graph.py tests/trace/test_schedule.py tests/trace/test_feeder.py tests/simulator/astra \
-	tests/simulator/test_engine.py tests/simulator/test_network.py \
+	tests/simulator/test_engine.py tests/simulator/test_network.py tests/simulator/test_room.py \
 	tests/sources/pytorch/test_readers.py tests/sources/pytorch/test_damage.py
 
 # Not editable: the import hook of an editable install would find the ordinary build first.
@@ -96,7 +97,7 @@ browser:  ## install Debian's chromium and its driver, for the tests of the web 
 	{ command -v chromium && command -v chromedriver; } >/dev/null || { $(APT) update -q && $(APT) install -y -q chromium chromium-driver; }
 
 bench: $(VENV)/.built  ## measure the claims of the README
-	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline view; do ../$(BIN)/python $$file.py; done
+	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline view scale sweep search; do ../$(BIN)/python $$file.py; done
 
 clean:  ## remove everything that was built
 	rm -rf $(VENV) build dist

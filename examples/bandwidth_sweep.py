@@ -11,27 +11,7 @@ from data_parallel import training_step
 from chakrakit.machines.load import load_machine
 from chakrakit.simulator.native import with_bandwidth
 from chakrakit.simulator.simulate import simulate
-
-
-def plot(points: list[tuple[float, float]], path: Path) -> None:
-    """Step time over bandwidth as an SVG line."""
-    most = max(ms for _, ms in points)
-    places = [
-        (60 + 480 * i / (len(points) - 1), 260 - 220 * ms / most)
-        for i, (_, ms) in enumerate(points)
-    ]
-    line = " ".join(f"{x:.0f},{y:.0f}" for x, y in places)
-    marks = "".join(
-        f'<text x="{x:.0f}" y="285" text-anchor="middle">{f:g}×</text>'
-        f'<text x="{x:.0f}" y="{y - 8:.0f}" text-anchor="middle">{ms:.1f}</text>'
-        for (x, y), (f, ms) in zip(places, points, strict=True)
-    )
-    size = 'width="600" height="310" font-family="sans-serif" font-size="12"'
-    path.write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
-        f'<text x="60" y="20">step time in ms, by bandwidth of all links</text>'
-        f'<polyline points="{line}" fill="none" stroke="steelblue" stroke-width="2"/>{marks}</svg>'
-    )
+from chakrakit.views.line_chart import Line, line_chart
 
 
 def main(target: str = "bandwidth_sweep.svg") -> None:
@@ -46,7 +26,9 @@ def main(target: str = "bandwidth_sweep.svg") -> None:
         print(
             f"{factor:7.4f}×  step {ms:8.3f} ms  exposed {exposed:8.3f} ms  {'█' * round(ms / 3)}"
         )
-    plot(points, Path(target))
+    title = "Step time by bandwidth of all links, as a multiple of theirs"
+    chart = line_chart(title, [Line("step", points)], "× bandwidth", "ms", log_x=True)
+    Path(target).write_text(chart)
     print(f"wrote {target}")
 
 

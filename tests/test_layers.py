@@ -10,8 +10,8 @@ import chakrakit
 
 SOURCE = Path(chakrakit.__file__).parent
 LAYERS = [
-    {"errors"}, {"trace"}, {"machines"}, {"sources", "workloads", "passes"}, {"simulator", "replay"},
-    {"insight"}, {"studies"}, {"views"}, {"cli"},
+    {"errors"}, {"parallel"}, {"trace"}, {"machines"}, {"sources", "workloads", "passes"},
+    {"simulator", "replay"}, {"insight"}, {"studies"}, {"views"}, {"cli"},
 ]  # fmt: skip
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 FREE = {"_core"}

@@ -14,6 +14,8 @@ namespace chakra {
 class Interner {
    public:
     Interner() { clear(); }
+    // Number 0 is `first`.
+    explicit Interner(std::string_view first) : Interner() { intern(first); }
 
     // The number of `s`; `fresh` says whether it was not known before.
     int32_t intern(std::string_view s, bool& fresh);
@@ -30,6 +32,9 @@ class Interner {
     }
     const Buffer<int64_t>& offsets() const { return offsets_; }
     const Buffer<char>& text() const { return text_; }
+    // For giving the memory away; the interner is of no use after.
+    Buffer<int64_t>& take_offsets() { return offsets_; }
+    Buffer<char>& take_text() { return text_; }
     void clear();
 
    private:

@@ -131,7 +131,7 @@ EventText read_event(JsonCursor& in) {
 }
 
 int32_t text(KinetoColumns& out, std::string_view raw) {
-    return raw.find('\\') == raw.npos ? out.texts.add(raw) : out.texts.add_owned(unescape(raw));
+    return raw.find('\\') == raw.npos ? out.texts.intern(raw) : out.texts.intern(unescape(raw));
 }
 
 // Threads and processes are numbers, now and then words; words get numbers below -1.
@@ -156,12 +156,12 @@ void push_numbers(KinetoColumns& out, const EventText& e) {
 }
 
 void push_texts(KinetoColumns& out, const EventText& e) {
-    out.in_dims.push_back(out.texts.add(e.texts[Dims]));
-    out.in_types.push_back(out.texts.add(e.texts[Types]));
-    out.in_strides.push_back(out.texts.add(e.texts[Strides]));
-    out.in_values.push_back(out.texts.add(e.texts[Values]));
-    out.grid.push_back(out.texts.add(e.texts[Grid]));
-    out.block.push_back(out.texts.add(e.texts[Block]));
+    out.in_dims.push_back(out.texts.intern(e.texts[Dims]));
+    out.in_types.push_back(out.texts.intern(e.texts[Types]));
+    out.in_strides.push_back(out.texts.intern(e.texts[Strides]));
+    out.in_values.push_back(out.texts.intern(e.texts[Values]));
+    out.grid.push_back(out.texts.intern(e.texts[Grid]));
+    out.block.push_back(out.texts.intern(e.texts[Block]));
 }
 
 void push_complete(KinetoColumns& out, const EventText& e) {
@@ -220,13 +220,13 @@ void top_member(KinetoColumns& out, std::string_view text, std::string_view key,
     if (key == "baseTimeNanoseconds")
         out.base_ns = to_integer(raw, 0);
     else if (key == "distributedInfo")
-        out.distributed = out.texts.add(raw);
+        out.distributed = out.texts.intern(raw);
     else if (key == "deviceProperties")
-        out.devices = out.texts.add(raw);
+        out.devices = out.texts.intern(raw);
     else if (key == "host_name")
-        out.host_name = out.texts.add(inner(raw));
+        out.host_name = out.texts.intern(inner(raw));
     else if (key == "traceName")
-        out.trace_name = out.texts.add(inner(raw));
+        out.trace_name = out.texts.intern(inner(raw));
 }
 
 // Chrome also knows files that are only the list of events.

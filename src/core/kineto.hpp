@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/damaged_list.hpp"
-#include "core/strings.hpp"
+#include "core/interner.hpp"
 
 namespace chakra {
 
@@ -21,7 +21,7 @@ struct KinetoColumns : Damage {
     std::vector<int64_t> flow_id, flow_tid, flow_ts;
     std::vector<int8_t> flow_finish;
     std::map<int32_t, int64_t> left_out;  // events of other phases, by category
-    Interner texts;
+    Interner texts{""};
 
     int64_t base_ns = 0;
     int32_t distributed = 0, devices = 0, host_name = 0, trace_name = 0;

@@ -190,7 +190,7 @@ struct TensorScan {
         out.tensor_offset.push_back(n[2]);
         out.tensor_elements.push_back(n[3]);
         out.tensor_itemsize.push_back(n[4]);
-        out.tensor_device.push_back(out.texts.add(device));
+        out.tensor_device.push_back(out.texts.intern(device));
     }
 };
 
@@ -202,7 +202,7 @@ void scan_tensors(ObserverColumns& out, std::string_view values, bool is_output,
 }
 
 int32_t text(ObserverColumns& out, std::string_view raw) {
-    return raw.find('\\') == raw.npos ? out.texts.add(raw) : out.texts.add_owned(unescape(raw));
+    return raw.find('\\') == raw.npos ? out.texts.intern(raw) : out.texts.intern(unescape(raw));
 }
 
 void push_numbers(ObserverColumns& out, const NodeText& node) {
@@ -224,12 +224,12 @@ void push_texts(ObserverColumns& out, const NodeText& node) {
     out.tensor_range.push_back(text(out, node.tensor_range));
     out.in_values.push(node.in.values);
     out.out_values.push(node.out.values);
-    out.in_shapes.push_back(out.texts.add(node.in.shapes));
-    out.in_types.push_back(out.texts.add(node.in.types));
-    out.in_strides.push_back(out.texts.add(node.in.strides));
-    out.out_shapes.push_back(out.texts.add(node.out.shapes));
-    out.out_types.push_back(out.texts.add(node.out.types));
-    out.out_strides.push_back(out.texts.add(node.out.strides));
+    out.in_shapes.push_back(out.texts.intern(node.in.shapes));
+    out.in_types.push_back(out.texts.intern(node.in.types));
+    out.in_strides.push_back(out.texts.intern(node.in.strides));
+    out.out_shapes.push_back(out.texts.intern(node.out.shapes));
+    out.out_types.push_back(out.texts.intern(node.out.types));
+    out.out_strides.push_back(out.texts.intern(node.out.strides));
 }
 
 void push(ObserverColumns& out, const NodeText& node, bool tolerant) {
@@ -287,7 +287,7 @@ bool top_member(ObserverColumns& out, std::string_view text, std::string_view ke
     if (key == "nodes")
         read_nodes(out, text, in);
     else if (key == "schema")
-        out.schema = out.texts.add(in.string());
+        out.schema = out.texts.intern(in.string());
     else if (key == "pid")
         out.pid = in.integer(-1);
     else if (key == "start_ts")

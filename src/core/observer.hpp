@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "core/damaged_list.hpp"
-#include "core/strings.hpp"
+#include "core/interner.hpp"
+#include "core/texts.hpp"
 
 namespace chakra {
 
@@ -17,7 +18,7 @@ struct ObserverColumns : Damage {
     std::vector<int32_t> name, op_schema, kernel_backend, kernel_file, tensor_range;
     std::vector<int32_t> in_shapes, in_types, in_strides, out_shapes, out_types, out_strides;
     Texts in_values, out_values;
-    Interner texts;
+    Interner texts{""};
 
     std::vector<int32_t> tensor_node;
     std::vector<int8_t> tensor_is_output;

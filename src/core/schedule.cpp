@@ -149,6 +149,9 @@ class Solver {
         for (size_t at = 0; at < ready_.size(); ++at) fire(ready_[at]);
         fired_ = ready_.size();
         if (fired_ < events_.size()) return {{}, {}, circular_wait()};
+        // What the outcome does not need makes room for it: the links are most of the memory.
+        std::vector<Link>().swap(links_.all);
+        std::vector<EventId>().swap(ready_);
         return {outcome(0), outcome(1), {}};
     }
 

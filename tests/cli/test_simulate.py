@@ -46,6 +46,18 @@ def test_options(workload, words):
     assert run("simulate", workload, "--machine", "dgx-h100", *words).exit_code == 0
 
 
+def test_a_placement_moves_ranks(workload, tmp_path):
+    """Half of the ranks on another node: the all-reduce has to cross the network."""
+    file = tmp_path / "placement.json"
+    file.write_text("[0, 1, 2, 3, 8, 9, 10, 11]")
+    words = ("simulate", workload, "--machine", "dgx-h100:2", "--json")
+    near, far = (json.loads(run(*words, *more).stdout) for more in ((), ("--placement", str(file))))
+    assert far["makespan_ns"] > near["makespan_ns"]
+    target = str(tmp_path / "run")
+    run(*words, "--placement", str(file), "-o", target)
+    assert read(target).card.settings["placement"] == [0, 1, 2, 3, 8, 9, 10, 11]
+
+
 def test_folding_changes_nothing(workload):
     words = ("simulate", workload, "--machine", "dgx-h100", "--json")
     a, b = (json.loads(run(*words, *more).stdout) for more in ((), ("--no-fold",)))
@@ -62,6 +74,8 @@ def test_folding_changes_nothing(workload):
     (("--machine", "dgx-h100", "--fault", "link:0-7@0=0.5"), "no link between"),
     (("--machine", "dgx-h100", "--compute", "guess"), "give measured, roofline"),
     (("--machine", "dgx-h100", "--network-model", "guess"), "cannot be read"),
+    (("--machine", "dgx-h100", "--placement", "guess"), "cannot be read"),
+    (("--machine", "dgx-h100", "--placement", __file__), "not a placement"),
 ])  # fmt: skip
 def test_errors_are_a_line_and_exit_two(workload, words, said, capsys):
     with pytest.raises(SystemExit) as stop:

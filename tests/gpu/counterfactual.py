@@ -100,8 +100,8 @@ def main() -> None:
                       "step_ms_back_to_back": back_to_back_ms(model, optimizer)})  # fmt: skip
     spin.gpu_us = spin.host_us = 0
     collector = load_collector()
-    with collector.Collector(out / "raw", (6, 8), two_pass=True) as c:
-        for _ in range(10):
+    with collector.Collector(out / "raw", (14, 16), two_pass=True) as c:
+        for _ in range(18):
             step(model, optimizer)
             c.step()
     measured = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__,

@@ -36,10 +36,11 @@ def test_gains_by_hand(two_ranks):
 def test_scheduled_again_a_run_is_itself(make_random, seed):
     run, _ = make_random(seed, ranks=3)
     model = model_of(run)
+    base = model.schedule()
     for rank in run.ranks:
         first = model.offset[rank]
-        assert (model.base.start[first : first + len(run.start(rank))] == run.start(rank)).all()
-        assert (model.base.end[first : first + len(run.end(rank))] == run.end(rank)).all()
+        assert (base.start[first : first + len(run.start(rank))] == run.start(rank)).all()
+        assert (base.end[first : first + len(run.end(rank))] == run.end(rank)).all()
 
 
 @pytest.mark.parametrize("seed", range(12))

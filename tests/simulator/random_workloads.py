@@ -129,6 +129,23 @@ def random_case(seed: int) -> tuple[TraceSet, Machine, bool]:
     return TraceSet(bodies, bindings, Groups(groups)), machine, symmetric
 
 
+def crowded_case(seed: int) -> tuple[TraceSet, Machine, bool]:
+    """A random case in which communication holds shares of devices, with priorities and rounds."""
+    traces, machine, symmetric = random_case(seed)
+    rng = np.random.default_rng(seed)
+    body = traces.body_at(0)
+    comm = body.column("comm_size", -1) >= 0
+    share = np.where(
+        comm, rng.choice([0.2, 0.3, 0.5, 0.7], len(body)), rng.choice([0.5, 0.8, 1.0], len(body))
+    )
+    body = body.with_columns({
+        "device_share": share,
+        "comm_priority": rng.choice([0, 0, 1], len(body)).astype(np.int32),
+        "waves": rng.choice([1, 3, 10], len(body)),
+    })  # fmt: skip
+    return TraceSet([body], traces.bindings, traces.groups), machine, symmetric
+
+
 def contended_case(seed: int) -> tuple[TraceSet, Machine]:
     """Equal collectives one after another, met by others at odd moments: what is skipped is put back."""
     rng = random.Random(seed)

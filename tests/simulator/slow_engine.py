@@ -35,6 +35,8 @@ class Node:
     pool: bool
     order: tuple
     priority: int
+    share: int  # of its device, in millionths
+    waves: int
     start_waits: list = field(default_factory=list)  # (node, event, lag)
     end_waits: list = field(default_factory=list)
     start: int = -1
@@ -111,13 +113,28 @@ class Oracle:
         self.algorithms = algorithms or Algorithms()
         self.slowdown, self.share = slowdown, share
         self.capacity = {i: float(b) / PS for i, b in enumerate(machine.links.bandwidth)}
+        self.latency = machine.links.latency.tolist()
+        self.routes = self._all_routes()
         self.nodes: list[Node] = []
         self.jobs: list[Job] = []
         by_rank = {rank: self._rank(rank, trace, durations) for rank, trace in traces}
         self._communication(traces, by_rank)
         self.now = 0
+        self.crowded = any(n.kind == "comm" and n.share for n in self.nodes)
+        self.rounds: dict[
+            int, tuple[int, bool]
+        ] = {}  # rank → when to look again, and if room is given up
+        self.states: dict[int, tuple] = {}
 
     # --- set-up -------------------------------------------------------------------------------
+
+    def _all_routes(self) -> dict[tuple[int, int], list[int]]:
+        count = self.machine.size
+        src, dst = (a.ravel() for a in np.indices((count, count)))
+        apart = src != dst
+        routes = self.machine.routes(src[apart], dst[apart])
+        pairs = zip(src[apart].tolist(), dst[apart].tolist(), strict=True)
+        return {pair: routes.route(i).tolist() for i, pair in enumerate(pairs)}
 
     def _rank(self, rank, trace, durations) -> list[Node]:
         nodes = [self._node(rank, trace, row, durations) for row in range(len(trace))]
@@ -156,7 +173,9 @@ class Oracle:
         )
         return Node(rank, row, work, nanos, lane, lane is not None and not (stream or tid),
                     (int(trace.start_ns[row]), int(trace.ids[row])),
-                    int(trace.column("comm_priority", 0)[row]))  # fmt: skip
+                    int(trace.column("comm_priority", 0)[row]),
+                    round(1e6 * trace.column("device_share", 0.0 if comm else 1.0)[row]),
+                    int(trace.column("waves", 1)[row]))  # fmt: skip
 
     def _communication(self, traces, by_rank) -> None:
         found = traces.collectives
@@ -221,12 +240,8 @@ class Oracle:
         for transfers, repeat, after in steps:
             routed = []
             for a, b, size, wait in transfers:
-                links = (
-                    [b]
-                    if a == "link"
-                    else self.machine.routes(np.array([a]), np.array([b])).route(0).tolist()
-                )
-                late = sum(self.machine.links.latency[link] for link in links)
+                links = [b] if a == "link" else self.routes[a, b]
+                late = sum(self.latency[link] for link in links)
                 delay = round(float(late) * PS) + round(software.step_overhead * PS) + wait
                 routed.append((links, size, delay))
             laid.append((routed, repeat, after))
@@ -240,7 +255,7 @@ class Oracle:
 
     def run(self) -> Oracle:
         while True:
-            while self._events() or self._dispatch():
+            while self._events() or self._dispatch() or self._admit():
                 pass
             self._share_devices()
             if self.flow:
@@ -278,7 +293,7 @@ class Oracle:
             if at is None or at > self.now:
                 continue
             any_started = True
-            if node.pool:
+            if node.pool or (node.kind == "comm" and node.share > 0):
                 node.ready = self.now
             else:
                 self._begin(node)
@@ -376,21 +391,90 @@ class Oracle:
                 f.rate, f.since = rate, self.now
                 f.ends = self.now + math.ceil(f.remaining / rate)
 
+    # --- devices ------------------------------------------------------------------------------
+
+    def _busy(self, rank) -> list[Node]:
+        mine = [n for n in self.nodes if n.rank == rank and n.kind == "compute" and n.duration]
+        return [n for n in mine if n.start >= 0 and self._working(n)]
+
+    def _asking(self, rank) -> list[Node]:
+        mine = [n for n in self.nodes if n.rank == rank and n.kind == "comm" and n.share > 0]
+        waiting = [n for n in mine if n.ready >= 0 and n.start < 0]
+        return sorted(waiting, key=lambda n: (-n.priority, n.ready, n.row))
+
+    def _room(self, rank) -> int:
+        talking = [n for n in self.nodes if n.rank == rank and n.kind == "comm"]
+        return 1_000_000 - sum(n.share for n in talking if n.start >= 0 and n.end < 0)
+
+    def _admit(self) -> bool:
+        admitted = False
+        for rank in {n.rank for n in self.nodes if self.crowded}:
+            while (asking := self._asking(rank)) and self._may_start(asking[0]):
+                self._begin(asking[0])
+                admitted = True
+        return admitted
+
+    def _may_start(self, node) -> bool:
+        free, busy = self._room(node.rank), self._busy(node.rank)
+        if node.share > free:
+            return False
+        earlier = [b for b in busy if (b.start, b.row) < (node.ready, node.row)]
+        if any(b.priority >= node.priority and self._rounds_left(b) > 1 for b in earlier):
+            return False
+        fits = node.share <= free - sum(b.share for b in busy)
+        return not earlier or fits or self.rounds.get(node.rank) == (self.now, True)
+
+    def _left(self, n) -> float:
+        return n.remaining - n.rate * float(self.now - n.since)
+
+    def _rounds_left(self, n) -> int:
+        return math.ceil(self._left(n) / (n.duration / n.waves) - 1e-9)
+
     def _share_devices(self) -> None:
         for rank in {n.rank for n in self.nodes}:
-            mine = [n for n in self.nodes if n.rank == rank]
-            busy = [n for n in mine if n.kind == "compute" and n.start >= 0 and self._working(n)]
-            talking = any(n.kind == "comm" and n.start >= 0 and n.end < 0 for n in mine)
-            rate = 1.0
+            busy = self._busy(rank)
+            talking = [n for n in self.nodes
+                       if n.rank == rank and n.kind == "comm" and n.start >= 0 and n.end < 0]  # fmt: skip
+            rate, each = 1.0, self._room(rank)
             if talking:
                 rate /= 1 + self.slowdown
             if self.share and len(busy) > 1:
-                rate /= float(len(busy))
+                each /= float(len(busy))
             for n in busy:
-                if n.rate != rate:
-                    n.remaining = max(0.0, n.remaining - n.rate * float(self.now - n.since))
-                    n.rate, n.since = rate, self.now
-                    n.done = self.now + math.ceil(n.remaining / rate)
+                self._set_rate(n, rate * (min(each, n.share) / 1e6))
+            if self.crowded:
+                self._next_round(rank, busy, talking)
+
+    def _set_rate(self, n, rate) -> None:
+        if n.rate == rate:
+            return
+        n.remaining = max(0.0, n.remaining - n.rate * float(self.now - n.since))
+        n.rate, n.since = rate, self.now
+        n.done = self.now + math.ceil(n.remaining / rate) if rate else -1
+
+    def _next_round(self, rank, busy, talking) -> None:
+        asking = self._asking(rank)
+        state = tuple(tuple(n.row for n in part) for part in (busy, talking, asking))
+        due = rank in self.rounds and self.rounds[rank][0] <= self.now
+        if state == self.states.get(rank) and not due:
+            return
+        self.states[rank] = state
+        self.rounds.pop(rank, None)
+        if not asking or asking[0].share > self._room(rank):
+            return
+        first = asking[0]
+        last = [self._when(n, 1) for n in busy
+                if n.priority >= first.priority and (n.start, n.row) < (first.ready, first.row)
+                and self._rounds_left(n) > 1 and n.rate]  # fmt: skip
+        some = [self._when(n, self._rounds_left(n) - 1) for n in busy
+                if n.priority < first.priority and n.rate]  # fmt: skip
+        if last or some:
+            self.rounds[rank] = (min(last or some), not last)
+
+    def _when(self, n, rounds) -> int:
+        """When so many rounds will be left."""
+        wait = math.ceil((self._left(n) - rounds * (n.duration / n.waves)) / n.rate)
+        return self.now + max(1, wait)
 
     def _working(self, node) -> bool:
         return node.done < 0 or node.done > self.now
@@ -398,6 +482,7 @@ class Oracle:
     def _times(self) -> list[int]:
         times = [f.at for f in self._pending()] + [f.ends for f in self._pending() if f.ends]
         times += [j.go for j in self.jobs if j.go >= 0 and j.ended < 0]
+        times += [at for at, _ in self.rounds.values()]
         for node in self.nodes:
             if node.start < 0 and node.ready < 0:
                 at = self._start_time(node)

@@ -249,6 +249,49 @@ def test_a_dispatch_policy_decides():
     assert out.start.tolist() == [100_000, 0]
 
 
+class LateFirst:
+    """Lets "early" wait until "late" has run."""
+
+    def __init__(self):
+        self.late = False
+
+    def pick(self, ready, now_ps):
+        names = [row.name for row in ready]
+        if "late" in names:
+            self.late = True
+            return names.index("late")
+        return None if names == ["early"] and not self.late else 0
+
+
+def test_a_dispatch_policy_may_let_a_lane_wait():
+    t = TraceBuilder()
+    t.comp("early", duration_ns=7)
+    host = t.comp("host", duration_ns=5, is_cpu_op=True)
+    t.comp("late", duration_ns=3, deps=[host])
+    policy = native.Options(dispatch=LateFirst())
+    out = native.run(TraceSet([t.build()]), one_device(), policy)
+    assert out.start.tolist() == [8_000, 0, 5_000]
+
+
+def test_a_dispatch_policy_that_waits_for_nothing_is_a_deadlock():
+    t = TraceBuilder()
+    t.comp("early", duration_ns=7)
+    with pytest.raises(DeadlockError, match="early"):
+        native.run(TraceSet([t.build()]), one_device(), native.Options(dispatch=LateFirst()))
+
+
+@pytest.mark.parametrize("chosen", [-1, 1])
+def test_a_dispatch_policy_must_choose_from_the_list(chosen):
+    class Wrong:
+        def pick(self, ready, now_ps):
+            return chosen
+
+    t = TraceBuilder()
+    t.comp("a", duration_ns=7)
+    with pytest.raises(ConfigError, match=f"Wrong.pick chose {chosen} of 1 ready rows"):
+        native.run(TraceSet([t.build()]), one_device(), native.Options(dispatch=Wrong()))
+
+
 class AlwaysRing:
     def choose(self, collective, members, size, candidates):
         return "ring"
@@ -320,6 +363,12 @@ def test_bad_settings_say_what_is_wrong():
         native.run(traces, machine_of("ring", 3))
     with pytest.raises(ConfigError, match="two ranks on one device"):
         native.run(traces, machine_of("ring", 4), native.Options(placement=(0, 0, 1, 2)))
+    for placement in ((0, 1, 2), (0, 1, 2, 4), (0, 1, 2, -1), (0, 1, 2, 2**70)):
+        with pytest.raises(ConfigError, match="leaves rank 3 without one of 4 devices"):
+            native.run(traces, machine_of("ring", 4), native.Options(placement=placement))
+    with pytest.raises(ConfigError, match="some were not recorded"):
+        native.run(traces.select_ranks([0, 1, 2]), machine_of("ring", 4),
+                   native.Options(placement=(0, 1, 2, 3), assume_missing=True))  # fmt: skip
     with pytest.raises(ConfigError, match="in-switch"):
         native.run(traces, machine_of("ring", 4), native.Options(
             algorithms=native.Algorithms({"all-reduce": "in-switch"})))  # fmt: skip

@@ -1,7 +1,7 @@
 """The fast engine, folded and not, against the slow one in plain Python."""
 
 import pytest
-from random_workloads import contended_case, random_case
+from random_workloads import contended_case, crowded_case, random_case
 from slow_engine import Oracle
 
 from chakrakit.errors import DeadlockError
@@ -32,8 +32,8 @@ def oracle_times(traces, machine, network, share):
     return found
 
 
-def compare(seed: int) -> float | None:
-    traces, machine, symmetric = random_case(seed)
+def compare(seed: int, case=random_case) -> float | None:
+    traces, machine, symmetric = case(seed)
     network = "flow" if seed % 3 else "analytical"
     share = seed % 5 == 0
     slow = oracle_times(traces, machine, network, share)
@@ -54,6 +54,12 @@ def compare(seed: int) -> float | None:
 @pytest.mark.parametrize("block", range(10))
 def test_folded_unfolded_and_the_oracle_agree(block):
     factors = [compare(seed) for seed in range(block * 30, block * 30 + 30)]
+    assert any(factors)
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_they_agree_where_communication_needs_room_on_devices(block):
+    factors = [compare(seed, crowded_case) for seed in range(block * 30, block * 30 + 30)]
     assert any(factors)
 
 
@@ -78,3 +84,5 @@ def compare_contended(seed: int, algorithms: native.Algorithms) -> None:
 def test_folded_unfolded_and_the_oracle_agree_on_many(block):
     for seed in range(1000 + block * 100, 1100 + block * 100):
         compare(seed)
+        if block % 4 == 0:
+            compare(seed, crowded_case)

@@ -23,12 +23,16 @@ COMMANDS = {
     "machines": "List and draw machines to simulate on.",
     "models": "Models that `generate` knows by name.",
     "generate": "Traces of a model under a parallel plan, with nothing run.",
+    "transform": "Change traces: select, compact, scale, other devices, edits.",
     "simulate": "Run a workload on a machine, or as ASTRA-sim would.",
     "analyze": "Where the time went, what is exposed, who waits for whom, what would help.",
     "compare": "What differs between two runs, and what explains it.",
     "report": "One page about a run: HTML that works offline, JSON or Markdown.",
     "view": "Look at a run, or two, in the browser.",
+    "sweep": "Run a study: workloads × machines × passes, here or on a cluster; resumable.",
+    "search": "The fastest (cheapest, thriftiest) parallel plan of a model on a machine.",
     "calibrate": "Make a compute profile or a network model from measurements.",
+    "bundle": "Pack traces and the card of their workload into one file, or check one.",
     "completion": "Print the script that lets your shell complete commands.",
     "demo": "Llama-3.1-8B on 64 GPUs: generated, simulated on two networks, compared, reported.",
 }
@@ -70,7 +74,7 @@ class _Commands(click.Group):
 def group(debug: bool) -> None:
     """Chakra execution traces, end to end.
 
-    A PATH is a file, a `prefix` of `prefix.N.et`, a directory, or - for standard input.
+    A PATH is a file, a `prefix` of `prefix.N.et`, a directory, a bundle, or - for standard input.
     """
 
 

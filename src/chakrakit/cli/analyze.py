@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from chakrakit.cli.output import console, json_option, print_json, print_table, progress
+from chakrakit.cli.workers import workers_of, workers_options
 
 
 @click.command(name="analyze")
@@ -16,19 +17,21 @@ from chakrakit.cli.output import console, json_option, print_json, print_table, 
 @click.option("--peak-gbps", default=0.0, help="Its memory's peak in GB/s.")
 @click.option("--ranks", default="", metavar="0,1,…", help="Only these ranks.")
 @click.option("--rows", default=12, show_default=True, help="Most rows of a table.")
+@workers_options
 @json_option
 def command(
     path: str, faster: tuple[str, ...], peak_tflops: float, peak_gbps: float, ranks: str, rows: int,
-    as_json: bool,
+    engine: str | None, jobs: int | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Say what happened in RUN: measured, simulated or replayed."""
     from chakrakit.insight.analysis import Options, analyze
     from chakrakit.insight.load import pairs, read_run
 
+    workers = workers_of(engine, jobs)
     run = read_run(path, ranks)
     options = Options(pairs(faster) or None, peak_tflops, peak_gbps)
     with progress("analyzing") as show:
-        result = analyze(run, options, show)
+        result = analyze(run, options, show, workers)
     if as_json:
         return print_json(result)
     for note in result.notes:

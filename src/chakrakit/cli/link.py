@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from chakrakit.cli.output import console, json_option, print_json, print_table
+from chakrakit.cli.workers import engine_option, workers_of
 
 if TYPE_CHECKING:
     from chakrakit.sources.pytorch.report import LinkReport, RankReport
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
     "--memory", default=8.0, show_default=True, help="GiB ranks linked together may take."
 )
 @click.option("--jobs", default=0, help="Most processes; 0 for one a core.")
+@engine_option
 @click.option(
     "--report", "full", is_flag=True, help="Show all that was matched, repaired, dropped."
 )
 @json_option
 def command(
     inputs: tuple[Path, ...], output: Path, times: tuple[Path, ...], undilate: bool,
-    memory: float, jobs: int, full: bool, as_json: bool,
+    memory: float, jobs: int, engine: str | None, full: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Link observer and Kineto files of any number of ranks into a run.
 
@@ -39,8 +41,11 @@ def command(
     from chakrakit.sources.pytorch.link import Options, link
     from chakrakit.trace.store import write
 
-    options = Options(times, undilate, None, int(memory * 2**30), jobs)
+    workers_of(engine, None)
+    spool = output.absolute().parent
+    options = Options(times, undilate, None, int(memory * 2**30), jobs, engine, spool)
     run, report = link(inputs, options)
+    run.cache_bytes = 0  # each rank is written once
     write(run, output)
     if as_json:
         return print_json(report)

@@ -26,6 +26,8 @@ _OPTIONS = (
                  help="Use this algorithm, as in all-reduce=ring; repeatable."),
     click.option("--network-model", metavar="FILE",
                  help="Collectives as measured: from `chakra calibrate --nccl-tests`."),
+    click.option("--placement", metavar="FILE",
+                 help="The device of each rank, a JSON list; by default rank 0 is on device 0, and so on."),
     click.option("--share-compute", is_flag=True, help="Concurrent kernels of a device share it."),
     click.option("--jitter", type=float, default=0.0, help="Standard deviation of durations, as a share."),
     click.option("--straggler", "stragglers", multiple=True, metavar="RANK=FACTOR",
@@ -41,8 +43,8 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-NATIVE_NAMES = ("network", "compute", "algorithms", "network_model", "share_compute", "jitter", "stragglers",
-                "faults", "seed", "assume_missing", "allow_empty", "detail")  # fmt: skip
+NATIVE_NAMES = ("network", "compute", "algorithms", "network_model", "placement", "share_compute", "jitter",
+                "stragglers", "faults", "seed", "assume_missing", "allow_empty", "detail")  # fmt: skip
 """What the options are called as arguments, --machine apart."""
 
 
@@ -72,14 +74,19 @@ def simulate_native(
 
 def options_of(
     *, network: str, no_fold: bool, algorithms: tuple[str, ...], network_model: str | None,
-    share_compute: bool, jitter: float, stragglers: tuple[str, ...], faults: tuple[str, ...], seed: int,
-    assume_missing: str | None, allow_empty: bool,
+    placement: str | None, share_compute: bool, jitter: float, stragglers: tuple[str, ...],
+    faults: tuple[str, ...], seed: int, assume_missing: str | None, allow_empty: bool,
 ) -> Any:  # fmt: skip
     """The command line's words as Options."""
     from chakrakit.simulator.choice import Algorithms
     from chakrakit.simulator.disturb import Disturbance
     from chakrakit.simulator.native import Options
-    from chakrakit.simulator.words import read_network_model, split_fault, split_pair
+    from chakrakit.simulator.words import (
+        read_network_model,
+        read_placement,
+        split_fault,
+        split_pair,
+    )
 
     pairs = dict(split_pair(text, "--algorithm") for text in algorithms)
     slow = {
@@ -93,6 +100,7 @@ def options_of(
         assume_missing=assume_missing is not None,
         allow_empty=allow_empty,
         share_compute=share_compute,
+        placement=read_placement(placement) if placement else None,
         measured_collectives=read_network_model(network_model) if network_model else None,
     )
 

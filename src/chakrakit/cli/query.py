@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from chakrakit.cli.output import console, json_option, path_argument, print_json, print_table
+from chakrakit.cli.workers import workers_of, workers_options
 
 SHOWN = 100
 
@@ -26,10 +27,13 @@ class QueryResult(msgspec.Struct):
 @click.command(name="query")
 @path_argument
 @click.argument("sql", metavar="SQL")
+@workers_options
 @json_option
 @click.option("--limit", type=click.IntRange(min=0), metavar="N",
               help=f"At most N rows ({SHOWN} for people, all with --json).")  # fmt: skip
-def command(path: str, sql: str, as_json: bool, limit: int | None) -> None:
+def command(
+    path: str, sql: str, as_json: bool, limit: int | None, engine: str | None, jobs: int | None
+) -> None:
     """Ask with SQL (DuckDB): one SELECT over the tables below.
 
     \b
@@ -48,7 +52,7 @@ def command(path: str, sql: str, as_json: bool, limit: int | None) -> None:
 
     if limit is None and not as_json:
         limit = SHOWN
-    table = query(path, sql, None if limit is None else limit + 1)
+    table = query(path, sql, None if limit is None else limit + 1, workers_of(engine, jobs))
     more = limit is not None and table.num_rows > limit
     rows = rows_of(table.slice(0, limit) if more else table)
     if as_json:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from chakrakit.cli.output import console, json_option, path_argument, print_json, progress
+from chakrakit.cli.workers import workers_of, workers_options
 
 if TYPE_CHECKING:
+    from chakrakit.parallel import Workers
     from chakrakit.trace.validation.findings import Finding, ValidationReport
 
 _COLOURS = {"error": "bold red", "warning": "yellow", "info": "dim"}
@@ -21,8 +23,12 @@ _COLOURS = {"error": "bold red", "warning": "yellow", "info": "dim"}
 @click.option(
     "--all", "everything", is_flag=True, help="List all findings, not 20 of a kind and rank."
 )
+@workers_options
 @json_option
-def command(path: str, repair: bool, output: str | None, everything: bool, as_json: bool) -> None:
+def command(
+    path: str, repair: bool, output: str | None, everything: bool, engine: str | None,
+    jobs: int | None, as_json: bool,
+) -> None:  # fmt: skip
     """Check a trace: framing, schema, graph, attributes, and ranks against each other.
 
     Exits 0 if there are no errors (warnings are fine), else 1. With --fix the trace goes to OUT,
@@ -31,7 +37,7 @@ def command(path: str, repair: bool, output: str | None, everything: bool, as_js
     """
     if repair != (output is not None):
         raise click.UsageError("--fix and -o OUT go together: the input is never changed in place")
-    report = _run(path, output, None if everything else _keep())
+    report = _run(path, output, None if everything else _keep(), workers_of(engine, jobs))
     if as_json:
         print_json(report)
     else:
@@ -46,7 +52,9 @@ def _keep() -> int:
     return KEEP
 
 
-def _run(path: str, output: str | None, keep: int | None) -> ValidationReport:
+def _run(
+    path: str, output: str | None, keep: int | None, workers: Workers | None
+) -> ValidationReport:
     from chakrakit.trace.validation.check import validate
     from chakrakit.trace.validation.fixes import fix
 
@@ -56,8 +64,8 @@ def _run(path: str, output: str | None, keep: int | None) -> ValidationReport:
             show(piece, None)
 
         if output is None:
-            return validate(path, keep=keep, progress=step)
-        return fix(path, output, keep=keep, progress=step)
+            return validate(path, keep=keep, progress=step, workers=workers)
+        return fix(path, output, keep=keep, progress=step, workers=workers)
 
 
 def _print(report: ValidationReport) -> None:

@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 import msgspec
 
 from chakrakit.errors import DeadlockError
-from chakrakit.insight.breakdown import RankBusy, RankTime, busy_of, join_breakdown, span_of
+from chakrakit.insight.breakdown import RankTime, join_breakdown, span_of
 from chakrakit.insight.causes import Causes
 from chakrakit.insight.communication import CollectiveKind, Communication, communication_of
 from chakrakit.insight.critical_path import (
     CriticalPath,
-    RankEvents,
     add_peers,
-    events_of,
     is_undilated,
     walk,
 )
-from chakrakit.insight.launches import Launches, LaunchTable, launches_of
-from chakrakit.insight.matching import Matched, RankCalls, calls_of, match_calls, rebound
-from chakrakit.insight.memory import Memory, RankMemory, join_memory, memory_of
-from chakrakit.insight.model import Model, RankGraph, graph_of
-from chakrakit.insight.operators import Operators, RankOperators, join_operators, operators_of
-from chakrakit.insight.rank_view import I64, RankView, rank_view
+from chakrakit.insight.events import LoadedEvents, RankEvents
+from chakrakit.insight.gather import Parts, Progress, Ranks
+from chakrakit.insight.launches import Launches, LaunchTable
+from chakrakit.insight.matching import Matched, match_all
+from chakrakit.insight.memory import Memory, join_memory
+from chakrakit.insight.model import Model
+from chakrakit.insight.operators import Operators, listed_operators
+from chakrakit.insight.rank_view import I64
 from chakrakit.insight.roofline import Roofline, roofline_of
-from chakrakit.insight.steps import Step, Steps, join_steps, steps_of
+from chakrakit.insight.steps import Steps, join_steps
 from chakrakit.insight.stragglers import SlowLink, Straggler, Stragglers, stragglers_of
 from chakrakit.insight.table import Table
-from chakrakit.insight.whatif import RankNames, WhatIf, names_of, slack_by_rank, what_if_of
+from chakrakit.insight.whatif import WhatIf, kinds_only, slack_by_rank, what_if_of
+from chakrakit.parallel import Workers
 from chakrakit.trace.run import Run
 
-MOST_ROWS = 8_000_000
-"""Runs larger than this are not scheduled again: what-if and slack would need too much memory."""
 _SCHEDULED_ROWS = 20_000_000
 
 
@@ -102,131 +99,83 @@ class Rows:
     is empty where the run was not scheduled again.
     """
 
-    matched: Matched
-    stands_for: dict[int, int]
+    matched: Matched = field(init=False)
+    stands_for: dict[int, int] = field(default_factory=dict)
     causes: dict[int, Causes] = field(default_factory=dict)
     slack: dict[int, I64] = field(default_factory=dict)
-
-
-@dataclass
-class _Parts:
-    """What was taken from each rank as it passed."""
-
-    busy: list[RankBusy] = field(default_factory=list)
-    calls: list[RankCalls] = field(default_factory=list)
-    events: dict[int, RankEvents] = field(default_factory=dict)
-    graphs: list[RankGraph] = field(default_factory=list)
-    names: list[RankNames] = field(default_factory=list)
-    steps: list[tuple[str, list[Step]]] = field(default_factory=list)
-    operators: list[RankOperators] = field(default_factory=list)
-    launches: list[Launches] = field(default_factory=list)
-    memory: list[RankMemory | None] = field(default_factory=list)
-    rows: int = 0
-    stands_for: dict[int, int] = field(default_factory=dict)
-    """Ranks that run another's program at the same times, and that other."""
-    _first: dict[tuple[int, int, float], tuple[int, RankCalls | None]] = field(default_factory=dict)
-
-    def take(self, run: Run, rank: int) -> None:
-        """A rank that was seen under another number is not looked at again."""
-        binding = run.bindings[rank]
-        key = (binding.body, run.timing[rank], binding.scale)
-        if run.times is None or key not in self._first:
-            self._first[key] = (len(self.busy), None)
-            return self._look(rank_view(run, rank), run)
-        place, program = self._first[key]
-        if program is None:
-            first = rank_view(run, self.busy[place].rank)
-            program = calls_of(replace(first, rank=-1, trace=run.body(rank)))
-            self._first[key] = (place, program)
-        if len({binding.groups.get(g, g) for g in program.group}) < len(set(program.group)):
-            # Groups that become one would have to be numbered anew.
-            return self._look(rank_view(run, rank), run)
-        return self._repeat(rank, place, rebound(program, rank, binding))
-
-    def _repeat(self, rank: int, place: int, calls: RankCalls) -> None:
-        """The parts of an earlier rank, under this one's number."""
-        self.stands_for[rank] = self.busy[place].rank
-        self.busy.append(replace(self.busy[place], rank=rank))
-        self.calls.append(calls)
-        way, steps = self.steps[place]
-        self.steps.append((way, [msgspec.structs.replace(s, rank=rank) for s in steps]))
-        self.operators.append(self.operators[place])
-        self.launches.append(msgspec.structs.replace(self.launches[place], rank=rank))
-        memory = self.memory[place]
-        self.memory.append(memory and msgspec.structs.replace(memory, rank=rank))
-
-    def _look(self, view: RankView, run: Run) -> None:
-        """All sections' parts of one rank."""
-        events = events_of(view, run.times_of(view.rank))
-        self.events[view.rank] = events
-        self.busy.append(busy_of(view, events.causes))
-        self.calls.append(calls_of(view))
-        self.steps.append(steps_of(view))
-        self.operators.append(operators_of(view))
-        self.launches.append(launches_of(view))
-        self.memory.append(memory_of(view))
-        self.rows += len(view)
-        if self.rows <= MOST_ROWS:
-            self.graphs.append(graph_of(view))
-            self.names.append(names_of(view))
 
 
 def analyze(
     run: Run,
     options: Options | None = None,
-    progress: Callable[[int, int], Any] = lambda _done, _total: None,
+    progress: Progress = lambda _done, _total: None,
+    workers: Workers | None = None,
 ) -> Analysis:
-    """Everything about a run; `progress` is told how many ranks are done, of how many."""
-    parts = _gathered(run, progress)
-    return _joined(run, parts, span_of(parts.busy), options or Options())[0]
+    """Everything about a run; `progress` is told how many ranks are done, of how many.
+
+    With `workers`, ranks are looked at there, one a task, and this process keeps what is small of
+    them: what the critical path passes through is read again.
+    """
+    chosen = options or Options()
+    ranks = Ranks(run, workers, names=chosen.faster is not None)
+    return _joined(run, ranks, ranks.gathered(progress), chosen)
 
 
-def analyze_rows(run: Run, progress: Callable[[int, int], Any]) -> tuple[Analysis, Rows]:
+def analyze_rows(run: Run, progress: Progress) -> tuple[Analysis, Rows]:
     """As `analyze`, with what was found out about single rows."""
-    parts = _gathered(run, progress)
+    ranks = Ranks(run, None, names=False)
+    parts = ranks.gathered(progress)
     causes = {rank: events.causes for rank, events in parts.events.items()}
-    analysis, rows = _joined(run, parts, span_of(parts.busy), Options())
-    rows.causes = causes
-    return analysis, rows
-
-
-def _gathered(run: Run, progress: Callable[[int, int], Any]) -> _Parts:
-    parts = _Parts()
-    kept = run.cache_bytes
-    # Each rank is needed once: what the set keeps for later would only take room.
-    run.cache_bytes = 0
-    for done, rank in enumerate(run.ranks, 1):
-        parts.take(run, rank)
-        progress(done, len(run))
-    run.cache_bytes = kept
-    return parts
+    rows = Rows(stands_for=parts.stands_for, causes=causes)
+    return _joined(run, ranks, parts, Options(), rows), rows
 
 
 def _joined(
-    run: Run, parts: _Parts, span: tuple[int, int], options: Options
-) -> tuple[Analysis, Rows]:
-    matched = match_calls(parts.calls, run.groups, run.world_size)
-    add_peers(parts.events, matched, parts.stands_for)
-    path = walk(parts.events, span, is_undilated(run))
+    run: Run, ranks: Ranks, parts: Parts, options: Options, rows: Rows | None = None
+) -> Analysis:
+    span = span_of(parts.busy)
+    length = span[1] - span[0]
+    matched = match_all(parts.calls, run.groups, run.world_size)
+    if rows is not None:
+        rows.matched = matched
+    path = _path(run, ranks, parts, matched, span)
     notes = _notes(run, parts)
-    rows = Rows(matched, parts.stands_for)
-    parts.events.clear()
-    what_if = _what_if(parts, rows, span, options, notes)
-    operators = join_operators(parts.operators)
     talk = communication_of(matched, run.groups, run.world_size)
     late = stragglers_of(matched)
-    length = span[1] - span[0]
-    analysis = Analysis(
-        run.card.name, length, join_breakdown(parts.busy, matched, span).ranks,
-        join_steps(parts.steps, length), path, what_if, talk.collectives, talk, late.ranks, late.links,
-        operators, parts.launches,
+    times = join_breakdown(parts.busy, matched, span).ranks
+    model = _model(parts, matched)
+    del matched  # it is as large as the model
+    what_if = _what_if(parts, model, length, options, notes)
+    if rows is not None and model is not None and what_if.slack:
+        rows.slack = slack_by_rank(model)
+    operators = listed_operators(parts.operators)
+    return Analysis(
+        run.card.name, length, times, join_steps(parts.steps, length), path, what_if, talk.collectives,
+        talk, late.ranks, late.links, operators, parts.launches,
         roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
         join_memory(parts.memory), notes,
     )  # fmt: skip
-    return analysis, rows
 
 
-def _notes(run: Run, parts: _Parts) -> list[str]:
+def _path(
+    run: Run, ranks: Ranks, parts: Parts, matched: Matched, span: tuple[int, int]
+) -> CriticalPath:
+    if parts.events:
+        add_peers(parts.events, matched, parts.stands_for)
+        path = walk(parts.events, parts.ends, span, is_undilated(run))
+        parts.events.clear()
+        return path
+
+    def load(rank: int) -> RankEvents:
+        found = ranks.task(rank).events()
+        add_peers({rank: found}, matched, parts.stands_for)
+        return found
+
+    events = LoadedEvents([e.rank for e in parts.ends], load)
+    return walk(events, parts.ends, span, is_undilated(run))
+
+
+def _notes(run: Run, parts: Parts) -> list[str]:
     notes = []
     if run.missing_ranks:
         notes.append(f"{len(run.missing_ranks)} ranks that groups name were not recorded: "
@@ -234,31 +183,31 @@ def _notes(run: Run, parts: _Parts) -> list[str]:
     if parts.stands_for:
         notes.append(f"{len(parts.stands_for):,} ranks run the program of another at the same times: "
                      "the critical path shows that one, gains count it once")  # fmt: skip
-    lost = sum(int((~e.ran).sum()) for e in parts.events.values())
-    if lost:
-        notes.append(f"{lost:,} nodes have no times and are left out")
+    if parts.lost:
+        notes.append(f"{parts.lost:,} nodes have no times and are left out")
     return notes
 
 
+def _model(parts: Parts, matched: Matched) -> Model | None:
+    return Model(parts.graphs, matched, parts.stands_for) if parts.can_schedule else None
+
+
 def _what_if(
-    parts: _Parts, rows: Rows, span: tuple[int, int], options: Options, notes: list[str]
+    parts: Parts, model: Model | None, length: int, options: Options, notes: list[str]
 ) -> WhatIf:
-    length = span[1] - span[0]
-    if parts.rows > MOST_ROWS:
-        note = f"{parts.rows:,} nodes: what-if and slack are left out above {MOST_ROWS:,}; select ranks"
+    if model is None:
+        note = (
+            f"{parts.rows:,} nodes: what-if and slack are left out above {parts.room}; select ranks"
+        )
         notes.append(note)
         return WhatIf(length, 0, [], [], note)
-    model = Model(parts.graphs, rows.matched, parts.stands_for)
-    parts.graphs.clear()
     faster = None if options.faster is None else list(options.faster)
     budget = _SCHEDULED_ROWS // max(model.n, 1) - 1
     if faster is None and budget < 6:
         faster = [(what, 2.0) for what in ("compute", "communication")]
+    names = parts.names or [kinds_only(model)]
     try:
-        found = what_if_of(model, parts.names, length, faster, slack=budget >= 2)
-        if found.slack:
-            rows.slack = slack_by_rank(model)
-        return found
+        return what_if_of(model, names, length, faster, slack=budget >= 2)
     except DeadlockError as error:
         note = (
             f"what-if and slack are left out: dependencies contradict the order of events ({error})"

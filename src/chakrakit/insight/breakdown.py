@@ -84,16 +84,23 @@ def _line(rank: int, b: Breakdown, span: int) -> tuple[int | float, ...]:
 
 @dataclass(frozen=True, eq=False)
 class RankBusy:
-    """A rank's times of work, its idle stretches by cause, and its lanes.
+    """How long a rank worked, its idle stretches by cause, and its lanes.
 
-    `idle` counts from the first work to the last; `head` is why the first came no earlier. `low` and
-    `high` are the first start and the last end of anything.
+    `covered` is where computation covers communication: waiting there is not exposed. `idle` counts
+    from the first work (`begin`) to the last (`done`; both None without any); `head` is why the first
+    came no earlier. `low` and `high` are the first start and the last end of anything.
     """
 
     rank: int
-    compute: Intervals
-    comm: Intervals
-    copy: Intervals
+    compute_ns: int
+    comm_ns: int
+    exposed_comm_ns: int
+    copy_ns: int
+    exposed_copy_ns: int
+    busy_ns: int
+    begin: int | None
+    done: int | None
+    covered: Intervals
     idle: dict[str, int]
     head: str
     lanes: list[LaneTime]
@@ -110,8 +117,12 @@ def busy_of(view: RankView, causes: Causes) -> RankBusy:
     work = np.flatnonzero(view.works_on_device)
     first = work[[int(np.argmin(view.start[work]))]] if len(work) else work
     head = IDLE_CAUSES[int(_why(view, causes, first)[0])] if len(first) else "ended"
-    return RankBusy(view.rank, compute, comm, copy, _idle_by_cause(view, causes, gaps), head,
-                    _lanes(view), low, high)  # fmt: skip
+    return RankBusy(
+        view.rank, compute.total, comm.total, (comm - compute).total, copy.total,
+        ((copy - compute) - comm).total, busy.total, busy.low if len(busy) else None,
+        busy.high if len(busy) else None, compute & comm, _idle_by_cause(view, causes, gaps), head,
+        _lanes(view), low, high,
+    )  # fmt: skip
 
 
 def span_of(parts: list[RankBusy]) -> tuple[int, int]:
@@ -167,44 +178,40 @@ def join_breakdown(parts: list[RankBusy], matched: Matched, span: tuple[int, int
 
 
 def _breakdown(part: RankBusy, matched: Matched, span: tuple[int, int]) -> Breakdown:
-    compute, comm, copy = (i.cut(*span) for i in (part.compute, part.comm, part.copy))
-    exposed_comm = comm - compute
-    exposed_copy = (copy - compute) - comm
-    busy = compute | comm | copy
-    wait, bubble = _waits(part, matched, compute)
+    wait, bubble = _waits(part, matched)
     return Breakdown(
-        compute_ns=compute.total,
-        comm_ns=comm.total,
-        exposed_comm_ns=exposed_comm.total,
-        copy_ns=copy.total,
-        exposed_copy_ns=exposed_copy.total,
-        idle_ns=span[1] - span[0] - busy.total,
-        overlap_ns=comm.total - exposed_comm.total,
+        compute_ns=part.compute_ns,
+        comm_ns=part.comm_ns,
+        exposed_comm_ns=part.exposed_comm_ns,
+        copy_ns=part.copy_ns,
+        exposed_copy_ns=part.exposed_copy_ns,
+        idle_ns=span[1] - span[0] - part.busy_ns,
+        overlap_ns=part.comm_ns - part.exposed_comm_ns,
         exposed_wait_ns=wait,
         bubble_ns=bubble,
-        busy_ns=busy.total,
-        idle=_whole_idle(part, busy, span),
+        busy_ns=part.busy_ns,
+        idle=_whole_idle(part, span),
     )
 
 
-def _whole_idle(part: RankBusy, busy: Intervals, span: tuple[int, int]) -> dict[str, int]:
+def _whole_idle(part: RankBusy, span: tuple[int, int]) -> dict[str, int]:
     """With what lies before the rank's first work and after its last."""
-    if not len(busy):
+    if part.begin is None or part.done is None:
         return {part.head: span[1] - span[0]}
     idle = dict(part.idle)
-    for cause, length in ((part.head, busy.low - span[0]), ("ended", span[1] - busy.high)):
+    for cause, length in ((part.head, part.begin - span[0]), ("ended", span[1] - part.done)):
         if length:
             idle[cause] = idle.get(cause, 0) + length
     return idle
 
 
-def _waits(part: RankBusy, matched: Matched, compute: Intervals) -> tuple[int, int]:
+def _waits(part: RankBusy, matched: Matched) -> tuple[int, int]:
     """Exposed time in which all communication of the rank only waits: for peers, for messages."""
     mine = np.flatnonzero(matched.rank == part.rank)
     if not len(mine):
         return 0, 0
     upto = matched.start[mine] + matched.wait[mine]
-    moving = Intervals.of(upto, matched.end[mine]) | compute
+    moving = Intervals.of(upto, matched.end[mine]) | part.covered
     receives = matched.type[mine] == NodeType.COMM_RECV_NODE
     bubble = Intervals.of(matched.start[mine[receives]], upto[receives]) - moving
     peers = Intervals.of(matched.start[mine[~receives]], upto[~receives]) - moving

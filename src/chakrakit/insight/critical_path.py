@@ -8,20 +8,18 @@ work of a node or a wait with a name; what nothing explains is called so.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrakit.insight.causes import Cause, Causes, causes_of
+from chakrakit.insight.causes import Cause
+from chakrakit.insight.events import RankEnd, RankEvents, end_of, events_of
 from chakrakit.insight.matching import Matched, calls_of, match_calls
-from chakrakit.insight.rank_view import I32, I64, Kind, RankView, comm_name, rank_views
+from chakrakit.insight.rank_view import I64, Kind, rank_views
 from chakrakit.insight.table import Table, ms, percent
 from chakrakit.trace.edges import EdgeKind
-from chakrakit.trace.run import Run, Times
+from chakrakit.trace.run import Run
 from chakrakit.trace.schema import NodeType
 
 UNEXPLAINED = "unexplained"
@@ -84,48 +82,6 @@ class CriticalPath(msgspec.Struct):
             f"critical path: {ms(self.length_ns):,} ms, {len(self.segments):,} segments, "
             f"{self.rank_changes} changes of rank", ("what", "ms", "%"), rows,
         )  # fmt: skip
-
-
-@dataclass(eq=False)
-class RankEvents:
-    """What the walk needs of a rank."""
-
-    rank: int
-    start: I64
-    end: I64
-    own: I64
-    kind: NDArray[np.int8]
-    name: I32
-    texts: list[str]
-    operator: I32
-    """The name's number of the operator each row belongs to."""
-    parent: I32
-    background: NDArray[np.bool_]
-    causes: Causes
-
-    @cached_property
-    def ran(self) -> NDArray[np.bool_]:
-        """Rows with times."""
-        return self.end >= np.maximum(self.start, 0)
-
-
-def events_of(view: RankView, times: Times | None) -> RankEvents:
-    """The part of one rank."""
-    codes, texts = view.names
-    names, operator = codes.copy(), codes[view.operator].copy()
-    texts = list(texts)
-    comm = np.flatnonzero(view.is_comm)
-    known: dict[str, int] = {}
-    groups, group_names = view.texts("pg_name")
-    for row in comm.tolist():
-        group = group_names[groups[row]] if groups[row] >= 0 else ""
-        label = f"{comm_name(view, row)} {group}".strip()
-        if label not in known:
-            known[label] = len(texts)
-            texts.append(label)
-        operator[row] = known[label]
-    return RankEvents(view.rank, view.start, view.end, view.own, view.kind, names, texts, operator,
-                      view.parent, view.background, causes_of(view, times))  # fmt: skip
 
 
 def add_peers(
@@ -214,10 +170,10 @@ class _Walk:
             self.pieces.append((rank, row, what, start, self.time))
             self.time = start
 
-    def run(self, at: _Event) -> _Event:
-        """From an event to one that waited for nothing, which is returned."""
+    def run(self, at: _Event, most: int) -> _Event:
+        """From an event to one that waited for nothing, which is returned, in at most so many steps."""
         # Causes lie before their effects but for rounding; the bound is for circles that rounding makes.
-        for _ in range(2 * sum(len(e.start) for e in self.events.values()) + 2):
+        for _ in range(most):
             before = self._from_end(at) if at[2] else self._from_start(at)
             if before is None:
                 break
@@ -274,37 +230,27 @@ class _Walk:
 
 
 def walk(
-    events: Mapping[int, RankEvents], span: tuple[int, int], undilated: bool = False
-) -> CriticalPath:
-    """The path that ends with the last end; `undilated` if recording's cost was taken out of it."""
+    events: Mapping[int, RankEvents], ends: Iterable[RankEnd], span: tuple[int, int],
+    undilated: bool = False,
+) -> CriticalPath:  # fmt: skip
+    """The path that ends with the last of the ranks' `ends`, of equal ones the first rank's.
+
+    `undilated` if recording's cost was taken out of the times.
+    """
     begin, end = span
-    last = _last(events)
-    if last is None:
+    found = [e for e in ends if e.row >= 0]
+    if not found:
         return CriticalPath(0, begin, end, 0, 0, {}, [], {}, [])
+    last = max(found, key=lambda e: e.time)
     walker = _Walk(events, span, undilated)
-    walker.add(last[0], last[1], BACKGROUND, events[last[0]].end.item(last[1]))
-    rank, row, _ = walker.run(last)
+    walker.add(last.rank, last.row, BACKGROUND, last.time)
+    rank, row, _ = walker.run((last.rank, last.row, True), 2 * sum(e.rows for e in found) + 2)
     own = events[rank]
     first = int(own.start[own.ran].min())
     # What nothing in a rank's recording can explain is only how long after the others it began.
     walker.add(rank, row, UNEXPLAINED, first)
     walker.add(rank, row, LATE, begin)
     return _result(events, walker.pieces[::-1], begin, end)
-
-
-def _last(events: Mapping[int, RankEvents]) -> _Event | None:
-    """The work that ends last; of equal ones the lowest rank, and there what started last."""
-    latest, found = None, None
-    for rank, own in events.items():
-        rows = np.flatnonzero(own.ran & ~own.background)
-        if not len(rows):
-            rows = np.flatnonzero(own.ran)
-        ends = own.end[rows]
-        if len(rows) and (latest is None or ends.max() > latest):
-            latest = ends.max()
-            ending = rows[ends == latest]
-            found = (rank, int(ending[np.argmax(own.start[ending])]), True)
-    return found
 
 
 def _result(
@@ -345,4 +291,4 @@ def critical_path(run: Run) -> CriticalPath:
         events[view.rank] = events_of(view, run.times_of(view.rank))
         calls.append(calls_of(view))
     add_peers(events, match_calls(calls, run.groups, run.world_size))
-    return walk(events, span_ns(run), is_undilated(run))
+    return walk(events, map(end_of, events.values()), span_ns(run), is_undilated(run))

@@ -38,6 +38,11 @@ def as_run(traces: TraceSet, path: str = "") -> Run:
     """The traces as a run, with the times their nodes say."""
     if isinstance(traces, Run):
         return traces
+    if traces.card.passes:
+        raise TraceError(
+            f"{path or traces!r} was changed ({', '.join(traces.card.passes)}) and has no times of its own "
+            "yet: simulate it first (chakra simulate -o RUN)"
+        )
     run = Run(traces._bodies, traces.bindings, traces.groups, traces.card)
     if not any(run.body(rank).is_timed for rank in run.ranks[:1]):
         raise TraceError(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
+from chakrakit.insight.grown import Grown
 from chakrakit.insight.rank_view import I64, Mask, RankView
 from chakrakit.trace.collectives import nth_of_kind
 from chakrakit.trace.groups import WORLD, Groups
@@ -165,14 +168,38 @@ _JOINED = (
 )  # fmt: skip
 
 
-def match_calls(parts: list[RankCalls], groups: Groups, world: int) -> Matched:
+class AllCalls:
+    """The calls of all ranks, one rank after another."""
+
+    def __init__(self) -> None:
+        self._columns = {name: Grown(np.int64) for name in ("rank", *_JOINED)}
+        self._groups: list[str] = []
+
+    def add(self, calls: RankCalls) -> None:
+        """A rank's calls."""
+        self._columns["rank"].add(np.full(len(calls.row), calls.rank, np.int64))
+        for name in _JOINED:
+            self._columns[name].add(getattr(calls, name))
+        self._groups += map(sys.intern, calls.group)
+
+    def taken(self) -> tuple[dict[str, I64], list[str]]:
+        """Every column, and each call's group."""
+        groups, self._groups = self._groups, []
+        return {name: column.taken() for name, column in self._columns.items()}, groups
+
+
+def match_calls(parts: Iterable[RankCalls], groups: Groups, world: int) -> Matched:
     """Puts the ranks together: collectives by (group, number), messages by (ends, tag, order)."""
-    joined = {
-        n: np.concatenate([getattr(p, n) for p in parts] or [np.zeros(0, np.int64)])
-        for n in _JOINED
-    }
-    rank = np.repeat([p.rank for p in parts], [len(p.row) for p in parts]).astype(np.int64)
-    names = [g for p in parts for g in p.group]
+    calls = AllCalls()
+    for part in parts:
+        calls.add(part)
+    return match_all(calls, groups, world)
+
+
+def match_all(calls: AllCalls, groups: Groups, world: int) -> Matched:
+    """The same of calls that were gathered one rank after another."""
+    joined, names = calls.taken()
+    rank = joined.pop("rank")
     group = _one_world(names, groups)
     codes = group.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     collective = joined["type"] == NodeType.COMM_COLL_NODE

@@ -14,6 +14,7 @@ from chakrakit.insight.table import Table, ms, percent, short, us
 from chakrakit.trace.run import Run
 
 Totals = dict[tuple[str, ...], list[int]]
+_SECTIONS = ("operators", "kernels", "modules", "phases", "shapes")
 
 
 class Spent(msgspec.Struct):
@@ -158,11 +159,20 @@ def join_operators(parts: Iterable[RankOperators]) -> Operators:
     """All ranks together."""
     total = RankOperators(0)
     for part in parts:
-        total.total_ns += part.total_ns
-        for name in ("operators", "kernels", "modules", "phases", "shapes"):
-            _merge(getattr(total, name), getattr(part, name))
-    return Operators(total.total_ns, *(_list(getattr(total, n)) for n in
-                     ("operators", "kernels", "modules", "phases", "shapes")))  # fmt: skip
+        add_operators(total, part)
+    return listed_operators(total)
+
+
+def add_operators(total: RankOperators, part: RankOperators) -> None:
+    """Another rank's sums."""
+    total.total_ns += part.total_ns
+    for name in _SECTIONS:
+        _merge(getattr(total, name), getattr(part, name))
+
+
+def listed_operators(total: RankOperators) -> Operators:
+    """Sums as lists, longest first."""
+    return Operators(total.total_ns, *(_list(getattr(total, n)) for n in _SECTIONS))
 
 
 def _merge(into: Totals, more: Totals) -> None:

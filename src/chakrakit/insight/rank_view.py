@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chakrakit import _core
 from chakrakit.trace.intervals import Intervals
-from chakrakit.trace.run import NS, Run
+from chakrakit.trace.nesting import callers
+from chakrakit.trace.run import NS, Run, Times, check_length
 from chakrakit.trace.schema import NodeType, collective_name
 from chakrakit.trace.trace import Trace
 
@@ -27,7 +27,6 @@ _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
 _DONE_BY_DEVICE = re.compile(r"^(nccl|rccl)")
 _MARK = re.compile(r"^ProfilerStep#\d+$|^PyTorch Profiler")
-_NEST_SLACK_NS = 2_000
 _RECEIVE = 9
 
 
@@ -161,17 +160,7 @@ class RankView:
     @cached_property
     def parent(self) -> I32:
         """For host rows, the host row around it on its thread; -1 for none."""
-        out = np.full(len(self), -1, np.int32)
-        rows = np.flatnonzero(self.on_host & self.ran & self.trace.has("tid"))
-        if not len(rows):
-            return out
-        thread = self.trace.column("tid", 0)[rows]
-        order = np.lexsort((-self.end[rows], self.start[rows], thread))
-        rows = rows[order]
-        number = np.unique(thread[order], return_inverse=True)[1].astype(np.int32)
-        outer, _ = _core.nest(number, self.start[rows], self.end[rows], _NEST_SLACK_NS)
-        out[rows] = np.where(outer >= 0, rows[np.maximum(outer, 0)], -1)
-        return out
+        return callers(self.trace, self.start, self.end, self.on_host & self.ran)
 
     @cached_property
     def is_leaf(self) -> Mask:
@@ -272,12 +261,20 @@ def _lane_name(on_host: int, device: int, place: int) -> str:
 
 def rank_view(run: Run, rank: int) -> RankView:
     """The view of one rank."""
-    times = run.times_of(rank)
+    times = None if run.times is None else run.times_of(rank)
+    return view_of(rank, run.trace(rank), times, run.tick_ps)
+
+
+def view_of(rank: int, trace: Trace, times: Times | None, tick_ps: int) -> RankView:
+    """The view of a rank's own trace; without `times`, those in its nodes count."""
+    if times is None:
+        return RankView(rank, trace, trace.start_ns, trace.end_ns, True)
     start, end = times.start, times.end
-    if run.tick_ps != NS:
+    check_length(len(start), len(trace), rank)
+    if tick_ps != NS:
         # Both are rounded down, so that what was equal or in order stays so.
-        start, end = (np.where(t < 0, t, t * run.tick_ps // NS) for t in (start, end))
-    return RankView(rank, run.trace(rank), start, end, run.times is None)
+        start, end = (np.where(t < 0, t, t * tick_ps // NS) for t in (start, end))
+    return RankView(rank, trace, start, end, False)
 
 
 def rank_views(run: Run) -> Iterator[RankView]:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.errors import ConfigError
-from chakrakit.insight.matching import calls_of, match_calls
-from chakrakit.insight.model import Model, graph_of, per_rank
+from chakrakit.insight.matching import AllCalls, calls_of, match_all
+from chakrakit.insight.model import Graphs, Model, graph_of, per_rank
 from chakrakit.insight.rank_view import I32, I64, Kind, Mask, RankView, rank_views
 from chakrakit.insight.table import Table, ms, percent
 from chakrakit.trace.run import Run
@@ -93,6 +93,12 @@ def names_of(view: RankView) -> RankNames:
     return RankNames(view.rank, view.kind, codes, codes[view.operator], texts, group, groups)
 
 
+def kinds_only(model: Model) -> RankNames:
+    """All rows of a model, to be selected by kind."""
+    none = np.zeros(0, np.int32)
+    return RankNames(-1, model.kind, none, none, [], none, [])
+
+
 def select(names: RankNames, what: str) -> Mask:
     """Rows of a class: `compute`, `communication`, `copy`, `host`, `group:NAME`, or a pattern.
 
@@ -118,8 +124,7 @@ def gain(model: Model, names: list[RankNames], what: str, factor: float) -> Gain
     chosen = np.concatenate([select(n, what) for n in names])
     factors = np.ones(model.n)
     factors[: model.rows][chosen] = 1 / factor
-    own, edges = model.scaled(factors)
-    makespan = int(model.schedule(own, edges).end.max()) if model.n else 0
+    makespan = model.makespan_with(factors)
     return Gain(what, factor, int(chosen.sum()), model.makespan - makespan, makespan)
 
 
@@ -139,12 +144,12 @@ def what_if(run: Run, faster: list[tuple[str, float]] | None = None) -> WhatIf:
     """Gains of the given classes (by default every kind twice as fast) and slack."""
     from chakrakit.insight.rank_view import span_ns
 
-    graphs, calls, names = [], [], []
+    graphs, calls, names = Graphs(), AllCalls(), []
     for view in rank_views(run):
-        graphs.append(graph_of(view))
-        calls.append(calls_of(view))
+        graphs.add(graph_of(view))
+        calls.add(calls_of(view))
         names.append(names_of(view))
-    model = Model(graphs, match_calls(calls, run.groups, run.world_size))
+    model = Model(graphs, match_all(calls, run.groups, run.world_size))
     span = span_ns(run)
     return what_if_of(model, names, span[1] - span[0], faster)
 

@@ -13,6 +13,18 @@ DTYPES = {
     "int8": "int8", "fp8_e4m3": "fp8", "float8_e4m3fn": "fp8", "fp8_e5m2": "fp8",
 }  # fmt: skip
 """What traces call element types, in the names that `peak` uses."""
+_BYTES = {"fp64": 8, "fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp4": 0.5,
+          "int64": 8, "long": 8, "int32": 4, "int": 4, "byte": 1, "bool": 1, "mask": 1}  # fmt: skip
+
+
+def dtype_name(dtype: str) -> str:
+    """An element type in the names that `peak` uses."""
+    return DTYPES.get(dtype.lower(), dtype.lower())
+
+
+def element_bytes(dtype: str) -> float:
+    """Bytes of an element; 0 for a type nobody knows."""
+    return _BYTES.get(dtype_name(dtype), 0.0)
 
 
 class DeviceText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -55,7 +67,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
     def peak_rate(self, dtype: str) -> float:
         """The rate for a dtype; where the device does not name it, the widest type it has."""
-        name = DTYPES.get(dtype.lower(), dtype.lower())
+        name = dtype_name(dtype)
         if name in self.peak:
             return self.peak[name]
         fallbacks = [n for n in ("bf16", "fp16", "fp32") if n in self.peak]

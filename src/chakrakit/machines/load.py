@@ -24,14 +24,22 @@ def preset_text(name: str) -> dict[str, Any]:
     return load_yaml(_PRESETS / f"{name}.yaml")
 
 
+def parse_name(name: str) -> tuple[str | None, int | None]:
+    """The preset a name means and its number of nodes; no preset where it means a file."""
+    found = _NAME.match(name)
+    if not found or found["name"] not in preset_names():
+        return None, None
+    nodes = int(found["nodes"]) if found["nodes"] else None
+    if nodes == 0:
+        raise ConfigError(f"{name}: 0 nodes; give 1 or more")
+    return found["name"], nodes
+
+
 def load_machine(name: str) -> Machine:
     """`dgx-h100`, `dgx-h100:32` (32 nodes), or a file."""
-    found = _NAME.match(name)
-    if found and found["name"] in preset_names():
-        nodes = int(found["nodes"]) if found["nodes"] else None
-        if nodes == 0:
-            raise ConfigError(f"{name}: 0 nodes; give 1 or more")
-        return parse_machine(preset_text(found["name"]), name, nodes)
+    preset, nodes = parse_name(name)
+    if preset is not None:
+        return parse_machine(preset_text(preset), name, nodes)
     file = Path(name)
     if not file.is_file():
         known = ", ".join(preset_names())

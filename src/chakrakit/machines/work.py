@@ -68,20 +68,27 @@ class Roofline:
         if known.any() and not (device.peak and device.memory_bandwidth):
             raise ConfigError(f"device {device.name!r} has no peak rate or memory bandwidth, which a "
                               "roofline needs; add `peak` and `memory_bandwidth`")  # fmt: skip
-        seconds = np.maximum(flops / self._rates(trace, device), moved / self._bandwidth(device))
-        seconds = np.maximum(seconds, device.kernel_overhead)
-        computed = np.rint(seconds * 1e12).astype(np.int64)
-        return np.where(known, computed, measured_ns(trace) * PS_PER_NS)
+        computed = np.rint(roofline_seconds(flops, moved, _dtypes(trace), device) * 1e12)
+        return np.where(known, computed.astype(np.int64), measured_ns(trace) * PS_PER_NS)
 
-    def _bandwidth(self, device: Device) -> float:
-        return device.memory_bandwidth * device.memory_efficiency or 1.0
 
-    def _rates(self, trace: Trace, device: Device) -> NDArray[np.float64]:
-        if "dtype" not in trace.table.column_names:
-            names, codes = ["bf16"], np.zeros(len(trace), np.int64)
-        else:
-            texts = trace.table.column("dtype").fill_null("bf16").to_pylist()
-            known, codes = np.unique(np.array(texts, object).astype(str), return_inverse=True)
-            names = known.tolist()
-        rates = np.array([device.peak_rate(n) * device.compute_efficiency or 1.0 for n in names])
-        return rates[codes]
+def _dtypes(trace: Trace) -> NDArray[np.object_]:
+    if "dtype" not in trace.table.column_names:
+        return np.full(len(trace), "bf16", object)
+    return np.array(trace.table.column("dtype").fill_null("bf16").to_pylist(), object)
+
+
+def roofline_seconds(
+    flops: NDArray[np.float64],
+    moved: NDArray[np.float64],
+    dtypes: NDArray[np.object_],
+    device: Device,
+) -> NDArray[np.float64]:
+    """The roofline's time of each operation, given its work and the element type it is done in."""
+    names, codes = np.unique(dtypes.astype(str), return_inverse=True)
+    rates = np.array(
+        [device.peak_rate(n) * device.compute_efficiency or 1.0 for n in names.tolist()]
+    )
+    bandwidth = device.memory_bandwidth * device.memory_efficiency or 1.0
+    seconds: NDArray[np.float64] = np.maximum(flops / rates[codes], moved / bandwidth)
+    return np.maximum(seconds, device.kernel_overhead)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrakit.passes.base import Pass, narrow
 from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
+from chakrakit.trace.traceset import TraceSet
 
 I64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -18,15 +21,7 @@ _USER_SCOPE = 7
 
 
 @dataclass(frozen=True)
-class Compacted:
-    """The smaller trace, and how many times smaller it is."""
-
-    trace: Trace
-    factor: float
-
-
-@dataclass(frozen=True)
-class Compact:
+class Compact(Pass):
     """Merge host nodes that carry no edge of their own.
 
     A node goes if it runs on the host, is plain compute, and has one predecessor and one successor
@@ -37,14 +32,27 @@ class Compact:
     """
 
     name = "compact"
+    preserves = (
+        "when each remaining node starts, alone and under any edit of others; what can be reached "
+        "from what; the times of a run"
+    )
     keep_annotations: bool = True
 
-    def apply(self, trace: Trace) -> Compacted:
-        """The compacted trace; one without such nodes comes back as it is."""
+    def apply(self, traces: TraceSet) -> TraceSet:
+        """The compacted traces; a body without such nodes comes back as it is."""
+        return narrow(traces, self.compacted)
+
+    def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
+        """How many times smaller the bodies became."""
+        nodes = [sum(len(t.body_at(i)) for i in range(t.body_count)) for t in (before, after)]
+        return {"factor": round(nodes[0] / max(nodes[1], 1), 3)}
+
+    def compacted(self, trace: Trace) -> Trace:
+        """One body."""
         chain = _Chain(trace)
         goes = chain.mergeable & self._may_go(trace)
         if not goes.any():
-            return Compacted(trace, 1.0)
+            return trace
         edges = chain.without(goes)
         kept = np.flatnonzero(~goes)
         place = np.full(len(trace), -1, np.int32)
@@ -52,7 +60,7 @@ class Compact:
         moved = Edges(
             place[edges.src], place[edges.dst], edges.kind, edges.form, edges.lag, edges.ctrl
         )
-        return Compacted(trace.select(kept).with_edges(moved), len(trace) / len(kept))
+        return trace.select(kept).with_edges(moved)
 
     def _may_go(self, trace: Trace) -> Mask:
         host = trace.column("is_cpu_op", False).astype(np.bool_) & trace.is_type(NodeType.COMP_NODE)

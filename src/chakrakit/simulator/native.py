@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -107,11 +108,16 @@ class _Simulation:
         if placement is None:
             self.machine.check_ranks(max(self.traces.world_size, int(ranks.max()) + 1))
             return ranks
-        devices = np.array([placement[r] if r < len(placement) else -1 for r in ranks], np.int64)
-        if (devices < 0).any() or (devices >= self.machine.size).any():
-            raise ConfigError(
-                f"the placement leaves a rank without one of {self.machine.size} devices"
-            )
+        if self.traces.missing_ranks:
+            raise ConfigError("a placement is for all ranks, and some were not recorded")
+        known = dict(enumerate(placement))
+        for rank in ranks.tolist():
+            if not 0 <= known.get(rank, -1) < self.machine.size:
+                raise ConfigError(
+                    f"the placement leaves rank {rank} without one of {self.machine.size} devices; list a "
+                    "device from 0 for every rank"
+                )
+        devices = np.array([placement[r] for r in ranks.tolist()], np.int64)
         if len(np.unique(devices)) != len(devices):
             raise ConfigError("the placement puts two ranks on one device")
         return devices
@@ -237,6 +243,8 @@ class _Simulation:
             "lane": _shifted([p.lane for p in programs], lanes, np.int32),
             "order": _concat([p.order for p in programs], np.int64),
             "priority": _concat([p.priority for p in programs], np.int32),
+            "share": _concat([p.share for p in programs], np.int32),
+            "waves": _concat([p.waves for p in programs], np.int64),
             "launch_of": _shifted([p.launch_of for p in programs], offset, np.int32),
             "instance": instances.of_row,
             "device": np.repeat(np.arange(len(members)), np.diff(offset)).astype(np.int32),
@@ -294,15 +302,25 @@ class _Simulation:
             return None
         durations = [self._durations_of(int(i)) for i in classes.first]
 
+        @cache
+        def ready_row(row: int) -> ReadyRow:
+            """Asked for many times: a row that is not chosen is offered again."""
+            c = int(np.searchsorted(offset, row, "right")) - 1
+            local = row - int(offset[c])
+            node = self.programs[self.membership.body(int(classes.first[c]))].trace[local]
+            rank = self.membership.ranks[int(classes.first[c])]
+            return ReadyRow(rank, local, node.id, node.name, int(durations[c][local]))
+
         def pick(_lane: int, now: int, rows: list[int]) -> int:
-            ready = []
-            for row in rows:
-                c = int(np.searchsorted(offset, row, "right")) - 1
-                local = row - int(offset[c])
-                node = self.programs[self.membership.body(int(classes.first[c]))].trace[local]
-                rank = self.membership.ranks[int(classes.first[c])]
-                ready.append(ReadyRow(rank, local, node.id, node.name, int(durations[c][local])))
-            return policy.pick(ready, now)
+            chosen = policy.pick([ready_row(row) for row in rows], now)
+            if chosen is None:
+                return -1
+            if not 0 <= chosen < len(rows):
+                raise ConfigError(
+                    f"{type(policy).__name__}.pick chose {chosen!r} of {len(rows)} ready rows; return an "
+                    "index into the list, or None to wait"
+                )
+            return chosen
 
         return pick
 
@@ -314,13 +332,15 @@ MOST_PS = 2**61
 def _check_horizon(workload: dict[str, Any], offset: I64) -> None:
     """An error unless all that a rank does, one after another, stays within the clock."""
     rank = np.repeat(np.arange(len(offset) - 1), np.diff(offset))
-    work = np.bincount(rank, workload["duration"].astype(np.float64), minlength=len(offset) - 1)
+    # A compute row with a small share of its device takes that much longer.
+    stretch = np.where(workload["kind"] == COMPUTE, 1e6 / np.maximum(workload["share"], 1), 1.0)
+    work = np.bincount(rank, workload["duration"] * stretch, minlength=len(offset) - 1)
     lags = np.abs(workload["lag"]).astype(np.float64)
     work += np.bincount(rank[workload["dst"]], lags, minlength=len(offset) - 1)
     if work.size and work.max() > MOST_PS:
         raise TraceError(
             f"durations and lags of a rank add up to {work.max() * 1e-12 / 86400:,.0f} days; check "
-            "their unit, which is nanoseconds"
+            "their unit, which is nanoseconds, and device_share"
         )
 
 

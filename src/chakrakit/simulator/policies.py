@@ -3,7 +3,7 @@
 A policy may have any of these methods:
 
     choose(collective, members, size, candidates) -> str     which algorithm; once for each distinct call
-    pick(ready) -> int                                       which ready row a free pool lane runs next
+    pick(ready, now_ps) -> int | None                        which ready row a free pool lane runs next
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ class ReadyRow(NamedTuple):
 class DispatchPolicy(Protocol):
     """Chooses what a free compute engine or host runs next.
 
-    Called whenever a lane without a recorded order is free and more than one row is ready, in order of
-    (time, rank, lane). The list is in the default order: priority, longest ready, lowest row.
+    Called whenever a lane without a recorded order is free and rows are ready, in order of (time, rank,
+    lane). The list is in the default order: priority, longest ready, lowest row. None lets the lane wait
+    until another of its rows is ready; if there is none to come, the simulation ends as a deadlock.
     """
 
-    def pick(self, ready: Sequence[ReadyRow], now_ps: int) -> int:
-        """The index of the row to run."""
+    def pick(self, ready: Sequence[ReadyRow], now_ps: int) -> int | None:
+        """The index of the row to run, or None to wait."""
         ...
 
 

@@ -61,6 +61,10 @@ class Program:
     lane_kind: NDArray[np.int8]
     order: I64
     priority: NDArray[np.int32]
+    share: NDArray[np.int32]
+    """Of the device, in millionths: what a compute row uses at most, what a communication row holds."""
+    waves: I64
+    """Rounds a compute row runs in; communication of a higher priority gets in between them."""
     launch_of: NDArray[np.int32]
     calls: Calls
     messages: Messages
@@ -71,12 +75,14 @@ class Program:
 
 def read_program(trace: Trace, groups: Groups) -> Program:
     """The program of a body."""
+    kind = _kinds(trace)
     lane, lane_kind = _lanes(trace)
     order = np.empty(len(trace), np.int64)
     order[np.lexsort((trace.ids, trace.start_ns))] = np.arange(len(trace))
     return Program(
-        trace, trace.edges, _kinds(trace), lane, lane_kind, order,
-        trace.column("comm_priority", 0).astype(np.int32), _launchers(trace),
+        trace, trace.edges, kind, lane, lane_kind, order,
+        trace.column("comm_priority", 0).astype(np.int32), _shares(trace, kind), _waves(trace),
+        _launchers(trace),
         _calls(trace, groups, order), _messages(trace, order),
     )  # fmt: skip
 
@@ -85,6 +91,28 @@ def _kinds(trace: Trace) -> NDArray[np.int8]:
     comm = trace.is_type(NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
     device = trace.is_type(NodeType.COMP_NODE) & ~trace.column("is_cpu_op", False)
     return np.where(comm, COMM, np.where(device, COMPUTE, PLAIN)).astype(np.int8)
+
+
+def _shares(trace: Trace, kind: NDArray[np.int8]) -> NDArray[np.int32]:
+    share = np.where(kind == COMM, 0.0, 1.0)
+    given = trace.has("device_share")
+    share[given] = trace.column("device_share", 0.0)[given]
+    _check(trace, given & ~((share >= 1e-6) & (share <= 1)), "device_share", "from 1e-6 to 1")
+    return np.rint(share * 1e6).astype(np.int32)
+
+
+def _waves(trace: Trace) -> I64:
+    waves = trace.column("waves", 1).astype(np.int64)
+    _check(trace, waves < 1, "waves", "1 or more")
+    return waves
+
+
+def _check(trace: Trace, wrong: NDArray[np.bool_], name: str, expected: str) -> None:
+    for row in np.flatnonzero(wrong)[:1].tolist():
+        value = trace.column(name, 0)[row]
+        raise TraceError(
+            f"node {trace.ids[row]} ({trace[row].name!r}): {name} is {value}; it should be {expected}"
+        )
 
 
 def _lanes(trace: Trace) -> tuple[NDArray[np.int32], NDArray[np.int8]]:

@@ -71,6 +71,8 @@ def _settings(options: Options) -> dict[str, Any]:
         slow = {str(rank): factor for rank, factor in d.stragglers.items()}
         faults = [str(f) for f in d.faults]
         found |= {"jitter": d.jitter, "seed": d.seed, "stragglers": slow, "faults": faults}
+    if options.placement is not None:
+        found["placement"] = list(options.placement)
     if options.assume_missing:
         found["assume_missing"] = "symmetric"
     return found

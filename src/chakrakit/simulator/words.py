@@ -57,3 +57,16 @@ def read_network_model(path: str) -> Fixed:
     except msgspec.MsgspecError as error:
         raise FormatError(f"not a network model: {error}", path=path) from None
     return model.seconds
+
+
+def read_placement(path: str) -> tuple[int, ...]:
+    """The device of each rank: a JSON list of numbers, by rank."""
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=tuple[int, ...])
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror}", path=path) from None
+    except msgspec.MsgspecError as error:
+        raise FormatError(
+            f"not a placement: {error}; write the device of each rank, as in [2, 3, 0, 1]",
+            path=path,
+        ) from None

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from chakrakit.errors import FormatError
+from chakrakit.trace.bundle_files import BundlePath
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,7 +40,7 @@ def write_card(card: Card, path: Path) -> None:
     path.write_bytes(msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n")
 
 
-def read_card(path: Path) -> Card:
+def read_card(path: Path | BundlePath) -> Card:
     """A card file, with errors that say which field is wrong."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Card)

@@ -7,19 +7,20 @@ matched by (source, destination, tag) and order.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chakrakit.parallel import Workers, spread
 from chakrakit.trace.groups import WORLD, Groups
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
-
-if TYPE_CHECKING:
-    from chakrakit.trace.traceset import TraceSet
+from chakrakit.trace.traceset import Binding, Body, TraceSet, bind
 
 UNKNOWN = -1
 """Stands for a type, size or end that the trace does not say."""
@@ -41,18 +42,34 @@ class Collectives:
     messages: pa.Table
 
 
-def match(traces: TraceSet) -> Collectives:
-    """All communication of the set."""
-    calls, messages = [], []
-    for rank, trace in traces:  # once: traces may come from disk
-        calls.append(_calls(rank, trace, traces.groups))
-        messages.append(_messages(rank, trace))
+def match(traces: TraceSet, workers: Workers | None = None) -> Collectives:
+    """All communication of the set; with `workers`, bodies are read there, one a task."""
+    known = Groups({n: traces.groups[n] for n in WORLD if n in traces.groups})
+    body = traces.body_at if workers is None else traces.reader_of
+    tasks = ((body(number), ranks) for number, ranks in traces.shares())
+    found: dict[int, tuple[pa.Table, pa.Table]] = {}
+    for part in spread(partial(_of_body, known=known), tasks, workers):
+        found |= part
+    calls, messages = ([found[rank][i] for rank in sorted(found)] for i in (0, 1))
     table = _number_instances(pa.concat_tables(calls)) if calls else _calls(0, _empty(), Groups())
     return Collectives(
         table,
         _instances(table),
         pa.concat_tables(messages) if messages else _messages(0, _empty()),
     )
+
+
+def _of_body(
+    task: tuple[Body, Mapping[int, Binding]], known: Groups
+) -> dict[int, tuple[pa.Table, pa.Table]]:
+    """The calls and messages of each rank that runs a body."""
+    body, ranks = task
+    program = body if isinstance(body, Trace) else body()
+    return {rank: _of_rank(rank, bind(program, b), known) for rank, b in ranks.items()}
+
+
+def _of_rank(rank: int, trace: Trace, known: Groups) -> tuple[pa.Table, pa.Table]:
+    return _calls(rank, trace, known), _messages(rank, trace)
 
 
 def _empty() -> Trace:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from chakrakit.trace.formats import Source, is_one_file, left_out, open_writer, scan_trace
-from chakrakit.trace.places import is_stream
+from chakrakit.trace.places import is_stream, place_of
 from chakrakit.trace.store import is_placeholder, rank_files, read, write
 
 Step = Callable[[int, int | None], Any]
@@ -36,7 +35,8 @@ def convert(
 
 def _is_folded(path: Source) -> bool:
     """Whether a directory says more about its ranks than the bodies do."""
-    return not is_stream(path) and (Path(path) / "ranks.parquet").exists()  # type: ignore[arg-type]
+    place = None if is_stream(path) else place_of(path)
+    return place is not None and (place / "ranks.parquet").is_file()
 
 
 def _stream(source: Source, target: str | os.PathLike[str], step: Step) -> dict[str, int]:

@@ -13,7 +13,7 @@ from chakrakit.trace import columns
 from chakrakit.trace.collectives import UNKNOWN, group_names
 from chakrakit.trace.formats import Source, scan_trace
 from chakrakit.trace.groups import Groups, groups_in
-from chakrakit.trace.places import groups_beside_file, is_stream
+from chakrakit.trace.places import groups_beside_file, is_stream, place_of
 from chakrakit.trace.run import Run
 from chakrakit.trace.schema import NodeType, collective_name, node_type_name
 from chakrakit.trace.store import rank_files, read
@@ -137,7 +137,7 @@ def _entries(piece: Trace, column: str) -> int:
 def describe(path: Source) -> Info:
     """Counts what is behind a path. A stream is read once; nothing is kept."""
     files = rank_files(path)
-    if is_stream(path) or Path(path).is_file():  # type: ignore[arg-type]
+    if is_stream(path) or place_of(path).is_file():
         return _describe_file(*next(iter(files.items())))
     traces = read(path)
     counts = _Counts()

@@ -26,7 +26,7 @@ from chakrakit.errors import ChakraError, FormatError, TraceError
 from chakrakit.trace.card import Card, read_card, write_card
 from chakrakit.trace.formats import read_trace, write_trace
 from chakrakit.trace.groups import Groups
-from chakrakit.trace.places import RANKED, groups_beside, prefix_of
+from chakrakit.trace.places import RANKED, Place, files_in, groups_beside, prefix_of
 from chakrakit.trace.run import Run, Times
 from chakrakit.trace.streams import remove_empty, replacing, temporary_name
 from chakrakit.trace.traceset import Binding, TraceSet
@@ -50,13 +50,13 @@ _TIMES = {
 }
 _OURS = {"ranks.parquet", "groups.json", "card.json", "times", "counters"}
 
-Opened = Callable[[Mapping[int, Path], Groups, Card | None], TraceSet]
+Opened = Callable[[Mapping[int, Place], Groups, Card | None], TraceSet]
 
 
 # --- reading ------------------------------------------------------------------------------------
 
 
-def read_directory(folder: Path, files: Mapping[int, Path], plain: Opened) -> TraceSet:
+def read_directory(folder: Place, files: Mapping[int, Place], plain: Opened) -> TraceSet:
     """The set in a directory with these bodies; `plain` makes one where each rank has its own."""
     groups = groups_beside(folder, prefix_of(next(iter(files.values()))))
     card = read_card(folder / "card.json") if (folder / "card.json").is_file() else None
@@ -83,10 +83,10 @@ def _bindings(ranks: pa.Table, order: Mapping[int, int]) -> dict[int, Binding]:
     return found
 
 
-def _with_times(traces: TraceSet, folder: Path, ranks: pa.Table | None) -> TraceSet:
+def _with_times(traces: TraceSet, folder: Place, ranks: pa.Table | None) -> TraceSet:
     """Adds `times/` and `counters/` where the directory has them."""
-    files = sorted((folder / "times").glob("*.parquet"), key=lambda f: (len(f.stem), f.stem))
-    counters = {f.stem: read_table(f) for f in sorted((folder / "counters").glob("*.parquet"))}
+    files = sorted(_tables(folder / "times"), key=lambda f: (len(f.stem), f.stem))
+    counters = {f.stem: read_table(f) for f in _tables(folder / "counters")}
     if not files:
         if isinstance(traces, Run):
             traces.counters = counters
@@ -101,17 +101,22 @@ def _with_times(traces: TraceSet, folder: Path, ranks: pa.Table | None) -> Trace
                    times=[_times(f) for f in files], timing=timing, counters=counters)  # fmt: skip
 
 
-def _times(file: Path) -> Times:
+def _tables(folder: Place) -> list[Place]:
+    return [f for f in files_in(folder) if f.name.endswith(".parquet")]
+
+
+def _times(file: Place) -> Times:
     found = read_table(file)
     here = [n for n in _TIMES if n in found.column_names or n in ("start", "end")]
     table = read_table(file, pa.schema([(n, _TIMES[n]) for n in here]))
     return Times(**{n: table.column(n).to_numpy() for n in here})
 
 
-def read_table(file: Path, schema: pa.Schema | None = None) -> pa.Table:
+def read_table(file: Place, schema: pa.Schema | None = None) -> pa.Table:
     """A Parquet file; with a schema, exactly its columns in their types and without nulls."""
     try:
-        table = pq.ParquetFile(file).read()
+        with file.open("rb") as stream:
+            table = pq.ParquetFile(stream).read()
         if schema is None:
             return table
         for name in schema.names:
@@ -126,7 +131,7 @@ def read_table(file: Path, schema: pa.Schema | None = None) -> pa.Table:
 
 
 @contextlib.contextmanager
-def _blamed(path: Path) -> Iterator[None]:
+def _blamed(path: object) -> Iterator[None]:
     """What is wrong with the content is said with the place it was in."""
     try:
         yield
@@ -139,17 +144,24 @@ def _blamed(path: Path) -> Iterator[None]:
 
 def write_directory(traces: TraceSet, target: Path, step: Callable[[int], Any]) -> None:
     """Into a directory that appears whole, or not at all; `step` is called with each body's rank."""
-    if not len(traces):
-        raise ChakraError(f"{target}: there are no ranks to write")
     _check_target(target)
-    with _fresh_directory(target) as folder:
-        numbers = _write_bodies(traces, folder, step)
-        write_groups(traces.groups, folder / "groups.json")
-        write_card(traces.card.replace(partial=list(traces.missing_ranks)), folder / "card.json")
-        if _is_folded(traces):
-            pq.write_table(_ranks_table(traces, numbers), folder / "ranks.parquet")
-        if isinstance(traces, Run):
-            _write_times(traces, folder)
+    with fresh_directory(target) as folder:
+        fill_directory(traces, folder, traces.card, step)
+
+
+def fill_directory(
+    traces: TraceSet, folder: Path, card: Card, step: Callable[[int], Any], suffix: str = ".et"
+) -> None:
+    """Everything into an empty directory; bodies in the format that `suffix` says."""
+    if not len(traces):
+        raise ChakraError("there are no ranks to write")
+    numbers = _write_bodies(traces, folder, step, suffix)
+    write_groups(traces.groups, folder / "groups.json")
+    write_card(card.replace(partial=list(traces.missing_ranks)), folder / "card.json")
+    if _is_folded(traces):
+        pq.write_table(_ranks_table(traces, numbers), folder / "ranks.parquet")
+    if isinstance(traces, Run):
+        _write_times(traces, folder)
 
 
 def write_groups(groups: Groups, path: Path) -> None:
@@ -171,7 +183,7 @@ def _check_target(target: Path) -> None:
 
 
 @contextlib.contextmanager
-def _fresh_directory(target: Path) -> Iterator[Path]:
+def fresh_directory(target: Path) -> Iterator[Path]:
     """A temporary directory that takes the target's place when the block ends well."""
     target = target.resolve()  # through a link, the directory it points to
     temporary = temporary_name(target)
@@ -210,7 +222,9 @@ def _is_folded(traces: TraceSet) -> bool:
     return len(set(own)) < len(own) or not plain or timed
 
 
-def _write_bodies(traces: TraceSet, folder: Path, step: Callable[[int], Any]) -> dict[int, int]:
+def _write_bodies(
+    traces: TraceSet, folder: Path, step: Callable[[int], Any], suffix: str
+) -> dict[int, int]:
     """Writes each body in use once; returns body → the number in its file name."""
     name = file_name(traces.card.name)
     numbers: dict[int, int] = {}
@@ -218,7 +232,7 @@ def _write_bodies(traces: TraceSet, folder: Path, step: Callable[[int], Any]) ->
         body = traces.bindings[rank].body
         if body not in numbers:
             numbers[body] = rank
-            write_trace(traces.body_at(body), folder / f"{name}.{rank}.et")
+            write_trace(traces.body_at(body), folder / f"{name}.{rank}{suffix}")
             step(rank)
     return numbers
 

@@ -7,13 +7,13 @@ import io
 import os
 import re
 from collections.abc import Iterator
-from typing import IO, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
-from chakrakit.errors import ChakraError
-from chakrakit.trace.streams import STDIO, display_name, open_input, open_output
+from chakrakit.errors import ChakraError, FormatError
+from chakrakit.trace.bundle_files import ZIP
+from chakrakit.trace.streams import STDIO, Source, display_name, open_input, open_output
 from chakrakit.trace.trace import Trace
 
-Source = str | os.PathLike[str] | IO[bytes]
 SUFFIXES = (".et", ".json", ".parquet")
 COMPRESSIONS = ("", ".gz", ".zst")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -29,8 +29,11 @@ class Writer(Protocol):
         """Writes what comes last."""
 
 
-def _guess(stream: io.BufferedReader) -> str:
+def _guess(stream: io.BufferedReader, name: str) -> str:
     head = stream.peek(256)[:256]
+    if head.startswith(ZIP):
+        raise FormatError("a zip, not a trace; a bundle is opened by its own path, not through a pipe",
+                          path=name)  # fmt: skip
     if head.startswith(b"PAR1"):
         return ".parquet"
     # A header of 123 bytes starts with the same byte as JSON, but then has control characters.
@@ -50,7 +53,7 @@ def read_trace(source: Source) -> Trace:
 
     name = display_name(source)
     with open_input(source) as stream:
-        if _guess(stream) == ".et":
+        if _guess(stream, name) == ".et":
             return et.read(stream, name)
         return Trace.concat(_scan(stream, name))
 
@@ -62,7 +65,7 @@ def scan_trace(source: Source) -> Iterator[Trace]:
 
 
 def _scan(stream: io.BufferedReader, name: str) -> Iterator[Trace]:
-    kind = _guess(stream)
+    kind = _guess(stream, name)
     if kind == ".parquet":
         from chakrakit.trace import parquet
 

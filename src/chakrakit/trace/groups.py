@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chakrakit.errors import FormatError
+from chakrakit.trace.bundle_files import BundlePath
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.streams import open_input
 from chakrakit.trace.trace import Trace
@@ -57,7 +58,7 @@ class Groups(Mapping[str, tuple[int, ...]]):
         return Groups({**other._groups, **self._groups})
 
 
-def read_groups(path: Path) -> Groups:
+def read_groups(path: Path | BundlePath) -> Groups:
     """A group file, with errors that say which entry is wrong."""
     with open_input(path) as stream:
         try:

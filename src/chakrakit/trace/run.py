@@ -93,13 +93,19 @@ class Run(TraceSet):
         body, number = self._binding(rank).body, self.timing[rank]
         times = self.times[number]
         if (body, number) not in self._checked:
-            _check_length(len(times.start), len(self.body(rank)), rank)
+            check_length(len(times.start), len(self.body(rank)), rank)
             self._checked.add((body, number))
         return times
 
     def timed_trace(self, rank: int) -> Trace:
         """A rank's trace with its times in the nodes, in whole nanoseconds: a file of its own."""
-        trace = self.trace(rank)
+        return self._timed(self.trace(rank), rank)
+
+    def timed_body(self, rank: int) -> Trace:
+        """The program a rank runs, with the rank's times in the nodes."""
+        return self._timed(self.body(rank), rank)
+
+    def _timed(self, trace: Trace, rank: int) -> Trace:
         if self.times is None:
             return trace
         times = self.times_of(rank)
@@ -131,13 +137,20 @@ class Run(TraceSet):
         first, last = self.span
         return (last - first) * self.tick_ps / NS
 
+    def with_card(self, card: Card) -> Run:
+        """The same under another card."""
+        timing = self.timing if self.times is not None else None
+        return Run(self._bodies, self.bindings, self.groups, card, times=self.times, timing=timing,
+                   counters=self.counters)  # fmt: skip
+
     def _with(self, bindings: Mapping[int, Binding]) -> Run:
         timing = {r: self.timing[r] for r in bindings} if self.times is not None else None
         return Run(self._bodies, bindings, self.groups, self.card, times=self.times, timing=timing,
                    counters=self.counters)  # fmt: skip
 
 
-def _check_length(times: int, nodes: int, rank: int) -> None:
+def check_length(times: int, nodes: int, rank: int) -> None:
+    """Times that are not one a node are a TraceError."""
     if times != nodes:
         raise TraceError(f"rank {rank} has {nodes:,} nodes and times for {times:,}")
 

@@ -2,6 +2,7 @@
 
 Bodies are Arrow tables that DuckDB reads where they are. What a rank makes of its body (its groups, peers,
 scale and times) is a view that joins the two, so that a folded set of many ranks stays folded in memory.
+A set in which nothing is shared is streamed instead (`sql_stream.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from chakrakit.errors import ConfigError, MissingExtra
 from chakrakit.trace import sql_tables
 from chakrakit.trace.formats import Source
 from chakrakit.trace.run import Run
+from chakrakit.trace.sql_stream import StreamedTable, can_stream
 from chakrakit.trace.sql_tables import quoted
 from chakrakit.trace.store import read
 from chakrakit.trace.traceset import TraceSet
@@ -23,25 +25,38 @@ from chakrakit.trace.traceset import TraceSet
 if TYPE_CHECKING:
     import duckdb
 
+    from chakrakit.parallel import Workers
+
 TABLES = ("nodes", "edges", "collectives", "calls", "messages", "ranks", "groups")
+_OF_BODY = {"nodes": sql_tables.body_nodes, "edges": sql_tables.body_edges}
+_CACHE = 256 << 20
+"""Bytes of bodies kept while a query reads them: a set may be far larger than memory."""
 
 
-def query(traces: TraceSet | Source, sql: str, limit: int | None = None) -> pa.Table:
+def query(
+    traces: TraceSet | Source, sql: str, limit: int | None = None, workers: Workers | None = None
+) -> pa.Table:
     """The rows one SELECT gives; with `limit`, at most that many.
 
     Only the tables that the text mentions are made. The statement cannot reach files, the network or
-    DuckDB's settings.
+    DuckDB's settings. With `workers`, ranks are read there, one a task.
     """
     duckdb = _duckdb()
-    found = traces if isinstance(traces, TraceSet) else read(traces)
+    found = traces if isinstance(traces, TraceSet) else _opened(traces)
     with duckdb.connect(":memory:") as connection:
         try:
             _check_is_select(duckdb, connection, sql)
-            _make_tables(connection, found, sql)
+            _make_tables(connection, found, sql, workers)
             _lock(connection)
             return _fetched(connection.sql(sql), limit)
         except duckdb.Error as error:
             raise ConfigError(_explained(connection, error, sql)) from None
+
+
+def _opened(path: Source) -> TraceSet:
+    found = read(path)
+    found.cache_bytes = _CACHE
+    return found
 
 
 def _duckdb() -> Any:
@@ -70,10 +85,14 @@ def _mentioned(sql: str) -> list[str]:
     return [t for t in TABLES if whole or t in words]
 
 
-def _make_tables(connection: duckdb.DuckDBPyConnection, traces: TraceSet, sql: str) -> None:
+def _make_tables(
+    connection: duckdb.DuckDBPyConnection, traces: TraceSet, sql: str, workers: Workers | None
+) -> None:
     connection.register("_ranks", sql_tables.ranks(traces))
     for name in _mentioned(sql):
-        if name == "nodes":
+        if name in _OF_BODY and can_stream(traces):
+            connection.register(name, StreamedTable(traces, _OF_BODY[name], workers))
+        elif name == "nodes":
             _make_nodes(connection, traces)
         elif name == "edges":
             connection.register("_edges", sql_tables.edges(traces))
@@ -84,7 +103,7 @@ def _make_tables(connection: duckdb.DuckDBPyConnection, traces: TraceSet, sql: s
         elif name == "ranks":
             connection.execute("CREATE VIEW ranks AS SELECT * FROM _ranks")
         else:
-            connection.register(name, sql_tables.plain(traces, name))
+            connection.register(name, sql_tables.plain(traces, name, workers))
 
 
 def _make_nodes(connection: duckdb.DuckDBPyConnection, traces: TraceSet) -> None:

@@ -15,6 +15,7 @@ from chakrakit.trace.trace import Trace
 from chakrakit.trace.vocabulary import by_name
 
 if TYPE_CHECKING:
+    from chakrakit.parallel import Workers
     from chakrakit.trace.traceset import TraceSet
 
 ALWAYS = ("is_cpu_op", "num_ops", "tensor_size", "comm_type", "comm_size", "comm_src", "comm_dst",
@@ -41,12 +42,12 @@ def ranks(traces: TraceSet) -> pa.Table:
 
 def nodes(traces: TraceSet) -> pa.Table:
     """The nodes of every body in use, with `body` and `row`."""
-    return _stacked([_body_nodes(n, traces.body_at(n)) for n in _used(traces)])
+    return _stacked([_of_body(n, body_nodes(traces.body_at(n))) for n in _used(traces)])
 
 
 def edges(traces: TraceSet) -> pa.Table:
     """The edges of every body in use, between node ids."""
-    return _stacked([_body_edges(n, traces.body_at(n)) for n in _used(traces)])
+    return _stacked([_of_body(n, body_edges(traces.body_at(n))) for n in _used(traces)])
 
 
 def times(run: Run) -> pa.Table:
@@ -67,7 +68,7 @@ def times(run: Run) -> pa.Table:
     return pa.concat_tables(found)
 
 
-def plain(traces: TraceSet, name: str) -> pa.Table:
+def plain(traces: TraceSet, name: str, workers: Workers | None = None) -> pa.Table:
     """The tables that are the same for every rank: collectives, calls, messages, groups."""
     if name == "groups":
         pairs = [(g, r) for g, members in traces.groups.items() for r in members]
@@ -77,9 +78,10 @@ def plain(traces: TraceSet, name: str) -> pa.Table:
                 "rank": pa.array([r for _, r in pairs], pa.int64()),
             }
         )
+    matched = traces.matched(workers)
     if name == "messages":
-        return traces.collectives.messages
-    table = traces.collectives.instances if name == "collectives" else traces.collectives.calls
+        return matched.messages
+    table = matched.instances if name == "collectives" else matched.calls
     return table.append_column("collective", _named(table.column("comm_type"), _collective))
 
 
@@ -101,10 +103,14 @@ def _used(traces: TraceSet) -> list[int]:
     return sorted({b.body for b in traces.bindings.values()})
 
 
-def _body_nodes(number: int, trace: Trace) -> pa.Table:
+def _of_body(number: int, table: pa.Table) -> pa.Table:
+    return table.add_column(0, "body", pa.array(np.full(len(table), number, np.int64)))
+
+
+def body_nodes(trace: Trace) -> pa.Table:
+    """The nodes of one body."""
     table, known = trace.nodes, by_name()
     found: dict[str, Any] = {
-        "body": np.full(len(trace), number, np.int64),
         "row": np.arange(len(trace), dtype=np.int64),
         "id": table.column("id"),
         "name": table.column("name"),
@@ -127,7 +133,7 @@ def _body_nodes(number: int, trace: Trace) -> pa.Table:
 
 def _free_name(name: str, taken: dict[str, Any]) -> str:
     """SQL does not tell `Foo` from `foo`: the later one gets a number."""
-    lower = {t.lower() for t in (*taken, "rank")}
+    lower = {t.lower() for t in (*taken, "rank", "body")}
     found, number = name, 2
     while found.lower() in lower:
         found, number = f"{name}_{number}", number + 1
@@ -146,13 +152,13 @@ def _named(codes: pa.Array | pa.ChunkedArray, name_of: Any) -> pa.Array:
     return pa.DictionaryArray.from_arrays(coded.indices, names).cast(pa.string())
 
 
-def _body_edges(number: int, trace: Trace) -> pa.Table:
+def body_edges(trace: Trace) -> pa.Table:
+    """The edges of one body, between node ids."""
     edges, ids = trace.edges, trace.ids
     kinds = pa.array([k.name.lower() for k in EdgeKind])
     forms = pa.array([f.name.lower() for f in EdgeForm])
     return pa.table(
         {
-            "body": np.full(len(edges), number, np.int64),
             "src": ids[edges.src],
             "dst": ids[edges.dst],
             "kind": pa.DictionaryArray.from_arrays(pa.array(edges.kind), kinds).cast(pa.string()),
@@ -178,5 +184,9 @@ def _stacked(tables: list[pa.Table]) -> pa.Table:
 def _as_text(table: pa.Table, name: str) -> pa.Table:
     if name not in table.column_names:
         return table
-    values = [None if v is None else str(v) for v in table.column(name).to_pylist()]
-    return table.set_column(table.column_names.index(name), name, pa.array(values, pa.string()))
+    return table.set_column(table.column_names.index(name), name, as_text(table.column(name)))
+
+
+def as_text(values: pa.ChunkedArray) -> pa.Array:
+    """Every value as Python writes it."""
+    return pa.array([None if v is None else str(v) for v in values.to_pylist()], pa.string())

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from chakrakit.errors import ChakraError
+from chakrakit.trace.bundle_files import BundlePath
 from chakrakit.trace.card import Card
 from chakrakit.trace.directory import read_directory, write_directory, write_groups
 from chakrakit.trace.formats import (
@@ -23,10 +24,12 @@ from chakrakit.trace.formats import (
 )
 from chakrakit.trace.groups import Groups, groups_in
 from chakrakit.trace.places import (
+    Place,
     body_files,
     groups_beside,
     groups_beside_file,
     is_stream,
+    place_of,
     prefix_of,
     rank_files,
     rank_of,
@@ -45,9 +48,11 @@ def read(path: Source) -> TraceSet | Run:
     """Traces from wherever `path` points. Ranks are read from disk when they are first used."""
     if is_stream(path):
         return _single(read_trace(path), 0, Groups())
-    place = Path(path)  # type: ignore[arg-type]
+    place = place_of(path)
     if place.is_dir():
         return read_directory(place, body_files(place), _from_files)
+    if isinstance(place, BundlePath):
+        return _single(read_trace(place), rank_of(place), Groups())
     if place.exists():
         return _single(read_trace(place), rank_of(place), groups_beside_file(place))
     files: dict[int, Any] = rank_files(path)
@@ -60,19 +65,23 @@ def _single(trace: Trace, rank: int, groups: Groups) -> TraceSet | Run:
 
 
 def _from_files(
-    files: Mapping[int, Path], groups: Groups, card: Card | None = None
+    files: Mapping[int, Place], groups: Groups, card: Card | None = None
 ) -> TraceSet | Run:
-    """A body a file. The beginning of the first tells whether they are timed, and maybe the groups."""
+    """A body a file. The card, or else the beginning of the first, tells whether they are a run.
+
+    Traces that a pass changed still have recorded starts, which are no run's any more.
+    """
     first = next(iter(files.values()))
     bodies: list[Body] = [partial(read_trace, f) for f in files.values()]
     bindings = {rank: Binding(i) for i, rank in enumerate(files)}
     probe = _first_piece(first)
-    kind = Run if probe.is_timed else TraceSet
+    timed = probe.is_timed if card is None or not card.passes else card.kind == "run"
+    kind = Run if timed else TraceSet
     card = card or Card(name=prefix_of(first))
     return kind(bodies, bindings, groups.merged(groups_in(probe)), card)
 
 
-def _first_piece(file: Path) -> Trace:
+def _first_piece(file: Place) -> Trace:
     pieces = scan_trace(file)
     try:
         return next(pieces)
@@ -89,7 +98,8 @@ def write(
     """Writes one rank to a file, or all ranks to `prefix.N.et` files or to a directory.
 
     With `.N.` in the name there is a file a rank and the groups go to `prefix.json`; a run's times go
-    into the nodes. A name without a format's suffix is a directory, which keeps everything. `progress`
+    into the nodes. `NAME.chakra` is a bundle; any other name without a format's suffix is a directory;
+    both keep everything. `progress`
     is called with each rank written. Returns what the format has no place for: name → how many values.
     """
     target, step = os.fspath(path), progress or (lambda _rank: None)
@@ -97,6 +107,11 @@ def write(
         traces = TraceSet([traces])
     if _PLACEHOLDER.search(target):
         return _write_ranks(traces, target, step)
+    if target.endswith(".chakra"):
+        from chakrakit.trace.bundle import write_bundle
+
+        write_bundle(traces, target, progress=step)
+        return {}
     if not is_one_file(target):
         write_directory(traces, Path(target), step)
         return {}

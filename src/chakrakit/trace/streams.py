@@ -14,21 +14,25 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from chakrakit.errors import ChakraError, FormatError
+from chakrakit.trace.bundle_files import BundlePath
 
 STDIO = "-"
+Source = str | os.PathLike[str] | IO[bytes] | BundlePath
 _BUFFER = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
-def display_name(path: str | os.PathLike[str] | IO[bytes]) -> str:
+def display_name(path: Source) -> str:
     """How to call this source in a message."""
+    if isinstance(path, BundlePath):
+        return str(path)
     if isinstance(path, (str, os.PathLike)):
         return "<stdin>" if os.fspath(path) == STDIO else os.fspath(path)
     return str(getattr(path, "name", "<stream>"))
 
 
 @contextlib.contextmanager
-def open_input(path: str | os.PathLike[str] | IO[bytes]) -> Iterator[io.BufferedReader]:
+def open_input(path: Source) -> Iterator[io.BufferedReader]:
     """A decompressed, buffered stream that can peek. Damage to the compression is a FormatError."""
     name = display_name(path)
     with contextlib.ExitStack() as stack, _damage(name):
@@ -42,9 +46,9 @@ def open_input(path: str | os.PathLike[str] | IO[bytes]) -> Iterator[io.Buffered
             yield raw
 
 
-def _open_raw(
-    path: str | os.PathLike[str] | IO[bytes], stack: contextlib.ExitStack
-) -> io.BufferedReader:
+def _open_raw(path: Source, stack: contextlib.ExitStack) -> io.BufferedReader:
+    if isinstance(path, BundlePath):
+        return stack.enter_context(path.open())
     if not isinstance(path, (str, os.PathLike)):
         return _buffered(path)
     if os.fspath(path) == STDIO:

@@ -19,6 +19,7 @@ from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
 
 if TYPE_CHECKING:
+    from chakrakit.parallel import Workers
     from chakrakit.trace.collectives import Collectives
 
 Body = Trace | Callable[[], Trace]
@@ -67,6 +68,7 @@ class TraceSet:
         self._bodies = tuple(bodies)
         self._loaded: dict[int, Trace] = {}
         self._loaded_bytes = 0
+        self._matched: Collectives | None = None
         if bindings is None:
             bindings = {i: Binding(i) for i in range(len(bodies))}
         self.bindings = dict(sorted(bindings.items()))
@@ -113,6 +115,10 @@ class TraceSet:
             self._forget()
         return found
 
+    def reader_of(self, number: int) -> Body:
+        """A body if it is in memory, else what reads it: one of the two that can go to a worker."""
+        return self._loaded.get(number, self._bodies[number])
+
     def nodes_if_loaded(self, number: int) -> int | None:
         """How many nodes a body has; None for one that is not in memory."""
         body = self._bodies[number]
@@ -146,16 +152,33 @@ class TraceSet:
     def __len__(self) -> int:
         return len(self.bindings)
 
-    @cached_property
+    @property
     def collectives(self) -> Collectives:
         """Every collective and message of the set, matched across ranks."""
+        return self.matched()
+
+    def matched(self, workers: Workers | None = None) -> Collectives:
+        """The same; with `workers`, the bodies are read there. Kept once it is known."""
         from chakrakit.trace.collectives import match
 
-        return match(self)
+        if self._matched is None:
+            self._matched = match(self, workers)
+        return self._matched
+
+    def shares(self) -> list[tuple[int, dict[int, Binding]]]:
+        """Each body in use, and the ranks that run it; by lowest rank."""
+        found: dict[int, dict[int, Binding]] = {}
+        for rank, binding in self.bindings.items():
+            found.setdefault(binding.body, {})[rank] = binding
+        return list(found.items())
 
     def select_ranks(self, ranks: Sequence[int]) -> TraceSet:
         """Some of the ranks; the groups stay, so the others count as missing."""
         return self._with({r: self._binding(r) for r in ranks})
+
+    def with_card(self, card: Card) -> TraceSet:
+        """The same under another card."""
+        return TraceSet(self._bodies, self.bindings, self.groups, card)
 
     def _with(self, bindings: Mapping[int, Binding]) -> TraceSet:
         return TraceSet(self._bodies, bindings, self.groups, self.card)

@@ -48,8 +48,14 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
        "feeders, ASTRA-sim"),
     _A("comm_tag", _M.int32_val, "", "tag that pairs a send with its receive", "chakrakit, STAGE",
        "feeders, ASTRA-sim"),
-    _A("comm_priority", _M.int32_val, "", "priority among waiting collectives; larger first",
-       "–", "feeders, ASTRA-sim"),
+    _A("comm_priority", _M.int32_val, "",
+       "priority among waiting nodes, and of a kernel on its device; larger first",
+       "–", "feeders, ASTRA-sim, chakrakit simulate"),
+    _A("device_share", _M.double_val, "0–1",
+       "part of the device: what a compute node uses at most, what a communication node holds while it runs",
+       "chakrakit", "chakrakit simulate"),
+    _A("waves", _M.int64_val, "", "rounds of blocks a compute kernel runs in; absent means one", "chakrakit",
+       "chakrakit simulate"),
     _A("pg_name", _M.string_val, "", "process group; empty or absent means all ranks", "all", "all"),
     _A("involved_dim", _M.bool_list, "", "network dimensions a collective uses", "STAGE", "ASTRA-sim"),
     _A("stream", _M.int64_val, "", "device stream; nodes of one stream run in order",
@@ -118,6 +124,12 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
        "chakrakit"),
     _A("mem_alloc", _M.int64_val, "bytes", "held from the node's start until another node frees them",
        "chakrakit", "chakrakit"),
+    _A("shards", _M.string_val, "elements",
+       "of an optimizer on shards: the group that shards, then the weights it shards, as in "
+       "`dp 4096,4096 edp 512`", "chakrakit", "chakrakit scale-ranks"),
+    _A("unsharded", _M.int64_list, "",
+       "of a shard that is no whole part: comm_size, out_size, num_ops, tensor_size and own_ns of all shards "
+       "together; 0 where not needed", "chakrakit scale-ranks", "chakrakit scale-ranks"),
     _A("mem_free", _M.int64_val, "bytes", "released when the node ends", "chakrakit", "chakrakit"),
 )  # fmt: skip
 

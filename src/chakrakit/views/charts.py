@@ -33,16 +33,19 @@ def figure(title: str, caption: str, chart: Markup) -> Markup:
     return tag("figure", tag("figcaption", tag("b", title), save, tag("p", caption)), chart)
 
 
-def _svg(height: float, *children: object, **more: object) -> Markup:
+def svg(height: float, *children: object, **more: object) -> Markup:
+    """A drawing of the charts' width."""
     return tag("svg", *children, viewBox=f"0 0 {WIDTH} {height:.0f}", xmlns="http://www.w3.org/2000/svg",
                role="img", font_family="system-ui, sans-serif", font_size=12, **more)  # fmt: skip
 
 
-def _label(x: float, y: float, text: str, anchor: str = "start", **more: object) -> Markup:
+def label(x: float, y: float, text: str, anchor: str = "start", **more: object) -> Markup:
+    """Text at a place."""
     return tag("text", text, x=x, y=y, text_anchor=anchor, class_="ink", **more)
 
 
-def _box(x: float, y: float, width: float, height: float, fill: str, title: str) -> Markup:
+def box(x: float, y: float, width: float, height: float, fill: str, title: str) -> Markup:
+    """A filled rectangle that tells its title on hovering."""
     return tag(
         "rect", tag("title", title), x=x, y=y, width=max(width, 0.3), height=height, fill=fill
     )
@@ -63,14 +66,14 @@ def stacked(rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], total: floa
     out = []
     for i, (name, parts) in enumerate(rows):
         y, x = 4 + i * height, float(left)
-        out.append(_label(left - 8, y + 13, name, "end"))
+        out.append(label(left - 8, y + 13, name, "end"))
         for what, value in parts:
             width = (WIDTH - left - 10) * value / total if total else 0
             if value > 0:
                 title = f"{name}: {what} {time_text(value)} ({100 * value / total:.1f} %)"
-                out.append(_box(x, y, width, height - 5, color(what), title))
+                out.append(box(x, y, width, height - 5, color(what), title))
             x += width
-    return _svg(8 + len(rows) * height, *out)
+    return svg(8 + len(rows) * height, *out)
 
 
 def bars(rows: Sequence[tuple[str, float, str, str]]) -> Markup:
@@ -80,10 +83,10 @@ def bars(rows: Sequence[tuple[str, float, str, str]]) -> Markup:
     for i, (name, value, text, fill) in enumerate(rows):
         y, width = 4 + i * height, (WIDTH - left - 130) * value / most
         shown = name if len(name) <= 46 else name[:45] + "…"
-        out.append(_label(left - 8, y + 13, shown, "end"))
-        out.append(_box(left, y, width, height - 5, fill, f"{name}: {text}"))
-        out.append(_label(left + width + 6, y + 13, text))
-    return _svg(8 + len(rows) * height, *out)
+        out.append(label(left - 8, y + 13, shown, "end"))
+        out.append(box(left, y, width, height - 5, fill, f"{name}: {text}"))
+        out.append(label(left + width + 6, y + 13, text))
+    return svg(8 + len(rows) * height, *out)
 
 
 def lanes(
@@ -98,20 +101,20 @@ def lanes(
     out = []
     for i, name in enumerate(names):
         y = 4 + i * height
-        out.append(_label(left - 8, y + 15, name, "end"))
+        out.append(label(left - 8, y + 15, name, "end"))
         out.append(
             tag("rect", x=left, y=y, width=WIDTH - left - 10, height=height - 6, class_="track")
         )
-    boxes = [_box(left + (a - start) * scale, 4 + lane * height, (b - a) * scale, height - 6, fill, title)
+    boxes = [box(left + (a - start) * scale, 4 + lane * height, (b - a) * scale, height - 6, fill, title)
              for lane, a, b, fill, title in pieces]  # fmt: skip
     bottom = 4 + len(names) * height
     for i in range(5):
         x = left + (WIDTH - left - 10) * i / 4
         text = time_text((end - start) * i / 4) if i else "0"
         out.append(
-            _label(x, bottom + 14, text, "start" if i == 0 else "end" if i == 4 else "middle")
+            label(x, bottom + 14, text, "start" if i == 0 else "end" if i == 4 else "middle")
         )
-    return _svg(bottom + 22, *out, tag("g", *boxes, class_="zoom", data_left=left))
+    return svg(bottom + 22, *out, tag("g", *boxes, class_="zoom", data_left=left))
 
 
 def area(points: Sequence[tuple[float, float]], start: float, end: float) -> Markup:
@@ -137,13 +140,13 @@ def area(points: Sequence[tuple[float, float]], start: float, end: float) -> Mar
         tag("circle", tag("title", f"peak {size_text(peak[1])}"), cx=x, cy=y, r=4, fill="#c0504d")
     )
     out += [
-        _label(left - 8, 10 + height * (1 - f) + 4, size_text(top * f), "end") for f in (0, 0.5, 1)
+        label(left - 8, 10 + height * (1 - f) + 4, size_text(top * f), "end") for f in (0, 0.5, 1)
     ]
     out += [
-        _label(left, height + 26, "0"),
-        _label(WIDTH - 10, height + 26, time_text(end - start), "end"),
+        label(left, height + 26, "0"),
+        label(WIDTH - 10, height + 26, time_text(end - start), "end"),
     ]
-    return _svg(height + 34, *out)
+    return svg(height + 34, *out)
 
 
 def heatmap(size: int, cells: Sequence[tuple[int, int, float, str]]) -> Markup:
@@ -155,8 +158,8 @@ def heatmap(size: int, cells: Sequence[tuple[int, int, float, str]]) -> Markup:
         shade = 0.15 + 0.85 * value / most
         out.append(tag("rect", tag("title", title), x=90 + dst * side, y=20 + src * side, width=side - 0.5,
                        height=side - 0.5, fill=color("communication"), fill_opacity=shade))  # fmt: skip
-    out += [_label(90, 14, "to rank 0 …"), _label(82, 32, "from rank 0", "end")]
-    return _svg(30 + side * size, *out)
+    out += [label(90, 14, "to rank 0 …"), label(82, 32, "from rank 0", "end")]
+    return svg(30 + side * size, *out)
 
 
 def scatter(
@@ -177,8 +180,8 @@ def scatter(
             10 + height * (1 - (y - y0) / (y1 - y0)),
         )
 
-    out = [_label(*_tick(place(x, y0)), f"{10.0**x:,.6g}", "middle") for x in _ticks(x0, x1)]
-    out += [_label(left - 8, place(x0, y)[1] + 4, f"{10.0**y:,.6g}", "end") for y in _ticks(y0, y1)]
+    out = [label(*_tick(place(x, y0)), f"{10.0**x:,.6g}", "middle") for x in _ticks(x0, x1)]
+    out += [label(left - 8, place(x0, y)[1] + 4, f"{10.0**y:,.6g}", "end") for y in _ticks(y0, y1)]
     if peak_tflops and peak_gbps:
         corner = math.log10(peak_tflops * 1e3 / peak_gbps)
         low = max(x0, y0 - math.log10(peak_gbps / 1e3))
@@ -194,9 +197,9 @@ def scatter(
         cx, cy = place(math.log10(x), math.log10(y))
         out.append(tag("circle", tag("title", title), cx=cx, cy=cy, r=3 + 9 * math.sqrt(weight / most),
                        fill=color("compute"), fill_opacity=0.55))  # fmt: skip
-    out.append(_label(WIDTH - 10, height + 42, "FLOP a byte", "end"))
-    out.append(_label(left + 6, 12, "TFLOP/s"))
-    return _svg(height + 50, *out)
+    out.append(label(WIDTH - 10, height + 42, "FLOP a byte", "end"))
+    out.append(label(left + 6, 12, "TFLOP/s"))
+    return svg(height + 50, *out)
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib import resources
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -15,13 +14,11 @@ from chakrakit.insight.compare import Comparison
 from chakrakit.insight.table import Cell, Table, ms, short
 from chakrakit.views import charts
 from chakrakit.views.markup import Markup, join, tag
+from chakrakit.views.page import cell_text, details, page, table_markup
 
 _BARS = 32
 _PIECES = 4000
 _NUMBERED = re.compile(r"\.\d+(?=\.|$)")
-_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
-)
 
 
 def html_report(
@@ -29,29 +26,16 @@ def html_report(
 ) -> str:
     """The whole page. `facts` are lines about where the run comes from."""
     title = analysis.name or "run"
-    body = tag(
-        "main",
-        tag("h1", title),
-        tag("p", " · ".join(f"{k} {v}" if k else v for k, v in facts.items()), class_="facts"),
+    return page(
+        title,
+        facts,
         *_summary(analysis),
-        comparison_section(comparison) if comparison else "",
+        *([comparison_section(comparison)] if comparison else []),
         *(tag("section", tag("h2", heading), *parts)
           for heading, make in list(SECTIONS.values())[1:] if (parts := list(make(analysis)))),
-        tag("footer", "Made by chakrakit (chakra report). Times are exact to the nanosecond of the trace; "
-            "every breakdown and the critical path sum to the span."),
-        tag("div", id="tip"),
+        footer="Made by chakrakit (chakra report). Times are exact to the nanosecond of the trace; "
+        "every breakdown and the critical path sum to the span.",
     )  # fmt: skip
-    head = tag("head", tag("meta", charset="utf-8"), tag("title", f"{title} – report"),
-               tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-               tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-               tag("style", _asset("report.css")))  # fmt: skip
-    return "<!doctype html>\n" + tag(
-        "html", head, tag("body", body, tag("script", _asset("report.js"))), lang="en"
-    )
-
-
-def _asset(name: str) -> Markup:
-    return Markup(resources.files("chakrakit.views").joinpath(name).read_text("utf-8"))
 
 
 def _answer(answer: Answer) -> Markup:
@@ -93,7 +77,9 @@ def _time(a: Analysis) -> Iterator[Markup]:
         for ranks, first in alike
     ]
     if causes:
-        yield _table(Table.of("Why devices were idle, ms", ("ranks", *causes), idle).first(_BARS))
+        yield table_markup(
+            Table.of("Why devices were idle, ms", ("ranks", *causes), idle).first(_BARS)
+        )
 
 
 def _alike(a: Analysis) -> list[tuple[list[int], RankTime]]:
@@ -168,7 +154,7 @@ def _communication(a: Analysis) -> Iterator[Markup]:
     talk = a.communication
     if not talk.collectives and not talk.messages:
         return
-    yield _table(talk.table().first(40))
+    yield table_markup(talk.table().first(40))
     rows = [(f"{size_text(b.low_bytes)} and more", float(b.bytes), f"{b.count:,} ×, {size_text(b.bytes)}",
              charts.color("communication")) for b in talk.sizes]  # fmt: skip
     yield charts.figure(
@@ -221,7 +207,7 @@ def _memory(a: Analysis) -> Iterator[Markup]:
         "From the tensors that nodes name; what no node names, such as workspaces, is not in it."
     )
     yield charts.figure(f"Memory of rank {rank.rank}", caption, chart)
-    yield _table(a.memory.table())
+    yield table_markup(a.memory.table())
 
 
 def comparison_section(comparison: Comparison) -> Markup:
@@ -244,12 +230,12 @@ def comparison_section(comparison: Comparison) -> Markup:
         tag("p", f"A step takes {time_text(step.b_ns)} instead of {time_text(step.a_ns)} "
             f"({100 * (step.ratio - 1):+.1f} %).{noise}"),
         charts.figure("What explains the difference", caption, charts.bars(rows)) if rows else "",
-        *(_details(t) for t in comparison.tables()[2:] if t.rows),
+        *(details(t) for t in comparison.tables()[2:] if t.rows),
     )  # fmt: skip
 
 
 def _tables(a: Analysis) -> Iterator[Markup]:
-    return (_details(t) for t in a.tables() if t.rows)
+    return (details(t) for t in a.tables() if t.rows)
 
 
 SECTIONS: dict[str, tuple[str, Callable[[Analysis], Iterator[Markup]]]] = {
@@ -262,32 +248,6 @@ SECTIONS: dict[str, tuple[str, Callable[[Analysis], Iterator[Markup]]]] = {
     "Tables": ("All tables", _tables),
 }
 """The parts of a page about a run by short name, in order: heading and maker of what stands below it."""
-
-
-def _details(table: Table) -> Markup:
-    return tag("details", tag("summary", table.title), _table(table.first(200), titled=False))
-
-
-def _table(table: Table, titled: bool = True) -> Markup:
-    numeric = [
-        all(isinstance(row[i], (int, float)) for row in table.rows) for i in range(len(table.head))
-    ]
-    head = tag("tr", *_cells("th", table.head, numeric))
-    rows = [tag("tr", *_cells("td", row, numeric)) for row in table.rows]
-    title = tag("p", tag("b", table.title)) if titled else ""
-    return join(
-        title, tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="scroll")
-    )
-
-
-def _cells(name: str, row: Sequence[Cell], numeric: list[bool]) -> list[Markup]:
-    return [
-        tag(name, _cell(c), class_="n" if n else None) for c, n in zip(row, numeric, strict=True)
-    ]
-
-
-def _cell(value: Cell) -> str:
-    return value if isinstance(value, str) else f"{value:,}"
 
 
 def markdown_report(
@@ -314,7 +274,7 @@ def markdown_report(
                 _line(table.head),
                 "|" + "---|" * len(table.head),
             ]
-            out += [_line([_cell(c) for c in row]) for row in table.first(40).rows]
+            out += [_line([cell_text(c) for c in row]) for row in table.first(40).rows]
     return "\n".join(out) + "\n"
 
 

@@ -16,6 +16,7 @@ from chakrakit.workloads.description import Workload
 from chakrakit.workloads.fsdp import Unit, elements, sharded
 from chakrakit.workloads.mesh import Mesh
 from chakrakit.workloads.schedules import PipelineSchedule, schedule_named, schedule_of
+from chakrakit.workloads.sharding import Tensor
 from chakrakit.workloads.stack import Stack, stack_of
 from chakrakit.workloads.tables import Book
 from chakrakit.workloads.tape import Block, Weight
@@ -43,6 +44,7 @@ class Layout:
     workload: Workload
     book: Book = field(default_factory=Book)
     tables: dict[tuple[object, ...], Tables] = field(default_factory=dict)
+    counts: dict[Tensor, int] = field(default_factory=dict)
 
     @cached_property
     def stack(self) -> Stack:
@@ -72,7 +74,7 @@ class Layout:
         ends = (homes[0, 0][0], homes[last, 0][0])
         return Mesh(self.workload.plan, ends=ends)
 
-    @property
+    @cached_property
     def has_copies(self) -> bool:
         """Whether several stages hold the same piece."""
         held = [p for stage in self.schedule.pieces for p in stage]
@@ -169,8 +171,14 @@ class Layout:
 
     def held(self, weights: list[Weight]) -> int:
         """Elements of weights before data parallelism; a tied table counts once on a rank."""
-        degrees = self.stack.settings.degrees
-        return elements([w for w in weights if not (w.tied and self.tie_is_local)], degrees)
+        return sum(self._elements(w) for w in weights if not (w.tied and self.tie_is_local))
+
+    def _elements(self, weight: Weight) -> int:
+        """Asked for again and again by buckets, units and optimizer; a tensor is its own key."""
+        found = self.counts.get(weight.tensor)
+        if found is None:
+            found = self.counts[weight.tensor] = elements([weight], self.stack.settings.degrees)
+        return found
 
     @property
     def tie_is_local(self) -> bool:

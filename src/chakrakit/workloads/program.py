@@ -23,7 +23,7 @@ ACROSS_STAGES = ("embedding", "copy", "copy_edp", "mp", "world")
 """Groups with members on several stages. A stage joins them when it has sent its last message: one that
 went in earlier, on hardware that does one communication at a time, would hold up that very message."""
 _STREAMS = {"tp": 1, "cp": 2, "ep": 3}
-_GATHER, _REDUCE, _MESSAGES = 4, 5, 6
+_GATHER, _REDUCE, MESSAGES = 4, 5, 6
 
 
 @dataclass(eq=False)
@@ -52,7 +52,7 @@ class TailNode:
     after: tuple[int, ...] = ()
 
 
-class _Stage:
+class Stage:
     """Places the cells of one stage and resolves edges between them."""
 
     def __init__(self, layout: Layout, stage: int) -> None:
@@ -164,7 +164,7 @@ def stage_program(layout: Layout, stage: int) -> Program:
     """The program of a stage of a training step."""
     from chakrakit.workloads.tail import tail_nodes
 
-    made = _Stage(layout, stage)
+    made = Stage(layout, stage)
     columns = made.columns()
     data, control = made.edges()
     held = made.held()
@@ -180,7 +180,7 @@ def finished(
     held: list[Held], control: Ints | None = None,
 ) -> Program:  # fmt: skip
     """A program from its rows: streams, and the order on them."""
-    columns = {**columns, "stream": _streams(layout, columns), "tag": tags}
+    columns = {**columns, "stream": streams_of(layout, columns), "tag": tags}
     strict = layout.workload.plan.strict
     ordered = _in_order(columns["stream"], data) if strict else data[:0]
     known = ordered if control is None else np.concatenate([control, ordered])
@@ -188,7 +188,7 @@ def finished(
 
 
 def _with_tail(
-    layout: Layout, columns: dict[str, Ints], tail: Sequence[TailNode], made: _Stage
+    layout: Layout, columns: dict[str, Ints], tail: Sequence[TailNode], made: Stage
 ) -> tuple[dict[str, Ints], Ints]:
     """Adds the tail's rows; returns the columns and the edges into them."""
     parts = [table_of([t.node], layout.book, t.phase).columns for t in tail]
@@ -211,7 +211,7 @@ def _last_rows(layout: Layout, columns: Mapping[str, Ints]) -> set[int]:
     return {len(columns["op"]) - 1, *sends[-1:].tolist()}
 
 
-def _streams(layout: Layout, columns: Mapping[str, Ints]) -> Ints:
+def streams_of(layout: Layout, columns: Mapping[str, Ints]) -> Ints:
     """A stream for compute, one for each kind of communication, one for each peer and direction."""
     roles = layout.book.roles.texts
     ops = np.array(
@@ -222,7 +222,7 @@ def _streams(layout: Layout, columns: Mapping[str, Ints]) -> Ints:
     data_gather = (usual == _REDUCE) & (columns["comm"] == 2)
     collective = np.where(data_gather, _GATHER, usual)
     lane = columns["role"] * 4 + columns["op"] % 2 + 2 * (columns["phase"] > 0)
-    return np.where(kind == 0, COMPUTE, np.where(kind == 1, collective, _MESSAGES + lane))
+    return np.where(kind == 0, COMPUTE, np.where(kind == 1, collective, MESSAGES + lane))
 
 
 def _tags(layout: Layout, columns: Mapping[str, Ints], stage: int) -> Ints:
@@ -251,7 +251,7 @@ def _in_order(stream: Ints, data: Ints) -> Ints:
     """Edges that keep each stream's rows in order, where data does not do so already."""
     order = np.argsort(stream, kind="stable")
     pairs = np.stack([order[:-1], order[1:]], axis=1)
-    pairs = pairs[(stream[pairs[:, 0]] == stream[pairs[:, 1]]) & (stream[pairs[:, 0]] < _MESSAGES)]
+    pairs = pairs[(stream[pairs[:, 0]] == stream[pairs[:, 1]]) & (stream[pairs[:, 0]] < MESSAGES)]
     known = _keys(data, len(stream))
     kept: Ints = pairs[~np.isin(_keys(pairs, len(stream)), known)]
     return kept

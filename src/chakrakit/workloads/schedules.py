@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from chakrakit.errors import ConfigError
@@ -41,6 +42,10 @@ class PipelineSchedule:
 
     def homes(self) -> dict[tuple[int, int], tuple[int, int]]:
         """(piece, micro-batch) → the (stage, chunk) that runs it."""
+        return self._homes
+
+    @cached_property
+    def _homes(self) -> dict[tuple[int, int], tuple[int, int]]:
         return {
             (self.pieces[stage][cell.chunk], cell.micro_batch): (stage, cell.chunk)
             for stage, cells in enumerate(self.cells)

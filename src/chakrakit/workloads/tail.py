@@ -217,11 +217,22 @@ def _update(tail: _Tail, held: Sequence[Held]) -> list[int]:
         count = sum(optimizer_share(tail.layout, h) for h in mine)
         ops = ADAM_OPS if step.optimizer == "adam" else 2
         node = Node("optimizer", "optimizer", vector_ops=ops * count, bytes=count * optimizer_bytes(step),
-                    dtype="fp32")  # fmt: skip
+                    dtype="fp32", shapes=_sharded_weights(tail.layout, mine))  # fmt: skip
         after = (*tail.gates, *made[-1:])
         tail.nodes.append(TailNode(node, "optimizer", tuple(mine), after))
         made.append(len(tail.nodes) - 1)
     return made
+
+
+def _sharded_weights(layout: Layout, held: Sequence[Held]) -> str:
+    """`dp 4096,16777216 edp 1024`: elements of weights by the group that shards them; "" where none does."""
+    if layout.workload.plan.data in ("ddp", "none"):
+        return ""
+    found: dict[str, list[int]] = {}
+    for one in held:
+        role = layout.sync_role(one.weight.expert)
+        found.setdefault(role, []).append(layout.held([one.weight]))
+    return " ".join(f"{role} {','.join(map(str, counts))}" for role, counts in found.items())
 
 
 def optimizer_share(layout: Layout, held: Held) -> int:

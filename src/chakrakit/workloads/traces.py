@@ -30,16 +30,18 @@ def trace_of(program: Program, book: Book, peers: dict[str, int], rank: int, ver
     types = np.array([_TYPES.get(t, NodeType.COMP_NODE) for t in book.ops.texts], np.int32)[c["op"]]
     compute, collective = types == NodeType.COMP_NODE, types == NodeType.COMM_COLL_NODE
     send, recv = types == NodeType.COMM_SEND_NODE, types == NodeType.COMM_RECV_NODE
+    updates = np.array([op == "optimizer" for op in book.ops.texts])[c["op"]]
     peer = np.array([peers.get(r, -1) for r in book.roles.texts])[c["role"]]
     data = {
         "name": _names(c, book),
         "type": types,
-        "inputs_shapes": _texts(book.shapes.texts, c["shapes"], c["shapes"] > 0),
+        "inputs_shapes": _texts(book.shapes.texts, c["shapes"], (c["shapes"] > 0) & ~updates),
         "is_cpu_op": np.zeros(len(types), np.bool_),
         "num_ops": _where(c["flops"] + c["vector_ops"], compute),
         "tensor_size": _where(c["bytes"], compute),
         "dtype": _texts(book.dtypes.texts, c["dtype"], compute),
         "op_type": _texts(book.ops.texts, c["op"], compute),
+        "shards": _texts(book.shapes.texts, c["shapes"], (c["shapes"] > 0) & updates),
         "comm_type": _where(c["comm"], collective),
         "comm_size": _where(c["comm_size"], ~compute),
         "out_size": _where(c["out_size"], collective),

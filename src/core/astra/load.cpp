@@ -7,7 +7,8 @@
 #include <numeric>
 
 #include "core/astra/error.hpp"
-#include "core/wire.hpp"
+#include "core/attribute.hpp"
+#include "core/member.hpp"
 
 namespace chakra::astra {
 
@@ -64,75 +65,26 @@ Digest digest(const std::vector<uint8_t>& bytes) {
     return d;
 }
 
-// An attribute's value if it is of an integer kind (`bool` included), else `integer` stays false.
-struct Value {
-    bool integer = false;
-    int64_t number = 0;
-    std::string_view text;
-    bool is_text = false;
-    uint32_t bools = 0;
-    bool is_bools = false;
-};
+int64_t integer_of(const Attribute& attribute) {
+    if (auto value = attribute.as_int()) return *value;
+    throw FormatError("attribute `" + std::string(attribute.name) + "` is not an integer");
+}
 
-uint32_t read_bools(Cursor list) {
+std::string_view text_of(const Attribute& attribute) {
+    if (attribute.member == member::kString) return attribute.payload;
+    throw FormatError("attribute `" + std::string(attribute.name) + "` is not a string");
+}
+
+// Bit k says whether dimension k takes part; a network has far fewer than 32.
+uint32_t mask_of(const Attribute& attribute) {
+    if (attribute.member != member::kBool + 1)
+        throw FormatError("attribute `" + std::string(attribute.name) +
+                          "` is not a list of booleans");
+    std::vector<int64_t> taken = *attribute.as_ints();
     uint32_t mask = 0;
-    uint32_t k = 0;
-    auto add = [&](uint64_t v) {
-        if (k < 32 && v != 0) mask |= 1u << k;
-        ++k;
-    };
-    while (!list.done()) {
-        uint32_t tag = list.tag();
-        if (tag == wire::tag(1, wire::kVarint)) {
-            add(list.varint());
-        } else if (tag == wire::tag(1, wire::kBytes)) {
-            Cursor packed = list.bytes();
-            while (!packed.done()) add(packed.varint());
-        } else {
-            list.skip(tag);
-        }
-    }
+    for (size_t k = 0; k < std::min<size_t>(taken.size(), 32); ++k)
+        if (taken[k] != 0) mask |= 1u << k;
     return mask;
-}
-
-// True when the field was an integer and was read.
-bool read_integer(Cursor& c, uint32_t tag, int64_t& out) {
-    switch (tag) {
-        case wire::tag(7, wire::kVarint):
-        case wire::tag(9, wire::kVarint):
-        case wire::tag(11, wire::kVarint):
-        case wire::tag(13, wire::kVarint):
-        case wire::tag(27, wire::kVarint): out = static_cast<int64_t>(c.varint()); return true;
-        case wire::tag(15, wire::kVarint):
-        case wire::tag(17, wire::kVarint): out = wire::zigzag_decode(c.varint()); return true;
-        case wire::tag(19, wire::kFixed32): out = c.fixed32(); return true;
-        case wire::tag(23, wire::kFixed32): out = static_cast<int32_t>(c.fixed32()); return true;
-        case wire::tag(21, wire::kFixed64):
-        case wire::tag(25, wire::kFixed64): out = static_cast<int64_t>(c.fixed64()); return true;
-        default: return false;
-    }
-}
-
-void read_value(Cursor& c, uint32_t tag, Value& v) {
-    v = {};
-    v.integer = read_integer(c, tag, v.number);
-    if (v.integer) return;
-    v.is_text = tag == wire::tag(29, wire::kBytes);
-    v.is_bools = tag == wire::tag(28, wire::kBytes);
-    if (v.is_text) {
-        v.text = c.text();
-    } else if (v.is_bools) {
-        v.bools = read_bools(c.bytes());
-    } else {
-        c.skip(tag);
-    }
-}
-
-int64_t integer_of(std::string_view name, const Value& v) {
-    if (!v.integer) {
-        throw FormatError("attribute `" + std::string(name) + "` is not an integer");
-    }
-    return v.number;
 }
 
 int64_t group_of(std::string_view text) {
@@ -166,39 +118,22 @@ constexpr Field kFields[] = {
 };
 
 // Keeps what the simulator knows of; other attributes may be anything.
-void keep(std::string_view name, const Value& v, Attributes& a, uint8_t& cpu) {
+void keep(const Attribute& attribute, Attributes& a, uint8_t& cpu) {
+    std::string_view name = attribute.name;
     if (name == "is_cpu_op") {
-        cpu = integer_of(name, v) != 0;
+        cpu = integer_of(attribute) != 0;
     } else if (name == "pg_name") {
-        if (!v.is_text) throw FormatError("attribute `pg_name` is not a string");
-        a.group = group_of(v.text);
+        a.group = group_of(text_of(attribute));
         a.has |= Attributes::kGroup;
     } else if (name == "involved_dim") {
-        if (!v.is_bools) throw FormatError("attribute `involved_dim` is not a list of booleans");
-        a.dims = v.bools;
+        a.dims = mask_of(attribute);
         a.has |= Attributes::kDims;
     }
     for (const Field& field : kFields) {
         if (name != field.name) continue;
-        field.set(a, integer_of(name, v));
+        field.set(a, integer_of(attribute));
         a.has |= field.bit;
     }
-}
-
-void read_attribute(Cursor c, Attributes& a, uint8_t& cpu) {
-    std::string_view name;
-    Value v;
-    while (!c.done()) {
-        uint32_t tag = c.tag();
-        if (tag == wire::tag(1, wire::kBytes)) {
-            name = c.text();
-        } else if (tag >> 3 >= 3) {
-            read_value(c, tag, v);
-        } else {
-            c.skip(tag);
-        }
-    }
-    keep(name, v, a, cpu);
 }
 
 void read_deps(Cursor& c, uint32_t tag, std::vector<uint64_t>& deps) {
@@ -244,7 +179,7 @@ void read_field(Cursor& c, uint32_t tag, NodeFields& node, std::vector<uint64_t>
         case wire::tag(7, wire::kVarint): node.micros = c.varint(); break;
         case wire::tag(8, wire::kBytes): node.inputs = c.bytes(); break;
         case wire::tag(10, wire::kBytes):
-            read_attribute(c.bytes(), node.attributes, node.cpu);
+            keep(Attribute::parse(c.bytes()), node.attributes, node.cpu);
             break;
         default: c.skip(tag);
     }

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/buffer.hpp"
+
 namespace nb = nanobind;
 
 namespace chakra::bind {
@@ -23,6 +25,15 @@ Out<T> to_numpy(std::vector<T>&& v) {
     auto* kept = new std::vector<T>(std::move(v));
     nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
     return Out<T>(kept->data(), {kept->size()}, owner);
+}
+
+// The same for a buffer, which is left empty.
+template <class T>
+Out<T> give(Buffer<T>& b) {
+    size_t n = b.size();
+    T* p = b.release();
+    nb::capsule owner(p, [](void* q) noexcept { std::free(q); });
+    return Out<T>(p, {n}, owner);
 }
 
 }  // namespace chakra::bind

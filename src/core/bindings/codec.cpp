@@ -18,14 +18,6 @@ std::string_view view(const Bytes& b) {
     return {reinterpret_cast<const char*>(b.data()), b.size()};
 }
 
-template <class T>
-Out<T> give(Buffer<T>& b) {
-    size_t n = b.size();
-    T* p = b.release();
-    nb::capsule owner(p, [](void* q) noexcept { std::free(q); });
-    return Out<T>(p, {n}, owner);
-}
-
 Out<uint8_t> packed_bits(const Buffer<uint8_t>& flags) {
     std::vector<uint8_t> bits((flags.size() + 7) / 8);
     for (size_t i = 0; i < flags.size(); ++i)

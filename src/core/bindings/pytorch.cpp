@@ -14,6 +14,10 @@ nb::tuple texts(Texts&& t) {
     return nb::make_tuple(to_numpy(std::move(t.bytes)), to_numpy(std::move(t.offsets)));
 }
 
+nb::tuple texts(Interner& t) {
+    return nb::make_tuple(give(t.take_text()), give(t.take_offsets()));
+}
+
 std::string_view view(const nb::bytes& data) {
     return {data.c_str(), data.size()};
 }
@@ -56,7 +60,7 @@ void put_observer_sides(nb::dict& out, ObserverColumns& c) {
     PUT(c, extra_node);
     PUT(c, extra_key);
     PUT(c, extra_value);
-    out["texts"] = texts(std::move(c.texts.texts()));
+    out["texts"] = texts(c.texts);
     out["schema"] = c.schema;
     out["pid"] = c.pid;
     out["start_ts"] = c.start_ts;
@@ -122,7 +126,7 @@ nb::dict kineto(const nb::bytes& data) {
     nb::dict left_out;
     for (auto [key, count] : c.left_out) left_out[nb::int_(key)] = count;
     out["left_out"] = left_out;
-    out["texts"] = texts(std::move(c.texts.texts()));
+    out["texts"] = texts(c.texts);
     out["base_ns"] = c.base_ns;
     out["distributed"] = c.distributed;
     out["devices"] = c.devices;

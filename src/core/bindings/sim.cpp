@@ -46,6 +46,8 @@ sim::Workload workload_of(const nb::dict& d) {
     w.lane = view<int32_t>(d, "lane");
     w.order = view<int64_t>(d, "order");
     w.priority = view<int32_t>(d, "priority");
+    w.share = view<int32_t>(d, "share");
+    w.waves = view<int64_t>(d, "waves");
     w.launch_of = view<int32_t>(d, "launch_of");
     w.instance = view<int32_t>(d, "instance");
     w.device = view<int32_t>(d, "device");
@@ -72,9 +74,9 @@ sim::Pick pick_of(const std::optional<PyPick>& ask) {
     return [ask](int32_t lane, sim::Time now, std::span<const int32_t> ready) {
         nb::gil_scoped_acquire lock;
         int64_t chosen = (*ask)(lane, now, {ready.begin(), ready.end()});
-        if (chosen < 0 || chosen >= static_cast<int64_t>(ready.size()))
+        if (chosen < -1 || chosen >= static_cast<int64_t>(ready.size()))
             throw std::out_of_range("a dispatch policy chose a row that is not in the list");
-        return static_cast<size_t>(chosen);
+        return chosen;
     };
 }
 

@@ -6,6 +6,7 @@
 #include <queue>
 #include <tuple>
 
+#include "core/sim/device.hpp"
 #include "core/sim/lanes.hpp"
 
 namespace chakra::sim {
@@ -35,7 +36,7 @@ struct Links {
     std::vector<int32_t> edges;
 };
 
-enum Kind : uint8_t { kStart, kEnd, kWorkDone, kGo };
+enum Kind : uint8_t { kStart, kEnd, kWorkDone, kGo, kRound };
 
 struct Event {
     Time time;
@@ -43,21 +44,6 @@ struct Event {
     int32_t id;
     uint32_t version;
     bool operator>(const Event& other) const { return time > other.time; }
-};
-
-// A row in progress on a shared device.
-struct Work {
-    int32_t row;
-    double remaining, rate;
-    Time since;
-    uint32_t version;
-};
-
-struct Device {
-    std::vector<Work> running;
-    int32_t communicating = 0;
-    double factor = 1;
-    bool dirty = false;
 };
 
 // A row that waits for its pool lane; the smallest goes first.
@@ -108,9 +94,17 @@ class Engine {
     void free_lane(int32_t row);
     bool dispatch();
     int32_t take(Pool& pool, int32_t lane);
+    void ask(int32_t row);
+    void look_at(int32_t device);
+    bool admit();
+    void let_in(Device& device);
+    void give_back(int32_t row);
+    void await_round(int32_t device);
+    void end_round(int32_t device);
     void touch(int32_t device);
     void settle_devices();
     void settle(int32_t device);
+    void set_rate(Work& work, double rate);
     void work_done(int32_t row);
     void next_fault();
     void explain();
@@ -121,12 +115,13 @@ class Engine {
     const Pick& pick_;
     Links links_;
     Lanes lanes_;
+    Room room_;
     Outcome out_;
     Time now_ = 0;
     std::vector<Row> rows_;
     std::vector<Pool> pools_;
     std::vector<Device> devices_;
-    std::vector<int32_t> dirty_devices_, waiting_lanes_, finished_jobs_;
+    std::vector<int32_t> dirty_devices_, asked_devices_, waiting_lanes_, finished_jobs_;
     std::vector<int32_t> job_instance_, jobs_left_, last_arrival_;
     std::vector<std::vector<int32_t>> members_;  // rows of each instance
     std::vector<Event> due_;                     // events of now, handled first in, first out
@@ -141,6 +136,7 @@ Engine::Engine(const Workload& w, const Plans& plans, Network& network, const Pi
       pick_(pick),
       links_(w),
       lanes_(w),
+      room_(w),
       rows_(w.duration.size()),
       pools_(w.lane_kind.size()),
       devices_(w.comm_slowdown.size()),
@@ -201,7 +197,7 @@ void Engine::handle_all() {
     do {
         while (handle_due()) {
         }
-    } while (out_.diverged < 0 && dispatch());
+    } while (out_.diverged < 0 && (dispatch() || admit()));
     settle_devices();
     network_.settle(now_);
 }
@@ -232,6 +228,9 @@ void Engine::handle(const Event& event) {
         case kStart: return ready(event.id);
         case kEnd: return finish(event.id);
         case kGo: return go(event.id);
+        case kRound:
+            if (devices_[event.id].version == event.version) end_round(event.id);
+            return;
         case kWorkDone:
             if (rows_[event.id].version == event.version) work_done(event.id);
     }
@@ -263,6 +262,7 @@ void Engine::constrain_end(int32_t v, Time time) {
 }
 
 void Engine::ready(int32_t v) {
+    if (room_.needed(v)) return ask(v);
     int32_t lane = w_.lane[v];
     if (lane < 0 || w_.lane_kind[lane] != kPool) return begin(v);
     Pool& pool = pools_[lane];
@@ -296,6 +296,7 @@ void Engine::finish(int32_t v) {
         --devices_[w_.device[v]].communicating;
         touch(w_.device[v]);
     }
+    if (room_.needed(v)) give_back(v);
 }
 
 // --- pool lanes ---------------------------------------------------------------------------------
@@ -320,9 +321,10 @@ bool Engine::dispatch() {
         Pool& pool = pools_[lane];
         pool.waits = false;
         if (pool.busy || pool.ready.empty()) continue;
+        int32_t row = take(pool, lane);
+        if (row < 0) continue;
         pool.busy = true;
         any = true;
-        int32_t row = take(pool, lane);
         Row& state = rows_[row];
         if (now_ > state.earliest) {
             state.key = kLaneKey;
@@ -334,14 +336,16 @@ bool Engine::dispatch() {
     return any;
 }
 
+// The row that goes first, or -1 where a policy wants none of those that are ready.
 int32_t Engine::take(Pool& pool, int32_t lane) {
     auto later = [](const Ready& a, const Ready& b) { return b < a; };
-    if (pick_ && pool.ready.size() > 1) {
+    if (pick_) {
         std::sort(pool.ready.begin(), pool.ready.end());
         std::vector<int32_t> rows;
         for (const Ready& r : pool.ready) rows.push_back(r.row);
-        size_t chosen = pick_(lane, now_, rows);
-        pool.ready.erase(pool.ready.begin() + static_cast<int64_t>(chosen));
+        int64_t chosen = pick_(lane, now_, rows);
+        if (chosen < 0) return -1;
+        pool.ready.erase(pool.ready.begin() + chosen);
         std::make_heap(pool.ready.begin(), pool.ready.end(), later);
         return rows[chosen];
     }
@@ -394,6 +398,73 @@ void Engine::end_instance(int32_t instance) {
         if (out_.start[v] >= 0) constrain_end(v, now_);
 }
 
+// --- room on a device ---------------------------------------------------------------------------
+
+void Engine::ask(int32_t v) {
+    room_.queue(devices_[w_.device[v]], v, now_);
+    look_at(w_.device[v]);
+    touch(w_.device[v]);
+}
+
+void Engine::look_at(int32_t d) {
+    if (!devices_[d].asked) asked_devices_.push_back(d);
+    devices_[d].asked = true;
+}
+
+// Lets in whoever finds room now; true if there was anyone.
+bool Engine::admit() {
+    std::vector<int32_t> devices = std::move(asked_devices_);
+    asked_devices_.clear();
+    bool any = false;
+    for (int32_t d : devices) {
+        Device& device = devices_[d];
+        device.asked = false;
+        while (!device.asking.empty()) {
+            Asking& first = device.asking.front();
+            int32_t behind = room_.in_the_way(device, first, now_);
+            if (behind >= 0) {
+                first.behind = behind;
+                break;
+            }
+            let_in(device);
+            any = true;
+        }
+    }
+    return any;
+}
+
+void Engine::let_in(Device& device) {
+    Asking first = device.asking.front();
+    device.asking.erase(device.asking.begin());
+    device.holders.push_back(first.row);
+    if (now_ > first.since) {
+        rows_[first.row].key = kLaneKey;
+        out_.binding[first.row] = first.behind;
+    }
+    begin(first.row);
+}
+
+void Engine::give_back(int32_t v) {
+    std::erase(devices_[w_.device[v]].holders, v);
+    look_at(w_.device[v]);
+}
+
+// A row that is in the way comes first: until its last round has begun, nobody gets in.
+void Engine::await_round(int32_t d) {
+    Device& device = devices_[d];
+    Time next = room_.next_round(device, now_, false);
+    device.gives_up = next == kNever;
+    if (device.gives_up) next = room_.next_round(device, now_, true);
+    ++device.version;
+    if (next != kNever) events_.push({next, kRound, d, device.version});
+}
+
+void Engine::end_round(int32_t d) {
+    if (devices_[d].gives_up) devices_[d].round_end = now_;
+    look_at(d);
+    touch(d);
+}
+
 // --- devices ------------------------------------------------------------------------------------
 
 void Engine::touch(int32_t device) {
@@ -403,7 +474,7 @@ void Engine::touch(int32_t device) {
 
 void Engine::begin_work(int32_t v) {
     auto work = static_cast<double>(w_.duration[v]);
-    devices_[w_.device[v]].running.push_back({v, work, 0, now_, 0});
+    devices_[w_.device[v]].running.push_back({v, work, 0, now_, now_, 0});
     touch(w_.device[v]);
 }
 
@@ -417,24 +488,30 @@ void Engine::settle(int32_t d) {
     device.dirty = false;
     double rate = device.factor;
     if (device.communicating > 0) rate /= 1 + w_.comm_slowdown[d];
-    if (w_.fair && device.running.size() > 1) rate /= static_cast<double>(device.running.size());
-    for (Work& work : device.running) {
-        if (work.rate == rate) continue;
-        work.remaining -= work.rate * static_cast<double>(now_ - work.since);
-        work.remaining = std::max(0.0, work.remaining);
-        work.rate = rate;
-        work.since = now_;
-        work.version = ++rows_[work.row].version;
-        if (rate > 0) {
-            Time end = now_ + static_cast<Time>(std::ceil(work.remaining / rate));
-            events_.push({end, kWorkDone, work.row, work.version});
-        }
+    double each = room_.left(device);
+    if (w_.fair && device.running.size() > 1) each /= static_cast<double>(device.running.size());
+    for (Work& work : device.running)
+        set_rate(work, rate * (std::min<double>(each, w_.share[work.row]) / kWhole));
+    if (!device.asking.empty()) await_round(d);
+}
+
+void Engine::set_rate(Work& work, double rate) {
+    if (work.rate == rate) return;
+    work.remaining -= work.rate * static_cast<double>(now_ - work.since);
+    work.remaining = std::max(0.0, work.remaining);
+    work.rate = rate;
+    work.since = now_;
+    work.version = ++rows_[work.row].version;
+    if (rate > 0 && work.remaining / rate < kFar) {
+        Time end = now_ + static_cast<Time>(std::ceil(work.remaining / rate));
+        events_.push({end, kWorkDone, work.row, work.version});
     }
 }
 
 void Engine::work_done(int32_t v) {
     Device& device = devices_[w_.device[v]];
     std::erase_if(device.running, [&](const Work& work) { return work.row == v; });
+    if (!device.asking.empty()) look_at(w_.device[v]);
     touch(w_.device[v]);
     constrain_end(v, now_);
 }
@@ -460,7 +537,8 @@ void Engine::explain() {
         if (key < kLaneKey) out_.binding[v] = w_.src[key - 1];
     }
     for (int32_t v = 0; v < w_.rows(); ++v)
-        if (int32_t next = lanes_.follower[v]; next >= 0 && out_.reason[next] == kResource)
+        if (int32_t next = lanes_.follower[v]; next >= 0 && out_.reason[next] == kResource &&
+                                               out_.binding[next] < 0)  // room on a device is set
             out_.binding[next] = v;
     for (int32_t v = 0; v < w_.rows(); ++v) {
         if (w_.kind[v] != kComm || out_.start[v] < 0) continue;

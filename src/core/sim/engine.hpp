@@ -11,10 +11,16 @@
 // back. The own end is the start plus the duration for a row that nothing disturbs, the moment its
 // work is done for a row that shares its device, and the end of the transfer for communication.
 //
+// A communication row with a share holds that part of its device from start to end, compute running
+// on the rest, and starts only when there is room. A compute row that came before it and whose
+// priority is not lower is in its way until its last round has begun, whatever room there is; one
+// of lower priority gives up room as a round ends. Those that ask are served by priority, then
+// time, then row.
+//
 // All that happens at one time is handled together: first every event, then every pool lane picks
-// among the rows that are ready (highest priority, then longest ready, then lowest row), again
-// until nothing is left; then devices and links are shared anew. Nothing depends on the order of
-// ranks.
+// among the rows that are ready (highest priority, then longest ready, then lowest row) and devices
+// let in who asks, again until nothing is left; then devices and links are shared anew. Nothing
+// depends on the order of ranks.
 #pragma once
 
 #include <functional>
@@ -43,6 +49,9 @@ struct Workload {
     std::span<const int32_t> lane;
     std::span<const int64_t> order;
     std::span<const int32_t> priority;
+    std::span<const int32_t> share;  // of its device, in millionths: compute uses at most,
+                                     // communication holds
+    std::span<const int64_t> waves;  // rounds a compute row runs in
     std::span<const int32_t> launch_of;
     std::span<const int32_t> instance;
     std::span<const int32_t> device;
@@ -65,8 +74,9 @@ struct Workload {
     int32_t rows() const { return static_cast<int32_t>(duration.size()); }
 };
 
-// Given the ready rows of a pool lane, in the order above, which one goes first.
-using Pick = std::function<size_t(int32_t lane, Time now, std::span<const int32_t> ready)>;
+// Given the ready rows of a pool lane, in the order above, which one goes first; -1 for none until
+// another one is ready.
+using Pick = std::function<int64_t(int32_t lane, Time now, std::span<const int32_t> ready)>;
 
 struct Outcome {
     std::vector<Time> start, end;    // -1 for what never happened

@@ -41,6 +41,13 @@ def test_a_window_of_a_running_program(tmp_path):
     assert validate(chakrakit.read(tmp_path / "run")).ok
     card = json.loads((raw_folder(tmp_path / "run") / "card_0.json").read_text())
     assert card["overhead"]["observer_ns"] > 0
+    assert "step_ns" not in card["overhead"]  # one step after the first is too few to time
+
+
+def test_steps_before_the_window_are_timed_without_recording(tmp_path):
+    _train(9, tmp_path / "run", (6, 7))
+    card = json.loads((raw_folder(tmp_path / "run") / "card_0.json").read_text())
+    assert 0 < card["overhead"]["step_ns"] < 10**9
 
 
 def test_two_passes_take_times_from_before_the_observer(tmp_path):

@@ -45,11 +45,9 @@ def align_clocks(ranks: Mapping[int, Recorded]) -> Clock:
         waiting = [first]
         while waiting:
             here = waiting.pop(0)
-            for other in sorted(set(ranks) - set(offset)):
-                apart = _apart(ranks, ends, here, other)
-                if apart is not None:
-                    offset[other] = offset[here] + apart
-                    waiting.append(other)
+            for other, apart in _apart(ranks, ends, here, set(ranks) - set(offset)):
+                offset[other] = offset[here] + apart
+                waiting.append(other)
     moved = any(offset.values())
     return Clock(offset, len(ends), _skew(ends, offset), "collectives" if moved else "same clock")
 
@@ -65,12 +63,18 @@ def _ends(ranks: Mapping[int, Recorded]) -> dict[tuple[str, int], dict[int, int]
 
 
 def _apart(
-    ranks: Mapping[int, Recorded], ends: Mapping[tuple[str, int], dict[int, int]], a: int, b: int
-) -> int | None:
-    if ranks[a].host and ranks[a].host == ranks[b].host:
-        return 0
-    apart = [found[a] - found[b] for found in ends.values() if a in found and b in found]
-    return int(np.median(apart)) if apart else None
+    ranks: Mapping[int, Recorded], ends: Mapping[tuple[str, int], dict[int, int]], here: int,
+    others: set[int],
+) -> list[tuple[int, int]]:  # fmt: skip
+    """How far those of the others whose clocks can be compared with this rank's are behind it."""
+    apart: dict[int, list[int]] = {}
+    for found in ends.values() if others else ():
+        if here in found:
+            for other in found.keys() & others:
+                apart.setdefault(other, []).append(found[here] - found[other])
+    same = {r for r in others if ranks[r].host and ranks[r].host == ranks[here].host}
+    known = {r: int(np.median(found)) for r, found in apart.items()} | dict.fromkeys(same, 0)
+    return sorted(known.items())
 
 
 def _skew(

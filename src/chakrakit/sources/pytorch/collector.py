@@ -50,6 +50,8 @@ _COLLECTIVES = (
     "all_gather_into_tensor_coalesced",
 )  # fmt: skip
 _PROBE_OPERATORS = 2000
+_BARE_STEPS = 8
+_FEWEST_BARE_STEPS = 3
 _SETTLE_S = 0.001
 
 
@@ -95,6 +97,8 @@ class Collector:
         self._count = 0
         self._recording: _Recording | None = None
         self._bare: dict[str, int] = {}
+        self._bare_from = max(1, self.times_from - _BARE_STEPS)
+        self._bare_began = self._bare_step_ns = 0
         self._restore: Callable[[], None] = lambda: None
 
     # --- life -----------------------------------------------------------------------------------
@@ -129,6 +133,7 @@ class Collector:
     # --- what happens between steps -----------------------------------------------------------------
 
     def _turn(self) -> None:
+        self._time_bare_steps()
         if self._count == self.first and self.times_from < self.first:
             self._end_recording()
         if self._count == self.last:
@@ -141,6 +146,18 @@ class Collector:
             self._recording = _Recording(self._path("kineto", ".json.gz"), observer, self)
         if self._recording is not None:
             self._recording.begin_step(self._count)
+
+    def _time_bare_steps(self) -> None:
+        """Time the last steps before anything is recorded, from device at rest to device at rest."""
+        count = self.times_from - self._bare_from
+        if count < _FEWEST_BARE_STEPS or self._count not in (self._bare_from, self.times_from):
+            return
+        synchronize()
+        now = time.perf_counter_ns()
+        if self._count == self._bare_from:
+            self._bare_began = now
+        else:
+            self._bare_step_ns = (now - self._bare_began) // count
 
     def _settling(self) -> bool:
         """Only while the observer records, whose times are slowed anyway."""
@@ -169,8 +186,12 @@ class Collector:
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
             "groups": process_groups(),
             "ddp_groups": ddp_groups(),
-            "overhead": measure_overhead(self._bare, self.shapes) if self.overhead else {},
+            "overhead": self._overhead(),
         }
+
+    def _overhead(self) -> dict[str, int]:
+        step = {"step_ns": self._bare_step_ns} if self._bare_step_ns else {}
+        return measure_overhead(self._bare, self.shapes) | step if self.overhead else step
 
 
 class _Recording:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from chakrakit.errors import FormatError
@@ -131,16 +132,14 @@ def _files(inputs: Iterable[Path]) -> list[Path]:
 
 
 def _pair_up(observers: list[Source], kinetos: list[Source], found: Found) -> None:
-    scores = sorted(
-        ((_score(o, k), i, j) for i, o in enumerate(observers) for j, k in enumerate(kinetos)),
-        key=lambda t: (-t[0], t[1], t[2]),
-    )
     partner: dict[int, int] = {}
-    for score, i, j in scores:
-        if i not in partner and j not in partner.values() and score > 0:
+    taken: set[int] = set()
+    for _, i, j in sorted((-score, i, j) for score, i, j in _scores(observers, kinetos)):
+        if i not in partner and j not in taken:
             partner[i] = j
+            taken.add(j)
     pairs = [(o, kinetos[partner[i]] if i in partner else None) for i, o in enumerate(observers)]
-    left = [k for j, k in enumerate(kinetos) if j not in partner.values()]
+    left = [k for j, k in enumerate(kinetos) if j not in taken]
     if not observers:
         _number_pairs([(None, k) for k in left], found)
         return
@@ -162,16 +161,29 @@ def _refuse(observer: Source, kineto: Source) -> None:
     )
 
 
+def _scores(observers: list[Source], kinetos: list[Source]) -> Iterator[tuple[int, int, int]]:
+    """(how surely two files belong together, observer, Kineto) of all that may.
+
+    Files of different processes do not; with thousands of ranks only those of one are looked at.
+    """
+    of_process: dict[int, list[int]] = {}
+    for j, kineto in enumerate(kinetos):
+        of_process.setdefault(kineto.pid, []).append(j)
+    for i, observer in enumerate(observers):
+        known = [*of_process.get(observer.pid, ()), *of_process.get(-1, ())]
+        for j in set(known) if observer.pid != -1 else range(len(kinetos)):
+            yield _score(observer, kinetos[j]), i, j
+
+
 def _score(observer: Source, kineto: Source) -> int:
-    """How surely two files belong together; 0 for files of different processes."""
-    if -1 not in (observer.pid, kineto.pid) and observer.pid != kineto.pid:
-        return 0
+    """How surely two files belong together that may."""
     names = (_name_number(observer.path), _name_number(kineto.path))
     score = 1 + 8 * (observer.pid == kineto.pid != -1) + 4 * kineto.numbered
     score += 2 * (observer.path.parent == kineto.path.parent)
     return score + (names[0] == names[1] and names[0] >= 0)
 
 
+@lru_cache(1 << 16)
 def _name_number(path: Path) -> int:
     """The rank a file's name or its folder's speaks of, or -1."""
     for text in (path.name.split(".json")[0], path.parent.name):

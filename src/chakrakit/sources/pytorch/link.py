@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,27 @@ import msgspec
 import numpy as np
 
 from chakrakit.errors import ConfigError, FormatError, TraceError
+from chakrakit.parallel import Workers, spread
 from chakrakit.sources.pytorch.clocks import Clock, Recorded, align_clocks
 from chakrakit.sources.pytorch.comm import assign_groups, number_in_groups
 from chakrakit.sources.pytorch.files import Pair, find_pairs, look, read_bytes
 from chakrakit.sources.pytorch.groups import Groups as Known
 from chakrakit.sources.pytorch.groups import groups_of, infer_across_ranks
-from chakrakit.sources.pytorch.kineto import read_kineto
+from chakrakit.sources.pytorch.join import Join
+from chakrakit.sources.pytorch.kineto import Kineto, read_kineto
 from chakrakit.sources.pytorch.nodes import communication_columns, to_trace
-from chakrakit.sources.pytorch.observer import read_observer
-from chakrakit.sources.pytorch.overhead import Overhead
+from chakrakit.sources.pytorch.observer import Observer, read_observer
+from chakrakit.sources.pytorch.overhead import Overhead, fit
+from chakrakit.sources.pytorch.periods import steady_period
 from chakrakit.sources.pytorch.rank import Rank, link_rank
 from chakrakit.sources.pytorch.report import LinkReport, RankReport, report_rank
+from chakrakit.sources.pytorch.spool import Spool
 from chakrakit.sources.pytorch.twopass import align_passes
 from chakrakit.trace.card import Card
 from chakrakit.trace.groups import Groups
 from chakrakit.trace.run import Run
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding
+from chakrakit.trace.traceset import Binding, Body
 
 _PER_BYTE = 2.5
 """Most memory linking takes, as a multiple of the uncompressed files."""
@@ -45,6 +50,9 @@ class Options:
     undilate       take out what recording cost the host; True for the default model or the card's
     memory_bytes   how much the ranks linked side by side may take together
     jobs           most processes; 0 for as many as there are cores
+    engine         where ranks are linked: `local`, or a cluster (see chakrakit.parallel); by default
+                   in this process unless more are worth it
+    spool          where workers leave what they linked until it is written: a path that all share
     """
 
     times: tuple[Path, ...] = ()
@@ -52,13 +60,15 @@ class Options:
     overhead: Overhead | None = None
     memory_bytes: int = 8 << 30
     jobs: int = 0
+    engine: str | None = None
+    spool: Path | None = None
 
 
 @dataclass
 class _Linked:
-    """What a worker sends back of one rank."""
+    """What is known of one rank; from a worker, the trace stays on disk until it is asked for."""
 
-    trace: Trace
+    body: Body
     report: RankReport
     recorded: Recorded
     groups: Known
@@ -127,24 +137,34 @@ def _card(path: Path) -> dict[str, Any]:
 
 def _measured(card: Path) -> dict[str, int]:
     said = _card(card).get("overhead") or {}
-    names = ("operator_ns", "launch_ns", "call_ns", "observer_ns")
+    names = ("operator_ns", "launch_ns", "call_ns", "observer_ns", "step_ns")
     return {k: int(said[k]) for k in names if k in said}
 
 
 def _link_all(
     pairs: list[Pair], times: Mapping[int, Path], overhead: Overhead | None, options: Options
 ) -> dict[int, _Linked]:
-    """In this process, or in as many as memory and cores allow where that is worth it."""
+    """In this process, or on workers where that is asked for or worth it."""
     sizes = [_size(p, times.get(p.rank)) for p in pairs]
-    cores = options.jobs or os.cpu_count() or 1
-    room = max(1, int(options.memory_bytes / (_PER_BYTE * max(sizes, default=1) + 1)))
-    jobs = min(cores, room, len(pairs))
-    if jobs < 2 or sum(sizes) < _WORTH_A_PROCESS:
-        return {p.rank: _link_one(p, times.get(p.rank), overhead) for p in pairs}
-    from joblib import Parallel, delayed
+    workers = _workers(sizes, options)
+    spool = None if workers is None else Spool(options.spool)
+    one = partial(_link_one, overhead=overhead, spool=spool)
+    done = spread(one, [(p, times.get(p.rank)) for p in pairs], workers)
+    ranks = {p.rank: linked for p, linked in zip(pairs, done, strict=True)}
+    if spool is not None:
+        for rank, linked in ranks.items():
+            linked.body = partial(spool.get, rank)  # and so the folder stays as long as the run
+    return ranks
 
-    done = Parallel(n_jobs=jobs)(delayed(_link_one)(p, times.get(p.rank), overhead) for p in pairs)
-    return {p.rank: linked for p, linked in zip(pairs, done, strict=True)}
+
+def _workers(sizes: list[int], options: Options) -> Workers | None:
+    """As many as memory and cores allow; a cluster has memory of its own."""
+    room = max(1, int(options.memory_bytes / (_PER_BYTE * max(sizes, default=1) + 1)))
+    if options.engine not in (None, "local"):
+        return Workers(str(options.engine), options.jobs or None)
+    jobs = min(options.jobs or os.cpu_count() or 1, room, len(sizes))
+    worth_it = jobs > 1 and sum(sizes) >= _WORTH_A_PROCESS
+    return Workers("local", jobs) if worth_it or options.engine else None
 
 
 def _size(pair: Pair, times: Path | None) -> int:
@@ -155,7 +175,10 @@ def _size(pair: Pair, times: Path | None) -> int:
     )
 
 
-def _link_one(pair: Pair, times: Path | None, overhead: Overhead | None) -> _Linked:
+def _link_one(
+    task: tuple[Pair, Path | None], overhead: Overhead | None, spool: Spool | None
+) -> _Linked:
+    pair, times = task
     linked = _read_and_link(pair, times, overhead)
     line = linked.line
     if not len(line):
@@ -164,8 +187,11 @@ def _link_one(pair: Pair, times: Path | None, overhead: Overhead | None) -> _Lin
     files = [str(p) for p in (*pair.paths, *([times] if times else []))]
     rows = [c.row for c in linked.collectives]
     kineto = linked.kineto
+    trace = to_trace(linked, epoch)
+    if spool is not None:
+        spool.put(pair.rank, trace)
     return _Linked(
-        to_trace(linked, epoch),
+        trace if spool is None else partial(spool.get, pair.rank),
         report_rank(linked, files),
         Recorded(
             linked.collectives, line.start[rows].tolist(), line.end[rows].tolist(), _host(linked)
@@ -177,6 +203,27 @@ def _link_one(pair: Pair, times: Path | None, overhead: Overhead | None) -> _Lin
 
 
 def _read_and_link(pair: Pair, times: Path | None, overhead: Overhead | None) -> Rank:
+    """One rank, with recording's cost scaled to the un-recorded step where one was timed."""
+    observer, kineto, joined = _read_pair(pair, times)
+
+    def linked_with(factor: float) -> Rank:
+        scaled = overhead and overhead.scaled(factor)
+        return link_rank(pair.rank, observer, kineto, joined, scaled)
+
+    linked = linked_with(1.0)
+    if times is None:
+        _check_joined(linked, pair)
+    now = steady_period(linked) if overhead is not None and overhead.step_ns else 0
+    if overhead is None or not now:
+        return linked
+    factor = fit(lambda f: steady_period(linked_with(f)), overhead.step_ns, now)
+    return replace(linked_with(factor), overhead_factor=factor)
+
+
+def _read_pair(
+    pair: Pair, times: Path | None
+) -> tuple[Observer | None, Kineto | None, Join | None]:
+    """The files' contents, and how they belong together where that is not by their own numbers."""
     observer = kineto = None
     if pair.observer is not None:
         observer = read_observer(read_bytes(pair.observer), str(pair.observer))
@@ -184,12 +231,10 @@ def _read_and_link(pair: Pair, times: Path | None, overhead: Overhead | None) ->
         if observer is None:
             raise ConfigError(f"--times {times} needs an observer file to give it structure")
         kineto = read_kineto(read_bytes(times), str(times))
-        return link_rank(pair.rank, observer, kineto, align_passes(observer, kineto), overhead)
+        return observer, kineto, align_passes(observer, kineto)
     if pair.kineto is not None:
         kineto = read_kineto(read_bytes(pair.kineto), str(pair.kineto))
-    linked = link_rank(pair.rank, observer, kineto, None, overhead)
-    _check_joined(linked, pair)
-    return linked
+    return observer, kineto, None
 
 
 def _check_joined(linked: Rank, pair: Pair) -> None:
@@ -231,11 +276,22 @@ def _settle_groups(ranks: dict[int, _Linked], groups: Known) -> dict[int, int]:
 
 def _ddp_groups(linked: _Linked, rank: int) -> None:
     """DDP's reducer names no group; the collector's card says which one DDP uses."""
-    card = Path(linked.report.files[0]).parent / f"card_{rank}.json"
-    names = _card(card).get("ddp_groups") or []
+    names = _card(_card_of(linked, rank)).get("ddp_groups") or []
     for c in list_of(linked) if len(names) == 1 else ():
         if c.group is None and not c.is_message:
             c.group, c.inferred = str(names[0]), True
+
+
+def _collector(ranks: Mapping[int, _Linked]) -> dict[str, Any]:
+    """What the collector's card of the first rank says of machine and versions; nothing without one."""
+    first = min(ranks)
+    said = _card(_card_of(ranks[first], first))
+    found = {k: said[k] for k in ("torch", "python", "host", "device", "steps") if k in said}
+    return {"collector": found} if found else {}
+
+
+def _card_of(linked: _Linked, rank: int) -> Path:
+    return Path(linked.report.files[0]).parent / f"card_{rank}.json"
 
 
 def list_of(linked: _Linked) -> list[Any]:
@@ -252,18 +308,26 @@ def _run(
     epoch = min(begin.values())
     bodies = [_body(ranks[r], r, begin[r] - epoch) for r in sorted(ranks)]
     bindings = {r: Binding(i) for i, r in enumerate(sorted(ranks))}
+    undilate = {"undilate": asdict(overhead)} if overhead is not None else {}
     card = Card(
         tool="chakra link",
         source=[f for r in sorted(ranks) for f in ranks[r].report.files],
-        settings={"undilate": asdict(overhead)} if overhead is not None else {},
+        settings={**undilate, **_collector(ranks)},
         epoch_ns=epoch,
     )
     return Run(bodies, bindings, Groups(groups), card)
 
 
-def _body(linked: _Linked, rank: int, shift: int) -> Trace:
-    trace = linked.trace
-    changed = communication_columns(len(trace), rank, list_of(linked)) if list_of(linked) else {}
+def _body(linked: _Linked, rank: int, shift: int) -> Body:
+    if isinstance(linked.body, Trace):
+        return _settled(linked.body, list_of(linked), rank, shift)
+    return partial(_settled, linked.body, list_of(linked), rank, shift)
+
+
+def _settled(body: Body, collectives: list[Any], rank: int, shift: int) -> Trace:
+    """A rank's trace with what only all ranks together could tell: groups, numbers, one clock."""
+    trace = body if isinstance(body, Trace) else body()
+    changed = communication_columns(len(trace), rank, collectives) if collectives else {}
     if shift:
         start = trace.start_ns + shift
         changed |= {"start_time_ns": start, "start_time_micros": (start // 1000).astype(np.uint64)}

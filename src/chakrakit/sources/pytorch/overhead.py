@@ -3,12 +3,14 @@
 The model: every operator, every launch and every other runtime call is slowed by a fixed amount
 while Kineto records, and every operator by another while the observer does. The amounts come from
 the collector's card, which measures them with and without recording; where there is none, the
-defaults below are used. Device time is not touched: kernels take as long when recorded.
+defaults below are used. Device time is not touched: kernels take as long when recorded. Where the
+card says how long a step took before anything was recorded, all amounts are scaled to it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,9 @@ Mask = NDArray[np.bool_]
 
 _MOST = 0.85
 """No stretch of host time is ever shortened by more than this share of it."""
+_MOST_FACTOR = 4.0
+_CLOSE = 0.01
+_HALVINGS = 8
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,19 @@ class Overhead:
     launch_ns: int = 19_500
     call_ns: int = 6_500
     observer_ns: int = 20_000
+    step_ns: int = 0
+    """A step before anything was recorded; 0 where nobody timed it."""
     measured: bool = False
+
+    def scaled(self, factor: float) -> Overhead:
+        """All amounts times a factor."""
+        return replace(
+            self,
+            operator_ns=round(self.operator_ns * factor),
+            launch_ns=round(self.launch_ns * factor),
+            call_ns=round(self.call_ns * factor),
+            observer_ns=round(self.observer_ns * factor),
+        )
 
     def remove(self, host: HostModel, launches: Mask, observed: bool) -> float:
         """Shorten the host's own times; returns the milliseconds taken out.
@@ -53,6 +70,30 @@ class Overhead:
         budget = (self.operator_ns + self.observer_ns * observed) * int(operators.sum())
         everywhere = np.ones(len(host.own), np.bool_) if observed else operators
         return (removed + _shorten(host, everywhere, everywhere, budget)) / 1e6
+
+
+def fit(period: Callable[[float], float], wanted: float, now: float) -> float:
+    """The factor next to 1 under which `period`, which falls as it grows, comes closest to `wanted`.
+
+    `now` is the period under 1.
+
+    Amounts timed on one small operator in a loop miss what a real program pays, such as caches
+    gone cold. A step that the device bounds does not depend on the factor, which then stays 1.
+    """
+    near = 1.0
+    far = _MOST_FACTOR if now > wanted else 0.0
+    end = period(far)
+    reachable = max(wanted, end) if now > wanted else min(wanted, end)
+    for _ in range(_HALVINGS):
+        if abs(now - reachable) <= _CLOSE * wanted:
+            break
+        middle = (near + far) / 2
+        found = period(middle)
+        if (found > reachable) == (now > reachable):
+            near, now = middle, found
+        else:
+            far = middle
+    return near
 
 
 def _shorten(host: HostModel, lags: Mask, owns: Mask, budget: int) -> float:

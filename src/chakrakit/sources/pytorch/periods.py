@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.sources.pytorch.rank import Rank
+from chakrakit.trace.schedule import schedule
 
 I64 = NDArray[np.int64]
 
@@ -33,6 +34,15 @@ def step_periods(linked: Rank, start: I64, end: I64) -> list[dict[str, Any]]:
             facts["scheduled_ns"] = int(end[rows].max() - start[rows].min())
         out.append(facts)
     return out
+
+
+def steady_period(linked: Rank) -> int:
+    """The last step's period as scheduled, 0 where there is none: the first begins with an idle device."""
+    timed = schedule(len(linked.line), linked.edges, linked.own)
+    steps = step_periods(linked, timed.start, timed.end)
+    if not steps:
+        return 0
+    return int(steps[-1].get("scheduled_period_ns") or steps[-1].get("scheduled_ns", 0))
 
 
 def _device_ends(linked: Rank, start: I64, end: I64) -> list[int]:

@@ -52,6 +52,7 @@ class Rank:
     waits: Waits
     counts: Counter[str] = field(default_factory=Counter)
     undilated_ms: float = 0.0
+    overhead_factor: float = 1.0
 
 
 def link_rank(

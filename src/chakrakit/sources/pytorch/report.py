@@ -51,6 +51,8 @@ class RankReport(msgspec.Struct, kw_only=True):
     inferred: dict[str, int] = {}
     left_out_events: dict[str, int] = {}
     removed_overhead_ms: float = 0.0
+    overhead_factor: float = 1.0
+    """How many times what the card says recording cost, to give the un-recorded step back."""
     clock_offset_ns: int = 0
     warnings: list[str] = []
 
@@ -98,6 +100,7 @@ def report_rank(linked: Rank, files: list[str]) -> RankReport:
         dropped=_dropped(linked),
         left_out_events=dict(linked.kineto.left_out) if linked.kineto is not None else {},
         removed_overhead_ms=round(linked.undilated_ms, 3),
+        overhead_factor=round(linked.overhead_factor, 3),
         warnings=_warnings(linked),
     )
 

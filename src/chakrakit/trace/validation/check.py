@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,37 +13,41 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chakrakit.errors import FormatError
+from chakrakit.parallel import Workers, spread
 from chakrakit.trace import et
 from chakrakit.trace.formats import Source, scan_trace
 from chakrakit.trace.groups import Groups, groups_in
-from chakrakit.trace.places import RANKED, groups_beside_file, rank_files
+from chakrakit.trace.places import RANKED, groups_beside_file, place_of, rank_files
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.store import read
 from chakrakit.trace.streams import STDIO
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, TraceSet
+from chakrakit.trace.traceset import Binding, Body, TraceSet
 from chakrakit.trace.validation.communication import Communication, CommunicationReader
 from chakrakit.trace.validation.findings import KEEP, Findings, ValidationReport
 from chakrakit.trace.validation.graph import GraphChecker
 from chakrakit.trace.validation.nodes import check_nodes
 from chakrakit.trace.validation.ranks import World, check_ranks
-from chakrakit.trace.validation.spool import Spool
 
 Progress = Callable[[int], object]
 
 
 def validate(
-    traces: Trace | TraceSet | Source, *, keep: int | None = KEEP, progress: Progress | None = None
+    traces: Trace | TraceSet | Source,
+    *,
+    keep: int | None = KEEP,
+    progress: Progress | None = None,
+    workers: Workers | None = None,
 ) -> ValidationReport:
     """Checks a trace, a set, or what is behind a path; files are read in pieces, in bounded memory.
 
     `keep` is how many findings of one code and rank are listed (None: all); `counts` is exact.
-    `progress` is called with each piece read. Bytes that are not a trace are a finding; a path that is
-    not there is a ChakraError.
+    `progress` is called with each piece read. With `workers`, each body is checked by one of them. Bytes
+    that are not a trace are a finding; a path that is not there is a ChakraError.
     """
     findings = Findings(keep)
     job = job_of(traces, findings)
-    checked = check(job, findings, progress or (lambda _piece: None))
+    checked = check(job, findings, progress or (lambda _piece: None), workers)
     return findings.report(checked.ranks)
 
 
@@ -69,41 +74,59 @@ class Checked:
     circular: list[NDArray[np.uint64]]
 
 
-def check(job: Job, findings: Findings, progress: Progress) -> Checked:
+def check(
+    job: Job, findings: Findings, progress: Progress, workers: Workers | None = None
+) -> Checked:
     """Checks every body, then the ranks against each other."""
-    lowest: dict[int, int] = {}
-    for rank, binding in job.bindings.items():
-        lowest.setdefault(binding.body, rank)
-    bodies = [_check_body(pieces, lowest.get(number), findings, progress)
-              for number, pieces in enumerate(job.bodies)]  # fmt: skip
+    bodies = []
+    for body in _bodies(job, findings.keep, progress, workers):
+        findings.merge(body.findings)
+        bodies.append(body)
     groups = job.groups
     for body in bodies:
         groups = groups.merged(body.groups)
     if all(body.whole for body in bodies):  # what was cut off would look like missing collectives
-        world = World([b.communication for b in bodies], job.bindings, groups,
-                      lambda b, row: bodies[b].spool.nodes([row])[row][1], job.ranks_known)  # fmt: skip
-        check_ranks(world, findings)
+        communication = [b.communication for b in bodies]
+        check_ranks(World(communication, job.bindings, groups, job.ranks_known), findings)
     dangling, circular = [b.dangling for b in bodies], [b.circular for b in bodies]
     return Checked(len(job.bindings), dangling, circular)
 
 
+def _bodies(
+    job: Job, keep: int | None, progress: Progress, workers: Workers | None
+) -> Iterator[_Body]:
+    """Each body checked by itself, in order."""
+    lowest: dict[int, int] = {}
+    for rank, binding in job.bindings.items():
+        lowest.setdefault(binding.body, rank)
+    tasks = [(pieces, lowest.get(number)) for number, pieces in enumerate(job.bodies)]
+    if workers is None or len(tasks) == 1:
+        yield from (_check_body(task, keep, progress) for task in tasks)
+        return
+    for number, body in enumerate(spread(partial(_check_body, keep=keep), tasks, workers)):
+        progress(number)
+        yield body
+
+
 @dataclass(frozen=True)
 class _Body:
+    """What is left of a body after its own check: small next to the body."""
+
+    findings: Findings
     communication: Communication
     groups: Groups
-    spool: Spool
     dangling: NDArray[np.uint64]
     circular: NDArray[np.uint64]
     whole: bool
 
 
 def _check_body(
-    pieces: Callable[[], Iterable[Trace]],
-    rank: int | None,
-    findings: Findings,
-    progress: Progress,
+    task: tuple[Callable[[], Iterable[Trace]], int | None],
+    keep: int | None,
+    progress: Progress = lambda _piece: None,
 ) -> _Body:
     """All rules that need no other rank."""
+    (pieces, rank), findings = task, Findings(keep)
     graph, reader, groups = GraphChecker(rank, findings), CommunicationReader(), Groups()
     first, whole = True, True
     try:
@@ -126,8 +149,8 @@ def _check_body(
         if not graph.spool.rows:
             findings.add("no-nodes", rank, "the trace has no nodes")
     findings.nodes += graph.spool.rows
-    return _Body(reader.finish(), groups, graph.spool, graph.dangling_control,
-                 graph.circular_control, whole)  # fmt: skip
+    return _Body(findings, reader.finish(), groups, graph.dangling_control, graph.circular_control,
+                 whole)  # fmt: skip
 
 
 def _groups_of(piece: Trace) -> Groups:
@@ -146,9 +169,9 @@ def _groups_of(piece: Trace) -> Groups:
 def job_of(traces: Trace | TraceSet | Source, findings: Findings) -> Job:
     """The bodies and ranks of whatever was given."""
     if isinstance(traces, Trace):
-        return Job([lambda: pieces_of(traces)], {0: Binding(0)}, ranks_known=False)
+        return Job([partial(pieces_of, traces)], {0: Binding(0)}, ranks_known=False)
     if isinstance(traces, TraceSet):
-        bodies = [_body_pieces(traces, n) for n in range(traces.body_count)]
+        bodies = [partial(_body_pieces, traces.reader_of(n)) for n in range(traces.body_count)]
         return Job(bodies, traces.bindings, traces.groups)
     return _job_of_path(traces, findings)
 
@@ -161,23 +184,20 @@ def pieces_of(trace: Trace) -> Iterator[Trace]:
         yield Trace(trace.table.slice(at, et.CHUNK_ROWS), trace.layouts, trace.metadata)
 
 
-def _body_pieces(traces: TraceSet, number: int) -> Callable[[], Iterator[Trace]]:
-    return lambda: pieces_of(traces.body_at(number))
-
-
-def _file_pieces(source: Source) -> Callable[[], Iterator[Trace]]:
-    return lambda: scan_trace(source)
+def _body_pieces(body: Body) -> Iterator[Trace]:
+    return pieces_of(body if isinstance(body, Trace) else body())
 
 
 def _job_of_path(path: Source, findings: Findings) -> Job:
     files = rank_files(path)
-    bodies = [_file_pieces(f) for f in files.values()]
+    bodies = [partial(scan_trace, f) for f in files.values()]
     if not isinstance(path, (str, os.PathLike)) or os.fspath(path) == STDIO:
         return Job(bodies, {0: Binding(0)}, ranks_known=False)
     plain = {rank: Binding(i) for i, rank in enumerate(files)}
-    if Path(path).is_file():
-        known = RANKED.match(Path(path).name) is not None
-        return Job(bodies, plain, _groups_beside(Path(path), findings), known)
+    place = place_of(path)
+    if isinstance(place, Path) and place.is_file():
+        known = RANKED.match(place.name) is not None
+        return Job(bodies, plain, _groups_beside(place, findings), known)
     try:
         traces = read(path)
     except FormatError as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from chakrakit.trace.collectives import UNKNOWN, group_names
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
+from chakrakit.trace.validation.findings import shown
+from chakrakit.trace.validation.spool import short_names
 
 Longs = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -55,6 +58,7 @@ def _reduced(piece: Trace, rows: Longs, base: int) -> pa.Table:
             "start_ns": piece.start_ns[rows],
             "split": split[rows],
             "group": group_names(piece, rows).dictionary_encode(),
+            "name": short_names(piece.names).take(pa.array(rows)),
             **{c: piece.column(c, d)[rows].astype(np.int64) for c, d in _COLUMNS.items()},
         }
     )
@@ -74,10 +78,12 @@ class Calls:
     """Whether all of them have a number (comm_seq); then they are in the order of the numbers."""
 
     @cached_property
-    def key(self) -> tuple[bytes, ...]:
-        """Compares all that is compared between members of a group."""
-        seq = self.seq.tobytes() if self.numbered else b""
-        return self.kind.tobytes(), self.size.tobytes(), self.split.tobytes(), seq
+    def key(self) -> bytes:
+        """A digest of all that is compared between members of a group."""
+        found = blake2b(b"%d %d" % (len(self), self.numbered), digest_size=16)
+        for values in (self.kind, self.size, self.split, *([self.seq] if self.numbered else [])):
+            found.update(values.tobytes())
+        return found.digest()
 
     def __len__(self) -> int:
         return len(self.row)
@@ -103,7 +109,6 @@ class Communication:
         order = np.lexsort((_array(table, "id"), _array(table, "start_ns")))
         self._table = table.take(pa.array(order))
         self.groups: list[str] = [str(g) for g in _dictionary(self._table, "group")]
-        self._calls_of = cache(self._find_calls)
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
@@ -124,11 +129,13 @@ class Communication:
         """The groups its collectives name, in the body's own names."""
         return [self.groups[c] for c in np.unique(self._codes).tolist() if c >= 0]
 
+    def name(self, row: int) -> str:
+        """The name of the node in this row, safe to print."""
+        at = np.flatnonzero(_array(self._table, "row") == row)[0]
+        return shown(self._table.column("name")[int(at)].as_py() or "")
+
     def calls(self, groups: tuple[str, ...]) -> Calls:
         """The collectives of these groups, taken for one."""
-        return self._calls_of(groups)
-
-    def _find_calls(self, groups: tuple[str, ...]) -> Calls:
         wanted = [self.groups.index(g) for g in groups]
         chosen = np.flatnonzero(np.isin(self._codes, wanted))
         seq = self._take("comm_seq", chosen)

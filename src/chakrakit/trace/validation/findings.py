@@ -68,7 +68,7 @@ class Findings:
     """Collects findings: counts all of them, keeps the first `keep` of each code and rank."""
 
     def __init__(self, keep: int | None = KEEP) -> None:
-        self._keep = keep
+        self.keep = keep
         self._kept: dict[tuple[str, int | None], list[Finding]] = defaultdict(list)
         self._counts: Counter[tuple[str, int | None]] = Counter()
         self.nodes = 0
@@ -108,15 +108,22 @@ class Findings:
             self.add(code, rank, message(row), node=node, name=name)
         self.count(code, rank, len(listed) - len(kept))  # type: ignore[arg-type]
 
+    def merge(self, other: Findings) -> None:
+        """Adds what was found elsewhere, as if it had been found here after the rest."""
+        self.nodes += other.nodes
+        for key, kept in other._kept.items():
+            self._kept[key] += kept[: self.room(*key)]
+        self._counts.update(other._counts)
+
     def count(self, code: str, rank: int | None, more: int) -> None:
         """More of the same that are not listed."""
         self._counts[code, rank] += more
 
     def room(self, code: str, rank: int | None) -> int:
         """How many more of this code and rank would be kept."""
-        if self._keep is None:
+        if self.keep is None:
             return 2**62
-        return max(0, self._keep - len(self._kept[code, rank]))
+        return max(0, self.keep - len(self._kept[code, rank]))
 
     def report(self, ranks: int) -> ValidationReport:
         """Everything so far: errors first, then in the order of the table of codes and of ranks."""

@@ -13,17 +13,18 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.errors import ChakraError, FormatError
+from chakrakit.parallel import Workers
 from chakrakit.trace.columns import column_name
 from chakrakit.trace.dependencies import Dependencies, edge_codes, edge_columns_that_fit
 from chakrakit.trace.formats import open_writer, scan_trace
 from chakrakit.trace.layouts import Layout, Layouts
+from chakrakit.trace.places import place_of
 from chakrakit.trace.run import Run
 from chakrakit.trace.schema import Member
 from chakrakit.trace.store import rank_files, read, write
@@ -57,6 +58,7 @@ def fix(
     *,
     keep: int | None = KEEP,
     progress: Progress | None = None,
+    workers: Workers | None = None,
 ) -> ValidationReport:
     """Repairs what is behind `path` into `target`; the report is the target's, and lists the repairs.
 
@@ -71,15 +73,16 @@ def fix(
             with open_input(STDIO) as stream:
                 shutil.copyfileobj(stream, copy)
             copy.flush()
-            return fix(copy.name, target, keep=keep, progress=progress)
+            return fix(copy.name, target, keep=keep, progress=progress, workers=workers)
     step = progress or (lambda _piece: None)
     findings = Findings(keep)
-    checked = check(job_of(path, findings), findings, step)
+    checked = check(job_of(path, findings), findings, step, workers)
     before = findings.report(checked.ranks)
     if before.counts.get("framing"):
         return before
     repairs = _write_fixed(path, target, checked)
-    return _with_repairs(validate(_readable(target), keep=keep, progress=step), repairs)
+    report = validate(_readable(target), keep=keep, progress=step, workers=workers)
+    return _with_repairs(report, repairs)
 
 
 def _readable(target: str | os.PathLike[str]) -> str:
@@ -105,7 +108,7 @@ def _write_fixed(
     fixers = [
         Fixer(r, d, c) for r, d, c in zip(files, checked.dangling, checked.circular, strict=True)
     ]
-    if Path(path).is_file():
+    if place_of(path).is_file():
         with open_writer(target) as writer:
             for piece in fixers[0].pieces(path):
                 writer.write(piece)

@@ -7,8 +7,9 @@ of messages, once for each distinct one, so that a folded set costs what its bod
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,6 @@ from chakrakit.trace.validation.findings import Findings, shown
 _C = CollectiveType
 _EQUAL_SIZES = (_C.ALL_REDUCE, _C.ALL_GATHER, _C.REDUCE_SCATTER, _C.REDUCE_SCATTER_BLOCK)
 
-NameOf = Callable[[int, int], str]
-"""(body, row) → the node's name."""
-
 _Mask = NDArray[np.bool_]
 
 
@@ -36,13 +34,18 @@ class World:
     bodies: list[Communication]
     bindings: Mapping[int, Binding]
     groups: Groups
-    name_of: NameOf
     ranks_known: bool = True
     size: int = field(init=False)
 
     def __post_init__(self) -> None:
         named = [r for ranks in self.groups.values() for r in ranks]
         self.size = max([*self.bindings, *named], default=-1) + 1
+        # Ranks that share a body ask for the same; without a bound all calls would be kept twice.
+        self._calls = lru_cache(256)(lambda body, names: self.bodies[body].calls(names))
+
+    def calls(self, rank: int, names: tuple[str, ...]) -> Calls:
+        """The collectives of a rank in these groups of its body, taken for one."""
+        return self._calls(self.bindings[rank].body, names)
 
     def communication(self, rank: int) -> Communication:
         """What a rank's body communicates."""
@@ -114,7 +117,7 @@ def _report_group(
 ) -> None:
     """A finding for each rank that uses the group, at the first collective that does."""
     for rank, names in ranks.items():
-        calls = world.communication(rank).calls(names)
+        calls = world.calls(rank, names)
         _add_at(world, code, rank, int(calls.row[0]), int(calls.id[0]),
                 f"issues collectives in group {shown(group)!r}, {text}", len(calls), findings)  # fmt: skip
 
@@ -129,7 +132,7 @@ def _add_at(
     count: int,
     findings: Findings,
 ) -> None:
-    name = world.name_of(world.bindings[rank].body, row) if findings.room(code, rank) else None
+    name = world.communication(rank).name(row) if findings.room(code, rank) else None
     findings.add(code, rank, text, node=node, name=name, count=count)
 
 
@@ -144,17 +147,18 @@ def _check_group(
     if members is None:
         return
     here = [r for r in members if r in world.bindings]
-    alike: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
-    calls: dict[int, Calls] = {}
+    alike: dict[bytes, list[int]] = defaultdict(list)
+    calls: dict[bytes, Calls] = {}
     for rank in here:
-        calls[rank] = world.communication(rank).calls(ranks.get(rank, ()))
-        alike[calls[rank].key].append(rank)
-    for same in alike.values():
-        _check_numbers(world, group, same, calls[same[0]], findings)
-    usual = max(alike.values(), key=len, default=[])
-    for same in alike.values():
-        if same is not usual:
-            pair = _Pair(world, group, same, usual[0], calls[same[0]], calls[usual[0]])
+        own = world.calls(rank, ranks.get(rank, ()))
+        alike[own.key].append(rank)
+        calls.setdefault(own.key, own)
+    for key, same in alike.items():
+        _check_numbers(world, group, same, calls[key], findings)
+    usual = max(alike, key=lambda key: len(alike[key]), default=b"")
+    for key, same in alike.items():
+        if key != usual:
+            pair = _Pair(world, group, same, alike[usual][0], calls[key], calls[usual])
             pair.check(findings)
 
 

@@ -87,11 +87,16 @@ class Spool:
 def _packed_names(names: pa.ChunkedArray) -> bytes:
     """Names with their middles cut out, since only some are ever shown, as an Arrow stream."""
     out = io.BytesIO()
-    parts = [_shortened(chunk) for chunk in names.chunks]
-    column = pa.chunked_array(parts, names.type).unify_dictionaries()
+    column = short_names(names)
     with pa.ipc.new_stream(out, pa.schema([("name", column.type)])) as writer:
         writer.write_table(pa.table({"name": column}))
     return out.getvalue()
+
+
+def short_names(names: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Names without the middles of long ones, in one dictionary."""
+    parts = [_shortened(chunk) for chunk in names.chunks]
+    return pa.chunked_array(parts, names.type).unify_dictionaries()
 
 
 def _shortened(chunk: pa.DictionaryArray) -> pa.DictionaryArray:

@@ -1,0 +1,149 @@
+"""Messages of another size: small calls fused, large ones cut, gradients put into new buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from chakrakit.passes.comm.channels import I64, Channel
+from chakrakit.passes.comm.job import Job
+from chakrakit.passes.comm.lanes import on_host, order_kind
+from chakrakit.passes.comm.meeting import Meeting
+from chakrakit.passes.comm.rewrite import Rewrite
+from chakrakit.passes.comm.sizes import add_up, cut, element_bytes
+
+CUTTABLE = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "message")
+"""What can be cut and fused without knowing which rank gets which part."""
+_GRADIENTS = ("all-reduce", "reduce-scatter")
+_GRADIENT_PHASES = ("sync", "weight")
+
+
+def fuse(job: Job, size: float) -> None:
+    """Neighbouring calls of one kind become one of up to `size` bytes, where nothing stands between."""
+    _fuse(job, list(job.chosen(CUTTABLE)), size)
+
+
+def split(job: Job, size: float, parts: int) -> None:
+    """Calls of more than `size` bytes are cut evenly, or all into so many `parts`."""
+    for channel, chosen in job.chosen(CUTTABLE):
+        _split(job, channel, chosen, size, parts)
+
+
+def bucket(job: Job, size: float) -> None:
+    """Gradients in buckets of up to `size` bytes: small ones fused, larger ones cut.
+
+    A bucket starts when the last of what is in it is ready, as it did before; whoever waited for one of
+    its gradients waits for the whole bucket.
+    """
+    chosen = list(job.chosen(_GRADIENTS, _phases(job)))
+    fused = _fuse(job, chosen, size)
+    for (channel, indices), together in zip(chosen, fused, strict=True):
+        _split(job, channel, np.setdiff1d(indices, together), size)
+
+
+def _phases(job: Job) -> tuple[str, ...]:
+    """Where the set says which calls reduce gradients, those; else all but the forward pass's."""
+    if any(True for _ in job.chosen(_GRADIENTS, _GRADIENT_PHASES)):
+        return _GRADIENT_PHASES
+    return ("", "backward", "optimizer", "other", *_GRADIENT_PHASES)
+
+
+# --- fusing -------------------------------------------------------------------------------------
+
+
+def _fuse(job: Job, chosen: Sequence[tuple[Channel, I64]], limit: float) -> list[I64]:
+    """Notes what is fused; returns the calls of each channel that are in a bucket with others."""
+    meeting = Meeting(job.traces, job.channels)
+    fused = []
+    for channel, indices in chosen:
+        buckets = [b for b in _buckets(job, channel, indices, limit, meeting) if len(b) > 1]
+        meeting.fuse(channel, buckets)
+        for side in channel.sides:
+            job.edit(side.body, partial(_fused, [side.rows[b] for b in buckets]))
+        fused.append(np.concatenate([np.zeros(0, np.int64), *buckets]))
+    return fused
+
+
+def _buckets(job: Job, channel: Channel, indices: I64, limit: float, meeting: Meeting) -> list[I64]:
+    """Runs of neighbouring calls, closed before they exceed the limit or something stands between."""
+    held = meeting.held_back(channel, indices)
+    kinds = _kinds(job, channel, indices)
+    runs: list[list[int]] = []
+    total = 0
+    for at, index in enumerate(indices.tolist()):
+        size = int(channel.sizes[index])
+        run = runs[-1] if runs else []
+        first = at - len(run)
+        fits = bool(run) and total + size <= limit and kinds[at] == kinds[at - 1]
+        # Not after a call that waits for a later one, or for a member of the run.
+        if fits and held[at] <= first and held[at - 1] < at:
+            run.append(index)
+            total += size
+        else:
+            runs.append([index])
+            total = size
+    return [np.array(run, np.int64) for run in runs]
+
+
+def _kinds(job: Job, channel: Channel, indices: I64) -> list[tuple[object, ...]]:
+    """What calls must have in common to be one: type, element type and root, on every side."""
+    columns: list[Sequence[object]] = [channel.types[indices].tolist()]
+    for side in channel.sides:
+        for name, default in (("comm_dtype", ""), ("comm_src", -1), ("comm_dst", -1)):
+            columns.append(job.column(side, name, default)[indices].tolist())
+    return list(zip(*columns, strict=True))
+
+
+def _fused(buckets: Sequence[I64], rewrite: Rewrite) -> None:
+    """The last call of a bucket carries it: it is issued when all of it is ready."""
+    body = rewrite.body
+    for rows in (b.tolist() for b in buckets):
+        last = rows[-1]
+        rewrite.set_duration(last, int(body.duration_ns[rows].sum()))
+        rewrite.rename(last, f"{rewrite.name(last)} [+{len(rows) - 1}]")
+        add_up(rewrite, last, rows, "comm_size", "out_size", "mem_alloc", "mem_free")
+        for row in rows[:-1]:
+            rewrite.absorb(row, last)
+
+
+# --- cutting ------------------------------------------------------------------------------------
+
+
+def _split(job: Job, channel: Channel, chosen: I64, size: float, parts: int = 0) -> None:
+    """Notes into how many pieces each call is cut: no more than it has elements."""
+    wanted = parts or np.ceil(channel.sizes[chosen] / size).astype(np.int64)
+    body, rows = job.traces.body_at(channel.sides[0].body), channel.sides[0].rows[chosen]
+    each = np.array([element_bytes(body, row) for row in rows.tolist()], np.int64)
+    counts = np.ones(len(channel), np.int64)
+    counts[chosen] = np.minimum(wanted, np.maximum(1, channel.sizes[chosen] // each))
+    large = np.flatnonzero(counts > 1)
+    if not len(large):
+        return
+    seqs = job.renumber(channel, counts)
+    for side in channel.sides:
+        first = None if seqs is None else seqs[large]
+        job.edit(side.body, partial(_cut, side.rows[large], counts[large], first))
+
+
+def _cut(rows: I64, counts: I64, seqs: I64 | None, rewrite: Rewrite) -> None:
+    body, host = rewrite.body, on_host(rewrite.body)
+    for i, (row, count) in enumerate(zip(rows.tolist(), counts.tolist(), strict=True)):
+        parts = [row, *(rewrite.copy(row, j) for j in range(1, count))]
+        each = element_bytes(body, row)
+        for column in ("comm_size", "out_size"):
+            if body.has(column)[row]:
+                rewrite.set(column, parts, cut(int(body.column(column, 0)[row]), count, each))
+        for part, time in zip(parts, cut(int(body.duration_ns[row]), count, 1), strict=True):
+            rewrite.set_duration(part, time)
+        for j, part in enumerate(parts):
+            rewrite.rename(part, f"{rewrite.name(row)} [{j + 1}/{count}]")
+        if seqs is not None:
+            rewrite.set("comm_seq", parts, (seqs[i] + np.arange(count)).tolist())
+        rewrite.set("mem_alloc", parts[1:], None)
+        rewrite.set("mem_free", parts[:-1], None)
+        for a, b in pairwise(parts):
+            rewrite.edge(a, b, order_kind(body, bool(host[row])))
+        rewrite.last[row] = rewrite.turn_last[row] = parts[-1]

@@ -1,0 +1,141 @@
+"""Comm: what if communication were another, on all ranks alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from chakrakit.errors import ConfigError
+from chakrakit.machines.quantities import Quantity, parse, positive
+from chakrakit.passes.base import Pass
+from chakrakit.passes.comm.buckets import bucket, fuse, split
+from chakrakit.passes.comm.compress import Codec, compress
+from chakrakit.passes.comm.job import Choice, Job
+from chakrakit.passes.comm.meeting import check_runs
+from chakrakit.passes.comm.offload import offload
+from chakrakit.passes.comm.overlap import serialize, shift
+from chakrakit.passes.comm.report import report
+from chakrakit.passes.comm.swap import join_all_reduce, split_all_reduce
+from chakrakit.trace.traceset import TraceSet
+
+ActionName = Literal[
+    "split-all-reduce", "join-all-reduce", "bucket", "fuse", "split", "compress", "prefetch", "delay",
+    "serialize", "offload",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Comm(Pass):
+    """Change communication: types, buckets, message sizes, compression, overlap, streams.
+
+    `action` says what; `groups` (names in bodies or of groups), `types` (all-reduce, …, message),
+    `phases` and `min_size` which calls, all if they are empty. Calls that meet are changed alike on
+    all ranks. docs/comm.md says what each action does and preserves.
+    """
+
+    name = "comm"
+    preserves = (
+        "ranks, groups and folding; calls that match across ranks; compute and what it costs; the "
+        "bytes of all calls of a group (compress divides them, split-all-reduce and join-all-reduce "
+        "keep those of the data); what can be reached along data; freedom from deadlock"
+    )
+    action: ActionName
+    groups: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
+    min_size: Quantity = 0
+    size: Quantity | None = None
+    parts: int | None = None
+    ratio: float | None = None
+    throughput: Quantity | None = None
+    decode_throughput: Quantity | None = None
+    stream: int | None = None
+    calls: int | None = None
+
+    def __post_init__(self) -> None:
+        needs, takes, _ = _ACTIONS[self.action]
+        for option in sorted(_OPTIONS - {*needs, *takes}):
+            if getattr(self, option) is not None:
+                raise ConfigError(
+                    f"comm: {self.action} has no {option}; it takes {_listed(needs, takes)}"
+                )
+        for option in needs:
+            if getattr(self, option) is None:
+                raise ConfigError(f"comm: {self.action} needs {option}")
+        if self.action == "split" and (self.size is None) == (self.parts is None):
+            raise ConfigError("comm: split needs size or parts, and not both")
+        _check_positive(self)
+        self._choice()
+
+    def _choice(self) -> Choice:
+        return Choice(
+            self.groups, self.types, self.phases, parse(self.min_size, "bytes", "comm: min_size")
+        )
+
+    def apply(self, traces: TraceSet) -> TraceSet:
+        """The changed traces, which must be timed again."""
+        job = Job(traces, self._choice())
+        _ACTIONS[self.action][2](self, job)
+        after = job.result()
+        if self.action in _MAY_DEADLOCK:
+            check_runs(traces, after, f"comm: {self.action}")
+        return after
+
+    def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
+        """Calls and bytes by type, over all ranks, before and after."""
+        return report(before, after)
+
+    def bytes_of_size(self) -> float:
+        """The option `size` in bytes."""
+        return positive(self.size or 0, "bytes", "comm: size")
+
+    def codec(self) -> Codec:
+        """The options of a compression."""
+        encode = positive(self.throughput or 0, "bandwidth", "comm: throughput")
+        both = self.throughput if self.decode_throughput is None else self.decode_throughput
+        decode = positive(both or 0, "bandwidth", "comm: decode_throughput")
+        return Codec(self.ratio or 1, encode, decode, self.stream)
+
+
+_Run = Callable[[Comm, Job], None]
+_ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...], _Run]] = {
+    "split-all-reduce": ((), (), lambda _, job: split_all_reduce(job)),
+    "join-all-reduce": ((), (), lambda _, job: join_all_reduce(job)),
+    "bucket": (("size",), (), lambda o, job: bucket(job, o.bytes_of_size())),
+    "fuse": (("size",), (), lambda o, job: fuse(job, o.bytes_of_size())),
+    "split": ((), ("size", "parts"), lambda o, job: split(job, *_pieces(o))),
+    "compress": (
+        ("ratio", "throughput"), ("decode_throughput", "stream"),
+        lambda o, job: compress(job, o.codec()),
+    ),
+    "prefetch": ((), ("calls",), lambda o, job: shift(job, o.calls or 1)),
+    "delay": ((), ("calls",), lambda o, job: shift(job, -(o.calls or 1))),
+    "serialize": ((), (), lambda _, job: serialize(job)),
+    "offload": (("stream",), (), lambda o, job: offload(job, o.stream or 0)),
+}  # fmt: skip
+"""Action → options it needs, options it takes, and what it does."""
+_OPTIONS = {"size", "parts", "ratio", "throughput", "decode_throughput", "stream", "calls"}
+_MAY_DEADLOCK = ("compress", "prefetch", "delay", "serialize", "offload")
+
+
+def _pieces(options: Comm) -> tuple[float, int]:
+    return (0.0, options.parts) if options.parts else (options.bytes_of_size(), 0)
+
+
+def _listed(needs: tuple[str, ...], takes: tuple[str, ...]) -> str:
+    return ", ".join([*needs, *takes, "groups, types, phases, min_size"])
+
+
+def _check_positive(options: Comm) -> None:
+    if options.size is not None:
+        options.bytes_of_size()
+    if options.action == "compress":
+        options.codec()
+    if options.ratio is not None and not 1 <= options.ratio < float("inf"):
+        raise ConfigError(f"comm: a ratio of {options.ratio}; it should be 1 or more")
+    for name in ("parts", "calls"):
+        if (value := getattr(options, name)) is not None and value < 1:
+            raise ConfigError(f"comm: {name} is {value}; it should be 1 or more")
+    if options.stream is not None and not 0 <= options.stream < 2**31:
+        raise ConfigError(f"comm: stream {options.stream}; streams are numbers from 0")

@@ -1,0 +1,149 @@
+"""Job: the calls that were chosen, and what is to be done to each body."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.errors import ConfigError, TraceError
+from chakrakit.passes.comm.channels import I64, MESSAGE, Channel, Side, channels_of
+from chakrakit.passes.comm.rewrite import Rewrite
+from chakrakit.trace.schema import CollectiveType
+from chakrakit.trace.trace import Trace
+from chakrakit.trace.traceset import Body, TraceSet
+
+Edit = Callable[[Rewrite], None]
+
+TYPES: dict[str, tuple[int, ...]] = {
+    "all-reduce": (CollectiveType.ALL_REDUCE,),
+    "reduce-scatter": (CollectiveType.REDUCE_SCATTER, CollectiveType.REDUCE_SCATTER_BLOCK),
+    "all-gather": (CollectiveType.ALL_GATHER,),
+    "all-to-all": (CollectiveType.ALL_TO_ALL,),
+    "broadcast": (CollectiveType.BROADCAST,),
+    "reduce": (CollectiveType.REDUCE,),
+    "gather": (CollectiveType.GATHER,),
+    "scatter": (CollectiveType.SCATTER,),
+    "message": (MESSAGE,),
+}
+"""What can be chosen by name; a barrier has nothing to change."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which calls: an empty tuple stands for all."""
+
+    groups: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
+    least: float = 0
+
+    def __post_init__(self) -> None:
+        for name in self.types:
+            if name not in TYPES:
+                raise ConfigError(f"types: no {name!r}; there are {', '.join(TYPES)}")
+
+
+@dataclass
+class Job:
+    """One action on one set. `edit` notes what a body needs; `result` is the changed set."""
+
+    traces: TraceSet
+    choice: Choice
+    _edits: dict[int, list[Edit]] = field(default_factory=lambda: defaultdict(list))
+
+    @cached_property
+    def channels(self) -> list[Channel]:
+        """All channels of the set."""
+        found = channels_of(self.traces)
+        known = {n for c in found for n in c.names}
+        for name in self.choice.groups:
+            if name not in known:
+                listed = ", ".join(repr(n) for n in sorted(known)[:8])
+                raise ConfigError(f"groups: no {name!r} communicates; there are {listed or 'none'}")
+        return found
+
+    def chosen(
+        self, types: Sequence[str], phases: Sequence[str] = ()
+    ) -> Iterator[tuple[Channel, I64]]:
+        """Channels with their chosen calls; `types` is what the action can do, or what is meant."""
+        wanted = self.choice.types or tuple(types)
+        for name in wanted:
+            if name not in types:
+                raise ConfigError(
+                    f"types: this cannot be done to {name}; only to {', '.join(types)}"
+                )
+        codes = [code for name in wanted for code in TYPES[name]]
+        for channel in self.channels:
+            if self.choice.groups and not channel.names & set(self.choice.groups):
+                continue
+            mask = np.isin(channel.types, codes) & (channel.sizes >= max(1, self.choice.least))
+            mask &= self._in_phase(channel, self.choice.phases or phases)
+            if mask.any():
+                yield channel, np.flatnonzero(mask)
+
+    def rows(self, types: Sequence[str]) -> dict[int, I64]:
+        """The chosen calls of each body, whatever channel they are in."""
+        found: dict[int, list[I64]] = defaultdict(list)
+        for channel, chosen in self.chosen(types):
+            for side in channel.sides:
+                found[side.body].append(side.rows[chosen])
+        return {body: np.unique(np.concatenate(parts)) for body, parts in found.items()}
+
+    def _in_phase(self, channel: Channel, phases: Sequence[str]) -> NDArray[np.bool_]:
+        """Calls that some side issues in one of these phases: all sides must do the same."""
+        if not phases:
+            return np.ones(len(channel), np.bool_)
+        found = [np.isin(self.column(s, "phase", ""), phases) for s in channel.sides]
+        mask: NDArray[np.bool_] = np.logical_or.reduce(found)
+        return mask
+
+    def column(self, side: Side, name: str, default: object) -> NDArray[Any]:
+        """An attribute of a side's calls."""
+        return self.traces.body_at(side.body).column(name, default)[side.rows]
+
+    def members(self, channel: Channel) -> int:
+        """How many ranks each of its groups has; a TraceError where they differ."""
+        if not channel.ranks:
+            raise TraceError(
+                f"{channel.name} and the groups like it have different numbers of ranks, so their "
+                "ranks cannot share a body after this; choose other groups"
+            )
+        return channel.ranks
+
+    def edit(self, body: int, edit: Edit) -> None:
+        """Notes a change to a body."""
+        self._edits[body].append(edit)
+
+    def renumber(self, channel: Channel, parts: I64) -> I64 | None:
+        """Makes room among recorded numbers for calls that become several; the first number of each."""
+        if channel.seqs is None:
+            return None
+        new: I64 = channel.seqs + np.cumsum(parts - 1) - (parts - 1)
+        for side in channel.sides:
+            self.edit(side.body, partial(_renumbered, side.rows, new))
+        return new
+
+    def result(self) -> TraceSet:
+        """The set with the noted changes, each body changed when it is first used."""
+        bodies: list[Body] = [
+            partial(self._changed, n) if n in self._edits else partial(self.traces.body_at, n)
+            for n in range(self.traces.body_count)
+        ]
+        card = self.traces.card.replace(kind="traces")
+        return TraceSet(bodies, self.traces.bindings, self.traces.groups, card)
+
+    def _changed(self, number: int) -> Trace:
+        rewrite = Rewrite(self.traces.body_at(number))
+        for edit in self._edits[number]:
+            edit(rewrite)
+        return rewrite.build()
+
+
+def _renumbered(rows: I64, new: I64, rewrite: Rewrite) -> None:
+    rewrite.set("comm_seq", rows, new.tolist())

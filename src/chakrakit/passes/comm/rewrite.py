@@ -1,0 +1,254 @@
+"""Rewrite: one body being changed. Rows are edited, added beside others, or go into others.
+
+Edges follow by themselves. Each row has four ends: where its start and its end are now, and where the order
+among communications begins and ends. An edge that held back a row's start holds back the first of what took
+its place; one that waited for its end waits for the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from chakrakit.errors import TraceError
+from chakrakit.passes.comm.channels import I64
+from chakrakit.passes.comm.waits import turn_edges
+from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
+from chakrakit.trace.schema import NodeType
+from chakrakit.trace.trace import Trace
+
+_STARTS = ("start_time_micros", "start_time_ns")
+_SHARED = ("is_cpu_op", "tid", "stream", "device", "phase", "layer", "micro_batch", "chunk", "step")
+"""What work added for a communication takes over from it."""
+
+
+@dataclass(frozen=True)
+class _Added:
+    """A new row: like which one, and where it stands (before or after a row, in which order)."""
+
+    like: int
+    beside: int
+    offset: float
+    blank: Mapping[str, Any] | None
+    """None for a copy; else the columns of a row that is otherwise empty."""
+
+
+@dataclass
+class Rewrite:
+    """Rows are numbered as in the body; added ones go on from there. `build` makes the new body."""
+
+    body: Trace
+    first: I64 = field(init=False)
+    last: I64 = field(init=False)
+    turn_first: I64 = field(init=False)
+    turn_last: I64 = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first, self.last, self.turn_first, self.turn_last = (
+            np.arange(len(self.body)) for _ in range(4)
+        )
+        self._goes = np.zeros(len(self.body), np.bool_)
+        self._added: list[_Added] = []
+        self._edges: list[tuple[int, int, int, int, int]] = []
+        self._dropped = np.zeros(len(self.body.edges), np.bool_)
+        self._values: dict[str, list[tuple[I64, Any]]] = {}
+
+    # --- what can be done -----------------------------------------------------------------------
+
+    def set(self, column: str, rows: ArrayLike, values: Any) -> None:
+        """New values of an attribute in these rows; None removes it there."""
+        where = np.atleast_1d(np.asarray(rows, np.int64))
+        given = values if np.ndim(values) else [values] * len(where)
+        self._values.setdefault(column, []).append((where, given))
+
+    def set_duration(self, row: int, nanos: int) -> None:
+        """How long a row takes, for who does not simulate it."""
+        self.set("duration_micros", row, nanos // 1000)
+        self.set("duration_ns", row, nanos if nanos % 1000 else None)
+        self.set("own_ns", row, None)
+
+    def rename(self, row: int, name: str) -> None:
+        """Another name for a row."""
+        self.set("name", row, name)
+
+    def name(self, row: int) -> str:
+        """The name a row has in the body."""
+        found: str = self.body.names[row].as_py()
+        return found
+
+    def copy(self, row: int, offset: float) -> int:
+        """One more row like this one, right after it (offset > 0) or before it; returns its number."""
+        return self._add(_Added(row, row, offset, None))
+
+    def work(self, row: int, offset: float, beside: int | None = None, **columns: Any) -> int:
+        """A compute row for a communication, before or after a row (by default the communication)."""
+        place = row if beside is None else beside
+        return self._add(_Added(row, place, offset, columns))
+
+    def _add(self, added: _Added) -> int:
+        self._added.append(added)
+        return len(self.body) + len(self._added) - 1
+
+    def edge(self, src: int, dst: int, kind: EdgeKind) -> None:
+        """One more finish→start edge, between rows as they are numbered here."""
+        self._edges.append((src, dst, int(kind), int(kind.usual_form), 0))
+
+    def repeat_edges(self, numbers: Sequence[int], row: int) -> None:
+        """Edges of the body again, into this row."""
+        edges = self.body.edges
+        for i in numbers:
+            self._edges.append((int(edges.src[i]), row, int(edges.kind[i]), int(edges.form[i]),
+                                int(edges.lag[i])))  # fmt: skip
+
+    def drop_edges(self, numbers: ArrayLike) -> None:
+        """Edges of the body that go."""
+        self._dropped[np.asarray(numbers, np.int64)] = True
+
+    def absorb(self, row: int, into: int) -> None:
+        """The row goes; whoever waited for it waits for the other one, which waits for all it did."""
+        self._goes[row] = True
+        for ends in (self.first, self.last, self.turn_first, self.turn_last):
+            ends[row] = into
+
+    # --- the new body ---------------------------------------------------------------------------
+
+    def build(self) -> Trace:
+        """The body with all that was done to it."""
+        kept = np.flatnonzero(~self._goes)
+        order, ids = self._arranged(kept)
+        place = np.full(len(self.body) + len(self._added), -1, np.int64)
+        place[order] = np.arange(len(order))
+        return self._edited(order, place).with_columns({"id": ids}).with_edges(self._wired(place))
+
+    def _arranged(self, kept: I64) -> tuple[I64, NDArray[np.uint64]]:
+        """Rows in their new order in the file, and their ids: later ones move up to make room."""
+        new = np.arange(len(self._added)) + len(self.body)
+        rows = np.r_[kept, new]
+        beside = np.r_[kept, np.array([a.beside for a in self._added], np.int64)]
+        offset = np.r_[np.zeros(len(kept)), np.array([a.offset for a in self._added], np.float64)]
+        order = np.lexsort((offset, beside))
+        ids = self.body.ids[beside]
+        by_id = np.lexsort((offset, beside, ids))
+        is_new = rows[by_id] >= len(self.body)
+        # A row before another takes its id; so do rows after it, one up. Gaps that were there stay.
+        before = np.cumsum(is_new) - is_new
+        room = before + (is_new & (offset[by_id] > 0))
+        moved = np.empty(len(rows), np.uint64)
+        moved[by_id] = ids[by_id] + room.astype(np.uint64)
+        if len(ids) and int(ids.max()) + len(new) >= 2**64:
+            raise TraceError("ids are too near the largest there is to make room for new nodes")
+        return rows[order], moved[order]
+
+    def _edited(self, order: I64, place: I64) -> Trace:
+        """The rows with their values; edges come later."""
+        copies = [(len(self.body) + i, a) for i, a in enumerate(self._added) if a.blank is None]
+        blanks = [(len(self.body) + i, a) for i, a in enumerate(self._added) if a.blank is not None]
+        plain = order[order < len(self.body)]
+        like = np.r_[plain, np.array([a.like for _, a in copies], np.int64)]
+        rows = np.r_[plain, np.array([n for n, _ in copies], np.int64)]
+        trace = Trace(self.body.table.take(pa.array(like)), self.body.layouts, self.body.metadata)
+        if blanks:
+            trace = Trace.concat([trace, self._blank_rows([a for _, a in blanks])])
+            rows = np.r_[rows, np.array([n for n, _ in blanks], np.int64)]
+        at = np.argsort(place[rows])
+        trace = Trace(trace.table.take(pa.array(at)), trace.layouts, trace.metadata)
+        return trace.with_columns({c: self._column(trace, c, place) for c in self._values})
+
+    def _blank_rows(self, added: list[_Added]) -> Trace:
+        """New compute rows; what they do not say they take from the communication they serve."""
+        shared = [c for c in _SHARED if c in self.body.table.column_names]
+        like = pa.array([a.like for a in added])
+        data: dict[str, Any] = {c: self.body.table.column(c).take(like) for c in shared}
+        beside = pa.array([a.beside for a in added])
+        for column in _STARTS:  # they are issued with the row they stand beside
+            if column in self.body.table.column_names:
+                data[column] = self.body.table.column(column).take(beside)
+        data["type"] = [int(NodeType.COMP_NODE)] * len(added)
+        for column in sorted({c for a in added for c in a.blank or {}}):
+            shared_values = data[column].to_pylist() if column in data else [None] * len(added)
+            data[column] = [
+                (a.blank or {}).get(column, value)
+                for a, value in zip(added, shared_values, strict=True)
+            ]
+        return Trace.from_columns(data)
+
+    def _column(self, trace: Trace, column: str, place: I64) -> pa.Array:
+        """A column with its new values."""
+        if column in trace.table.column_names:
+            values = trace.table.column(column).combine_chunks()
+        else:
+            values = pa.nulls(len(trace), pa.int64())
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        plain = values.to_pylist() if not _is_number(values.type) else None
+        return (
+            self._with_texts(plain, column, place)
+            if plain
+            else self._with_numbers(values, column, place)
+        )
+
+    def _with_texts(self, plain: list[Any], column: str, place: I64) -> pa.Array:
+        for rows, given in self._values[column]:
+            for row, value in zip(place[rows].tolist(), given, strict=True):
+                if row >= 0:
+                    plain[row] = value
+        return pa.array(plain)
+
+    def _with_numbers(self, values: pa.Array, column: str, place: I64) -> pa.Array:
+        has = values.is_valid().to_numpy(zero_copy_only=False).copy()
+        found = values.fill_null(0).to_numpy(zero_copy_only=False).copy()
+        for rows, given in self._values[column]:
+            stays = place[rows] >= 0
+            at = place[rows][stays]
+            has[at] = np.array([v is not None for v in given], np.bool_)[stays]
+            found[at] = np.array([0 if v is None else v for v in given])[stays]
+        return pa.array(found, values.type, mask=~has)
+
+    # --- its edges ------------------------------------------------------------------------------
+
+    def _wired(self, place: I64) -> Edges:
+        edges = self.body.edges
+        turn = turn_edges(self.body)
+        from_end, to_end = edges.form != EdgeForm.START_START, edges.form == EdgeForm.FINISH_FINISH
+        src = np.where(from_end, self.last[edges.src], self.first[edges.src])
+        dst = np.where(to_end, self.last[edges.dst], self.first[edges.dst])
+        src = np.where(turn, self.turn_last[edges.src], src)
+        dst = np.where(turn, self.turn_first[edges.dst], dst)
+        touched = (src != edges.src) | (dst != edges.dst)
+        stays = ~self._dropped & ~(touched & (src == dst))
+        moved = Edges(
+            place[src].astype(np.int32), place[dst].astype(np.int32), edges.kind, edges.form,
+            edges.lag, edges.ctrl,
+        ).where(stays)  # fmt: skip
+        src, dst, kind, form, lag = np.array(self._edges, np.int64).reshape(-1, 5).T
+        added = Edges.of(
+            place[src],
+            place[dst],
+            kind.astype(np.int8),
+            form.astype(np.int8),
+            np.ascontiguousarray(lag),
+        )
+        return _once(
+            Edges.concat([moved, added]), np.r_[touched[stays], np.ones(len(added), np.bool_)]
+        )
+
+
+def _once(edges: Edges, touched: Any) -> Edges:
+    """Of equal edges that a change has made, the one with the largest lag; others stay as they are."""
+    order = np.lexsort((-edges.lag, edges.form, edges.src, edges.dst))
+    src, dst, form = edges.src[order], edges.dst[order], edges.form[order]
+    same = (src[1:] == src[:-1]) & (dst[1:] == dst[:-1]) & (form[1:] == form[:-1])
+    again = np.zeros(len(edges), np.bool_)
+    again[order[1:]] = same
+    return edges.where(~(again & touched))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_floating(kind)
+    )

@@ -1,0 +1,44 @@
+"""Bytes of communication cut into whole elements, and put together again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from chakrakit.passes.comm.rewrite import Rewrite
+from chakrakit.trace.trace import Trace
+
+_BITS = re.compile(r"(\d+)")
+_NAMED = {"float": 4, "double": 8, "half": 2, "long int": 8, "long": 8, "int": 4, "short": 2,
+          "bool": 1, "char": 1, "unsigned char": 1, "signed char": 1, "byte": 1}  # fmt: skip
+
+
+def element_bytes(body: Trace, row: int) -> int:
+    """Bytes of an element of a call's message; 1 where the trace does not say."""
+    if "comm_dtype" not in body.table.column_names:
+        return 1
+    name = str(body.table.column("comm_dtype")[row].as_py() or "").lower().removeprefix("c10::")
+    bits = _BITS.search(name)
+    return _NAMED.get(name) or (max(1, int(bits[1]) // 8) if bits else 1)
+
+
+def shard_of(body: Trace, row: int, size: int, ranks: int) -> int:
+    """One rank's part of `size` bytes: whole elements, filled up to be equal on all ranks."""
+    each = element_bytes(body, row)
+    each = each if size % each == 0 else 1
+    return -(-size // each // ranks) * each
+
+
+def cut(size: int, parts: int, each: int) -> list[int]:
+    """`size` bytes in parts as even as whole elements allow, the larger ones first."""
+    each = each if size % each == 0 else 1
+    count, rest = divmod(size // each, parts)
+    return [(count + (i < rest)) * each for i in range(parts)]
+
+
+def add_up(rewrite: Rewrite, into: int, rows: Sequence[int], *columns: str) -> None:
+    """The sums of some rows' attributes, where any of them has one, in one of them."""
+    for column in columns:
+        if rewrite.body.has(column)[list(rows)].any():
+            total = rewrite.body.column(column, 0)[list(rows)].sum()
+            rewrite.set(column, into, int(total))

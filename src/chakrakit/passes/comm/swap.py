@@ -1,0 +1,96 @@
+"""All-reduce into reduce-scatter and all-gather, and back."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from chakrakit.passes.comm.channels import I64, Channel
+from chakrakit.passes.comm.job import Job
+from chakrakit.passes.comm.lanes import data_kind
+from chakrakit.passes.comm.rewrite import Rewrite
+from chakrakit.passes.comm.sizes import add_up, shard_of
+from chakrakit.trace.schema import CollectiveType
+
+_SCATTERS = (CollectiveType.REDUCE_SCATTER, CollectiveType.REDUCE_SCATTER_BLOCK)
+_LARGEST_ELEMENT = 16
+"""Bytes by which a shard may be filled up."""
+
+
+def split_all_reduce(job: Job) -> None:
+    """Each all-reduce becomes a reduce-scatter of the same input and an all-gather of its output."""
+    for channel, chosen in job.chosen(("all-reduce",)):
+        ranks = job.members(channel)
+        parts = np.ones(len(channel), np.int64)
+        parts[chosen] = 2
+        seqs = job.renumber(channel, parts)
+        for side in channel.sides:
+            second = None if seqs is None else seqs[chosen] + 1
+            job.edit(
+                side.body, partial(_split, side.rows[chosen], channel.sizes[chosen], ranks, second)
+            )
+
+
+def _split(rows: I64, sizes: I64, ranks: int, seqs: I64 | None, rewrite: Rewrite) -> None:
+    body = rewrite.body
+    for i, (row, size) in enumerate(zip(rows.tolist(), sizes.tolist(), strict=True)):
+        shard = shard_of(body, row, size, ranks)
+        gather = rewrite.copy(row, 1)
+        half = int(body.duration_ns[row]) // 2
+        for part, kind, bytes_in, bytes_out, time in (
+            (row, CollectiveType.REDUCE_SCATTER, size, shard, half),
+            (gather, CollectiveType.ALL_GATHER, shard, size, int(body.duration_ns[row]) - half),
+        ):
+            rewrite.set("comm_type", part, int(kind))
+            rewrite.set("comm_size", part, bytes_in)
+            rewrite.set("out_size", part, bytes_out)
+            rewrite.set_duration(part, time)
+            rewrite.rename(part, f"{rewrite.name(row)}.{kind.name.lower().replace('_', '-')}")
+        if seqs is not None:
+            rewrite.set("comm_seq", gather, int(seqs[i]))
+        rewrite.set("mem_alloc", gather, None)
+        rewrite.set("mem_free", row, None)
+        rewrite.edge(row, gather, data_kind(body))
+        rewrite.last[row] = rewrite.turn_last[row] = gather
+
+
+def join_all_reduce(job: Job) -> None:
+    """A reduce-scatter and the all-gather of its output, with nothing between them, become one."""
+    for channel, chosen in job.chosen(("reduce-scatter", "all-gather")):
+        pairs = _pairs(job, channel, chosen)
+        for side in channel.sides:
+            job.edit(side.body, partial(_join, side.rows[pairs], channel.sizes[pairs[:, 0]]))
+
+
+def _pairs(job: Job, channel: Channel, chosen: I64) -> I64:
+    """Neighbouring (reduce-scatter, all-gather) in which the second waits for the first alone."""
+    ranks, found = job.members(channel), []
+    for a, b in zip(chosen[:-1].tolist(), chosen[1:].tolist(), strict=True):
+        kinds = channel.types[a] in _SCATTERS and channel.types[b] == CollectiveType.ALL_GATHER
+        filled = int(channel.sizes[b]) * ranks - int(channel.sizes[a])
+        if kinds and 0 <= filled < ranks * _LARGEST_ELEMENT and _only_between(job, channel, a, b):
+            found.append((a, b))
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+def _only_between(job: Job, channel: Channel, a: int, b: int) -> bool:
+    """Whether on every side the second call has its dependencies on the first, and no others."""
+    for side in channel.sides:
+        edges = job.traces.body_at(side.body).edges
+        sources = edges.src[edges.dst == side.rows[b]]
+        if not len(sources) or (sources != side.rows[a]).any():
+            return False
+    return True
+
+
+def _join(pairs: I64, sizes: I64, rewrite: Rewrite) -> None:
+    body = rewrite.body
+    for (scatter, gather), size in zip(pairs.tolist(), sizes.tolist(), strict=True):
+        rewrite.set("comm_type", scatter, int(CollectiveType.ALL_REDUCE))
+        rewrite.set("comm_size", scatter, size)
+        rewrite.set("out_size", scatter, size)
+        rewrite.set_duration(scatter, int(body.duration_ns[scatter] + body.duration_ns[gather]))
+        rewrite.rename(scatter, rewrite.name(scatter).removesuffix(".reduce-scatter"))
+        add_up(rewrite, scatter, (scatter, gather), "mem_alloc", "mem_free")
+        rewrite.absorb(gather, scatter)

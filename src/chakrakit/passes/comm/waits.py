@@ -1,0 +1,59 @@
+"""What waits for what within a body, between starts and ends of rows; lanes count as far as no edge does."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.passes.comm.lanes import I64, implied_order
+from chakrakit.trace.edges import EdgeForm, EdgeKind
+from chakrakit.trace.graph import Graph
+from chakrakit.trace.schema import NodeType
+from chakrakit.trace.trace import Trace
+
+Mask = NDArray[np.bool_]
+
+_COMM = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
+_TURN = [int(k) for k in (EdgeKind.CTRL, EdgeKind.STREAM, EdgeKind.THREAD)]
+
+
+def is_comm(body: Trace) -> Mask:
+    """The rows that communicate."""
+    return body.is_type(*_COMM)
+
+
+def turn_edges(body: Trace) -> Mask:
+    """Which edges say only that one communication takes its turn after another."""
+    edges, comm = body.edges, is_comm(body)
+    both = comm[edges.src] & comm[edges.dst] & np.isin(edges.kind, _TURN)
+    mask: Mask = both & (edges.form == EdgeForm.FINISH_START)
+    return mask
+
+
+def waits(body: Trace) -> tuple[I64, I64, Mask]:
+    """Pairs of events (start: 2 × row, end: 2 × row + 1), and which of them are turns."""
+    edges, comm = body.edges, is_comm(body)
+    before, after = implied_order(body)
+    src = 2 * edges.src.astype(np.int64) + (edges.form != EdgeForm.START_START)
+    dst = 2 * edges.dst.astype(np.int64) + (edges.form == EdgeForm.FINISH_FINISH)
+    turn = np.r_[turn_edges(body), comm[before] & comm[after]]
+    return np.r_[src, 2 * before + 1], np.r_[dst, 2 * after], turn
+
+
+def highest_before(rows: int, src: I64, dst: I64, marks: I64) -> I64:
+    """For the end of each row, the highest mark of any edge on the ways that lead to it; 0 for none.
+
+    `src` and `dst` are events of rows below `rows`; every row's end is after its start.
+    """
+    own, root = np.arange(rows), 2 * rows
+    marked = np.flatnonzero(marks)
+    graph = Graph(
+        root + 1,
+        np.r_[src, 2 * own, np.full(len(marked), root)],
+        np.r_[dst, 2 * own + 1, dst[marked]],
+    )
+    lags = np.zeros(len(graph.src), np.int64)
+    lags[len(src) + rows :] = marks[marked]
+    found, _ = graph.longest_path(np.zeros(root + 1, np.int64), lags)
+    ends: I64 = found[1:root:2]
+    return ends

@@ -1,0 +1,1 @@
+"""Many runs: sweeps over workloads, machines and passes, and the search for the best plan."""

@@ -1,0 +1,282 @@
+"""The card of a workload: what ran, on what, with which versions, how it was recorded, what was measured.
+
+Its sections and names are CCL-Bench's, so that a card written for it is read here; `versions`,
+`collection` and `measured`, and the plan's last fields, are what it has no place for. Everything is
+optional. What has no field of its own goes into `extra`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from chakrakit.errors import ConfigError
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Size = Annotated[int, msgspec.Meta(ge=1)]
+Scalar = str | int | float | bool | None
+
+
+class _Part(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A section: misspelt fields are refused, and what is not known is left out."""
+
+
+class ModelArch(_Part):
+    """The model in numbers; an embedding's parameters also count in `num_params`."""
+
+    num_params: Count | None = None
+    num_params_active: Count | None = None
+    num_params_embedding: Count | None = None
+    num_layers: Count | None = None
+    num_heads: Count | None = None
+    num_kv_heads: Count | None = None
+    head_dim: Count | None = None
+    hidden_size: Count | None = None
+    intermediate_size: Count | None = None
+    vocab_size: Count | None = None
+    num_experts: Count | None = None
+    num_experts_per_tok: Count | None = None
+    num_shared_experts: Count | None = None
+
+
+class ModelSection(_Part):
+    """Which model, and which part of its work."""
+
+    phase: Literal["training", "inference", "serving"] | None = None
+    moe: bool | None = None
+    granularity: Literal["model_fwd_bwd_pass", "model_fwd", "layer", "kernel"] | None = None
+    model_family: str | None = None
+    precision: str | None = None
+    epochs: Count | None = None
+    iteration: Count | None = None
+    model_arch: ModelArch | None = None
+
+
+class DataSection(_Part):
+    """What it was fed. `batch_size` is of all ranks together unless `batch_size_scope` says local."""
+
+    batch_size: Size | None = None
+    batch_size_scope: Literal["global", "local"] | None = None
+    seq_len: Count | None = None
+    input_len: Count | None = None
+    output_len: Count | None = None
+    dataset: str | None = None
+
+
+class Network(_Part):
+    """The fabric; bandwidths are of scale-out and scale-up, in Gbit/s."""
+
+    topology: str | None = None
+    bandwidth_gbps: list[float] | None = None
+
+
+class Devices(_Part):
+    """What computes."""
+
+    type: str | None = None
+    model: str | None = None
+    total_count: Size | None = None
+    count_per_node: Size | None = None
+
+
+class Hardware(_Part):
+    """The machine."""
+
+    network_topo: Network | None = None
+    xpu_spec: Devices | None = None
+    driver_version: str | None = None
+
+
+class WorkloadSection(_Part):
+    """What ran, and on what."""
+
+    model: ModelSection | None = None
+    data: DataSection | None = None
+    hardware: Hardware | None = None
+
+
+class Framework(_Part):
+    """The program."""
+
+    name: str | None = None
+    version: str | None = None
+    compiler_tool_selection: str | None = None
+
+
+class PlanSection(_Part):
+    """How the model is spread. `pp_mb` is the micro-batches of a step."""
+
+    dp_replicate: Size | None = None
+    dp_shard: Size | None = None
+    tp: Size | None = None
+    pp: Size | None = None
+    cp: Size | None = None
+    ep: Size | None = None
+    pp_mb: Size | None = None
+    schedule: str | None = None
+    virtual_stages: Size | None = None
+    sequence_parallel: bool | None = None
+    recompute: str | None = None
+    optimizer: str | None = None
+    grad_precision: str | None = None
+
+
+class CommunicationLibrary(_Part):
+    """What moves the data."""
+
+    name: str | None = None
+    version: str | None = None
+    env: dict[str, Scalar] | None = None
+
+
+class Executor(_Part):
+    """How it ran."""
+
+    framework: Framework | None = None
+    model_plan_parallelization: PlanSection | None = None
+    communication_library: CommunicationLibrary | None = None
+    protocol_selection: list[str] | None = None
+
+
+class MetricSource(_Part):
+    """Which recordings figures come from."""
+
+    traces: list[str] | None = None
+    metrics_specific_trace: list[str] | None = None
+
+
+class Collection(_Part):
+    """How the trace came to be: the tool, what it was made from, and what was done to it since.
+
+    `machine` is the name or file of one that was simulated; `steps` the first and last that were recorded.
+    """
+
+    tool: str | None = None
+    machine: str | None = None
+    source: list[str] | None = None
+    settings: dict[str, Any] | None = None
+    passes: list[str] | None = None
+    steps: list[int] | None = None
+    command: str | None = None
+
+
+class WorkloadCard(_Part):
+    """The whole card."""
+
+    version: int | str = 1
+    description: str | None = None
+    hf_url: str | None = None
+    trace_url: str | None = None
+    contributor: str | None = None
+    contact: str | None = None
+    workload: WorkloadSection | None = None
+    executor: Executor | None = msgspec.field(default=None, name="Model-executor")
+    metric_source: MetricSource | None = None
+    versions: dict[str, str] | None = None
+    collection: Collection | None = None
+    measured: dict[str, Any] | None = None
+    extra: dict[str, Any] | None = None
+
+
+# --- from files and command lines -----------------------------------------------------------------
+
+
+def card_from(plain: Any, where: str) -> WorkloadCard:
+    """A card from nested dictionaries; an error says which field is wrong and what belongs there."""
+    try:
+        return msgspec.convert(plain, WorkloadCard)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {_explained(str(error))}") from None
+
+
+def _explained(text: str) -> str:
+    what, _, place = text.partition(" - at `$")
+    place = place.rstrip("`").lstrip(".")
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", what)
+    if unknown is None:
+        return f"{place}: {what}{_choices(place)}" if place else what
+    name = ".".join(filter(None, (place, unknown[1])))
+    leaves = {f.rpartition(".")[2]: f for f in fields()}
+    close = get_close_matches(unknown[1], leaves, 1)
+    hint = f"; did you mean {leaves[close[0]]}?" if close else ""
+    return f"{name}: a card has no such field{hint} (others go under `extra`)"
+
+
+def _choices(name: str) -> str:
+    options = [s["enum"] for s in fields().get(name, {}).get("anyOf", ()) if "enum" in s]
+    return f"; use {', '.join(options[0])}" if options else ""
+
+
+def fields() -> dict[str, dict[str, Any]]:
+    """Every field, as `--field` names it, and its JSON Schema."""
+    return dict(_leaves(msgspec.json.schema(WorkloadCard)["$defs"], "WorkloadCard", ""))
+
+
+def _leaves(
+    schemas: Mapping[str, Any], name: str, prefix: str
+) -> Iterable[tuple[str, dict[str, Any]]]:
+    for field, schema in schemas[name]["properties"].items():
+        parts = [s["$ref"].rpartition("/")[2] for s in schema.get("anyOf", ()) if "$ref" in s]
+        if parts:
+            yield from _leaves(schemas, parts[0], f"{prefix}{field}.")
+        else:
+            yield prefix + field, schema
+
+
+def read_card_file(path: Path) -> dict[str, Any]:
+    """A card from a YAML (or JSON) file, checked, as nested dictionaries."""
+    import yaml
+
+    try:
+        found = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: should hold the fields of a card, as in `description: …`")
+    card_from(found, str(path))
+    return found
+
+
+def fields_from(given: Iterable[str]) -> dict[str, Any]:
+    """`a.b=value` texts as nested dictionaries; values are read as YAML reads them."""
+    import yaml
+
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ConfigError(
+                f"--field {text!r}: give NAME=VALUE, as in workload.data.seq_len=4096"
+            )
+        try:
+            nested: Any = yaml.safe_load(value)
+        except yaml.YAMLError:
+            nested = value
+        for part in reversed(name.split(".")):
+            nested = {part: nested}
+        card_from(nested, f"--field {text}")
+        found = overlaid(found, nested)
+    return found
+
+
+def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, section by section; of a field that both have, the second's."""
+    joined = dict(under)
+    for name, value in over.items():
+        below = joined.get(name)
+        both = isinstance(below, dict) and isinstance(value, dict)
+        joined[name] = overlaid(below, value) if both else value  # type: ignore[arg-type]
+    return joined
+
+
+def plain_card(card: WorkloadCard) -> dict[str, Any]:
+    """As nested dictionaries, without what is not known."""
+    found: dict[str, Any] = msgspec.to_builtins(card)
+    return {"version": card.version, **found}

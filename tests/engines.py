@@ -1,0 +1,52 @@
+"""Engines for tests: the real ones by name, and one that is like a cluster without its processes."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import Future
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from chakrakit import parallel
+from chakrakit.parallel import Workers
+
+ENGINES = [
+    pytest.param("local", marks=pytest.mark.slow),
+    *(
+        pytest.param(
+            name,
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.skipif(
+                    find_spec(module) is None, reason=f"pip install 'chakrakit[{name}]'"
+                ),
+            ],
+        )
+        for name, module in (("ray", "ray"), ("dask", "distributed"))
+    ),
+]
+
+
+class Pickling:
+    """Sends everything through pickle, as processes would, and hands back the last first."""
+
+    window = 3
+
+    def submit(self, function: Any, item: Any) -> Future[Any]:
+        there, thing = pickle.loads(pickle.dumps((function, item)))
+        answer = pickle.loads(pickle.dumps(parallel._attempt(there, thing)))
+        future: Future[Any] = Future()
+        future.set_result(answer)
+        return future
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+@pytest.fixture
+def pickled(monkeypatch: pytest.MonkeyPatch) -> Workers:
+    """Workers whose work travels and comes back out of order, in this process."""
+    monkeypatch.setattr(parallel, "_starter", lambda _engine, _jobs: Pickling)
+    return Workers()

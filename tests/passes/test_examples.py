@@ -1,0 +1,22 @@
+"""The example runs as it stands."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.slow
+def test_what_if(tmp_path):
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "what_if.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "scale-ranks{ranks=64} | edit{scale=0, classes=[attention]}" in done.stdout
