@@ -24,6 +24,7 @@ COMMANDS = {
     "models": "Models that `generate` knows by name.",
     "generate": "Traces of a model under a parallel plan, with nothing run.",
     "simulate": "Run a workload on a machine, or as ASTRA-sim would.",
+    "replay": "Run a trace on real hardware, or its communication alone.",
     "analyze": "Where the time went, what is exposed, who waits for whom, what would help.",
     "compare": "What differs between two runs, and what explains it.",
     "report": "One page about a run: HTML that works offline, JSON or Markdown.",

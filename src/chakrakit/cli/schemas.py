@@ -22,6 +22,7 @@ RESULTS = {
     "machines": "chakrakit.machines.draw.MachinesReport",
     "models": "chakrakit.workloads.models.listing.Listing",
     "query": "chakrakit.cli.query.QueryResult",
+    "replay": "chakrakit.replay.result.ReplayReport",
     "report": "chakrakit.insight.analysis.Analysis",
     "simulate": "chakrakit.simulator.summary.SimulationSummary",
     "validate": "chakrakit.trace.validation.findings.ValidationReport",

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Iterable
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
 import msgspec
 
 from chakrakit.errors import ConfigError
+from chakrakit.replay.emulate import EmulationPlan
+from chakrakit.replay.result import SUMMARY, AnyPlan, Summary, summarize
+from chakrakit.trace.store import write
+from chakrakit.trace.traceset import TraceSet
 
 _RUN = '''\
 """Replays the trace in this folder with PyTorch alone; see --help."""
@@ -28,8 +32,12 @@ if __name__ == "__main__":
 '''
 
 
-def export_plans(plans: Iterable[msgspec.Struct], folder: Path) -> Path:
-    """Write plans and runner into a new folder, which is moved into place when it is whole."""
+RESULTS, TRACE = "result", "trace"
+"""Folders inside an exported one: what the runner writes, and the step it replays."""
+
+
+def export_plans(plans: Sequence[AnyPlan], traces: TraceSet, folder: Path) -> None:
+    """Write plans, runner and trace into a new folder, moved into place when it is whole."""
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         raise ConfigError(f"{folder} exists and is not empty; export to a new folder")
     part = folder.with_name(f".{folder.name}.part")
@@ -39,10 +47,13 @@ def export_plans(plans: Iterable[msgspec.Struct], folder: Path) -> Path:
         if source.name.endswith(".py"):
             (part / "runner" / source.name).write_bytes(source.read_bytes())
     (part / "run.py").write_text(_RUN)
+    summary = Summary(plans[0].mode, plans[0].device, [summarize(p) for p in plans])
+    (part / SUMMARY).write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=1))
+    if isinstance(plans[0], EmulationPlan):  # its nodes get the times that are measured
+        write(traces, part / TRACE)
     for rank, plan in enumerate(plans):
         data = gzip.compress(msgspec.json.encode(plan), 9, mtime=0)
         (part / f"plan_{rank}.json.gz").write_bytes(data)
     if folder.is_dir():
         folder.rmdir()
     part.replace(folder)
-    return folder

@@ -64,6 +64,26 @@ class World:
                     out.append(Group(name, found))
         return out
 
+    def renamed(self, rank: int) -> dict[str, str]:
+        """A recorded group's name → its name in the copy a rank is in."""
+        copy = rank // len(self.recorded)
+        return {n: _label(n, copy) for n in self.groups} if copy else {}
+
+    def named_groups(self) -> Groups:
+        """The groups of all copies, under names of their own."""
+        found = {}
+        for first in range(0, self.size, len(self.recorded)):
+            for name, members in self.groups.items():
+                here = self.here(members, first)
+                if here:
+                    found[_label(name, first // len(self.recorded))] = here
+        return Groups(found)
+
+
+def _label(name: str, copy: int) -> str:
+    """The groups of the first copy keep their names."""
+    return f"{name}.{copy}" if copy else name
+
 
 def _short(ranks: Sequence[int]) -> str:
     text = ", ".join(map(str, ranks[:8]))

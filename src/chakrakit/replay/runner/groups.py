@@ -38,8 +38,9 @@ def start_groups(torch: Any, plan: dict[str, Any], timeout_s: float) -> list[Any
 
 def _communicates(plan: dict[str, Any]) -> bool:
     """All ranks join as soon as there are several, or one that talks to itself."""
-    talks = any(s["do"] == "collective" or "functional" in s.get("op", "") for s in plan["steps"])
-    return plan["world"] > 1 or talks
+    steps = plan.get("steps", [])
+    talks = any(s["do"] == "collective" or "functional" in s.get("op", "") for s in steps)
+    return plan["world"] > 1 or talks or bool(plan.get("communication"))
 
 
 def end_groups(torch: Any) -> None:

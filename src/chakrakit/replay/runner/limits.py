@@ -33,7 +33,7 @@ def read_plan(path: Path) -> dict[str, Any]:
     if plan.get("version") != VERSION:
         raise ReplayError(f"{path} has version {plan.get('version')}; this runner knows {VERSION}")
     try:
-        check_plan(plan)
+        (check_emulation if "durations" in plan else check_plan)(plan)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ReplayError(f"{path} is damaged: {error!r}") from None
     return plan
@@ -53,6 +53,27 @@ def check_plan(plan: dict[str, Any]) -> None:
             if step["op"] not in _WAYS or not 0 <= int(step["group"]) < groups:
                 raise ReplayError(f"step {i}: {step['op']!r} on group {step['group']}")
         _check_numbers(step, slots, i)
+
+
+def check_emulation(plan: dict[str, Any]) -> None:
+    """Nodes, what they wait for, and communication."""
+    nodes, groups = len(plan["durations"]), len(plan["groups"])
+    if any(len(plan[column]) != nodes for column in ("release", "lanes", "waits")):
+        raise ReplayError("the plan's columns differ in length")
+    if min([*plan["durations"], *plan["release"]], default=0) < 0:
+        raise ReplayError("a time below 0")
+    for node, waits in enumerate(plan["waits"]):
+        for cause, form, lag in waits:
+            if not (0 <= int(cause) < nodes and form in (0, 1, 2) and int(lag) >= 0):
+                raise ReplayError(f"node {node} waits for node {cause} in form {form}")
+    for node, step in plan["communication"].items():
+        known = step["op"] in _WAYS and 0 <= int(step["group"]) < groups
+        sizes = [step.get(k, 0) for k in ("input", "output", "root")]
+        sizes += [*step.get("in_splits", []), *step.get("out_splits", [])]
+        if not 0 <= int(node) < nodes or min(sizes) < 0 or not (known or step["group"] == -1):
+            raise ReplayError(f"node {node}: {step['op']!r} on group {step['group']}")
+    if sorted(plan["order"]) != sorted(map(int, plan["communication"])):
+        raise ReplayError("the order of communication leaves some out")
 
 
 def check_operator(name: str, step: int) -> None:

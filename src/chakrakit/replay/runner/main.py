@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,19 @@ def main(folder: Path) -> int:
             return _one_rank(folder, settings)
         return supervise(folder, _ranks(folder), settings)
     except ReplayError as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)  # noqa: T201 - a program of its own
+        _complain(str(error), settings)
         return 2
+    except Exception as error:
+        if "CHAKRA_REPLAY_DEBUG" in os.environ:
+            raise
+        _complain(f"{type(error).__name__}: {error}", settings)
+        return 1
+
+
+def _complain(text: str, settings: dict[str, Any]) -> None:
+    """In one go: all ranks write to the same place."""
+    who = f"rank {os.environ['RANK']}: " if settings["worker"] else ""
+    os.write(2, f"{who}error: {text}\n".encode())
 
 
 def _arguments(folder: Path) -> dict[str, Any]:
@@ -59,7 +69,7 @@ def _one_rank(folder: Path, settings: dict[str, Any]) -> int:
         raise ReplayError(f"the plans are for {plan['world']} ranks; start as many")
     out: Path = settings["out"]
     out.mkdir(parents=True, exist_ok=True)
-    if plan["mode"] == "emulate" or "nodes" in plan:
+    if "durations" in plan:
         from .emulate import run_emulation as run
     else:
         from .measure import run_plan as run

@@ -21,6 +21,7 @@ from .limits import ReplayError
 _POLL_S = 0.02
 _GRACE_S = 3.0
 PIPE = "CHAKRA_REPLAY_PIPE"
+FOLLOWED = "; this rank ends with it"
 _TOLD, _ORPHANED = 3, 4
 
 
@@ -120,6 +121,6 @@ def _listen(pipe: int) -> None:
     with os.fdopen(pipe, "rb", buffering=0) as stream:
         message = stream.read(4096)
     if message:
-        text = f"error: {message.decode(errors='replace').strip()}; this rank ends with it\n"
+        text = f"error: {message.decode(errors='replace').strip()}{FOLLOWED}\n"
         os.write(2, f"rank {os.environ.get('RANK', '?')}: {text}".encode())
     os._exit(_TOLD if message else _ORPHANED)
