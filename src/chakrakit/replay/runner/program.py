@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .bindings import Bindings
+from .calls import Do, Layout, bind, constant
 from .collectives import issue
 from .limits import ReplayError, check_operator
 from .spin import cycles_per_ns, spin_host
 from .storages import data_type
 
-Do = Callable[[], None]
 GROUP_MARK = "chakra:group="
 """What the linker takes a collective's group from: gloo's own records name none."""
 
@@ -30,6 +31,7 @@ class Program:
         self.on_device = device.startswith("cuda")
         self._rate = cycles_per_ns(torch) if self.on_device else 0.0
         self.not_covered: list[dict[str, Any]] = []
+        self._operators: dict[int, Any] = {}
         self.steps = [self._make(i, s) for i, s in enumerate(plan["steps"])]
         self._place_on_streams()
 
@@ -40,9 +42,11 @@ class Program:
 
     def check(self) -> None:
         """One iteration that finds out what cannot be done as it was recorded."""
+        bindings = Bindings(self.torch)
         for i, step in enumerate(self.plan["steps"]):
             try:
-                self.steps[i]()
+                if not self._shortened(i, step, bindings):
+                    self.steps[i]()
                 why = self._unlike(step)
             except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as error:
                 if step["do"] != "call" or _fatal(self.torch, error):
@@ -51,6 +55,18 @@ class Program:
             if why:
                 self._replace(i, step, why)
                 self.steps[i]()
+
+    def _shortened(self, i: int, step: dict[str, Any], bindings: Bindings) -> bool:
+        """Whether a shorter way to this step's operator was found, and taken once."""
+        operator = self._operators.get(i)
+        short = bindings.candidate(step) if operator is not None else None
+        if short is None or step.get("gap_ns") or step.get("stream") or bindings.knows_not(step):
+            return False
+        call = self._bound(short, step)
+        if not bindings.same(operator, step, call):
+            return False
+        self.steps[i] = call
+        return True
 
     # --- steps --------------------------------------------------------------------------------
 
@@ -74,78 +90,20 @@ class Program:
         if found is None:
             return self._instead(step, f"this PyTorch has no {step['op']}.{step['overload']}")
         try:
-            return self._bound(found._op, step)
+            call = self._bound(found._op, step)
         except (TypeError, ValueError) as error:
             return self._instead(step, str(error))
+        self._operators[i] = found
+        return call
 
     def _bound(self, operator: Callable[..., Any], step: dict[str, Any]) -> Do:
-        """The operator with its arguments laid out; tensors are taken from their slots."""
-        slots, free = self.slots, step.get("free", [])
-        args, holes, lists = self._template(step["args"])
-        names = list(step.get("kwargs", {}))
-        values, kw_holes, kw_lists = self._template(list(step.get("kwargs", {}).values()))
-        fixed = dict(zip(names, values, strict=True))
-        store = _store(slots, step.get("outs", []))
+        """The operator with its arguments laid out."""
 
-        def plain() -> None:
-            given = args[:]
-            for place, slot in holes:
-                given[place] = slots[slot]
-            store(operator(*given, **fixed))
-            for slot in free:
-                slots[slot] = None
+        def plain(value: Any) -> Any:
+            return constant(self.torch, value, self.device, self.groups)
 
-        def general() -> None:
-            given, named = args[:], dict(fixed)
-            for place, slot in holes:
-                given[place] = slots[slot]
-            for place, items in lists:
-                given[place] = [None if s is None else slots[s] for s in items]
-            for place, slot in kw_holes:
-                named[names[place]] = slots[slot]
-            for place, items in kw_lists:
-                named[names[place]] = [None if s is None else slots[s] for s in items]
-            store(operator(*given, **named))
-            for slot in free:
-                slots[slot] = None
-
-        return general if lists or kw_holes or kw_lists else plain
-
-    def _template(
-        self, values: list[Any]
-    ) -> tuple[list[Any], list[tuple[int, int]], list[tuple[int, list[int | None]]]]:
-        """Constants, and where tensors and lists of tensors go among them."""
-        out: list[Any] = []
-        holes: list[tuple[int, int]] = []
-        lists: list[tuple[int, list[int | None]]] = []
-        for i, value in enumerate(values):
-            if isinstance(value, dict) and "slot" in value:
-                holes.append((i, value["slot"]))
-                out.append(None)
-            elif isinstance(value, list) and any(isinstance(v, dict) for v in value):
-                lists.append((i, [None if v is None else v["slot"] for v in value]))
-                out.append(None)
-            else:
-                out.append(self._constant(value))
-        return out, holes, lists
-
-    def _constant(self, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        (kind, what), *rest = value.items()
-        if rest:
-            raise ValueError(f"an argument with {len(value)} meanings")
-        if kind == "dtype":
-            return data_type(self.torch, what)
-        if kind == "device":
-            return self.torch.device(self.device if what != "cpu" else "cpu")
-        if kind == "format" and what in _FORMATS:
-            return getattr(self.torch, what)
-        if kind == "number":
-            return float(what)
-        if kind == "group":
-            return self.groups[what].group_name
-        raise ValueError(f"an argument of kind {kind!r}")
+        layout = Layout(step["args"], plain)
+        return bind(operator, step, self.slots, layout, Layout(list(step.get("kwargs", {}).values()), plain))
 
     def _view(self, i: int, step: dict[str, Any]) -> Do:
         slots, base, slot = self.slots, step["base"], step["slot"]
@@ -284,8 +242,6 @@ class Program:
         return placed
 
 
-_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
-
 _MAKERS: dict[str, Callable[[Program, int, dict[str, Any]], Do]] = {
     "call": Program._call,
     "view": Program._view,
@@ -294,31 +250,6 @@ _MAKERS: dict[str, Callable[[Program, int, dict[str, Any]], Do]] = {
     "stand_in": Program._stand_in,
     "synchronize": Program._synchronize,
 }
-
-
-def _store(slots: list[Any], outs: list[Any]) -> Callable[[Any], None]:
-    """Where results go."""
-    flat = [o for out in outs for o in (out if isinstance(out, list) else [out])]
-    if all(o is None for o in flat):
-        return lambda result: None
-    if len(outs) == 1 and not isinstance(outs[0], list):
-        slot = outs[0]
-
-        def one(result: Any) -> None:
-            slots[slot] = result
-
-        return one
-
-    def many(result: Any) -> None:
-        for out, value in zip(outs, (result,) if len(outs) == 1 else result, strict=False):
-            if isinstance(out, list):
-                for slot, item in zip(out, value, strict=False):
-                    if slot is not None:
-                        slots[slot] = item
-            elif out is not None:
-                slots[out] = value
-
-    return many
 
 
 def _fatal(torch: Any, error: Exception) -> bool:

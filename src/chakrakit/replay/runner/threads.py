@@ -21,10 +21,14 @@ class Threads:
         self._torch = torch
         self._stretches = _stretches(steps, threads)
         self._queues: dict[int, queue.SimpleQueue[Any]] = {}
+        self._threads: list[threading.Thread] = []
         self._done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         for thread in {t for t, _ in self._stretches} - {self.main}:
             self._queues[thread] = queue.SimpleQueue()
-            threading.Thread(target=self._work, args=(thread,), daemon=True).start()
+            self._threads.append(
+                threading.Thread(target=self._work, args=(thread,), daemon=True)
+            )
+            self._threads[-1].start()
 
     @property
     def main(self) -> int:
@@ -44,9 +48,11 @@ class Threads:
                 raise problem
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads and wait for that: one cut off at exit would abort the process."""
         for waiting in self._queues.values():
             waiting.put(None)
+        for thread in self._threads:
+            thread.join()
 
     def _work(self, thread: int) -> None:
         with self._torch.inference_mode():
