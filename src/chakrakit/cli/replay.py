@@ -45,7 +45,7 @@ def command(
 
     Says how much was replayed and what stood in for the rest.
     """
-    from chakrakit.replay.compile import Options
+    from chakrakit.replay.options import Options
     from chakrakit.replay.replay import export, replay
 
     options = Options(mode, device, nproc, gaps, shrink, step, backend)

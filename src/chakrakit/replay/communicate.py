@@ -183,9 +183,7 @@ def _with_peer(
     return found
 
 
-def _smaller(
-    found: Exchange, members: tuple[int, ...], kept: list[int], shrink: str
-) -> Exchange:
+def _smaller(found: Exchange, members: tuple[int, ...], kept: list[int], shrink: str) -> Exchange:
     """The same in a group that lost members."""
     places = [i for i, m in enumerate(members) if m in kept]
     change = _SMALLER.get(found.op)

@@ -2,83 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from chakrakit.errors import TraceError
+from chakrakit.replay.builder import Builder
 from chakrakit.replay.communicate import Exchange, read_exchange
 from chakrakit.replay.indices import COPIES, index_limits, positive_tensors
-from chakrakit.replay.memory import Key, Memory, Version
-from chakrakit.replay.plan import (
-    FORMAT,
-    VERSION,
-    AnyStep,
-    Call,
-    Collective,
-    Group,
-    Plan,
-    StandIn,
-    Synchronize,
-    Wait,
-)
+from chakrakit.replay.memory import Version
+from chakrakit.replay.options import Options
+from chakrakit.replay.plan import FORMAT, VERSION, Call, Group, Plan, StandIn, Synchronize
 from chakrakit.replay.ranks import World
 from chakrakit.replay.recording import Recording
 from chakrakit.replay.schema_text import OperatorSchema
-from chakrakit.replay.streams import Streams
 from chakrakit.replay.tensors import INTEGERS, Tensor, Unsupported
 from chakrakit.replay.units import Do, Unit, find_units
 from chakrakit.replay.values import plan_value, recorded_tensors
 from chakrakit.trace.edges import EdgeKind
 
-
-@dataclass(frozen=True)
-class Options:
-    """How to replay.
-
-    mode      full, compute, comm or emulate
-    device    cpu or cuda
-    nproc     ranks of the replay; 0 for as many as were recorded
-    gaps      keep the host's own time between operators
-    shrink    keep or scale: what stays as recorded in a group that lost members
-    step      which recorded step; -1 for the last
-    """
-
-    mode: str = "full"
-    device: str = "cpu"
-    nproc: int = 0
-    gaps: bool = False
-    shrink: str = "keep"
-    step: int = -1
-    backend: str = ""
-
-    @property
-    def backend_name(self) -> str:
-        """gloo or nccl, unless another was asked for."""
-        return self.backend or ("nccl" if self.device == "cuda" else "gloo")
-
-
-@dataclass
-class _Pending:
-    """Communication that nobody has waited for yet."""
-
-    work: int
-    written: list[Version]
-    read: list[Version]
-
-
-@dataclass
-class _Covered:
-    """What is replayed of what there is, in rows and in recorded time."""
-
-    count: list[int] = field(default_factory=lambda: [0, 0])
-    time_ns: list[int] = field(default_factory=lambda: [0, 0])
-
-    def add(self, replayed: bool, ns: int) -> None:
-        self.count = [self.count[0] + replayed, self.count[1] + 1]
-        self.time_ns = [self.time_ns[0] + ns * replayed, self.time_ns[1] + ns]
+Used = dict[str, list[Tensor | None]]
+"""Tensors a call was given, by argument."""
 
 
 def compile_rank(
@@ -91,102 +36,83 @@ def compile_rank(
 
 
 class _Compiler:
-    """Goes through the units of a recording once, in order of start.
-
-    A *tick* is a unit: whatever slots it uses are needed until its last step is done.
-    """
+    """Goes through the units of a recording once, in order of start."""
 
     def __init__(
         self, seen: Recording, world: World, rank: int, groups: list[Group], options: Options
     ) -> None:
-        self.seen, self.world, self.rank, self.options = seen, world, rank, options
-        self.groups = groups
-        self.memory = Memory()
-        self.steps: list[AnyStep] = []
-        self.last_step: list[int] = []
-        self.pending: list[_Pending] = []
-        self.works = 0
-        self.covered = _Covered()
-        self.on_device = not seen.on_host_only
-        self.threads: dict[int, int] = {}
-        self.duration = seen.trace.duration_ns.tolist()
-        self.streams = Streams(seen)
-        self.previous: dict[int, int] = {}
-        self.waited = _waited_until(seen)
-        self.owned: set[Key] = set()
-        """Storages that a communication made for itself: what touches them is part of it."""
+        self.seen, self.world, self.rank = seen, world, rank
+        self.groups, self.options = groups, options
+        self.build = Builder(seen, options)
+        self.count, self.time_ns = [0, 0], [0, 0]
+        self.gaps = _Gaps(seen)
 
     def run(self) -> None:
         units = find_units(self.seen)
         _check_any(units, self.seen, self.options.mode)
+        # The wait at the end of a step is whoever recorded it, who waited for the device.
         last = max((i for i, u in enumerate(units) if u.do is not Do.SYNCHRONIZE), default=-1)
         for unit in units[: last + 1]:
+            before = len(self.build.steps)
             self._unit(unit)
-            self.last_step.append(len(self.steps) - 1)
-        self._end()
+            gap = self.gaps.before(unit)
+            if self.options.gaps and len(self.build.steps) > before:
+                self.build.steps[before].gap_ns = gap
+            self.build.next_unit(unit)
+        self.build.end()
 
     def _unit(self, unit: Unit) -> None:
-        before = len(self.steps)
         if unit.do is Do.SYNCHRONIZE:
-            self._emit(Synchronize(), unit)
+            self.build.emit(Synchronize(), unit)
         elif unit.do is Do.COLLECTIVE:
             self._collective(unit)
         elif unit.do is Do.STAND_IN:
-            self._stand_in(unit, str(self._name(unit)))
-        else:
+            self._stand_in(unit, _name(self.seen, unit))
+        elif not self.build.belongs_to_communication(unit):
             self._call(unit)
-        self._forget_inside(unit)
-        if len(self.steps) > before and self.options.gaps:
-            self.steps[before].gap_ns = self._gap(unit)
 
-    def device(self, recorded: str) -> str:
-        """Where a recorded device is now."""
-        main = recorded.partition(":")[0] == self.seen.main_device
-        return self.options.device if main else "cpu"
-
-    @property
-    def tick(self) -> int:
-        return len(self.last_step)
-
-    def _emit(self, step: AnyStep, unit: Unit) -> None:
-        step.thread = self.threads.setdefault(self.seen.threads[unit.row], len(self.threads))
-        self.streams.place(step, unit, len(self.steps))
-        self.steps.append(step)
+    def _covered(self, replayed: bool, ns: int) -> None:
+        self.count = [self.count[0] + replayed, self.count[1] + 1]
+        self.time_ns = [self.time_ns[0] + ns * replayed, self.time_ns[1] + ns]
 
     # --- operators ----------------------------------------------------------------------------
 
-    def _call(self, unit: Unit) -> None:
+    def _call(self, unit: Unit, group: int | None = None, ns: int = -1) -> None:
         schema = unit.schema
         assert schema is not None
-        if self.options.mode == "comm" or self._belongs_to_communication(unit):
-            return
         try:
             call, used = self._prepare(unit, schema)
+            results = self._outputs(unit)
         except Unsupported as why:
             self._stand_in(unit, f"{schema.full_name} ({why})")
             return
-        self._await(unit, used, _written(schema, used))
-        self._results(call, unit, schema, used)
-        call.ns = self._time(unit)
-        self.covered.add(True, call.ns)
-        self._emit(call, unit)
+        for i, argument in enumerate(schema.arguments):
+            if group is not None and argument.name == "group_name":
+                call.args[i] = {"group": group}
+        given = self.build.versions(t for many in used.values() for t in many)
+        written = self.build.versions(
+            t for a in schema.arguments if a.written for t in used[a.name]
+        )
+        self.build.settle(unit, given, written)
+        made = self._results(call, results, given)
+        if schema.name in COPIES:
+            _copy_limits(given, [*made, *written])
+        call.ns = _time(self.seen, unit) if ns < 0 else ns
+        self._covered(True, call.ns)
+        self.build.emit(call, unit, [*made, *written])
 
-    def _prepare(
-        self, unit: Unit, schema: OperatorSchema
-    ) -> tuple[Call, dict[str, list[Tensor | None]]]:
-        """Arguments as the plan writes them, and the tensors among them by argument."""
+    def _prepare(self, unit: Unit, schema: OperatorSchema) -> tuple[Call, Used]:
+        """Arguments as the plan writes them, and the tensors among them."""
         place = self.seen.place(unit.row)
         given = self.seen.arguments(unit.row, "inputs")
         if len(given) != len(schema.arguments):
             raise Unsupported(f"{len(given)} arguments for {len(schema.arguments)}")
         call = Call(op=schema.full_name, overload=schema.overload, args=[])
-        used: dict[str, list[Tensor | None]] = {}
+        used: Used = {a.name: [] for a in schema.arguments}
         plain: dict[str, Any] = {}
         for i, argument in enumerate(schema.arguments):
-            mine = used.setdefault(argument.name, [])
-            value = plan_value(
-                argument, given.item(i), lambda t, m=mine: self._use(t, unit, m), place, self.device
-            )
+            use = partial(self._use, unit, used[argument.name])
+            value = plan_value(argument, given.item(i), use, place, self.build.device)
             plain[argument.name] = value
             if not argument.keyword:
                 call.args.append(value)
@@ -195,276 +121,180 @@ class _Compiler:
         self._constrain(schema.name, used, plain)
         return call, used
 
-    def _use(self, tensor: Tensor, unit: Unit, found: list[Tensor | None]) -> int:
-        slot, view = self.memory.read(tensor, self.tick)
-        if view is not None:
-            self._emit(view, unit)
+    def _use(self, unit: Unit, found: list[Tensor | None], tensor: Tensor) -> int:
         found.append(tensor)
-        return slot
+        return self.build.use(tensor, unit)
 
-    def _constrain(
-        self, name: str, used: dict[str, list[Tensor | None]], plain: dict[str, Any]
-    ) -> None:
+    def _constrain(self, name: str, used: Used, plain: dict[str, Any]) -> None:
+        memory = self.build.memory
         for tensor, limit in index_limits(name, used, plain):
             if tensor.dtype in INTEGERS:
-                self.memory.limit_index(self.memory.find(tensor), limit)
+                memory.limit_index(memory.find(tensor), limit)
         for tensor in positive_tensors(name, used):
-            self.memory.find(tensor).positive = True
-
-    def _results(
-        self, call: Call, unit: Unit, schema: OperatorSchema, used: dict[str, list[Tensor | None]]
-    ) -> None:
-        inputs = self._versions(t for many in used.values() for t in many)
-        for result in self._outputs(unit):
-            if isinstance(result, list):
-                call.outs.append([self._result(call, t, inputs) for t in result])
-            else:
-                call.outs.append(self._result(call, result, inputs))
-        if schema.name in COPIES:
-            self._copied(unit, schema, used, inputs)
-
-    def _result(self, call: Call, tensor: Tensor | None, inputs: list[Version]) -> int | None:
-        if tensor is None:
-            return None
-        slot = self.memory.made(tensor, inputs, self.tick)
-        if slot is not None:
-            call.made.append(
-                (slot, tensor.dtype, list(tensor.shape), list(tensor.strides), tensor.offset)
-            )
-        return slot
-
-    def _copied(
-        self, unit: Unit, schema: OperatorSchema, used: dict[str, list[Tensor | None]],
-        inputs: list[Version],
-    ) -> None:  # fmt: skip
-        results = [t for r in self._outputs(unit) for t in (r if isinstance(r, list) else [r])]
-        targets = self._versions([*results, *_written(schema, used)])
-        for target in targets:
-            target.copied_from += [v for v in inputs if v is not target and v.dtype in INTEGERS]
+            memory.find(tensor).positive = True
 
     def _outputs(self, unit: Unit) -> list[Any]:
+        """Recorded results: a Tensor, None for what is no tensor, or a list of those."""
         given = self.seen.arguments(unit.row, "outputs")
         place = self.seen.place(unit.row)
         return [x for i in range(len(given)) for x in recorded_tensors(given.item(i), place)]
 
-    def _versions(self, tensors: Iterable[Tensor | None]) -> list[Version]:
-        return [self.memory.find(t) for t in tensors if t is not None]
+    def _results(self, call: Call, results: list[Any], given: list[Version]) -> list[Version]:
+        """Slots for the results; gives the storages they lie in."""
+        made: list[Version] = []
+        for result in results:
+            many = result if isinstance(result, list) else [result]
+            slots = [self._result(call, t, given, made) for t in many]
+            call.outs.append(slots if isinstance(result, list) else slots[0])
+        return made
 
-    def _belongs_to_communication(self, unit: Unit) -> bool:
-        """gloo's wait copies out of a buffer of its own; the replayed wait does so too."""
-        if not self.owned:
-            return False
-        used: set[Key] = set()
-        _collect(self.seen.arguments(unit.row, "inputs").values, used)
-        return any(key in self.owned and key not in self.memory.current for key in used)
+    def _result(
+        self, call: Call, tensor: Tensor | None, given: list[Version], made: list[Version]
+    ) -> int | None:
+        if tensor is None:
+            return None
+        slot = self.build.memory.made(tensor, given, self.build.tick)
+        made.append(self.build.memory.find(tensor))
+        if slot is not None:
+            call.made.append((slot, *tensor.lists))
+        return slot
 
     # --- what has no operator -----------------------------------------------------------------
 
     def _stand_in(self, unit: Unit, name: str) -> None:
-        ns = self._time(unit) if unit.kernels else self._own(unit)
-        self.covered.add(False, ns)
-        if self.options.mode == "comm":
-            return
+        """As long as it took, and what it gave, empty."""
         on_device = bool(unit.kernels)
+        own = int(self.seen.trace.own_ns[unit.row])  # without what it called, which is replayed
+        ns = _time(self.seen, unit) if on_device else own
+        self._covered(False, ns)
         step = StandIn(name=name, host_ns=ns * (not on_device), device_ns=ns * on_device)
-        try:
-            results = [t for r in self._outputs(unit) for t in (r if isinstance(r, list) else [r])]
-        except Unsupported:
-            results = []
-        for tensor in results:
-            slot = None if tensor is None else self.memory.made(tensor, self._read(unit), self.tick)
+        for tensor in self._known(unit, "outputs"):
+            slot = self.build.memory.made(tensor, self._there(unit), self.build.tick)
             if slot is not None:
-                step.made.append((slot, tensor.dtype, list(tensor.shape), list(tensor.strides),
-                                  tensor.offset, self.device(tensor.device)))  # fmt: skip
-        self._emit(step, unit)
+                step.made.append((slot, *tensor.lists, self.build.device(tensor.device)))
+        self.build.emit(step, unit)
 
-    def _read(self, unit: Unit) -> list[Version]:
-        """Versions that a row's inputs lie in, as far as they are known."""
-        given = self.seen.arguments(unit.row, "inputs")
-        place = self.seen.place(unit.row)
-        found: list[Version] = []
+    def _there(self, unit: Unit) -> list[Version]:
+        """Storages that a row's inputs lie in, as far as they are known."""
+        current = self.build.memory.current
+        keys = [(t.device, t.storage) for t in self._known(unit, "inputs")]
+        return [current[k] for k in keys if k in current]
+
+    def _known(self, unit: Unit, side: str) -> list[Tensor]:
+        """Tensors of one side that can be made sense of."""
+        given, place = self.seen.arguments(unit.row, side), self.seen.place(unit.row)
+        found: list[Any] = []
         for i in range(len(given)):
             try:
-                parts = recorded_tensors(given.item(i), place)
+                found += recorded_tensors(given.item(i), place)
             except Unsupported:
                 continue
-            flat = (t for p in parts for t in (p if isinstance(p, list) else [p]))
-            keys = [(t.device, t.storage) for t in flat if t is not None]
-            found += [self.memory.current[k] for k in keys if k in self.memory.current]
-        return found
-
-    def _own(self, unit: Unit) -> int:
-        """Time of the row itself; operators inside an opened one are replayed."""
-        return int(self.seen.trace.own_ns[unit.row])
-
-    def _name(self, unit: Unit) -> str:
-        kernels = [k for k in unit.kernels if not self.seen.schemas[unit.row]]
-        return self.seen.names[kernels[0] if kernels else unit.row]
+        flat = (t for f in found for t in (f if isinstance(f, list) else [f]))
+        return [t for t in flat if t is not None]
 
     # --- communication ------------------------------------------------------------------------
 
     def _collective(self, unit: Unit) -> None:
-        exchange = read_exchange(self.seen, unit, self.world, self.rank, self.groups, self.options.shrink)
+        exchange = read_exchange(
+            self.seen, unit, self.world, self.rank, self.groups, self.options.shrink
+        )
         if self.options.mode == "compute":
             for result in exchange.fresh:
-                self.memory.forget((result.device, result.storage))
+                self.build.memory.forget((result.device, result.storage))
             return
-        ns = max([self.duration[r] for r in exchange.rows] or [self.duration[unit.row]])
-        self.covered.add(not exchange.missing, ns)
+        duration = self.seen.trace.duration_ns
+        ns = max(int(duration[r]) for r in (exchange.rows or [unit.row]))
+        if exchange.functional:
+            self._call(unit, exchange.group, ns)
+            return
+        self._covered(not exchange.missing, ns)
         if exchange.missing:
-            self._drop(exchange, unit, ns)
-        elif exchange.functional:
-            self._functional(exchange, unit, ns)
+            self.build.emit(StandIn(name=exchange.missing, host_ns=ns), unit)
         else:
             self._issue(exchange, unit, ns)
 
-    def _drop(self, exchange: Exchange, unit: Unit, ns: int) -> None:
-        """A message to a rank that is not here takes its time and goes nowhere."""
-        self._emit(StandIn(name=exchange.missing, host_ns=0 if self.on_device else ns), unit)
-
-    def _functional(self, exchange: Exchange, unit: Unit, ns: int) -> None:
-        schema = unit.schema
-        assert schema is not None
-        call, used = self._prepare(unit, schema)
-        for i, argument in enumerate(schema.arguments):
-            if argument.name == "group_name":
-                call.args[i] = {"group": exchange.group}
-        self._await(unit, used, _written(schema, used))
-        self._results(call, unit, schema, used)
-        call.ns = ns
-        self._emit(call, unit)
-
     def _issue(self, exchange: Exchange, unit: Unit, ns: int) -> None:
+        build = self.build
         for result in exchange.fresh:
             self._make(result, unit)
-        slots = {t: self._use(t, unit, []) for t in (*exchange.inputs, *exchange.outputs)}
-        read, written = self._versions(exchange.inputs), self._versions(exchange.outputs)
-        self._settle(unit, [*read, *written], written)
-        made = exchange.step(self.works, [slots[t] for t in exchange.inputs],
-                             [slots[t] for t in exchange.outputs], ns)  # fmt: skip
-        self._emit(made, unit)
-        if not made.wait:
-            self.pending.append(_Pending(self.works, written, read))
-        self.works += 1
+        slots = {t: build.use(t, unit) for t in (*exchange.inputs, *exchange.outputs)}
+        read, written = build.versions(exchange.inputs), build.versions(exchange.outputs)
+        build.settle(unit, [*read, *written], written)
+        step = exchange.step(
+            build.works, [slots[t] for t in exchange.inputs],
+            [slots[t] for t in exchange.outputs], ns,
+        )  # fmt: skip
+        build.emit(step, unit, written)
+        if not step.wait:
+            build.started(read, written)
+        build.works += 1
 
     def _make(self, tensor: Tensor, unit: Unit) -> None:
         """A result that the operator would have made itself."""
-        slot = self.memory.made(tensor, [], self.tick)
-        size, strides = list(tensor.shape), list(tensor.strides)
-        call = Call(op="aten::empty_strided", overload="", args=[size, strides], outs=[slot])
-        call.kwargs = {"dtype": {"dtype": tensor.dtype}, "device": {"device": self.device(tensor.device)}}
-        self._emit(call, unit)
-
-    def _await(
-        self, unit: Unit, used: dict[str, list[Tensor | None]], written: Iterable[Tensor | None]
-    ) -> None:
-        touched = self._versions(t for many in used.values() for t in many)
-        self._settle(unit, touched, self._versions(written))
-
-    def _settle(self, unit: Unit, touched: list[Version], written: list[Version]) -> None:
-        """Wait for communication whose results are touched or whose sources are overwritten."""
-        for work in list(self.pending):
-            if _share(work.written, touched) or _share(work.read, written):
-                self.pending.remove(work)
-                self._emit(Wait(work=work.work), unit)
-
-    def _end(self) -> None:
-        """At the end of an iteration all communication is over."""
-        thread = self.steps[-1].thread if self.steps else 0
-        self.steps += [Wait(work=p.work, thread=thread) for p in self.pending]
-        self.last_step.append(len(self.steps) - 1)
-
-    # --- the rest -----------------------------------------------------------------------------
-
-    def _time(self, unit: Unit) -> int:
-        """What the unit took where the work is done."""
-        if self.on_device:
-            return sum(self.duration[k] for k in unit.kernels)
-        return int(self.duration[unit.row])
-
-    def _gap(self, unit: Unit) -> int:
-        """The host's own time since the unit before it on its thread."""
-        thread, start = self.seen.threads[unit.row], int(self.seen.trace.start_ns[unit.row])
-        before = self.previous.get(thread)
-        self.previous[thread] = start + self.duration[unit.row]
-        if before is None:
-            return 0
-        return max(0, start - max(before, self.waited.get(unit.row, 0)))
-
-    def _forget_inside(self, unit: Unit) -> None:
-        """What was made inside and is no result took the place of something that was free."""
-        kept = self.memory.used_now(self.tick)
-        for row in unit.inside:
-            for key in _made_keys(self.seen, row):
-                if unit.do is Do.COLLECTIVE:
-                    self.owned.add(key)
-                found = self.memory.current.get(key)
-                if found is not None and id(found) not in kept:
-                    self.memory.forget(key)
+        _, shape, strides, _ = tensor.lists
+        call = Call(op="aten::empty_strided", overload="", args=[shape, strides])
+        where = {"device": self.build.device(tensor.device)}
+        call.kwargs = {"dtype": {"dtype": tensor.dtype}, "device": where}
+        call.outs = [self._result(call, tensor, [], [])]
+        self.build.emit(call, unit)
 
     def plan(self) -> Plan:
-        for slot, tick in self.memory.last_use.items():
-            if not self.memory.version_of[slot].external:
-                step = self.steps[self.last_step[tick]]
-                step.free = [*step.free, slot]
+        """All of it."""
+        memory, options = self.build.memory, self.options
         return Plan(
-            format=FORMAT, version=VERSION, mode=self.options.mode, rank=self.rank,
-            recorded_rank=self.seen.rank, world=self.world.size, device=self.options.device,
-            backend=self.options.backend_name, groups=self.groups,
-            externals=self.memory.externals(self.device), slots=len(self.memory.version_of),
-            steps=self.steps, memory=self.memory.peak(len(self.last_step), self.device),
-            count=self.covered.count, time_ns=self.covered.time_ns,
+            format=FORMAT, version=VERSION, mode=options.mode, rank=self.rank,
+            recorded_rank=self.seen.rank, world=self.world.size, device=options.device,
+            backend=options.backend_name, groups=self.groups,
+            externals=memory.externals(self.build.device), slots=len(memory.version_of),
+            steps=self.build.steps, memory=memory.peak(self.build.tick, self.build.device),
+            count=self.count, time_ns=self.time_ns,
         )  # fmt: skip
 
 
+class _Gaps:
+    """The host's own time between units of a thread: not its waiting for communication."""
+
+    def __init__(self, seen: Recording) -> None:
+        self._seen = seen
+        self._end: dict[int, int] = {}
+        edges, end = seen.trace.edges, seen.trace.end_ns
+        rows = np.flatnonzero(edges.kind == int(EdgeKind.SYNC))
+        pairs = zip(edges.src[rows].tolist(), edges.dst[rows].tolist(), strict=True)
+        self._waited = {dst: int(end[src]) for src, dst in pairs}
+
+    def before(self, unit: Unit) -> int:
+        """Nanoseconds since the unit before it on its thread; 0 for the first."""
+        thread, start = self._seen.threads[unit.row], int(self._seen.trace.start_ns[unit.row])
+        before = self._end.get(thread, start)
+        self._end[thread] = int(self._seen.trace.end_ns[unit.row])
+        return max(0, start - max(before, self._waited.get(unit.row, 0)))
+
+
 def _check_any(units: list[Unit], seen: Recording, mode: str) -> None:
-    wanted = {
-        "full": (Do.CALL, Do.COLLECTIVE), "compute": (Do.CALL,), "comm": (Do.COLLECTIVE,),
-    }[mode]  # fmt: skip
+    wanted = (Do.CALL,) if mode == "compute" else (Do.CALL, Do.COLLECTIVE)
     if any(u.do in wanted for u in units):
         return
     unknown = next((seen.place(u.row) for u in units), f"rank {seen.rank}")
     raise TraceError(
-        f"{unknown}: nothing here is an operator that replay knows with the arguments it was called "
-        "with; record with PyTorch's execution-trace observer (chakra collect), or use --mode emulate"
+        f"{unknown}: nothing here is an operator that replay knows, with the arguments it had; "
+        "record with PyTorch's execution-trace observer (chakra collect), or use --mode emulate"
     )
 
 
-def _share(left: list[Version], right: list[Version]) -> bool:
-    return any(a is b for a in left for b in right)
+def _time(seen: Recording, unit: Unit) -> int:
+    """What a unit took where the work is done."""
+    duration = seen.trace.duration_ns
+    if seen.on_host_only:
+        return int(duration[unit.row])
+    return sum(int(duration[k]) for k in unit.kernels)
 
 
-def _written(
-    schema: OperatorSchema, used: dict[str, list[Tensor | None]]
-) -> list[Tensor | None]:
-    return [t for a in schema.arguments if a.written for t in used.get(a.name, [])]
+def _name(seen: Recording, unit: Unit) -> str:
+    """A kernel that no operator launched goes by its own name."""
+    bare = unit.kernels and not seen.schemas[unit.row]
+    return seen.names[unit.kernels[0] if bare else unit.row]
 
 
-def _made_keys(seen: Recording, row: int) -> list[tuple[str, int]]:
-    """Storages that a row gives as results and was not given."""
-    sides = []
-    for side in ("outputs", "inputs"):
-        keys: set[tuple[str, int]] = set()
-        _collect(seen.arguments(row, side).values, keys)
-        sides.append(keys)
-    return list(sides[0] - sides[1])
-
-
-def _collect(value: Any, keys: set[tuple[str, int]]) -> None:
-    from chakrakit.replay.tensors import is_tensor
-
-    if is_tensor(value):
-        keys.add((value[5], value[1]))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _collect(item, keys)
-
-
-def _waited_until(seen: Recording) -> dict[int, int]:
-    """Row → end of the communication its thread waited for just before it."""
-    edges = seen.trace.edges
-    rows = np.flatnonzero(edges.kind == int(EdgeKind.SYNC))
-    end = seen.trace.end_ns
-    return {
-        int(d): int(end[s]) for s, d in zip(edges.src[rows], edges.dst[rows], strict=True)
-    }
+def _copy_limits(given: list[Version], targets: list[Version]) -> None:
+    for target in targets:
+        target.copied_from += [v for v in given if v is not target and v.dtype in INTEGERS]

@@ -8,12 +8,12 @@ also by traces that never ran.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from chakrakit.errors import TraceError
+from chakrakit.replay.options import Options
 from chakrakit.replay.plan import FORMAT, VERSION, Group
 from chakrakit.replay.ranks import WORLD_NAME, World
 from chakrakit.replay.recording import Recording
@@ -87,7 +87,7 @@ class _Place:
 
 
 def emulate_rank(
-    seen: Recording, world: World, rank: int, groups: list[Group], options: Any
+    seen: Recording, world: World, rank: int, groups: list[Group], options: Options
 ) -> EmulationPlan:
     """The plan of one rank."""
     trace = seen.trace
@@ -182,12 +182,12 @@ def _exchanged(place: _Place, row: int) -> Exchanged:
         return Exchanged("unknown", -1)
     group = next(i for i, g in enumerate(place.groups) if g.name == name and g.ranks == here)
     found = Exchanged(op, group, input=size, output=size)
-    return _sized(found, place, row, len(members), [members.index(place.world.recorded_rank(r)) for r in here])
+    return _sized(
+        found, place, row, len(members), [members.index(place.world.recorded_rank(r)) for r in here]
+    )
 
 
-def _sized(
-    found: Exchanged, place: _Place, row: int, old: int, places: list[int]
-) -> Exchanged:
+def _sized(found: Exchanged, place: _Place, row: int, old: int, places: list[int]) -> Exchanged:
     """Bytes in and out in a group of so many."""
     new, size, keep = len(places), found.input, place.shrink == "keep"
     if found.op == "all_gather_flat":
@@ -198,7 +198,9 @@ def _sized(
         found.input = found.output * new
     elif found.op == "all_to_all_flat":
         shares = _shares(place, row, "in_splits", size, old)
-        back = _shares(place, row, "out_splits", int(place.seen.trace.column("out_size", size)[row]), old)
+        back = _shares(
+            place, row, "out_splits", int(place.seen.trace.column("out_size", size)[row]), old
+        )
         found.in_splits = [shares[i] for i in places]
         found.out_splits = [back[i] for i in places]
         found.input, found.output = sum(found.in_splits), sum(found.out_splits)
@@ -227,7 +229,9 @@ def _message(place: _Place, row: int, size: int) -> Exchanged:
     everybody = list(range(place.world.size))
     group = next((i for i, g in enumerate(place.groups) if g.ranks == everybody), -1)
     if group < 0:
-        group = next(i for i, g in enumerate(place.groups) if here[0] in g.ranks and place.rank in g.ranks)
+        group = next(
+            i for i, g in enumerate(place.groups) if here[0] in g.ranks and place.rank in g.ranks
+        )
     root = place.groups[group].ranks.index(here[0])
     found = Exchanged("send" if send else "recv", group, root=root, tag=tag)
     if send:

@@ -76,9 +76,11 @@ _POSITIVE = {
 """Arguments of which a square root or logarithm is taken, now or a step later."""
 
 COPIES = frozenset(
-    """clone copy_ _to_copy cat constant_pad_nd index_select gather repeat expand contiguous
-    _unsafe_view stack masked_fill where roll flip""".split()
-)
+    (
+        "clone", "copy_", "_to_copy", "cat", "constant_pad_nd", "index_select", "gather", "repeat",
+        "expand", "contiguous", "_unsafe_view", "stack", "masked_fill", "where", "roll", "flip",
+    )
+)  # fmt: skip
 """Operators whose results are values they were given."""
 
 

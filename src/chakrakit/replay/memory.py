@@ -85,7 +85,9 @@ class Memory:
                 base = next(iter(version.slots.values()))
                 self.last_use[base] = step
                 dtype, sizes, strides, offset = _lists(shape)
-                made = View(base=base, slot=slot, dtype=dtype, shape=sizes, strides=strides, offset=offset)
+                made = View(
+                    base=base, slot=slot, dtype=dtype, shape=sizes, strides=strides, offset=offset
+                )
         self.use(slot, step)
         return slot, made
 
@@ -151,7 +153,13 @@ class Memory:
         for slot, version, shape in self.external_views:
             views.setdefault(id(version), []).append((slot, shape))
         return [
-            External(v.bytes, device(v.device), v.dtype, _fill(v), [(s, *_lists(g)) for s, g in views[id(v)]])
+            External(
+                v.bytes,
+                device(v.device),
+                v.dtype,
+                _fill(v),
+                [(s, *_lists(g)) for s, g in views[id(v)]],
+            )
             for v in self.versions
             if id(v) in views
         ]

@@ -42,6 +42,8 @@ class Step(msgspec.Struct, tag_field="do", omit_defaults=True, kw_only=True):
     free: list[int] = []
     after: list[int] = []
     """Steps of other streams that must be over on the device before this one runs there."""
+    borrowed: list[int] = []
+    """Slots whose memory belongs to another stream."""
 
 
 class View(Step, tag="view"):

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from chakrakit.errors import ChakraError, ConfigError, FormatError, MissingExtra
-from chakrakit.replay.compile import Options, compile_rank
+from chakrakit.errors import ChakraError, FormatError, MissingExtra
+from chakrakit.replay.compile import compile_rank
 from chakrakit.replay.emulate import EmulationPlan, emulate_rank
 from chakrakit.replay.export import RESULTS, export_plans
 from chakrakit.replay.load import load_traces, one_step
+from chakrakit.replay.options import Options
 from chakrakit.replay.plan import Plan
 from chakrakit.replay.ranks import World
 from chakrakit.replay.recording import Recording
@@ -21,8 +22,6 @@ from chakrakit.replay.result import SUMMARY, ReplayReport, read_report, replayed
 from chakrakit.replay.runner.supervise import FOLLOWED
 from chakrakit.trace.card import Card
 from chakrakit.trace.traceset import Binding, TraceSet
-
-MODES = ("full", "compute", "comm", "emulate")
 
 
 class ReplayFailed(ChakraError):  # noqa: N818 - reads as what happened
@@ -39,8 +38,6 @@ class Prepared:
 
 def prepare(traces: TraceSet, options: Options) -> Prepared:
     """Compile a step for every rank of the replay; everything that can be checked is."""
-    if options.mode not in MODES:
-        raise ConfigError(f"--mode {options.mode}; there are {', '.join(MODES)}")
     found = one_step(traces, options.step)
     size = options.nproc or len(found)
     world = World(tuple(found), size, traces.groups)
@@ -118,13 +115,10 @@ def finish(folder: Path, output: Path | None) -> ReplayReport:
     """The report of a folder that was run, and its run."""
     results = folder / RESULTS
     if not results.is_dir():
-        raise FormatError(
-            f"has not been run; run python {folder}/run.py first", path=str(folder)
-        )
+        raise FormatError(f"has not been run; run python {folder}/run.py first", path=str(folder))
     report = read_report(folder, results)
     if output is not None:
         from chakrakit.trace.store import write
 
         write(replayed_run(folder, results, report), output)
     return report
-

@@ -215,4 +215,11 @@ def _with_times(folder: Path, results: Path, report: ReplayReport) -> Run:
         for o in outcomes
     }
     measured = {"replay": msgspec.to_builtins(report)}
-    return run_of(read(str(folder / "trace")), times, tool="chakra replay", epoch_ns=epoch, tick_ps=NS, measured=measured)
+    return run_of(
+        read(str(folder / "trace")),
+        times,
+        tool="chakra replay",
+        epoch_ns=epoch,
+        tick_ps=NS,
+        measured=measured,
+    )

@@ -1,4 +1,4 @@
-"""Operator schemas as PyTorch prints them: `aten::mm.out(Tensor self, …, *, Tensor(a!) out) -> Tensor(a!)`."""
+"""Operator schemas as PyTorch prints them: `aten::mm.out(Tensor self, …, *, Tensor(a!) out) -> …`."""
 
 from __future__ import annotations
 

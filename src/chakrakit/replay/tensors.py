@@ -55,6 +55,11 @@ class Tensor(NamedTuple):
         last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
         return (self.offset + last + 1) * ITEM_BYTES[self.dtype]
 
+    @property
+    def lists(self) -> tuple[str, list[int], list[int], int]:
+        """Type, shape, strides and offset as a plan has them."""
+        return self.dtype, list(self.shape), list(self.strides), self.offset
+
 
 def is_tensor(value: Any) -> bool:
     """Whether a value is `[tensor, storage, offset, elements, element bytes, device]`."""
@@ -121,3 +126,12 @@ def item_types(kind: str) -> list[str]:
     """Types of the items of `GenericList[Tensor(float),Int]` or `Tuple[…]`."""
     _, bracket, rest = kind.partition("[")
     return split_list(rest.removesuffix("]")) if bracket else []
+
+
+def storages_in(value: Any) -> set[tuple[str, int]]:
+    """(device, number) of every storage that recorded values mention."""
+    if is_tensor(value):
+        return {(value[5], value[1])}
+    if not isinstance(value, list | tuple):
+        return set()
+    return {key for item in value for key in storages_in(item)}

@@ -66,13 +66,9 @@ def _watcher(torch: Any) -> Any:
     """A mode that remembers the first operator dispatched under it."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Watch(TorchDispatchMode):  # type: ignore[misc]
-        first: Any = None
+    def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.first = self.first or func
+        return func(*args, **(kwargs or {}))
 
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            self.first = self.first or func
-            return func(*args, **(kwargs or {}))
-
-    return Watch()
+    made: Any = type("Watch", (TorchDispatchMode,), {"__torch_dispatch__": dispatch, "first": None})
+    return made()

@@ -40,8 +40,10 @@ FUNCTIONAL = {
 }
 """Operators that name their group by a string; called as they are where the group is whole."""
 
-NO_WORK = frozenset({"_c10d_functional::_wrap_tensor_autograd", "c10d::monitored_barrier_"})
-"""Operators that only give a tensor another Python type, or watch over others."""
+NO_WORK = frozenset(
+    {"_c10d_functional::_wrap_tensor_autograd", "c10d::monitored_barrier_", "aten::record_stream"}
+)
+"""Operators that only say something about a tensor; who lends memory to whom is planned anew."""
 
 MESSAGES = ("send", "recv")
 
@@ -50,7 +52,7 @@ Tensors = list[Any]
 
 def issue(group: Any, step: dict[str, Any], inputs: Tensors, outputs: Tensors) -> Any:
     """Start a communication; gives the work to wait for, None for what is over at once."""
-    return _WAYS[step["op"]](group, step, inputs, outputs)
+    return WAYS[step["op"]](group, step, inputs, outputs)
 
 
 def _options(name: str, **fields: Any) -> Any:
@@ -152,7 +154,7 @@ def _barrier(group: Any, step: dict[str, Any], inputs: Tensors, outputs: Tensors
     return group.barrier(_options("BarrierOptions", timeout=timedelta(seconds=300)))
 
 
-_WAYS: dict[str, Callable[[Any, dict[str, Any], Tensors, Tensors], Any]] = {
+WAYS: dict[str, Callable[[Any, dict[str, Any], Tensors, Tensors], Any]] = {
     "all_reduce": _all_reduce,
     "all_reduce_coalesced": _all_reduce_many,
     "all_gather_flat": _all_gather_flat,

@@ -31,9 +31,7 @@ def run_emulation(
     import torch
 
     device = choose_device(torch, plan)
-    check_memory(
-        plan["memory"].get("cpu", 0) * local_ranks(plan), host_memory(), "this machine"
-    )
+    check_memory(plan["memory"].get("cpu", 0) * local_ranks(plan), host_memory(), "this machine")
     groups = start_groups(torch, plan, settings["timeout_s"])
     try:
         return _Emulation(torch, plan, device, groups, settings).result()
@@ -121,7 +119,9 @@ class _Iteration:
         self.free: dict[int, int] = {}
         self.ready: list[tuple[int, int]] = []
         self.due: list[tuple[int, int]] = []
-        self.finished: queue.SimpleQueue[tuple[int, int, BaseException | None]] = queue.SimpleQueue()
+        self.finished: queue.SimpleQueue[tuple[int, int, BaseException | None]] = (
+            queue.SimpleQueue()
+        )
         self.turn = _turns(plan["order"], emulation.exchanges)
         self.flying = 0
 
@@ -183,7 +183,7 @@ class _Iteration:
 
     def _issue_next(self) -> bool:
         """Issue the earliest communication whose turn it is; False if there is none."""
-        held = []
+        held: list[tuple[int, int]] = []
         while self.due:
             moment, node = heapq.heappop(self.due)
             if self.turn[node][0] == node:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .collectives import FUNCTIONAL, _WAYS
+from .collectives import FUNCTIONAL, WAYS
 from .operators import ALLOWED
 
 FORMAT, VERSION = "chakra-replay", 1
@@ -49,10 +49,15 @@ def check_plan(plan: dict[str, Any]) -> None:
         if what == "call":
             check_operator(step["op"], i)
             _check_slots([step["args"], step.get("kwargs", {})], slots, i)
-        if what == "collective":
-            if step["op"] not in _WAYS or not 0 <= int(step["group"]) < groups:
-                raise ReplayError(f"step {i}: {step['op']!r} on group {step['group']}")
+        elif what == "collective":
+            check_group(step, groups, f"step {i}")
         _check_numbers(step, slots, i)
+
+
+def check_group(step: dict[str, Any], groups: int, place: str) -> None:
+    """A communication that there is, on a group that there is."""
+    if step["op"] not in WAYS or not 0 <= int(step["group"]) < groups:
+        raise ReplayError(f"{place}: {step['op']!r} on group {step['group']}")
 
 
 def check_emulation(plan: dict[str, Any]) -> None:
@@ -67,11 +72,12 @@ def check_emulation(plan: dict[str, Any]) -> None:
             if not (0 <= int(cause) < nodes and form in (0, 1, 2) and int(lag) >= 0):
                 raise ReplayError(f"node {node} waits for node {cause} in form {form}")
     for node, step in plan["communication"].items():
-        known = step["op"] in _WAYS and 0 <= int(step["group"]) < groups
+        if step["group"] != -1:
+            check_group(step, groups, f"node {node}")
         sizes = [step.get(k, 0) for k in ("input", "output", "root")]
         sizes += [*step.get("in_splits", []), *step.get("out_splits", [])]
-        if not 0 <= int(node) < nodes or min(sizes) < 0 or not (known or step["group"] == -1):
-            raise ReplayError(f"node {node}: {step['op']!r} on group {step['group']}")
+        if not 0 <= int(node) < nodes or min(sizes) < 0:
+            raise ReplayError(f"node {node} communicates {min(sizes)} bytes")
     if sorted(plan["order"]) != sorted(map(int, plan["communication"])):
         raise ReplayError("the order of communication leaves some out")
 
@@ -95,11 +101,13 @@ def _check_slots(value: Any, slots: int, step: int) -> None:
 
 def _check_numbers(step: dict[str, Any], slots: int, i: int) -> None:
     named = [step[k] for k in ("base", "slot") if k in step]
-    for key in ("free", "inputs", "outputs"):
+    for key in ("free", "inputs", "outputs", "borrowed"):
         named += step.get(key, [])
     named += [m[0] for m in step.get("made", [])]
     if not all(type(n) is int and 0 <= n < slots for n in named):
         raise ReplayError(f"step {i}: a slot that is none of {slots}")
+    if not all(type(n) is int and 0 <= n < i for n in step.get("after", [])):
+        raise ReplayError(f"step {i} waits for one that comes later")
 
 
 def check_memory(needed: int, available: int, where: str) -> None:

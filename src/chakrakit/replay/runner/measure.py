@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -115,13 +116,13 @@ class _Measurement:
             events.append(self._event())
             marks.append(time.perf_counter_ns())
             cpu.append(time.process_time_ns())
-        host = [b - a for a, b in zip(marks, marks[1:], strict=False)]
-        used = [b - a for a, b in zip(cpu, cpu[1:], strict=False)]
+        host = [b - a for a, b in pairwise(marks)]
+        used = [b - a for a, b in pairwise(cpu)]
         if not self.on_device:
             return host, host, used
         self.torch.cuda.synchronize()
-        pairs = zip(events, events[1:], strict=False)
-        return [int(a.elapsed_time(b) * 1e6) for a, b in pairs], host, used
+        steps = [int(a.elapsed_time(b) * 1e6) for a, b in pairwise(events)]
+        return steps, host, used
 
     def _event(self) -> Any:
         """A mark on the device's own clock: iterations follow each other without waiting."""
@@ -140,11 +141,11 @@ class _Measurement:
         self.program.marking = True
         for recorded in (False, True):  # the first time, the profiler itself warms up
             self._together()
-            with profiler.profile(activities=kinds, record_shapes=True) as record:
-                with profiler.record_function(f"ProfilerStep#{int(recorded)}"):
-                    self.threads.run()
-                    if self.on_device:
-                        self.torch.cuda.synchronize()
+            mark = profiler.record_function(f"ProfilerStep#{int(recorded)}")
+            with profiler.profile(activities=kinds, record_shapes=True) as record, mark:
+                self.threads.run()
+                if self.on_device:
+                    self.torch.cuda.synchronize()
         self.program.marking = False
         raw = out / f"kineto_{self.plan['rank']}.json"
         record.export_chrome_trace(str(raw))

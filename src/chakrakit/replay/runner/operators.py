@@ -7,8 +7,7 @@ list; a plan is not trusted to have done so.
 
 from __future__ import annotations
 
-ALLOWED = frozenset(
-    """
+_ALLOWED = """
     _adaptive_avg_pool2d _adaptive_avg_pool2d_backward _adaptive_avg_pool3d
     _adaptive_avg_pool3d_backward _add_relu _add_relu_ _addmm_activation _aminmax
     _amp_foreach_non_finite_check_and_unscale _amp_foreach_non_finite_check_and_unscale_
@@ -205,12 +204,9 @@ ALLOWED = frozenset(
     value_selecting_reduction_backward vander var var_mean vdot view view_as view_as_complex
     view_as_complex_copy view_as_real view_as_real_copy view_copy vsplit vstack where xlogy
     xlogy_ zero zero_ zeros zeros_like
-    """.split()
-)
-"""Operators that compute with tensors and nothing else."""
+"""
 
-COMPOSITE = frozenset(
-    """
+_COMPOSITE = """
     _batch_norm_impl_index _batch_norm_impl_index_backward _cast_Byte _cast_Char _cast_Double
     _cast_Float _cast_Half _cast_Int _cast_Long _cast_Short _convolution.deprecated
     _convolution_double_backward _convolution_mode _lu_with_info
@@ -264,8 +260,12 @@ COMPOSITE = frozenset(
     upsample_nearest2d.vec upsample_nearest3d.vec value_selecting_reduction_backward vander
     var. var.dim var_mean. var_mean.dim view_as vsplit vstack where. where.Scalar
     where.ScalarOther where.ScalarSelf
-    """.split()
-)
+"""
+
+ALLOWED = frozenset(_ALLOWED.split())
+"""Operators that compute with tensors and nothing else."""
+
+COMPOSITE = frozenset(_COMPOSITE.split())
 """Operators that only call others (`name`, or `name.overload` where overloads differ).
 
 What they make inside is kept for the backward pass, so a replay calls what they called.

@@ -32,6 +32,7 @@ class Program:
         self._rate = cycles_per_ns(torch) if self.on_device else 0.0
         self.not_covered: list[dict[str, Any]] = []
         self._operators: dict[int, Any] = {}
+        self._awaited = {c for s in plan["steps"] for c in s.get("after", [])}
         self.steps = [self._make(i, s) for i, s in enumerate(plan["steps"])]
         self._place_on_streams()
 
@@ -60,12 +61,15 @@ class Program:
         """Whether a shorter way to this step's operator was found, and taken once."""
         operator = self._operators.get(i)
         short = bindings.candidate(step) if operator is not None else None
-        if short is None or step.get("gap_ns") or step.get("stream") or bindings.knows_not(step):
+        placed = any(step.get(k) for k in ("gap_ns", "stream", "after")) or i in self._awaited
+        if short is None or placed or bindings.knows_not(step):
             return False
-        call = self._bound(short, step)
-        if not bindings.same(operator, step, call):
+        trial = self._bound(short, {**step, "free": []})
+        if not bindings.same(operator, step, trial):
             return False
-        self.steps[i] = call
+        self.steps[i] = self._bound(short, step)
+        for slot in step.get("free", []):
+            self.slots[slot] = None
         return True
 
     # --- steps --------------------------------------------------------------------------------
@@ -103,7 +107,9 @@ class Program:
             return constant(self.torch, value, self.device, self.groups)
 
         layout = Layout(step["args"], plain)
-        return bind(operator, step, self.slots, layout, Layout(list(step.get("kwargs", {}).values()), plain))
+        return bind(
+            operator, step, self.slots, layout, Layout(list(step.get("kwargs", {}).values()), plain)
+        )
 
     def _view(self, i: int, step: dict[str, Any]) -> Do:
         slots, base, slot = self.slots, step["base"], step["slot"]
@@ -188,7 +194,9 @@ class Program:
         where = self.device if device != "cpu" else "cpu"
         last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
         size = offset + last + 1 if all(shape) else 0
-        return lambda: torch.empty(size, dtype=kind, device=where).as_strided(shape, strides, offset)
+        return lambda: torch.empty(size, dtype=kind, device=where).as_strided(
+            shape, strides, offset
+        )
 
     # --- what could not be done ---------------------------------------------------------------
 
@@ -220,21 +228,26 @@ class Program:
         plan = self.plan["steps"]
         most = max((s.get("stream", 0) for s in plan), default=0)
         streams = [None, *(self.torch.cuda.Stream(self.device) for _ in range(most))]
-        awaited = {c for s in plan for c in s.get("after", [])}
+        awaited = self._awaited
         events = {c: self.torch.cuda.Event() for c in awaited}
         for i, step in enumerate(plan):
             stream = streams[step.get("stream", 0)]
             if stream is not None or i in awaited or step.get("after"):
                 causes = [events[c] for c in step.get("after", [])]
-                self.steps[i] = self._on_stream(self.steps[i], stream, causes, events.get(i))
+                lent = step.get("borrowed", [])
+                self.steps[i] = self._on_stream(self.steps[i], stream, causes, lent, events.get(i))
 
-    def _on_stream(self, do: Do, stream: Any, causes: list[Any], done: Any) -> Do:
-        cuda = self.torch.cuda
+    def _on_stream(self, do: Do, stream: Any, causes: list[Any], lent: list[int], done: Any) -> Do:
+        cuda, slots = self.torch.cuda, self.slots
 
         def placed() -> None:
             with cuda.stream(stream):
+                here = cuda.current_stream()
                 for event in causes:
-                    cuda.current_stream().wait_event(event)
+                    here.wait_event(event)
+                for slot in lent:
+                    if slots[slot] is not None:
+                        slots[slot].record_stream(here)
                 do()
                 if done is not None:
                     done.record()

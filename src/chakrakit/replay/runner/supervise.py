@@ -6,6 +6,7 @@ that the starter is gone. In both cases the rank ends itself, whatever it is wai
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -95,10 +96,8 @@ class _Worker:
 
     def tell(self, message: str) -> None:
         """Say which rank failed."""
-        try:
+        with contextlib.suppress(OSError):  # it may be gone already
             os.write(self._pipe, message.encode() + b"\n")
-        except OSError:
-            pass  # it is gone already
 
     def end(self) -> None:
         """Whatever it is doing."""

@@ -25,9 +25,7 @@ class Threads:
         self._done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         for thread in {t for t, _ in self._stretches} - {self.main}:
             self._queues[thread] = queue.SimpleQueue()
-            self._threads.append(
-                threading.Thread(target=self._work, args=(thread,), daemon=True)
-            )
+            self._threads.append(threading.Thread(target=self._work, args=(thread,), daemon=True))
             self._threads[-1].start()
 
     @property
