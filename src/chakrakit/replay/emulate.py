@@ -96,9 +96,6 @@ def emulate_rank(
             f"rank {seen.rank} has no times to wait for; simulate the trace first "
             "(chakra simulate -o RUN), or use --mode comm"
         )
-    cycle = trace.graph.find_cycle()
-    if cycle is not None and len(cycle):
-        raise TraceError(f"{seen.place(int(cycle[0]))} waits for itself, by {len(cycle)} nodes")
     place = _Place(seen, world, rank, groups, options.shrink)
     found = {row: _exchanged(place, row) for row in np.flatnonzero(seen.is_comm).tolist()}
     timed = options.mode == "emulate"

@@ -74,7 +74,7 @@ class Recording:
     @cached_property
     def parents(self) -> list[int]:
         """The row a host row runs inside of; -1 for none and for rows of a device."""
-        if self.trace.is_timed:
+        if "caller" not in self.trace.table.column_names:
             return self._nested_by_time()
         callers = self.trace.column("caller", -1)
         rows = {int(node): row for row, node in enumerate(self.trace.ids.tolist())}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from chakrakit.errors import ChakraError, FormatError, MissingExtra
+from chakrakit.errors import ChakraError, FormatError, MissingExtra, TraceError
 from chakrakit.replay.compile import compile_rank
 from chakrakit.replay.emulate import EmulationPlan, emulate_rank
 from chakrakit.replay.export import RESULTS, export_plans
@@ -43,6 +43,8 @@ def prepare(traces: TraceSet, options: Options) -> Prepared:
     world = World(tuple(found), size, traces.groups)
     groups = world.all_groups()
     seen = {rank: Recording(rank, trace) for rank, trace in found.items()}
+    for recording in seen.values():
+        _check_order(recording)
     ranks = [(seen[world.recorded_rank(r)], world, r, groups, options) for r in range(size)]
     step = TraceSet(
         [seen[r].trace for r in found],
@@ -52,6 +54,16 @@ def prepare(traces: TraceSet, options: Options) -> Prepared:
     if options.mode in ("comm", "emulate"):
         return Prepared([emulate_rank(*r) for r in ranks], step)
     return Prepared([compile_rank(*r) for r in ranks], step)
+
+
+def _check_order(seen: Recording) -> None:
+    """What waits for itself can be done in no order."""
+    circle = seen.trace.graph.find_cycle()
+    if circle is not None and len(circle):
+        place = seen.place(int(circle[0]))
+        raise TraceError(
+            f"{place} waits for itself, over {len(circle)} nodes; chakra validate --fix"
+        )
 
 
 def export(path: str, folder: Path, options: Options) -> Prepared:

@@ -169,7 +169,9 @@ def _coverage(pairs: list[tuple[RankSummary, _Outcome]]) -> Share:
     lost = sum(len(o.not_covered) for _, o in pairs)
     count = [sum(s.count[i] for s, _ in pairs) for i in (0, 1)]
     time = [sum(s.time_ns[i] for s, _ in pairs) for i in (0, 1)]
-    return Share(_ratio(count[0] - lost, count[1]), _ratio(time[0] - lost_time, time[1]))
+    share = _ratio(count[0] - lost, count[1])
+    # Without times, an operator counts as much as another.
+    return Share(share, _ratio(time[0] - lost_time, time[1]) if time[1] else share)
 
 
 def _ratio(part: int, whole: int) -> float:
