@@ -173,14 +173,15 @@ def workers_of(parent):
     return sorted(found)
 
 
-def started(command, folder):
-    """The replay once both ranks are at it."""
+def started(command, between=0):
+    """The replay once both ranks are at it; `between` processes stand between it and them."""
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        workers = workers_of(process.pid)
+        starters = workers_of(process.pid) if between else [process.pid]
+        workers = [w for s in starters for w in workers_of(s)]
         if len(workers) == 2 and all(_threads(w) > 4 for w in workers):
-            return process, workers
+            return process, workers + starters * between
         time.sleep(0.05)
     process.kill()
     raise AssertionError("the ranks did not start")
@@ -211,7 +212,7 @@ def _alive(pid):
 
 @pytest.mark.slow
 def test_a_rank_that_is_killed_ends_all_and_is_named(tmp_path):
-    process, workers = started(endless(tmp_path), tmp_path)
+    process, workers = started(endless(tmp_path))
     os.kill(workers[1], signal.SIGKILL)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 2
@@ -221,8 +222,11 @@ def test_a_rank_that_is_killed_ends_all_and_is_named(tmp_path):
 
 
 @pytest.mark.slow
-def test_ranks_do_not_outlive_who_started_them(tmp_path):
-    process, workers = started(endless(tmp_path), tmp_path)
+def test_ranks_do_not_outlive_the_command(tmp_path):
+    """The command is killed, so it can tell nobody; who it started and whom they started notice."""
+    ck.write(overlapping(2), tmp_path / "traces")
+    command = [str(CHAKRA), "replay", str(tmp_path / "traces"), "--mode", "emulate"]
+    process, workers = started([*command, "--iterations", "2000"], 1)
     process.kill()
-    process.communicate(timeout=30)
+    process.wait(timeout=30)
     assert gone(workers)

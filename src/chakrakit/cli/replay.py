@@ -55,6 +55,8 @@ def command(
         return None
     report = replay(trace, options, iterations=iterations, warmup=warmup, timeout_s=timeout,
                     output=output)  # fmt: skip
+    if report is None:
+        return None  # another rank of torchrun's reports
     if as_json:
         return print_json(report)
     _show(report, output)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 from .limits import ReplayError, read_plan
 from .supervise import supervise, watch_parent
 
+_HEAR_S = 0.5
 _UNDER_TORCHRUN = ("RANK", "WORLD_SIZE")
 
 
 def main(folder: Path) -> int:
     """Runs from the command line; gives the exit code."""
     settings = _arguments(folder)
+    watch_parent()
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it would talk of every recording
     try:
         if settings["worker"] or all(name in os.environ for name in _UNDER_TORCHRUN):
             return _one_rank(folder, settings)
@@ -32,7 +36,12 @@ def main(folder: Path) -> int:
 
 
 def _complain(text: str, settings: dict[str, Any]) -> None:
-    """In one go: all ranks write to the same place."""
+    """In one go: all ranks write to the same place.
+
+    A lost connection is mostly another rank's death, of which the starter tells in a moment.
+    """
+    if settings["worker"]:
+        time.sleep(_HEAR_S)
     who = f"rank {os.environ['RANK']}: " if settings["worker"] else ""
     os.write(2, f"{who}error: {text}\n".encode())
 
@@ -62,7 +71,6 @@ def _ranks(folder: Path) -> int:
 
 
 def _one_rank(folder: Path, settings: dict[str, Any]) -> int:
-    watch_parent()
     rank = int(os.environ["RANK"])
     plan = read_plan(folder / f"plan_{rank}.json.gz")
     if int(os.environ["WORLD_SIZE"]) != plan["world"] or plan["rank"] != rank:

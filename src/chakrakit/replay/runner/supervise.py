@@ -42,7 +42,8 @@ def _wait(workers: list[_Worker]) -> int:
         codes = [w.process.poll() for w in workers]
         failed = [w for w, c in zip(workers, codes, strict=True) if c not in (None, 0)]
         if failed:
-            return _report(failed[0], workers)
+            # One that was killed comes first: others may have noticed already.
+            return _report(min(failed, key=lambda w: w.process.returncode >= 0), workers)
         if all(c == 0 for c in codes):
             return 0
         time.sleep(_POLL_S)
@@ -88,7 +89,6 @@ class _Worker:
         places = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks}
         environment = {**os.environ, **{k: str(v) for k, v in places.items()}}
         environment |= {PIPE: str(reader), "CHAKRA_REPLAY_STORE": f"{scratch}/store"}
-        environment.setdefault("KINETO_LOG_LEVEL", "99")  # it would talk of every recording
         self.process = subprocess.Popen(
             command, env=environment, pass_fds=[reader], stdin=subprocess.DEVNULL
         )
