@@ -91,7 +91,7 @@ test: lint wheel $(TEST_VENV)/.deps fuzz sanitize  ## everything, against the bu
 	$(TEST_VENV)/bin/python -m pytest -q -n 2
 
 bench: $(VENV)/.built  ## measure the claims of the README
-	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline; do ../$(BIN)/python $$file.py; done
+	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline replay; do ../$(BIN)/python $$file.py; done
 
 clean:  ## remove everything that was built
 	rm -rf $(VENV) build dist

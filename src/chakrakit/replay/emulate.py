@@ -194,23 +194,23 @@ def _sized(found: Exchanged, place: _Place, row: int, old: int, places: list[int
         found.output = size // old if keep else size // new
         found.input = found.output * new
     elif found.op == "all_to_all_flat":
-        shares = _shares(place, row, "in_splits", size, old)
-        back = _shares(
-            place, row, "out_splits", int(place.seen.trace.column("out_size", size)[row]), old
-        )
-        found.in_splits = [shares[i] for i in places]
-        found.out_splits = [back[i] for i in places]
+        back = int(place.seen.trace.column("out_size", size)[row])
+        even = old if keep else new
+        found.in_splits = _shares(place, row, "in_splits", size, even, old, places)
+        found.out_splits = _shares(place, row, "out_splits", back, even, old, places)
         found.input, found.output = sum(found.in_splits), sum(found.out_splits)
     return found
 
 
-def _shares(place: _Place, row: int, column: str, size: int, members: int) -> list[int]:
-    """Bytes to or from each member: as recorded in elements, else even."""
+def _shares(
+    place: _Place, row: int, column: str, size: int, even: int, old: int, places: list[int]
+) -> list[int]:
+    """Bytes to or from each member here: as recorded in elements, else one of `even` equal parts."""
     splits = place.seen.trace[row].get(column) or []
     total = sum(splits)
-    if len(splits) != members or total <= 0 or min(splits) < 0:
-        return [size // members] * members
-    return [size * int(s) // total for s in splits]
+    if len(splits) != old or total <= 0 or min(splits) < 0:
+        return [size // even] * len(places)
+    return [size * int(splits[i]) // total for i in places]
 
 
 def _message(place: _Place, row: int, size: int) -> Exchanged:
