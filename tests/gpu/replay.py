@@ -2,7 +2,8 @@
 
 On a machine with chakrakit, export every recording (a folder with et.json.gz, kineto.json.gz and card.json):
 
-    chakra link RECORDING/et.json.gz RECORDING/kineto.json.gz -o run && chakra replay run --device cuda --export OUT/NAME
+    chakra link RECORDING/et.json.gz RECORDING/kineto.json.gz -o run
+    chakra replay run --device cuda --export OUT/NAME
 
 On the GPU, where only PyTorch is:   python OUT/NAME/run.py --iterations 20 --warmup 5
 Then, anywhere:                      python tests/gpu/replay.py RECORDING OUT/NAME
