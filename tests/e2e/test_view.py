@@ -196,6 +196,28 @@ def test_names_in_a_trace_are_text_and_nothing_else(view, tmp_path):
     assert page.errors() == []
 
 
+def test_a_rank_far_down_is_brought_into_sight(view, tmp_path):
+    """A thousand ranks in two hundred folds; only what is visible was read before."""
+    t = ck.TraceBuilder()
+    a = t.comp("first", duration_ns=1000, stream=0)
+    t.comp("second", duration_ns=1000, stream=0, deps=[a])
+    times = {r: Times(np.array([0, 1000]), np.array([1000, 2000 + r // 5])) for r in range(1000)}
+    traces = ck.TraceSet([t.build()], {r: ck.Binding(0) for r in range(1000)})
+    ck.write(run_of(traces, times, tick_ps=1000), tmp_path / "many")
+    page = view(tmp_path / "many")
+    assert page.js("chakra.timeline.data.layouts.size") < 60
+    page.js("void chakra.select({ side: 0, rank: 903, row: 1 }, true)")
+    page.wait_for("#node .head", "second")
+    page.until(
+        "chakra.state.open.has('0.900') && chakra.timeline.data.windows.get('0.900')?.lines.length"
+    )
+    page.settle()
+    _, y = page.place_of(0, 900, 1)
+    assert 100 < y < 900
+    page.shot("far")
+    assert page.errors() == []
+
+
 def test_what_is_shown_can_be_kept(view, measured):
     page = view(measured)
     folder: Path = page.driver.downloads

@@ -31,6 +31,7 @@ def brief(side: Side, rank: int, row: int) -> dict[str, Any]:
     view = side.view(rank)
     return {
         "rank": rank,
+        "fold": side.alike(rank)[0],
         "row": row,
         "id": str(int(view.trace.ids[row])),
         "name": view.name(row),

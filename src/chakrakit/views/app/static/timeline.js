@@ -121,10 +121,10 @@ export class Timeline {
 
   // Brings a node into sight: opens its rank, moves and zooms no more than needed.
   reveal(node, side) {
-    const row = this.rankRow(side, node.rank);
+    const row = this.rankRow(side, node);
     if (row && !row.open) change({ open: new Set([...state.open, row.key]) });
     if (node.start !== null) this.center(node);
-    this.down(node, side);
+    if (row) this.down(node, row);
   }
 
   center({ start, length }) {
@@ -134,22 +134,23 @@ export class Timeline {
     this.show(start + length / 2 - wide / 2, start + length / 2 + wide / 2);
   }
 
-  async down(node, side) {
-    const key = this.rankRow(side, node.rank)?.key;
-    for (let tries = 0; key && !this.data.layouts.has(key) && tries < 100; tries++) await new Promise((go) => setTimeout(go, 50));
-    const row = this.rows.find((r) => r.key === key && (node.track >= 0 ? r.track === node.track : r.type === "rank"));
-    if (!row) return;
-    const y = row.y + Math.max(node.depth, 0) * LINE, room = this.scroller.clientHeight - RULER;
-    if (y < this.scroller.scrollTop || y + 2 * LINE > this.scroller.scrollTop + room) change({ top: Math.max(y - room / 3, 0) });
+  // Only what is visible is read: the rank is shown first, its track once that is known.
+  async down(node, rank) {
+    if (!this.data.layouts.has(rank.key)) this.bring(rank.y);
+    for (let tries = 0; !this.data.layouts.has(rank.key) && tries < 600; tries++) await new Promise((go) => setTimeout(go, 50));
+    const row = this.rows.find((r) => r.key === rank.key && r.track === node.track) || rank;
+    this.bring(row.y + Math.max(node.depth, 0) * LINE);
   }
 
-  // The row of a rank: its own where the fold is split, else the fold's.
-  rankRow(side, rank) {
+  bring(y) {
+    const { scrollTop, clientHeight } = this.scroller, room = clientHeight - RULER;
+    if (y < scrollTop || y + 2 * LINE > scrollTop + room) change({ top: Math.max(y - room / 3, 0) });
+  }
+
+  // The row of a node's rank: its own where the fold is split, else the fold's.
+  rankRow(side, { rank, fold }) {
     const ranks = this.rows.filter((r) => r.type === "rank" && r.side === side);
-    const own = ranks.find((r) => r.rank === rank);
-    if (own) return own;
-    return ranks.find((r) => (this.data.layouts.get(r.key)?.ranks || []).includes(rank)) ||
-      ranks.find((r) => r.count > 1 && r.rank < rank);
+    return ranks.find((r) => r.rank === rank) || ranks.find((r) => r.rank === fold);
   }
 
   // Arrows to what the selected node is tied to.
