@@ -113,7 +113,7 @@ def _clock_base(traces: TraceSet, policy: Policy) -> int:
 def _card(card: Card, is_run: bool) -> Card:
     """Only what the numbers need to be read right; of earlier passes, which they were."""
     bare = [name for p in card.passes if (name := p.partition("{")[0]) in PASSES]
-    settings = {"undilate": True} if card.settings.get("undilate") is True else {}
+    settings = {"undilate": True} if card.settings.get("undilate") else {}
     return Card(
         kind="run" if is_run else "traces", tool="chakra transform", settings=settings, passes=bare,
         tick_ps=card.tick_ps, partial=card.partial,

@@ -183,7 +183,7 @@ class Matcher:
             at = int(np.flatnonzero(calls.row == row - self.offset[part[0]])[0])
             types.add(int(calls.type[at]))
             sizes.append(int(calls.size[at]))
-            roots.append(int(calls.root[at]))
+            roots.append(self._bound(part[0], int(calls.root[at])))
             asked.add(calls.algorithm[at])
         name = group.name or "(all ranks)"
         if len(types) > 1:
@@ -197,13 +197,19 @@ class Matcher:
         if max(sizes) <= 0 and COLLECTIVES[kind] != "barrier" and not self.empty:
             raise TraceError(f"collective {seq} of group {name} is an {COLLECTIVES[kind]} of "
                              f"{max(sizes)} bytes; give comm_size, or --allow-empty")  # fmt: skip
-        root = group.members.tolist().index(roots[0]) if roots[0] in group.members else 0
+        members = group.members.tolist()
+        root = next((members.index(r) for r in roots if r in members), 0)
         local = {p[0]: row - int(self.offset[p[0]]) for p, row in zip(parts, rows, strict=True)}
         if len(asked) > 1:
             raise TraceError(
                 f"collective {seq} of group {name} has another comm_algorithm on each rank"
             )
         return Call(COLLECTIVES[kind], max(0, *sizes), root, local, asked.pop())
+
+    def _bound(self, c: int, rank: int) -> int:
+        """A rank that the program of a class names, as the first of the class means it."""
+        peers = self.m.traces.bindings[self.m.ranks[int(self.classes.first[c])]].peers
+        return peers.get(rank, rank)
 
     # --- messages -----------------------------------------------------------------------------
 

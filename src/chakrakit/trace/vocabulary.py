@@ -111,6 +111,8 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
        "chakrakit", "chakrakit"),
     _A("pg_inferred", _M.bool_val, "", "the group was inferred across ranks, not recorded", "chakrakit",
        "chakrakit"),
+    _A("caller", _M.int64_val, "id", "the node this one ran inside of, where no times tell", "chakrakit",
+       "chakrakit replay"),
     _A("kernel_backend", _M.string_val, "", "as PyTorch writes it, such as triton", "chakrakit",
        "chakrakit replay"),
     _A("kernel_file", _M.string_val, "", "as PyTorch writes it", "chakrakit", "chakrakit replay"),
