@@ -328,7 +328,7 @@ def test_every_attribute_of_the_vocabulary_has_been_thought_of():
     policy = Policy.of("exact", (), ())
     assert {a for a in by_name() if policy.treatment(a) == "dropped"} == {
         "rf_id", "fw_parent", "op_schema", "comm_name", "kernel_backend", "kernel_file", "tensor_range",
-        "comm_group", "inputs", "outputs", "shards",
+        "comm_group", "inputs", "outputs", "shards", "caller",
     }  # fmt: skip
 
 

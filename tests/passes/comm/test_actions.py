@@ -474,6 +474,15 @@ def test_ids_stay_where_nothing_is_added_and_in_order_where_it_is():
     assert out.ids.tolist() == [10, 11, 20, 21, 22, 23, 32]
 
 
+def test_callers_are_still_the_same_nodes():
+    t = TraceBuilder()
+    t.collective("sync", AR, 4000)
+    around = t.comp("around", duration_ns=10)
+    body = t.build().with_columns({"caller": [around, None]})
+    out = (TraceSet([body], {r: Binding(0) for r in range(2)}) | Comm("split", parts=3)).body(0)
+    assert out.column("caller", -1).tolist() == [out.ids[3], out.ids[3], out.ids[3], -1]
+
+
 def test_a_folded_set_of_many_ranks_costs_what_its_bodies_cost():
     t = _gradients([400] * 6)
     traces = TraceSet([t.build()], {r: Binding(0, {"": "g"}) for r in range(20_000)},

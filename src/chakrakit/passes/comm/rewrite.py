@@ -19,6 +19,7 @@ from chakrakit.errors import TraceError
 from chakrakit.passes.comm.channels import I64
 from chakrakit.passes.comm.waits import turn_edges
 from chakrakit.trace.columns import STORAGE_TYPES, storage_of_member
+from chakrakit.trace.dependencies import resolve
 from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
@@ -141,7 +142,17 @@ class Rewrite:
         order, ids = self._arranged(kept)
         place = np.full(len(self.body) + len(self._added), -1, np.int64)
         place[order] = np.arange(len(order))
-        return self._edited(order, place).with_columns({"id": ids}).with_edges(self._wired(place))
+        made = self._edited(order, place)
+        if "caller" in made.table.column_names:
+            made = made.with_columns({"caller": self._callers(made, place, ids)})
+        return made.with_columns({"id": ids}).with_edges(self._wired(place))
+
+    def _callers(self, made: Trace, place: I64, ids: NDArray[np.uint64]) -> pa.Array:
+        """The attribute that names another node by its id, which may have moved."""
+        said, has = made.column("caller", 0).astype(np.int64), made.has("caller")
+        rows = resolve(self.body.ids, said.astype(np.uint64))
+        moved = ids[place[self.first[rows]]].astype(np.int64)
+        return pa.array(np.where(rows >= 0, moved, said), mask=~has)
 
     def _arranged(self, kept: I64) -> tuple[I64, NDArray[np.uint64]]:
         """Rows in their new order in the file, and their ids: later ones move up to make room."""
