@@ -28,6 +28,7 @@ _NUMBERS = (
     "comm_tag", "comm_priority", "comm_seq", "involved_dim", "in_splits", "out_splits", "out_size",
     "pg_inferred", "stream", "tid", "fw_tid", "seq_id", "scope", "edge_kinds", "layer", "micro_batch",
     "step", "chunk", "device", "orphan", "y_tensor_size", "mem_alloc", "mem_free", "unsharded",
+    "device_share", "waves",
 )  # fmt: skip
 _TYPES = re.compile(
     r"(c10::)?(mx|nv)?(b?float|fp|bf|tf|u?int|complex|half|double|bool|byte|char|short|long|mask"

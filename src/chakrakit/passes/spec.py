@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -59,6 +59,7 @@ def make(name: str, fields: Mapping[str, Any], place: str) -> Pass:
     try:
         kind = pass_class(name)
         _known(kind, fields)
+        _one_of(kind, fields)
         return msgspec.convert(_listed(kind, fields), kind, strict=False)
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from None
@@ -74,6 +75,15 @@ def _listed(kind: type[Pass], fields: Mapping[str, Any]) -> dict[str, Any]:
         name: [value] if name in lists and not isinstance(value, (list, tuple)) else value
         for name, value in fields.items()
     }
+
+
+def _one_of(kind: type[Pass], fields: Mapping[str, Any]) -> None:
+    """A field with a few possible words has one of them."""
+    for name, hint in get_type_hints(kind).items():
+        if get_origin(hint) is Literal and name in fields and fields[name] not in get_args(hint):
+            raise ConfigError(
+                f"{kind.name}: {name} is {fields[name]!r}; there are {', '.join(get_args(hint))}"
+            )
 
 
 def _known(kind: type[Pass], fields: Mapping[str, Any]) -> None:

@@ -12,10 +12,11 @@ from chakrakit import Binding, CollectiveType, EdgeKind, Groups, TraceBuilder, T
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.description import parse_machine
 from chakrakit.passes.comm.comm import Comm
+from chakrakit.passes.comm.lanes import issue_order
 from chakrakit.simulator.choice import Algorithms
 from chakrakit.simulator.native import Options
 from chakrakit.simulator.simulate import simulate
-from passes.comm.cases import case, generated, makespan
+from passes.comm.cases import DATA, case, generated, makespan
 
 AR, RS, AG = CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_GATHER
 
@@ -396,6 +397,47 @@ def test_host_communication_has_no_stream():
         case("cnn_ddp_2")[0] | Comm("offload", stream=7)
 
 
+def _recorded_kernels():
+    """A recording with NCCL kernels on a stream of their own, order in edges; it has no sizes: 1 MB each."""
+    run, _ = chakrakit.link([DATA.parent / "hta" / "nccl_parser_config.json.gz"])
+    body = run.body(run.ranks[0])
+    sizes = [1_000_000 if t == 7 else None for t in body.types.tolist()]
+    groups = Groups({name: [0] for name in run.groups})
+    return TraceSet([body.with_columns({"comm_size": sizes})], groups=groups)
+
+
+STREAMED = [
+    Comm("offload", stream=800), Comm("compress", ratio=2, throughput="1 GB/s", stream=900),
+    Comm("compress", ratio=2, throughput="1 GB/s"), Comm("serialize"), Comm("prefetch"),
+    Comm("split", parts=3), Comm("split-all-reduce"), Comm("fuse", size="3 MB"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [pytest.param(c, id=str(c), marks=[pytest.mark.slow] * (c in STREAMED[2:])) for c in STREAMED],
+)
+def test_streams_of_a_recording_stay_in_order(change):
+    """What was in order on a stream still is, through edges alone: all rows of each stream are one chain."""
+    traces = _recorded_kernels()
+    out = (traces | change).body(0)
+    assert chakrakit.validate(out).ok
+    order, stream = issue_order(out), out.column("stream", -1)
+    for number in np.unique(stream[stream >= 0]).tolist():
+        rows = np.flatnonzero((stream == number) & ~out.column("is_cpu_op", False).astype(bool))
+        rows = rows[np.argsort(order[rows])]
+        for a, b in pairwise(rows.tolist()):
+            assert out.graph.descendants([a])[b]
+    assert makespan(traces | change, "dgx-h100:1") > 0
+
+
+def test_order_can_be_changed_where_sizes_are_not_known():
+    run, _ = chakrakit.link([DATA.parent / "hta" / "nccl_parser_config.json.gz"])
+    out = (run | Comm("offload", stream=800)).body(run.ranks[0])
+    assert set(out.column("stream", -1)[out.types == 7].tolist()) == {800}
+    assert len((run | Comm("split", parts=2)).body(run.ranks[0])) == len(out)
+
+
 # --- what is around it --------------------------------------------------------------------------
 
 
@@ -430,6 +472,15 @@ def test_ids_stay_where_nothing_is_added_and_in_order_where_it_is():
     body = body.with_edges(t.build().edges)
     out = (TraceSet([body], {r: Binding(0) for r in range(2)}) | Comm("split", size=1000)).body(0)
     assert out.ids.tolist() == [10, 11, 20, 21, 22, 23, 32]
+
+
+def test_callers_are_still_the_same_nodes():
+    t = TraceBuilder()
+    t.collective("sync", AR, 4000)
+    around = t.comp("around", duration_ns=10)
+    body = t.build().with_columns({"caller": [around, None]})
+    out = (TraceSet([body], {r: Binding(0) for r in range(2)}) | Comm("split", parts=3)).body(0)
+    assert out.column("caller", -1).tolist() == [out.ids[3], out.ids[3], out.ids[3], -1]
 
 
 def test_a_folded_set_of_many_ranks_costs_what_its_bodies_cost():

@@ -232,7 +232,7 @@ def test_a_group_is_known_by_its_own_name_too():
     ("comm{action=compress, ratio=0.5, throughput=1GB/s}", "1 or more"),
     ("comm{action=offload, stream=-1}", "streams are numbers"),
     ("comm{action=fuse, size=1MB, types=[all-reuce]}", "no 'all-reuce'"),
-    ("comm{action=shrink}", "action"),
+    ("comm{action=shrink}", "action is 'shrink'; there are algorithm, split-all-reduce"),
 ])  # fmt: skip
 def test_options_that_make_no_sense_are_refused(spec, message):
     with pytest.raises(ConfigError, match=message):

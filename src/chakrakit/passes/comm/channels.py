@@ -74,8 +74,12 @@ def _communication(traces: TraceSet, number: int) -> Communication:
 # --- collectives --------------------------------------------------------------------------------
 
 
+_Caller = tuple[int, tuple[str, ...]]
+"""A body, and its names for one group."""
+
+
 def _collectives(traces: TraceSet, bodies: Sequence[Communication]) -> list[Channel]:
-    users: dict[str, set[tuple[int, tuple[str, ...]]]] = defaultdict(set)
+    users: dict[str, set[_Caller]] = defaultdict(set)
     for binding in traces.bindings.values():
         locals_of: dict[str, tuple[str, ...]] = defaultdict(tuple)
         for local in bodies[binding.body].used_groups:
@@ -83,24 +87,31 @@ def _collectives(traces: TraceSet, bodies: Sequence[Communication]) -> list[Chan
             locals_of[group] += (local,)
         for group, own in locals_of.items():
             users[group].add((binding.body, own))
-    found = []
     _check_apart({side for sides in users.values() for side in sides})
-    for sides, groups in _joined(users):
-        known = [traces.groups.ranks_of(g, range(traces.world_size)) or () for g in groups]
-        sizes = {len(ranks) for ranks in known}
-        names = frozenset([*groups, *(n for _, own in sides for n in own)])
-        called = f"group {groups[0]!r}" if groups[0] else "the group of all ranks"
-        calls = [bodies[body].calls(own) for body, own in sides]
-        _check_calls(called, calls)
-        found.append(
-            Channel(
-                called, names, sizes.pop() if len(sizes) == 1 else 0,
-                tuple(Side(body, c.row) for (body, _), c in zip(sides, calls, strict=True)),
-                calls[0].kind, np.max([c.size for c in calls], axis=0),
-                calls[0].seq if all(c.numbered for c in calls) else None,
-            )
-        )  # fmt: skip
-    return found
+    return [_channel(traces, bodies, sides, groups) for sides, groups in _joined(users)]
+
+
+def _channel(
+    traces: TraceSet,
+    bodies: Sequence[Communication],
+    sides: Sequence[_Caller],
+    groups: Sequence[str],
+) -> Channel:
+    """The calls of these sides, which meet in these groups."""
+    known = [traces.groups.ranks_of(g, range(traces.world_size)) or () for g in groups]
+    sizes = {len(ranks) for ranks in known}
+    called = f"group {groups[0]!r}" if groups[0] else "the group of all ranks"
+    calls = [bodies[body].calls(own) for body, own in sides]
+    _check_calls(called, calls)
+    return Channel(
+        called,
+        frozenset([*groups, *(n for _, own in sides for n in own)]),
+        sizes.pop() if len(sizes) == 1 else 0,
+        tuple(Side(body, c.row) for (body, _), c in zip(sides, calls, strict=True)),
+        calls[0].kind,
+        np.max([c.size for c in calls], axis=0),
+        calls[0].seq if all(c.numbered for c in calls) else None,
+    )
 
 
 def _check_calls(name: str, calls: Sequence[Calls]) -> None:
@@ -114,7 +125,7 @@ def _check_calls(name: str, calls: Sequence[Calls]) -> None:
             )
 
 
-def _check_apart(sides: Iterable[tuple[int, tuple[str, ...]]]) -> None:
+def _check_apart(sides: Iterable[_Caller]) -> None:
     """A body's name for a group must mean one channel, or its calls would be changed twice."""
     seen: dict[tuple[int, str], tuple[str, ...]] = {}
     for body, own in sides:

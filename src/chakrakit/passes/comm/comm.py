@@ -18,6 +18,7 @@ from chakrakit.passes.comm.overlap import serialize, shift
 from chakrakit.passes.comm.report import report
 from chakrakit.passes.comm.swap import join_all_reduce, set_algorithm, split_all_reduce
 from chakrakit.passes.times import settled
+from chakrakit.trace.collectives import UNKNOWN
 from chakrakit.trace.run import Run
 from chakrakit.trace.traceset import TraceSet
 
@@ -70,9 +71,8 @@ class Comm(Pass):
         self._choice()
 
     def _choice(self) -> Choice:
-        return Choice(
-            self.groups, self.types, self.phases, parse(self.min_size, "bytes", "comm: min_size")
-        )
+        least = parse(self.min_size, "bytes", "comm: min_size") or UNKNOWN
+        return Choice(self.groups, self.types, self.phases, least)
 
     def apply(self, traces: TraceSet) -> TraceSet:
         """The changed traces, which must be timed again."""

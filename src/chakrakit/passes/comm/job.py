@@ -15,6 +15,7 @@ from chakrakit.errors import ConfigError, TraceError
 from chakrakit.passes.base import with_bodies
 from chakrakit.passes.comm.channels import I64, MESSAGE, Channel, Side, channels_of
 from chakrakit.passes.comm.rewrite import Rewrite
+from chakrakit.trace.collectives import UNKNOWN
 from chakrakit.trace.schema import CollectiveType
 from chakrakit.trace.trace import Trace
 from chakrakit.trace.traceset import Body, TraceSet
@@ -42,7 +43,7 @@ class Choice:
     groups: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     phases: tuple[str, ...] = ()
-    least: float = 0
+    least: float = UNKNOWN
 
     def __post_init__(self) -> None:
         for name in self.types:
@@ -70,9 +71,12 @@ class Job:
         return found
 
     def chosen(
-        self, types: Sequence[str], phases: Sequence[str] = ()
+        self, types: Sequence[str], phases: Sequence[str] = (), sized: bool = True
     ) -> Iterator[tuple[Channel, I64]]:
-        """Channels with their chosen calls; `types` is what the action can do, or what is meant."""
+        """Channels with their chosen calls; `types` is what the action can do, or what is meant.
+
+        `sized` leaves out calls that do not say how many bytes they move.
+        """
         wanted = self.choice.types or tuple(types)
         for name in wanted:
             if name not in types:
@@ -83,15 +87,16 @@ class Job:
         for channel in self.channels:
             if self.choice.groups and not channel.names & set(self.choice.groups):
                 continue
-            mask = np.isin(channel.types, codes) & (channel.sizes >= max(1, self.choice.least))
+            least = max(self.choice.least, 1 if sized else UNKNOWN)
+            mask = np.isin(channel.types, codes) & (channel.sizes >= least)
             mask &= self._in_phase(channel, self.choice.phases or phases)
             if mask.any():
                 yield channel, np.flatnonzero(mask)
 
     def rows(self, types: Sequence[str]) -> dict[int, I64]:
-        """The chosen calls of each body, whatever channel they are in."""
+        """The chosen calls of each body, whatever channel they are in and whatever they say of bytes."""
         found: dict[int, list[I64]] = defaultdict(list)
-        for channel, chosen in self.chosen(types):
+        for channel, chosen in self.chosen(types, sized=False):
             for side in channel.sides:
                 found[side.body].append(side.rows[chosen])
         return {body: np.unique(np.concatenate(parts)) for body, parts in found.items()}

@@ -25,7 +25,7 @@ def shift(job: Job, calls: int) -> None:
 
     The first ones wait for data alone; where calls are delayed, the last ones stay.
     """
-    for channel, chosen in job.chosen(ANY):
+    for channel, chosen in job.chosen(ANY, sized=False):
         for side in channel.sides:
             job.edit(side.body, partial(_shifted, side.rows[chosen], calls))
 

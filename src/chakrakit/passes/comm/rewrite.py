@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from chakrakit.errors import TraceError
 from chakrakit.passes.comm.channels import I64
+from chakrakit.passes.comm.values import edited
 from chakrakit.passes.comm.waits import turn_edges
-from chakrakit.trace.columns import STORAGE_TYPES, storage_of_member
+from chakrakit.trace.dependencies import resolve
 from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.vocabulary import by_name
 
 _SHARED = (
     "start_time_micros", "start_time_ns", "is_cpu_op", "tid", "stream", "device", "phase", "layer",
@@ -141,7 +141,17 @@ class Rewrite:
         order, ids = self._arranged(kept)
         place = np.full(len(self.body) + len(self._added), -1, np.int64)
         place[order] = np.arange(len(order))
-        return self._edited(order, place).with_columns({"id": ids}).with_edges(self._wired(place))
+        made = self._edited(order, place)
+        if "caller" in made.table.column_names:
+            made = made.with_columns({"caller": self._callers(made, place, ids)})
+        return made.with_columns({"id": ids}).with_edges(self._wired(place))
+
+    def _callers(self, made: Trace, place: I64, ids: NDArray[np.uint64]) -> pa.Array:
+        """The attribute that names another node by its id, which may have moved."""
+        said, has = made.column("caller", 0).astype(np.int64), made.has("caller")
+        rows = resolve(self.body.ids, said.astype(np.uint64))
+        moved = ids[place[self.first[rows]]].astype(np.int64)
+        return pa.array(np.where(rows >= 0, moved, said), mask=~has)
 
     def _arranged(self, kept: I64) -> tuple[I64, NDArray[np.uint64]]:
         """Rows in their new order in the file, and their ids: later ones move up to make room."""
@@ -195,16 +205,8 @@ class Rewrite:
 
     def _column(self, trace: Trace, column: str, place: I64) -> pa.Array:
         """A column with its new values."""
-        if column in trace.table.column_names:
-            values = trace.table.column(column).combine_chunks()
-        else:
-            values = pa.nulls(len(trace), _kind_of(column))
-        if pa.types.is_dictionary(values.type):
-            values = values.cast(values.type.value_type)
         edits = [(int(place[r]), v) for r, v in self._values[column].items() if place[r] >= 0]
-        return (
-            _with_numbers(values, edits) if _is_number(values.type) else _with_others(values, edits)
-        )
+        return edited(trace, column, edits)
 
     # --- its edges ------------------------------------------------------------------------------
 
@@ -245,30 +247,3 @@ def _once(edges: Edges, touched: NDArray[np.bool_]) -> Edges:
     stays = np.zeros(len(edges), np.bool_)
     stays[order] = new | ~made[run]
     return edges.where(stays)
-
-
-def _kind_of(column: str) -> pa.DataType:
-    """The type of a column that the body does not have yet."""
-    return STORAGE_TYPES[storage_of_member(by_name()[column].member)]
-
-
-def _with_others(values: pa.Array, edits: list[tuple[int, Any]]) -> pa.Array:
-    plain = values.to_pylist()
-    for row, value in edits:
-        plain[row] = value
-    return pa.array(plain, values.type)
-
-
-def _with_numbers(values: pa.Array, edits: list[tuple[int, Any]]) -> pa.Array:
-    has = values.is_valid().to_numpy(zero_copy_only=False).copy()
-    found = values.fill_null(0).to_numpy(zero_copy_only=False).copy()
-    rows = [row for row, _ in edits]
-    has[rows] = [value is not None for _, value in edits]
-    found[rows] = [0 if value is None else value for _, value in edits]
-    return pa.array(found, values.type, mask=~has)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_floating(kind)
-    )
