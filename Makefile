@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 TEST_VENV := build/test-venv
 TEST_TOOLS := numpy pyarrow msgspec pyyaml click rich joblib duckdb pytest==9.2.0 pytest-xdist==3.8.0 \
-  hypothesis==6.170.15 protobuf==7.36.2 grpcio-tools==1.85.1 ray==2.60.0 distributed==2026.8.0 optuna==5.0.0
+  hypothesis==6.170.15 protobuf==7.36.2 grpcio-tools==1.85.1 starlette uvicorn httpx2==2.16.0 selenium==4.51.0 \
+  optuna==5.0.0 ray==2.60.0 distributed==2026.8.0
 # The CPU build; a plain `torch` would bring gigabytes of CUDA.
 TORCH := torch==2.13.0
 CORE := $(wildcard src/core/*.cpp src/core/*.hpp src/core/bindings/* src/core/*/*.cpp src/core/*/*.hpp)
 
-.PHONY: help demo test check lint format bench fuzz wheel sanitize clean
+.PHONY: help demo test browser check lint format bench fuzz wheel sanitize clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -90,8 +91,13 @@ test: lint wheel $(TEST_VENV)/.deps fuzz sanitize  ## everything, against the bu
 	$(TEST_VENV)/bin/pip install -q --force-reinstall --no-deps dist/*.whl
 	$(TEST_VENV)/bin/python -m pytest -q -n 2
 
+APT := $(if $(filter 0,$(shell id -u)),,sudo) apt-get
+
+browser:  ## install Debian's chromium and its driver, for the tests of the web app
+	{ command -v chromium && command -v chromedriver; } >/dev/null || { $(APT) update -q && $(APT) install -y -q chromium chromium-driver; }
+
 bench: $(VENV)/.built  ## measure the claims of the README
-	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline scale sweep search; do ../$(BIN)/python $$file.py; done
+	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline replay view scale sweep search; do ../$(BIN)/python $$file.py; done
 
 clean:  ## remove everything that was built
 	rm -rf $(VENV) build dist

@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Generic, Protocol, TypeVar
@@ -26,6 +26,9 @@ ATTEMPTS = 3
 Dask blames a death on all that the worker had been given; alone, an item dies of itself or not at all.
 An item that raises is not tried again.
 """
+
+_PATIENCE = 3.0
+"""Seconds without a finished item after which an engine is asked to look to its workers."""
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -49,6 +52,9 @@ class _Engine(Protocol):
     """Most items to have submitted and not finished."""
 
     def submit(self, function: Callable[[Any], Any], item: Any) -> Future[Outcome[Any]]: ...
+
+    def tend(self) -> None:
+        """Called every few seconds while nothing finishes."""
 
     def close(self) -> None: ...
 
@@ -96,7 +102,10 @@ def _each(
                 submit(*suspects.pop(), ATTEMPTS)
             if not running:
                 return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            finished = wait(running, timeout=_PATIENCE, return_when=FIRST_COMPLETED).done
+            if not finished:
+                engine.tend()
+            for future in finished:
                 index, item, attempt = running.pop(future)
                 died = future.exception()
                 if died is None:
@@ -190,6 +199,9 @@ class _Local:
         self._pools.append(pool)
         return pool
 
+    def tend(self) -> None:
+        """A pool that breaks says so itself."""
+
     def close(self) -> None:
         for pool in list(self._pools):
             pool.shutdown(wait=True, kill_workers=True)
@@ -236,6 +248,9 @@ class _Ray:
         future: Future[Outcome[Any]] = self._task.remote(function, item).future()
         return future
 
+    def tend(self) -> None:
+        """Ray looks after its workers."""
+
     def close(self) -> None:
         if self._own:
             self._ray.shutdown()
@@ -245,18 +260,11 @@ class _Dask:
     """Dask's tasks: a scheduler at an address, or a cluster on this machine while it is needed."""
 
     def __init__(self, address: str, jobs: int | None) -> None:
-        import logging
+        from distributed import Client
 
-        from distributed import Client, LocalCluster
-
-        self._cluster = None
+        self._jobs, self._cluster, self._open = jobs or cores(), None, ExitStack()
         if not address:
-            self._cluster = LocalCluster(
-                n_workers=jobs or cores(),
-                threads_per_worker=1,
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,  # a death is told in its outcome
-            )
+            self._cluster = self._local_cluster()
         _reach("Dask", address)
         try:
             self._client = Client(self._cluster or address)
@@ -265,15 +273,39 @@ class _Dask:
         self.window = jobs or 2 * max(1, sum(self._client.ncores().values()))
         self._tasks = self._client.get_executor(pure=False)
 
+    def _local_cluster(self) -> Any:
+        """One thread a worker; a death is told at once, and its place is soon free to be filled."""
+        import logging
+
+        import dask
+        from distributed import LocalCluster
+
+        settings = {"scheduler.allowed-failures": 0, "deploy.lost-worker-timeout": "1s"}
+        self._open.enter_context(
+            dask.config.set({f"distributed.{name}": value for name, value in settings.items()})
+        )
+        return LocalCluster(
+            n_workers=self._jobs,
+            threads_per_worker=1,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,  # a death is told in its outcome
+        )
+
     def submit(self, function: Callable[[Any], Any], item: Any) -> Future[Outcome[Any]]:
         future: Future[Outcome[Any]] = self._tasks.submit(_attempt, function, item)
         return future
+
+    def tend(self) -> None:
+        """A worker that is killed while it starts is given up by its nanny: put another in its place."""
+        if self._cluster is not None:
+            self._cluster.scale(self._jobs)
 
     def close(self) -> None:
         self._tasks.shutdown(wait=False)
         self._client.close()
         if self._cluster is not None:
             self._cluster.close()
+        self._open.close()
 
 
 def _reach(name: str, address: str) -> None:

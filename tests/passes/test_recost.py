@@ -180,3 +180,9 @@ def test_communication_on_the_host_is_scaled_where_it_is():
     after = run | Recost(scale={"communication": 2.0})
     comm = run.trace(0).is_type(7)
     assert (after.trace(0).own_ns == np.where(comm, 2, 1) * run.trace(0).own_ns).all()
+
+
+def test_a_machine_may_be_given_as_such():
+    after = generated() | Recost(load_machine("dgx-a100"))
+    assert after.body_at(0).nodes.equals((generated() | Recost("dgx-a100")).body_at(0).nodes)
+    assert after.card.passes == ["recost{machine=dgx-a100}"]

@@ -116,3 +116,34 @@ def test_a_run_of_nothing_still_makes_a_page():
         {0: Times(np.zeros(0, np.int64), np.zeros(0, np.int64))},
     )
     Page(html_report(analyze(run), {}))
+
+
+def test_ranks_that_spend_their_time_alike_share_a_bar(two_ranks):
+    alike = run_of(
+        ck.TraceSet([two_ranks.trace(0)], {r: ck.Binding(0) for r in range(64)}),
+        {r: two_ranks.times[r == 7] for r in range(64)},
+        tick_ps=1000,
+    )
+    text = html_report(analyze(alike), {})
+    assert "ranks 0–6, 8–63 (63)" in text
+    assert "Ranks with the same times share a bar." in text
+
+
+def test_more_bars_than_a_page_can_show_are_counted():
+    bodies, times = [], {}
+    for rank in range(40):
+        t = ck.TraceBuilder()
+        t.comp("a", duration_ns=100 + rank, stream=0)
+        bodies.append(t.build())
+        times[rank] = Times(np.array([0]), np.array([100 + rank]))
+    text = html_report(analyze(run_of(ck.TraceSet(bodies), times, tick_ps=1000)), {})
+    assert "The other 8 ranks are left out" in text
+
+
+def test_what_layers_do_alike_is_summed_in_charts(two_ranks):
+    t = ck.TraceBuilder()
+    for layer in range(3):
+        t.comp(f"layers.{layer}.mlp", duration_ns=1000, stream=0)
+    starts = np.arange(3) * 1000
+    run = run_of(ck.TraceSet([t.build()]), {0: Times(starts, starts + 1000)}, tick_ps=1000)
+    assert "compute: layers.*.mlp: 3.00 µs (100.0 %)" in html_report(analyze(run), {})

@@ -15,7 +15,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.cli import main
 from chakrakit.trace.run import Run, Times, run_of
-from chakrakit.views.timeline import Options, write_timeline
+from chakrakit.views.timeline import Options, rank_timelines, write_timeline
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -320,3 +320,18 @@ def test_figures_over_time_become_counters(perfetto, chrome):
     }
     told = [(e["name"], e["ts"], e["args"]["value"]) for e in chrome(run) if e["ph"] == "C"]
     assert ("links up bytes", 0.01, 7) in told
+
+
+def test_a_window_has_what_touches_it_and_only_whole_arrows(two_ranks):
+    for window, rows, arrows in (
+        ((0, 60_000), 6, 5),
+        ((0, 20_000), 3, 1),
+        ((51_000, 52_000), 2, 0),
+    ):
+        lines = list(rank_timelines(two_ranks, Options(window=window)))
+        assert sum(len(line.tracks.row) for line in lines) == rows
+        ids = np.concatenate([line.flows.id for line in lines])
+        begins = np.concatenate([line.flows.begins for line in lines])
+        stops = np.concatenate([line.flows.stops for line in lines])
+        assert len(np.unique(ids)) == arrows
+        assert sorted(ids[begins]) == sorted(ids[stops]) == sorted(set(ids.tolist()))

@@ -35,7 +35,8 @@ def command(output: str) -> None:
         main(line.split(), standalone_mode=False)
     console().rule("Done", align="left")
     console().print(f"Open {folder / 'report.html'} in a browser; the timeline {folder / 'run.pftrace'} "
-                    "opens in ui.perfetto.dev.")  # fmt: skip
+                    "opens in ui.perfetto.dev.\nLook at both runs, one above the other: "
+                    f"chakra view {folder / 'infiniband'} {folder / 'ethernet'}")  # fmt: skip
 
 
 def _story(folder: Path) -> list[tuple[str, str]]:
@@ -50,6 +51,7 @@ def _story(folder: Path) -> list[tuple[str, str]]:
         ("4. The same GPUs on 100 Gb/s Ethernet",
          f"simulate {work} --machine {folder / 'ethernet.yaml'} --compute roofline -o {slow}"),
         ("5. What makes the difference?", f"compare {fast} {slow}"),
-        ("6. A page to look at, and a timeline", f"report {slow} -o {folder / 'report.html'}"),
+        ("6. A page to look at, and a timeline",
+         f"report {slow} --against {fast} --peak-tflops 989 --peak-gbps 3350 -o {folder / 'report.html'}"),
         ("", f"export {slow} {folder / 'run.pftrace'} --rank 0"),
     ]  # fmt: skip

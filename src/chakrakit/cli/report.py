@@ -43,8 +43,9 @@ def command(
     comparison = compare_analyses([other], [result]) if other else None
     write = markdown_report if as_md else html_report
     target = output or ("report.md" if as_md else "report.html")
+    facts = facts_of(run, path) | ({"against": against} if against else {})
     with open_output(target, binary_only=False) as stream:
-        stream.write(write(result, facts_of(run, path), comparison).encode("utf-8", "replace"))
+        stream.write(write(result, facts, comparison).encode("utf-8", "replace"))
     if target != "-":
         click.echo(
             f"wrote {target}; open it with a browser: {Path(target).absolute().as_uri()}", err=True

@@ -49,15 +49,19 @@ def own_flows(view: RankView, lane: I32, first: int) -> tuple[Flows, int]:
     return Flows(row, np.concatenate([ids, ids]), ~stops, stops), first + len(src)
 
 
-def shared_flows(matched: Matched, first: int) -> dict[int, Flows]:
-    """One arrow a collective through all its members in order of arrival, one a message; by rank."""
+def shared_flows(matched: Matched, first: int, shown: Mask) -> dict[int, Flows]:
+    """One arrow a collective through its members in order of arrival, one a message; by rank.
+
+    Only calls that are `shown` count, and arrows that have two ends.
+    """
     key = np.where(matched.collective, matched.instance, -1)
-    several = matched.collective & (np.bincount(key[key >= 0], minlength=1)[np.maximum(key, 0)] > 1)
     messages = matched.partner >= 0
     low = np.minimum(np.arange(len(matched)), matched.partner)
     count = int(key.max(initial=-1)) + 1
-    ids = first + np.where(several, key, count + np.where(messages, low, 0))
-    rows = np.flatnonzero(several | messages)
+    ids = first + np.where(matched.collective, key, count + np.where(messages, low, 0))
+    rows = np.flatnonzero((matched.collective | messages) & shown)
+    _, which, ends = np.unique(ids[rows], return_inverse=True, return_counts=True)
+    rows = rows[ends[which] > 1]
     order = rows[np.lexsort((rows, matched.start[rows], ids[rows]))]
     changes = ids[order[1:]] != ids[order[:-1]]
     begins, stops = (

@@ -195,26 +195,25 @@ class RankView:
     @cached_property
     def lanes(self) -> tuple[I32, list[str]]:
         """Where each row ran, as a number and the lanes' names; device lanes first, then threads."""
-        keys = np.full((len(self), 3), -1, np.int64)
         host = self.on_host
-        keys[:, 0] = np.where(host, 1, 0)
-        keys[:, 1] = np.where(host, 0, self.trace.column("device", 0).astype(np.int64))
+        device = np.where(host, 0, self.trace.column("device", 0))
         place = np.where(host, self.trace.column("tid", -1), self.trace.column("stream", -1))
         without = ~host & (place < 0)
-        # A receive is posted and waits beside other communication; it must not hold that up.
-        engine = self.kind.astype(np.int64)
-        engine[self.trace.types == NodeType.COMM_RECV_NODE] = _RECEIVE
-        keys[:, 2] = np.where(without, -2 - engine, place)
-        # One number a lane: sorting rows of three columns is far slower.
-        distinct, lane = _unique_rows(keys)
+        if without.any():
+            # A receive is posted and waits beside other communication; it must not hold that up.
+            engine = self.kind.astype(np.int64)
+            engine[self.trace.types == NodeType.COMM_RECV_NODE] = _RECEIVE
+            place[without] = -2 - engine[without]
+        distinct, lane = _unique_rows([host, device, place])
         return lane.astype(np.int32), [_lane_name(*map(int, k)) for k in distinct]
 
     def busy(self, *kinds: Kind) -> Intervals:
         """When rows of these kinds were at work; a host row that waits works at its end."""
         rows = np.flatnonzero(np.isin(self.kind, kinds))
-        begin = np.where(self.on_host[rows], self.end[rows] - self.own[rows], self.start[rows])
-        begin = np.where(self.is_comm[rows], self.start[rows], begin)
-        return Intervals.of(begin, self.end[rows])
+        begin, end = self.start[rows], self.end[rows]
+        late = np.flatnonzero((self.on_host & ~self.is_comm)[rows])
+        begin[late] = end[late] - self.own[rows[late]]
+        return Intervals.of(begin, end)
 
     @cached_property
     def works_on_device(self) -> Mask:
@@ -222,24 +221,28 @@ class RankView:
         return self.kind <= Kind.COPY
 
 
-def _unique_rows(keys: I64) -> tuple[I64, I64]:
-    """Distinct rows, ascending, and which of them each row is."""
-    code = np.zeros(len(keys), np.int64)
-    columns = []
-    for column in keys.T:
-        values, number = _unique(column)
-        code = code * len(values) + number
-        columns.append(values)
-    found, which = _unique(code)
-    sizes = [len(values) for values in columns]
-    numbers = np.unravel_index(found, sizes) if len(found) else [found] * len(columns)
-    return np.stack([v[n] for v, n in zip(columns, numbers, strict=True)], axis=1), which
+def _unique_rows(columns: list[NDArray[Any]]) -> tuple[I64, I64]:
+    """Distinct rows of these columns, ascending, and which of them each row is."""
+    parts = [_unique(column) for column in columns]
+    varied = [(values, number) for values, number in parts if len(values) > 1]
+    if len(varied) == 1:
+        found, which = np.arange(len(varied[0][0])), varied[0][1]
+    else:
+        code = np.zeros(len(columns[0]), np.int64)
+        for values, number in varied:
+            code = code * len(values) + number
+        found, which = _unique(code)
+    numbers = np.unravel_index(found, [max(len(values), 1) for values, _ in parts])
+    told = [values[n] for (values, _), n in zip(parts, numbers, strict=True)]
+    return np.stack(told, axis=1).astype(np.int64), which
 
 
-def _unique(values: I64) -> tuple[I64, I64]:
+def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], I64]:
     """As np.unique with its inverse, but by hashing: few values in millions of rows need no sorting."""
+    if len(values) and values.min() == values.max():
+        return values[:1], np.broadcast_to(np.int64(0), len(values))
     coded = pa.array(values).dictionary_encode()
-    distinct = coded.dictionary.to_numpy()
+    distinct = coded.dictionary.to_numpy(zero_copy_only=False)
     order = np.argsort(distinct)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))

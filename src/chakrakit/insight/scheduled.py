@@ -50,8 +50,10 @@ def _times(trace: Trace) -> Times:
 def _on_lanes(trace: Trace, lengths: I64, free: Schedule) -> Schedule:
     """One node at a time on a lane, in the order in which they could have begun."""
     lane, _ = RankView(0, trace, free.start, free.end, False).lanes
-    place = np.empty(len(trace), np.int64)
-    place[trace.graph.topological_order()] = np.arange(len(trace))
+    place = np.arange(len(trace))
+    if trace.graph.is_acyclic:
+        # Of nodes that could begin at once, what others need goes first.
+        place[trace.graph.topological_order()] = np.arange(len(trace))
     order = np.empty(len(trace), np.int64)
     order[np.lexsort((place, free.start))] = np.arange(len(trace))
     try:

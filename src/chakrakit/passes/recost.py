@@ -12,6 +12,8 @@ import numpy as np
 
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import Device, dtype_name
+from chakrakit.machines.load import load_machine
+from chakrakit.machines.machine import Machine
 from chakrakit.machines.work import PS_PER_NS, Roofline, WorkModel
 from chakrakit.passes.attributes import texts_of
 from chakrakit.passes.base import Pass, map_bodies
@@ -30,7 +32,7 @@ from chakrakit.trace.traceset import TraceSet
 class Recost(Pass):
     """Give work the time it takes on another device, in another precision, or scaled by class.
 
-    `machine` is a preset or a file; `compute` is `roofline`, a profile's name or its file. With
+    `machine` is a preset, a file or a Machine; `compute` is `roofline`, a profile's name or its file. With
     `measured_on`, the machine the times in the trace are from, each node takes its measured time
     times what one device's roofline gives over the other's: how well kernels use a device stays.
     `dtypes` puts classes into another element type (`{gemm: fp8, communication: bf16}`), and `scale`
@@ -42,9 +44,9 @@ class Recost(Pass):
         "nodes, edges, groups, operations; sizes but for classes in `dtypes`; host times but for the "
         "class `host` in `scale`; times of work that no model knows"
     )
-    machine: str = ""
+    machine: str | Machine = ""
     compute: str = "roofline"
-    measured_on: str = ""
+    measured_on: str | Machine = ""
     dtypes: dict[str, str] = field(default_factory=dict)
     scale: dict[str, float] = field(default_factory=dict)
 
@@ -147,16 +149,13 @@ class _Model:
         return np.rint(self.work.durations(changed, self.target) / PS_PER_NS).astype(np.int64)
 
 
-def _device(machine: str) -> Device:
-    from chakrakit.machines.load import load_machine
-
-    found = load_machine(machine).devices
-    if len({device.name for device in found}) > 1:
-        names = ", ".join(sorted({device.name for device in found}))
-        raise ConfigError(
-            f"machine={machine} has several kinds of device ({names}); give one with one"
-        )
-    return found[0]
+def _device(machine: str | Machine) -> Device:
+    made = load_machine(machine) if isinstance(machine, str) else machine
+    names = sorted({device.name for device in made.devices})
+    if len(names) > 1:
+        raise ConfigError(f"machine={made.name} has several kinds of device ({', '.join(names)}); give one "
+                          "with one")  # fmt: skip
+    return made.devices[0]
 
 
 def _work_model(name: str) -> WorkModel:

@@ -28,7 +28,9 @@ def _value(value: Any) -> str:
         return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, str):
         return value if _PLAIN.fullmatch(value) else f'"{"".join(map(_escaped, value))}"'
-    return json.dumps(value)
+    if value is None or isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    return _value(str(value.name))  # a Machine, say, is known by its name
 
 
 def _escaped(char: str) -> str:

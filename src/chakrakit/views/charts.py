@@ -180,12 +180,8 @@ def scatter(
             10 + height * (1 - (y - y0) / (y1 - y0)),
         )
 
-    out = [
-        label(*_tick(place(x, y0)), f"{10.0**x:g}", "middle")
-        for x in range(math.ceil(x0), math.floor(x1) + 1)
-    ]
-    out += [label(left - 8, place(x0, y)[1] + 4, f"{10.0**y:g}", "end")
-            for y in range(math.ceil(y0), math.floor(y1) + 1)]  # fmt: skip
+    out = [label(*_tick(place(x, y0)), f"{10.0**x:,.6g}", "middle") for x in _ticks(x0, x1)]
+    out += [label(left - 8, place(x0, y)[1] + 4, f"{10.0**y:,.6g}", "end") for y in _ticks(y0, y1)]
     if peak_tflops and peak_gbps:
         corner = math.log10(peak_tflops * 1e3 / peak_gbps)
         low = max(x0, y0 - math.log10(peak_gbps / 1e3))
@@ -204,6 +200,13 @@ def scatter(
     out.append(label(WIDTH - 10, height + 42, "FLOP a byte", "end"))
     out.append(label(left + 6, 12, "TFLOP/s"))
     return svg(height + 50, *out)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Powers of ten between two logarithms, with 2 and 5 times them where there are few."""
+    steps = (1, 2, 5) if high - low < 2 else (1,)
+    every = [d + math.log10(s) for d in range(math.floor(low), math.ceil(high)) for s in steps]
+    return [t for t in every if low <= t <= high - 0.02 * (high - low)]
 
 
 def _tick(at: tuple[float, float]) -> tuple[float, float]:

@@ -37,7 +37,7 @@ function enliven(root) {
     body.append(...rows);
   }));
 
-  // The wheel zooms a timeline around the pointer, dragging moves it, a double click shows all.
+  // Ctrl and the wheel zoom a timeline around the pointer, dragging moves it, a double click shows all.
   root.querySelectorAll("svg g.zoom").forEach((group) => {
     const svg = group.ownerSVGElement, left = Number(group.dataset.left), width = svg.viewBox.baseVal.width - 10;
     let scale = 1, shift = 0;
@@ -57,6 +57,7 @@ function enliven(root) {
     };
     const at = (event) => (event.offsetX / svg.clientWidth) * svg.viewBox.baseVal.width - left;
     svg.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !event.metaKey) return; // the page scrolls
       event.preventDefault();
       const before = scale;
       scale = Math.min(5000, Math.max(1, scale * Math.exp(-event.deltaY / 300)));

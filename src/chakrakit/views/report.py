@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -17,6 +18,7 @@ from chakrakit.views.page import cell_text, details, page, table_markup
 
 _BARS = 32
 _PIECES = 4000
+_NUMBERED = re.compile(r"\.\d+(?=\.|$)")
 
 
 def html_report(
@@ -38,8 +40,9 @@ def html_report(
 
 def _answer(answer: Answer) -> Markup:
     bar = tag("div", tag("i", style=f"width:{min(100 * answer.share, 100):.1f}%"), class_="share")
+    sentence = answer.sentence.replace(" %", "\u00a0%")  # not broken over lines
     return tag("div", tag("h3", answer.question), tag("div", answer.figure, class_="figure"),
-               bar if answer.share else "", tag("p", answer.sentence), class_="answer")  # fmt: skip
+               bar if answer.share else "", tag("p", sentence), class_="answer")  # fmt: skip
 
 
 def _summary(a: Analysis) -> Iterator[Markup]:
@@ -99,12 +102,14 @@ def _path(a: Analysis) -> Iterator[Markup]:
                       f"{count_text(path.rank_changes, 'change')} of rank, "
                       f"{time_text(path.unexplained_ns)} unexplained.",
                       charts.stacked([("path", kinds)], total)),
-        charts.figure("Critical path by rank and time", "Scroll to zoom, drag to move, double click for all.",
-                      _path_lanes(a)),
+        charts.figure("Critical path by rank and time",
+                      "Ctrl and scroll to zoom, drag to move, double click for all.", _path_lanes(a)),
     )  # fmt: skip
+    longest = _families(((what, name), ns) for what, name, ns in path.operators)
     rows = [(f"{what}: {short(name, 44)}", float(ns), _shared(ns, total), charts.color(what))
-            for what, name, ns in path.operators[:14]]  # fmt: skip
-    yield charts.figure("Longest on the critical path", "By operator.", charts.bars(rows))
+            for (what, name), ns in longest[:14]]  # fmt: skip
+    caption = "By operator; those of all layers and buckets (.*) together."
+    yield charts.figure("Longest on the critical path", caption, charts.bars(rows))
     gains = [
         (f"{g.what} {g.factor:g}× faster", float(max(g.saved_ns, 0)),
          _shared(g.saved_ns, a.what_if.scheduled_ns), charts.color(g.what))
@@ -113,6 +118,15 @@ def _path(a: Analysis) -> Iterator[Markup]:
     if gains:
         yield charts.figure("What would help", "Everything scheduled again with this class faster and all "
                             "dependencies kept.", charts.bars(gains))  # fmt: skip
+
+
+def _families(named: Iterable[tuple[tuple[str, str], int]]) -> list[tuple[tuple[str, str], int]]:
+    """(kind, name) with their times, longest first; `layers.0.mlp`, `layers.1.mlp`, … are one."""
+    sums: dict[tuple[str, str], int] = {}
+    for (kind, name), ns in named:
+        family = (kind, _NUMBERED.sub(".*", name))
+        sums[family] = sums.get(family, 0) + ns
+    return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _shared(part: float, whole: float) -> str:
@@ -141,7 +155,7 @@ def _communication(a: Analysis) -> Iterator[Markup]:
     if not talk.collectives and not talk.messages:
         return
     yield table_markup(talk.table().first(40))
-    rows = [(f"{size_text(b.low_bytes)} and more", float(b.bytes), f"{b.count:,} × , {size_text(b.bytes)}",
+    rows = [(f"{size_text(b.low_bytes)} and more", float(b.bytes), f"{b.count:,} ×, {size_text(b.bytes)}",
              charts.color("communication")) for b in talk.sizes]  # fmt: skip
     yield charts.figure(
         "Message sizes", "Bytes of collectives and messages by size.", charts.bars(rows)
@@ -167,10 +181,12 @@ def _work(a: Analysis) -> Iterator[Markup]:
     total = max(a.operators.total_ns, 1)
     for title, spent in (("Operators", a.operators.operators), ("Modules", a.operators.modules)):
         kinds = {"comm": "communication"}
-        rows = [(short(s.name), float(s.time_ns), _shared(s.time_ns, total),
-                 charts.color(kinds.get(s.kind, s.kind))) for s in spent[:14]]  # fmt: skip
+        most = _families(((s.kind, s.name), s.time_ns) for s in spent)
+        rows = [(short(name), float(ns), _shared(ns, total), charts.color(kinds.get(kind, kind)))
+                for (kind, name), ns in most[:14]]  # fmt: skip
+        caption = "Device time over all ranks; what layers and buckets (.*) do alike together."
         if rows:
-            yield charts.figure(title, "Device time over all ranks.", charts.bars(rows))
+            yield charts.figure(title, caption, charts.bars(rows))
     points = [(p.intensity, p.tflops, float(p.time_ns),
                f"{p.name} {p.shapes[:80]}: {p.tflops:.1f} TFLOP/s, {p.gbps:.0f} GB/s, {time_text(p.time_ns)}")
               for p in a.roofline.points]  # fmt: skip
@@ -202,9 +218,11 @@ def comparison_section(comparison: Comparison) -> Markup:
         (e.what, float(abs(e.delta_ns)), f"{'+' if e.delta_ns > 0 else '−'}{time_text(abs(e.delta_ns))}",
          charts.color("slower" if e.delta_ns > 0 else "faster"))
         for e in comparison.explained[:14]
+        if abs(e.delta_ns) * 1000 >= abs(step.delta_ns)
     ]  # fmt: skip
     caption = (
-        "Parts of the step on the critical path, orange longer here, blue shorter; they sum to it."
+        "Parts of the step on the critical path, orange longer here, blue shorter; they sum to it. "
+        "Those under a thousandth are left out."
     )
     return tag(
         "section",

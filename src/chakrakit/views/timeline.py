@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from chakrakit.insight.flows import Flows, joined, own_flows, shared_flows
 from chakrakit.insight.matching import calls_of, match_calls
 from chakrakit.insight.memory import memory_of
-from chakrakit.insight.rank_view import I64, RankView, rank_view
+from chakrakit.insight.rank_view import I64, Mask, RankView, rank_view
 from chakrakit.insight.tracks import Tracks, tracks_of
 from chakrakit.trace.graph_export import Exported
 from chakrakit.trace.run import Run
@@ -63,7 +63,7 @@ def rank_timelines(run: Run, options: Options) -> Iterator[RankTimeline]:
         matched = match_calls(
             [calls_of(rank_view(run, r)) for r in run.ranks], run.groups, run.world_size
         )
-        shared = shared_flows(matched, free)
+        shared = shared_flows(matched, free, _touches(matched.start, matched.end, options.window))
         free += 2 * len(matched) + 1
     for rank in run.ranks:
         view = _within(rank_view(run, rank), options.window)
@@ -78,8 +78,14 @@ def _within(view: RankView, window: tuple[int, int] | None) -> RankView:
     """Rows outside of the window count as not having run."""
     if window is None:
         return view
-    out = (view.end < window[0]) | (view.start > window[1])
+    out = ~_touches(view.start, view.end, window)
     return replace(view, start=np.where(out, -1, view.start), end=np.where(out, -1, view.end))
+
+
+def _touches(start: I64, end: I64, window: tuple[int, int] | None) -> Mask:
+    if window is None:
+        return np.ones(len(start), np.bool_)
+    return (end >= window[0]) & (start <= window[1])
 
 
 def _no_flows() -> Flows:

@@ -1,4 +1,4 @@
-"""The graph around a node: what it needs and what needs it, a few edges away, in columns by distance."""
+"""The graph around a node: what it needs and what needs it, a few edges away, from left to right."""
 
 from __future__ import annotations
 
@@ -17,26 +17,39 @@ _COLUMN = 12
 
 
 def around(side: Side, rank: int, row: int, hops: int) -> dict[str, Any]:
-    """Nodes with their column (hops before: negative) and the edges between them."""
+    """Nodes with their columns (0 for the node itself), the edges between them, how many are left out."""
     view = side.view(rank)
-    graph = view.trace.graph
     column = {row: 0}
-    hidden: dict[int, int] = {}
+    hidden = 0
     for direction in (-1, 1):
-        edge = np.array([row])
-        for hop in range(1, hops + 1):
-            near = _neighbours(graph, edge, direction)
+        reached = np.array([row])
+        for _ in range(hops):
+            near = _neighbours(view.trace.graph, reached, direction)
             near = near[[int(n) not in column for n in near]]
             order = np.argsort(np.abs(view.start[near] - view.start[row]), kind="stable")
-            if len(near) > _COLUMN:
-                hidden[direction * hop] = len(near) - _COLUMN
-            edge = near[order[:_COLUMN]]
-            column |= dict.fromkeys(edge.tolist(), direction * hop)
+            hidden += max(len(near) - _COLUMN, 0)
+            reached = near[order[:_COLUMN]]
+            column |= dict.fromkeys(reached.tolist(), direction)
+    edges = _between(side, rank, list(column))
+    _spread(column, edges)
     nodes = [
         brief(side, rank, n) | {"column": c}
         for n, c in sorted(column.items(), key=lambda item: (item[1], view.start[item[0]], item[0]))
     ]
-    return {"nodes": nodes, "edges": _between(side, rank, list(column)), "hidden": hidden}
+    return {"nodes": nodes, "edges": edges, "hidden": hidden}
+
+
+def _spread(column: dict[int, int], edges: list[dict[str, Any]]) -> None:
+    """Moves nodes outwards until every edge goes to the right; a circle of edges is left as it is."""
+    for _ in column:
+        moved = False
+        for a, b in ((edge["from"], edge["to"]) for edge in edges):
+            if column[b] > 0 and column[b] <= column[a]:
+                column[b], moved = column[a] + 1, True
+            elif column[a] < 0 and column[a] >= column[b]:
+                column[a], moved = column[b] - 1, True
+        if not moved:
+            return
 
 
 def _neighbours(graph: Graph, rows: I64, direction: int) -> I64:

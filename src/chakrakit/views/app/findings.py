@@ -28,6 +28,20 @@ class Found:
         """What the path's time passes with, most first: the codes of its lines."""
         return list(self.analysis.critical_path.attribution)
 
+    def longest(self, begin: int, end: int, most: int) -> tuple[list[Segment], int]:
+        """The path's longest segments between two moments, in order of time, and how many there are."""
+        starts, ends = self._borders
+        inside = np.flatnonzero((ends > begin) & (starts < end))
+        order = np.argsort(starts[inside] - ends[inside], kind="stable")[:most]
+        segments = self.analysis.critical_path.segments
+        return [segments[i] for i in np.sort(inside[order]).tolist()], len(inside)
+
+    @cached_property
+    def _borders(self) -> tuple[I64, I64]:
+        segments = self.analysis.critical_path.segments
+        starts = np.array([s.start_ns for s in segments], np.int64)
+        return starts, np.array([s.end_ns for s in segments], np.int64)
+
     @cached_property
     def _by_rank(self) -> dict[int, list[Segment]]:
         out: dict[int, list[Segment]] = {}

@@ -15,8 +15,9 @@ from chakrakit.views.app.findings import Found
 from chakrakit.views.app.side import Side
 
 MOST = 200
-"""Edges, peers and characters of a value beyond this are counted, not sent."""
+"""Edges and peers beyond this are counted, not sent."""
 _VALUE = 2_000
+"""So are characters of a value."""
 _CAUSES: dict[int, str] = {
     Cause.LANE: "the row before it on its lane", Cause.RECORDED: "what the run recorded",
     Cause.OWN: "its own work", Cause.INSIDE: "the last row inside it",
@@ -108,12 +109,17 @@ def _waits(side: Side, found: Found, rank: int, row: int) -> list[dict[str, Any]
         )
         if code == Cause.NOTHING:
             continue
-        what = _CAUSES.get(code) or f"{EdgeKind(code).name.lower()} edge"
+        what = _CAUSES.get(code) or f"{_article(EdgeKind(code).name.lower())} edge"
         told: dict[str, Any] = {"event": event, "what": what, "node": None}
-        if other >= 0:
+        # Of a rank that another stands for, who came last is known among its own peers only.
+        if other >= 0 and (peer < 0 or found.stand_in(rank) == rank):
             told["node"] = brief(side, rank if peer < 0 else peer, other)
         out.append(told)
     return out
+
+
+def _article(word: str) -> str:
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
 
 
 def _peers(side: Side, found: Found, rank: int, row: int) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from chakrakit.insight.tracks import Track, Tracks, tracks_of
 from chakrakit.trace.intervals import Intervals
 from chakrakit.views.app.lod import Line, Window
 
+_DEEPEST = 200
 STRIP = (Kind.COMPUTE, Kind.COMM, Kind.COPY)
 """What a strip shows: computation, then what of communication and copies it does not cover."""
 
@@ -40,8 +41,10 @@ class RankLines:
     tracks: list[TrackLines]
     strip: list[Intervals]
     names: tuple[I32, list[str]]
-    place: tuple[NDArray[np.int16], NDArray[np.int16]]
+    place: tuple[I32, I32]
     """Track and depth of each row; -1 for rows that are not drawn."""
+    too_deep: int
+    """Rows with more around them than can be drawn."""
 
     @property
     def bytes(self) -> int:
@@ -69,17 +72,25 @@ class RankLines:
         return [short(name, 120) for name in self.names[1]]
 
 
-def lines_of(view: RankView, origin: int, code: NDArray[np.int8] | None = None) -> RankLines:
-    """The lines of a rank. `code` says what rows count as, by default their kind."""
+def lines_of(view: RankView, origin: int) -> RankLines:
+    """The lines of a rank; rows count as what their kinds say."""
     tracks = tracks_of(view)
-    codes = view.kind if code is None else code
-    place = np.full(len(view), -1, np.int16), np.full(len(view), -1, np.int16)
+    deep = int((tracks.depth >= _DEEPEST).sum())
+    if deep:
+        tracks = _shallow(tracks)
+    place = np.full(len(view), -1, np.int32), np.full(len(view), -1, np.int32)
     place[0][tracks.row], place[1][tracks.row] = tracks.track, tracks.depth
     first, last = view.span
     return RankLines(
-        len(view), (first - origin, last - origin), _track_lines(tracks, codes, origin),
-        _strip(view, origin), view.names, place,
+        len(view), (first - origin, last - origin), _track_lines(tracks, view.kind, origin),
+        _strip(view, origin), view.names, place, deep,
     )  # fmt: skip
+
+
+def _shallow(tracks: Tracks) -> Tracks:
+    kept = tracks.depth < _DEEPEST
+    return Tracks(tracks.tracks, tracks.row[kept], tracks.track[kept], tracks.depth[kept], tracks.start[kept],
+                  tracks.end[kept])  # fmt: skip
 
 
 def _track_lines(tracks: Tracks, codes: NDArray[np.int8], origin: int) -> list[TrackLines]:

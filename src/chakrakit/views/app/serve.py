@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
 import webbrowser
 from collections.abc import Callable
+from pathlib import Path
 
 from chakrakit.errors import ConfigError, MissingExtra
 from chakrakit.insight.load import as_run, name_of
@@ -22,7 +24,12 @@ PORT = 8127
 
 def open_session(paths: list[str]) -> Session:
     """The runs behind the paths; traces without times are scheduled."""
-    return Session([_side(path) for path in paths])
+    sides = [_side(path) for path in paths]
+    for names in ([Path(path).name for path in paths], paths):
+        if len({side.name for side in sides}) < len(sides):
+            for side, name in zip(sides, names, strict=True):
+                side.name = name
+    return Session(sides)
 
 
 def _side(path: str) -> Side:
@@ -39,6 +46,8 @@ def _side(path: str) -> Side:
 
 def serve(session: Session, port: int | None, browser: bool, tell: Callable[[str], object]) -> None:
     """Serves until it is interrupted; `tell` gets the address once it can be opened."""
+    for side in session.sides:
+        side.warm()
     try:
         import uvicorn
 
@@ -56,7 +65,8 @@ def serve(session: Session, port: int | None, browser: bool, tell: Callable[[str
         tell(address)
         if browser:
             webbrowser.open(address)
-        uvicorn.Server(config).run(sockets=[listener])
+        with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how one stops it
+            uvicorn.Server(config).run(sockets=[listener])
 
 
 def _listening(port: int | None) -> socket.socket:

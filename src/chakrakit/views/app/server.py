@@ -70,9 +70,13 @@ class Question:
             raise ConfigError(f"a window from {begin} to {end} is empty")
         return Window(begin, end, self.number("width", 1, _MOST_BUCKETS))
 
+    def side(self, session: Session) -> Side:
+        """`side`: 0, or 1 for the other run."""
+        return session.sides[self.number("side", 0, len(session.sides), 0)]
+
     def place(self, session: Session) -> tuple[Side, int]:
         """`side` and `rank`."""
-        side = session.sides[self.number("side", 0, len(session.sides), 0)]
+        side = self.side(session)
         rank = self.number("rank", 0, 2**31)
         side.key(rank)
         return side, rank
@@ -94,7 +98,7 @@ def _rank(session: Session, asked: Question) -> Any:
 
 def _window(session: Session, asked: Question) -> Any:
     side, rank = asked.place(session)
-    tracks = range(asked.number("first", 0, 2**15, 0), asked.number("last", 0, 2**15, 0))
+    tracks = range(asked.number("first", 0, 2**31, 0), asked.number("last", 0, 2**31, 0))
     code = session.changes(side, rank) if asked.text("paint", "") == "change" else None
     return rank_window(side, rank, asked.window(), tracks, code)
 
@@ -109,8 +113,14 @@ def _at(session: Session, asked: Question) -> Any:
 
 def _node(session: Session, asked: Question) -> Any:
     side, rank, row = asked.row(session)
-    side.findings.start()
+    if side.is_small:
+        side.findings.start()
     return describe(side, rank, row) | {"twin": session.twin(side, rank, row)}
+
+
+def _analyze(session: Session, asked: Question) -> Any:
+    asked.side(session).findings.start()
+    return session.progress()
 
 
 def _around(session: Session, asked: Question) -> Any:
@@ -118,8 +128,7 @@ def _around(session: Session, asked: Question) -> Any:
 
 
 def _search(session: Session, asked: Question) -> Any:
-    side = session.sides[asked.number("side", 0, len(session.sides), 0)]
-    return search(side, asked.text("text"), asked.number("first", 0, 2**31, 0))
+    return search(asked.side(session), asked.text("text"), asked.number("first", 0, 2**31, 0))
 
 
 def _progress(session: Session, _: Question) -> Any:
@@ -127,9 +136,10 @@ def _progress(session: Session, _: Question) -> Any:
 
 
 def _path(session: Session, asked: Question) -> Any:
-    side = session.sides[asked.number("side", 0, len(session.sides), 0)]
     return session.path(
-        side, asked.number("from", -(2**62), 2**62), asked.number("to", -(2**62), 2**62)
+        asked.side(session),
+        asked.number("from", -(2**62), 2**62),
+        asked.number("to", -(2**62), 2**62),
     )
 
 
@@ -139,7 +149,7 @@ def _section(session: Session, asked: Question) -> Any:
 
 _ANSWERS: dict[str, Answer] = {
     "session": _session, "rank": _rank, "window": _window, "at": _at, "node": _node, "around": _around,
-    "search": _search, "progress": _progress, "path": _path, "section": _section,
+    "search": _search, "progress": _progress, "analyze": _analyze, "path": _path, "section": _section,
 }  # fmt: skip
 
 
@@ -187,7 +197,7 @@ def _perfetto(session: Session) -> Callable[[Request], Response]:
     def respond(request: Request) -> Response:
         asked = Question(request)
         try:
-            side = session.sides[asked.number("side", 0, len(session.sides), 0)]
+            side = asked.side(session)
             ranks = [int(r) for r in asked.text("ranks").split(",") if r.isdigit()]
             window = asked.window()
             with tempfile.TemporaryDirectory() as folder:

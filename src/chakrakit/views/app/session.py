@@ -109,21 +109,18 @@ class Session:
         if found is None:
             return {"state": side.findings.state, "error": side.findings.error}
         path, origin = found.analysis.critical_path, side.origin
-        inside = [
-            s for s in path.segments if s.end_ns > begin + origin and s.start_ns < end + origin
-        ]
-        longest = sorted(inside, key=lambda s: s.start_ns - s.end_ns)[:_PATH_SHOWN]
+        shown, count = found.longest(begin + origin, end + origin, _PATH_SHOWN)
         return {
             "state": "done",
             "length": path.length_ns,
             "changes": path.rank_changes,
             "whats": found.whats,
-            "attribution": [[what, ns] for what, ns in path.attribution.items()],
-            "count": len(inside),
+            "attribution": list(path.attribution.items()),
+            "count": count,
             "segments": [
                 {"rank": s.rank, "row": s.row, "name": s.name, "what": s.what, "start": s.start_ns - origin,
                  "length": s.end_ns - s.start_ns}
-                for s in sorted(longest, key=lambda s: s.start_ns)
+                for s in shown
             ],
         }  # fmt: skip
 
@@ -143,7 +140,7 @@ class Session:
             if name == _COMPARISON
             else join(*SECTIONS[name][1](analyses[0]))
         )
-        return {"state": "done", "markup": markup}
+        return {"state": "done", "markup": str(markup)}
 
     def _compared(self, a: Analysis, b: Analysis) -> Comparison:
         if self._comparison is None:
@@ -165,7 +162,7 @@ class Session:
 def _side_summary(side: Side) -> dict[str, Any]:
     return {
         "name": side.name,
-        "facts": " ".join(f"{k} {v}".strip() + " ·" for k, v in facts_of(side.run).items()).rstrip(" ·"),
+        "facts": " · ".join(f"{k} {v}".strip() for k, v in facts_of(side.run).items()),
         "notes": side.notes,
         "folds": [[f.first, len(f.ranks), ranks_text(f.ranks)] for f in side.folds],
     }  # fmt: skip

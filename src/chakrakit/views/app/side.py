@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
 
-from chakrakit.errors import TraceError
+from chakrakit.errors import ChakraError, TraceError
 from chakrakit.insight.rank_view import RankView, rank_view, span_ns
 from chakrakit.trace.run import Run
 from chakrakit.views.app.findings import Findings
@@ -18,6 +19,7 @@ from chakrakit.views.app.rank_lines import RankLines, lines_of
 Value = TypeVar("Value")
 _LINES_BYTES = 3 << 30
 _VIEWS = 4
+_SMALL = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,21 @@ class Side:
     def view(self, rank: int) -> RankView:
         """A rank's rows, with its own groups and peers."""
         return self._views.get(rank, lambda: rank_view(self.run, rank))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether an analysis takes seconds, by what the first rank has."""
+        return self.lines(self.run.ranks[0]).nodes * len(self.folds) <= _SMALL
+
+    def warm(self) -> None:
+        """Reads the first rank in a thread of its own: it will be asked for first."""
+        if len(self.run):
+            threading.Thread(target=self._warm, daemon=True).start()
+
+    def _warm(self) -> None:
+        # Whoever asks for the rank is told what is wrong with it.
+        with contextlib.suppress(ChakraError):
+            self.lines(self.run.ranks[0])
 
     def lines(self, rank: int) -> RankLines:
         """A rank's tracks."""

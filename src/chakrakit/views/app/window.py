@@ -23,6 +23,7 @@ def rank_layout(side: Side, rank: int) -> dict[str, Any]:
     return {
         "ranks": side.alike(rank),
         "nodes": lines.nodes,
+        "too_deep": lines.too_deep,
         "span": lines.span,
         "tracks": [
             {"title": t.title, "depth": len(t.depths), "host": t.track.on_host}
@@ -47,14 +48,13 @@ def rank_window(
     names = _Names(lines)
     drawn = [
         _line(_coded(line, code), window, names, found, rank) | {"track": t, "depth": d}
-        for t in tracks
-        if t < len(lines.tracks)
+        for t in range(tracks.start, min(tracks.stop, len(lines.tracks)))
         for d, line in enumerate(lines.tracks[t].depths)
     ]
     return {
         "begin": window.begin,
         "step": window.step,
-        "strip": [_shares(busy, window) for busy in lines.busy(window)],
+        "strip": [_shares(busy, np.diff(window.borders)) for busy in lines.busy(window)],
         "lines": drawn,
         "names": names.texts,
         "path": _path(side, rank, window, found) if found else None,
@@ -96,15 +96,15 @@ def _line(
         "name": names.of(rows),
         "path": found.on_path(rank, rows).tolist() if found else [],
         "bucket": shown.bucket.tolist(),
-        "share": _shares(shown.busy, window),
+        "share": _shares(shown.busy, np.diff(window.borders)[shown.bucket]),
         "most": shown.code.tolist(),
         "count": shown.count.tolist(),
     }
 
 
-def _shares(busy: I64, window: Window) -> list[int]:
-    """Of a part's length; never 0 for what is there."""
-    share = np.ceil(np.minimum(busy / max(window.step, 1e-9), 1) * _FULL)
+def _shares(busy: I64, length: I64) -> list[int]:
+    """Of each part's length; never 0 for what is there."""
+    share = np.ceil(np.minimum(busy / np.maximum(length, 1), 1) * _FULL)
     shares: list[int] = share.astype(np.int64).tolist()
     return shares
 

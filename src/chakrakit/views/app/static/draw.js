@@ -5,6 +5,7 @@ import { tickText } from "./format.js";
 
 const DIM = 0.22;
 const STRIP_NAMES = ["compute", "communication", "copy"];
+const STRIP_GREYS = ["#6b7480", "#a9b1bb", "#cfd5dc"]; // beside the colors of differences
 
 export class Picture {
   constructor(painter, { width, height, top, rows, data, session, theme, edges }) {
@@ -62,15 +63,16 @@ export class Picture {
   }
 
   strip(row, sent) {
-    const y = this.y(row) + 3, full = STRIP - 8, step = (sent.step / (state.to - state.from)) * this.plot;
+    const y = this.y(row) + 3, full = STRIP - 8;
     const first = Math.max(0, Math.floor((state.from - sent.begin) / sent.step));
     const last = Math.min(sent.strip[0].length, Math.ceil((state.to - sent.begin) / sent.step));
     for (let i = first; i < last; i++) {
-      const x = this.x(sent.begin + i * sent.step);
+      const [x, wide] = this.part(sent, i);
       let bottom = y + full;
       sent.strip.forEach((shares, kind) => {
         const height = (shares[i] / 255) * full;
-        if (height) this.painter.rect(x, (bottom -= height), step + 0.3, height, this.session.colors[STRIP_NAMES[kind]], state.path ? 0.5 : 1);
+        const fill = state.diff ? STRIP_GREYS[kind] : this.session.colors[STRIP_NAMES[kind]];
+        if (height) this.painter.rect(x, (bottom -= height), wide, height, fill, state.path ? 0.5 : 1);
       });
     }
     if (state.path && sent.path) this.path(sent, y + full + 1);
@@ -80,7 +82,16 @@ export class Picture {
     const whats = this.data.whats[sent.side] || [], color = (code) => this.session.colors[whats[code]] || this.theme.ink;
     const { start, length, code, bucket, most } = sent.path;
     start.forEach((at, i) => this.painter.rect(this.x(sent.begin + at), y, Math.max(this.wide(length[i]), 1), 5, color(code[i])));
-    bucket.forEach((b, i) => this.painter.rect(this.x(sent.begin + b * sent.step), y, Math.max(this.wide(sent.step), 1), 5, color(most[i])));
+    bucket.forEach((b, i) => {
+      const [x, wide] = this.part(sent, b);
+      this.painter.rect(x, y, wide, 5, color(most[i]));
+    });
+  }
+
+  // Where a part is, in whole pixels, so that neighbors leave no seam.
+  part(sent, number) {
+    const x = Math.round(this.x(sent.begin + number * sent.step)), end = Math.round(this.x(sent.begin + (number + 1) * sent.step));
+    return [x, Math.max(end - x, 1)];
   }
 
   wide(length) { return (length / (state.to - state.from)) * this.plot; }
@@ -90,9 +101,9 @@ export class Picture {
     const y = this.y(row) + PAD / 2 + line.depth * LINE, height = LINE - 2;
     const onPath = state.path ? new Set(line.path) : null;
     line.bucket.forEach((bucket, i) => {
-      const x = this.x(sent.begin + bucket * sent.step);
-      if (x > this.width || x < LABEL - 10) return;
-      this.painter.rect(x, y, Math.max(this.wide(sent.step), 1), height, palette[line.most[i]],
+      const [x, wide] = this.part(sent, bucket);
+      if (x > this.width || x + wide < LABEL) return;
+      this.painter.rect(x, y, wide, height, palette[line.most[i]],
         (0.3 + 0.7 * (line.share[i] / 255)) * (this.query || onPath ? DIM * 1.5 : 1));
     });
     line.start.forEach((start, i) => this.slice(row, sent, line, i, { y, height, palette, onPath }));
@@ -105,7 +116,7 @@ export class Picture {
     const lit = onPath ? onPath.has(i) : !this.query || name.toLowerCase().includes(this.query);
     const shown = Math.max(wide - (wide > 3 ? 0.7 : 0), 1);
     this.painter.rect(x, y, shown, height, fill, lit ? 1 : DIM);
-    if (onPath && lit) this.painter.rect(x, y + height - 3, shown, 3, this.theme.ink);
+    if (onPath && lit) this.painter.rect(x, y + height - 2, shown, 2, this.theme.ink);
     const left = Math.max(x, LABEL) + 4, room = Math.min(x + wide, this.width) - left - 2;
     const text = room > 24 ? cut(name, Math.floor(room / 6.1)) : "";
     if (text.length > 2) this.painter.text(left, y + 11.5, text, lit ? inkOn(fill) : this.theme.soft, 10.5);

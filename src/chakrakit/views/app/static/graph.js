@@ -1,10 +1,10 @@
-// The graph around a node as SVG: columns by distance, what it needs on the left, what needs it on the right.
+// The graph around a node as SVG: what it needs on the left, what needs it on the right.
 import { ask } from "./api.js";
 import { byId, el, svgEl } from "./dom.js";
 import { cut, inkOn } from "./draw.js";
 import { countText, timeText } from "./format.js";
 
-const WIDE = 190, HIGH = 38, GAP_X = 70, GAP_Y = 12;
+const WIDE = 200, HIGH = 38, GAP_X = 70, GAP_Y = 12;
 
 export async function drawGraph(session, { side, rank, row }, hops, select) {
   const found = await ask("around", { side, rank, row, hops });
@@ -20,8 +20,7 @@ export async function drawGraph(session, { side, rank, row }, hops, select) {
   if (!dialog.open) dialog.showModal();
 }
 
-function hidden(columns) {
-  const count = Object.values(columns).reduce((a, b) => a + b, 0);
+function hidden(count) {
   return count ? `; ${count.toLocaleString("en")} more, farther in time, are left out` : "";
 }
 
@@ -55,7 +54,7 @@ function box(session, node, { x, y }, center, pick) {
   const length = node.length === null ? "did not run" : timeText(node.length);
   const made = svgEl("g", { class: "box" },
     svgEl("rect", { x, y, width: WIDE, height: HIGH, rx: 5, fill, ...(center ? { stroke: "#d55e00", "stroke-width": 3 } : {}) }),
-    svgEl("text", { x: x + 8, y: y + 16, fill: ink, "font-weight": 600 }, cut(node.name, 28)),
+    svgEl("text", { x: x + 8, y: y + 16, fill: ink, "font-weight": 600 }, cut(node.name, 25)),
     svgEl("text", { x: x + 8, y: y + 30, fill: ink }, cut(`${node.id} · ${length}`, 32)));
   made.dataset.tip = `${node.name} (${node.id}): ${length}`;
   made.addEventListener("click", () => pick(node));

@@ -12,13 +12,15 @@ export function layout(session, known) {
   const add = (row, height) => { rows.push({ ...row, y, height }); y += height; };
   const addRank = (side, rank, label, count) => {
     const key = keyOf(side, rank), open = state.open.has(key), split = count > 1 && state.split.has(key);
-    add({ type: "rank", side, rank, key, label, count, open, split }, STRIP + PAD);
+    add({ type: "rank", side, rank, key, label: split ? `rank ${rank}` : label, count, open, split }, STRIP + PAD);
     if (open) addTracks(side, rank, key);
     if (split) (known.get(key)?.ranks || []).slice(1).forEach((r) => addRank(side, r, `rank ${r}`, 1));
   };
   const addTracks = (side, rank, key) => {
     const found = known.get(key);
     if (!found) return add({ type: "wait", side, rank, key, label: "reading …" }, LINE + PAD);
+    if (!found.tracks.length) add({ type: "wait", side, rank, key, label: "nothing ran" }, LINE + PAD);
+    if (found.too_deep) add({ type: "wait", side, rank, key, label: `${found.too_deep.toLocaleString("en")} nodes nested too deep` }, LINE + PAD);
     found.tracks.forEach((track, number) =>
       add({ type: "track", side, rank, key, track: number, label: track.title, depth: track.depth }, track.depth * LINE + PAD));
   };

@@ -17,8 +17,8 @@ const ROWS = [
 ];
 
 export class Panel {
-  constructor(session, { select, graph }) {
-    Object.assign(this, { session, select, graph });
+  constructor(session, { select, graph, analyze }) {
+    Object.assign(this, { session, select, graph, analyze });
   }
 
   fold() { byId("panel").hidden = byId("list").hidden && byId("node").hidden; }
@@ -68,8 +68,14 @@ export class Panel {
 
   facts(node) {
     const rows = ROWS.map(([name, get]) => [name, get(node)]).filter(([, text]) => text);
-    const busy = node.analysis === "running" ? el("p", { className: "empty" }, "Slack, waits and peers come with the analysis …") : null;
-    return [table(rows), busy, el("p", {}, el("button", { on: { click: () => this.graph(node) } }, "Draw the graph around it"))];
+    return [table(rows), this.analysis(node), el("p", {}, el("button", { on: { click: () => this.graph(node) } }, "Draw the graph around it"))];
+  }
+
+  // What is not known without an analysis: it comes by itself, or, where that takes long, when asked for.
+  analysis({ analysis }) {
+    if (analysis === "running") return el("p", { className: "empty" }, "Slack, waits and peers come with the analysis …");
+    if (analysis === "idle") return el("p", {}, el("button", { on: { click: () => this.analyze() } }, "Analyze the run for slack, waits and peers"));
+    return null;
   }
 
   twin({ twin, length }) {
@@ -90,7 +96,7 @@ export class Panel {
     const title = peers.collective ? `Collective${peers.group ? " in group " + peers.group : ""}, ${countText(peers.members, "rank")}` : "Message";
     return [el("h4", {}, title),
       el("p", {}, `waited ${timeText(peers.wait)} for others${last}; transfer ${timeText(peers.transfer)}`),
-      ...peers.shown.map((p) => this.hit({ ...p, name }, side, `${timeText(p.length)} from ${timeText(p.start)}`)),
+      ...peers.shown.map((p) => this.hit({ ...p, name: peers.collective ? name : "the other end" }, side, `${timeText(p.length)} from ${timeText(p.start)}`)),
       more(peers)];
   }
 

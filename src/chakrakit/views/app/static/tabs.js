@@ -21,7 +21,7 @@ export class Tabs {
 
   async fill(name) {
     const page = byId("page"), asked = (this.asked = Symbol(name));
-    page.replaceChildren(...this.sides(name), el("p", { className: "empty" }, "Analyzing …"));
+    page.replaceChildren(...this.sides(name), el("p", { className: "empty wait" }, "Analyzing …"));
     for (;;) {
       const found = await ask("section", { name, side: state.side }).catch((error) => ({ state: "failed", error: error.message }));
       if (this.asked !== asked || state.tab !== name) return;

@@ -174,6 +174,7 @@ export class Timeline {
     area.addEventListener("pointerdown", (event) => this.press(event));
     area.addEventListener("pointermove", (event) => this.move(event));
     area.addEventListener("pointerup", (event) => this.release(event));
+    area.addEventListener("mousemove", (event) => event.stopPropagation()); // the charts' tooltips hide this one
     area.addEventListener("pointerleave", () => { byId("tip").style.display = "none"; });
     area.addEventListener("dblclick", (event) => this.twice(event));
   }
@@ -271,6 +272,5 @@ export class Timeline {
       : `${hit.count || "several"} nodes too short to see here; zoom in`;
     tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
     tip.style.top = `${Math.min(event.clientY + 16, innerHeight - tip.offsetHeight - 8)}px`;
-    event.stopPropagation(); // or the charts' own tooltips would hide it
   }
 }

@@ -1,0 +1,54 @@
+"""A session to ask, as the browser would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import chakrakit as ck
+from chakrakit.views.app.session import Session
+from chakrakit.views.app.side import Side
+
+pytest.importorskip("starlette", reason="pip install 'chakrakit[view]'")
+PORT = 8127
+DATA = Path(__file__).parents[2] / "data" / "pytorch"
+
+
+class Client:
+    """Asks the app without a network; analyses are waited for where they are needed."""
+
+    def __init__(self, session: Session) -> None:
+        from starlette.testclient import TestClient
+
+        from chakrakit.views.app.server import app
+
+        self.session = session
+        self.web = TestClient(app(session, PORT), base_url=f"http://127.0.0.1:{PORT}")
+
+    def __call__(self, name: str, /, **given):
+        answer = self.web.get(f"/api/{name}", params=given)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def refused(self, name: str, /, **given) -> str:
+        answer = self.web.get(f"/api/{name}", params=given)
+        assert answer.status_code == 400
+        return answer.json()["error"]
+
+    def analyzed(self) -> Client:
+        for side in self.session.sides:
+            assert side.findings.wait(), side.findings.error
+        return self
+
+
+@pytest.fixture
+def client() -> Callable[..., Client]:
+    return lambda *runs: Client(Session([Side(run, f"run {i}", []) for i, run in enumerate(runs)]))
+
+
+@pytest.fixture(scope="session")
+def pipeline() -> ck.Run:
+    """Two ranks of a pipeline, recorded."""
+    return ck.link([DATA / "gpt_pp_2"])[0]
