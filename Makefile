@@ -97,7 +97,7 @@ browser:  ## install Debian's chromium and its driver, for the tests of the web 
 	{ command -v chromium && command -v chromedriver; } >/dev/null || { $(APT) update -q && $(APT) install -y -q chromium chromium-driver; }
 
 bench: $(VENV)/.built  ## measure the claims of the README
-	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline view scale sweep search; do ../$(BIN)/python $$file.py; done
+	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline replay view scale sweep search; do ../$(BIN)/python $$file.py; done
 
 clean:  ## remove everything that was built
 	rm -rf $(VENV) build dist

@@ -12,21 +12,19 @@ import pytest
 from chakrakit import parallel
 from chakrakit.parallel import Workers
 
-ENGINES = [
-    pytest.param("local", marks=pytest.mark.slow),
-    *(
-        pytest.param(
-            name,
-            marks=[
-                pytest.mark.slow,
-                pytest.mark.skipif(
-                    find_spec(module) is None, reason=f"pip install 'chakrakit[{name}]'"
-                ),
-            ],
-        )
-        for name, module in (("ray", "ray"), ("dask", "distributed"))
-    ),
+CLUSTERS = [
+    pytest.param(
+        name,
+        marks=[
+            pytest.mark.slow,
+            pytest.mark.skipif(
+                find_spec(module) is None, reason=f"pip install 'chakrakit[{name}]'"
+            ),
+        ],
+    )
+    for name, module in (("ray", "ray"), ("dask", "distributed"))
 ]
+ENGINES = [pytest.param("local", marks=pytest.mark.slow), *CLUSTERS]
 
 
 class Pickling:

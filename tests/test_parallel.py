@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +16,9 @@ import pytest
 
 from chakrakit.errors import ConfigError, MissingExtra
 from chakrakit.parallel import check_engine, each
+from engines import CLUSTERS
 
-ENGINES = [
-    "local",
-    *(
-        pytest.param(
-            name,
-            marks=[
-                pytest.mark.slow,
-                pytest.mark.skipif(
-                    find_spec(module) is None, reason=f"pip install 'chakrakit[{name}]'"
-                ),
-            ],
-        )
-        for name, module in (("ray", "ray"), ("dask", "distributed"))
-    ),
-]
+ENGINES = ["local", *CLUSTERS]
 
 
 def outcomes(function: Callable[[Any], Any], items: Any, engine: str) -> list[tuple[Any, Any]]:

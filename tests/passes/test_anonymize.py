@@ -20,6 +20,7 @@ from chakrakit.passes.anonymize import Anonymize
 from chakrakit.passes.anonymize_policy import _WORDS
 from chakrakit.passes.spec import parse
 from chakrakit.simulator.simulate import simulate
+from chakrakit.trace import columns
 from chakrakit.trace.schema import CollectiveType
 from chakrakit.trace.vocabulary import by_name
 from chakrakit.workloads.description import Plan, Step, Workload
@@ -117,7 +118,14 @@ CASES = {
 
 
 @pytest.mark.parametrize(
-    ("case", "form"), [*((c, "out") for c in CASES), ("a data-parallel CPU run", "out.N.parquet")]
+    ("case", "form"),
+    [
+        *(
+            pytest.param(c, "out", marks=[pytest.mark.slow] * (c == "sharded, with modules"))
+            for c in CASES
+        ),
+        ("folded and generated", "out.N.parquet"),
+    ],
 )
 def test_no_original_text_is_anywhere_in_the_bytes(case, form, tmp_path):
     traces = CASES[case]()
@@ -214,6 +222,7 @@ SIMULATED = {
     "gpt_fsdp_tp_4": (lambda: _linked("gpt_fsdp_tp_4"), 4, "measured"),
     "gpt_pp_2": (lambda: _linked("gpt_pp_2"), 2, "measured"),
     "mlp_ddp_nccl_1": (lambda: _linked("mlp_ddp_nccl_1"), 1, "measured"),
+    "a GPU's roofline": (lambda: _linked("mlp_ddp_nccl_1"), 1, "roofline"),
     "generated": (lambda: _generated(dp=4, tp=2, pp=2), 16, "roofline"),
 }
 
@@ -257,6 +266,30 @@ def test_times_none_leaves_neither_durations_nor_lags():
     assert not out.duration_ns.any()
     assert not out.edges.lag.any()
     assert "own_ns" not in out.table.column_names
+
+
+def test_groups_that_are_numbers_stay_defined_or_not():
+    t = chakrakit.TraceBuilder()
+    t.collective("c", CollectiveType.ALL_REDUCE, 10, pg_name="7")
+    t.collective("d", CollectiveType.ALL_REDUCE, 10, pg_name="default_pg")
+    names = (chakrakit.TraceSet([t.build()]) | Anonymize()).body(0).column("pg_name").tolist()
+    assert names[0] == "7"
+    assert names[1].isdecimal()
+    assert int(names[1]) < 2**31
+
+
+CORPUS = sorted((Path(__file__).parents[1] / "fuzz" / "corpus").glob("random.*.et"))
+
+
+@pytest.mark.parametrize("path", CORPUS[:6], ids=lambda p: p.name)
+def test_what_no_column_could_hold_does_not_come_along(path, tmp_path):
+    """Random messages: unknown fields, odd kinds, doc strings, kept as bytes until now."""
+    traces = chakrakit.read(path)
+    out = traces | Anonymize()
+    assert not {c for c in out.body_at(0).table.column_names if c.startswith("_")} - {"_layout"}
+    chakrakit.write(out, tmp_path / "out")
+    known = {*by_name(), *chakrakit.read(tmp_path / "out").body_at(0).table.column_names}
+    assert known <= {*by_name(), *columns.FIELD_TYPES, "_layout"}
 
 
 # --- keys, policies, the report -----------------------------------------------------------------
@@ -341,7 +374,7 @@ def _random_traces(draw):
     return chakrakit.TraceSet([t.build()], bindings, groups, card)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(traces=_random_traces())
 def test_random_traces_keep_their_shape_and_lose_their_names(traces, tmp_path_factory):
     out = traces | Anonymize()

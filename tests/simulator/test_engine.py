@@ -414,3 +414,21 @@ def test_a_device_that_recovers_ends_later():
         TraceSet([t.build()]), one_device(), native.Options(disturbance=Disturbance(faults=faults))
     )
     assert out.makespan_ps == (80 + 50 / 0.5) * 1000
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_the_root_of_a_collective_is_whom_the_rank_means(fold):
+    """On a line, a broadcast from the middle is over sooner than one from the end."""
+    line = machine_of("line", 5)
+
+    def end(root, peers):
+        t = TraceBuilder()
+        t.collective("b", CollectiveType.BROADCAST, 10**6, comm_src=root)
+        bound = {r: Binding(0, peers=peers) for r in range(5)}
+        traces = TraceSet([t.build()], bound, Groups({"": range(5)}))
+        options = native.Options(fold=fold, algorithms=native.Algorithms({"broadcast": "direct"}))
+        return native.run(traces, line, options).makespan_ps
+
+    assert end(2, {}) < end(0, {})
+    assert end(9, {9: 2}) == end(2, {})
+    assert end(9, {9: 0}) == end(0, {})

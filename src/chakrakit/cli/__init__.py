@@ -25,6 +25,7 @@ COMMANDS = {
     "generate": "Traces of a model under a parallel plan, with nothing run.",
     "transform": "Change traces: select, compact, scale, other devices, edits.",
     "simulate": "Run a workload on a machine, or as ASTRA-sim would.",
+    "replay": "Run a trace on real hardware, or its communication alone.",
     "analyze": "Where the time went, what is exposed, who waits for whom, what would help.",
     "compare": "What differs between two runs, and what explains it.",
     "report": "One page about a run: HTML that works offline, JSON or Markdown.",

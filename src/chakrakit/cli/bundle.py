@@ -60,6 +60,7 @@ def _made(
 
     given = overlaid(read_card_file(card) if card else {}, fields_from(fields))
     traces = read(path)
+    traces.cache_bytes = 0  # each body is written once
     done = 0
     with progress("bundling") as show:
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from chakrakit.cli.output import console, json_option, print_json, print_table
-from chakrakit.cli.workers import engine_option, workers_of
+from chakrakit.cli.workers import engine_option
 
 if TYPE_CHECKING:
     from chakrakit.sources.pytorch.report import LinkReport, RankReport
@@ -41,7 +41,6 @@ def command(
     from chakrakit.sources.pytorch.link import Options, link
     from chakrakit.trace.store import write
 
-    workers_of(engine, None)
     spool = output.absolute().parent
     options = Options(times, undilate, None, int(memory * 2**30), jobs, engine, spool)
     run, report = link(inputs, options)

@@ -23,6 +23,7 @@ RESULTS = {
     "machines": "chakrakit.machines.draw.MachinesReport",
     "models": "chakrakit.workloads.models.listing.Listing",
     "query": "chakrakit.cli.query.QueryResult",
+    "replay": "chakrakit.replay.result.ReplayReport",
     "report": "chakrakit.insight.analysis.Analysis",
     "search": "chakrakit.studies.search.SearchResult",
     "simulate": "chakrakit.simulator.summary.SimulationSummary",

@@ -5,19 +5,19 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chakrakit.passes.anonymize_policy import STARTS, Policy, TimePolicy
+from chakrakit.passes.anonymize_policy import STARTS, Policy
 from chakrakit.passes.anonymize_report import report
 from chakrakit.passes.base import Pass, map_bodies
 from chakrakit.passes.pseudonyms import Pseudonyms, renamed
 from chakrakit.passes.registry import PASSES
+from chakrakit.passes.times import settled
 from chakrakit.trace.card import Card
-from chakrakit.trace.columns import attribute_name
 from chakrakit.trace.groups import Groups
 from chakrakit.trace.metadata import Metadata
 from chakrakit.trace.run import Run
@@ -43,7 +43,7 @@ class Anonymize(Pass):
         "roofline work on every machine"
     )
     key: str = field(default="", repr=False)
-    times: TimePolicy = "exact"
+    times: Literal["exact", "durations", "none"] = "exact"
     keep: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
 
@@ -57,6 +57,8 @@ class Anonymize(Pass):
     def apply(self, traces: TraceSet) -> TraceSet:
         """The anonymized traces; a run stays one if its times do. Counters are dropped."""
         policy = Policy.of(self.times, self.keep, self.drop)
+        if self.times != "exact" and isinstance(traces, Run) and traces.times is not None:
+            traces = settled(traces)
         names = Pseudonyms(self.key.encode() or secrets.token_bytes(32))
         groups = {} if "pg_name" in policy.keep else names.groups(_group_names(traces))
         worker = _Worker(policy, names, groups, _own_names(traces), _clock_base(traces, policy))
@@ -111,7 +113,7 @@ def _clock_base(traces: TraceSet, policy: Policy) -> int:
 def _card(card: Card, is_run: bool) -> Card:
     """Only what the numbers need to be read right; of earlier passes, which they were."""
     bare = [name for p in card.passes if (name := p.partition("{")[0]) in PASSES]
-    settings = {"undilate": True} if card.settings.get("undilate") is True else {}
+    settings = {"undilate": True} if card.settings.get("undilate") else {}
     return Card(
         kind="run" if is_run else "traces", tool="chakra transform", settings=settings, passes=bare,
         tick_ps=card.tick_ps, partial=card.partial,
@@ -132,19 +134,18 @@ class _Worker:
         """A body rebuilt from what may stay, so that nothing else can come along."""
         data: dict[str, Any] = {}
         for column in trace.table.column_names:
-            name = attribute_name(column) or column
-            treatment = self.policy.treatment(name)
+            treatment = self.policy.treatment(column)
             if column.startswith("_") or treatment == "dropped":
                 continue
             values = trace.table.column(column)
-            data[column] = values if treatment == "kept" else self._renamed(name, values)
+            data[column] = values if treatment == "kept" else self._renamed(column, values)
         data |= self._starts(trace, data)
         made = Trace.from_columns(data, None, _header(trace.metadata))
         return made if self.policy.times == "exact" else _in_issue_order(trace, made)
 
     def _renamed(self, column: str, values: pa.ChunkedArray) -> pa.Array:
         if column == "pg_name":
-            return renamed(values, lambda n: self.groups.get(n) or self.names.of(n))
+            return renamed(values, lambda n: self.groups.get(n) or self.names.groups([n])[n])
         if column == "module":
             return renamed(values, self.names.path)
         if column == "name":

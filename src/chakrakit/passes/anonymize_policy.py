@@ -27,7 +27,7 @@ _NUMBERS = (
     "is_cpu_op", "num_ops", "tensor_size", "tensor_loc", "comm_type", "comm_size", "comm_src", "comm_dst",
     "comm_tag", "comm_priority", "comm_seq", "involved_dim", "in_splits", "out_splits", "out_size",
     "pg_inferred", "stream", "tid", "fw_tid", "seq_id", "scope", "edge_kinds", "layer", "micro_batch",
-    "step", "chunk", "device", "orphan", "y_tensor_size", "mem_alloc", "mem_free",
+    "step", "chunk", "device", "orphan", "y_tensor_size", "mem_alloc", "mem_free", "unsharded",
 )  # fmt: skip
 _TYPES = re.compile(
     r"(c10::)?(mx|nv)?(b?float|fp|bf|tf|u?int|complex|half|double|bool|byte|char|short|long|mask"
@@ -37,6 +37,10 @@ _TYPES = re.compile(
 _WORDS = {
     "phase": re.compile("forward|backward|weight|recompute|sync|optimizer|other"),
     "op_type": re.compile("matmul|attention|vector|lookup|optimizer"),
+    "comm_algorithm": re.compile(
+        "auto|ring|direct|halving-doubling|double-tree|hierarchical|in-switch|"
+        "pairwise|tree|dissemination"
+    ),
     "dtype": _TYPES,
     "comm_dtype": _TYPES,
 }
@@ -67,7 +71,7 @@ class Policy:
         return policy
 
     def treatment(self, column: str) -> Treatment:
-        """What happens to a column."""
+        """What happens to a column; an attribute that has a field's name has a column `attr:NAME`."""
         if column in self.drop:
             return "dropped"
         if column in self.keep or column in FIELDS:

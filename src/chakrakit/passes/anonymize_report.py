@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chakrakit.passes.anonymize_policy import Policy
-from chakrakit.trace.columns import attribute_name
 from chakrakit.trace.trace import Trace
 from chakrakit.trace.traceset import TraceSet
 
@@ -27,9 +26,9 @@ def report(policy: Policy, before: TraceSet, after: TraceSet) -> dict[str, Any]:
     values, left, words = Counter[str](), Counter[str](), set[str]()
     for number in range(before.body_count):
         values.update(dict(_present(before.body_at(number))))
-        result = after.body_at(number)
-        left.update(dict(_present(result)))
-        words |= set(_texts(policy, result))
+    for number in range(after.body_count):
+        left.update(dict(_present(after.body_at(number))))
+        words |= set(_texts(policy, after.body_at(number)))
     columns = [
         {"column": c, "treatment": "dropped" if c == _RAW else policy.treatment(c),
          "values before": n, "values left": left[c]}
@@ -47,19 +46,19 @@ def _present(trace: Trace) -> Iterator[tuple[str, int]]:
         if column.startswith("_"):
             raw += count if column != "_layout" else 0
         else:
-            yield attribute_name(column) or column, count
+            yield column, count
     yield _RAW, raw
 
 
 def _texts(policy: Policy, trace: Trace) -> Iterator[str]:
     """Every distinct text of a body that was not renamed."""
     for column in trace.table.column_names:
-        name, kind = attribute_name(column) or column, trace.table.schema.field(column).type
+        kind = trace.table.schema.field(column).type
         text = pa.types.is_string(kind) or pa.types.is_dictionary(kind)
-        if not text or policy.treatment(name) == "renamed":
+        if not text or policy.treatment(column) == "renamed":
             continue
         for value in pc.unique(trace.table.column(column)).to_pylist():
             if value is not None and (
-                policy.treatment(name) == "kept" or policy.is_word(name, value)
+                policy.treatment(column) == "kept" or policy.is_word(column, value)
             ):
                 yield value

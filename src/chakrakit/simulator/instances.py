@@ -30,12 +30,16 @@ class FoldRefusedError(Exception):
 
 
 class Call(NamedTuple):
-    """A collective to plan: what it is, how large, from where, and its row in each class's body."""
+    """A collective to plan: what it is, how large, from where, and its row in each class's body.
+
+    `algorithm` is what the trace asks for, "" where it leaves the choice.
+    """
 
     collective: str
     size: int
     root: int
     rows: dict[int, int]
+    algorithm: str
 
 
 @dataclass
@@ -173,13 +177,14 @@ class Matcher:
 
     def _call(self, group: Group, seq: int, parts: list[tuple[int, int]], rows: list[int]) -> Call:
         """What the members agree on; sizes may differ, and the largest counts."""
-        types, sizes, roots = set(), [], []
+        types, sizes, roots, asked = set(), [], [], set()
         for part, row in zip(parts, rows, strict=True):
             calls = self.m.programs[self._program(part[0])].calls
             at = int(np.flatnonzero(calls.row == row - self.offset[part[0]])[0])
             types.add(int(calls.type[at]))
             sizes.append(int(calls.size[at]))
-            roots.append(int(calls.root[at]))
+            roots.append(self._bound(part[0], int(calls.root[at])))
+            asked.add(calls.algorithm[at])
         name = group.name or "(all ranks)"
         if len(types) > 1:
             kinds = ", ".join(collective_name(t) for t in sorted(types))
@@ -192,9 +197,19 @@ class Matcher:
         if max(sizes) <= 0 and COLLECTIVES[kind] != "barrier" and not self.empty:
             raise TraceError(f"collective {seq} of group {name} is an {COLLECTIVES[kind]} of "
                              f"{max(sizes)} bytes; give comm_size, or --allow-empty")  # fmt: skip
-        root = group.members.tolist().index(roots[0]) if roots[0] in group.members else 0
+        members = group.members.tolist()
+        root = next((members.index(r) for r in roots if r in members), 0)
         local = {p[0]: row - int(self.offset[p[0]]) for p, row in zip(parts, rows, strict=True)}
-        return Call(COLLECTIVES[kind], max(0, *sizes), root, local)
+        if len(asked) > 1:
+            raise TraceError(
+                f"collective {seq} of group {name} has another comm_algorithm on each rank"
+            )
+        return Call(COLLECTIVES[kind], max(0, *sizes), root, local, asked.pop())
+
+    def _bound(self, c: int, rank: int) -> int:
+        """A rank that the program of a class names, as the first of the class means it."""
+        peers = self.m.traces.bindings[self.m.ranks[int(self.classes.first[c])]].peers
+        return peers.get(rank, rank)
 
     # --- messages -----------------------------------------------------------------------------
 
@@ -296,14 +311,14 @@ class _Planner:
         shape = matcher.shape_of[int(copies[0])]
         assert shape is not None
         self.shape = shape
-        self._known: dict[tuple[str, int, int], tuple[I64, str]] = {}
+        self._known: dict[tuple[str, int, int, str], tuple[I64, str]] = {}
 
     def plan(self, call: Call) -> tuple[I64, str]:
         """The plan of every copy, and the algorithm's name."""
         splits = self._splits(call) if call.collective == "all-to-all" else None
         if splits is not None:
             return self._jobs(self._uneven(splits)), "direct"
-        key = (call.collective, call.size, call.root)
+        key = (call.collective, call.size, call.root, call.algorithm)
         if key not in self._known:
             self._known[key] = self._new_plan(call)
         return self._known[key]
@@ -326,6 +341,10 @@ class _Planner:
         return self._jobs(book.add(moves, self.devices, total)), moves.name
 
     def _choose(self, call: Call, size: float) -> str:
+        """What the trace asks for; else what a policy does; else what was given, or looks fastest."""
+        if call.algorithm:
+            asked = Algorithms({call.collective: call.algorithm})
+            return asked.choose(call.collective, size, self.shape)
         policy = self.matcher.policy
         if policy is None:
             return self.matcher.algorithms.choose(call.collective, size, self.shape)

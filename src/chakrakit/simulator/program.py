@@ -23,7 +23,10 @@ _HOST, _DEVICE = -1, -2
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """Collectives of a body: parallel arrays, a row a call. `role` is the body's own group name."""
+    """Collectives of a body: parallel arrays, a row a call. `role` is the body's own group name.
+
+    `algorithm` is what the trace asks for, "" where it leaves the choice.
+    """
 
     row: I64
     role: list[str]
@@ -31,6 +34,7 @@ class Calls:
     type: I64
     size: I64
     root: I64
+    algorithm: list[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +165,7 @@ def _calls(trace: Trace, groups: Groups, order: I64) -> Calls:
         rows, roles, seq, trace.column("comm_type", -1)[rows].astype(np.int64),
         trace.column("comm_size", 0)[rows].astype(np.int64),
         trace.column("comm_src", 0)[rows].astype(np.int64),
+        [str(a) for a in trace.column("comm_algorithm", "")[rows].tolist()],
     )  # fmt: skip
 
 

@@ -219,6 +219,8 @@ class Trace:
         return end
 
     def _exact(self, nanos: str, micros: str) -> NDArray[np.int64]:
+        if nanos in self.table.column_names and not self.table.column(nanos).null_count:
+            return np.asarray(self.column(nanos), np.int64)
         coarse = np.minimum(self.column(micros), np.uint64(2**63 // 1000 - 1)).astype(np.int64)
         if nanos not in self.table.column_names:
             return np.asarray(coarse * 1000, np.int64)

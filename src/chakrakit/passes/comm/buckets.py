@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from chakrakit.errors import TraceError
 from chakrakit.passes.comm.channels import I64, Channel
 from chakrakit.passes.comm.job import Job
 from chakrakit.passes.comm.lanes import on_host, order_kind
@@ -22,7 +23,7 @@ _GRADIENT_PHASES = ("sync", "weight")
 
 
 def fuse(job: Job, size: float) -> None:
-    """Neighbouring calls of one kind become one of up to `size` bytes, where nothing stands between."""
+    """Neighboring calls of one kind become one of up to `size` bytes, where nothing stands between."""
     _fuse(job, list(job.chosen(CUTTABLE)), size)
 
 
@@ -57,6 +58,11 @@ def _phases(job: Job) -> tuple[str, ...]:
 def _fuse(job: Job, chosen: Sequence[tuple[Channel, I64]], limit: float) -> list[I64]:
     """Notes what is fused; returns the calls of each channel that are in a bucket with others."""
     meeting = Meeting(job.traces, job.channels)
+    if chosen and meeting.has_circle():
+        raise TraceError(
+            "work waits for itself in these traces, on one rank or across ranks, so it cannot be "
+            "told what may be fused; chakra validate shows circles within a rank"
+        )
     fused = []
     for channel, indices in chosen:
         buckets = [b for b in _buckets(job, channel, indices, limit, meeting) if len(b) > 1]
@@ -68,7 +74,7 @@ def _fuse(job: Job, chosen: Sequence[tuple[Channel, I64]], limit: float) -> list
 
 
 def _buckets(job: Job, channel: Channel, indices: I64, limit: float, meeting: Meeting) -> list[I64]:
-    """Runs of neighbouring calls, closed before they exceed the limit or something stands between."""
+    """Runs of neighboring calls, closed before they exceed the limit or something stands between."""
     held = meeting.held_back(channel, indices)
     kinds = _kinds(job, channel, indices)
     runs: list[list[int]] = []
@@ -89,10 +95,12 @@ def _buckets(job: Job, channel: Channel, indices: I64, limit: float, meeting: Me
 
 
 def _kinds(job: Job, channel: Channel, indices: I64) -> list[tuple[object, ...]]:
-    """What calls must have in common to be one: type, element type and root, on every side."""
+    """What calls must have in common to be one: types, algorithm and ends, on every side."""
     columns: list[Sequence[object]] = [channel.types[indices].tolist()]
     for side in channel.sides:
-        for name, default in (("comm_dtype", ""), ("comm_src", -1), ("comm_dst", -1)):
+        for name, default in (
+            ("comm_dtype", ""), ("comm_algorithm", ""), ("comm_src", -1), ("comm_dst", -1),
+        ):  # fmt: skip
             columns.append(job.column(side, name, default)[indices].tolist())
     return list(zip(*columns, strict=True))
 
@@ -130,12 +138,13 @@ def _split(job: Job, channel: Channel, chosen: I64, size: float, parts: int = 0)
 
 def _cut(rows: I64, counts: I64, seqs: I64 | None, rewrite: Rewrite) -> None:
     body, host = rewrite.body, on_host(rewrite.body)
+    turn = {side: order_kind(body, side) for side in (False, True)}
     for i, (row, count) in enumerate(zip(rows.tolist(), counts.tolist(), strict=True)):
         parts = [row, *(rewrite.copy(row, j) for j in range(1, count))]
         each = element_bytes(body, row)
         for column in ("comm_size", "out_size"):
-            if body.has(column)[row]:
-                rewrite.set(column, parts, cut(int(body.column(column, 0)[row]), count, each))
+            if (size := rewrite.number(column, row)) is not None:
+                rewrite.set(column, parts, cut(size, count, each))
         for part, time in zip(parts, cut(int(body.duration_ns[row]), count, 1), strict=True):
             rewrite.set_duration(part, time)
         for j, part in enumerate(parts):
@@ -145,5 +154,5 @@ def _cut(rows: I64, counts: I64, seqs: I64 | None, rewrite: Rewrite) -> None:
         rewrite.set("mem_alloc", parts[1:], None)
         rewrite.set("mem_free", parts[:-1], None)
         for a, b in pairwise(parts):
-            rewrite.edge(a, b, order_kind(body, bool(host[row])))
-        rewrite.last[row] = rewrite.turn_last[row] = parts[-1]
+            rewrite.edge(a, b, turn[bool(host[row])])
+        rewrite.end_with(row, parts[-1])

@@ -84,6 +84,7 @@ def _collectives(traces: TraceSet, bodies: Sequence[Communication]) -> list[Chan
         for group, own in locals_of.items():
             users[group].add((binding.body, own))
     found = []
+    _check_apart({side for sides in users.values() for side in sides})
     for sides, groups in _joined(users):
         known = [traces.groups.ranks_of(g, range(traces.world_size)) or () for g in groups]
         sizes = {len(ranks) for ranks in known}
@@ -99,7 +100,6 @@ def _collectives(traces: TraceSet, bodies: Sequence[Communication]) -> list[Chan
                 calls[0].seq if all(c.numbered for c in calls) else None,
             )
         )  # fmt: skip
-    _check_apart(found)
     return found
 
 
@@ -114,17 +114,16 @@ def _check_calls(name: str, calls: Sequence[Calls]) -> None:
             )
 
 
-def _check_apart(channels: Iterable[Channel]) -> None:
+def _check_apart(sides: Iterable[tuple[int, tuple[str, ...]]]) -> None:
     """A body's name for a group must mean one channel, or its calls would be changed twice."""
-    seen: set[tuple[int, int]] = set()
-    for channel in channels:
-        for side in channel.sides:
-            mine = {(side.body, int(r)) for r in side.rows[:1]}
-            if mine & seen:
+    seen: dict[tuple[int, str], tuple[str, ...]] = {}
+    for body, own in sides:
+        for name in own:
+            if seen.setdefault((body, name), own) != own:
                 raise TraceError(
-                    f"ranks that share a body know {channel.name} under different names"
+                    f"{', '.join(map(repr, own))} are one group on some of the ranks that share a "
+                    "body and several on others, so their calls cannot be changed alike"
                 )
-            seen |= mine
 
 
 # --- messages -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines.quantities import Quantity, parse, positive
-from chakrakit.passes.base import Pass
+from chakrakit.passes.base import Pass, with_bodies
 from chakrakit.passes.comm.buckets import bucket, fuse, split
 from chakrakit.passes.comm.compress import Codec, compress
 from chakrakit.passes.comm.job import Choice, Job
@@ -16,13 +16,10 @@ from chakrakit.passes.comm.meeting import check_runs
 from chakrakit.passes.comm.offload import offload
 from chakrakit.passes.comm.overlap import serialize, shift
 from chakrakit.passes.comm.report import report
-from chakrakit.passes.comm.swap import join_all_reduce, split_all_reduce
+from chakrakit.passes.comm.swap import join_all_reduce, set_algorithm, split_all_reduce
+from chakrakit.passes.times import settled
+from chakrakit.trace.run import Run
 from chakrakit.trace.traceset import TraceSet
-
-ActionName = Literal[
-    "split-all-reduce", "join-all-reduce", "bucket", "fuse", "split", "compress", "prefetch", "delay",
-    "serialize", "offload",
-]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,11 +37,15 @@ class Comm(Pass):
         "bytes of all calls of a group (compress divides them, split-all-reduce and join-all-reduce "
         "keep those of the data); what can be reached along data; freedom from deadlock"
     )
-    action: ActionName
+    action: Literal[
+        "algorithm", "split-all-reduce", "join-all-reduce", "bucket", "fuse", "split", "compress", "prefetch",
+        "delay", "serialize", "offload",
+    ]  # fmt: skip
     groups: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     phases: tuple[str, ...] = ()
     min_size: Quantity = 0
+    algorithm: str | None = None
     size: Quantity | None = None
     parts: int | None = None
     ratio: float | None = None
@@ -75,11 +76,14 @@ class Comm(Pass):
 
     def apply(self, traces: TraceSet) -> TraceSet:
         """The changed traces, which must be timed again."""
+        if isinstance(traces, Run) and traces.times is not None:
+            traces = settled(traces)
         job = Job(traces, self._choice())
         _ACTIONS[self.action][2](self, job)
         after = job.result()
         if self.action in _MAY_DEADLOCK:
             check_runs(traces, after, f"comm: {self.action}")
+            return with_bodies(traces, [after.body_at(i) for i in range(after.body_count)])
         return after
 
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
@@ -100,6 +104,7 @@ class Comm(Pass):
 
 _Run = Callable[[Comm, Job], None]
 _ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...], _Run]] = {
+    "algorithm": (("algorithm",), (), lambda o, job: set_algorithm(job, o.algorithm or "auto")),
     "split-all-reduce": ((), (), lambda _, job: split_all_reduce(job)),
     "join-all-reduce": ((), (), lambda _, job: join_all_reduce(job)),
     "bucket": (("size",), (), lambda o, job: bucket(job, o.bytes_of_size())),
@@ -115,7 +120,16 @@ _ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...], _Run]] = {
     "offload": (("stream",), (), lambda o, job: offload(job, o.stream or 0)),
 }  # fmt: skip
 """Action → options it needs, options it takes, and what it does."""
-_OPTIONS = {"size", "parts", "ratio", "throughput", "decode_throughput", "stream", "calls"}
+_OPTIONS = {
+    "algorithm",
+    "size",
+    "parts",
+    "ratio",
+    "throughput",
+    "decode_throughput",
+    "stream",
+    "calls",
+}
 _MAY_DEADLOCK = ("compress", "prefetch", "delay", "serialize", "offload")
 
 

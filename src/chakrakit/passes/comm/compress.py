@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from chakrakit.passes.comm.job import Job
 from chakrakit.passes.comm.lanes import (
     data_kind,
     has_edges,
+    issue_order,
     lane_of,
     on_host,
     stream_lane,
@@ -44,15 +46,19 @@ class Codec:
     encode: float
     decode: float
     stream: int | None
-    """Where encoders run; decoders on the next one. None: on the communication's own."""
+    """The first of the streams codecs run on: for each stream of communication one for encoders and
+    one for decoders, so that neither waits behind the other. None: on the communication's own."""
 
 
 def compress(job: Job, codec: Codec) -> None:
     """Each call moves `1/ratio` of its bytes, after an encoder and before a decoder."""
+    work: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
     for channel, chosen in job.chosen(COMPRESSIBLE):
         for side in channel.sides:
-            work = _work(job, channel, chosen, side.is_send)
-            job.edit(side.body, partial(_compressed, codec, side.rows[chosen], work))
+            bytes_of = _work(job, channel, chosen, side.is_send)
+            work[side.body].update(zip(side.rows[chosen].tolist(), bytes_of, strict=True))
+    for body, calls in work.items():
+        job.edit(body, partial(_compressed, codec, calls))
 
 
 def _work(job: Job, channel: Channel, chosen: I64, is_send: bool) -> list[tuple[int, int]]:
@@ -72,22 +78,21 @@ def _work(job: Job, channel: Channel, chosen: I64, is_send: bool) -> list[tuple[
     return found
 
 
-def _compressed(codec: Codec, rows: I64, work: Sequence[tuple[int, int]], rewrite: Rewrite) -> None:
-    streams = _Streams(codec, rewrite)
-    for row, (encoded, decoded) in zip(rows.tolist(), work, strict=True):
-        body = rewrite.body
+def _compressed(codec: Codec, work: Mapping[int, tuple[int, int]], rewrite: Rewrite) -> None:
+    body, issued = rewrite.body, issue_order(rewrite.body)
+    streams, reads = _Streams(codec, list(work), rewrite), data_kind(body)
+    for row, (encoded, decoded) in sorted(work.items(), key=lambda item: issued[item[0]]):
         for column in ("comm_size", "out_size"):
-            if body.has(column)[row]:
-                size = int(body.column(column, 0)[row])
+            if (size := rewrite.number(column, row)) is not None:
                 rewrite.set(column, row, math.ceil(size / codec.ratio))
         rewrite.set_duration(row, round(int(body.duration_ns[row]) / codec.ratio))
         if encoded:
             encoder = streams.add(row, "encode", encoded / codec.encode, before=True)
-            rewrite.edge(encoder, row, data_kind(body))
+            rewrite.edge(encoder, row, reads)
             rewrite.first[row] = encoder
         if decoded:
             decoder = streams.add(row, "decode", decoded / codec.decode, before=False)
-            rewrite.edge(row, decoder, data_kind(body))
+            rewrite.edge(row, decoder, reads)
             rewrite.last[row] = decoder
         if codec.stream is None:  # in line: whoever is next in turn waits for the codec too
             rewrite.turn_first[row], rewrite.turn_last[row] = rewrite.first[row], rewrite.last[row]
@@ -96,13 +101,23 @@ def _compressed(codec: Codec, rows: I64, work: Sequence[tuple[int, int]], rewrit
 class _Streams:
     """Puts codecs on their streams. Streams ordered by edges get edges for the newcomers too."""
 
-    def __init__(self, codec: Codec, rewrite: Rewrite) -> None:
+    def __init__(self, codec: Codec, rows: list[int], rewrite: Rewrite) -> None:
         self.codec, self.rewrite = codec, rewrite
-        self.host = on_host(rewrite.body)
+        self.host, self.lane = on_host(rewrite.body), lane_of(rewrite.body)
         self.by_edges = has_edges(rewrite.body, EdgeKind.STREAM)
         self.before: dict[int, int] = {}
+        lanes = np.unique(self.lane[rows][~self.host[rows]]).tolist()
+        self.number = {lane: i for i, lane in enumerate(lanes)}
         if codec.stream is not None:
-            _check_free(rewrite, codec.stream)
+            self._check_free(codec.stream, codec.stream + 2 * len(self.number))
+
+    def _check_free(self, first: int, end: int) -> None:
+        """Codecs would stand in the order of whatever else is on their stream."""
+        if np.isin(self.lane, stream_lane(np.arange(first, end))).any():
+            raise ConfigError(
+                f"stream: some of {first}..{end - 1} are in use; give the first of {end - first} free "
+                "streams, or none to run codecs on the communication's own"
+            )
 
     def add(self, row: int, what: str, seconds: float, before: bool) -> int:
         """An encoder or decoder of a communication; a host's runs on the communication's thread."""
@@ -114,20 +129,11 @@ class _Streams:
         }
         stream = None
         if self.codec.stream is not None and not self.host[row]:
-            stream = columns["stream"] = self.codec.stream + (0 if before else 1)
+            stream = self.codec.stream + 2 * self.number[int(self.lane[row])] + (0 if before else 1)
+            columns["stream"] = stream
         added = self.rewrite.work(row, -1 if before else 1, **columns)
         if stream is not None and self.by_edges:
             if stream in self.before:
                 self.rewrite.edge(self.before[stream], added, EdgeKind.STREAM)
             self.before[stream] = added
         return added
-
-
-def _check_free(rewrite: Rewrite, stream: int) -> None:
-    """Codecs would stand in the order of whatever else is on their stream."""
-    used = np.isin(lane_of(rewrite.body), [stream_lane(stream), stream_lane(stream + 1)])
-    if used.any():
-        raise ConfigError(
-            f"stream: {stream} or {stream + 1} is in use; give the first of two free streams, or none "
-            "to run codecs on the communication's own"
-        )

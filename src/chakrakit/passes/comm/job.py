@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.errors import ConfigError, TraceError
+from chakrakit.passes.base import with_bodies
 from chakrakit.passes.comm.channels import I64, MESSAGE, Channel, Side, channels_of
 from chakrakit.passes.comm.rewrite import Rewrite
 from chakrakit.trace.schema import CollectiveType
@@ -135,8 +136,7 @@ class Job:
             partial(self._changed, n) if n in self._edits else partial(self.traces.body_at, n)
             for n in range(self.traces.body_count)
         ]
-        card = self.traces.card.replace(kind="traces")
-        return TraceSet(bodies, self.traces.bindings, self.traces.groups, card)
+        return with_bodies(self.traces, bodies)
 
     def _changed(self, number: int) -> Trace:
         rewrite = Rewrite(self.traces.body_at(number))
@@ -146,4 +146,4 @@ class Job:
 
 
 def _renumbered(rows: I64, new: I64, rewrite: Rewrite) -> None:
-    rewrite.set("comm_seq", rows, new.tolist())
+    rewrite.set("comm_seq", rows.tolist(), new.tolist())

@@ -1,4 +1,4 @@
-"""Meeting: what waits for what on all ranks at once, with the calls that meet as one.
+"""Meeting: what waits for what on all ranks at once. Calls that meet start apart and end as one.
 
 Bodies stand for all ranks that run them, so a way that exists between ranks exists here too; the other way
 round need not hold. What is found free of circles here never deadlocks.
@@ -6,7 +6,7 @@ round need not hold. What is found free of circles here never deadlocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -18,43 +18,56 @@ from chakrakit.trace.traceset import TraceSet
 
 
 class Meeting:
-    """Starts (2 × row) and ends (2 × row + 1) of all bodies' rows, calls that meet joined."""
+    """Events of all bodies' rows, starts (2 × row) and ends (2 × row + 1), and what each waits for."""
 
     def __init__(self, traces: TraceSet, channels: Sequence[Channel]) -> None:
+        parts = [waits(traces.body_at(i)) for i in range(traces.body_count)]
         sizes = [len(traces.body_at(i)) for i in range(traces.body_count)]
         self.offset = np.r_[0, np.cumsum(sizes)].astype(np.int64)
-        self.rows = int(self.offset[-1])
-        parts = [waits(traces.body_at(i)) for i in range(traces.body_count)]
-        self.src, self.dst = (
-            np.concatenate([p[end] + 2 * o for p, o in zip(parts, self.offset, strict=False)])
-            for end in (0, 1)
-        )
-        self.turn = np.concatenate([p[2] for p in parts])
-        self.joined = np.arange(self.rows)
-        into = np.arange(self.rows)
+        self.events = 2 * int(self.offset[-1])
+        own = np.arange(0, self.events, 2)
+        shift = np.repeat(2 * self.offset[:-1], [len(p[0]) for p in parts])
+        self.src = np.r_[np.concatenate([p[0] for p in parts]) + shift, own]
+        self.dst = np.r_[np.concatenate([p[1] for p in parts]) + shift, own + 1]
+        self.turn = np.r_[np.concatenate([p[2] for p in parts]), np.zeros(len(own), np.bool_)]
+        self.now = np.arange(self.events)
+        """For each event the one that stands for it."""
+        into = np.arange(self.events)
         for channel in channels:
-            for side in channel.sides[1:]:
-                into[self.offset[side.body] + side.rows] = self._rows(channel)
+            for rows in self._sides(channel):
+                into[2 * rows + 1] = 2 * next(self._sides(channel)) + 1
         self._join(into)
 
-    def _rows(self, channel: Channel) -> I64:
-        """The rows that stand for a channel's calls."""
-        side = channel.sides[0]
-        rows: I64 = self.joined[self.offset[side.body] + side.rows]
-        return rows
+    def _sides(self, channel: Channel) -> Iterator[I64]:
+        """The calls of each side, by their rows among those of all bodies."""
+        for side in channel.sides:
+            yield self.offset[side.body] + side.rows
 
     def _join(self, into: I64) -> None:
-        self.joined = into[self.joined]
-        self.src, self.dst = (2 * into[e // 2] + e % 2 for e in (self.src, self.dst))
+        self.now = into[self.now]
+        self.src, self.dst = into[self.src], into[self.dst]
 
     def fuse(self, channel: Channel, buckets: Sequence[I64]) -> None:
         """Makes each bucket of calls one call, so that what is asked next knows."""
-        into, rows = np.arange(self.rows), self._rows(channel)
-        for bucket in buckets:
-            into[rows[bucket]] = rows[bucket[-1]]
+        sizes = [len(b) for b in buckets]
+        calls = np.concatenate([np.zeros(0, np.int64), *buckets])
+        last = np.repeat(np.array([b[-1] for b in buckets], np.int64), sizes)
+        number = self._numbered(channel, calls, np.repeat(np.arange(1, len(buckets) + 1), sizes))
+        inside = self.turn & (number[self.src] > 0) & (number[self.src] == number[self.dst])
+        self.src, self.dst, self.turn = (a[~inside] for a in (self.src, self.dst, self.turn))
+        into = np.arange(self.events)
+        for rows in self._sides(channel):
+            for end in (0, 1):
+                into[self.now[2 * rows[calls] + end]] = self.now[2 * rows[last] + end]
         self._join(into)
-        outside = ~(self.turn & (self.src // 2 == self.dst // 2))
-        self.src, self.dst, self.turn = (a[outside] for a in (self.src, self.dst, self.turn))
+
+    def _numbered(self, channel: Channel, calls: I64, numbers: I64) -> I64:
+        """For each event of these calls its number; 0 for all others."""
+        found = np.zeros(self.events, np.int64)
+        for rows in self._sides(channel):
+            for end in (0, 1):
+                found[self.now[2 * rows[calls] + end]] = numbers
+        return found
 
     def held_back(self, channel: Channel, chosen: I64) -> I64:
         """For each chosen call, 1 + the last chosen call whose result it waits for; 0 for none.
@@ -62,19 +75,16 @@ class Meeting:
         Waiting only for its turn does not count: two calls may become one if nothing but their
         turns stands between them.
         """
-        rows = self._rows(channel)[chosen]
-        number = np.zeros(self.rows, np.int64)
-        number[rows] = np.arange(1, len(chosen) + 1)
-        from_call, to_call = number[self.src // 2], number[self.dst // 2]
-        stays = ~(self.turn & (from_call > 0) & (to_call > 0))
-        src, dst, marks = self.src[stays], self.dst[stays], from_call[stays]
-        return highest_before(self.rows, src, dst, marks)[rows]
+        number = self._numbered(channel, chosen, np.arange(1, len(chosen) + 1))
+        from_call, to_call = number[self.src], number[self.dst]
+        turns = self.turn & (from_call > 0) & (to_call > 0)
+        marks = np.where(from_call == to_call, 0, from_call)  # its own start says nothing
+        found = highest_before(self.events, self.src[~turns], self.dst[~turns], marks[~turns])
+        return found[self.now[2 * next(self._sides(channel))[chosen] + 1]]
 
     def has_circle(self) -> bool:
         """Whether some work would wait for itself."""
-        own = np.arange(self.rows)
-        graph = Graph(2 * self.rows, np.r_[self.src, 2 * own], np.r_[self.dst, 2 * own + 1])
-        return not graph.is_acyclic
+        return not Graph(self.events, self.src, self.dst).is_acyclic
 
 
 def check_runs(before: TraceSet, after: TraceSet, what: str) -> None:

@@ -44,7 +44,7 @@ def _offloaded(rows: I64, stream: int, rewrite: Rewrite) -> None:
         )
     lane, moved = lane_of(body), np.zeros(len(body), np.bool_)
     moved[rows] = lane[rows] != stream_lane(stream)
-    rewrite.set("stream", rows, [stream] * len(rows))
+    rewrite.set("stream", rows.tolist(), stream)
     by_edges = has_edges(body, EdgeKind.STREAM)
     if by_edges:
         edges = body.edges

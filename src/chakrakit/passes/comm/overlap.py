@@ -44,7 +44,10 @@ def _shifted(rows: I64, calls: int, rewrite: Rewrite) -> None:
 
 
 def serialize(job: Job) -> None:
-    """What is computed after a call is ready waits for its end, so that nothing of it is hidden."""
+    """What is computed after a call is ready waits for its end, so that nothing of it is hidden.
+
+    A receive is left as it is: it is ready from the start, and only its readers wait for it.
+    """
     for body, rows in job.rows(ANY).items():
         job.edit(body, partial(_serialized, rows))
 
@@ -52,6 +55,7 @@ def serialize(job: Job) -> None:
 def _serialized(rows: I64, rewrite: Rewrite) -> None:
     """Host communication against host work, device communication against the device's."""
     body, host, issued = rewrite.body, on_host(rewrite.body), issue_order(rewrite.body)
+    rows = rows[body.types[rows] != NodeType.COMM_RECV_NODE]
     for side in (False, True):
         mine = rows[host[rows] == side]
         order = np.flatnonzero(body.is_type(NodeType.COMP_NODE) & (host == side))
@@ -67,4 +71,7 @@ def _last_awaited(body: Trace, order: I64) -> I64:
     number = np.zeros(len(body), np.int64)
     number[order] = np.arange(1, len(order) + 1)
     src, dst, _ = waits(body)
-    return highest_before(len(body), src, dst, number[src // 2])
+    starts = np.arange(0, 2 * len(body), 2)
+    src, dst = np.r_[src, starts], np.r_[dst, starts + 1]
+    marks = np.where(src // 2 == dst // 2, 0, number[src // 2])
+    return highest_before(2 * len(body), src, dst, marks)[1::2]

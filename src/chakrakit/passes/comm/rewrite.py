@@ -1,8 +1,8 @@
 """Rewrite: one body being changed. Rows are edited, added beside others, or go into others.
 
-Edges follow by themselves. Each row has four ends: where its start and its end are now, and where the order
-among communications begins and ends. An edge that held back a row's start holds back the first of what took
-its place; one that waited for its end waits for the last.
+Edges follow by themselves. An edge that held back a row's start holds back the first of what took its place;
+one that waited for its end waits for the last. Turns among communications, and edges that hold back a row's
+end, go to the communications themselves and not to what was put around them.
 """
 
 from __future__ import annotations
@@ -18,22 +18,25 @@ from numpy.typing import ArrayLike, NDArray
 from chakrakit.errors import TraceError
 from chakrakit.passes.comm.channels import I64
 from chakrakit.passes.comm.waits import turn_edges
+from chakrakit.trace.columns import STORAGE_TYPES, storage_of_member
 from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
+from chakrakit.trace.vocabulary import by_name
 
-_STARTS = ("start_time_micros", "start_time_ns")
-_SHARED = ("is_cpu_op", "tid", "stream", "device", "phase", "layer", "micro_batch", "chunk", "step")
-"""What work added for a communication takes over from it."""
+_SHARED = (
+    "start_time_micros", "start_time_ns", "is_cpu_op", "tid", "stream", "device", "phase", "layer",
+    "micro_batch", "chunk", "step",
+)  # fmt: skip
+"""What work added for a communication takes over from it; it is issued with it."""
 
 
 @dataclass(frozen=True)
 class _Added:
-    """A new row: like which one, and where it stands (before or after a row, in which order)."""
+    """A new row: like which one, and where it stands: before it (offset < 0) or after it."""
 
     like: int
-    beside: int
-    offset: float
+    offset: int
     blank: Mapping[str, Any] | None
     """None for a copy; else the columns of a row that is otherwise empty."""
 
@@ -47,24 +50,29 @@ class Rewrite:
     last: I64 = field(init=False)
     turn_first: I64 = field(init=False)
     turn_last: I64 = field(init=False)
+    held: I64 = field(init=False)
+    """Where finish→finish edges arrive."""
 
     def __post_init__(self) -> None:
-        self.first, self.last, self.turn_first, self.turn_last = (
-            np.arange(len(self.body)) for _ in range(4)
+        self.first, self.last, self.turn_first, self.turn_last, self.held = (
+            np.arange(len(self.body)) for _ in range(5)
         )
         self._goes = np.zeros(len(self.body), np.bool_)
         self._added: list[_Added] = []
         self._edges: list[tuple[int, int, int, int, int]] = []
         self._dropped = np.zeros(len(self.body.edges), np.bool_)
-        self._values: dict[str, list[tuple[I64, Any]]] = {}
+        self._values: dict[str, dict[int, Any]] = {}
+        self._numbers: dict[str, tuple[NDArray[np.bool_], NDArray[Any]]] = {}
 
     # --- what can be done -----------------------------------------------------------------------
 
-    def set(self, column: str, rows: ArrayLike, values: Any) -> None:
+    def set(self, column: str, rows: int | Sequence[int], values: Any) -> None:
         """New values of an attribute in these rows; None removes it there."""
-        where = np.atleast_1d(np.asarray(rows, np.int64))
-        given = values if np.ndim(values) else [values] * len(where)
-        self._values.setdefault(column, []).append((where, given))
+        where = [rows] if isinstance(rows, int) else rows
+        given = values if isinstance(values, list) else [values] * len(where)
+        self._values.setdefault(column, {}).update(zip(where, given, strict=True))
+        if column == "comm_size" and "unsharded" in self.body.table.column_names:
+            self.set("unsharded", where, None)  # what was said of the old size
 
     def set_duration(self, row: int, nanos: int) -> None:
         """How long a row takes, for who does not simulate it."""
@@ -81,14 +89,20 @@ class Rewrite:
         found: str = self.body.names[row].as_py()
         return found
 
-    def copy(self, row: int, offset: float) -> int:
-        """One more row like this one, right after it (offset > 0) or before it; returns its number."""
-        return self._add(_Added(row, row, offset, None))
+    def number(self, column: str, row: int) -> int | None:
+        """What an attribute of the body is in a row; None where the row does not have it."""
+        if column not in self._numbers:
+            self._numbers[column] = self.body.has(column), self.body.column(column, 0)
+        has, values = self._numbers[column]
+        return int(values[row]) if has[row] else None
 
-    def work(self, row: int, offset: float, beside: int | None = None, **columns: Any) -> int:
-        """A compute row for a communication, before or after a row (by default the communication)."""
-        place = row if beside is None else beside
-        return self._add(_Added(row, place, offset, columns))
+    def copy(self, row: int, offset: int) -> int:
+        """One more row like this one, after it (offset > 0) or before it; returns its number."""
+        return self._add(_Added(row, offset, None))
+
+    def work(self, row: int, offset: int, **columns: Any) -> int:
+        """A compute row for a communication, before or after it; returns its number."""
+        return self._add(_Added(row, offset, columns))
 
     def _add(self, added: _Added) -> int:
         self._added.append(added)
@@ -112,8 +126,12 @@ class Rewrite:
     def absorb(self, row: int, into: int) -> None:
         """The row goes; whoever waited for it waits for the other one, which waits for all it did."""
         self._goes[row] = True
-        for ends in (self.first, self.last, self.turn_first, self.turn_last):
+        for ends in (self.first, self.last, self.turn_first, self.turn_last, self.held):
             ends[row] = into
+
+    def end_with(self, row: int, last: int) -> None:
+        """The row goes on until another communication ends."""
+        self.last[row] = self.turn_last[row] = self.held[row] = last
 
     # --- the new body ---------------------------------------------------------------------------
 
@@ -129,8 +147,10 @@ class Rewrite:
         """Rows in their new order in the file, and their ids: later ones move up to make room."""
         new = np.arange(len(self._added)) + len(self.body)
         rows = np.r_[kept, new]
-        beside = np.r_[kept, np.array([a.beside for a in self._added], np.int64)]
-        offset = np.r_[np.zeros(len(kept)), np.array([a.offset for a in self._added], np.float64)]
+        beside = np.r_[kept, np.array([a.like for a in self._added], np.int64)]
+        offset = np.r_[
+            np.zeros(len(kept), np.int64), np.array([a.offset for a in self._added], np.int64)
+        ]
         order = np.lexsort((offset, beside))
         ids = self.body.ids[beside]
         by_id = np.lexsort((offset, beside, ids))
@@ -164,10 +184,6 @@ class Rewrite:
         shared = [c for c in _SHARED if c in self.body.table.column_names]
         like = pa.array([a.like for a in added])
         data: dict[str, Any] = {c: self.body.table.column(c).take(like) for c in shared}
-        beside = pa.array([a.beside for a in added])
-        for column in _STARTS:  # they are issued with the row they stand beside
-            if column in self.body.table.column_names:
-                data[column] = self.body.table.column(column).take(beside)
         data["type"] = [int(NodeType.COMP_NODE)] * len(added)
         for column in sorted({c for a in added for c in a.blank or {}}):
             shared_values = data[column].to_pylist() if column in data else [None] * len(added)
@@ -182,32 +198,13 @@ class Rewrite:
         if column in trace.table.column_names:
             values = trace.table.column(column).combine_chunks()
         else:
-            values = pa.nulls(len(trace), pa.int64())
+            values = pa.nulls(len(trace), _kind_of(column))
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
-        plain = values.to_pylist() if not _is_number(values.type) else None
+        edits = [(int(place[r]), v) for r, v in self._values[column].items() if place[r] >= 0]
         return (
-            self._with_texts(plain, column, place)
-            if plain
-            else self._with_numbers(values, column, place)
+            _with_numbers(values, edits) if _is_number(values.type) else _with_others(values, edits)
         )
-
-    def _with_texts(self, plain: list[Any], column: str, place: I64) -> pa.Array:
-        for rows, given in self._values[column]:
-            for row, value in zip(place[rows].tolist(), given, strict=True):
-                if row >= 0:
-                    plain[row] = value
-        return pa.array(plain)
-
-    def _with_numbers(self, values: pa.Array, column: str, place: I64) -> pa.Array:
-        has = values.is_valid().to_numpy(zero_copy_only=False).copy()
-        found = values.fill_null(0).to_numpy(zero_copy_only=False).copy()
-        for rows, given in self._values[column]:
-            stays = place[rows] >= 0
-            at = place[rows][stays]
-            has[at] = np.array([v is not None for v in given], np.bool_)[stays]
-            found[at] = np.array([0 if v is None else v for v in given])[stays]
-        return pa.array(found, values.type, mask=~has)
 
     # --- its edges ------------------------------------------------------------------------------
 
@@ -216,7 +213,7 @@ class Rewrite:
         turn = turn_edges(self.body)
         from_end, to_end = edges.form != EdgeForm.START_START, edges.form == EdgeForm.FINISH_FINISH
         src = np.where(from_end, self.last[edges.src], self.first[edges.src])
-        dst = np.where(to_end, self.last[edges.dst], self.first[edges.dst])
+        dst = np.where(to_end, self.held[edges.dst], self.first[edges.dst])
         src = np.where(turn, self.turn_last[edges.src], src)
         dst = np.where(turn, self.turn_first[edges.dst], dst)
         touched = (src != edges.src) | (dst != edges.dst)
@@ -238,14 +235,37 @@ class Rewrite:
         )
 
 
-def _once(edges: Edges, touched: Any) -> Edges:
+def _once(edges: Edges, touched: NDArray[np.bool_]) -> Edges:
     """Of equal edges that a change has made, the one with the largest lag; others stay as they are."""
-    order = np.lexsort((-edges.lag, edges.form, edges.src, edges.dst))
-    src, dst, form = edges.src[order], edges.dst[order], edges.form[order]
-    same = (src[1:] == src[:-1]) & (dst[1:] == dst[:-1]) & (form[1:] == form[:-1])
-    again = np.zeros(len(edges), np.bool_)
-    again[order[1:]] = same
-    return edges.where(~(again & touched))
+    order = np.lexsort((edges.ctrl, -edges.lag, edges.form, edges.src, edges.dst))
+    ends = np.stack([edges.src, edges.dst, edges.form])[:, order]
+    new = np.r_[True, (ends[:, 1:] != ends[:, :-1]).any(axis=0)][: len(edges)]
+    run = np.cumsum(new) - 1
+    made = np.bincount(run, touched[order], minlength=1) > 0
+    stays = np.zeros(len(edges), np.bool_)
+    stays[order] = new | ~made[run]
+    return edges.where(stays)
+
+
+def _kind_of(column: str) -> pa.DataType:
+    """The type of a column that the body does not have yet."""
+    return STORAGE_TYPES[storage_of_member(by_name()[column].member)]
+
+
+def _with_others(values: pa.Array, edits: list[tuple[int, Any]]) -> pa.Array:
+    plain = values.to_pylist()
+    for row, value in edits:
+        plain[row] = value
+    return pa.array(plain, values.type)
+
+
+def _with_numbers(values: pa.Array, edits: list[tuple[int, Any]]) -> pa.Array:
+    has = values.is_valid().to_numpy(zero_copy_only=False).copy()
+    found = values.fill_null(0).to_numpy(zero_copy_only=False).copy()
+    rows = [row for row, _ in edits]
+    has[rows] = [value is not None for _, value in edits]
+    found[rows] = [0 if value is None else value for _, value in edits]
+    return pa.array(found, values.type, mask=~has)
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -39,6 +39,6 @@ def cut(size: int, parts: int, each: int) -> list[int]:
 def add_up(rewrite: Rewrite, into: int, rows: Sequence[int], *columns: str) -> None:
     """The sums of some rows' attributes, where any of them has one, in one of them."""
     for column in columns:
-        if rewrite.body.has(column)[list(rows)].any():
-            total = rewrite.body.column(column, 0)[list(rows)].sum()
-            rewrite.set(column, into, int(total))
+        found = [n for row in rows if (n := rewrite.number(column, row)) is not None]
+        if found:
+            rewrite.set(column, into, sum(found))

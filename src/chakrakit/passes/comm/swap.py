@@ -1,4 +1,4 @@
-"""All-reduce into reduce-scatter and all-gather, and back."""
+"""Another algorithm; all-reduce into reduce-scatter and all-gather, and back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from chakrakit.passes.comm.channels import I64, Channel
-from chakrakit.passes.comm.job import Job
+from chakrakit.passes.comm.job import TYPES, Job
 from chakrakit.passes.comm.lanes import data_kind
 from chakrakit.passes.comm.rewrite import Rewrite
 from chakrakit.passes.comm.sizes import add_up, shard_of
@@ -16,6 +16,16 @@ from chakrakit.trace.schema import CollectiveType
 _SCATTERS = (CollectiveType.REDUCE_SCATTER, CollectiveType.REDUCE_SCATTER_BLOCK)
 _LARGEST_ELEMENT = 16
 """Bytes by which a shard may be filled up."""
+
+
+def set_algorithm(job: Job, name: str) -> None:
+    """Calls ask for an algorithm by the simulator's name; `auto` leaves the choice to it again."""
+    for body, rows in job.rows(tuple(t for t in TYPES if t != "message")).items():
+        job.edit(body, partial(_asked, rows.tolist(), None if name == "auto" else name))
+
+
+def _asked(rows: list[int], name: str | None, rewrite: Rewrite) -> None:
+    rewrite.set("comm_algorithm", rows, name)
 
 
 def split_all_reduce(job: Job) -> None:
@@ -33,7 +43,7 @@ def split_all_reduce(job: Job) -> None:
 
 
 def _split(rows: I64, sizes: I64, ranks: int, seqs: I64 | None, rewrite: Rewrite) -> None:
-    body = rewrite.body
+    body, reads = rewrite.body, data_kind(rewrite.body)
     for i, (row, size) in enumerate(zip(rows.tolist(), sizes.tolist(), strict=True)):
         shard = shard_of(body, row, size, ranks)
         gather = rewrite.copy(row, 1)
@@ -46,13 +56,14 @@ def _split(rows: I64, sizes: I64, ranks: int, seqs: I64 | None, rewrite: Rewrite
             rewrite.set("comm_size", part, bytes_in)
             rewrite.set("out_size", part, bytes_out)
             rewrite.set_duration(part, time)
+            rewrite.set("comm_algorithm", part, None)  # it was one for an all-reduce
             rewrite.rename(part, f"{rewrite.name(row)}.{kind.name.lower().replace('_', '-')}")
         if seqs is not None:
             rewrite.set("comm_seq", gather, int(seqs[i]))
         rewrite.set("mem_alloc", gather, None)
         rewrite.set("mem_free", row, None)
-        rewrite.edge(row, gather, data_kind(body))
-        rewrite.last[row] = rewrite.turn_last[row] = gather
+        rewrite.edge(row, gather, reads)
+        rewrite.end_with(row, gather)
 
 
 def join_all_reduce(job: Job) -> None:
@@ -64,7 +75,7 @@ def join_all_reduce(job: Job) -> None:
 
 
 def _pairs(job: Job, channel: Channel, chosen: I64) -> I64:
-    """Neighbouring (reduce-scatter, all-gather) in which the second waits for the first alone."""
+    """Neighboring (reduce-scatter, all-gather) in which the second waits for the first alone."""
     ranks, found = job.members(channel), []
     for a, b in zip(chosen[:-1].tolist(), chosen[1:].tolist(), strict=True):
         kinds = channel.types[a] in _SCATTERS and channel.types[b] == CollectiveType.ALL_GATHER
@@ -90,6 +101,7 @@ def _join(pairs: I64, sizes: I64, rewrite: Rewrite) -> None:
         rewrite.set("comm_type", scatter, int(CollectiveType.ALL_REDUCE))
         rewrite.set("comm_size", scatter, size)
         rewrite.set("out_size", scatter, size)
+        rewrite.set("comm_algorithm", scatter, None)
         rewrite.set_duration(scatter, int(body.duration_ns[scatter] + body.duration_ns[gather]))
         rewrite.rename(scatter, rewrite.name(scatter).removesuffix(".reduce-scatter"))
         add_up(rewrite, scatter, (scatter, gather), "mem_alloc", "mem_free")

@@ -40,20 +40,10 @@ def waits(body: Trace) -> tuple[I64, I64, Mask]:
     return np.r_[src, 2 * before + 1], np.r_[dst, 2 * after], turn
 
 
-def highest_before(rows: int, src: I64, dst: I64, marks: I64) -> I64:
-    """For the end of each row, the highest mark of any edge on the ways that lead to it; 0 for none.
-
-    `src` and `dst` are events of rows below `rows`; every row's end is after its start.
-    """
-    own, root = np.arange(rows), 2 * rows
+def highest_before(events: int, src: I64, dst: I64, marks: I64) -> I64:
+    """For each event, the highest mark of any edge on the ways that lead to it; 0 for none."""
     marked = np.flatnonzero(marks)
-    graph = Graph(
-        root + 1,
-        np.r_[src, 2 * own, np.full(len(marked), root)],
-        np.r_[dst, 2 * own + 1, dst[marked]],
-    )
-    lags = np.zeros(len(graph.src), np.int64)
-    lags[len(src) + rows :] = marks[marked]
-    found, _ = graph.longest_path(np.zeros(root + 1, np.int64), lags)
-    ends: I64 = found[1:root:2]
-    return ends
+    graph = Graph(events + 1, np.r_[src, np.full(len(marked), events)], np.r_[dst, dst[marked]])
+    lags = np.r_[np.zeros(len(src), np.int64), marks[marked]]
+    found, _ = graph.longest_path(np.zeros(events + 1, np.int64), lags)
+    return found[:events]

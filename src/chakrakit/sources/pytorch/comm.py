@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from chakrakit.sources.pytorch import collectives as words
 from chakrakit.sources.pytorch.collector import GROUP_MARK
+from chakrakit.sources.pytorch.dimensions import plain_values, tensor_sizes
 from chakrakit.sources.pytorch.kineto import Kineto
 from chakrakit.sources.pytorch.observer import Extras, Observer
 from chakrakit.sources.pytorch.rows import RowNames, nearest
@@ -193,6 +194,8 @@ class _Finder:
         kind = next((k for k in map(words.kind_of, names) if k != words.UNKNOWN), words.UNKNOWN)
         out = Collective(row, issuer, kind, said or self.names[row])
         self._read_arguments(out)
+        if self.observer is None:
+            self._read_dimensions(out, records)
         for given in reversed(facts):
             _read_facts(out, given)
         if parameters:
@@ -233,6 +236,23 @@ class _Finder:
         if out.is_message and len(numbers) >= 2:
             out.peer, out.tag = numbers[0], numbers[1]
         out.group = self._group_argument(out.issuer)
+
+    def _read_dimensions(self, out: Collective, records: list[int]) -> None:
+        """The same from Kineto alone; of a list of tensors only the back end's record knows sizes."""
+        assert self.kineto is not None
+        events = [int(self.line.event[r]) for r in (out.issuer, *records)]
+        found = [tensor_sizes(self.kineto, e) for e in events if e >= 0]
+        sizes, out.dtype = next((f for f in found if f[0]), ([], ""))
+        if sizes:
+            out.in_bytes = sizes[1] if len(sizes) > 1 and _output_first(out) else sizes[0]
+            out.out_bytes = sizes[0] if len(sizes) > 1 or not _output_first(out) else -1
+        values = plain_values(self.kineto, events[0]) if events[0] >= 0 else []
+        numbers = [v for v in values if type(v) is int]
+        if out.is_message and len(numbers) >= 2:
+            out.peer, out.tag = numbers[0], numbers[1]
+        lists = [v for v in values if _is_split(v)]
+        if out.kind == CollectiveType.ALL_TO_ALL and len(lists) >= 2:
+            out.out_splits, out.in_splits = lists[0], lists[1]
 
     def _dtype(self, row: int) -> str:
         assert self.observer is not None

@@ -89,19 +89,24 @@ def _is_flags(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 3 and all(isinstance(v, bool) for v in value)
 
 
-def _attention(call: Call, first: int = 0) -> int:
-    """Two products of sequence × sequence × head size; a causal mask halves both."""
-    query, key, value = (call.shape(first + i) for i in range(3))
-    if len(query) != 4 or len(key) != 4 or len(value) != 4:
-        return 0
-    batch, heads, rows, size = query
-    work = 2 * batch * heads * rows * key[2] * (size + value[3])
-    return work // 2 if True in [v for v in call.values if isinstance(v, bool)] else work
+def _attention(causal: int, backward: bool = False, by_rows: bool = False) -> Callable[[Call], int]:
+    """Two products of sequence × sequence × head size; five backward, where the scores are made again.
 
+    `causal` is the argument that says whether half of the scores are masked. Tensors are batch × heads ×
+    sequence × head size, or `by_rows` batch × sequence × heads × head size.
+    """
+    first, products = (1, 5) if backward else (0, 2)
+    sequence = 1 if by_rows else 2
 
-def _attention_backward(call: Call) -> int:
-    """Five products where the forward pass has two: the scores are made again."""
-    return _attention(call, first=1) * 5 // 2
+    def work(call: Call) -> int:
+        query, key, value = (call.shape(first + i) for i in range(3))
+        if not len(query) == len(key) == len(value) == 4:
+            return 0
+        each = math.prod(query[:3]) * key[sequence] * (query[3] + value[3])
+        masked = causal < len(call.values) and call.values[causal] in (True, 1)
+        return each * products // (2 if masked else 1)
+
+    return work
 
 
 def _per_element(count: int, of_results: bool = False) -> Callable[[Call], int]:
@@ -139,16 +144,19 @@ _EXACT: dict[str, Callable[[Call], int]] = {
     "mkldnn_convolution": _convolution,
     "convolution_overrideable": _convolution,
     "convolution_backward": _convolution_backward,
-    "_scaled_dot_product_flash_attention": _attention,
-    "_scaled_dot_product_efficient_attention": _attention,
-    "_scaled_dot_product_cudnn_attention": _attention,
-    "_scaled_dot_product_flash_attention_for_cpu": _attention,
-    "_flash_attention_forward": _attention,
-    "_efficient_attention_forward": _attention,
-    "_scaled_dot_product_flash_attention_backward": _attention_backward,
-    "_scaled_dot_product_efficient_attention_backward": _attention_backward,
-    "_scaled_dot_product_cudnn_attention_backward": _attention_backward,
-    "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
+    "_scaled_dot_product_flash_attention": _attention(4),
+    "_scaled_dot_product_flash_attention_backward": _attention(11, backward=True),
+    "_scaled_dot_product_flash_attention_for_cpu": _attention(4),
+    "_scaled_dot_product_flash_attention_for_cpu_backward": _attention(7, backward=True),
+    "_scaled_dot_product_efficient_attention": _attention(6),
+    "_scaled_dot_product_efficient_attention_backward": _attention(11, backward=True),
+    "_scaled_dot_product_cudnn_attention": _attention(6),
+    "_scaled_dot_product_cudnn_attention_backward": _attention(14, backward=True),
+    "_cudnn_attention_forward": _attention(10),
+    "_cudnn_attention_backward": _attention(14, backward=True),
+    "_flash_attention_forward": _attention(8, by_rows=True),
+    "_flash_attention_backward": _attention(11, backward=True, by_rows=True),
+    "_efficient_attention_forward": _attention(9, by_rows=True),
     "native_layer_norm": _per_element(8),
     "native_layer_norm_backward": _per_element(14),
     "native_group_norm": _per_element(8),
@@ -196,10 +204,8 @@ def flops(call: Call) -> int:
     return _EXACT.get(name, _pointwise)(call)
 
 
-_CONTRACTIONS = frozenset(
-    name for name, rule in _EXACT.items()
-    if rule in (_mm, _addmm, _linear, _convolution, _convolution_backward, _attention, _attention_backward)
-)  # fmt: skip
+_PRODUCTS = (_mm, _addmm, _linear, _convolution, _convolution_backward)
+_CONTRACTIONS = frozenset(n for n, rule in _EXACT.items() if rule in _PRODUCTS or "attention" in n)
 
 
 def is_contraction(name: str) -> bool:

@@ -70,6 +70,8 @@ def _places(linked: Rank) -> Columns:
         "stream": _some(streams[line.lane], device),
         "device": _some(devices[line.lane], device),
     }
+    if linked.kineto is None:
+        out["caller"] = _some(line.parent, line.parent >= 0)
     orphan = np.zeros(len(line), np.bool_)
     orphan[linked.device.orphans] = True
     if orphan.any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
 import webbrowser
@@ -64,7 +65,8 @@ def serve(session: Session, port: int | None, browser: bool, tell: Callable[[str
         tell(address)
         if browser:
             webbrowser.open(address)
-        uvicorn.Server(config).run(sockets=[listener])
+        with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how one stops it
+            uvicorn.Server(config).run(sockets=[listener])
 
 
 def _listening(port: int | None) -> socket.socket:

@@ -1,0 +1,130 @@
+"""What a plan must fulfil before anything is done: a plan is a file, and files are not trusted."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from .collectives import FUNCTIONAL, WAYS
+from .operators import ALLOWED
+
+FORMAT, VERSION = "chakra-replay", 1
+_STEPS = ("call", "view", "collective", "wait", "stand_in", "synchronize")
+_LARGEST = 1 << 30
+
+
+class ReplayError(Exception):
+    """A plan cannot be run; the message is for people."""
+
+
+def read_plan(path: Path) -> dict[str, Any]:
+    """A plan file, checked."""
+    try:
+        with gzip.open(path) as stream:
+            data = stream.read(_LARGEST)
+        plan = json.loads(data)
+    except (OSError, EOFError, ValueError, RecursionError) as error:
+        raise ReplayError(f"{path} is not a plan: {error}") from None
+    if not isinstance(plan, dict) or plan.get("format") != FORMAT:
+        raise ReplayError(f"{path} is not a plan of chakra replay")
+    if plan.get("version") != VERSION:
+        raise ReplayError(f"{path} has version {plan.get('version')}; this runner knows {VERSION}")
+    try:
+        (check_emulation if "durations" in plan else check_plan)(plan)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ReplayError(f"{path} is damaged: {error!r}") from None
+    return plan
+
+
+def check_plan(plan: dict[str, Any]) -> None:
+    """Operators, slots and groups; raises a ReplayError that says which step is wrong."""
+    slots, groups = int(plan["slots"]), len(plan["groups"])
+    for i, step in enumerate(plan["steps"]):
+        what = step["do"]
+        if what not in _STEPS:
+            raise ReplayError(f"step {i}: no such thing as {what!r}")
+        if what == "call":
+            check_operator(step["op"], i)
+            _check_slots([step["args"], step.get("kwargs", {})], slots, i)
+        elif what == "collective":
+            check_group(step, groups, f"step {i}")
+        _check_numbers(step, slots, i)
+
+
+def check_group(step: dict[str, Any], groups: int, place: str) -> None:
+    """A communication that there is, on a group that there is."""
+    if step["op"] not in WAYS or not 0 <= int(step["group"]) < groups:
+        raise ReplayError(f"{place}: {step['op']!r} on group {step['group']}")
+
+
+def check_emulation(plan: dict[str, Any]) -> None:
+    """Nodes, what they wait for, and communication."""
+    nodes, groups = len(plan["durations"]), len(plan["groups"])
+    if any(len(plan[column]) != nodes for column in ("release", "lanes", "waits")):
+        raise ReplayError("the plan's columns differ in length")
+    if min([*plan["durations"], *plan["release"]], default=0) < 0:
+        raise ReplayError("a time below 0")
+    for node, waits in enumerate(plan["waits"]):
+        for cause, form, lag in waits:
+            if not (0 <= int(cause) < nodes and form in (0, 1, 2) and int(lag) >= 0):
+                raise ReplayError(f"node {node} waits for node {cause} in form {form}")
+    for node, step in plan["communication"].items():
+        if step["group"] != -1:
+            check_group(step, groups, f"node {node}")
+        sizes = [step.get(k, 0) for k in ("input", "output", "root")]
+        sizes += [*step.get("in_splits", []), *step.get("out_splits", [])]
+        if not 0 <= int(node) < nodes or min(sizes) < 0:
+            raise ReplayError(f"node {node} communicates {min(sizes)} bytes")
+    if sorted(plan["order"]) != sorted(map(int, plan["communication"])):
+        raise ReplayError("the order of communication leaves some out")
+
+
+def check_operator(name: str, step: int) -> None:
+    """Only what is on the list is called."""
+    namespace, _, operator = name.partition("::")
+    if name not in FUNCTIONAL and not (namespace == "aten" and operator in ALLOWED):
+        raise ReplayError(f"step {step}: operator {name!r} is not one that a replay calls")
+
+
+def _check_slots(value: Any, slots: int, step: int) -> None:
+    if isinstance(value, dict):
+        if "slot" in value and not 0 <= int(value["slot"]) < slots:
+            raise ReplayError(f"step {step}: no slot {value['slot']}")
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            _check_slots(item, slots, step)
+
+
+def _check_numbers(step: dict[str, Any], slots: int, i: int) -> None:
+    named = [step[k] for k in ("base", "slot") if k in step]
+    for key in ("free", "inputs", "outputs", "borrowed"):
+        named += step.get(key, [])
+    named += [m[0] for m in step.get("made", [])]
+    if not all(type(n) is int and 0 <= n < slots for n in named):
+        raise ReplayError(f"step {i}: a slot that is none of {slots}")
+    if not all(type(n) is int and 0 <= n < i for n in step.get("after", [])):
+        raise ReplayError(f"step {i} waits for one that comes later")
+
+
+def check_memory(needed: int, available: int, where: str) -> None:
+    """Refuse what does not fit, before anything is allocated."""
+    if needed > available:
+        raise ReplayError(
+            f"the plan needs {needed / 2**30:,.1f} GiB on {where}, and {available / 2**30:,.1f} GiB "
+            "are free; replay on a larger machine, or with --mode emulate or comm"
+        )
+
+
+def host_memory() -> int:
+    """Bytes that can be had on the host without swapping."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
