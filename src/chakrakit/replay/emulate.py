@@ -110,17 +110,23 @@ def emulate_rank(
         world=world.size, device=options.device, backend=options.backend_name, groups=groups,
         durations=durations.tolist(), release=_release(seen, timed), lanes=_lanes(seen),
         waits=_waits(seen, timed), communication=found,
-        order=sorted(found, key=lambda r: (int(_issued(seen, r)), r)),
+        order=_order(seen, list(found)),
         memory={"cpu": sum(max((getattr(e, side) for e in found.values()), default=0)
                            for side in ("input", "output"))},
         count=[done, len(found)], time_ns=[sum(spent), int(trace.duration_ns[list(found)].sum())],
     )  # fmt: skip
 
 
-def _issued(seen: Recording, row: int) -> int:
-    """When the host asked for a communication."""
-    issuer = seen.issuers.get(row, -1)
-    return int(seen.trace.start_ns[issuer if issuer >= 0 else row])
+def _order(seen: Recording, rows: list[int]) -> list[int]:
+    """As the host asked for them; in traces that never ran, none before what it depends on."""
+    start = seen.trace.start_ns
+    level = seen.trace.graph.levels()
+
+    def key(row: int) -> tuple[int, int, int]:
+        issuer = seen.issuers.get(row, -1)
+        return int(start[issuer if issuer >= 0 else row]), int(level[row]), row
+
+    return sorted(rows, key=key)
 
 
 def _release(seen: Recording, timed: bool) -> list[int]:

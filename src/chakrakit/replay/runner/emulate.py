@@ -51,7 +51,7 @@ class _Emulation:
         self.exchanges = {int(k): v for k, v in plan["communication"].items()}
         self.followers: list[list[int]] = [[] for _ in range(self.nodes)]
         for node, waits in enumerate(plan["waits"]):
-            for cause, _, _ in waits:
+            for cause in {w[0] for w in waits}:
                 self.followers[cause].append(node)
         self.calls = {
             node: self._prepare(exchange, device)
@@ -239,12 +239,13 @@ class _Iteration:
 
 
 def _turns(order: list[int], exchanges: dict[int, Any]) -> dict[int, list[int]]:
-    """Node → the queue it stands in: a group's collectives, or messages with one peer."""
+    """Node → the queue it stands in: a group's collectives, or messages with one peer and tag."""
     queues: dict[tuple[Any, ...], list[int]] = {}
     out = {}
     for node in order:
         exchange = exchanges[node]
-        peer = (exchange["op"], exchange.get("root", 0)) if exchange["op"] in MESSAGES else ()
+        ends = (exchange["op"], exchange.get("root", 0), exchange.get("tag", 0))
+        peer = ends if exchange["op"] in MESSAGES else ()
         mine = queues.setdefault((exchange["group"], *peer), [])
         mine.append(node)
         out[node] = mine
