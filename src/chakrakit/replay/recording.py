@@ -154,6 +154,16 @@ class Recording:
         rows = np.flatnonzero(edges.kind == int(kind))
         return list(zip(edges.src[rows].tolist(), edges.dst[rows].tolist(), strict=True))
 
+    def number(self, column: str, row: int, default: int) -> int:
+        """What a numeric attribute says of a row."""
+        if column not in self._numbers:
+            self._numbers[column] = self.trace.column(column, default).tolist()
+        return int(self._numbers[column][row])
+
+    @cached_property
+    def _numbers(self) -> dict[str, list[int]]:
+        return {}
+
     def arguments(self, row: int, side: str) -> Recorded:
         """What was recorded of a row's `inputs` or `outputs`."""
         return Recorded(*(self._parsed(f"{side}_{what}", row) for what in _WHAT))

@@ -16,8 +16,8 @@ from typing import Any
 
 from .collectives import MESSAGES, issue
 from .groups import end_groups, start_groups
-from .limits import ReplayError, check_memory, host_memory
-from .measure import choose_device, local_ranks
+from .limits import ReplayError
+from .measure import check_room, choose_device
 from .spin import wait_until
 
 _WAITERS = 64
@@ -31,7 +31,7 @@ def run_emulation(
     import torch
 
     device = choose_device(torch, plan)
-    check_memory(plan["memory"].get("cpu", 0) * local_ranks(plan), host_memory(), "this machine")
+    check_room(torch, plan, device)
     groups = start_groups(torch, plan, settings["timeout_s"])
     try:
         return _Emulation(torch, plan, device, groups, settings).result()
@@ -62,13 +62,14 @@ class _Emulation:
     def _prepare(self, exchange: dict[str, Any], device: str) -> Any:
         """The communication with its buffers: all share two, since nobody reads what arrives."""
         sides = [exchange.get("input", 0), exchange.get("output", 0)]
-        wide = all(n % 4 == 0 for n in (*sides, *exchange.get("in_splits", [])))
+        splits = [*exchange.get("in_splits", []), *exchange.get("out_splits", [])]
+        wide = all(n % 4 == 0 for n in (*sides, *splits))
         dtype = self.torch.float32 if wide else self.torch.uint8
         width = 4 if wide else 1
         shared = [self._buffer(i, n, device).view(dtype)[: n // width] for i, n in enumerate(sides)]
         step = dict(exchange)
-        for splits in ("in_splits", "out_splits"):
-            step[splits] = [n // width for n in exchange.get(splits, [])]
+        for side in ("in_splits", "out_splits"):
+            step[side] = [n // width for n in exchange.get(side, [])]
         inputs, outputs = [shared[0]], [shared[1]]
         return self.groups[exchange["group"]], step, inputs, outputs
 
