@@ -120,7 +120,7 @@ def emulate_rank(
 def _order(seen: Recording, rows: list[int]) -> list[int]:
     """As the host asked for them; in traces that never ran, none before what it depends on."""
     start = seen.trace.start_ns
-    level = seen.trace.graph.levels()
+    level = seen.trace.graph.levels() if seen.level is None else seen.level
 
     def key(row: int) -> tuple[int, int, int]:
         issuer = seen.issuers.get(row, -1)

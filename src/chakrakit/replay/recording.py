@@ -30,6 +30,8 @@ class Recording:
 
     rank: int
     trace: Trace
+    level: NDArray[np.int32] | None = None
+    """How many nodes must come before each, of other ranks too; only for traces that never ran."""
 
     def __len__(self) -> int:
         return len(self.trace)
