@@ -45,9 +45,8 @@ def main(recording: Path, folder: Path) -> None:
         f"  kernels {time_before:.2f} -> {time_after:.2f} ms ({time_after / time_before - 1:+.1%})"
     )
     print(f"  step {wanted:.2f} -> {step:.2f} ms ({step / wanted - 1:+.1%})")
-    print(
-        f"  kernels take {time_after / step:.0%} of the step; the host {median(found['host_ns']) / 1e6:.2f} ms"
-    )
+    host = median(found["host_ns"]) / 1e6
+    print(f"  kernels take {time_after / step:.0%} of the step; the host {host:.2f} ms")
     if "peak_mem_bytes" in card:
         print(f"  memory {found['memory_bytes'] / card['peak_mem_bytes'] - 1:+.2%}")
     for name, count in (before - after).most_common(5):

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from recorded import DATA
@@ -26,6 +27,8 @@ from chakrakit.sources.pytorch.link import link
 from chakrakit.trace.schema import NodeType
 
 pytest.importorskip("torch")
+from chakrakit.replay.runner.emulate import run_emulation
+
 CHAKRA = Path(sys.executable).with_name("chakra")
 
 
@@ -147,6 +150,30 @@ def test_times_are_needed_to_emulate_and_not_to_communicate():
     assert [(e.op, e.input, e.output) for e in plan.communication.values()] == [
         ("all_gather_flat", 100, 200)
     ]
+
+
+def test_order_of_communication_in_a_trace_that_never_ran():
+    """Written first, but it depends on the second: the second is issued first."""
+    t = ck.TraceBuilder()
+    first = t.collective("late", ck.CollectiveType.ALL_REDUCE, 64)
+    second = t.collective("early", ck.CollectiveType.ALL_REDUCE, 64)
+    t.edge(second, first)
+    t.edge(second, first, ck.EdgeKind.CTRL)
+    plan = prepare(ck.TraceSet([t.build()]), Options(mode="comm")).plans[0]
+    assert plan.order == [second, first]
+
+
+def test_what_a_node_waits_for_twice_is_one_wait(tmp_path):
+    """Data and control dependency on the same node: it counts when all it waits for are done."""
+    t = ck.TraceBuilder()
+    a, b = t.comp("a", duration_ns=1000), t.comp("b", duration_ns=5000)
+    c = t.comp("c", duration_ns=10, deps=[a, b], ctrl_deps=[a])
+    t.comp("d", duration_ns=10, deps=[c])
+    traces = ck.TraceSet([t.build()])
+    plan = json.loads(msgspec.json.encode(prepare(traces, Options(mode="emulate")).plans[0]))
+    found = run_emulation(plan, {"iterations": 1, "warmup": 0, "timeout_s": 60}, None)
+    assert found["start"] == [0, 1000, 6000, 6010]  # one compute engine, in order
+    assert found["end"] == [1000, 6000, 6010, 6020]
 
 
 # --- when one dies --------------------------------------------------------------------------------

@@ -110,17 +110,23 @@ def emulate_rank(
         world=world.size, device=options.device, backend=options.backend_name, groups=groups,
         durations=durations.tolist(), release=_release(seen, timed), lanes=_lanes(seen),
         waits=_waits(seen, timed), communication=found,
-        order=sorted(found, key=lambda r: (int(_issued(seen, r)), r)),
-        memory={"cpu": sum(max((getattr(e, side) for e in found.values()), default=0)
+        order=_order(seen, list(found)),
+        memory={options.device: sum(max((getattr(e, side) for e in found.values()), default=0)
                            for side in ("input", "output"))},
         count=[done, len(found)], time_ns=[sum(spent), int(trace.duration_ns[list(found)].sum())],
     )  # fmt: skip
 
 
-def _issued(seen: Recording, row: int) -> int:
-    """When the host asked for a communication."""
-    issuer = seen.issuers.get(row, -1)
-    return int(seen.trace.start_ns[issuer if issuer >= 0 else row])
+def _order(seen: Recording, rows: list[int]) -> list[int]:
+    """As the host asked for them; in traces that never ran, none before what it depends on."""
+    start = seen.trace.start_ns
+    level = seen.trace.graph.levels() if seen.level is None else seen.level
+
+    def key(row: int) -> tuple[int, int, int]:
+        issuer = seen.issuers.get(row, -1)
+        return int(start[issuer if issuer >= 0 else row]), int(level[row]), row
+
+    return sorted(rows, key=key)
 
 
 def _release(seen: Recording, timed: bool) -> list[int]:
@@ -164,12 +170,12 @@ def _waits(seen: Recording, timed: bool) -> list[list[tuple[int, int, int]]]:
 
 def _exchanged(place: _Place, row: int) -> Exchanged:
     trace = place.seen.trace
-    size = int(trace.column("comm_size", 0)[row])
+    size = place.seen.number("comm_size", row, 0)
     if size < 0:
         raise TraceError(f"{place.seen.place(row)}: a comm_size of {size}")
     if trace.types[row] != NodeType.COMM_COLL_NODE:
         return _message(place, row, size)
-    kind = int(trace.column("comm_type", -1)[row])
+    kind = place.seen.number("comm_type", row, -1)
     name = place.seen.group_names[row] or WORLD_NAME
     at = place.seen.place(row)
     members = place.world.recorded_members(name, place.seen.rank, at)
@@ -194,7 +200,8 @@ def _sized(found: Exchanged, place: _Place, row: int, old: int, places: list[int
         found.output = size // old if keep else size // new
         found.input = found.output * new
     elif found.op == "all_to_all_flat":
-        back = int(place.seen.trace.column("out_size", size)[row])
+        back = place.seen.number("out_size", row, -1)
+        back = size if back < 0 else back
         even = old if keep else new
         found.in_splits = _shares(place, row, "in_splits", size, even, old, places)
         found.out_splits = _shares(place, row, "out_splits", back, even, old, places)
@@ -216,11 +223,11 @@ def _shares(
 def _message(place: _Place, row: int, size: int) -> Exchanged:
     trace = place.seen.trace
     send = trace.types[row] == NodeType.COMM_SEND_NODE
-    peer = int(trace.column("comm_dst" if send else "comm_src", -1)[row])
+    peer = place.seen.number("comm_dst" if send else "comm_src", row, -1)
     if peer < 0:
         raise TraceError(f"{place.seen.place(row)} does not say its other end")
     here = place.world.here([peer], place.rank)
-    tag = int(trace.column("comm_tag", 0)[row])
+    tag = place.seen.number("comm_tag", row, 0)
     if not here or here[0] == place.rank:
         return Exchanged("send" if send else "recv", -1)
     everybody = list(range(place.world.size))

@@ -30,6 +30,8 @@ class Recording:
 
     rank: int
     trace: Trace
+    level: NDArray[np.int32] | None = None
+    """How many nodes must come before each, of other ranks too; only for traces that never ran."""
 
     def __len__(self) -> int:
         return len(self.trace)
@@ -153,6 +155,16 @@ class Recording:
         edges = self.trace.edges
         rows = np.flatnonzero(edges.kind == int(kind))
         return list(zip(edges.src[rows].tolist(), edges.dst[rows].tolist(), strict=True))
+
+    def number(self, column: str, row: int, default: int) -> int:
+        """What a numeric attribute says of a row."""
+        if column not in self._numbers:
+            self._numbers[column] = self.trace.column(column, default).tolist()
+        return int(self._numbers[column][row])
+
+    @cached_property
+    def _numbers(self) -> dict[str, list[int]]:
+        return {}
 
     def arguments(self, row: int, side: str) -> Recorded:
         """What was recorded of a row's `inputs` or `outputs`."""

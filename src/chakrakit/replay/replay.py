@@ -16,6 +16,7 @@ from chakrakit.errors import ChakraError, FormatError, MissingExtra, TraceError
 from chakrakit.replay.compile import compile_rank
 from chakrakit.replay.emulate import EmulationPlan, emulate_rank
 from chakrakit.replay.export import RESULTS, export_plans
+from chakrakit.replay.issue_order import issue_levels
 from chakrakit.replay.load import load_traces, one_step
 from chakrakit.replay.options import Options
 from chakrakit.replay.plan import Plan
@@ -48,6 +49,9 @@ def prepare(traces: TraceSet, options: Options) -> Prepared:
     seen = {rank: Recording(rank, trace) for rank, trace in found.items()}
     for recording in seen.values():
         _check_order(recording)
+    if options.mode in ("comm", "emulate") and not any(t.start_ns.any() for t in found.values()):
+        levels = issue_levels(found)
+        seen = {rank: Recording(rank, trace, levels[rank]) for rank, trace in found.items()}
     ranks = [(seen[world.recorded_rank(r)], world, r, groups, options) for r in range(size)]
     step = TraceSet(
         [seen[r].trace for r in found],

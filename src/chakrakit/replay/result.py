@@ -198,9 +198,9 @@ def _rank(summary: RankSummary, outcome: _Outcome) -> RankResult:
 
 def replayed_run(folder: Path, results: Path, report: ReplayReport) -> Run:
     """What was recorded of a replay as a run: linked from its profile, or the trace with new times."""
-    measured = {"replay": msgspec.to_builtins(report)}
     if (folder / "trace").is_dir():
         return _with_times(folder, results, report)
+    measured = {"replay": msgspec.to_builtins(report)}
     found = link([results])[0]
     found.card = found.card.replace(name=folder.name, tool="chakra replay", measured=measured)
     return found

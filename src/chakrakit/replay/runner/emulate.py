@@ -16,8 +16,8 @@ from typing import Any
 
 from .collectives import MESSAGES, issue
 from .groups import end_groups, start_groups
-from .limits import ReplayError, check_memory, host_memory
-from .measure import choose_device, local_ranks
+from .limits import ReplayError
+from .measure import check_room, choose_device
 from .spin import wait_until
 
 _WAITERS = 64
@@ -31,7 +31,7 @@ def run_emulation(
     import torch
 
     device = choose_device(torch, plan)
-    check_memory(plan["memory"].get("cpu", 0) * local_ranks(plan), host_memory(), "this machine")
+    check_room(torch, plan, device)
     groups = start_groups(torch, plan, settings["timeout_s"])
     try:
         return _Emulation(torch, plan, device, groups, settings).result()
@@ -51,7 +51,7 @@ class _Emulation:
         self.exchanges = {int(k): v for k, v in plan["communication"].items()}
         self.followers: list[list[int]] = [[] for _ in range(self.nodes)]
         for node, waits in enumerate(plan["waits"]):
-            for cause, _, _ in waits:
+            for cause in {w[0] for w in waits}:
                 self.followers[cause].append(node)
         self.calls = {
             node: self._prepare(exchange, device)
@@ -62,13 +62,14 @@ class _Emulation:
     def _prepare(self, exchange: dict[str, Any], device: str) -> Any:
         """The communication with its buffers: all share two, since nobody reads what arrives."""
         sides = [exchange.get("input", 0), exchange.get("output", 0)]
-        wide = all(n % 4 == 0 for n in (*sides, *exchange.get("in_splits", [])))
+        splits = [*exchange.get("in_splits", []), *exchange.get("out_splits", [])]
+        wide = all(n % 4 == 0 for n in (*sides, *splits))
         dtype = self.torch.float32 if wide else self.torch.uint8
         width = 4 if wide else 1
         shared = [self._buffer(i, n, device).view(dtype)[: n // width] for i, n in enumerate(sides)]
         step = dict(exchange)
-        for splits in ("in_splits", "out_splits"):
-            step[splits] = [n // width for n in exchange.get(splits, [])]
+        for side in ("in_splits", "out_splits"):
+            step[side] = [n // width for n in exchange.get(side, [])]
         inputs, outputs = [shared[0]], [shared[1]]
         return self.groups[exchange["group"]], step, inputs, outputs
 
@@ -239,12 +240,13 @@ class _Iteration:
 
 
 def _turns(order: list[int], exchanges: dict[int, Any]) -> dict[int, list[int]]:
-    """Node → the queue it stands in: a group's collectives, or messages with one peer."""
+    """Node → the queue it stands in: a group's collectives, or messages with one peer and tag."""
     queues: dict[tuple[Any, ...], list[int]] = {}
     out = {}
     for node in order:
         exchange = exchanges[node]
-        peer = (exchange["op"], exchange.get("root", 0)) if exchange["op"] in MESSAGES else ()
+        ends = (exchange["op"], exchange.get("root", 0), exchange.get("tag", 0))
+        peer = ends if exchange["op"] in MESSAGES else ()
         mine = queues.setdefault((exchange["group"], *peer), [])
         mine.append(node)
         out[node] = mine

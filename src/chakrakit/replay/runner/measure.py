@@ -28,7 +28,7 @@ def run_plan(plan: dict[str, Any], settings: dict[str, Any], out: Path | None) -
     device = choose_device(torch, plan)
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // local_ranks(plan)))
-    _check_memory(torch, plan, device)
+    check_room(torch, plan, device)
     groups = start_groups(torch, plan, settings["timeout_s"])
     try:
         with torch.inference_mode():
@@ -53,7 +53,8 @@ def local_ranks(plan: dict[str, Any]) -> int:
     return int(os.environ.get("LOCAL_WORLD_SIZE", plan["world"]))
 
 
-def _check_memory(torch: Any, plan: dict[str, Any], device: str) -> None:
+def check_room(torch: Any, plan: dict[str, Any], device: str) -> None:
+    """Refuse a plan that does not fit, host or device, with all ranks that share them."""
     needed = plan["memory"]
     here = local_ranks(plan)
     check_memory(needed.get("cpu", 0) * here, int(host_memory() * _MEMORY_SHARE), "this machine")

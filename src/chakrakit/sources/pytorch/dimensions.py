@@ -17,11 +17,11 @@ def tensor_sizes(kineto: Kineto, event: int) -> tuple[list[int], str]:
     dims, types = _texts(kineto, "in_dims", event), _texts(kineto, "in_types", event)
     sizes, dtype = [], ""
     for shape, kind in zip(dims, types, strict=False):
-        name = str(kind).removeprefix("c10::").lower()
-        name = _NAMES.get(name, name)
+        said = str(kind).removeprefix("c10::").lower()
+        name = _NAMES.get(said, said)
         if name in ITEM_BYTES and isinstance(shape, list):
             sizes.append(math.prod(n for n in shape if type(n) is int) * ITEM_BYTES[name])
-            dtype = dtype or name
+            dtype = dtype or said
     return sizes, dtype
 
 
