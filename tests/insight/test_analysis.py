@@ -145,3 +145,10 @@ def test_compare_exits_1_when_a_rule_fails(two_ranks, tmp_path, capfdbinary):
     told = json.loads(out[out.index(b"{\n") :])
     assert told["step"]["ratio"] == pytest.approx(62 / 55)
     assert told["explained"][0] == {"what": "compute: update", "delta_ns": 7_000}
+
+
+def test_a_recording_without_times_is_told():
+    builder = ck.TraceBuilder()
+    builder.comp("a", duration_ns=0)
+    notes = analyze(ck.Run([builder.build()])).notes
+    assert any("no node takes any time" in note for note in notes)

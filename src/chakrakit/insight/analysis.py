@@ -139,7 +139,7 @@ def _joined(
     if rows is not None:
         rows.matched = matched
     path = _path(run, ranks, parts, matched, span)
-    notes = _notes(run, parts)
+    notes = _notes(run, parts, length)
     talk = communication_of(matched, run.groups, run.world_size)
     late = stragglers_of(matched)
     times = join_breakdown(parts.busy, matched, span).ranks
@@ -175,8 +175,10 @@ def _path(
     return walk(events, parts.ends, span, is_undilated(run))
 
 
-def _notes(run: Run, parts: Parts) -> list[str]:
+def _notes(run: Run, parts: Parts, length: int) -> list[str]:
     notes = []
+    if not length:
+        notes.append("no node takes any time: an observer's file has none; link it with Kineto's")
     if run.missing_ranks:
         notes.append(f"{len(run.missing_ranks)} ranks that groups name were not recorded: "
                      "waiting for them counts as transfer")  # fmt: skip
