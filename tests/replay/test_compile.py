@@ -101,6 +101,13 @@ def test_an_unknown_operator_gets_a_stand_in_with_its_results(tmp_path):
     assert plan.count == [1, 2]
 
 
+def test_fused_code_gets_a_stand_in_and_what_it_called_is_replayed(tmp_path):
+    sheet = Sheet()
+    graph = sheet.op("## Call CompiledFxGraph f00 ##", "", [])
+    sheet.op("aten::mm", MM, [tensor(1, 2, 3), tensor(2, 3, 4)], [tensor(3, 2, 4)], parent=graph)
+    assert [type(s) for s in plan_of(sheet, tmp_path).steps] == [StandIn, Call]
+
+
 def reduce_of(storage, size=4):
     given = [
         several(tensor(storage, size)),

@@ -53,10 +53,14 @@ def four():
     return link([DATA / "gpt_fsdp_tp_4"])[0]
 
 
+@pytest.fixture(scope="module")
+def whole(four):
+    return prepare(four, Options()).plans[0]
+
+
 @pytest.mark.parametrize(("shrink", "gathered"), [("keep", 1), ("scale", 2)])
-def test_parts_or_wholes_are_kept_in_a_smaller_group(four, shrink, gathered):
+def test_parts_or_wholes_are_kept_in_a_smaller_group(four, whole, shrink, gathered):
     """In two ranks of four, the groups of FSDP have one member each: it gathers its part, or the whole."""
-    whole = prepare(four, Options()).plans[0]
     part = prepare(four, Options(nproc=2, shrink=shrink)).plans[0]
     assert part.count == whole.count
     sizes = [
