@@ -70,11 +70,12 @@ def _tensors(trace: Trace, column: str) -> list[tuple[int, str, int]]:
     for row, items in enumerate(trace.table.column(column).to_pylist()):
         texts = items or []
         for name, size in zip(texts[::2], texts[1::2], strict=False):
-            if not size.isdigit():
+            digits = size.removesuffix(".0")  # STAGE writes some sizes so
+            if not digits.isdigit():
                 raise TraceError(
                     f"node {trace.ids[row]}: {column} should list name, bytes, …; {size!r} is no number"
                 )
-            found.append((row, name, int(size)))
+            found.append((row, name, int(digits)))
     return found
 
 

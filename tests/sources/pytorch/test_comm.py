@@ -7,7 +7,7 @@ import pytest
 from chakrakit.sources.pytorch import collectives as words
 from chakrakit.sources.pytorch.clocks import Recorded, align_clocks
 from chakrakit.sources.pytorch.collectives import kind_of
-from chakrakit.sources.pytorch.comm import Collective, assign_groups, number_in_groups
+from chakrakit.sources.pytorch.comm import Collective, assign_groups, name_peers, number_in_groups
 from chakrakit.sources.pytorch.groups import infer_across_ranks
 from chakrakit.trace.schema import CollectiveType as C
 
@@ -122,6 +122,16 @@ def test_ends_at_the_same_time_tell_the_group_across_ranks():
     groups = {"a": (0, 2), "b": (1, 3), "c": (0, 1), "d": (2, 3)}
     assert infer_across_ranks(ranks, groups) == 8
     assert [ranks[r].collectives[0].group for r in range(4)] == ["a", "b", "a", "b"]
+
+
+def test_a_peer_is_named_by_its_rank_not_its_place_in_the_group():
+    made = [_made(group=g) for g in ("rows", "rows", "0", None)]
+    for c, kind, peer in zip(
+        made, (words.SEND, words.RECV, words.SEND, words.SEND), (1, 0, 1, 1), strict=True
+    ):
+        c.kind, c.peer = kind, peer
+    name_peers(made, {"rows": (1, 3), "0": (0, 1, 2, 3)})
+    assert [c.peer for c in made] == [3, 1, 1, 1]
 
 
 def test_missing_or_repeated_numbers_are_counted_anew():

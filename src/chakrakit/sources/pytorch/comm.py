@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -393,6 +394,14 @@ def told_size(c: Collective) -> int | None:
     small, large = sorted((max(c.in_bytes, 0), max(c.out_bytes, 0)))
     gathers = c.kind in (CollectiveType.ALL_GATHER, CollectiveType.REDUCE_SCATTER)
     return large // small if gathers and small > 0 and large % small == 0 else None
+
+
+def name_peers(found: list[Collective], groups: Mapping[str, Sequence[int]]) -> None:
+    """PyTorch names a message's peer by its place in the group; here it gets its rank."""
+    for c in found:
+        members = groups.get(c.group or "", ())
+        if c.is_message and 0 <= c.peer < len(members):
+            c.peer = members[c.peer]
 
 
 def number_in_groups(found: list[Collective]) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from chakrakit.errors import ConfigError, FormatError, TraceError
 from chakrakit.parallel import Workers, spread
 from chakrakit.sources.pytorch.clocks import Clock, Recorded, align_clocks
-from chakrakit.sources.pytorch.comm import assign_groups, number_in_groups
+from chakrakit.sources.pytorch.comm import assign_groups, name_peers, number_in_groups
 from chakrakit.sources.pytorch.files import Pair, find_pairs, look, read_bytes
 from chakrakit.sources.pytorch.groups import Groups as Known
 from chakrakit.sources.pytorch.groups import groups_of, infer_across_ranks
@@ -270,6 +270,7 @@ def _settle_groups(ranks: dict[int, _Linked], groups: Known) -> dict[int, int]:
         assign_groups(list_of(linked), groups, rank)
     infer_across_ranks({r: x.recorded for r, x in ranks.items()}, groups)
     for linked in ranks.values():
+        name_peers(list_of(linked), groups)
         number_in_groups(list_of(linked))
     return {r: sum(c.inferred for c in list_of(x)) for r, x in ranks.items()}
 
