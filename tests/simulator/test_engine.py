@@ -432,3 +432,13 @@ def test_the_root_of_a_collective_is_whom_the_rank_means(fold):
     assert end(2, {}) < end(0, {})
     assert end(9, {9: 2}) == end(2, {})
     assert end(9, {9: 0}) == end(0, {})
+
+
+def test_the_card_of_a_run_still_tells_the_workload_and_its_passes():
+    given = collective(AR, 1000, 4)
+    card = given.card.replace(settings={"model": "m", "undilate": True}, passes=["compact"])
+    run = simulate(given.with_card(card), machine_of("switch", 4)).run()
+    assert run.card.settings["model"] == "m"
+    assert run.card.settings["engine"] == "native"
+    assert "undilate" not in run.card.settings
+    assert run.card.passes == ["compact"]

@@ -24,8 +24,10 @@ def to_run(
     traces = outcome.membership.traces
     times = [_times(outcome, c, detail != "summary") for c in range(outcome.classes.count)]
     timing = {rank: int(c) for rank, c in zip(traces.ranks, outcome.classes.rank, strict=True)}
+    # What the workload is stays known; how a recording was taken concerns its times alone.
+    workload = {k: v for k, v in traces.card.settings.items() if k != "undilate"}
     card = traces.card.replace(
-        tool="chakra simulate", settings={"engine": "native", **settings}, tick_ps=1, epoch_ns=0, passes=[]
+        tool="chakra simulate", settings={**workload, "engine": "native", **settings}, tick_ps=1, epoch_ns=0
     )  # fmt: skip
     counters = {"links": link_table(outcome, machine), "collectives": collective_table(outcome)}
     memory = memory_table(outcome)
