@@ -37,6 +37,7 @@ def small_example(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_example_runs_and_is_reported(capfd, tmp_path: Path) -> None:
     study = small_example(tmp_path)
     found = json.loads(run(capfd, "sweep", study, "--json", "--jobs", 1))

@@ -25,6 +25,7 @@ ALL = {name: sys.modules[name].STUDY for name in study.NAMES}
 LONGER = [pytest.param(name, marks=pytest.mark.slow) for name in ("compression", "placement")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["readiness", "stream_priority", *LONGER])
 def test_it_runs(name, tmp_path):
     words = [sys.executable, STUDIES / f"{name}.py", "--quick", "-o", tmp_path]

@@ -82,6 +82,7 @@ def test_runners_up_are_ranked_and_say_why(answer: tuple[SearchResult, Workload]
     assert "compute" in found.best.why
 
 
+@pytest.mark.slow
 def test_a_plan_that_would_win_if_it_fitted_is_told(
     answer: tuple[SearchResult, Workload], tmp_path: Path
 ) -> None:
@@ -110,6 +111,7 @@ def test_nothing_fits(tmp_path: Path) -> None:
         search(MODEL, STEP, [8], str(machine), given=FEW)
 
 
+@pytest.mark.slow
 def test_energy_counts_work_and_price_counts_devices() -> None:
     """With no power when idle, the least computation wins; with few devices, the least waste."""
     energy, _ = search(MODEL, STEP, [8], "dgx-h100", given=FEW, objective="energy")

@@ -114,6 +114,7 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
     trace = chain(30_000)
     _ = trace.edges

@@ -75,6 +75,7 @@ def test_kinds_forms_and_lags_survive(tmp_path: Path) -> None:
     assert (edges.kind[0], edges.lag[0], edges.ctrl[0]) == (EdgeKind.THREAD, -7, True)
 
 
+@pytest.mark.slow
 def test_an_attribute_of_two_types_far_apart_is_one_trace(tmp_path: Path) -> None:
     """The second type shows up long after the column was made: it is kept raw."""
     nodes = [{"id": i, "attr": [{"name": "x", "int64_val": i}]} for i in range(70_000)]
