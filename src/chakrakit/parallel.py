@@ -20,11 +20,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from chakrakit.errors import ChakraError, ConfigError, MissingExtra
 
-ATTEMPTS = 3
-"""How often an item is tried whose worker dies: at once, and the last time with nothing beside it.
+BESIDE, ATTEMPTS = 2, 4
+"""How often an item is tried whose worker dies: first beside others, then with nothing beside it.
 
-Dask blames a death on all that the worker had been given; alone, an item dies of itself or not at all.
-An item that raises is not tried again.
+Dask blames a death on all that the worker had been given, and may close a worker that is just coming
+back; alone, and twice, an item dies of itself. An item that raises is not tried again.
 """
 
 _PATIENCE = 3.0
@@ -89,7 +89,7 @@ def _each(
         return  # without starting a cluster for nothing
     coming = chain([first], items)
     running: dict[Future[Outcome[Any]], tuple[int, Any, int]] = {}
-    suspects: list[tuple[int, Any]] = []
+    suspects: list[tuple[int, Any, int]] = []
     with closing(start()) as engine:
 
         def submit(index: int, item: Any, attempt: int) -> None:
@@ -99,7 +99,7 @@ def _each(
             while len(running) < engine.window and (task := next(coming, None)) is not None:
                 submit(*task, 1)
             if not running and suspects:
-                submit(*suspects.pop(), ATTEMPTS)
+                submit(*suspects.pop())
             if not running:
                 return
             finished = wait(running, timeout=_PATIENCE, return_when=FIRST_COMPLETED).done
@@ -111,10 +111,10 @@ def _each(
                 if died is None:
                     answer = future.result()
                     yield Outcome(index, answer.value, answer.error)
-                elif attempt < ATTEMPTS - 1:
+                elif attempt < BESIDE:
                     submit(index, item, attempt + 1)
                 elif attempt < ATTEMPTS:
-                    suspects.append((index, item))
+                    suspects.append((index, item, attempt + 1))
                 else:
                     yield Outcome(index, error=_death(died), died=True)
 
@@ -280,7 +280,7 @@ class _Dask:
         import dask
         from distributed import LocalCluster
 
-        settings = {"scheduler.allowed-failures": 0, "deploy.lost-worker-timeout": "1s"}
+        settings = {"scheduler.allowed-failures": 0, "deploy.lost-worker-timeout": "5s"}
         self._open.enter_context(
             dask.config.set({f"distributed.{name}": value for name, value in settings.items()})
         )
