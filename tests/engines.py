@@ -15,8 +15,11 @@ from chakrakit.parallel import Workers
 CLUSTERS = [
     pytest.param(
         name,
+        # A cluster on a busy machine may fail to come up; it is given another chance, not for ever.
         marks=[
             pytest.mark.slow,
+            pytest.mark.timeout(240),
+            pytest.mark.flaky(reruns=2),
             pytest.mark.skipif(
                 find_spec(module) is None, reason=f"pip install 'chakrakit[{name}]'"
             ),

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -23,6 +22,7 @@ from chakrakit.studies.store import Finished, Store
 from chakrakit.studies.study import read_study
 from chakrakit.studies.sweep import sweep
 from chakrakit.workloads.generate import generate
+from engines import CLUSTERS
 
 
 def keys(folder: Path) -> list[str]:
@@ -208,13 +208,10 @@ def _same_table(a: Path, b: Path) -> bool:
     return len(wanted) == 12 and all(known[r["key"]] == r for r in wanted)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("engine", "module"), [("ray", "ray"), ("dask", "distributed")])
+@pytest.mark.parametrize("engine", CLUSTERS)
 def test_the_same_table_on_a_cluster_with_a_worker_killed(
-    engine: str, module: str, study_file: Path, done: Path, monkeypatch: pytest.MonkeyPatch
+    engine: str, study_file: Path, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if find_spec(module) is None:
-        pytest.skip(f"pip install 'chakrakit[{engine}]'")
     marker, folder = study_file.parent / "killed", study_file.parent / "out"
     real = measure_module.measure
 
