@@ -14,7 +14,7 @@ import numpy as np
 
 from chakrakit.errors import TraceError
 from chakrakit.replay.options import Options
-from chakrakit.replay.plan import FORMAT, VERSION, Group
+from chakrakit.replay.plan import FORMAT, VERSION, Group, RankPlan
 from chakrakit.replay.ranks import WORLD_NAME, World
 from chakrakit.replay.recording import Recording
 from chakrakit.trace.edges import EdgeKind
@@ -47,22 +47,13 @@ class Exchanged(msgspec.Struct, omit_defaults=True):
     out_splits: list[int] = []
 
 
-class EmulationPlan(msgspec.Struct):
+class EmulationPlan(RankPlan, kw_only=True):
     """One rank's nodes: durations, when they may start at the earliest, and what they wait for.
 
     `waits` has, for every node, [node, form, lag_ns] for each dependency; forms are 0 finish→start,
     1 start→start, 2 finish→finish. `lanes` are resources that do one node at a time; -1 for none.
     """
 
-    format: str
-    version: int
-    mode: str
-    rank: int
-    recorded_rank: int
-    world: int
-    device: str
-    backend: str
-    groups: list[Group]
     durations: list[int]
     release: list[int]
     lanes: list[int]
@@ -70,9 +61,6 @@ class EmulationPlan(msgspec.Struct):
     communication: dict[int, Exchanged]
     order: list[int]
     """Communication in the order of issue."""
-    memory: dict[str, int]
-    count: list[int]
-    time_ns: list[int]
 
 
 @dataclass(frozen=True)

@@ -118,8 +118,8 @@ class Group(msgspec.Struct):
     ranks: list[int]
 
 
-class Plan(msgspec.Struct):
-    """All one rank does in an iteration."""
+class RankPlan(msgspec.Struct, kw_only=True):
+    """What every plan says: whose it is, and how much of the trace it covers."""
 
     format: str
     version: int
@@ -130,11 +130,17 @@ class Plan(msgspec.Struct):
     device: str
     backend: str
     groups: list[Group]
-    externals: list[External]
-    slots: int
-    steps: list[AnyStep]
     memory: dict[str, int]
+    """Bytes needed at most, by device."""
     count: list[int]
     """Operators and communications that are replayed, and all there are."""
     time_ns: list[int]
     """The same in recorded time."""
+
+
+class Plan(RankPlan, kw_only=True):
+    """All one rank does in an iteration."""
+
+    externals: list[External]
+    slots: int
+    steps: list[AnyStep]
