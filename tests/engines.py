@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from chakrakit import parallel
 from chakrakit.parallel import Workers
+from chakrakit.parallel.outcome import attempt
 
 CLUSTERS = [
     pytest.param(
@@ -37,7 +37,7 @@ class Pickling:
 
     def submit(self, function: Any, item: Any) -> Future[Any]:
         there, thing = pickle.loads(pickle.dumps((function, item)))
-        answer = pickle.loads(pickle.dumps(parallel._attempt(there, thing)))
+        answer = pickle.loads(pickle.dumps(attempt(there, thing)))
         future: Future[Any] = Future()
         future.set_result(answer)
         return future
@@ -49,5 +49,5 @@ class Pickling:
 @pytest.fixture
 def pickled(monkeypatch: pytest.MonkeyPatch) -> Workers:
     """Workers whose work travels and comes back out of order, in this process."""
-    monkeypatch.setattr(parallel, "_starter", lambda _engine, _jobs: Pickling)
+    monkeypatch.setattr("chakrakit.parallel.as_finished.starter", lambda _engine, _jobs: Pickling)
     return Workers()

@@ -87,7 +87,7 @@ def test_items_are_taken_only_as_they_are_needed() -> None:
 
 
 def test_no_items_no_outcomes_and_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chakrakit.parallel._Local", None)
+    monkeypatch.setattr("chakrakit.parallel.local.Local", None)
     assert list(each(abs, [], "local", 2)) == []
 
 
