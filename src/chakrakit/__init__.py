@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from chakrakit.insight.compare import compare
     from chakrakit.sources.pytorch.collect import collect
     from chakrakit.sources.pytorch.link import link
+    from chakrakit.trace.binding import Binding
     from chakrakit.trace.builder import TraceBuilder
     from chakrakit.trace.card import Card
     from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
     from chakrakit.trace.sql import query
     from chakrakit.trace.store import read, write
     from chakrakit.trace.trace import Trace
-    from chakrakit.trace.traceset import Binding, TraceSet
+    from chakrakit.trace.traceset import TraceSet
     from chakrakit.trace.validation.check import validate
     from chakrakit.trace.validation.findings import ValidationReport
 
 _HOME = {
-    "Binding": "trace.traceset",
+    "Binding": "trace.binding",
     "Card": "trace.card",
     "CollectiveType": "trace.schema",
     "EdgeForm": "trace.edges",

@@ -20,7 +20,7 @@ def simulated() -> ck.Run:
     """Sixteen ranks in four stages: few bodies, groups and peers of every rank's own, messages."""
     from chakrakit.machines.load import load_machine
     from chakrakit.simulator.simulate import simulate
-    from chakrakit.workloads.description import from_plain
+    from chakrakit.workloads.files import from_plain
     from chakrakit.workloads.generate import generate
 
     model = {"family": "decoder", "layers": 4, "hidden": 256, "heads": 4, "vocab": 512}

@@ -11,7 +11,7 @@ import chakrakit as ck
 from chakrakit.insight.analysis import analyze
 from chakrakit.trace.run import Times, run_of
 from chakrakit.views.report import html_report
-from chakrakit.views.timeline import write_timeline
+from chakrakit.views.timeline_file import write_timeline
 
 nodes = st.lists(
     st.fixed_dictionaries(

@@ -112,7 +112,7 @@ def test_a_field_wins_over_the_file_and_that_over_the_traces() -> None:
 
 
 def test_a_generated_workload_knows_its_model_and_plan() -> None:
-    from chakrakit.workloads.description import from_plain
+    from chakrakit.workloads.files import from_plain
     from chakrakit.workloads.generate import generate
 
     model = {

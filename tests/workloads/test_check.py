@@ -7,15 +7,9 @@ from typing import Any
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.description import (
-    Decoder,
-    Plan,
-    Step,
-    Workload,
-    read_workload,
-    write_workload,
-)
+from chakrakit.workloads.description import Decoder, Plan, Step, Workload
 from chakrakit.workloads.dry_run import dry_run, refuse_over_capacity
+from chakrakit.workloads.files import read_workload, write_workload
 from chakrakit.workloads.generate import generated
 from chakrakit.workloads.models import named
 

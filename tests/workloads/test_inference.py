@@ -10,18 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chakrakit.trace.validation.check import validate
-from chakrakit.workloads.description import (
-    Decoder,
-    Disaggregation,
-    Lengths,
-    Plan,
-    Step,
-    Workload,
-)
+from chakrakit.workloads.description import Decoder, Disaggregation, Lengths, Plan, Step, Workload
 from chakrakit.workloads.dry_run import Figures, dry_run
-from chakrakit.workloads.generate import Generated, generated
+from chakrakit.workloads.generate import generated
 from chakrakit.workloads.inference import touched_experts
 from chakrakit.workloads.models import named
+from chakrakit.workloads.programs import Generated
 from chakrakit.workloads.requests import iterations
 from workloads.forms import matmul_weights
 from workloads.joined import join

@@ -79,7 +79,8 @@ def _timeline(
     as_json: bool,
 ) -> None:
     from chakrakit.insight.load import read_run
-    from chakrakit.views.timeline import Options, write_timeline
+    from chakrakit.views.timeline import Options
+    from chakrakit.views.timeline_file import write_timeline
 
     if perfetto and chrome:
         raise click.UsageError("choose one of --perfetto and --chrome")

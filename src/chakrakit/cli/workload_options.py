@@ -63,7 +63,7 @@ def _option(name: str, part: str, kind: Any) -> Option:
 def chosen(path: str | None, model: str | None, fields: dict[str, Any]) -> Any:
     """The workload of a file and options; options win."""
     from chakrakit.errors import ConfigError
-    from chakrakit.workloads.description import from_plain, read_workload
+    from chakrakit.workloads.files import from_plain, read_workload
     from chakrakit.workloads.models import named
 
     plain: dict[str, Any] = {}

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from chakrakit.insight.grown import Grown
 from chakrakit.insight.rank_view import I64, Mask, RankView
+from chakrakit.trace.binding import Binding
 from chakrakit.trace.collectives import nth_of_kind
 from chakrakit.trace.groups import WORLD, Groups
 from chakrakit.trace.schema import NodeType
-from chakrakit.trace.traceset import Binding
 
 
 @dataclass(frozen=True, eq=False)

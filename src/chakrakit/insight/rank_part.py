@@ -16,9 +16,9 @@ from chakrakit.insight.operators import RankOperators, operators_of
 from chakrakit.insight.rank_view import RankView, view_of
 from chakrakit.insight.steps import Step, steps_of
 from chakrakit.insight.whatif import RankNames, names_of
+from chakrakit.trace.binding import Binding, Body, bind
 from chakrakit.trace.run import Times
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, Body, bind
 
 
 @dataclass(frozen=True)

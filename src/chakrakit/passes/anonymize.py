@@ -17,12 +17,13 @@ from chakrakit.passes.base import Pass, map_bodies
 from chakrakit.passes.pseudonyms import Pseudonyms, renamed
 from chakrakit.passes.registry import PASSES
 from chakrakit.passes.times import settled
+from chakrakit.trace.binding import Binding
 from chakrakit.trace.card import Card
 from chakrakit.trace.groups import Groups
 from chakrakit.trace.metadata import Metadata
 from chakrakit.trace.run import Run
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, TraceSet
+from chakrakit.trace.traceset import TraceSet
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chakrakit.passes.spelling import spelled
+from chakrakit.trace.binding import Body
 from chakrakit.trace.run import Run, Times
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Body, TraceSet
+from chakrakit.trace.traceset import TraceSet
 
 Change = Callable[[Trace], Trace]
 

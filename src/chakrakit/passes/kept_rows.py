@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.passes.bridges import bridged
+from chakrakit.trace.binding import Body
 from chakrakit.trace.run import Run, Times
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Body, TraceSet
+from chakrakit.trace.traceset import TraceSet
 
 Mask = NDArray[np.bool_]
 

@@ -17,8 +17,9 @@ from chakrakit.passes.data_axis import MOST_RANKS, DataAxis
 from chakrakit.passes.group_roles import Role
 from chakrakit.passes.resharded import Resharded
 from chakrakit.passes.scaled_groups import ScaledGroups
+from chakrakit.trace.binding import Binding, Body
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, Body, TraceSet
+from chakrakit.trace.traceset import TraceSet
 
 _ENDS = ("comm_src", "comm_dst")
 

@@ -13,11 +13,12 @@ from chakrakit.passes.base import Pass
 from chakrakit.passes.kept_rows import with_rows
 from chakrakit.passes.matching import matching
 from chakrakit.passes.whole import whole_communication
+from chakrakit.trace.binding import Binding
 from chakrakit.trace.collectives import group_names
 from chakrakit.trace.run import NS, Run
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, TraceSet
+from chakrakit.trace.traceset import TraceSet
 
 Mask = NDArray[np.bool_]
 

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chakrakit.trace.binding import Binding, Body, bind
 from chakrakit.trace.run import Run
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, Body, TraceSet, bind
+from chakrakit.trace.traceset import TraceSet
 
 I64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]

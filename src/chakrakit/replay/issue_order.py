@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.errors import TraceError
+from chakrakit.trace.binding import Binding
 from chakrakit.trace.graph import Graph
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, TraceSet
+from chakrakit.trace.traceset import TraceSet
 
 Levels = dict[int, NDArray[np.int32]]
 

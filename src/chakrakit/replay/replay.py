@@ -24,8 +24,9 @@ from chakrakit.replay.ranks import World
 from chakrakit.replay.recording import Recording
 from chakrakit.replay.result import SUMMARY, ReplayReport, read_report, replayed_run
 from chakrakit.replay.runner.supervise import FOLLOWED, PIPE
+from chakrakit.trace.binding import Binding
 from chakrakit.trace.card import Card
-from chakrakit.trace.traceset import Binding, TraceSet
+from chakrakit.trace.traceset import TraceSet
 
 
 class ReplayFailed(ChakraError):  # noqa: N818 - reads as what happened

@@ -25,7 +25,8 @@ from chakrakit.simulator.policies import CollectivePolicy, DispatchPolicy, Ready
 from chakrakit.simulator.program import COMPUTE, PLAIN, Program, read_program
 from chakrakit.simulator.shapes import Shape, shapes
 from chakrakit.simulator.stuck import check_finished
-from chakrakit.trace.traceset import Binding, TraceSet, bind
+from chakrakit.trace.binding import Binding, bind
+from chakrakit.trace.traceset import TraceSet
 
 SPLITS = 8
 """How often classes are split before every rank is simulated alone."""

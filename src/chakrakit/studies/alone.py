@@ -12,11 +12,12 @@ from chakrakit.machines.machine import Machine
 from chakrakit.simulator.moves import I64
 from chakrakit.simulator.native import run
 from chakrakit.simulator.shapes import Shape, shapes
+from chakrakit.trace.binding import Binding
 from chakrakit.trace.card import Card
 from chakrakit.trace.groups import Groups
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, TraceSet
+from chakrakit.trace.traceset import TraceSet
 
 
 class _Alone(NamedTuple):

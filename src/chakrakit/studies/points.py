@@ -17,7 +17,8 @@ from chakrakit.errors import ConfigError
 from chakrakit.studies.lines import Place, near
 from chakrakit.studies.machine_choice import MachineChoice
 from chakrakit.studies.study import Settings, Study
-from chakrakit.workloads.description import Workload, from_plain
+from chakrakit.workloads.description import Workload
+from chakrakit.workloads.files import from_plain
 from chakrakit.workloads.generate import generated
 from chakrakit.workloads.models import named
 

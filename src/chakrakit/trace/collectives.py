@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.parallel import Workers, spread
+from chakrakit.trace.binding import Binding, Body, bind
 from chakrakit.trace.groups import WORLD, Groups
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, Body, TraceSet, bind
 
 UNKNOWN = -1
 """Stands for a type, size or end that the trace does not say."""
@@ -42,7 +42,22 @@ class Collectives:
     messages: pa.Table
 
 
-def match(traces: TraceSet, workers: Workers | None = None) -> Collectives:
+class RankedBodies(Protocol):
+    """What matching needs of a set of traces: its bodies, who runs them, and the groups."""
+
+    groups: Groups
+
+    def body_at(self, number: int) -> Trace:
+        """A body, read if need be."""
+
+    def reader_of(self, number: int) -> Body:
+        """A body as something that travels to a worker."""
+
+    def shares(self) -> list[tuple[int, dict[int, Binding]]]:
+        """Each body in use, and the ranks that run it."""
+
+
+def match(traces: RankedBodies, workers: Workers | None = None) -> Collectives:
     """All communication of the set; with `workers`, bodies are read there, one a task."""
     known = Groups({n: traces.groups[n] for n in WORLD if n in traces.groups})
     body = traces.body_at if workers is None else traces.reader_of

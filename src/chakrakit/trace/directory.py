@@ -23,13 +23,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chakrakit.errors import ChakraError, FormatError, TraceError
+from chakrakit.trace.binding import Binding
 from chakrakit.trace.card import Card, read_card, write_card
 from chakrakit.trace.formats import read_trace, write_trace
 from chakrakit.trace.groups import Groups
 from chakrakit.trace.places import RANKED, Place, files_in, groups_beside, prefix_of
 from chakrakit.trace.run import Run, Times
 from chakrakit.trace.streams import remove_empty, replacing, temporary_name
-from chakrakit.trace.traceset import Binding, TraceSet
+from chakrakit.trace.traceset import TraceSet
 
 _RANKS = pa.schema(
     {

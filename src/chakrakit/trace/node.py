@@ -3,23 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from chakrakit.trace import columns
-from chakrakit.trace.edges import EdgeKind
+from chakrakit.trace.edges import EdgeKind, Edges
+from chakrakit.trace.graph import Graph
 from chakrakit.trace.schema import collective_name, node_type_name
+from chakrakit.trace.show import SHOWN_ROWS, table_html
 
-if TYPE_CHECKING:
-    from chakrakit.trace.trace import Trace
+
+class NodeTable(Protocol):
+    """What a node needs of the trace it is a row of."""
+
+    @property
+    def table(self) -> pa.Table:
+        """All columns."""
+
+    @property
+    def nodes(self) -> pa.Table:
+        """The columns a reader sees."""
+
+    @property
+    def start_ns(self) -> NDArray[np.int64]:
+        """Starts by row."""
+
+    @property
+    def duration_ns(self) -> NDArray[np.int64]:
+        """Durations by row."""
+
+    @property
+    def edges(self) -> Edges:
+        """Dependencies between rows."""
+
+    @property
+    def graph(self) -> Graph:
+        """The same as a graph."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Node:
     """A view of one row; it costs nothing until asked. Equal if it is the same row of the same trace."""
 
-    trace: Trace
+    trace: NodeTable
     row: int
 
     def get(self, column: str, default: Any = None) -> Any:
@@ -91,6 +120,11 @@ class Node:
         return f"Node({self.id} {self.name!r} {self.type})"
 
     def _repr_html_(self) -> str:
-        from chakrakit.trace.show import node_html
-
-        return node_html(self)
+        rows: list[tuple[str, object]] = [
+            ("type", self.type),
+            ("duration", f"{self.duration_ns:,} ns"),
+        ]
+        rows += [(name, str(value)[:200]) for name, value in self.attributes.items()]
+        shown = self.parents[:SHOWN_ROWS]
+        rows += [("depends on", f"{p.id} {p.name} ({k.name.lower()})") for p, k in shown]
+        return table_html(("", ""), rows, f"{self.id} {self.name}")

@@ -12,10 +12,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.errors import TraceError
+from chakrakit.trace.binding import Binding, Body
 from chakrakit.trace.card import Card
 from chakrakit.trace.groups import Groups
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, Body, TraceSet
+from chakrakit.trace.traceset import TraceSet
 
 Ticks = NDArray[np.int64]
 NS = 1000

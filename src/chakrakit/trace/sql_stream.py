@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from chakrakit.parallel import Workers, spread
+from chakrakit.trace.binding import Body
 from chakrakit.trace.run import Run
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Body, TraceSet
+from chakrakit.trace.traceset import TraceSet
 
 TableOf = Callable[[Trace], pa.Table]
 _Task = tuple[int, Body]

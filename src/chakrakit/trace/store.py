@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from chakrakit.errors import ChakraError
+from chakrakit.trace.binding import Binding, Body
 from chakrakit.trace.bundle_files import BundlePath
 from chakrakit.trace.card import Card
 from chakrakit.trace.directory import read_directory, write_directory, write_groups
@@ -37,7 +38,7 @@ from chakrakit.trace.places import (
 )
 from chakrakit.trace.run import Run
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, Body, TraceSet
+from chakrakit.trace.traceset import TraceSet
 
 __all__ = ["rank_files", "ranked_files", "read", "write"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from chakrakit.errors import TraceError
 from chakrakit.trace import columns, dependencies, raw
 from chakrakit.trace.edges import Edges, check_range, column
+from chakrakit.trace.graph import Graph
 from chakrakit.trace.layouts import HAS_INPUTS, HAS_OUTPUTS, Layout, Layouts
 from chakrakit.trace.metadata import Metadata
+from chakrakit.trace.node import Node
 from chakrakit.trace.schema import Member, node_type_name
+from chakrakit.trace.show import SHOWN_ROWS, table_html
 from chakrakit.trace.vocabulary import by_name
-
-if TYPE_CHECKING:
-    from chakrakit.trace.graph import Graph
-    from chakrakit.trace.node import Node
 
 _DEFAULTS: dict[str, Any] = {"start_time_micros": 0, "duration_micros": 0, "type": 0, "name": ""}
 
@@ -159,8 +158,6 @@ class Trace:
         return int(self._by_id[place])
 
     def __getitem__(self, row: int) -> Node:
-        from chakrakit.trace.node import Node
-
         if not -len(self) <= row < len(self):
             raise IndexError(f"row {row} of a trace of {len(self):,} nodes")
         return Node(self, row % len(self))
@@ -177,8 +174,6 @@ class Trace:
     @cached_property
     def graph(self) -> Graph:
         """All edges as a graph over rows."""
-        from chakrakit.trace.graph import Graph
-
         return Graph(len(self), self.edges.src, self.edges.dst)
 
     @property
@@ -336,9 +331,12 @@ class Trace:
         return f"Trace({len(self):,} nodes: {kinds or 'none'})"
 
     def _repr_html_(self) -> str:
-        from chakrakit.trace.show import trace_html
-
-        return trace_html(self)
+        rows = (
+            (n.id, n.name[:60], n.type, f"{n.duration_ns / 1000:,.3f}", len(n.parents))
+            for n in (self[i] for i in range(min(SHOWN_ROWS, len(self))))
+        )
+        more = f" · first {SHOWN_ROWS} shown" if len(self) > SHOWN_ROWS else ""
+        return table_html(("id", "name", "type", "µs", "dependencies"), rows, repr(self) + more)
 
     def is_type(self, *types: int) -> NDArray[np.bool_]:
         """Mask of the rows of these types."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -15,7 +14,6 @@ from chakrakit.insight.matching import calls_of, match_calls
 from chakrakit.insight.memory import memory_of
 from chakrakit.insight.rank_view import I64, Mask, RankView, rank_view
 from chakrakit.insight.tracks import Tracks, tracks_of
-from chakrakit.trace.graph_export import Exported
 from chakrakit.trace.run import Run
 
 
@@ -119,14 +117,3 @@ def _series(name: str, table: pa.Table, rank: int) -> list[Counter]:
             value = np.rint(table.column(column).to_numpy()[mine]).astype(np.int64)
             out.append(Counter(f"{name} {which} {column}".replace("  ", " "), "", time, value))
     return out
-
-
-def write_timeline(
-    run: Run, path: str | os.PathLike[str], options: Options | None = None, *, chrome: bool = False
-) -> Exported:
-    """Writes the run in Perfetto's own format, or as Chrome JSON; `.gz` compresses."""
-    if chrome:
-        from chakrakit.views.chrome import write_chrome as write
-    else:
-        from chakrakit.views.perfetto import write_perfetto as write
-    return write(run, path, options)

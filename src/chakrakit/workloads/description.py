@@ -5,12 +5,9 @@ A description says what is wanted; whether it can be is `check.py`'s question.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-
-from chakrakit.errors import ConfigError
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -277,41 +274,3 @@ class Workload(_Part, frozen=True, kw_only=True):
     def name(self) -> str:
         """A file name for it."""
         return self.model.name.replace("/", "-").replace(".", "-")
-
-
-def from_plain(data: dict[str, Any], where: str = "description") -> Workload:
-    """A workload from nested dictionaries; errors say which field is wrong."""
-    from chakrakit.workloads.models import named
-
-    if isinstance(data.get("model"), str):
-        data = {**data, "model": msgspec.to_builtins(named(data["model"]))}
-    elif isinstance(data.get("model"), dict) and "base" in data["model"]:
-        own = dict(data["model"])
-        data = {**data, "model": {**msgspec.to_builtins(named(own.pop("base"))), **own}}
-    try:
-        return msgspec.convert(data, Workload)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {error}") from None
-
-
-def read_workload(path: str | Path) -> Workload:
-    """A workload from a YAML (or JSON) file."""
-    import yaml
-
-    try:
-        data = yaml.safe_load(Path(path).read_text())
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {error}") from None
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: should hold model, plan and step; got {type(data).__name__}")
-    return from_plain(data, str(path))
-
-
-def write_workload(workload: Workload, path: str | Path) -> None:
-    """As YAML that `read_workload` gives back."""
-    import yaml
-
-    text = yaml.safe_dump(msgspec.to_builtins(workload), sort_keys=False)
-    Path(path).write_text(text)

@@ -12,9 +12,9 @@ from chakrakit.trace.edges import Edges
 from chakrakit.trace.schedule import schedule
 from chakrakit.trace.schema import CollectiveType
 from chakrakit.workloads.description import Workload
-from chakrakit.workloads.generate import Generated, RankClass
 from chakrakit.workloads.layout import Layout
 from chakrakit.workloads.memory import memory
+from chakrakit.workloads.programs import Generated, RankClass
 from chakrakit.workloads.schedules import Cell, PipelineSchedule
 
 

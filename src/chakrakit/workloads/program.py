@@ -15,7 +15,7 @@ from chakrakit.workloads.cells import BACKWARD, BEFORE, FORWARD, OWN, Template
 from chakrakit.workloads.layout import Held, Layout
 from chakrakit.workloads.schedules import Cell
 from chakrakit.workloads.tables import COLUMNS, Ints, table_of
-from chakrakit.workloads.tape import Node
+from chakrakit.workloads.tail import TailNode, tail_nodes
 
 COMPUTE = 0
 """The stream compute runs on; the others are numbered by what they carry."""
@@ -40,16 +40,6 @@ class Program:
 
     def __len__(self) -> int:
         return len(self.columns["op"])
-
-
-@dataclass(frozen=True)
-class TailNode:
-    """A node after the last cell: the node, the gradients it waits for, and the tail nodes."""
-
-    node: Node
-    phase: str
-    grads: tuple[Held, ...] = ()
-    after: tuple[int, ...] = ()
 
 
 class Stage:
@@ -162,8 +152,6 @@ def _stacked(parts: Sequence[Ints]) -> Ints:
 
 def stage_program(layout: Layout, stage: int) -> Program:
     """The program of a stage of a training step."""
-    from chakrakit.workloads.tail import tail_nodes
-
     made = Stage(layout, stage)
     columns = made.columns()
     data, control = made.edges()

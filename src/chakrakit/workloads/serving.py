@@ -13,10 +13,10 @@ from functools import cached_property
 import numpy as np
 
 from chakrakit.workloads.description import Decoder, Workload
-from chakrakit.workloads.generate import Generated, RankClass, rank_class
 from chakrakit.workloads.inference import Message, Serving, cache_bytes, servings
 from chakrakit.workloads.layout import even_split
 from chakrakit.workloads.mesh import Mesh
+from chakrakit.workloads.programs import Generated, RankClass, rank_class
 from chakrakit.workloads.requests import Iteration, Piece, prompts
 from chakrakit.workloads.tables import Book
 

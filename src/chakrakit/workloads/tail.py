@@ -7,13 +7,22 @@ from dataclasses import dataclass, field
 
 from chakrakit.trace.schema import CollectiveType
 from chakrakit.workloads.layout import Held, Layout
-from chakrakit.workloads.memory import optimizer_bytes
-from chakrakit.workloads.program import TailNode
+from chakrakit.workloads.optimizer import optimizer_bytes
 from chakrakit.workloads.sharding import BYTES
 from chakrakit.workloads.tape import Node
 
 ADAM_OPS = 12
 """Operations a parameter: two moments, their corrections, a root, a division, the update."""
+
+
+@dataclass(frozen=True)
+class TailNode:
+    """A node after the last cell: the node, the gradients it waits for, and the tail nodes."""
+
+    node: Node
+    phase: str
+    grads: tuple[Held, ...] = ()
+    after: tuple[int, ...] = ()
 
 
 @dataclass

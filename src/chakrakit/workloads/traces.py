@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chakrakit.trace.binding import Binding
 from chakrakit.trace.edges import EdgeKind, Edges
 from chakrakit.trace.metadata import Metadata
 from chakrakit.trace.schema import NodeType
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding
 from chakrakit.workloads.mesh import Mesh
 from chakrakit.workloads.program import Program
 from chakrakit.workloads.tables import PHASES, Book, Ints

@@ -15,10 +15,11 @@ from chakrakit.errors import ConfigError, TraceError
 from chakrakit.passes.base import with_bodies
 from chakrakit.passes.comm.channels import I64, MESSAGE, Channel, Side, channels_of
 from chakrakit.passes.comm.rewrite import Rewrite
+from chakrakit.trace.binding import Body
 from chakrakit.trace.collectives import UNKNOWN
 from chakrakit.trace.schema import CollectiveType
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Body, TraceSet
+from chakrakit.trace.traceset import TraceSet
 
 Edit = Callable[[Rewrite], None]
 

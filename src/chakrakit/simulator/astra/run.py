@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 
 from chakrakit.simulator.astra.counters import collective_table, link_table
 from chakrakit.simulator.astra.result import Result
+from chakrakit.trace.binding import Binding
 from chakrakit.trace.groups import Groups
 from chakrakit.trace.run import Run, Times
 from chakrakit.trace.store import read, write
-from chakrakit.trace.traceset import Binding, TraceSet
+from chakrakit.trace.traceset import TraceSet
 
 
 def write_run(result: Result, workload: str, path: str) -> None:

@@ -29,11 +29,11 @@ from chakrakit.sources.pytorch.rank import Rank, link_rank
 from chakrakit.sources.pytorch.report import LinkReport, RankReport, report_rank
 from chakrakit.sources.pytorch.spool import Spool
 from chakrakit.sources.pytorch.twopass import align_passes
+from chakrakit.trace.binding import Binding, Body
 from chakrakit.trace.card import Card
 from chakrakit.trace.groups import Groups
 from chakrakit.trace.run import Run
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, Body
 
 _PER_BYTE = 2.5
 """Most memory linking takes, as a multiple of the uncompressed files."""

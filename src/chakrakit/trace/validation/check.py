@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from chakrakit.errors import FormatError
 from chakrakit.parallel import Workers, spread
 from chakrakit.trace import et
+from chakrakit.trace.binding import Binding, Body
 from chakrakit.trace.formats import Source, scan_trace
 from chakrakit.trace.groups import Groups, groups_in
 from chakrakit.trace.places import RANKED, groups_beside_file, place_of, rank_files
@@ -22,7 +23,7 @@ from chakrakit.trace.schema import NodeType
 from chakrakit.trace.store import read
 from chakrakit.trace.streams import STDIO
 from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, Body, TraceSet
+from chakrakit.trace.traceset import TraceSet
 from chakrakit.trace.validation.communication import Communication, CommunicationReader
 from chakrakit.trace.validation.findings import KEEP, Findings, ValidationReport
 from chakrakit.trace.validation.graph import GraphChecker

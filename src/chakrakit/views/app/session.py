@@ -23,7 +23,8 @@ from chakrakit.views.app.node import brief
 from chakrakit.views.app.side import Recent, Side
 from chakrakit.views.markup import join
 from chakrakit.views.report import SECTIONS, comparison_section
-from chakrakit.views.timeline import Options, write_timeline
+from chakrakit.views.timeline import Options
+from chakrakit.views.timeline_file import write_timeline
 
 _PAIRS = 64
 _PATH_SHOWN = 300
