@@ -49,7 +49,7 @@ def machine(nodes: int, compute: float, memory: float) -> str:
 
 def seconds(workload: Workload, compute: float, memory: float) -> float:
     """One iteration on as many nodes of eight as it needs."""
-    from chakrakit.simulator.simulate import simulate
+    from chakrakit.simulator.results import simulate
 
     place = machine(workload.plan.world // 8, compute, memory)
     return simulate(generate(workload), place, compute="roofline").makespan_ns / 1e9

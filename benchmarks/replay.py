@@ -19,8 +19,8 @@ import torch
 from torch import nn
 
 import chakrakit as ck
-from chakrakit.replay.options import Options
-from chakrakit.replay.replay import replay
+from chakrakit.replayer.plan import Options
+from chakrakit.replayer.run import replay
 
 STEPS = 7
 
@@ -118,7 +118,7 @@ def compared(name: str, step, folder: Path) -> None:
 
 def dispatch() -> None:
     """A plan of small operators against the same in a loop."""
-    from chakrakit.replay.runner.program import Program
+    from chakrakit.replayer.runner import Program
 
     steps = [
         {"do": "call", "op": "aten::add", "overload": "Tensor",

@@ -10,10 +10,9 @@ import sys
 import time
 
 from chakrakit.parallel import each
-from chakrakit.simulator.simulate import simulate
+from chakrakit.simulator.results import simulate
 from chakrakit.studies.bound import Bounds
-from chakrakit.studies.search import machine_for, search
-from chakrakit.studies.space import space_of, workloads
+from chakrakit.studies.search import machine_for, search, space_of, workloads
 from chakrakit.workloads.description import Step
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import named
@@ -23,8 +22,8 @@ SMALL, FULL = ("llama-3.1-8b", 16), ("llama-3.1-70b", 256)
 
 def measured(task):
     """Step time and bound of a plan in ns, and the CPU seconds of the simulation."""
+    from chakrakit.machines.device import Roofline
     from chakrakit.machines.load import load_machine
-    from chakrakit.machines.work import Roofline
 
     workload, name = task
     machine = load_machine(name)

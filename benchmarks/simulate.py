@@ -10,8 +10,7 @@ import time
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.machines.load import load_machine
-from chakrakit.simulator import native
-from chakrakit.simulator.disturb import Disturbance
+from chakrakit.simulator.engine import Disturbance, native
 
 NODES, BUCKETS = 1_000, 40
 

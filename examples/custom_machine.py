@@ -2,9 +2,8 @@
 
 from data_parallel import training_step
 
-from chakrakit.machines.description import parse_machine
-from chakrakit.machines.draw import draw
-from chakrakit.simulator.simulate import simulate
+from chakrakit.machines.load import draw, parse_machine
+from chakrakit.simulator.results import simulate
 
 MACHINE = {
     "name": "two-racks",

@@ -1,9 +1,9 @@
 """A dispatch policy in thirty lines: what a free device runs next, longest tail first."""
 
 from chakrakit import TraceBuilder, TraceSet
-from chakrakit.machines.description import parse_machine
-from chakrakit.simulator.native import Options
-from chakrakit.simulator.simulate import simulate
+from chakrakit.machines.load import parse_machine
+from chakrakit.simulator.engine import Options
+from chakrakit.simulator.results import simulate
 
 
 class LongestTailFirst:

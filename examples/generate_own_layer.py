@@ -9,14 +9,19 @@ from __future__ import annotations
 import msgspec
 
 from chakrakit.workloads.description import Plan, Step, Workload
-from chakrakit.workloads.dry_run import dry_run
-from chakrakit.workloads.families import Rows
-from chakrakit.workloads.generate import generated
-from chakrakit.workloads.layers import linear
-from chakrakit.workloads.operators import add, lookup, norm, vector
-from chakrakit.workloads.sharding import Dim, Tensor
-from chakrakit.workloads.stack import FAMILIES
-from chakrakit.workloads.tape import Tape
+from chakrakit.workloads.generate import dry_run, generated
+from chakrakit.workloads.layers import (
+    FAMILIES,
+    Dim,
+    Rows,
+    Tape,
+    Tensor,
+    add,
+    linear,
+    lookup,
+    norm,
+    vector,
+)
 
 
 class Gated(msgspec.Struct, frozen=True, kw_only=True, tag="gated", tag_field="family"):

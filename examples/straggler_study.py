@@ -7,10 +7,9 @@ from collections import Counter
 
 from data_parallel import training_step
 
-from chakrakit.simulator.disturb import Disturbance
-from chakrakit.simulator.native import Options
-from chakrakit.simulator.simulate import simulate
-from chakrakit.trace.schedule import Reason
+from chakrakit.simulator.engine import Disturbance, Options
+from chakrakit.simulator.results import simulate
+from chakrakit.trace.timing import Reason
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ Run as it stands: `python examples/what_if.py`
 """
 
 from chakrakit.passes import Edit, Recost, ScaleRanks
-from chakrakit.simulator.simulate import simulate
+from chakrakit.simulator.results import simulate
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import named

@@ -15,7 +15,7 @@ LAYERS = [
     {"simulator", "replay"}, {"insight"}, {"studies"}, {"views"}, {"cli"},
 ]  # fmt: skip
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
-FREE = {"_core"}
+FREE = {"core"}
 RUNNER = SOURCE / "replay" / "runner"
 """Copied to machines without chakrakit, so it names its own files relatively and nothing else."""
 

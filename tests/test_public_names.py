@@ -34,7 +34,7 @@ def test_another_name_is_an_attribute_error() -> None:
 
 
 def test_importing_it_imports_nothing_heavy() -> None:
-    heavy = {"numpy", "pyarrow", "msgspec", "click", "chakrakit._core"}
+    heavy = {"numpy", "pyarrow", "msgspec", "click", "chakrakit.core"}
     code = f"import sys, chakrakit; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

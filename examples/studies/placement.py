@@ -36,14 +36,14 @@ from study import Row, Study, markdown, prediction, span
 
 from chakrakit import TraceSet
 from chakrakit.insight.communication import communication
-from chakrakit.machines.description import parse_machine
-from chakrakit.machines.machine import Machine
-from chakrakit.machines.work import Roofline
+from chakrakit.machines.device import Roofline
+from chakrakit.machines.fabric import Machine
+from chakrakit.machines.load import parse_machine
 from chakrakit.passes.select import Select
-from chakrakit.simulator.choice import Algorithms
-from chakrakit.simulator.native import Options, Outcome, run
-from chakrakit.simulator.result import to_run
-from chakrakit.views.line_chart import Line, line_chart
+from chakrakit.simulator.collectives import Algorithms
+from chakrakit.simulator.engine import Options, Outcome, run
+from chakrakit.simulator.results import to_run
+from chakrakit.views.charts import Line, line_chart
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import named

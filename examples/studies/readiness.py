@@ -37,12 +37,12 @@ import numpy as np
 from study import Row, Study, interval, markdown, prediction, span
 
 from chakrakit import TraceBuilder, TraceSet
-from chakrakit.machines.description import parse_machine
-from chakrakit.machines.machine import Machine
-from chakrakit.simulator.native import Options, run
-from chakrakit.simulator.simulate import simulate
-from chakrakit.views.line_chart import Line, line_chart
-from chakrakit.workloads.schedules import schedule_named
+from chakrakit.machines.fabric import Machine
+from chakrakit.machines.load import parse_machine
+from chakrakit.simulator.engine import Options, run
+from chakrakit.simulator.results import simulate
+from chakrakit.views.charts import Line, line_chart
+from chakrakit.workloads.description import schedule_named
 
 NS = 1_000_000
 """A forward takes 1 ms, and so does each half of a backward."""

@@ -35,11 +35,11 @@ from itertools import product
 from study import Row, Study, markdown, prediction, span
 
 from chakrakit import Binding, CollectiveType, EdgeForm, EdgeKind, Groups, TraceBuilder, TraceSet
-from chakrakit.machines.description import parse_machine
-from chakrakit.machines.machine import Machine
-from chakrakit.simulator.choice import Algorithms
-from chakrakit.simulator.native import Options, run, with_bandwidth
-from chakrakit.views.line_chart import Line, line_chart
+from chakrakit.machines.fabric import Machine
+from chakrakit.machines.load import parse_machine
+from chakrakit.simulator.collectives import Algorithms
+from chakrakit.simulator.engine import Options, run, with_bandwidth
+from chakrakit.views.charts import Line, line_chart
 
 RANKS = 8
 COMPUTE_NS = 8_000_000

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from chakrakit import Binding, CollectiveType, Groups, Trace, TraceBuilder, TraceSet, read, write
 from chakrakit.cli import COMMANDS, main
-from chakrakit.cli.schemas import RESULTS, result_type, schema_text
+from chakrakit.cli.shared.schemas import RESULTS, result_type, schema_text
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -233,7 +233,7 @@ def test_help_lists_every_command_without_importing_them() -> None:
 @pytest.mark.parametrize("command", sorted(RESULTS))
 def test_schemas_are_current(command: str) -> None:
     path = DOCS / "schemas" / f"{command}.json"
-    assert path.read_bytes() == schema_text(command), "run: python -m chakrakit.cli.schemas"
+    assert path.read_bytes() == schema_text(command), "run: python -m chakrakit.cli.shared.schemas"
 
 
 @pytest.mark.parametrize(

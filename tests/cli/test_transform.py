@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from chakrakit import TraceBuilder, TraceSet
 from chakrakit.cli import main
-from chakrakit.cli.schemas import result_type
-from chakrakit.trace.store import read, write
+from chakrakit.cli.shared.schemas import result_type
+from chakrakit.trace.storage.store import read, write
 
 
 def chakra(*arguments):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.trace.run import Times, run_of
+from chakrakit.trace.sets.run import Times, run_of
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -16,7 +16,7 @@ DATA = Path(__file__).parents[1] / "data"
 @pytest.fixture(scope="session")
 def linked():
     """Linked recordings by name; each is linked once."""
-    from chakrakit.sources.pytorch.link import Options, link
+    from chakrakit.sources.pytorch.linking.linker import Options, link
 
     known: dict[str, ck.Run] = {}
 

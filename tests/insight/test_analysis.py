@@ -10,11 +10,11 @@ import pytest
 import chakrakit as ck
 from chakrakit.cli import main
 from chakrakit.errors import ConfigError
-from chakrakit.insight.analysis import analyze
-from chakrakit.insight.breakdown import breakdown
-from chakrakit.insight.compare import compare, failures, parse_rule
-from chakrakit.insight.critical_path import critical_path
-from chakrakit.trace.run import Times, run_of
+from chakrakit.insight.analysis.analysis import analyze
+from chakrakit.insight.compare.comparison import compare, failures, parse_rule
+from chakrakit.insight.critical_path.critical_path import critical_path
+from chakrakit.insight.time.breakdown import breakdown
+from chakrakit.trace.sets.run import Times, run_of
 
 
 def test_all_at_once_says_what_each_function_says(linked):

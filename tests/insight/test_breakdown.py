@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.breakdown import breakdown
-from chakrakit.trace.run import Run
+from chakrakit.insight.time.breakdown import breakdown
+from chakrakit.trace.sets.run import Run
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.communication import bus_factor, communication
-from chakrakit.insight.stragglers import stragglers
-from chakrakit.trace.run import Times, run_of
+from chakrakit.insight.communication.stragglers import stragglers
+from chakrakit.insight.communication.summary import bus_factor, communication
+from chakrakit.trace.sets.run import Times, run_of
 
 
 def collectives(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit.insight.compare import compare
-from chakrakit.trace.run import Run, Times, run_of
-from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.insight.compare.comparison import compare
+from chakrakit.trace.model.trace import Trace
+from chakrakit.trace.sets.run import Run, Times, run_of
+from chakrakit.trace.sets.traceset import TraceSet
 
 
 def run_with(durations: np.ndarray) -> Run:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.critical_path import critical_path
-from chakrakit.trace.run import Run, Times, run_of
+from chakrakit.insight.critical_path.critical_path import critical_path
+from chakrakit.trace.sets.run import Run, Times, run_of
 
 WORK = {"compute", "communication", "copy", "host"}
 WAITS = {"launch", "kernel gap", "synchronization", "dependency", "event", "recorded wait", "lane",

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight import events, gather
-from chakrakit.insight.analysis import Options, analyze
-from chakrakit.insight.load import as_run
+from chakrakit.insight.analysis import gather
+from chakrakit.insight.analysis.analysis import Options, analyze
+from chakrakit.insight.critical_path import events
+from chakrakit.insight.rank.load import as_run
 from chakrakit.parallel import Workers
 from engines import ENGINES
 
@@ -18,10 +19,10 @@ from engines import ENGINES
 @pytest.fixture(scope="module")
 def simulated() -> ck.Run:
     """Sixteen ranks in four stages: few bodies, groups and peers of every rank's own, messages."""
-    from chakrakit.machines.load import load_machine
-    from chakrakit.simulator.simulate import simulate
-    from chakrakit.workloads.files import from_plain
-    from chakrakit.workloads.generate import generate
+    from chakrakit.machines.load.load import load_machine
+    from chakrakit.simulator.results.simulation import simulate
+    from chakrakit.workloads.generate.generator import generate
+    from chakrakit.workloads.models.files import from_plain
 
     model = {"family": "decoder", "layers": 4, "hidden": 256, "heads": 4, "vocab": 512}
     plan = {"dp": 2, "tp": 2, "pp": 4, "schedule": "1f1b"}

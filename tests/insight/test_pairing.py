@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.pairing import Change, pair
-from chakrakit.insight.rank_view import RankView, rank_view
-from chakrakit.trace.run import Times, run_of
+from chakrakit.insight.compare.pairing import Change, pair
+from chakrakit.insight.rank.view import RankView, rank_view
+from chakrakit.trace.sets.run import Times, run_of
 
 
 def view(rows: list[tuple[str, int, int]]) -> RankView:

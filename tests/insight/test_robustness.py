@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chakrakit as ck
-from chakrakit.insight.analysis import analyze
-from chakrakit.trace.run import Times, run_of
-from chakrakit.views.report import html_report
-from chakrakit.views.timeline_file import write_timeline
+from chakrakit.insight.analysis.analysis import analyze
+from chakrakit.trace.sets.run import Times, run_of
+from chakrakit.views.pages.report import html_report
+from chakrakit.views.timeline.timeline_file import write_timeline
 
 nodes = st.lists(
     st.fixed_dictionaries(

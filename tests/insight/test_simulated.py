@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.analysis import analyze
+from chakrakit.insight.analysis.analysis import analyze
 from chakrakit.simulator.astra import Options, make_config, simulate
 from chakrakit.simulator.astra.run import to_run
-from chakrakit.trace.run import run_of
+from chakrakit.trace.sets.run import run_of
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 

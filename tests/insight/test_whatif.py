@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.insight.model import model_of
-from chakrakit.insight.rank_view import rank_view
-from chakrakit.insight.whatif import slack, what_if
+from chakrakit.insight.critical_path.model import model_of
+from chakrakit.insight.critical_path.whatif import slack, what_if
+from chakrakit.insight.rank.view import rank_view
 
 DATA = Path(__file__).parents[1] / "data"
 

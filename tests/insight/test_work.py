@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.launches import launches
-from chakrakit.insight.memory import memory
-from chakrakit.insight.operators import operators
-from chakrakit.insight.roofline import roofline
-from chakrakit.insight.steps import steps
-from chakrakit.trace.run import Run, Times, run_of
+from chakrakit.insight.memory.memory import memory
+from chakrakit.insight.time.launches import launches
+from chakrakit.insight.time.operators import operators
+from chakrakit.insight.time.roofline import roofline
+from chakrakit.insight.time.steps import steps
+from chakrakit.trace.sets.run import Run, Times, run_of
 
 DATA = Path(__file__).parents[1] / "data" / "pytorch"
 

@@ -5,10 +5,10 @@ import pytest
 import yaml
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.description import parse_machine
-from chakrakit.machines.draw import describe, draw, overview
-from chakrakit.machines.load import load_machine, preset_names, preset_text, read_machine
-from chakrakit.machines.quantities import parse, show_bandwidth
+from chakrakit.machines.device.quantities import parse, show_bandwidth
+from chakrakit.machines.load.description import parse_machine
+from chakrakit.machines.load.drawing import describe, draw, overview
+from chakrakit.machines.load.load import load_machine, preset_names, preset_text, read_machine
 
 LINK = {"bandwidth": "10 GB/s", "latency": "1 us"}
 

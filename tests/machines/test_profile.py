@@ -7,15 +7,15 @@ import pytest
 
 from chakrakit import EdgeKind, TraceBuilder
 from chakrakit.errors import ConfigError, FormatError
-from chakrakit.machines.calibrate import (
+from chakrakit.machines.calibrate.calibrate import (
     fit_ranges,
     merge_profiles,
     network_from_nccl_tests,
     profile_from_micro,
     profile_from_trace,
 )
-from chakrakit.machines.operations import Operation, gemm_operation, operations_of
-from chakrakit.machines.profile import (
+from chakrakit.machines.device.operations import Operation, gemm_operation, operations_of
+from chakrakit.machines.device.profile import (
     ClassModel,
     Profile,
     Profiled,

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 
 import chakrakit
 from chakrakit.errors import ConfigError
-from chakrakit.passes.anonymize import Anonymize
-from chakrakit.passes.anonymize_policy import _WORDS, Policy
-from chakrakit.passes.spec import parse
-from chakrakit.simulator.simulate import simulate
-from chakrakit.trace import columns
-from chakrakit.trace.schema import CollectiveType
-from chakrakit.trace.vocabulary import by_name
-from chakrakit.workloads.description import Plan, Step, Workload
-from chakrakit.workloads.generate import generate
+from chakrakit.passes.anonymize.anonymize import Anonymize
+from chakrakit.passes.anonymize.policy import _WORDS, Policy
+from chakrakit.passes.base.spec import parse
+from chakrakit.simulator.results.simulation import simulate
+from chakrakit.trace.model import columns
+from chakrakit.trace.model.schema import CollectiveType
+from chakrakit.trace.model.vocabulary import by_name
+from chakrakit.workloads.description.description import Plan, Step, Workload
+from chakrakit.workloads.generate.generator import generate
 from chakrakit.workloads.models import named
 
 DATA = Path(__file__).parents[1] / "data"

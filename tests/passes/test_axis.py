@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chakrakit.passes.axis import Axis, Lie, axes, interleaved, interleaving
+from chakrakit.passes.scale.axis import Axis, Lie, axes, interleaved, interleaving
 
 sizes = st.integers(1, 6)
 

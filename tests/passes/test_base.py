@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 import chakrakit.passes
 from chakrakit import Run, TraceBuilder, TraceSet
 from chakrakit.passes import Compact, Edit, Recost, Select
-from chakrakit.passes.base import Pass
-from chakrakit.passes.registry import PASSES, pass_class
-from chakrakit.passes.transform import transform
-from chakrakit.simulator.simulate import simulate
-from chakrakit.trace.schedule import schedule
-from chakrakit.trace.store import read, write
+from chakrakit.passes.base.base import Pass
+from chakrakit.passes.base.pipeline import transform
+from chakrakit.passes.base.registry import PASSES, pass_class
+from chakrakit.simulator.results.simulation import simulate
+from chakrakit.trace.storage.store import read, write
+from chakrakit.trace.timing.scheduler import schedule
 from passes.comparing import differences
 from simulator.random_workloads import random_case
 

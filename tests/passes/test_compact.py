@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import chakrakit
-from chakrakit.passes.compact import Compact
-from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
-from chakrakit.trace.schedule import schedule
+from chakrakit.passes.select.compact import Compact
+from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges
+from chakrakit.trace.timing.scheduler import schedule
 
 DATA = Path(__file__).parents[1] / "data" / "pytorch"
 

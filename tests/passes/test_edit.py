@@ -12,10 +12,10 @@ import pytest
 import chakrakit
 from chakrakit import EdgeKind, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.passes.edit import Edit
-from chakrakit.simulator.simulate import simulate
-from chakrakit.sources.pytorch.link import Options, link
-from chakrakit.trace.schedule import schedule
+from chakrakit.passes.recost.edit import Edit
+from chakrakit.simulator.results.simulation import simulate
+from chakrakit.sources.pytorch.linking.linker import Options, link
+from chakrakit.trace.timing.scheduler import schedule
 from passes.comparing import differences
 
 DATA = Path(__file__).parents[1] / "data" / "pytorch"

@@ -12,12 +12,12 @@ import pytest
 import chakrakit
 from chakrakit import CollectiveType, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.machines.load import load_machine
-from chakrakit.machines.work import Roofline
-from chakrakit.passes.recost import Recost
-from chakrakit.simulator.simulate import simulate
-from chakrakit.workloads.description import Plan, Step, Workload
-from chakrakit.workloads.generate import generate
+from chakrakit.machines.device.work import Roofline
+from chakrakit.machines.load.load import load_machine
+from chakrakit.passes.recost.recost import Recost
+from chakrakit.simulator.results.simulation import simulate
+from chakrakit.workloads.description.description import Plan, Step, Workload
+from chakrakit.workloads.generate.generator import generate
 from chakrakit.workloads.models import named
 
 DATA = Path(__file__).parents[1] / "data" / "pytorch"

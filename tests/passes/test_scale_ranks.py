@@ -11,11 +11,11 @@ import pytest
 import chakrakit
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ChakraError, ConfigError, TraceError
-from chakrakit.passes.base import map_bodies
-from chakrakit.passes.scale_ranks import ScaleRanks
-from chakrakit.simulator.simulate import simulate
-from chakrakit.workloads.description import Plan, Step, Workload
-from chakrakit.workloads.generate import generate
+from chakrakit.passes.base.base import map_bodies
+from chakrakit.passes.scale.scale_ranks import ScaleRanks
+from chakrakit.simulator.results.simulation import simulate
+from chakrakit.workloads.description.description import Plan, Step, Workload
+from chakrakit.workloads.generate.generator import generate
 from chakrakit.workloads.models import named
 from passes.comparing import differences, files
 from workloads.random_plans import random_workload

@@ -24,9 +24,9 @@ from chakrakit import (
     TraceSet,
 )
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.passes.bridges import bridged
-from chakrakit.passes.select import Select
-from chakrakit.simulator.simulate import simulate
+from chakrakit.passes.select.bridging import bridged
+from chakrakit.passes.select.select import Select
+from chakrakit.simulator.results.simulation import simulate
 from chakrakit.trace.validation.check import validate
 
 DATA = Path(__file__).parents[1] / "data" / "pytorch"

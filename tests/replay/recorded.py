@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from chakrakit.sources.pytorch.link import link
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.sources.pytorch.linking.linker import link
+from chakrakit.trace.sets.traceset import TraceSet
 
 DATA = Path(__file__).parent.parent / "data" / "pytorch"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from recorded import ADD, ALL_REDUCE, DATA, EMBEDDING, MM, Sheet, plain, several, tensor
 
-from chakrakit.replay.options import Options
-from chakrakit.replay.plan import Call, Collective, StandIn, View, Wait
-from chakrakit.replay.replay import prepare
-from chakrakit.sources.pytorch.link import link
+from chakrakit.replayer.plan.options import Options
+from chakrakit.replayer.plan.plan import Call, Collective, StandIn, View, Wait
+from chakrakit.replayer.run.session import prepare
+from chakrakit.sources.pytorch.linking.linker import link
 
 ONE = plain(1, "Int")
 

@@ -12,12 +12,12 @@ import pytest
 from recorded import ADD, ALL_REDUCE, FUNCTIONAL, Sheet, plain, several, tensor
 
 from chakrakit.errors import ChakraError, TraceError
-from chakrakit.replay.options import Options
-from chakrakit.replay.replay import export, prepare
-from chakrakit.replay.runner.limits import ReplayError, read_plan
-from chakrakit.trace.builder import TraceBuilder
-from chakrakit.trace.schema import CollectiveType
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.replayer.plan.options import Options
+from chakrakit.replayer.run.session import export, prepare
+from chakrakit.replayer.runner.limits import ReplayError, read_plan
+from chakrakit.trace.model.builder import TraceBuilder
+from chakrakit.trace.model.schema import CollectiveType
+from chakrakit.trace.sets.traceset import TraceSet
 
 ONE = plain(1, "Int")
 

@@ -18,16 +18,16 @@ import pytest
 from recorded import DATA
 
 import chakrakit as ck
-from chakrakit.replay.options import Options
-from chakrakit.replay.plan import View
-from chakrakit.replay.recording import Recording
-from chakrakit.replay.replay import export, prepare, replay
-from chakrakit.replay.units import find_units
-from chakrakit.sources.pytorch.link import link
-from chakrakit.trace.schema import NodeType
+from chakrakit.replayer.plan.options import Options
+from chakrakit.replayer.plan.plan import View
+from chakrakit.replayer.recording.recording import Recording
+from chakrakit.replayer.recording.units import find_units
+from chakrakit.replayer.run.session import export, prepare, replay
+from chakrakit.sources.pytorch.linking.linker import link
+from chakrakit.trace.model.schema import NodeType
 
 pytest.importorskip("torch")
-from chakrakit.replay.runner.emulate import run_emulation
+from chakrakit.replayer.runner.emulate import run_emulation
 
 CHAKRA = Path(sys.executable).with_name("chakra")
 

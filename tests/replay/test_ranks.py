@@ -7,11 +7,11 @@ from recorded import DATA
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.replay.options import Options
-from chakrakit.replay.plan import Collective, StandIn
-from chakrakit.replay.ranks import World
-from chakrakit.replay.replay import prepare
-from chakrakit.sources.pytorch.link import link
+from chakrakit.replayer.plan.options import Options
+from chakrakit.replayer.plan.plan import Collective, StandIn
+from chakrakit.replayer.plan.ranks import World
+from chakrakit.replayer.run.session import prepare
+from chakrakit.sources.pytorch.linking.linker import link
 
 PAIRS = ck.Groups({"0": [0, 1, 2, 3], "a": [0, 1], "b": [2, 3], "c": [0, 2], "d": [1, 3]})
 

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 from recorded import ADD, EMBEDDING, MM, Sheet, plain, tensor
 
-from chakrakit.replay.options import Options
-from chakrakit.replay.replay import prepare
+from chakrakit.replayer.plan.options import Options
+from chakrakit.replayer.run.session import prepare
 
 torch = pytest.importorskip("torch")
-from chakrakit.replay.runner.limits import ReplayError  # noqa: E402
-from chakrakit.replay.runner.measure import run_plan  # noqa: E402
-from chakrakit.replay.runner.program import Program  # noqa: E402
-from chakrakit.replay.runner.storages import make_externals  # noqa: E402
+from chakrakit.replayer.runner.limits import ReplayError  # noqa: E402
+from chakrakit.replayer.runner.measure import run_plan  # noqa: E402
+from chakrakit.replayer.runner.program import Program  # noqa: E402
+from chakrakit.replayer.runner.storages import make_externals  # noqa: E402
 
 SETTINGS = {"iterations": 2, "warmup": 1, "timeout_s": 60.0}
 ONE = plain(1, "Int")
@@ -146,7 +146,7 @@ def test_gaps_of_the_host_are_kept_if_asked(tmp_path):
 def test_the_backward_thread_is_another_thread(tmp_path):
     import threading
 
-    from chakrakit.replay.runner.threads import Threads
+    from chakrakit.replayer.runner.threads import Threads
 
     ran = []
     steps = [lambda: ran.append(threading.get_ident())] * 4

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from recorded import DATA
 
-from chakrakit.replay.options import Options
-from chakrakit.replay.replay import prepare
-from chakrakit.sources.pytorch.link import link
+from chakrakit.replayer.plan.options import Options
+from chakrakit.replayer.run.session import prepare
+from chakrakit.sources.pytorch.linking.linker import link
 
 
 @pytest.fixture(scope="module")

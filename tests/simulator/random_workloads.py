@@ -7,8 +7,8 @@ import random
 import numpy as np
 
 from chakrakit import Binding, CollectiveType, EdgeForm, EdgeKind, Groups, TraceBuilder, TraceSet
-from chakrakit.machines.description import parse_machine
-from chakrakit.machines.machine import Machine
+from chakrakit.machines.fabric.machine import Machine
+from chakrakit.machines.load.description import parse_machine
 
 KINDS = [CollectiveType.ALL_REDUCE, CollectiveType.ALL_GATHER, CollectiveType.REDUCE_SCATTER,
          CollectiveType.ALL_TO_ALL, CollectiveType.BROADCAST, CollectiveType.BARRIER]  # fmt: skip

@@ -14,12 +14,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from chakrakit.machines.machine import Machine
-from chakrakit.simulator.choice import COLLECTIVES, Algorithms, data_bytes
-from chakrakit.simulator.moves import SWITCH
-from chakrakit.simulator.shapes import grid_of, shapes
-from chakrakit.trace.schema import NodeType
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.machines.fabric.machine import Machine
+from chakrakit.simulator.collectives.choice import COLLECTIVES, Algorithms, data_bytes
+from chakrakit.simulator.collectives.group_shape import grid_of, shapes
+from chakrakit.simulator.collectives.moves import SWITCH
+from chakrakit.trace.model.schema import NodeType
+from chakrakit.trace.sets.traceset import TraceSet
 
 TIE = 1 + 1e-9
 PS = 1e12

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from chakrakit.simulator import algorithms as a
-from chakrakit.simulator.hierarchical import hierarchical
-from chakrakit.simulator.moves import SWITCH, Moves, Step
+from chakrakit.simulator.collectives import algorithms as a
+from chakrakit.simulator.collectives.hierarchical import hierarchical
+from chakrakit.simulator.collectives.moves import SWITCH, Moves, Step
 
 SIZES = [2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 24, 31, 32, 33, 48, 63, 64]
 

@@ -5,7 +5,7 @@ from test_network import collective, machine_of, seconds
 
 from chakrakit import CollectiveType, TraceBuilder, TraceSet
 from chakrakit.errors import FormatError
-from chakrakit.simulator.custom import custom_for, moves_from_msccl, moves_from_traces
+from chakrakit.simulator.engine.custom import custom_for, moves_from_msccl, moves_from_traces
 
 
 def ring_traces(n, piece, work_ns=0):

@@ -16,12 +16,12 @@ from chakrakit import (
     write,
 )
 from chakrakit.errors import ConfigError, DeadlockError, TraceError
-from chakrakit.machines.description import parse_machine
-from chakrakit.simulator import native
-from chakrakit.simulator.disturb import Disturbance, Fault
-from chakrakit.simulator.simulate import simulate
-from chakrakit.trace.edges import EdgeKind
-from chakrakit.trace.schedule import Reason
+from chakrakit.machines.load.description import parse_machine
+from chakrakit.simulator.engine import native
+from chakrakit.simulator.engine.disturb import Disturbance, Fault
+from chakrakit.simulator.results.simulation import simulate
+from chakrakit.trace.model.edges import EdgeKind
+from chakrakit.trace.timing.scheduler import Reason
 
 AR = CollectiveType.ALL_REDUCE
 

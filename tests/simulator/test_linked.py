@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from chakrakit import TraceSet
-from chakrakit.simulator import native
-from chakrakit.simulator.simulate import simulate
-from chakrakit.sources.pytorch.link import Options, link
-from chakrakit.trace.edges import EdgeKind
+from chakrakit.simulator.engine import native
+from chakrakit.simulator.results.simulation import simulate
+from chakrakit.sources.pytorch.linking.linker import Options, link
+from chakrakit.trace.model.edges import EdgeKind
 
 DATA = Path(__file__).parents[1] / "data" / "pytorch"
 MODULES = {
@@ -78,7 +78,7 @@ def test_measured_durations_give_the_recorded_span_back(name):
 
 
 def native_machine():
-    from chakrakit.machines.load import load_machine
+    from chakrakit.machines.load.load import load_machine
 
     return load_machine("dgx-h200")
 

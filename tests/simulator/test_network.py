@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet, _core
-from chakrakit.machines.description import parse_machine
-from chakrakit.simulator import native
-from chakrakit.simulator.choice import ALGORITHMS, Algorithms
-from chakrakit.simulator.disturb import Disturbance, Fault
+from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet, core
+from chakrakit.machines.load.description import parse_machine
+from chakrakit.simulator.collectives.choice import ALGORITHMS, Algorithms
+from chakrakit.simulator.engine import native
+from chakrakit.simulator.engine.disturb import Disturbance, Fault
 
 GB = 1e9
 
@@ -17,7 +17,7 @@ GB = 1e9
 def rates(capacity, flows):
     offsets = np.r_[0, np.cumsum([len(f) for f in flows])].astype(np.int64)
     links = np.array([x for f in flows for x in f], np.int32)
-    return _core.sim_fair_rates(np.array(capacity, float), offsets, links)
+    return core.sim_fair_rates(np.array(capacity, float), offsets, links)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 100])
@@ -156,8 +156,8 @@ def test_time_is_the_closed_form_where_every_pair_has_a_link(kind, name):
 
 @pytest.mark.parametrize("n", [2, 3, 6, 8, 17, 32, 64])
 def test_double_tree_closed_form_without_contention(n):
-    from chakrakit.simulator.algorithms import tree_all_reduce
-    from chakrakit.simulator.trees import double_tree
+    from chakrakit.simulator.collectives.algorithms import tree_all_reduce
+    from chakrakit.simulator.collectives.trees import double_tree
 
     size, chunks = 64 * 10**9, 16
     height = max(t.height for t in double_tree(n))

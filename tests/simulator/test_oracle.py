@@ -5,7 +5,7 @@ from random_workloads import contended_case, crowded_case, random_case
 from slow_engine import Oracle
 
 from chakrakit.errors import DeadlockError
-from chakrakit.simulator import native
+from chakrakit.simulator.engine import native
 
 FACTORS: list[float] = []
 

@@ -6,16 +6,16 @@ from random import Random
 
 import pytest
 
-from chakrakit.machines.load import load_machine
-from chakrakit.machines.work import Roofline
-from chakrakit.simulator.simulate import Simulation, simulate
-from chakrakit.studies.bound import Bounds
-from chakrakit.studies.objective import objective_of
-from chakrakit.studies.parts import parts_of, why
-from chakrakit.studies.searcher import Searcher
-from chakrakit.workloads.description import Lengths, Plan, Step, Workload
-from chakrakit.workloads.dry_run import dry_run
-from chakrakit.workloads.generate import generate, generated
+from chakrakit.machines.device.work import Roofline
+from chakrakit.machines.load.load import load_machine
+from chakrakit.simulator.results.simulation import Simulation, simulate
+from chakrakit.studies.bound.bound import Bounds
+from chakrakit.studies.search.objective import objective_of
+from chakrakit.studies.search.parts import parts_of, why
+from chakrakit.studies.search.searcher import Searcher
+from chakrakit.workloads.description.description import Lengths, Plan, Step, Workload
+from chakrakit.workloads.generate.figures import dry_run
+from chakrakit.workloads.generate.generator import generate, generated
 from chakrakit.workloads.models import named
 from workloads.random_plans import random_workload
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from chakrakit.errors import ConfigError, MissingExtra
-from chakrakit.machines.load import load_machine
-from chakrakit.machines.work import Roofline
-from chakrakit.simulator.simulate import simulate
-from chakrakit.studies.bound import Bounds
-from chakrakit.studies.search import SearchResult, machine_for, search
-from chakrakit.studies.space import Space, space_of, workloads
-from chakrakit.workloads.description import Decoder, Step, Workload
-from chakrakit.workloads.generate import generate
+from chakrakit.machines.device.work import Roofline
+from chakrakit.machines.load.load import load_machine
+from chakrakit.simulator.results.simulation import simulate
+from chakrakit.studies.bound.bound import Bounds
+from chakrakit.studies.search.plan_search import SearchResult, machine_for, search
+from chakrakit.studies.search.space import Space, space_of, workloads
+from chakrakit.workloads.description.description import Decoder, Step, Workload
+from chakrakit.workloads.generate.generator import generate
 from chakrakit.workloads.models import named
 
 MODEL = named("llama3.1-8b").replace(layers=2)

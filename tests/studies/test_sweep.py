@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.simulator.simulate import simulate
-from chakrakit.studies import measure as measure_module
-from chakrakit.studies.points import Point, grid
-from chakrakit.studies.store import Finished, Store
-from chakrakit.studies.study import read_study
-from chakrakit.studies.sweep import sweep
-from chakrakit.workloads.generate import generate
+from chakrakit.simulator.results.simulation import simulate
+from chakrakit.studies.sweep import measure as measure_module
+from chakrakit.studies.sweep.points import Point, grid
+from chakrakit.studies.sweep.store import Finished, Store
+from chakrakit.studies.sweep.study import read_study
+from chakrakit.studies.sweep.sweep_run import sweep
+from chakrakit.workloads.generate.generator import generate
 from engines import CLUSTERS
 
 
@@ -65,7 +65,9 @@ def test_a_slower_network_is_slower(done: Path) -> None:
 
 def test_what_is_finished_is_not_run_again(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = (done / "out" / "table.parquet").read_bytes()
-    monkeypatch.setattr("chakrakit.studies.sweep.each", lambda _f, items, *_: iter(list(items)[:0]))
+    monkeypatch.setattr(
+        "chakrakit.studies.sweep.sweep_run.each", lambda _f, items, *_: iter(list(items)[:0])
+    )
     result = sweep(read_study(done / "tiny.yaml"), done / "out")
     assert (result.done, result.reused) == (12, 12)
     assert (done / "out" / "table.parquet").read_bytes() == before
@@ -94,7 +96,7 @@ def test_a_failed_point_is_a_row_with_its_error(
         return real(point, None)
 
     folder = study_file.parent / "out"
-    monkeypatch.setattr("chakrakit.studies.sweep.measure", fails)
+    monkeypatch.setattr("chakrakit.studies.sweep.sweep_run.measure", fails)
     result = sweep(study, folder, jobs=1)
     assert (result.done, result.failed, result.reused) == (8, 4, 0)
     rows = pq.read_table(result.table).to_pylist()
@@ -221,7 +223,7 @@ def test_the_same_table_on_a_cluster_with_a_worker_killed(
             os.kill(os.getpid(), signal.SIGKILL)
         return real(point, cache)
 
-    monkeypatch.setattr("chakrakit.studies.sweep.measure", once_killed)
+    monkeypatch.setattr("chakrakit.studies.sweep.sweep_run.measure", once_killed)
     result = sweep(read_study(study_file), folder, engine=engine, jobs=2)
     assert marker.exists()
     assert (result.done, result.failed) == (12, 0)

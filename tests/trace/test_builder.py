@@ -8,7 +8,7 @@ import pytest
 
 from chakrakit import CollectiveType, EdgeForm, EdgeKind, NodeType, TraceBuilder
 from chakrakit.errors import TraceError
-from chakrakit.trace import builder
+from chakrakit.trace.model import builder
 
 
 def test_the_example_in_the_docstring_runs() -> None:

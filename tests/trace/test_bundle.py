@@ -28,10 +28,10 @@ from chakrakit import (
     write,
 )
 from chakrakit.errors import ChakraError, FormatError
-from chakrakit.trace.bundle import check_bundle, extract_bundle, write_bundle
-from chakrakit.trace.bundle_files import open_bundle
-from chakrakit.trace.describe import describe
-from chakrakit.trace.sql import query
+from chakrakit.trace.files.bundle_files import open_bundle
+from chakrakit.trace.query.description import describe
+from chakrakit.trace.query.sql import query
+from chakrakit.trace.storage.bundle import check_bundle, extract_bundle, write_bundle
 from chakrakit.trace.validation.check import validate
 from chakrakit.trace.validation.fixes import fix
 

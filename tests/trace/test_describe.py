@@ -10,9 +10,9 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, Times, Trace, TraceBuilder, TraceSet, write
 from chakrakit.errors import ChakraError
-from chakrakit.trace.describe import describe
-from chakrakit.trace.et import EtWriter
-from chakrakit.trace.run import run_of
+from chakrakit.trace.codecs.et import EtWriter
+from chakrakit.trace.query.description import describe
+from chakrakit.trace.sets.run import run_of
 
 
 def program() -> Trace:

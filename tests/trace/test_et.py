@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 import random_messages as random
 from chakrakit.errors import FormatError
-from chakrakit.trace import columns, et
-from chakrakit.trace.trace import Trace
+from chakrakit.trace.codecs import et
+from chakrakit.trace.model import columns
+from chakrakit.trace.model.trace import Trace
 from oracle import bodies_of, canonical_file, file_of, message
 
 DATA = Path(__file__).parent.parent / "data" / "et"

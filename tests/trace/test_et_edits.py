@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import random_messages as random
 from chakrakit.errors import TraceError
-from chakrakit.trace import et
-from chakrakit.trace.schema import Member
-from chakrakit.trace.trace import Trace
+from chakrakit.trace.codecs import et
+from chakrakit.trace.model.schema import Member
+from chakrakit.trace.model.trace import Trace
 from oracle import bodies_of, file_of, message
 
 seeds = st.integers(0, 2**32)

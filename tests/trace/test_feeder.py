@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chakrakit import _core
+import chakrakit.core as core
 from chakrakit.errors import ChakraError, DeadlockError, FormatError, TraceError
-from chakrakit.trace.feeder import Feeder, feeder_paths
+from chakrakit.trace.storage.feeder import Feeder, feeder_paths
 
 Graph = list[tuple[int, list[int]]]  # (id, data_deps) in file order
 
@@ -418,7 +418,7 @@ def test_pipe(pack: object, tmp_path: Path) -> None:
 
 
 def test_standard_input() -> None:
-    code = "from chakrakit.trace.feeder import Feeder; print([n.id for n in Feeder('-')])"
+    code = "from chakrakit.trace.storage.feeder import Feeder; print([n.id for n in Feeder('-')])"
     run = subprocess.run(
         [sys.executable, "-c", code], input=small(), capture_output=True, check=True
     )
@@ -481,8 +481,8 @@ def test_bad_options(options: dict[str, object]) -> None:
         Feeder(trace(), **options)  # type: ignore[arg-type]
 
 
-def frontier_of(graph: Sequence[tuple[int, list[int]]], drain: bool = True) -> _core.Frontier:
-    frontier = _core.Frontier()
+def frontier_of(graph: Sequence[tuple[int, list[int]]], drain: bool = True) -> core.Frontier:
+    frontier = core.Frontier()
     ids = np.array([id for id, _ in graph], np.uint64)
     offsets = np.cumsum([0, *(len(deps) for _, deps in graph)], dtype=np.int64)
     deps = np.array([dep for _, deps in graph for dep in deps], np.uint64)
@@ -515,7 +515,7 @@ def test_finished_ids_are_remembered_exactly() -> None:
     rng.shuffle(ids)
     frontier = frontier_of([(id, []) for id in ids])
     for id in ids[::50]:
-        with pytest.raises(_core.FormatError, match=f"node id {id} appears twice"):
+        with pytest.raises(core.FormatError, match=f"node id {id} appears twice"):
             frontier.add(np.array([id], np.uint64), np.array([0, 0]), np.array([], np.uint64), True)
 
 

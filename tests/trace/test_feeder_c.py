@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, proto
 
-from chakrakit.trace.feeder import feeder_paths
+from chakrakit.trace.storage.feeder import feeder_paths
 
 ROOT = Path(__file__).parents[2]
 COMP, RECV, COLL, METADATA = 4, 6, 7, 1

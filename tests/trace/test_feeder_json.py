@@ -10,7 +10,7 @@ import pytest
 
 from chakrakit import CollectiveType, Trace, TraceBuilder, read, write
 from chakrakit.errors import FormatError
-from chakrakit.trace.formats import read_trace
+from chakrakit.trace.codecs.formats import read_trace
 
 SAMPLE = Path(__file__).parents[1] / "data" / "json" / "small_feeder.json"
 

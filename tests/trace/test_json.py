@@ -11,8 +11,8 @@ import pytest
 
 from chakrakit import EdgeKind, Member, Metadata, Trace, TraceBuilder, read, write
 from chakrakit.errors import FormatError
-from chakrakit.trace import wire
-from chakrakit.trace.formats import read_trace, scan_trace
+from chakrakit.trace.codecs.formats import read_trace, scan_trace
+from chakrakit.trace.model import wire
 
 VALUES: dict[str, Any] = {
     "double": [0.1, float("inf"), -0.0], "float": [0.5, float("-inf")], "int32": [-(2**31), 7],

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import chakrakit.core as core
 import random_messages as random
-from chakrakit import _core
 from chakrakit.errors import FormatError
-from chakrakit.trace import et, json_objects
-from chakrakit.trace.trace import Trace
+from chakrakit.trace.codecs import et, json_objects
+from chakrakit.trace.model.trace import Trace
 from oracle import bodies_of, canonical, file_of, message
 
 seeds = st.integers(0, 2**32)
 
 
 def json_lines(frames: bytes) -> list[dict[str, object]]:
-    text = _core.json_nodes(np.frombuffer(frames, np.uint8), True)
+    text = core.json_nodes(np.frombuffer(frames, np.uint8), True)
     found: list[dict[str, object]] = msgspec.json.decode(b"[" + text + b"]")
     assert len(text.split(b",\n")) == len(found), "one object a line"
     return found
@@ -67,7 +67,7 @@ def test_metadata_comes_back_from_json(seed: int) -> None:
     body = random.metadata(rng).SerializeToString(deterministic=True)
     if rng.random() < 0.5:
         body = random.noisy(rng, body, random.METADATA)
-    back = json_objects.metadata(msgspec.json.decode(_core.json_metadata(body)))
+    back = json_objects.metadata(msgspec.json.decode(core.json_metadata(body)))
     assert canonical("GlobalMetadata", back) == canonical("GlobalMetadata", body)
 
 
@@ -75,7 +75,7 @@ def test_what_a_node_looks_like() -> None:
     node = message("Node")(id=3, name='a"b', type=4, data_deps=[1, 2], duration_micros=5)
     node.inputs.values = "[1]"
     node.attr.add(name="comm_size", int64_val=7)
-    assert _core.json_nodes(np.frombuffer(file_of([node.SerializeToString()]), np.uint8), True) == (
+    assert core.json_nodes(np.frombuffer(file_of([node.SerializeToString()]), np.uint8), True) == (
         rb'{"id":3,"name":"a\"b","type":"COMP_NODE","data_deps":[1,2],"duration_micros":5,'
         rb'"inputs":{"values":"[1]"},"attr":[{"name":"comm_size","int64_val":7}]}'
     )

@@ -25,8 +25,8 @@ from chakrakit import (
     write,
 )
 from chakrakit.errors import ChakraError, FormatError
-from chakrakit.trace import wire
-from chakrakit.trace.formats import read_trace
+from chakrakit.trace.codecs.formats import read_trace
+from chakrakit.trace.model import wire
 
 
 def odd_file() -> bytes:

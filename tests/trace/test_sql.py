@@ -22,8 +22,8 @@ from chakrakit import (
     write,
 )
 from chakrakit.errors import ConfigError, MissingExtra
-from chakrakit.trace.run import run_of
-from chakrakit.trace.sql import rows_of
+from chakrakit.trace.query.sql import rows_of
+from chakrakit.trace.sets.run import run_of
 
 pytest.importorskip("duckdb")
 

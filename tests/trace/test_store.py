@@ -24,8 +24,8 @@ from chakrakit import (
     write,
 )
 from chakrakit.errors import ChakraError, FormatError
-from chakrakit.trace import directory
-from chakrakit.trace.run import run_of
+from chakrakit.trace.sets.run import run_of
+from chakrakit.trace.storage import directory
 
 
 def program(name: str = "gemm", start_ns: int = 0) -> Trace:

@@ -14,9 +14,9 @@ import pytest
 
 from chakrakit import Member
 from chakrakit.errors import ChakraError, FormatError
-from chakrakit.trace import wire
-from chakrakit.trace.formats import format_of, read_trace
-from chakrakit.trace.streams import open_input, open_output, replacing
+from chakrakit.trace.codecs.formats import format_of, read_trace
+from chakrakit.trace.files.streams import open_input, open_output, replacing
+from chakrakit.trace.model import wire
 
 TEXT = os.urandom(300_000)
 

@@ -8,7 +8,7 @@ import pytest
 
 from chakrakit import EdgeForm, EdgeKind, Edges, Member, Metadata, Trace, TraceBuilder
 from chakrakit.errors import TraceError
-from chakrakit.trace import wire
+from chakrakit.trace.model import wire
 
 
 def chain(n: int = 4) -> Trace:

@@ -8,7 +8,7 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, Trace, TraceBuilder, TraceSet
 from chakrakit.errors import FormatError, TraceError
-from chakrakit.trace.groups import groups_in, parse_groups
+from chakrakit.trace.communication.groups import groups_in, parse_groups
 
 
 def program() -> Trace:

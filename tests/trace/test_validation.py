@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import chakrakit as ck
 from chakrakit import Binding, CollectiveType, EdgeForm, EdgeKind, Member, Metadata, NodeType
-from chakrakit.trace import wire
+from chakrakit.trace.model import wire
 from chakrakit.trace.validation import codes
 from chakrakit.trace.validation.check import Job, check
 from chakrakit.trace.validation.findings import Findings

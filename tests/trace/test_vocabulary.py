@@ -7,19 +7,19 @@ import sys
 from pathlib import Path
 
 from chakrakit import EdgeKind, Member
-from chakrakit.trace import vocabulary
+from chakrakit.trace.model import vocabulary
 
 PAGE = Path(__file__).parents[2] / "docs" / "vocabulary.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    cure = "run: python -m chakrakit.trace.vocabulary > docs/vocabulary.md"
+    cure = "run: python -m chakrakit.trace.model.vocabulary > docs/vocabulary.md"
     assert PAGE.read_text() == vocabulary.page(), cure
 
 
 def test_the_command_prints_the_page() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "chakrakit.trace.vocabulary"], capture_output=True, check=True
+        [sys.executable, "-m", "chakrakit.trace.model.vocabulary"], capture_output=True, check=True
     )
     assert done.stdout.decode() == vocabulary.page()
 

@@ -24,8 +24,8 @@ from chakrakit import (
 )
 from chakrakit.errors import FormatError
 from chakrakit.parallel import Workers
-from chakrakit.trace.collectives import match
-from chakrakit.trace.sql_stream import can_stream
+from chakrakit.trace.communication.collectives import match
+from chakrakit.trace.query.sql_stream import can_stream
 from engines import ENGINES
 
 SQL = [

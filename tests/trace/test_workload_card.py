@@ -11,8 +11,7 @@ import pytest
 
 from chakrakit import Card, TraceBuilder, TraceSet, read
 from chakrakit.errors import ConfigError
-from chakrakit.trace.bundle import check_bundle, workload_card, write_bundle
-from chakrakit.trace.workload_card import (
+from chakrakit.trace.cards.workload_card import (
     WorkloadCard,
     card_from,
     fields,
@@ -21,6 +20,7 @@ from chakrakit.trace.workload_card import (
     plain_card,
     read_card_file,
 )
+from chakrakit.trace.storage.bundle import check_bundle, workload_card, write_bundle
 
 # A card as CCL-Bench has them: every section, lists and nulls as people write them.
 CARD = """
@@ -112,8 +112,8 @@ def test_a_field_wins_over_the_file_and_that_over_the_traces() -> None:
 
 
 def test_a_generated_workload_knows_its_model_and_plan() -> None:
-    from chakrakit.workloads.files import from_plain
-    from chakrakit.workloads.generate import generate
+    from chakrakit.workloads.generate.generator import generate
+    from chakrakit.workloads.models.files import from_plain
 
     model = {
         "family": "decoder",
@@ -160,7 +160,7 @@ def test_settings_that_are_anything_are_survived(value: Any) -> None:
 
 
 def test_the_schema_in_the_docs_is_this_one() -> None:
-    from chakrakit.cli.schemas import schema_text
+    from chakrakit.cli.shared.schemas import schema_text
 
     file = Path(__file__).parents[2] / "docs" / "schemas" / "workload-card.json"
     assert file.read_bytes() == schema_text("workload-card")

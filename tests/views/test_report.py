@@ -13,11 +13,11 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.cli import main
-from chakrakit.insight.analysis import analyze
-from chakrakit.insight.answers import answers
-from chakrakit.insight.compare import compare_analyses
-from chakrakit.trace.run import Times, run_of
-from chakrakit.views.report import html_report, markdown_report
+from chakrakit.insight.analysis.analysis import analyze
+from chakrakit.insight.analysis.headlines import answers
+from chakrakit.insight.compare.comparison import compare_analyses
+from chakrakit.trace.sets.run import Times, run_of
+from chakrakit.views.pages.report import html_report, markdown_report
 
 DATA = Path(__file__).parents[1] / "data" / "pytorch"
 EVIL = '</title></script><script>alert(1)</script><img src=x onerror="alert(2)">'

@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chakrakit.studies import findings
-from chakrakit.views.sweep_report import sweep_report
+from chakrakit.studies.sweep import findings
+from chakrakit.views.pages.sweep_report import sweep_report
 
 COLUMNS = {"ranks": 8, "step_ns": 1e6, "tokens_per_s": 100.0, "mfu": 0.5, "exposed_comm_ns": 1e5,
            "idle_ns": 0.0, "memory_bytes": 2**30, "fits": True, "energy_joules": None,

@@ -14,9 +14,9 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.cli import main
-from chakrakit.trace.run import Run, Times, run_of
-from chakrakit.views.timeline import Options, rank_timelines
-from chakrakit.views.timeline_file import write_timeline
+from chakrakit.trace.sets.run import Run, Times, run_of
+from chakrakit.views.timeline.timeline import Options, rank_timelines
+from chakrakit.views.timeline.timeline_file import write_timeline
 
 DATA = Path(__file__).parents[1] / "data"
 

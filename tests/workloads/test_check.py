@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.dry_run import dry_run, refuse_over_capacity
-from chakrakit.workloads.files import read_workload, write_workload
-from chakrakit.workloads.generate import generated
+from chakrakit.workloads.description.description import Decoder, Plan, Step, Workload
+from chakrakit.workloads.generate.figures import dry_run, refuse_over_capacity
+from chakrakit.workloads.generate.generator import generated
 from chakrakit.workloads.models import named
+from chakrakit.workloads.models.files import read_workload, write_workload
 
 SMALL = Decoder(layers=4, hidden=64, heads=8, kv_heads=4, vocab=96)
 MOE = SMALL.replace(experts=8, top_k=2, expert_ffn=32)

@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 from chakrakit.trace.validation.check import validate
-from chakrakit.workloads.description import Diffusion, Plan, Recommender, Step, Vision, Workload
-from chakrakit.workloads.dry_run import dry_run
-from chakrakit.workloads.generate import generated
+from chakrakit.workloads.description.description import (
+    Diffusion,
+    Plan,
+    Recommender,
+    Step,
+    Vision,
+    Workload,
+)
+from chakrakit.workloads.generate.figures import dry_run
+from chakrakit.workloads.generate.generator import generated
 from chakrakit.workloads.models import named
 from workloads.joined import join
 

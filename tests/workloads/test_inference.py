@@ -10,13 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chakrakit.trace.validation.check import validate
-from chakrakit.workloads.description import Decoder, Disaggregation, Lengths, Plan, Step, Workload
-from chakrakit.workloads.dry_run import Figures, dry_run
-from chakrakit.workloads.generate import generated
-from chakrakit.workloads.inference import touched_experts
+from chakrakit.workloads.description.description import (
+    Decoder,
+    Disaggregation,
+    Lengths,
+    Plan,
+    Step,
+    Workload,
+)
+from chakrakit.workloads.generate.figures import Figures, dry_run
+from chakrakit.workloads.generate.generator import generated
+from chakrakit.workloads.generate.inference import touched_experts
+from chakrakit.workloads.generate.programs import Generated
+from chakrakit.workloads.generate.requests import iterations
 from chakrakit.workloads.models import named
-from chakrakit.workloads.programs import Generated
-from chakrakit.workloads.requests import iterations
 from workloads.forms import matmul_weights
 from workloads.joined import join
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.description import Workload
-from chakrakit.workloads.dry_run import parameters
+from chakrakit.workloads.description.description import Workload
+from chakrakit.workloads.generate.figures import parameters
 from chakrakit.workloads.models import named
 from workloads.forms import gpt_parameters
 

@@ -11,9 +11,9 @@ import pytest
 
 from chakrakit import CollectiveType, NodeType, read, write
 from chakrakit.trace.validation.check import validate
-from chakrakit.workloads.dry_run import ClassFigures, dry_run
-from chakrakit.workloads.generate import generate, generated
-from chakrakit.workloads.programs import Generated
+from chakrakit.workloads.generate.figures import ClassFigures, dry_run
+from chakrakit.workloads.generate.generator import generate, generated
+from chakrakit.workloads.generate.programs import Generated
 from oracle import bodies_of, message
 from workloads.joined import join
 from workloads.random_plans import random_workload

@@ -7,9 +7,9 @@ import pytest
 
 from chakrakit import NodeType
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.dry_run import dry_run
-from chakrakit.workloads.generate import generate, generated
+from chakrakit.workloads.description.description import Decoder, Plan, Step, Workload
+from chakrakit.workloads.generate.figures import dry_run
+from chakrakit.workloads.generate.generator import generate, generated
 from workloads.joined import Joined, join
 
 F, B, W = 6, 6, 6

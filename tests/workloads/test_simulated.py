@@ -9,7 +9,7 @@ import pytest
 
 from chakrakit.simulator import astra
 from chakrakit.simulator.astra.config import make_config
-from chakrakit.workloads.generate import generate
+from chakrakit.workloads.generate.generator import generate
 from workloads.random_plans import random_workload
 
 SYSTEM: dict[str, Any] = {

@@ -11,10 +11,10 @@ import numpy as np
 
 import chakrakit
 from chakrakit import NodeType
-from chakrakit.simulator.simulate import simulate
-from chakrakit.trace.edges import EdgeKind
-from chakrakit.workloads.description import Plan, Step, Workload
-from chakrakit.workloads.generate import generate
+from chakrakit.simulator.results.simulation import simulate
+from chakrakit.trace.model.edges import EdgeKind
+from chakrakit.workloads.description.description import Plan, Step, Workload
+from chakrakit.workloads.generate.generator import generate
 from chakrakit.workloads.models import named
 
 DATA = Path(__file__).parents[2] / "data" / "pytorch"

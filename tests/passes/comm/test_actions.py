@@ -10,12 +10,12 @@ import pytest
 import chakrakit
 from chakrakit import Binding, CollectiveType, EdgeKind, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.machines.description import parse_machine
+from chakrakit.machines.load.description import parse_machine
 from chakrakit.passes.comm.comm import Comm
 from chakrakit.passes.comm.lanes import issue_order
-from chakrakit.simulator.choice import Algorithms
-from chakrakit.simulator.native import Options
-from chakrakit.simulator.simulate import simulate
+from chakrakit.simulator.collectives.choice import Algorithms
+from chakrakit.simulator.engine.native import Options
+from chakrakit.simulator.results.simulation import simulate
 from passes.comm.cases import DATA, case, generated, makespan
 
 AR, RS, AG = CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_GATHER

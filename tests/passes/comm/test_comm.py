@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import chakrakit
 from chakrakit import EdgeKind, Edges
 from chakrakit.errors import ChakraError, ConfigError, TraceError
+from chakrakit.passes.base.spec import parse
 from chakrakit.passes.comm.channels import channels_of
 from chakrakit.passes.comm.comm import Comm
-from chakrakit.passes.spec import parse
-from chakrakit.trace.schema import CollectiveType
+from chakrakit.trace.model.schema import CollectiveType
 from passes.comm.cases import CASES, bytes_of, case, compute_of, data_kinds, makespan, reached
 from simulator.random_workloads import random_case
 

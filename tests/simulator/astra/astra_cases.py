@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from chakrakit import _core
+import chakrakit.core as core
 from chakrakit.simulator.astra import Options, Result, make_config, simulate_program
-from chakrakit.simulator.astra.simulate import errors
+from chakrakit.simulator.astra.simulation import errors
 from chakrakit.simulator.astra.workload import BITS, build_body, graph_columns
-from chakrakit.trace.schema import CollectiveType, NodeType
+from chakrakit.trace.model.schema import CollectiveType, NodeType
 
 Case = dict[str, Any]
 Node = dict[str, Any]
@@ -164,7 +164,7 @@ def run(case: Case, *, fold: bool = True, lenient: bool = False) -> Result:
             build_body(columns(nodes), f"rank {rank}", rank, lenient=lenient)
             for rank, nodes in enumerate(graphs(case))
         ]
-    program = _core.astra_program(bodies, list(range(len(bodies))))
+    program = core.astra_program(bodies, list(range(len(bodies))))
     return simulate_program(program, config, options(case, fold=fold, lenient=lenient))
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from chakrakit.sources.pytorch.kineto import read_kineto
-from chakrakit.sources.pytorch.observer import read_observer
-from chakrakit.sources.pytorch.rank import Rank, link_rank
+from chakrakit.sources.pytorch.linking.rank import Rank, link_rank
+from chakrakit.sources.pytorch.read.kineto import read_kineto
+from chakrakit.sources.pytorch.read.observer import read_observer
 
 DATA = Path(__file__).parents[2] / "data" / "pytorch"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from chakrakit.errors import ChakraError, ConfigError
-from chakrakit.sources.pytorch import collector
-from chakrakit.sources.pytorch.collect import collect_command, link_collected, raw_folder
+from chakrakit.sources.pytorch.collect.collection import collect_command, link_collected, raw_folder
+from chakrakit.sources.pytorch.recorder import collector
 
 
 @pytest.mark.parametrize(("text", "window"), [("10:12", (10, 12)), (":2", (0, 2)), ("5", (5, 6))])

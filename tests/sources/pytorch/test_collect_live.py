@@ -10,8 +10,8 @@ import pytest
 
 import chakrakit
 from chakrakit.errors import ChakraError
-from chakrakit.sources.pytorch import collector
-from chakrakit.sources.pytorch.collect import collect_command, raw_folder
+from chakrakit.sources.pytorch.collect.collection import collect_command, raw_folder
+from chakrakit.sources.pytorch.recorder import collector
 from chakrakit.trace.validation.check import validate
 
 torch = pytest.importorskip("torch")

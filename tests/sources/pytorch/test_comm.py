@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.pytorch import collectives as words
-from chakrakit.sources.pytorch.clocks import Recorded, align_clocks
-from chakrakit.sources.pytorch.collectives import kind_of
-from chakrakit.sources.pytorch.comm import Collective, assign_groups, name_peers, number_in_groups
-from chakrakit.sources.pytorch.groups import infer_across_ranks
-from chakrakit.trace.schema import CollectiveType as C
+from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.sources.pytorch.communication.calls import (
+    Collective,
+    assign_groups,
+    name_peers,
+    number_in_groups,
+)
+from chakrakit.sources.pytorch.communication.clocks import Recorded, align_clocks
+from chakrakit.sources.pytorch.communication.groups import infer_across_ranks
+from chakrakit.sources.pytorch.communication.names import kind_of
+from chakrakit.trace.model.schema import CollectiveType as C
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from chakrakit.sources.pytorch.link import Options, link
-from chakrakit.trace.edges import EdgeKind
-from chakrakit.trace.schedule import schedule
+from chakrakit.sources.pytorch.linking.linker import Options, link
+from chakrakit.trace.model.edges import EdgeKind
+from chakrakit.trace.timing.scheduler import schedule
 
 MODULES = {
     "gpt2_124m_b8_s1024": ("aten::addmm", "aten::linear"),

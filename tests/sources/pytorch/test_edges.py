@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit.sources.pytorch.settle import make_sound, violations
-from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
-from chakrakit.trace.schedule import schedule
+from chakrakit.sources.pytorch.edges.soundness import make_sound, violations
+from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges
+from chakrakit.trace.timing.scheduler import schedule
 
 
 def plan(rank, without=None, **durations):

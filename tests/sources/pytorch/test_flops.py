@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.pytorch.flops import Call, flops, moves_bytes
+from chakrakit.sources.pytorch.work.flops import Call, flops, moves_bytes
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chakrakit.sources.pytorch.link import link
-from chakrakit.trace.schema import NodeType
+from chakrakit.sources.pytorch.linking.linker import link
+from chakrakit.trace.model.schema import NodeType
 
 DATA = Path(__file__).parents[2] / "data" / "pytorch"
 TOLD = ("type", "comm_type", "comm_size", "comm_dtype", "comm_src", "comm_dst", "comm_tag")

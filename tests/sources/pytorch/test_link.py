@@ -11,8 +11,8 @@ import pytest
 
 import chakrakit
 from chakrakit.errors import ConfigError, FormatError
-from chakrakit.sources.pytorch.link import Options, link
-from chakrakit.trace.schema import CollectiveType, NodeType
+from chakrakit.sources.pytorch.linking.linker import Options, link
+from chakrakit.trace.model.schema import CollectiveType, NodeType
 from chakrakit.trace.validation.check import validate
 
 
@@ -131,7 +131,7 @@ def test_oneof_members_are_those_other_readers_want(data, tmp_path):
 
 
 def _members(trace):
-    from chakrakit.trace.columns import attribute_name, member_for
+    from chakrakit.trace.model.columns import attribute_name, member_for
 
     for column in trace.nodes.column_names:
         name = attribute_name(column)

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chakrakit.sources.pytorch.link import Options, link
-from chakrakit.sources.pytorch.overhead import Overhead, fit
-from chakrakit.trace.edges import EdgeKind
-from chakrakit.trace.schedule import schedule
+from chakrakit.sources.pytorch.linking.linker import Options, link
+from chakrakit.sources.pytorch.linking.overhead import Overhead, fit
+from chakrakit.trace.model.edges import EdgeKind
+from chakrakit.trace.timing.scheduler import schedule
 
 FOLDER = Path(__file__).parents[2] / "data" / "pytorch" / "mlp_ddp_nccl_1"
 

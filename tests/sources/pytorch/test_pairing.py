@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.pytorch.files import find_pairs
-from chakrakit.sources.pytorch.kineto import read_kineto
-from chakrakit.sources.pytorch.observer import read_observer
-from chakrakit.sources.pytorch.sequences import align
-from chakrakit.sources.pytorch.twopass import align_passes
-from chakrakit.trace.edges import EdgeKind
+from chakrakit.sources.pytorch.match.sequences import align
+from chakrakit.sources.pytorch.match.two_passes import align_passes
+from chakrakit.sources.pytorch.read.files import find_pairs
+from chakrakit.sources.pytorch.read.kineto import read_kineto
+from chakrakit.sources.pytorch.read.observer import read_observer
+from chakrakit.trace.model.edges import EdgeKind
 
 
 def test_a_directory_of_ranks(data):
@@ -82,7 +82,7 @@ def test_every_step_of_the_times_gets_the_observers_structure(recording):
             cat = "user_annotation" if "Step" in name else "cpu_op"
             recording._event(cat, name, 1, 60 * step + ts, dur)
     times = read_kineto(recording.kineto_json().encode())
-    from chakrakit.sources.pytorch.rank import link_rank
+    from chakrakit.sources.pytorch.linking.rank import link_rank
 
     rank = link_rank(0, observer, times, align_passes(observer, times))
     assert (rank.line.operator >= 0).all()

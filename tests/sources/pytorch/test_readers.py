@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.pytorch.files import read_bytes
-from chakrakit.sources.pytorch.kineto import Kind, read_kineto
-from chakrakit.sources.pytorch.observer import read_observer
+from chakrakit.sources.pytorch.read.files import read_bytes
+from chakrakit.sources.pytorch.read.kineto import Kind, read_kineto
+from chakrakit.sources.pytorch.read.observer import read_observer
 
 
 def _kineto(*events: str) -> bytes:

@@ -12,10 +12,10 @@ import pytest
 from chakrakit import CollectiveType, Run
 from chakrakit.errors import ChakraError
 from chakrakit.parallel import Workers
-from chakrakit.sources.pytorch.clocks import Recorded, align_clocks
-from chakrakit.sources.pytorch.comm import Collective
-from chakrakit.sources.pytorch.files import Found, Source, _pair_up
-from chakrakit.sources.pytorch.link import Options, link
+from chakrakit.sources.pytorch.communication.calls import Collective
+from chakrakit.sources.pytorch.communication.clocks import Recorded, align_clocks
+from chakrakit.sources.pytorch.linking.linker import Options, link
+from chakrakit.sources.pytorch.read.files import Found, Source, _pair_up
 from engines import ENGINES
 
 DATA = Path(__file__).parents[2] / "data" / "pytorch"

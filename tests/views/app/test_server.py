@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.rank_view import rank_view
-from chakrakit.trace.run import Times, run_of
-from chakrakit.views.app.serve import open_session
+from chakrakit.insight.rank.view import rank_view
+from chakrakit.trace.sets.run import Times, run_of
+from chakrakit.views.app.launch import open_session
 from chakrakit.views.app.server import static_files
 
 EVIL = '</script><script>alert(1)</script><img src=x onerror="alert(2)">'

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.errors import TraceError
-from chakrakit.trace.collectives import canonical_group
-from chakrakit.trace.traceset import TraceSet
-from chakrakit.trace.validation.communication import Calls, Communication, CommunicationReader
-from chakrakit.trace.validation.communication import Channel as Messages
+from chakrakit.trace.communication import canonical_group
+from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.validation import Calls, Communication, CommunicationReader
+from chakrakit.trace.validation import Channel as Messages
 
 I64 = NDArray[np.int64]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.quantities import Quantity, parse, positive
+from chakrakit.machines.device import Quantity, parse, positive
 from chakrakit.passes.base import Pass, with_bodies
 from chakrakit.passes.comm.buckets import bucket, fuse, split
 from chakrakit.passes.comm.compress import Codec, compress
@@ -17,10 +17,9 @@ from chakrakit.passes.comm.offload import offload
 from chakrakit.passes.comm.overlap import serialize, shift
 from chakrakit.passes.comm.report import report
 from chakrakit.passes.comm.swap import join_all_reduce, set_algorithm, split_all_reduce
-from chakrakit.passes.times import settled
-from chakrakit.trace.collectives import UNKNOWN
-from chakrakit.trace.run import Run
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.passes.nodes import settled
+from chakrakit.trace.communication import UNKNOWN
+from chakrakit.trace.sets import Run, TraceSet
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from chakrakit.passes.comm.lanes import (
     stream_lane,
 )
 from chakrakit.passes.comm.rewrite import Rewrite
-from chakrakit.trace.edges import EdgeKind
-from chakrakit.trace.schema import CollectiveType
+from chakrakit.trace.model import CollectiveType, EdgeKind
 
 COMPRESSIBLE = (
     "all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "gather",

@@ -15,11 +15,9 @@ from chakrakit.errors import ConfigError, TraceError
 from chakrakit.passes.base import with_bodies
 from chakrakit.passes.comm.channels import I64, MESSAGE, Channel, Side, channels_of
 from chakrakit.passes.comm.rewrite import Rewrite
-from chakrakit.trace.binding import Body
-from chakrakit.trace.collectives import UNKNOWN
-from chakrakit.trace.schema import CollectiveType
-from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.trace.communication import UNKNOWN, Body
+from chakrakit.trace.model import CollectiveType, Trace
+from chakrakit.trace.sets import TraceSet
 
 Edit = Callable[[Rewrite], None]
 

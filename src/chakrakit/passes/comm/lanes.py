@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.trace.edges import EdgeKind
-from chakrakit.trace.trace import Trace
+from chakrakit.trace.model import EdgeKind, Trace
 
 I64 = NDArray[np.int64]
 NO_LANE = -1

@@ -20,8 +20,7 @@ from chakrakit.passes.comm.lanes import (
 from chakrakit.passes.comm.overlap import ANY
 from chakrakit.passes.comm.rewrite import Rewrite
 from chakrakit.passes.comm.waits import Mask, turn_edges
-from chakrakit.trace.edges import EdgeKind
-from chakrakit.trace.trace import Trace
+from chakrakit.trace.model import EdgeKind, Trace
 
 
 def offload(job: Job, stream: int) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from chakrakit.passes.comm.waits import is_comm
-from chakrakit.trace.schema import NodeType, collective_name, node_type_name
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.trace.model import NodeType, collective_name, node_type_name
+from chakrakit.trace.sets import TraceSet
 
 
 def report(before: TraceSet, after: TraceSet) -> dict[str, Any]:

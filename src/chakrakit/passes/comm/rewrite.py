@@ -19,10 +19,7 @@ from chakrakit.errors import TraceError
 from chakrakit.passes.comm.channels import I64
 from chakrakit.passes.comm.values import edited
 from chakrakit.passes.comm.waits import turn_edges
-from chakrakit.trace.dependencies import resolve
-from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
-from chakrakit.trace.schema import NodeType
-from chakrakit.trace.trace import Trace
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace, resolve
 
 _SHARED = (
     "start_time_micros", "start_time_ns", "is_cpu_op", "tid", "stream", "device", "phase", "layer",

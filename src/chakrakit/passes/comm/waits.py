@@ -6,10 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.passes.comm.lanes import I64, implied_order
-from chakrakit.trace.edges import EdgeForm, EdgeKind
-from chakrakit.trace.graph import Graph
-from chakrakit.trace.schema import NodeType
-from chakrakit.trace.trace import Trace
+from chakrakit.trace.model import EdgeForm, EdgeKind, Graph, NodeType, Trace
 
 Mask = NDArray[np.bool_]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.simulator.astra.result import Result
-from chakrakit.trace.schema import NodeType
+from chakrakit.trace.model import NodeType
 
 _NAMES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
 _WAYS = {"Ring": ("clockwise", "anticlockwise"), "Switch": ("up", "down")}

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.simulator.astra.result import Result
-from chakrakit.trace.intervals import Intervals
-from chakrakit.trace.schema import NodeType
+from chakrakit.trace.model import NodeType
+from chakrakit.trace.timing import Intervals
 
 _KINDS = ("GPU", "Comm", "CPU", "Remote mem")
 _COMM = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)

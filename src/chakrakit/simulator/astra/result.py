@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit import _core
+import chakrakit.core as core
 from chakrakit.simulator.astra.config import Config
 from chakrakit.simulator.astra.options import Options
 
@@ -23,8 +23,8 @@ class Result:
     Ranks that were folded share a *class*; everything can be asked by rank all the same.
     """
 
-    program: _core.AstraProgram
-    outcome: _core.AstraResult
+    program: core.AstraProgram
+    outcome: core.AstraResult
     config: Config
     options: Options
     groups: dict[int, list[int]]

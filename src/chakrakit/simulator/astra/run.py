@@ -7,11 +7,9 @@ from numpy.typing import NDArray
 
 from chakrakit.simulator.astra.counters import collective_table, link_table
 from chakrakit.simulator.astra.result import Result
-from chakrakit.trace.binding import Binding
-from chakrakit.trace.groups import Groups
-from chakrakit.trace.run import Run, Times
-from chakrakit.trace.store import read, write
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.trace.communication import Binding, Groups
+from chakrakit.trace.sets import Run, Times, TraceSet
+from chakrakit.trace.storage import read, write
 
 
 def write_run(result: Result, workload: str, path: str) -> None:

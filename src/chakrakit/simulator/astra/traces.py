@@ -8,15 +8,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chakrakit import _core
+import chakrakit.core as core
 from chakrakit.errors import TraceError
 from chakrakit.simulator.astra.workload import BITS, Columns, build_body, graph_columns
-from chakrakit.trace.schema import NodeType
-from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.sets import TraceSet
 
 
-def load_traces(traces: TraceSet, ranks: int, *, lenient: bool) -> _core.AstraProgram:
+def load_traces(traces: TraceSet, ranks: int, *, lenient: bool) -> core.AstraProgram:
     """Ranks 0 … `ranks`-1; those that run the same body in the same way share one graph."""
     missing = [rank for rank in range(ranks) if rank not in traces.bindings]
     if missing:
@@ -24,7 +23,7 @@ def load_traces(traces: TraceSet, ranks: int, *, lenient: bool) -> _core.AstraPr
             f"the network has {ranks} ranks and the workload none for rank {missing[0]}; they must "
             "be the same number"
         )
-    bodies: list[_core.AstraBody] = []
+    bodies: list[core.AstraBody] = []
     body_of, known = [], {}
     for rank in range(ranks):
         key = _sharing(traces, rank)
@@ -33,7 +32,7 @@ def load_traces(traces: TraceSet, ranks: int, *, lenient: bool) -> _core.AstraPr
             columns = trace_columns(traces.trace(rank))
             bodies.append(build_body(columns, f"rank {rank}", rank, lenient=lenient))
         body_of.append(known[key])
-    return _core.astra_program(bodies, body_of)
+    return core.astra_program(bodies, body_of)
 
 
 def _sharing(traces: TraceSet, rank: int) -> tuple[Any, ...]:

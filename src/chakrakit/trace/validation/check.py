@@ -14,16 +14,12 @@ from numpy.typing import NDArray
 
 from chakrakit.errors import FormatError
 from chakrakit.parallel import Workers, spread
-from chakrakit.trace import et
-from chakrakit.trace.binding import Binding, Body
-from chakrakit.trace.formats import Source, scan_trace
-from chakrakit.trace.groups import Groups, groups_in
-from chakrakit.trace.places import RANKED, groups_beside_file, place_of, rank_files
-from chakrakit.trace.schema import NodeType
-from chakrakit.trace.store import read
-from chakrakit.trace.streams import STDIO
-from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.trace.codecs import Source, et, scan_trace
+from chakrakit.trace.communication import Binding, Body, Groups, groups_in
+from chakrakit.trace.files import STDIO
+from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.storage import RANKED, groups_beside_file, place_of, rank_files, read
 from chakrakit.trace.validation.communication import Communication, CommunicationReader
 from chakrakit.trace.validation.findings import KEEP, Findings, ValidationReport
 from chakrakit.trace.validation.graph import GraphChecker

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.trace.edges import EdgeForm
-from chakrakit.trace.graph import Graph
+from chakrakit.trace.model import EdgeForm, Graph
 
 Rows = NDArray[np.int32]
 Mask = NDArray[np.bool_]

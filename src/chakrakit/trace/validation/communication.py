@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chakrakit.trace.collectives import UNKNOWN, group_names
-from chakrakit.trace.schema import NodeType
-from chakrakit.trace.trace import Trace
+from chakrakit.trace.communication import UNKNOWN, group_names
+from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.validation.findings import shown
 from chakrakit.trace.validation.spool import short_names
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from chakrakit.trace.trace import Trace
+from chakrakit.trace.model import Trace
 from chakrakit.trace.validation.codes import CODES, Severity, by_name
 
 KEEP = 20

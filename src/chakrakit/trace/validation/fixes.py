@@ -20,22 +20,25 @@ from numpy.typing import NDArray
 
 from chakrakit.errors import ChakraError, FormatError
 from chakrakit.parallel import Workers
-from chakrakit.trace.columns import column_name
-from chakrakit.trace.dependencies import Dependencies, edge_codes, edge_columns_that_fit
-from chakrakit.trace.formats import open_writer, scan_trace
-from chakrakit.trace.layouts import Layout, Layouts
-from chakrakit.trace.places import place_of
-from chakrakit.trace.run import Run
-from chakrakit.trace.schema import Member
-from chakrakit.trace.store import rank_files, read, write
-from chakrakit.trace.streams import STDIO, open_input
-from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.trace.codecs import open_writer, scan_trace
+from chakrakit.trace.files import STDIO, open_input
+from chakrakit.trace.model import (
+    Dependencies,
+    Layout,
+    Layouts,
+    Member,
+    Trace,
+    by_name,
+    column_name,
+    edge_codes,
+    edge_columns_that_fit,
+)
+from chakrakit.trace.sets import Run, TraceSet
+from chakrakit.trace.storage import place_of, rank_files, read, write
 from chakrakit.trace.validation.check import Checked, Progress, check, job_of, validate
 from chakrakit.trace.validation.findings import KEEP, Findings, Repair, ValidationReport
 from chakrakit.trace.validation.graph import repeated
 from chakrakit.trace.validation.nodes import misplaced
-from chakrakit.trace.vocabulary import by_name
 
 Mask = NDArray[np.bool_]
 

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.trace.dependencies import (
+from chakrakit.trace.model import (
     FORM_SHIFT,
     KIND_BITS,
     Dependencies,
+    EdgeForm,
+    EdgeKind,
+    Trace,
     edge_codes,
     edge_columns_that_fit,
     resolve,
 )
-from chakrakit.trace.edges import EdgeForm, EdgeKind
-from chakrakit.trace.trace import Trace
 from chakrakit.trace.validation.circles import find_circles
 from chakrakit.trace.validation.findings import Findings
 from chakrakit.trace.validation.id_set import IdSet

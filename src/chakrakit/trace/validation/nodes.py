@@ -11,11 +11,9 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from chakrakit.trace.schema import CollectiveType, Member, NodeType
-from chakrakit.trace.trace import Trace
+from chakrakit.trace.model import CollectiveType, Member, NodeType, Trace, by_name
 from chakrakit.trace.validation.findings import Findings
 from chakrakit.trace.validation.raw import RawAttribute, raw_attributes
-from chakrakit.trace.vocabulary import by_name
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]

@@ -14,10 +14,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.trace.binding import Binding
-from chakrakit.trace.collectives import UNKNOWN, canonical_group
-from chakrakit.trace.groups import Groups
-from chakrakit.trace.schema import CollectiveType, collective_name
+from chakrakit.trace.communication import UNKNOWN, Binding, Groups, canonical_group
+from chakrakit.trace.model import CollectiveType, collective_name
 from chakrakit.trace.validation.communication import Calls, Channel, Communication
 from chakrakit.trace.validation.findings import Findings, shown
 

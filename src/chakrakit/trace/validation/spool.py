@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from chakrakit.trace.trace import Trace
+from chakrakit.trace.model import Trace
 from chakrakit.trace.validation.findings import shown
 
 _IN_MEMORY = 64 << 20

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from chakrakit.insight.rank_view import I64
-from chakrakit.trace.edges import EdgeKind
-from chakrakit.trace.graph import Graph
+from chakrakit.insight.rank import I64
+from chakrakit.trace.model import EdgeKind, Graph
 from chakrakit.views.app.node import brief
 from chakrakit.views.app.side import Side
 

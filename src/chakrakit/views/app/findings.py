@@ -11,8 +11,8 @@ import numpy as np
 from chakrakit.errors import ChakraError
 from chakrakit.insight.analysis import Analysis, Rows, analyze_rows
 from chakrakit.insight.critical_path import Segment
-from chakrakit.insight.rank_view import I32, I64
-from chakrakit.trace.run import Run
+from chakrakit.insight.rank import I32, I64
+from chakrakit.trace.sets import Run
 from chakrakit.views.app.lod import Line
 
 

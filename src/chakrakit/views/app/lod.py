@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.insight.rank_view import I32, I64
+from chakrakit.insight.rank import I32, I64
 
 
 @dataclass(frozen=True, eq=False)

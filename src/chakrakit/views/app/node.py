@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from chakrakit.insight.causes import Cause, Causes
-from chakrakit.insight.matching import Matched
-from chakrakit.insight.rank_view import Kind, RankView
-from chakrakit.trace.edges import EdgeForm, EdgeKind
-from chakrakit.trace.node import Node
+from chakrakit.insight.communication import Matched
+from chakrakit.insight.rank import Cause, Causes, Kind, RankView
+from chakrakit.trace.model import EdgeForm, EdgeKind, Node
 from chakrakit.views.app.findings import Found
 from chakrakit.views.app.side import Side
 

@@ -9,9 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.insight.rank_view import I32, I64, Kind, RankView
-from chakrakit.insight.tracks import Track, Tracks, tracks_of
-from chakrakit.trace.intervals import Intervals
+from chakrakit.insight.rank import I32, I64, Kind, RankView, Track, Tracks, tracks_of
+from chakrakit.trace.timing import Intervals
 from chakrakit.views.app.lod import Line, Window
 
 _DEEPEST = 200
@@ -67,7 +66,7 @@ class RankLines:
     @cached_property
     def short_names(self) -> list[str]:
         """What fits beside a slice."""
-        from chakrakit.insight.table import short
+        from chakrakit.insight.rank import short
 
         return [short(name, 120) for name in self.names[1]]
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chakrakit.errors import ConfigError
-from chakrakit.insight.rank_view import I64, Mask, RankView
-from chakrakit.trace.columns import column_name
-from chakrakit.trace.graph_export import type_code
+from chakrakit.insight.rank import I64, Mask, RankView
+from chakrakit.trace.codecs import type_code
+from chakrakit.trace.model import column_name
 from chakrakit.views.app.node import brief
 from chakrakit.views.app.side import Side
 

@@ -10,21 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.errors import ConfigError
-from chakrakit.insight.analysis import Analysis
-from chakrakit.insight.answers import ranks_text
-from chakrakit.insight.compare import Comparison, compare_analyses
-from chakrakit.insight.load import facts_of
-from chakrakit.insight.pairing import Change, Paired, pair
-from chakrakit.insight.rank_view import Kind
-from chakrakit.trace.run import Run
-from chakrakit.views import charts
+from chakrakit.insight.analysis import Analysis, ranks_text
+from chakrakit.insight.compare import Comparison, Paired, RowChange, compare_analyses, pair
+from chakrakit.insight.rank import Kind, facts_of
+from chakrakit.trace.sets import Run
 from chakrakit.views.app.lod import Window
 from chakrakit.views.app.node import brief
 from chakrakit.views.app.side import Recent, Side
-from chakrakit.views.markup import join
-from chakrakit.views.report import SECTIONS, comparison_section
-from chakrakit.views.timeline import Options
-from chakrakit.views.timeline_file import write_timeline
+from chakrakit.views.charts import charts, join
+from chakrakit.views.pages import SECTIONS, comparison_section
+from chakrakit.views.timeline import Options, write_timeline
 
 _PAIRS = 64
 _PATH_SHOWN = 300
@@ -35,7 +30,7 @@ _KINDS = {
     Kind.HOST: "host",
     Kind.NONE: "other",
 }
-_CHANGES = [change.name.lower() for change in Change]
+_CHANGES = [change.name.lower() for change in RowChange]
 _COMPARISON = "Comparison"
 
 
@@ -73,10 +68,10 @@ class Session:
         return self._pairs.get(key, lambda: pair(a.view(rank), b.view(rank)))
 
     def changes(self, side: Side, rank: int) -> NDArray[np.int8]:
-        """A Change a row of this side's rank."""
+        """A RowChange a row of this side's rank."""
         found = self._paired(rank)
         if found is None:
-            return np.full(len(side.view(rank)), Change.ALONE, np.int8)
+            return np.full(len(side.view(rank)), RowChange.ALONE, np.int8)
         return found[self.sides.index(side)].change
 
     def twin(self, side: Side, rank: int, row: int) -> dict[str, Any] | None:
@@ -86,9 +81,9 @@ class Session:
             return None
         number = self.sides.index(side)
         other, mine = 1 - number, found[number]
-        change = Change(int(mine.change[row]))
+        change = RowChange(int(mine.change[row]))
         what = change.name.lower()
-        if change is Change.ALONE:
+        if change is RowChange.ALONE:
             what = "added" if number else "removed"
         twin = int(mine.twin[row])
         node = brief(self.sides[other], rank, twin) if twin >= 0 else None

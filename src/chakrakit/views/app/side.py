@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 from chakrakit.errors import ChakraError, TraceError
-from chakrakit.insight.rank_view import RankView, rank_view, span_ns
-from chakrakit.trace.run import Run
+from chakrakit.insight.rank import RankView, rank_view, span_ns
+from chakrakit.trace.sets import Run
 from chakrakit.views.app.findings import Findings
 from chakrakit.views.app.rank_lines import RankLines, lines_of
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.insight.rank_view import I32, I64
+from chakrakit.insight.rank import I32, I64
 from chakrakit.views.app.findings import Found
 from chakrakit.views.app.lod import Line, Window
 from chakrakit.views.app.rank_lines import RankLines

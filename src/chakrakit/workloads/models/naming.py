@@ -7,8 +7,8 @@ from pathlib import Path
 
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Model
-from chakrakit.workloads.models.catalog import catalog
 from chakrakit.workloads.models.huggingface import read_config
+from chakrakit.workloads.models.published import catalog
 
 
 def named(name: str) -> Model:

@@ -1,0 +1,27 @@
+"""`analyze`: every question at once, each rank read once."""
+
+from __future__ import annotations
+
+from chakrakit.insight.analysis.analysis import Analysis, Options, Rows, analyze, analyze_rows
+from chakrakit.insight.analysis.headlines import (
+    Answer,
+    answers,
+    count_text,
+    ranks_text,
+    size_text,
+    time_text,
+)
+
+__all__ = [
+    "Analysis",
+    "Answer",
+    "Options",
+    "Rows",
+    "analyze",
+    "analyze_rows",
+    "answers",
+    "count_text",
+    "ranks_text",
+    "size_text",
+    "time_text",
+]

@@ -1,0 +1,1 @@
+"""What may be shared of a trace, and nothing else."""

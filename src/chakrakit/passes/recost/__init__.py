@@ -1,0 +1,1 @@
+"""The same work faster, slower, on another device or in another precision."""

@@ -1,0 +1,1 @@
+"""More or fewer replicas of a model along one axis of the ranks."""

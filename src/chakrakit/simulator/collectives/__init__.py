@@ -1,0 +1,34 @@
+"""How collectives move data: algorithms as steps among members, and which one is chosen."""
+
+from __future__ import annotations
+
+from chakrakit.simulator.collectives.algorithms import direct_all_to_all
+from chakrakit.simulator.collectives.choice import (
+    ALGORITHMS,
+    COLLECTIVES,
+    Algorithms,
+    data_bytes,
+    estimate,
+    ideal_seconds,
+    moved_bytes,
+)
+from chakrakit.simulator.collectives.group_shape import Shape, grid_of, shapes
+from chakrakit.simulator.collectives.moves import I64, SWITCH, Moves, Step
+
+__all__ = [
+    "ALGORITHMS",
+    "COLLECTIVES",
+    "I64",
+    "SWITCH",
+    "Algorithms",
+    "Moves",
+    "Shape",
+    "Step",
+    "data_bytes",
+    "direct_all_to_all",
+    "estimate",
+    "grid_of",
+    "ideal_seconds",
+    "moved_bytes",
+    "shapes",
+]
