@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import io
 import json
 import subprocess
@@ -146,6 +147,7 @@ def test_completion_scripts(shell: str) -> None:
 
 def test_the_shell_is_told_the_commands() -> None:
     environment = {
+        **os.environ,
         "_CHAKRA_COMPLETE": "bash_complete",
         "COMP_WORDS": "chakra in",
         "COMP_CWORD": "1",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.compare.pairing import Change, pair
+from chakrakit.insight.compare.pairing import RowChange, pair
 from chakrakit.insight.rank.view import RankView, rank_view
 from chakrakit.trace.sets.run import Times, run_of
 
@@ -26,7 +26,7 @@ def test_rows_pair_by_name_and_turn_whatever_their_place_in_the_file():
     left, right = pair(a, b)
     assert left.twin.tolist() == [2, 1, 0]
     assert right.twin.tolist() == [2, 1, 0]
-    assert [Change(c).name for c in left.change] == ["FASTER", "SAME", "SAME"]
+    assert [RowChange(c).name for c in left.change] == ["FASTER", "SAME", "SAME"]
 
 
 def test_what_has_no_twin_is_alone():
@@ -35,7 +35,7 @@ def test_what_has_no_twin_is_alone():
     )
     assert left.twin.tolist() == [1, -1]
     assert right.twin.tolist() == [-1, 0, -1]
-    assert [Change(c).name for c in right.change] == ["ALONE", "SAME", "ALONE"]
+    assert [RowChange(c).name for c in right.change] == ["ALONE", "SAME", "ALONE"]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_what_has_no_twin_is_alone():
 )  # fmt: skip
 def test_a_twentieth_is_noise(length, change):
     _, right = pair(view([("x", 0, 100)]), view([("x", 0, length)]))
-    assert Change(int(right.change[0])).name == change
+    assert RowChange(int(right.change[0])).name == change
 
 
 def test_twins_are_mutual_on_random_runs(make_random):

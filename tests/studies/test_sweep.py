@@ -16,7 +16,7 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.simulator.results.simulation import simulate
-from chakrakit.studies.sweep import measure as measure_module
+from chakrakit.studies.sweep import measurement
 from chakrakit.studies.sweep.points import Point, grid
 from chakrakit.studies.sweep.store import Finished, Store
 from chakrakit.studies.sweep.study import read_study
@@ -87,10 +87,10 @@ def test_a_failed_point_is_a_row_with_its_error(
     study_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It stays so, until it is asked to be tried again."""
-    real = measure_module.measure
+    real = measurement.measure
     study = read_study(study_file)
 
-    def fails(point: Point, cache: Path | None = None) -> measure_module.Row:
+    def fails(point: Point, cache: Path | None = None) -> measurement.Row:
         if point.parameters["plan.tp"] == 2:
             raise ConfigError("two is a bad number")
         return real(point, None)
@@ -215,9 +215,9 @@ def test_the_same_table_on_a_cluster_with_a_worker_killed(
     engine: str, study_file: Path, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     marker, folder = study_file.parent / "killed", study_file.parent / "out"
-    real = measure_module.measure
+    real = measurement.measure
 
-    def once_killed(point: Point, cache: Path | None = None) -> measure_module.Row:
+    def once_killed(point: Point, cache: Path | None = None) -> measurement.Row:
         if point.parameters["plan.tp"] == 2 and not marker.exists():
             marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chakrakit.passes.select.compact import Compact
 from chakrakit.passes.select.select import Select
 
-__all__ = ["Select"]
+__all__ = ["Compact", "Select"]
