@@ -41,19 +41,25 @@ def main(model: str, gpus: int) -> None:
     began = time.process_time()
     found, _ = search(named(model), step, [gpus], "dgx-h100")
     cost = time.process_time() - began
-    print(f"search: {found.best.step_ns / 1e6:.3f} ms in {cost:.1f} s of CPU, "
-          f"{found.evaluated} simulated, {found.pruned} pruned")  # fmt: skip
+    print(
+        f"search: {found.best.step_ns / 1e6:.3f} ms in {cost:.1f} s of CPU, "
+        f"{found.evaluated} simulated, {found.pruned} pruned"
+    )
     name = machine_for("dgx-h100", gpus)
     plans = list(workloads(space_of(named(model), [gpus], step, {}), named(model), step))
     outcomes = list(each(measured, [(w, name) for w in plans]))
     failed = [o.error for o in outcomes if o.error]
     rows = [o.value for o in outcomes if o.value]
     best = min(r[0] for r in rows)
-    print(f"all {len(rows)} plans that fit of {len(plans)}: best {best / 1e6:.3f} ms in "
-          f"{sum(r[2] for r in rows):.0f} s of CPU, {len(failed)} failed")  # fmt: skip
-    print(f"search is {100 * (found.best.step_ns / best - 1):.4f} % above it; "
-          f"bound / step: worst {max(b / s for s, b, _ in rows):.6f}, "
-          f"mean {sum(b / s for s, b, _ in rows) / len(rows):.4f}")  # fmt: skip
+    print(
+        f"all {len(rows)} plans that fit of {len(plans)}: best {best / 1e6:.3f} ms in "
+        f"{sum(r[2] for r in rows):.0f} s of CPU, {len(failed)} failed"
+    )
+    print(
+        f"search is {100 * (found.best.step_ns / best - 1):.4f} % above it; "
+        f"bound / step: worst {max(b / s for s, b, _ in rows):.6f}, "
+        f"mean {sum(b / s for s, b, _ in rows) / len(rows):.4f}"
+    )
 
 
 if __name__ == "__main__":

@@ -45,9 +45,11 @@ def killed_and_resumed(folder: Path) -> None:
     done = subprocess.run([*COMMAND, "-o", str(folder)], capture_output=True, check=True)
     result = json.loads(done.stdout)
     keys = Counter(json.loads(line)["key"] for line in file.read_bytes().splitlines())
-    print(f"{result['points']} points: killed after {kept}, resumed with {result['reused']} reused, "
-          f"{result['done']} done, {result['failed']} failed, {max(keys.values()) - 1} repeated; "
-          f"{time.monotonic() - began:.0f} s in all on this machine")  # fmt: skip
+    print(
+        f"{result['points']} points: killed after {kept}, resumed with {result['reused']} reused, "
+        f"{result['done']} done, {result['failed']} failed, {max(keys.values()) - 1} repeated; "
+        f"{time.monotonic() - began:.0f} s in all on this machine"
+    )
 
 
 def cached(folder: Path) -> None:

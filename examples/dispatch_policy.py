@@ -2,7 +2,7 @@
 
 from chakrakit import TraceBuilder, TraceSet
 from chakrakit.machines.load import parse_machine
-from chakrakit.simulator.engine import Options
+from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import simulate
 
 
@@ -40,6 +40,5 @@ if __name__ == "__main__":
         ("as they get ready", None),
         ("longest tail first", LongestTailFirst(traces)),
     ):
-        print(
-            f"{name:20} {simulate(traces, machine, options=Options(dispatch=policy)).makespan_ns:8,.0f} ns"
-        )
+        done = simulate(traces, machine, options=SimulationOptions(dispatch=policy))
+        print(f"{name:20} {done.makespan_ns:8,.0f} ns")

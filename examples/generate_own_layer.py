@@ -54,8 +54,12 @@ def gated(model: Gated, plan: Plan, step: Step, axes: tuple[str, ...]) -> Rows:
         x = tape.input(*shape)
         return vector(tape, "loss", [x], ops=3, keeps=[x])
 
-    return Rows(["embed"], ["layer"] * model.layers, ["error"],
-                {"embed": embed, "layer": layer, "error": error})  # fmt: skip
+    return Rows(
+        ["embed"],
+        ["layer"] * model.layers,
+        ["error"],
+        {"embed": embed, "layer": layer, "error": error},
+    )
 
 
 FAMILIES[Gated] = gated

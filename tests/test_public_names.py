@@ -10,12 +10,40 @@ import pytest
 import chakrakit
 
 NAMES = [
-    "Binding", "Card", "CollectiveType", "EdgeForm", "EdgeKind", "Edges", "Feeder", "Graph",
-    "Groups", "Member", "Metadata", "Node", "NodeType", "Run", "Schedule", "Times", "Trace",
-    "TraceBuilder", "TraceSet", "ValidationReport", "__version__", "analyze", "collect",
-    "compare", "feeder_paths", "link", "open_writer", "query", "read", "scan_trace", "schedule",
-    "validate", "write",
-]  # fmt: skip
+    "Binding",
+    "Card",
+    "CollectiveType",
+    "EdgeForm",
+    "EdgeKind",
+    "Edges",
+    "Feeder",
+    "Graph",
+    "Groups",
+    "Member",
+    "Metadata",
+    "Node",
+    "NodeType",
+    "Run",
+    "Schedule",
+    "Times",
+    "Trace",
+    "TraceBuilder",
+    "TraceSet",
+    "ValidationReport",
+    "__version__",
+    "analyze",
+    "collect",
+    "compare",
+    "feeder_paths",
+    "link",
+    "open_writer",
+    "query",
+    "read",
+    "scan_trace",
+    "schedule",
+    "validate",
+    "write",
+]
 
 
 def test_the_public_names_are_exactly_these() -> None:

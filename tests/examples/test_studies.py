@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-STUDIES = Path(__file__).parents[2] / "examples" / "studies"
+from support.paths import EXAMPLES
+
+STUDIES = EXAMPLES / "studies"
 sys.path.insert(0, str(STUDIES))
 
 import compression  # noqa: E402
@@ -148,8 +149,11 @@ def test_some_ways_go_from_neighbour_to_neighbour_and_close_a_ring():
     def apart(a, b):
         return abs(a % 4 - b % 4) + abs(a // 4 - b // 4)
 
-    rings = [p for p in dict(placement.tiled((4, 2))).values()
-             if all(apart(a, b) == 1 for a, b in pairwise([*p, p[0]]))]  # fmt: skip
+    rings = [
+        p
+        for p in dict(placement.tiled((4, 2))).values()
+        if all(apart(a, b) == 1 for a, b in pairwise([*p, p[0]]))
+    ]
     assert rings
 
 

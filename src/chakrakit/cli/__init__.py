@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+__all__ = ["COMMANDS", "group", "main"]
+
 # Idle BLAS threads would burn CPU time; nothing here uses BLAS.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 

@@ -34,9 +34,11 @@ def command(output: str) -> None:
         console().print(f"$ chakra {line}\n")
         main(line.split(), standalone_mode=False)
     console().rule("Done", align="left")
-    console().print(f"Open {folder / 'report.html'} in a browser; the timeline {folder / 'run.pftrace'} "
-                    "opens in ui.perfetto.dev.\nLook at both runs, one above the other: "
-                    f"chakra view {folder / 'infiniband'} {folder / 'ethernet'}")  # fmt: skip
+    console().print(
+        f"Open {folder / 'report.html'} in a browser; the timeline {folder / 'run.pftrace'} "
+        "opens in ui.perfetto.dev.\nLook at both runs, one above the other: "
+        f"chakra view {folder / 'infiniband'} {folder / 'ethernet'}"
+    )
 
 
 def _story(folder: Path) -> list[tuple[str, str]]:
@@ -44,14 +46,23 @@ def _story(folder: Path) -> list[tuple[str, str]]:
     work, fast, slow = folder / "workload", folder / "infiniband", folder / "ethernet"
     plan = "--dp 8 --tp 8 --seq 8192 --global-batch 64 --micro-batch 1"
     return [
-        ("1. Llama-3.1-8B on 64 GPUs, without running it",
-         f"generate --model llama-3.1-8b {plan} -o {work}"),
+        (
+            "1. Llama-3.1-8B on 64 GPUs, without running it",
+            f"generate --model llama-3.1-8b {plan} -o {work}",
+        ),
         ("2. Is it a good trace?", f"validate {work}"),
-        ("3. On eight DGX H100", f"simulate {work} --machine dgx-h100:8 --compute roofline -o {fast}"),
-        ("4. The same GPUs on 100 Gb/s Ethernet",
-         f"simulate {work} --machine {folder / 'ethernet.yaml'} --compute roofline -o {slow}"),
+        (
+            "3. On eight DGX H100",
+            f"simulate {work} --machine dgx-h100:8 --compute roofline -o {fast}",
+        ),
+        (
+            "4. The same GPUs on 100 Gb/s Ethernet",
+            f"simulate {work} --machine {folder / 'ethernet.yaml'} --compute roofline -o {slow}",
+        ),
         ("5. What makes the difference?", f"compare {fast} {slow}"),
-        ("6. A page to look at, and a timeline",
-         f"report {slow} --against {fast} --peak-tflops 989 --peak-gbps 3350 -o {folder / 'report.html'}"),
+        (
+            "6. A page to look at, and a timeline",
+            f"report {slow} --against {fast} --peak-tflops 989 --peak-gbps 3350 -o {folder / 'report.html'}",
+        ),
         ("", f"export {slow} {folder / 'run.pftrace'} --rank 0"),
-    ]  # fmt: skip
+    ]

@@ -32,8 +32,12 @@ def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--gpus", required=True, metavar="N[,N…]", help="How many devices; several to choose from."
 )
-@click.option("--machine", required=True, metavar="NAME_OR_FILE",
-              help="A preset gets as many nodes as the devices need.")  # fmt: skip
+@click.option(
+    "--machine",
+    required=True,
+    metavar="NAME_OR_FILE",
+    help="A preset gets as many nodes as the devices need.",
+)
 @click.option(
     "--objective", type=click.Choice(["step", "energy", "price"]), default="step", show_default=True
 )
@@ -55,8 +59,14 @@ def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
 @json_option
 @_axis_options
 def command(
-    model: str, gpus: str, batch: int | None, seq: int, output: str | None, as_json: bool, **options: Any
-) -> None:  # fmt: skip
+    model: str,
+    gpus: str,
+    batch: int | None,
+    seq: int,
+    output: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Find the fastest plan (or the cheapest, or the thriftiest) that fits the devices' memory.
 
     Every combination of tp, pp, cp, ep, micro-batch, data parallelism, recomputation and schedule is
@@ -103,15 +113,31 @@ def _words(text: str | None) -> list[str]:
 def _print(found: SearchResult, output: str | None, compute: str) -> None:
     out = console()
     plans = [("best", found.best), *((str(i), r) for i, r in enumerate(found.runners_up, 2))]
-    head = ("", "gpus", "dp", "tp", "pp", "cp", "ep", "batch", "data", "recompute", "schedule", "step ms",
-            "MFU %", "GiB")  # fmt: skip
+    head = (
+        "",
+        "gpus",
+        "dp",
+        "tp",
+        "pp",
+        "cp",
+        "ep",
+        "batch",
+        "data",
+        "recompute",
+        "schedule",
+        "step ms",
+        "MFU %",
+        "GiB",
+    )
     print_table(head, [(name, *_cells(plan)) for name, plan in plans])
     out.print(f"best: {found.best.why}")
     for name, plan in plans[1:]:
         out.print(f"{name}: {plan.why}")
-    out.print(f"{found.evaluated:,} plans simulated, {found.pruned:,} decided by their bounds, "
-              f"{found.over_memory:,} of them by memory; {found.method}, by {found.objective}, on "
-              f"{found.machine}")  # fmt: skip
+    out.print(
+        f"{found.evaluated:,} plans simulated, {found.pruned:,} decided by their bounds, "
+        f"{found.over_memory:,} of them by memory; {found.method}, by {found.objective}, on "
+        f"{found.machine}"
+    )
     if output:
         out.print(f"again: chakra simulate {output} --machine {found.machine} --compute {compute}")
 
@@ -120,5 +146,18 @@ def _cells(plan: PlanResult) -> tuple[object, ...]:
     schedule = plan.schedule + (f"/{plan.chunks}" if plan.chunks > 1 else "")
     mfu = f"{100 * plan.mfu:.1f}" if plan.mfu is not None else ""
     memory = f"{plan.memory_bytes / 2**30:.1f}"
-    return (plan.gpus, plan.dp, plan.tp, plan.pp, plan.cp, plan.ep, plan.micro_batch, plan.data,
-            plan.recompute, schedule, f"{plan.step_ns / 1e6:,.1f}", mfu, memory)  # fmt: skip
+    return (
+        plan.gpus,
+        plan.dp,
+        plan.tp,
+        plan.pp,
+        plan.cp,
+        plan.ep,
+        plan.micro_batch,
+        plan.data,
+        plan.recompute,
+        schedule,
+        f"{plan.step_ns / 1e6:,.1f}",
+        mfu,
+        memory,
+    )

@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--output", metavar="DIR", help="Where results are kept; by default STUDY.sweep."
 )
-@click.option("--engine", default="local", show_default=True, metavar="local|ray|dask[:ADDRESS]",
-              help="This machine's cores, or a cluster's.")  # fmt: skip
+@click.option(
+    "--engine",
+    default="local",
+    show_default=True,
+    metavar="local|ray|dask[:ADDRESS]",
+    help="This machine's cores, or a cluster's.",
+)
 @click.option("--jobs", type=int, metavar="N", help="Points at once; by default one a core.")
 @click.option("--retry", is_flag=True, help="Run points that failed again.")
 @json_option
@@ -73,6 +78,8 @@ def _print(result: SweepResult, report: Path) -> None:
     if rows:
         print_table((*names, "step ms", "GiB"), rows, title="fastest that fit")
     out = console()
-    out.print(f"{result.points:,} points: {result.done:,} done, {result.failed:,} failed, "
-              f"{result.reused:,} from earlier, {result.skipped:,} cannot be")  # fmt: skip
+    out.print(
+        f"{result.points:,} points: {result.done:,} done, {result.failed:,} failed, "
+        f"{result.reused:,} from earlier, {result.skipped:,} cannot be"
+    )
     out.print(f"{result.table}\n{report}")

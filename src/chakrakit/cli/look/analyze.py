@@ -17,9 +17,13 @@ from chakrakit.cli.shared import (
 
 @click.command(name="analyze")
 @click.argument("path", metavar="RUN")
-@click.option("--faster", multiple=True, metavar="WHAT=K",
-              help="Try WHAT k times faster: compute, communication, copy, host, group:NAME, or a pattern "
-              "of operator or kernel names.")  # fmt: skip
+@click.option(
+    "--faster",
+    multiple=True,
+    metavar="WHAT=K",
+    help="Try WHAT k times faster: compute, communication, copy, host, group:NAME, or a pattern "
+    "of operator or kernel names.",
+)
 @click.option("--peak-tflops", default=0.0, help="The device's peak, for MFU and the roofline.")
 @click.option("--peak-gbps", default=0.0, help="Its memory's peak in GB/s.")
 @click.option("--ranks", default="", metavar="0,1,…", help="Only these ranks.")
@@ -27,16 +31,23 @@ from chakrakit.cli.shared import (
 @workers_options
 @json_option
 def command(
-    path: str, faster: tuple[str, ...], peak_tflops: float, peak_gbps: float, ranks: str, rows: int,
-    engine: str | None, jobs: int | None, as_json: bool,
-) -> None:  # fmt: skip
+    path: str,
+    faster: tuple[str, ...],
+    peak_tflops: float,
+    peak_gbps: float,
+    ranks: str,
+    rows: int,
+    engine: str | None,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
     """Say what happened in RUN: measured, simulated or replayed."""
-    from chakrakit.insight.analysis import Options, analyze
+    from chakrakit.insight.analysis import AnalysisOptions, analyze
     from chakrakit.insight.rank import pairs, read_run
 
     workers = workers_of(engine, jobs)
     run = read_run(path, ranks)
-    options = Options(pairs(faster) or None, peak_tflops, peak_gbps)
+    options = AnalysisOptions(pairs(faster) or None, peak_tflops, peak_gbps)
     with progress("analyzing") as show:
         result = analyze(run, options, show, workers)
     if as_json:

@@ -16,14 +16,24 @@ from chakrakit.cli.shared import console, json_option, print_json, print_table
     "--also-a", multiple=True, metavar="RUN", help="More runs of A's kind: they give the noise."
 )
 @click.option("--also-b", multiple=True, metavar="RUN", help="More runs of B's kind.")
-@click.option("--fail-if", "rules", multiple=True, metavar="RULE",
-              help="Exit 1 if B is worse: 'step>3%', 'exposed_comm>2ms', 'memory>5%'.")  # fmt: skip
+@click.option(
+    "--fail-if",
+    "rules",
+    multiple=True,
+    metavar="RULE",
+    help="Exit 1 if B is worse: 'step>3%', 'exposed_comm>2ms', 'memory>5%'.",
+)
 @click.option("--rows", default=15, show_default=True, help="Most rows of a table.")
 @json_option
 def command(
-    a: str, b: str, also_a: tuple[str, ...], also_b: tuple[str, ...], rules: tuple[str, ...], rows: int,
+    a: str,
+    b: str,
+    also_a: tuple[str, ...],
+    also_b: tuple[str, ...],
+    rules: tuple[str, ...],
+    rows: int,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Compare run B with run A: the step, what explains its change, operators, modules, groups."""
     from chakrakit.insight.compare import compare, failures, parse_rule
     from chakrakit.insight.rank import read_run

@@ -23,18 +23,24 @@ from chakrakit.cli.shared import json_option, print_json, progress
 @click.option("--md", "as_md", is_flag=True, help="Markdown instead of HTML.")
 @json_option
 def command(
-    path: str, output: str | None, against: str | None, faster: tuple[str, ...], peak_tflops: float,
-    peak_gbps: float, as_md: bool, as_json: bool,
-) -> None:  # fmt: skip
+    path: str,
+    output: str | None,
+    against: str | None,
+    faster: tuple[str, ...],
+    peak_tflops: float,
+    peak_gbps: float,
+    as_md: bool,
+    as_json: bool,
+) -> None:
     """Write one self-contained page about RUN: answers first, then plots and tables. Works offline."""
-    from chakrakit.insight.analysis import Options, analyze
+    from chakrakit.insight.analysis import AnalysisOptions, analyze
     from chakrakit.insight.compare import compare_analyses
     from chakrakit.insight.rank import facts_of, pairs, read_run
     from chakrakit.trace.files import open_output
     from chakrakit.views.pages import html_report, markdown_report
 
     run = read_run(path)
-    options = Options(pairs(faster) or None, peak_tflops, peak_gbps)
+    options = AnalysisOptions(pairs(faster) or None, peak_tflops, peak_gbps)
     with progress("analyzing") as show:
         result = analyze(run, options, show)
         other = analyze(read_run(against), options, show) if against else None

@@ -7,8 +7,12 @@ import click
 
 @click.command(name="view")
 @click.argument("paths", metavar="RUN [OTHER]", nargs=-1, required=True)
-@click.option("--port", type=click.IntRange(0, 65535), metavar="N",
-              help="The port to listen on (default: 8127, or any free one; 0: any free one).")  # fmt: skip
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="The port to listen on (default: 8127, or any free one; 0: any free one).",
+)
 @click.option("--no-browser", is_flag=True, help="Do not open a browser; the address is printed.")
 def command(paths: tuple[str, ...], port: int | None, no_browser: bool) -> None:
     """Look at RUN in the browser: timeline at any zoom, search, dependencies, critical path, analyses.

@@ -11,8 +11,14 @@ from chakrakit.cli.shared import json_option, print_json
 
 @click.command(name="collect", context_settings={"ignore_unknown_options": True})
 @click.option("--steps", default="2:4", show_default=True, help="First and last (not included).")
-@click.option("-o", "--output", default="collected", show_default=True,
-              type=click.Path(path_type=Path), help="The run; raw files stay in its folder raw.")  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    default="collected",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="The run; raw files stay in its folder raw.",
+)
 @click.option(
     "--two-pass", is_flag=True, help="Times from Kineto alone, structure from a second window."
 )

@@ -36,9 +36,15 @@ def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
 @json_option
 @_with_fields
 def command(
-    path: str | None, model_name: str | None, output: str | None, dry_run: bool,
-    memory_gib: float | None, machine: str | None, as_json: bool, **fields: Any,
-) -> None:  # fmt: skip
+    path: str | None,
+    model_name: str | None,
+    output: str | None,
+    dry_run: bool,
+    memory_gib: float | None,
+    machine: str | None,
+    as_json: bool,
+    **fields: Any,
+) -> None:
     """Generate traces of a model under a parallel plan, with nothing run.
 
     The workload is a YAML file, or --model with options; options win over the file.
@@ -88,9 +94,17 @@ def _print(figures: Any) -> None:
     shown = figures.per_rank[:32]
     print_table(
         ("ranks of", "ranks", "nodes", "GFLOP", *(f"{k} MiB" for k in kinds)),
-        ((c.rank_class, c.ranks, c.nodes, c.flops // 10**9, *(c.memory.get(k, 0) >> 20 for k in kinds))
-         for c in shown),
-    )  # fmt: skip
+        (
+            (
+                c.rank_class,
+                c.ranks,
+                c.nodes,
+                c.flops // 10**9,
+                *(c.memory.get(k, 0) >> 20 for k in kinds),
+            )
+            for c in shown
+        ),
+    )
     print_table(
         ("ranks of", "communication", "group", "of", "count", "bytes"),
         (

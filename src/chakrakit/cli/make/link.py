@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 @click.command(name="link")
 @click.argument("inputs", metavar="IN…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The run.")
-@click.option("--times", multiple=True, type=click.Path(path_type=Path, exists=True),
-              help="Kineto recorded without the observer: times from here, one file a rank.")  # fmt: skip
+@click.option(
+    "--times",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    help="Kineto recorded without the observer: times from here, one file a rank.",
+)
 @click.option("--undilate", is_flag=True, help="Take out what recording cost the host.")
 @click.option(
     "--memory", default=8.0, show_default=True, help="GiB ranks linked together may take."
@@ -29,19 +33,26 @@ if TYPE_CHECKING:
 )
 @json_option
 def command(
-    inputs: tuple[Path, ...], output: Path, times: tuple[Path, ...], undilate: bool,
-    memory: float, jobs: int, engine: str | None, full: bool, as_json: bool,
-) -> None:  # fmt: skip
+    inputs: tuple[Path, ...],
+    output: Path,
+    times: tuple[Path, ...],
+    undilate: bool,
+    memory: float,
+    jobs: int,
+    engine: str | None,
+    full: bool,
+    as_json: bool,
+) -> None:
     """Link observer and Kineto files of any number of ranks into a run.
 
     IN is a pair of files, one of the two alone, or a directory with those of all ranks; plain or
     .gz. What belongs together is told by what is in the files.
     """
-    from chakrakit.sources.pytorch.linking import Options, link
+    from chakrakit.sources.pytorch.linking import LinkOptions, link
     from chakrakit.trace.storage import write
 
     spool = output.absolute().parent
-    options = Options(times, undilate, None, int(memory * 2**30), jobs, engine, spool)
+    options = LinkOptions(times, undilate, None, int(memory * 2**30), jobs, engine, spool)
     run, report = link(inputs, options)
     run.cache_bytes = 0  # each rank is written once
     write(run, output)
@@ -58,14 +69,16 @@ def print_summary(report: LinkReport, output: Path) -> None:
     """A row a rank, and what concerns them all."""
     rows = [
         (
-            r.rank, f"{r.host_ops.linked:,}/{r.host_ops.in_:,}",
+            r.rank,
+            f"{r.host_ops.linked:,}/{r.host_ops.in_:,}",
             f"{r.device_activities.linked:,}/{r.device_activities.in_:,}",
             sum(r.collectives.values()) + sum(r.p2p.values()),
-            f"{r.measured_span_ns / 1e6:,.3f}", f"{r.scheduled_span_ns / 1e6:,.3f}",
+            f"{r.measured_span_ns / 1e6:,.3f}",
+            f"{r.scheduled_span_ns / 1e6:,.3f}",
             r.edge_violations,
         )
         for r in report.ranks
-    ]  # fmt: skip
+    ]
     head = ("rank", "operators", "device", "comm", "measured ms", "scheduled ms", "violations")
     print_table(head, rows)
     out = console()
@@ -82,11 +95,17 @@ def print_summary(report: LinkReport, output: Path) -> None:
 
 def _details(rank: RankReport) -> None:
     sections = {
-        "matched by": rank.matched_by, "edges": rank.edges, "collectives": rank.collectives,
-        "messages": rank.p2p, "waits": rank.waits, "repaired": rank.repaired,
-        "dropped": rank.dropped, "inferred": rank.inferred, "not nodes": rank.left_out_events,
+        "matched by": rank.matched_by,
+        "edges": rank.edges,
+        "collectives": rank.collectives,
+        "messages": rank.p2p,
+        "waits": rank.waits,
+        "repaired": rank.repaired,
+        "dropped": rank.dropped,
+        "inferred": rank.inferred,
+        "not nodes": rank.left_out_events,
         "start error (ns)": rank.start_error_ns,
-    }  # fmt: skip
+    }
     rows = [(title, key, n) for title, counts in sections.items() for key, n in counts.items()]
     rows += [("device", "orphans", rank.orphans)]
     rows += [("device", "programmatic overlaps", rank.programmatic_overlaps)]

@@ -15,35 +15,92 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--machine", metavar="NAME_OR_FILE",
-                 help="On a machine: a preset (`dgx-h100:32` is 32 nodes; see `chakra machines`) or a file."),
-    click.option("--network", type=click.Choice(["flow", "analytical"]), default="flow", show_default=True,
-                 help="Links shared max-min fairly, or transfers that never meet."),
-    click.option("--compute", metavar="measured|roofline|PROFILE", default="measured", show_default=True,
-                 help="How long operations take."),
-    click.option("--algorithm", "algorithms", multiple=True, metavar="COLLECTIVE=NAME",
-                 help="Use this algorithm, as in all-reduce=ring; repeatable."),
-    click.option("--network-model", metavar="FILE",
-                 help="Collectives as measured: from `chakra calibrate --nccl-tests`."),
-    click.option("--placement", metavar="FILE",
-                 help="The device of each rank, a JSON list; by default rank 0 is on device 0, and so on."),
+    click.option(
+        "--machine",
+        metavar="NAME_OR_FILE",
+        help="On a machine: a preset (`dgx-h100:32` is 32 nodes; see `chakra machines`) or a file.",
+    ),
+    click.option(
+        "--network",
+        type=click.Choice(["flow", "analytical"]),
+        default="flow",
+        show_default=True,
+        help="Links shared max-min fairly, or transfers that never meet.",
+    ),
+    click.option(
+        "--compute",
+        metavar="measured|roofline|PROFILE",
+        default="measured",
+        show_default=True,
+        help="How long operations take.",
+    ),
+    click.option(
+        "--algorithm",
+        "algorithms",
+        multiple=True,
+        metavar="COLLECTIVE=NAME",
+        help="Use this algorithm, as in all-reduce=ring; repeatable.",
+    ),
+    click.option(
+        "--network-model",
+        metavar="FILE",
+        help="Collectives as measured: from `chakra calibrate --nccl-tests`.",
+    ),
+    click.option(
+        "--placement",
+        metavar="FILE",
+        help="The device of each rank, a JSON list; by default rank 0 is on device 0, and so on.",
+    ),
     click.option("--share-compute", is_flag=True, help="Concurrent kernels of a device share it."),
-    click.option("--jitter", type=float, default=0.0, help="Standard deviation of durations, as a share."),
-    click.option("--straggler", "stragglers", multiple=True, metavar="RANK=FACTOR",
-                 help="A rank whose device takes FACTOR times as long; repeatable."),
-    click.option("--fault", "faults", multiple=True, metavar="KIND:TARGET@NS=FACTOR",
-                 help="From a time on, `device:3@1e6=0.5` or `link:0-switch 0.0@0=0.1`; repeatable."),
+    click.option(
+        "--jitter", type=float, default=0.0, help="Standard deviation of durations, as a share."
+    ),
+    click.option(
+        "--straggler",
+        "stragglers",
+        multiple=True,
+        metavar="RANK=FACTOR",
+        help="A rank whose device takes FACTOR times as long; repeatable.",
+    ),
+    click.option(
+        "--fault",
+        "faults",
+        multiple=True,
+        metavar="KIND:TARGET@NS=FACTOR",
+        help="From a time on, `device:3@1e6=0.5` or `link:0-switch 0.0@0=0.1`; repeatable.",
+    ),
     click.option("--seed", type=int, default=0, help="Of the jitter."),
-    click.option("--assume-missing", type=click.Choice(["symmetric"]),
-                 help="Ranks nobody recorded arrive with the others of their group."),
+    click.option(
+        "--assume-missing",
+        type=click.Choice(["symmetric"]),
+        help="Ranks nobody recorded arrive with the others of their group.",
+    ),
     click.option("--allow-empty", is_flag=True, help="Let collectives of 0 bytes pass as latency."),
-    click.option("--detail", type=click.Choice(["summary", "classes", "full"]), default="classes",
-                 show_default=True, help="How much the Run says about what nodes waited for."),
-)  # fmt: skip
+    click.option(
+        "--detail",
+        type=click.Choice(["summary", "classes", "full"]),
+        default="classes",
+        show_default=True,
+        help="How much the Run says about what nodes waited for.",
+    ),
+)
 
 
-NATIVE_NAMES = ("network", "compute", "algorithms", "network_model", "placement", "share_compute", "jitter",
-                "stragglers", "faults", "seed", "assume_missing", "allow_empty", "detail")  # fmt: skip
+NATIVE_NAMES = (
+    "network",
+    "compute",
+    "algorithms",
+    "network_model",
+    "placement",
+    "share_compute",
+    "jitter",
+    "stragglers",
+    "faults",
+    "seed",
+    "assume_missing",
+    "allow_empty",
+    "detail",
+)
 """What the options are called as arguments, --machine apart."""
 
 
@@ -55,9 +112,15 @@ def native_options(command: F) -> F:
 
 
 def simulate_native(
-    workload: str, *, machine: str, compute: str, output: str | None, as_json: bool, detail: str,
+    workload: str,
+    *,
+    machine: str,
+    compute: str,
+    output: str | None,
+    as_json: bool,
+    detail: str,
     **settings: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Runs the native simulator and prints what came out."""
     from chakrakit.simulator.results import simulate
     from chakrakit.trace.storage import read, write
@@ -72,13 +135,23 @@ def simulate_native(
 
 
 def options_of(
-    *, network: str, no_fold: bool, algorithms: tuple[str, ...], network_model: str | None,
-    placement: str | None, share_compute: bool, jitter: float, stragglers: tuple[str, ...],
-    faults: tuple[str, ...], seed: int, assume_missing: str | None, allow_empty: bool,
-) -> Any:  # fmt: skip
-    """The command line's words as Options."""
+    *,
+    network: str,
+    no_fold: bool,
+    algorithms: tuple[str, ...],
+    network_model: str | None,
+    placement: str | None,
+    share_compute: bool,
+    jitter: float,
+    stragglers: tuple[str, ...],
+    faults: tuple[str, ...],
+    seed: int,
+    assume_missing: str | None,
+    allow_empty: bool,
+) -> Any:
+    """The command line's words as SimulationOptions."""
     from chakrakit.simulator.collectives import Algorithms
-    from chakrakit.simulator.engine import Disturbance, Options
+    from chakrakit.simulator.engine import Disturbance, SimulationOptions
     from chakrakit.simulator.results import (
         read_network_model,
         read_placement,
@@ -90,7 +163,7 @@ def options_of(
     slow = {
         int(r): float(f) for r, f in (split_pair(t, "--straggler", number=True) for t in stragglers)
     }
-    return Options(
+    return SimulationOptions(
         network=network,  # type: ignore[arg-type]
         fold=not no_fold,
         algorithms=Algorithms(pairs),

@@ -73,7 +73,7 @@ def _simulate_astra(
 
     config = engine.read_config(*files, groups)
     settings["fold"] = not settings.pop("no_fold")
-    result = engine.simulate(workload, config, engine.Options(**settings))
+    result = engine.simulate(workload, config, engine.AstraOptions(**settings))
     for key in result.config.ignored:
         click.echo(f"note: {key}", err=True)
     if output is not None:

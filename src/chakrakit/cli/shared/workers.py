@@ -14,16 +14,20 @@ if TYPE_CHECKING:
 def engine_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds `--engine`."""
     return click.option(
-        "--engine", metavar="local|ray[:ADDR]|dask[:ADDR]",
+        "--engine",
+        metavar="local|ray[:ADDR]|dask[:ADDR]",
         help="Spread the ranks over workers: processes here, or a cluster.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def workers_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds `--engine` and `--jobs`."""
-    jobs = click.option("--jobs", type=click.IntRange(min=1), metavar="N",
-                        help="Workers at once, one rank each; by default one a core with --engine, "
-                        "else none.")  # fmt: skip
+    jobs = click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Workers at once, one rank each; by default one a core with --engine, else none.",
+    )
     return engine_option(jobs(command))
 
 

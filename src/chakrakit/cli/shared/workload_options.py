@@ -76,8 +76,11 @@ def chosen(path: str | None, model: str | None, fields: dict[str, Any]) -> Any:
         if value is not None:
             part, _, name = key.partition("__")
             text = _numbers(name, value) if name == "split" else value
-            section = plain.setdefault("step", {}).setdefault("lengths", {}) if part == "lengths" else \
-                plain.setdefault(part, {})  # fmt: skip
+            section = (
+                plain.setdefault("step", {}).setdefault("lengths", {})
+                if part == "lengths"
+                else plain.setdefault(part, {})
+            )
             section[name] = text
     return from_plain(plain, path or "options")
 

@@ -16,21 +16,42 @@ if TYPE_CHECKING:
 @click.command(name="bundle")
 @click.argument("path", metavar="IN")
 @click.option("-o", "--output", metavar="OUT.chakra", help="The bundle to make of IN.")
-@click.option("--card", type=click.Path(path_type=Path), metavar="CARD.yaml",
-              help="The workload's card; its fields win over what the traces say themselves.")  # fmt: skip
-@click.option("--field", "fields", multiple=True, metavar="NAME=VALUE",
-              help="A field of the card, as in workload.data.seq_len=4096; wins over all.")  # fmt: skip
-@click.option("--add", "files", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
-              help="Put a file beside the traces: a launch script, a log.")  # fmt: skip
+@click.option(
+    "--card",
+    type=click.Path(path_type=Path),
+    metavar="CARD.yaml",
+    help="The workload's card; its fields win over what the traces say themselves.",
+)
+@click.option(
+    "--field",
+    "fields",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A field of the card, as in workload.data.seq_len=4096; wins over all.",
+)
+@click.option(
+    "--add",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Put a file beside the traces: a launch script, a log.",
+)
 @click.option(
     "--check", "checked", is_flag=True, help="Read all of the bundle IN and compare checksums."
 )
 @click.option("--extract", metavar="DIR", help="Unpack the bundle IN into a new directory.")
 @json_option
 def command(
-    path: str, output: str | None, card: Path | None, fields: tuple[str, ...], files: tuple[Path, ...],
-    checked: bool, extract: str | None, as_json: bool,
-) -> None:  # fmt: skip
+    path: str,
+    output: str | None,
+    card: Path | None,
+    fields: tuple[str, ...],
+    files: tuple[Path, ...],
+    checked: bool,
+    extract: str | None,
+    as_json: bool,
+) -> None:
     """Pack traces and the card of their workload into one file that every command opens.
 
     \b
@@ -80,8 +101,7 @@ def _read(path: str, target: str | None) -> BundleReport:
 
 
 def _print(report: BundleReport) -> None:
-    print_table(("file", "bytes", "SHA-256"),
-                [(m.name, m.bytes, m.sha256) for m in report.members])  # fmt: skip
+    print_table(("file", "bytes", "SHA-256"), [(m.name, m.bytes, m.sha256) for m in report.members])
     for problem in report.problems:
         console().print(f"{problem.member or report.path}: {problem.problem}", markup=False)
     verdict = "ok" if report.ok else "not ok"

@@ -12,18 +12,34 @@ from chakrakit.cli.shared import json_option, path_argument, print_json
 @click.argument("target", metavar="OUT")
 @click.option("--rank", type=int, metavar="R", help="The rank to export (default: the lowest).")
 @click.option("--around", type=int, metavar="ID", help="Only what is near the node with this id.")
-@click.option("--hops", type=click.IntRange(min=0), default=2, show_default=True, metavar="N",
-              help="How many edges away still is near.")  # fmt: skip
-@click.option("--type", "types", multiple=True, metavar="TYPE",
-              help="Only nodes of this type, such as COMM_COLL_NODE; may be repeated.")  # fmt: skip
+@click.option(
+    "--hops",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="How many edges away still is near.",
+)
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Only nodes of this type, such as COMM_COLL_NODE; may be repeated.",
+)
 @click.option("--name", metavar="REGEX", help="Only nodes in whose name this is found.")
 @click.option(
     "--perfetto", is_flag=True, help="A run's timeline in Perfetto's own format (.pftrace)."
 )
 @click.option("--chrome", is_flag=True, help="A run's timeline as Chrome JSON (.json).")
 @click.option("--no-flows", is_flag=True, help="A timeline without arrows.")
-@click.option("--node-size", type=click.IntRange(min=0), default=0, metavar="N",
-              help="Ranks in a machine, to group them in a timeline.")  # fmt: skip
+@click.option(
+    "--node-size",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Ranks in a machine, to group them in a timeline.",
+)
 @json_option
 def command(
     path: str,
@@ -79,12 +95,12 @@ def _timeline(
     as_json: bool,
 ) -> None:
     from chakrakit.insight.rank import read_run
-    from chakrakit.views.timeline import Options, write_timeline
+    from chakrakit.views.timeline import TimelineOptions, write_timeline
 
     if perfetto and chrome:
         raise click.UsageError("choose one of --perfetto and --chrome")
     as_chrome = chrome or (not perfetto and target.removesuffix(".gz").endswith(".json"))
-    options = Options(flows=not no_flows, node_size=node_size)
+    options = TimelineOptions(flows=not no_flows, node_size=node_size)
     found = write_timeline(read_run(path), target, options, chrome=as_chrome)
     if as_json:
         return print_json(found)

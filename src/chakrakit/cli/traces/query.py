@@ -36,8 +36,12 @@ class QueryResult(msgspec.Struct):
 @click.argument("sql", metavar="SQL")
 @workers_options
 @json_option
-@click.option("--limit", type=click.IntRange(min=0), metavar="N",
-              help=f"At most N rows ({SHOWN} for people, all with --json).")  # fmt: skip
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help=f"At most N rows ({SHOWN} for people, all with --json).",
+)
 def command(
     path: str, sql: str, as_json: bool, limit: int | None, engine: str | None, jobs: int | None
 ) -> None:

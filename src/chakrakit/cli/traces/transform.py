@@ -15,8 +15,13 @@ if TYPE_CHECKING:
 
 @click.command(name="transform")
 @click.argument("path", metavar="IN", required=False)
-@click.option("--pass", "specs", metavar="SPEC", multiple=True,
-              help="name{field=value, field=[a, b]}; may be given several times, in order.")  # fmt: skip
+@click.option(
+    "--pass",
+    "specs",
+    metavar="SPEC",
+    multiple=True,
+    help="name{field=value, field=[a, b]}; may be given several times, in order.",
+)
 @click.option("--passes", "file", metavar="FILE", help="A YAML list of passes, before any --pass.")
 @click.option("-o", "--output", metavar="OUT", help="A directory, or NAME.N.et for a file a rank.")
 @click.option(
@@ -24,9 +29,13 @@ if TYPE_CHECKING:
 )
 @json_option
 def command(
-    path: str | None, specs: tuple[str, ...], file: str | None, output: str | None, as_list: bool,
+    path: str | None,
+    specs: tuple[str, ...],
+    file: str | None,
+    output: str | None,
+    as_list: bool,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Change traces: select, compact, scale ranks, other devices and precisions, edits.
 
     Give passes in order; `--list` shows them all. What was done is noted in the result's card.

@@ -33,9 +33,14 @@ _COLOURS = {"error": "bold red", "warning": "yellow", "info": "dim"}
 @workers_options
 @json_option
 def command(
-    path: str, repair: bool, output: str | None, everything: bool, engine: str | None,
-    jobs: int | None, as_json: bool,
-) -> None:  # fmt: skip
+    path: str,
+    repair: bool,
+    output: str | None,
+    everything: bool,
+    engine: str | None,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
     """Check a trace: framing, schema, graph, attributes, and ranks against each other.
 
     Exits 0 if there are no errors (warnings are fine), else 1. With --fix the trace goes to OUT,
@@ -88,8 +93,12 @@ def _print(report: ValidationReport) -> None:
             out.print(Text(title, style=_COLOURS[finding.severity]))
         out.print(Text(f"  {_line(finding)}"))
     verdict = "ok" if report.ok else "not ok"
-    out.print(Text(f"{verdict}: {report.nodes:,} nodes of {report.ranks:,} ranks, {report.errors:,} errors, "
-                   f"{report.warnings:,} warnings, {report.infos:,} notes"))  # fmt: skip
+    out.print(
+        Text(
+            f"{verdict}: {report.nodes:,} nodes of {report.ranks:,} ranks, {report.errors:,} errors, "
+            f"{report.warnings:,} warnings, {report.infos:,} notes"
+        )
+    )
 
 
 def _line(finding: Finding) -> str:

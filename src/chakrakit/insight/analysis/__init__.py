@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from chakrakit.insight.analysis.analysis import Analysis, Options, Rows, analyze, analyze_rows
+from chakrakit.insight.analysis.analysis import (
+    Analysis,
+    AnalysisOptions,
+    RowFindings,
+    analyze,
+    analyze_rows,
+)
 from chakrakit.insight.analysis.headlines import (
     Answer,
     answers,
@@ -14,9 +20,9 @@ from chakrakit.insight.analysis.headlines import (
 
 __all__ = [
     "Analysis",
+    "AnalysisOptions",
     "Answer",
-    "Options",
-    "Rows",
+    "RowFindings",
     "analyze",
     "analyze_rows",
     "answers",

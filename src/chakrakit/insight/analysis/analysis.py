@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from chakrakit.arrays import I64
 from chakrakit.errors import DeadlockError
-from chakrakit.insight.analysis.gather import Parts, Progress, Ranks
+from chakrakit.insight.analysis.gather import GatheredFacts, Progress, RankTasks
 from chakrakit.insight.communication import (
     CollectiveKind,
     Communication,
@@ -33,7 +34,7 @@ from chakrakit.insight.critical_path import (
     what_if_of,
 )
 from chakrakit.insight.memory import Memory, join_memory
-from chakrakit.insight.rank import I64, Causes, Table
+from chakrakit.insight.rank import Causes, Table
 from chakrakit.insight.time import (
     Launches,
     LaunchTable,
@@ -53,7 +54,7 @@ from chakrakit.trace.sets import Run
 _SCHEDULED_ROWS = 20_000_000
 
 
-class Options(msgspec.Struct, frozen=True):
+class AnalysisOptions(msgspec.Struct, frozen=True):
     """What to ask.
 
     faster       classes and factors to try; None for every kind twice as fast
@@ -110,7 +111,7 @@ class Analysis(msgspec.Struct):
 
 
 @dataclass(eq=False)
-class Rows:
+class RowFindings:
     """What an analysis found out about single rows, for those who ask about one.
 
     `causes` and `slack` are by rank; a rank that `stands_for` maps to another has that one's. Slack
@@ -125,7 +126,7 @@ class Rows:
 
 def analyze(
     run: Run,
-    options: Options | None = None,
+    options: AnalysisOptions | None = None,
     progress: Progress = lambda _done, _total: None,
     workers: Workers | None = None,
 ) -> Analysis:
@@ -134,22 +135,26 @@ def analyze(
     With `workers`, ranks are looked at there, one a task, and this process keeps what is small of
     them: what the critical path passes through is read again.
     """
-    chosen = options or Options()
-    ranks = Ranks(run, workers, names=chosen.faster is not None)
+    chosen = options or AnalysisOptions()
+    ranks = RankTasks(run, workers, names=chosen.faster is not None)
     return _joined(run, ranks, ranks.gathered(progress), chosen)
 
 
-def analyze_rows(run: Run, progress: Progress) -> tuple[Analysis, Rows]:
+def analyze_rows(run: Run, progress: Progress) -> tuple[Analysis, RowFindings]:
     """As `analyze`, with what was found out about single rows."""
-    ranks = Ranks(run, None, names=False)
+    ranks = RankTasks(run, None, names=False)
     parts = ranks.gathered(progress)
     causes = {rank: events.causes for rank, events in parts.events.items()}
-    rows = Rows(stands_for=parts.stands_for, causes=causes)
-    return _joined(run, ranks, parts, Options(), rows), rows
+    rows = RowFindings(stands_for=parts.stands_for, causes=causes)
+    return _joined(run, ranks, parts, AnalysisOptions(), rows), rows
 
 
 def _joined(
-    run: Run, ranks: Ranks, parts: Parts, options: Options, rows: Rows | None = None
+    run: Run,
+    ranks: RankTasks,
+    parts: GatheredFacts,
+    options: AnalysisOptions,
+    rows: RowFindings | None = None,
 ) -> Analysis:
     span = span_of(parts.busy)
     length = span[1] - span[0]
@@ -168,15 +173,26 @@ def _joined(
         rows.slack = slack_by_rank(model)
     operators = listed_operators(parts.operators)
     return Analysis(
-        run.card.name, length, times, join_steps(parts.steps, length), path, what_if, talk.collectives,
-        talk, late.ranks, late.links, operators, parts.launches,
+        run.card.name,
+        length,
+        times,
+        join_steps(parts.steps, length),
+        path,
+        what_if,
+        talk.collectives,
+        talk,
+        late.ranks,
+        late.links,
+        operators,
+        parts.launches,
         roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
-        join_memory(parts.memory), notes,
-    )  # fmt: skip
+        join_memory(parts.memory),
+        notes,
+    )
 
 
 def _path(
-    run: Run, ranks: Ranks, parts: Parts, matched: Matched, span: tuple[int, int]
+    run: Run, ranks: RankTasks, parts: GatheredFacts, matched: Matched, span: tuple[int, int]
 ) -> CriticalPath:
     if parts.events:
         add_peers(parts.events, matched, parts.stands_for)
@@ -193,27 +209,35 @@ def _path(
     return walk(events, parts.ends, span, is_undilated(run))
 
 
-def _notes(run: Run, parts: Parts, length: int) -> list[str]:
+def _notes(run: Run, parts: GatheredFacts, length: int) -> list[str]:
     notes = []
     if not length:
         notes.append("no node takes any time: an observer's file has none; link it with Kineto's")
     if run.missing_ranks:
-        notes.append(f"{len(run.missing_ranks)} ranks that groups name were not recorded: "
-                     "waiting for them counts as transfer")  # fmt: skip
+        notes.append(
+            f"{len(run.missing_ranks)} ranks that groups name were not recorded: "
+            "waiting for them counts as transfer"
+        )
     if parts.stands_for:
-        notes.append(f"{len(parts.stands_for):,} ranks run the program of another at the same times: "
-                     "the critical path shows that one, gains count it once")  # fmt: skip
+        notes.append(
+            f"{len(parts.stands_for):,} ranks run the program of another at the same times: "
+            "the critical path shows that one, gains count it once"
+        )
     if parts.lost:
         notes.append(f"{parts.lost:,} nodes have no times and are left out")
     return notes
 
 
-def _model(parts: Parts, matched: Matched) -> Model | None:
+def _model(parts: GatheredFacts, matched: Matched) -> Model | None:
     return Model(parts.graphs, matched, parts.stands_for) if parts.can_schedule else None
 
 
 def _what_if(
-    parts: Parts, model: Model | None, length: int, options: Options, notes: list[str]
+    parts: GatheredFacts,
+    model: Model | None,
+    length: int,
+    options: AnalysisOptions,
+    notes: list[str],
 ) -> WhatIf:
     if model is None:
         note = (

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from chakrakit.insight.analysis.rank_part import RankPart, RankTask, Wanted, look
+from chakrakit.insight.analysis.rank_facts_task import RankFacts, RankTask, Wanted, rank_facts
 from chakrakit.insight.communication import AllCalls, RankCalls, rebound
 from chakrakit.insight.critical_path import Graphs, RankEnd, RankEvents, RankGraph, RankNames
 from chakrakit.insight.memory import RankMemory
@@ -26,7 +26,7 @@ Progress = Callable[[int, int], Any]
 
 
 @dataclass
-class Parts:
+class GatheredFacts:
     """What was taken from each rank as it passed."""
 
     spread: bool
@@ -44,9 +44,9 @@ class Parts:
     edges: int = 0
     lost: int = 0
     stands_for: dict[int, int] = field(default_factory=dict)
-    """Ranks that run another's program at the same times, and that other."""
+    """RankTasks that run another's program at the same times, and that other."""
 
-    def add(self, part: RankPart) -> None:
+    def add(self, part: RankFacts) -> None:
         """A rank that was looked at."""
         self._add_sums(part)
         self.calls.add(part.calls)
@@ -79,7 +79,7 @@ class Parts:
         """That room, for a message."""
         return f"{SPREAD_BYTES / 1e9} GB with workers" if self.spread else f"{MOST_ROWS:,}"
 
-    def repeat(self, part: RankPart, rank: int, calls: RankCalls) -> None:
+    def repeat(self, part: RankFacts, rank: int, calls: RankCalls) -> None:
         """The parts of an earlier rank, under another's number."""
         self.stands_for[rank] = part.busy.rank
         self.calls.add(calls)
@@ -94,7 +94,7 @@ class Parts:
             )
         )
 
-    def _add_sums(self, part: RankPart) -> None:
+    def _add_sums(self, part: RankFacts) -> None:
         self.busy.append(part.busy)
         self.steps.append(part.steps)
         add_operators(self.operators, part.operators)
@@ -102,7 +102,7 @@ class Parts:
         self.memory.append(part.memory)
 
 
-class Ranks:
+class RankTasks:
     """The ranks of a run as tasks; of those with the same program and times, the first alone.
 
     `names` says whether rows will be selected by name. Without workers the events of all ranks are kept.
@@ -128,9 +128,9 @@ class Ranks:
         wanted = replace(self._wanted, program=self._key(rank) in self._shared)
         return RankTask(rank, body(binding.body), binding, times, run.tick_ps, wanted)
 
-    def gathered(self, progress: Progress) -> Parts:
+    def gathered(self, progress: Progress) -> GatheredFacts:
         """Looks at all of them, in order."""
-        parts = Parts(spread=self._workers is not None)
+        parts = GatheredFacts(spread=self._workers is not None)
         kept = self._run.cache_bytes
         # Each rank is needed once: what the set keeps for later would only take room.
         self._run.cache_bytes = 0
@@ -140,11 +140,11 @@ class Ranks:
             self._run.cache_bytes = kept
         return parts
 
-    def _take_all(self, parts: Parts, progress: Progress) -> None:
+    def _take_all(self, parts: GatheredFacts, progress: Progress) -> None:
         run = self._run
         tasks = (self.task(r) for r in run.ranks if self._firsts[self._key(r)] == r)
-        looked = spread(look, tasks, self._workers)
-        first: dict[object, RankPart] = {}
+        looked = spread(rank_facts, tasks, self._workers)
+        first: dict[object, RankFacts] = {}
         for done, rank in enumerate(run.ranks, 1):
             key = self._key(rank)
             if self._firsts[key] == rank:
@@ -156,12 +156,12 @@ class Ranks:
                 self._again(parts, rank, first[key])
             progress(done, len(run))
 
-    def _again(self, parts: Parts, rank: int, part: RankPart) -> None:
+    def _again(self, parts: GatheredFacts, rank: int, part: RankFacts) -> None:
         """A rank that was seen under another number is not looked at again."""
         binding, program = self._run.bindings[rank], part.program
         assert program is not None
         if len({binding.groups.get(g, g) for g in program.group}) < len(set(program.group)):
             # Groups that become one would have to be numbered anew.
-            parts.add(look(self.task(rank)))
+            parts.add(rank_facts(self.task(rank)))
         else:
             parts.repeat(part, rank, rebound(program, rank, binding))

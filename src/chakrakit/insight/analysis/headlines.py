@@ -81,24 +81,37 @@ def _mean(analysis: Analysis, name: str) -> float:
 def _step(a: Analysis) -> Iterator[Answer]:
     count = len({s.step for s in a.steps.steps})
     if a.steps.found == "none":
-        yield Answer("How long does it take?", time_text(a.span_ns),
-                     f"from first start to last end, {count_text(len(a.ranks), 'rank')}.")  # fmt: skip
+        yield Answer(
+            "How long does it take?",
+            time_text(a.span_ns),
+            f"from first start to last end, {count_text(len(a.ranks), 'rank')}.",
+        )
     else:
         how = "marked in the trace" if a.steps.found == "marked" else "found where work repeats"
-        yield Answer("How long is a step?", time_text(a.steps.median_ns),
-                     f"{count_text(count, 'step')} {how}, {time_text(a.span_ns)} in all on "
-                     f"{count_text(len(a.ranks), 'rank')}.")  # fmt: skip
+        yield Answer(
+            "How long is a step?",
+            time_text(a.steps.median_ns),
+            f"{count_text(count, 'step')} {how}, {time_text(a.span_ns)} in all on "
+            f"{count_text(len(a.ranks), 'rank')}.",
+        )
 
 
 def _bound(a: Analysis) -> Iterator[Answer]:
     if not a.critical_path.attribution:
         return
     what, nanos = next(iter(a.critical_path.attribution.items()))
-    top = [f"{short(name, 40)} {percent(ns, a.critical_path.length_ns)} %"
-           for kind, name, ns in a.critical_path.operators if kind == what][:3]  # fmt: skip
+    top = [
+        f"{short(name, 40)} {percent(ns, a.critical_path.length_ns)} %"
+        for kind, name, ns in a.critical_path.operators
+        if kind == what
+    ][:3]
     share = percent(nanos, a.critical_path.length_ns)
-    yield Answer("What is it bound by?", f"{what}: {share} %",
-                 f"of the critical path is {what}; most of it {', '.join(top)}.", share / 100)  # fmt: skip
+    yield Answer(
+        "What is it bound by?",
+        f"{what}: {share} %",
+        f"of the critical path is {what}; most of it {', '.join(top)}.",
+        share / 100,
+    )
 
 
 def _exposed(a: Analysis) -> Iterator[Answer]:
@@ -110,9 +123,13 @@ def _exposed(a: Analysis) -> Iterator[Answer]:
     late = (
         f"; {time_text(wait)} of it is waiting for late ranks" if wait > _NOTABLE * exposed else ""
     )
-    yield Answer("How much communication is exposed?", time_text(exposed),
-                 f"a rank on average, {percent(exposed, a.span_ns)} % of the time; computation hides "
-                 f"{hidden} % of all communication{late}.", exposed / max(a.span_ns, 1))  # fmt: skip
+    yield Answer(
+        "How much communication is exposed?",
+        time_text(exposed),
+        f"a rank on average, {percent(exposed, a.span_ns)} % of the time; computation hides "
+        f"{hidden} % of all communication{late}.",
+        exposed / max(a.span_ns, 1),
+    )
 
 
 def _idle(a: Analysis) -> Iterator[Answer]:
@@ -128,8 +145,12 @@ def _idle(a: Analysis) -> Iterator[Answer]:
     told = ", ".join(
         f"{_IDLE[c]} {percent(ns, total)} %" for c, ns in order if ns > _NOTABLE * total
     )
-    yield Answer("Why is it idle?", f"{percent(idle, a.span_ns)} % idle",
-                 f"{told}.", idle / max(a.span_ns, 1))  # fmt: skip
+    yield Answer(
+        "Why is it idle?",
+        f"{percent(idle, a.span_ns)} % idle",
+        f"{told}.",
+        idle / max(a.span_ns, 1),
+    )
 
 
 _IDLE = {
@@ -149,9 +170,13 @@ def _helps(a: Analysis) -> Iterator[Answer]:
     best = gains[0]
     rest = "; ".join(f"{g.what} {g.factor:g}×: {time_text(g.saved_ns)}" for g in gains[1:4])
     share = percent(best.saved_ns, a.what_if.scheduled_ns)
-    yield Answer("What would help most?", f"{best.what} {best.factor:g}× faster",
-                 f"saves {time_text(best.saved_ns)} ({share} %), all dependencies kept"
-                 f"{'; ' + rest if rest else ''}.", share / 100)  # fmt: skip
+    yield Answer(
+        "What would help most?",
+        f"{best.what} {best.factor:g}× faster",
+        f"saves {time_text(best.saved_ns)} ({share} %), all dependencies kept"
+        f"{'; ' + rest if rest else ''}.",
+        share / 100,
+    )
 
 
 def _late(a: Analysis) -> Iterator[Answer]:
@@ -178,9 +203,12 @@ def _bubble(a: Analysis) -> Iterator[Answer]:
         len(a.ranks), 1
     )
     if bubble > _NOTABLE * a.span_ns:
-        yield Answer("How large are the pipeline's bubbles?", f"{percent(bubble, a.span_ns)} %",
-                     f"{time_text(bubble)} a rank on average is waiting for messages that were not sent yet.",
-                     bubble / a.span_ns)  # fmt: skip
+        yield Answer(
+            "How large are the pipeline's bubbles?",
+            f"{percent(bubble, a.span_ns)} %",
+            f"{time_text(bubble)} a rank on average is waiting for messages that were not sent yet.",
+            bubble / a.span_ns,
+        )
 
 
 def _memory(a: Analysis) -> Iterator[Answer]:
@@ -190,12 +218,19 @@ def _memory(a: Analysis) -> Iterator[Answer]:
     kinds = ", ".join(
         f"{k} {percent(v, rank.peak_bytes)} %" for k, v in list(rank.by_kind.items())[:3]
     )
-    yield Answer("What fills the memory?", size_text(a.memory.peak_bytes),
-                 f"at most, on rank {rank.rank} at {ms(rank.peak_ns):,} ms: {kinds}.")  # fmt: skip
+    yield Answer(
+        "What fills the memory?",
+        size_text(a.memory.peak_bytes),
+        f"at most, on rank {rank.rank} at {ms(rank.peak_ns):,} ms: {kinds}.",
+    )
 
 
 def _use(a: Analysis) -> Iterator[Answer]:
     if a.roofline.ops:
         mfu = f", {100 * a.roofline.mfu:.1f} % of the device's peak" if a.roofline.mfu else ""
-        yield Answer("How well is the device used?", rate_text(a.roofline.tflops_per_rank),
-                     f"a rank over the whole time{mfu}.", a.roofline.mfu)  # fmt: skip
+        yield Answer(
+            "How well is the device used?",
+            rate_text(a.roofline.tflops_per_rank),
+            f"a rank over the whole time{mfu}.",
+            a.roofline.mfu,
+        )

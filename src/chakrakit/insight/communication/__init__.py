@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.insight.communication.flows import Flows, joined, own_flows, shared_flows
-from chakrakit.insight.communication.growing import Grown
+from chakrakit.insight.communication.growing_array import GrowingArray
 from chakrakit.insight.communication.matching import (
     AllCalls,
     Matched,
@@ -31,7 +31,7 @@ __all__ = [
     "CollectiveKind",
     "Communication",
     "Flows",
-    "Grown",
+    "GrowingArray",
     "Matched",
     "RankCalls",
     "SlowLink",

@@ -6,8 +6,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from chakrakit.arrays import I32, I64, Mask
 from chakrakit.insight.communication.matching import Matched
-from chakrakit.insight.rank import I32, I64, Mask, RankView
+from chakrakit.insight.rank import RankView
 from chakrakit.trace.model import EdgeKind
 
 _ARROWS = (

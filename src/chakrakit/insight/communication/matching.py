@@ -10,8 +10,9 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from chakrakit.insight.communication.growing import Grown
-from chakrakit.insight.rank import I64, Mask, RankView
+from chakrakit.arrays import I64, Mask
+from chakrakit.insight.communication.growing_array import GrowingArray
+from chakrakit.insight.rank import RankView
 from chakrakit.trace.communication import WORLD, Binding, Groups, nth_of_kind
 from chakrakit.trace.model import NodeType
 
@@ -52,11 +53,21 @@ def calls_of(view: RankView) -> RankCalls:
     sends = types == NodeType.COMM_SEND_NODE
     src, dst = taken("comm_src", -1), taken("comm_dst", -1)
     return RankCalls(
-        view.rank, rows, types, taken("comm_type", -1), taken("comm_size", 0), taken("out_size", -1), group,
+        view.rank,
+        rows,
+        types,
+        taken("comm_type", -1),
+        taken("comm_size", 0),
+        taken("out_size", -1),
+        group,
         _sequence(trace.has("comm_seq")[rows], taken("comm_seq", 0), group, types),
-        np.where(sends & (src < 0), view.rank, src), np.where(~sends & (dst < 0), view.rank, dst),
-        taken("comm_tag", 0), view.start[rows], view.end[rows], _exposed(view, rows),
-    )  # fmt: skip
+        np.where(sends & (src < 0), view.rank, src),
+        np.where(~sends & (dst < 0), view.rank, dst),
+        taken("comm_tag", 0),
+        view.start[rows],
+        view.end[rows],
+        _exposed(view, rows),
+    )
 
 
 def rebound(calls: RankCalls, rank: int, binding: Binding) -> RankCalls:
@@ -162,15 +173,26 @@ class Matched:
 
 
 _JOINED = (
-    "row", "type", "kind", "size", "out_size", "seq", "src", "dst", "tag", "start", "end", "exposed",
-)  # fmt: skip
+    "row",
+    "type",
+    "kind",
+    "size",
+    "out_size",
+    "seq",
+    "src",
+    "dst",
+    "tag",
+    "start",
+    "end",
+    "exposed",
+)
 
 
 class AllCalls:
     """The calls of all ranks, one rank after another."""
 
     def __init__(self) -> None:
-        self._columns = {name: Grown(np.int64) for name in ("rank", *_JOINED)}
+        self._columns = {name: GrowingArray(np.int64) for name in ("rank", *_JOINED)}
         self._groups: list[str] = []
 
     def add(self, calls: RankCalls) -> None:
@@ -205,8 +227,15 @@ def match_all(calls: AllCalls, groups: Groups, world: int) -> Matched:
     partner = _partners(joined, collective)
     del joined["tag"]
     members = _members(group, codes, instance, collective, groups, world)
-    return Matched(rank=rank, group=group, instance=instance, partner=partner, members=members,
-                   **arrivals, **joined)  # fmt: skip
+    return Matched(
+        rank=rank,
+        group=group,
+        instance=instance,
+        partner=partner,
+        members=members,
+        **arrivals,
+        **joined,
+    )
 
 
 def _one_world(names: list[str], groups: Groups) -> pa.DictionaryArray:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import F64, I64, Mask
 from chakrakit.insight.communication.matching import Matched, calls_of, match_calls
 from chakrakit.insight.communication.summary import full_size
-from chakrakit.insight.rank import I64, Mask, Table, ms, rank_views
+from chakrakit.insight.rank import Table, ms, rank_views
 from chakrakit.trace.model import NodeType
 from chakrakit.trace.sets import Run
 
@@ -43,8 +43,17 @@ class Stragglers(msgspec.Struct):
     def table(self) -> Table:
         """A rank a row."""
         head = ("rank", "caused wait ms", "waited ms", "times last", "of", "mean lateness ms")
-        rows = [(s.rank, ms(s.caused_wait_ns), ms(s.waited_ns), s.times_last, s.collectives,
-                 ms(s.lateness_ns)) for s in self.ranks]  # fmt: skip
+        rows = [
+            (
+                s.rank,
+                ms(s.caused_wait_ns),
+                ms(s.waited_ns),
+                s.times_last,
+                s.collectives,
+                ms(s.lateness_ns),
+            )
+            for s in self.ranks
+        ]
         return Table.of("who waits for whom", head, rows)
 
     def link_table(self) -> Table:
@@ -73,10 +82,16 @@ def _ranks(matched: Matched) -> list[Straggler]:
     late = np.bincount(code[shared], (matched.start - matched.first)[shared].astype(np.float64), n)
     times = np.bincount(code[last], minlength=n)
     out = [
-        Straggler(int(ranks[i]), int(caused[i]), int(waited[i]), int(times[i]), int(calls[i]),
-                  float(late[i] / calls[i]) if calls[i] else 0.0)
+        Straggler(
+            int(ranks[i]),
+            int(caused[i]),
+            int(waited[i]),
+            int(times[i]),
+            int(calls[i]),
+            float(late[i] / calls[i]) if calls[i] else 0.0,
+        )
         for i in range(n)
-    ]  # fmt: skip
+    ]
     return sorted(out, key=lambda s: (-s.caused_wait_ns, s.rank))
 
 
@@ -89,10 +104,16 @@ def _links(matched: Matched, least: float = 1.05) -> list[SlowLink]:
         return []
     took = matched.transfer[rows].astype(np.float64)
     size = full_size(matched.kind, matched.size, matched.members)[rows]
-    like = np.unique(np.stack([matched.type[rows], matched.kind[rows], size, matched.members[rows]]),
-                     axis=1, return_inverse=True)[1].reshape(-1)  # fmt: skip
-    places = np.where(matched.collective[rows], matched.group_code[rows],
-                      -1 - matched.src[rows] * (1 << 31) - matched.dst[rows])  # fmt: skip
+    like = np.unique(
+        np.stack([matched.type[rows], matched.kind[rows], size, matched.members[rows]]),
+        axis=1,
+        return_inverse=True,
+    )[1].reshape(-1)
+    places = np.where(
+        matched.collective[rows],
+        matched.group_code[rows],
+        -1 - matched.src[rows] * (1 << 31) - matched.dst[rows],
+    )
     usual = _medians(like, took)
     compared = _several(like, places)
     rows, places = rows[compared], places[compared]
@@ -127,7 +148,7 @@ def _several(like: I64, places: I64) -> Mask:
     return np.asarray(count[like] > 1)
 
 
-def _medians(like: I64, took: NDArray[np.float64]) -> NDArray[np.float64]:
+def _medians(like: I64, took: F64) -> F64:
     """For each entry the median of its like."""
     order = np.lexsort((took, like))
     first = np.flatnonzero(np.r_[True, like[order][1:] != like[order][:-1]])

@@ -5,17 +5,22 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.insight.communication.matching import Matched, calls_of, match_calls
-from chakrakit.insight.rank import I64, Table, ms, rank_views, us
+from chakrakit.insight.rank import Table, ms, rank_views, us
 from chakrakit.trace.communication import Groups
 from chakrakit.trace.model import CollectiveType, NodeType, collective_name
 from chakrakit.trace.sets import Run
 
 _REDUCES = (CollectiveType.ALL_REDUCE,)
 _SHARES = (
-    CollectiveType.ALL_GATHER, CollectiveType.REDUCE_SCATTER, CollectiveType.REDUCE_SCATTER_BLOCK,
-    CollectiveType.ALL_TO_ALL, CollectiveType.GATHER, CollectiveType.SCATTER,
-)  # fmt: skip
+    CollectiveType.ALL_GATHER,
+    CollectiveType.REDUCE_SCATTER,
+    CollectiveType.REDUCE_SCATTER_BLOCK,
+    CollectiveType.ALL_TO_ALL,
+    CollectiveType.GATHER,
+    CollectiveType.SCATTER,
+)
 _MOST_PAIRS = 4096
 
 
@@ -85,19 +90,51 @@ class Communication(msgspec.Struct):
 
     def table(self) -> Table:
         """A type, group and size a row."""
-        head = ("type", "group", "ranks", "bytes", "count", "transfer µs", "wait µs", "skew µs",
-                "alg GB/s", "bus GB/s", "exposed ms")  # fmt: skip
+        head = (
+            "type",
+            "group",
+            "ranks",
+            "bytes",
+            "count",
+            "transfer µs",
+            "wait µs",
+            "skew µs",
+            "alg GB/s",
+            "bus GB/s",
+            "exposed ms",
+        )
         rows = [
-            (c.type, c.group or "(all)", c.members, c.size_bytes, c.count, us(c.transfer_ns),
-             us(c.wait_ns), us(c.skew_ns), round(c.algorithm_gbps, 2), round(c.bus_gbps, 2),
-             ms(c.total_exposed_ns))
+            (
+                c.type,
+                c.group or "(all)",
+                c.members,
+                c.size_bytes,
+                c.count,
+                us(c.transfer_ns),
+                us(c.wait_ns),
+                us(c.skew_ns),
+                round(c.algorithm_gbps, 2),
+                round(c.bus_gbps, 2),
+                ms(c.total_exposed_ns),
+            )
             for c in self.collectives
-        ]  # fmt: skip
+        ]
         rows += [
-            ("MESSAGE", f"{m.src}→{m.dst}", 2, m.size_bytes, m.count, us(m.transfer_ns), us(m.wait_ns),
-             0.0, round(m.gbps, 2), round(m.gbps, 2), 0.0)
+            (
+                "MESSAGE",
+                f"{m.src}→{m.dst}",
+                2,
+                m.size_bytes,
+                m.count,
+                us(m.transfer_ns),
+                us(m.wait_ns),
+                0.0,
+                round(m.gbps, 2),
+                round(m.gbps, 2),
+                0.0,
+            )
             for m in self.messages
-        ]  # fmt: skip
+        ]
         return Table.of("communication", head, rows)
 
 
@@ -120,9 +157,13 @@ def communication_of(matched: Matched, groups: Groups, world: int) -> Communicat
     """From matched calls."""
     pairs = _pairs(matched, groups, world)
     return Communication(
-        _collectives(matched), _messages(matched), _sizes(matched), pairs[:_MOST_PAIRS],
-        max(len(pairs) - _MOST_PAIRS, 0), _slowest(matched),
-    )  # fmt: skip
+        _collectives(matched),
+        _messages(matched),
+        _sizes(matched),
+        pairs[:_MOST_PAIRS],
+        max(len(pairs) - _MOST_PAIRS, 0),
+        _slowest(matched),
+    )
 
 
 class _Instances:
@@ -167,12 +208,24 @@ def _collectives(matched: Matched) -> list[CollectiveKind]:
         members = int(matched.members[head[mine]].max())
         mean = float(transfer[mine].mean())
         rate = bytes_ / mean if mean > 0 else 0.0
-        out.append(CollectiveKind(
-            collective_name(kind) if kind >= 0 else "COLLECTIVE", matched.group_names[group], members,
-            bytes_, len(mine), mean, int(transfer[mine].min()), int(transfer[mine].max()),
-            float(wait[mine].sum() / calls[mine].sum()), float(skew[mine].mean()),
-            rate, rate * bus_factor(kind, members), int(wait[mine].sum()), int(exposed[mine].sum()),
-        ))  # fmt: skip
+        out.append(
+            CollectiveKind(
+                collective_name(kind) if kind >= 0 else "COLLECTIVE",
+                matched.group_names[group],
+                members,
+                bytes_,
+                len(mine),
+                mean,
+                int(transfer[mine].min()),
+                int(transfer[mine].max()),
+                float(wait[mine].sum() / calls[mine].sum()),
+                float(skew[mine].mean()),
+                rate,
+                rate * bus_factor(kind, members),
+                int(wait[mine].sum()),
+                int(exposed[mine].sum()),
+            )
+        )
     return sorted(out, key=lambda c: -c.count * c.transfer_ns)
 
 
@@ -189,15 +242,24 @@ def _messages(matched: Matched) -> list[MessageKind]:
     for i, (src, dst, size) in enumerate(kinds.T.tolist()):
         mine = rows[which.reshape(-1) == i]
         mean = float(matched.transfer[mine].mean())
-        out.append(MessageKind(src, dst, size, len(mine), mean, float(matched.wait[mine].mean()),
-                               size / mean if mean > 0 else 0.0))  # fmt: skip
+        out.append(
+            MessageKind(
+                src,
+                dst,
+                size,
+                len(mine),
+                mean,
+                float(matched.wait[mine].mean()),
+                size / mean if mean > 0 else 0.0,
+            )
+        )
     return sorted(out, key=lambda m: -m.count * (m.transfer_ns + m.wait_ns))
 
 
 def _sizes(matched: Matched) -> list[SizeBin]:
-    rows = np.concatenate([
-        _Instances(matched).head, np.flatnonzero(matched.type == NodeType.COMM_SEND_NODE)
-    ])  # fmt: skip
+    rows = np.concatenate(
+        [_Instances(matched).head, np.flatnonzero(matched.type == NodeType.COMM_SEND_NODE)]
+    )
     size = full_size(matched.kind, matched.size, matched.members)[rows]
     power = np.zeros(len(size), np.int64)
     power[size > 0] = np.frexp(size[size > 0].astype(np.float64))[1] - 1
@@ -250,13 +312,16 @@ def _slowest(matched: Matched, count: int = 10) -> list[dict[str, int | str]]:
     return [
         {
             "type": collective_name(int(matched.kind[h])) if matched.kind[h] >= 0 else "COLLECTIVE",
-            "group": matched.group_names[matched.group_code[h]], "seq": int(matched.seq[h]),
-            "arrival_ns": int(matched.arrival[h]), "skew_ns": int(matched.arrival[h] - matched.first[h]),
-            "wait_ns": int(wait[i]), "last_rank": int(matched.rank[matched.last[h]]),
+            "group": matched.group_names[matched.group_code[h]],
+            "seq": int(matched.seq[h]),
+            "arrival_ns": int(matched.arrival[h]),
+            "skew_ns": int(matched.arrival[h] - matched.first[h]),
+            "wait_ns": int(wait[i]),
+            "last_rank": int(matched.rank[matched.last[h]]),
         }
         for i, h in zip(worst.tolist(), found.head[worst].tolist(), strict=True)
         if wait[i] > 0
-    ]  # fmt: skip
+    ]
 
 
 def communication(run: Run) -> Communication:

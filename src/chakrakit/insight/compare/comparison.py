@@ -73,25 +73,46 @@ class Comparison(msgspec.Struct):
         """For people: the explanation first."""
         s = self.step
         sign = "" if s.significant else ", within the noise"
-        title = (f"step {ms(s.a_ns):,} → {ms(s.b_ns):,} ms ({100 * (s.ratio - 1):+.2f} %, "
-                 f"noise {ms(s.noise_ns):,} ms{sign})")  # fmt: skip
+        title = (
+            f"step {ms(s.a_ns):,} → {ms(s.b_ns):,} ms ({100 * (s.ratio - 1):+.2f} %, "
+            f"noise {ms(s.noise_ns):,} ms{sign})"
+        )
         rows = [
             (e.what, ms(e.delta_ns), percent(e.delta_ns, abs(s.delta_ns))) for e in self.explained
         ]
         return [
             Table.of(title, ("explained by", "ms", "% of it"), rows),
-            Table.of("by what ranks do", ("what", "ms"), [(e.what, ms(e.delta_ns)) for e in self.breakdown]),
-            *(_changes(t, c) for t, c in (("operators", self.operators), ("modules", self.modules),
-                                          ("groups", self.groups))),
-        ]  # fmt: skip
+            Table.of(
+                "by what ranks do",
+                ("what", "ms"),
+                [(e.what, ms(e.delta_ns)) for e in self.breakdown],
+            ),
+            *(
+                _changes(t, c)
+                for t, c in (
+                    ("operators", self.operators),
+                    ("modules", self.modules),
+                    ("groups", self.groups),
+                )
+            ),
+        ]
 
 
 def _changes(title: str, changes: Iterable[Change]) -> Table:
     rows = [
-        (short(c.name), c.kind, c.change, round(c.a_count, 2), round(c.b_count, 2), ms(c.a_ns),
-         ms(c.b_ns), ms(c.delta_ns))
-        for c in changes if c.change != "same"
-    ]  # fmt: skip
+        (
+            short(c.name),
+            c.kind,
+            c.change,
+            round(c.a_count, 2),
+            round(c.b_count, 2),
+            ms(c.a_ns),
+            ms(c.b_ns),
+            ms(c.delta_ns),
+        )
+        for c in changes
+        if c.change != "same"
+    ]
     head = ("name", "kind", "change", "count A", "count B", "A ms", "B ms", "Δ ms")
     return Table.of(f"{title}, a step", head, rows)
 
@@ -184,8 +205,12 @@ def _count(analysis: Analysis) -> int:
 
 
 def _lists(a: Analysis, b: Analysis, what: str) -> list[Change]:
-    return _matched(getattr(a.operators, what), getattr(b.operators, what),
-                    _count(a) * max(len(a.ranks), 1), _count(b) * max(len(b.ranks), 1))  # fmt: skip
+    return _matched(
+        getattr(a.operators, what),
+        getattr(b.operators, what),
+        _count(a) * max(len(a.ranks), 1),
+        _count(b) * max(len(b.ranks), 1),
+    )
 
 
 def _matched(a: list[Spent], b: list[Spent], per_a: float, per_b: float) -> list[Change]:

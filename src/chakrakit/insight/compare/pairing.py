@@ -7,9 +7,9 @@ from enum import IntEnum
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from chakrakit.insight.rank import I64, Kind, RankView
+from chakrakit.arrays import I8, I64
+from chakrakit.insight.rank import Kind, RankView
 from chakrakit.trace.communication import nth_of_kind
 
 _CHANGED = 0.05
@@ -31,7 +31,7 @@ class Paired:
     """One side: for each row its twin on the other side (-1: none), and a RowChange."""
 
     twin: I64
-    change: NDArray[np.int8]
+    change: I8
 
 
 def pair(a: RankView, b: RankView) -> tuple[Paired, Paired]:
@@ -61,14 +61,14 @@ def _keys(view: RankView) -> tuple[I64, pa.Array]:
     return rows, pa.array(told, pa.string()).take(pa.array(which))
 
 
-def _changes(a: I64, b: I64) -> NDArray[np.int8]:
+def _changes(a: I64, b: I64) -> I8:
     change = np.full(len(a), RowChange.SAME, np.int8)
     change[b - a > _CHANGED * a] = RowChange.SLOWER
     change[a - b > _CHANGED * a] = RowChange.FASTER
     return change
 
 
-def _side(rows: int, own: I64, other: I64, change: NDArray[np.int8]) -> Paired:
+def _side(rows: int, own: I64, other: I64, change: I8) -> Paired:
     twin, told = np.full(rows, -1, np.int64), np.full(rows, RowChange.ALONE, np.int8)
     twin[own], told[own] = other, change
     return Paired(twin, told)

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.insight.communication import Matched, calls_of, match_calls
 from chakrakit.insight.critical_path.events import RankEnd, RankEvents, end_of, events_of
-from chakrakit.insight.rank import I64, Cause, Kind, Table, ms, percent, rank_views
+from chakrakit.insight.rank import Cause, Kind, Table, ms, percent, rank_views
 from chakrakit.trace.model import EdgeKind, NodeType
 from chakrakit.trace.sets import Run
 
@@ -27,16 +28,28 @@ RECORDING = "recording"
 LATE = "began later"
 """Before a rank's first row: it, or its recording, began after another's."""
 _WORK: dict[int, str] = {
-    Kind.COMPUTE: "compute", Kind.COMM: "communication", Kind.COPY: "copy", Kind.HOST: "host",
+    Kind.COMPUTE: "compute",
+    Kind.COMM: "communication",
+    Kind.COPY: "copy",
+    Kind.HOST: "host",
     Kind.NONE: "other",
-}  # fmt: skip
+}
 _WAITS: dict[int, str] = {
-    EdgeKind.LAUNCH: "launch", EdgeKind.STREAM: "kernel gap", EdgeKind.THREAD: "host",
-    EdgeKind.CALL: "host", EdgeKind.AUTOGRAD: "host", EdgeKind.SYNC: "synchronization",
-    EdgeKind.EVENT: "event", EdgeKind.TENSOR: "dependency", EdgeKind.DATA: "dependency",
-    EdgeKind.CTRL: "dependency", EdgeKind.INFERRED: UNEXPLAINED, Cause.RECORDED: "recorded wait",
-    Cause.LANE: "lane", Cause.ARRIVAL: "communication",
-}  # fmt: skip
+    EdgeKind.LAUNCH: "launch",
+    EdgeKind.STREAM: "kernel gap",
+    EdgeKind.THREAD: "host",
+    EdgeKind.CALL: "host",
+    EdgeKind.AUTOGRAD: "host",
+    EdgeKind.SYNC: "synchronization",
+    EdgeKind.EVENT: "event",
+    EdgeKind.TENSOR: "dependency",
+    EdgeKind.DATA: "dependency",
+    EdgeKind.CTRL: "dependency",
+    EdgeKind.INFERRED: UNEXPLAINED,
+    Cause.RECORDED: "recorded wait",
+    Cause.LANE: "lane",
+    Cause.ARRIVAL: "communication",
+}
 
 _INSIDE = (EdgeKind.THREAD, EdgeKind.CALL, Cause.ARRIVAL)
 
@@ -77,8 +90,10 @@ class CriticalPath(msgspec.Struct):
         rows = [(w, ms(n), percent(n, self.length_ns)) for w, n in self.attribution.items()]
         return Table.of(
             f"critical path: {ms(self.length_ns):,} ms, {len(self.segments):,} segments, "
-            f"{self.rank_changes} changes of rank", ("what", "ms", "%"), rows,
-        )  # fmt: skip
+            f"{self.rank_changes} changes of rank",
+            ("what", "ms", "%"),
+            rows,
+        )
 
 
 def add_peers(
@@ -227,9 +242,11 @@ class _Walk:
 
 
 def walk(
-    events: Mapping[int, RankEvents], ends: Iterable[RankEnd], span: tuple[int, int],
+    events: Mapping[int, RankEvents],
+    ends: Iterable[RankEnd],
+    span: tuple[int, int],
     undilated: bool = False,
-) -> CriticalPath:  # fmt: skip
+) -> CriticalPath:
     """The path that ends with the last of the ranks' `ends`, of equal ones the first rank's.
 
     `undilated` if recording's cost was taken out of the times.
@@ -267,11 +284,16 @@ def _result(
     order = sorted(operators.items(), key=lambda item: (-item[1], item[0]))
     changes = sum(a.rank != b.rank for a, b in itertools.pairwise(segments))
     return CriticalPath(
-        sum(totals.values()), begin, end, totals.get(UNEXPLAINED, 0), changes,
+        sum(totals.values()),
+        begin,
+        end,
+        totals.get(UNEXPLAINED, 0),
+        changes,
         dict(sorted(totals.items(), key=lambda item: -item[1])),
         [(what, name, total) for (what, name), total in order],
-        dict(sorted(ranks.items())), segments,
-    )  # fmt: skip
+        dict(sorted(ranks.items())),
+        segments,
+    )
 
 
 def is_undilated(run: Run) -> bool:

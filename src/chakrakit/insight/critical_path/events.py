@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrakit.insight.rank import I32, I64, Causes, RankView, causes_of, comm_name
+from chakrakit.arrays import I8, I32, I64, Mask
+from chakrakit.insight.rank import Causes, RankView, causes_of, comm_name
 from chakrakit.trace.sets import Times
 
 _MOST_LOADED = 2_000_000
@@ -24,17 +24,17 @@ class RankEvents:
     start: I64
     end: I64
     own: I64
-    kind: NDArray[np.int8]
+    kind: I8
     name: I32
     texts: list[str]
     operator: I32
     """The name's number of the operator each row belongs to."""
     parent: I32
-    background: NDArray[np.bool_]
+    background: Mask
     causes: Causes
 
     @cached_property
-    def ran(self) -> NDArray[np.bool_]:
+    def ran(self) -> Mask:
         """Rows with times."""
         return self.end >= np.maximum(self.start, 0)
 
@@ -79,8 +79,19 @@ def events_of(view: RankView, times: Times | None) -> RankEvents:
             known[label] = len(texts)
             texts.append(label)
         operator[row] = known[label]
-    return RankEvents(view.rank, view.start, view.end, view.own, view.kind, names, texts, operator,
-                      view.parent, view.background, causes_of(view, times))  # fmt: skip
+    return RankEvents(
+        view.rank,
+        view.start,
+        view.end,
+        view.own,
+        view.kind,
+        names,
+        texts,
+        operator,
+        view.parent,
+        view.background,
+        causes_of(view, times),
+    )
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.insight.communication import AllCalls, Grown, Matched, calls_of, match_all
-from chakrakit.insight.rank import I32, I64, Mask, RankView, lane_pairs, rank_views
+from chakrakit.arrays import F64, I8, I32, I64, Mask
+from chakrakit.insight.communication import AllCalls, GrowingArray, Matched, calls_of, match_all
+from chakrakit.insight.rank import RankView, lane_pairs, rank_views
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType
 from chakrakit.trace.sets import Run
 from chakrakit.trace.timing import Schedule, schedule
@@ -34,7 +35,7 @@ class RankGraph:
     own: I64
     release: I64
     """When rows that nothing holds back began; far in the past for others."""
-    kind: NDArray[np.int8]
+    kind: I8
     holder: I32
     """The host row around each row; at the top, the row itself."""
     edges: Edges
@@ -51,10 +52,14 @@ def graph_of(view: RankView) -> RankGraph:
     ran = view.end >= 0
     rows = np.arange(len(view), dtype=np.int32)
     return RankGraph(
-        view.rank, int(view.start[ran].min()) if ran.any() else None, np.where(view.ran, view.own, 0),
-        np.where(free, view.start, _LONG_AGO), view.kind,
-        np.where(view.parent >= 0, view.parent, rows), edges,
-    )  # fmt: skip
+        view.rank,
+        int(view.start[ran].min()) if ran.any() else None,
+        np.where(view.ran, view.own, 0),
+        np.where(free, view.start, _LONG_AGO),
+        view.kind,
+        np.where(view.parent >= 0, view.parent, rows),
+        edges,
+    )
 
 
 def _lane_edges(view: RankView, edges: Edges) -> Edges:
@@ -75,10 +80,14 @@ class Graphs:
     def __init__(self) -> None:
         self.offset: dict[int, int] = {}
         self.begin: int | None = None
-        self.own, self.release = Grown(np.int64), Grown(np.int64)
-        self.kind, self.holder = Grown(np.int8), Grown(np.int32)
-        self.src, self.dst = Grown(np.int32), Grown(np.int32)
-        self.edge_kind, self.form, self.lag = Grown(np.int8), Grown(np.int8), Grown(np.int64)
+        self.own, self.release = GrowingArray(np.int64), GrowingArray(np.int64)
+        self.kind, self.holder = GrowingArray(np.int8), GrowingArray(np.int32)
+        self.src, self.dst = GrowingArray(np.int32), GrowingArray(np.int32)
+        self.edge_kind, self.form, self.lag = (
+            GrowingArray(np.int8),
+            GrowingArray(np.int8),
+            GrowingArray(np.int64),
+        )
 
     def add(self, part: RankGraph) -> None:
         """A rank's rows."""
@@ -103,8 +112,14 @@ class Graphs:
     def edges_taken(self) -> Edges:
         """All edges; nothing is left here. Which list they were in does not matter any more."""
         neither = np.broadcast_to(np.False_, len(self.src))
-        return Edges(self.src.taken(), self.dst.taken(), self.edge_kind.taken(), self.form.taken(),
-                     self.lag.taken(), neither)  # fmt: skip
+        return Edges(
+            self.src.taken(),
+            self.dst.taken(),
+            self.edge_kind.taken(),
+            self.form.taken(),
+            self.lag.taken(),
+            neither,
+        )
 
 
 class Model:
@@ -167,7 +182,7 @@ class Model:
         """How long the run takes as scheduled."""
         return int(self.end.max()) if self.n else 0
 
-    def makespan_with(self, factors: NDArray[np.float64]) -> int:
+    def makespan_with(self, factors: F64) -> int:
         """The same with every row's own time, transfer and host gap before it multiplied."""
         own = np.rint(self.own * factors).astype(np.int64)
         numbers, by = self._scaled_edges(factors)
@@ -180,7 +195,7 @@ class Model:
             lag[numbers] = kept
         return int(end.max()) if self.n else 0
 
-    def _scaled_edges(self, factors: NDArray[np.float64]) -> tuple[I64, NDArray[np.float64]]:
+    def _scaled_edges(self, factors: F64) -> tuple[I64, F64]:
         """Edges whose lag is time of a row, and that row's factor: transfers, and gaps of the host.
 
         The host's gap before a row is time of the row around it; at the top, of the row itself.
@@ -202,8 +217,14 @@ class Model:
         turned = np.array(
             [EdgeForm.FINISH_START, EdgeForm.FINISH_FINISH, EdgeForm.START_START], np.int8
         )
-        back = Edges(self.edges.dst, self.edges.src, self.edges.kind, turned[self.edges.form],
-                     self.edges.lag, self.edges.ctrl)  # fmt: skip
+        back = Edges(
+            self.edges.dst,
+            self.edges.src,
+            self.edges.kind,
+            turned[self.edges.form],
+            self.edges.lag,
+            self.edges.ctrl,
+        )
         after = schedule(self.n, back, self.own).start
         return np.asarray(self.makespan - after - self.end)
 
@@ -226,11 +247,20 @@ def _couplings(matched: Matched, at: I64, first: int, present: Mask) -> tuple[in
     posted = first + len(numbers) + np.arange(len(messages))
     mine = present[calls]
     lag = np.concatenate([(matched.end - matched.arrival)[calls[mine]], matched.transfer[messages]])
-    come = Edges.of(np.concatenate([at[calls], at[matched.partner[messages]]]),
-                    np.concatenate([meeting, posted]), EdgeKind.INFERRED, EdgeForm.START_START)  # fmt: skip
+    come = Edges.of(
+        np.concatenate([at[calls], at[matched.partner[messages]]]),
+        np.concatenate([meeting, posted]),
+        EdgeKind.INFERRED,
+        EdgeForm.START_START,
+    )
     held = np.concatenate([calls[mine], messages])
-    leave = Edges.of(np.concatenate([meeting[mine], posted]), at[held], EdgeKind.INFERRED,
-                     EdgeForm.FINISH_FINISH, lag)  # fmt: skip
+    leave = Edges.of(
+        np.concatenate([meeting[mine], posted]),
+        at[held],
+        EdgeKind.INFERRED,
+        EdgeForm.FINISH_FINISH,
+        lag,
+    )
     none[held] = len(come) + np.arange(len(leave))
     return len(numbers) + len(messages), Edges.concat([come, leave]), none
 

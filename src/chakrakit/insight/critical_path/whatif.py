@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import ConfigError
 from chakrakit.insight.communication import AllCalls, calls_of, match_all
 from chakrakit.insight.critical_path.model import Graphs, Model, graph_of, per_rank
-from chakrakit.insight.rank import I32, I64, Kind, Mask, RankView, Table, ms, percent, rank_views
+from chakrakit.insight.rank import Kind, RankView, Table, ms, percent, rank_views
 from chakrakit.trace.sets import Run
 
 CLASSES = {
@@ -59,8 +59,10 @@ class WhatIf(msgspec.Struct):
     def table(self) -> Table:
         """A class a row."""
         head = ("if … were", "× faster", "nodes", "saves ms", "%")
-        rows = [(g.what, g.factor, g.nodes, ms(g.saved_ns), percent(g.saved_ns, self.scheduled_ns))
-                for g in self.gains]  # fmt: skip
+        rows = [
+            (g.what, g.factor, g.nodes, ms(g.saved_ns), percent(g.saved_ns, self.scheduled_ns))
+            for g in self.gains
+        ]
         return Table.of("what would help", head, rows)
 
     def slack_table(self) -> Table:
@@ -77,7 +79,7 @@ class RankNames:
     """What rows can be selected by: their kind, their name, their operator's name and their group."""
 
     rank: int
-    kind: NDArray[np.int8]
+    kind: I8
     name: I32
     operator: I32
     texts: list[str]
@@ -154,9 +156,12 @@ def what_if(run: Run, faster: list[tuple[str, float]] | None = None) -> WhatIf:
 
 
 def what_if_of(
-    model: Model, names: list[RankNames], measured: int, faster: list[tuple[str, float]] | None,
+    model: Model,
+    names: list[RankNames],
+    measured: int,
+    faster: list[tuple[str, float]] | None,
     slack: bool = True,
-) -> WhatIf:  # fmt: skip
+) -> WhatIf:
     """From a model that is at hand."""
     if faster is None:
         here = {int(k) for k in np.unique(model.kind)}

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.insight.memory.tensors import Uses, uses_of
-from chakrakit.insight.rank import I64, Mask, RankView, Table, ms, percent, rank_views
+from chakrakit.insight.rank import RankView, Table, ms, percent, rank_views
 from chakrakit.trace.sets import Run
 
 _ROUND = 512
@@ -64,8 +65,16 @@ class Memory(msgspec.Struct):
     def table(self) -> Table:
         """Who holds the peak."""
         top = next((r for r in self.ranks if r.rank == self.peak_rank), None)
-        rows = [(h.kind, h.operator, round(h.bytes / 2**20, 1), h.tensors, percent(h.bytes, self.peak_bytes))
-                for h in (top.holders if top else [])]  # fmt: skip
+        rows = [
+            (
+                h.kind,
+                h.operator,
+                round(h.bytes / 2**20, 1),
+                h.tensors,
+                percent(h.bytes, self.peak_bytes),
+            )
+            for h in (top.holders if top else [])
+        ]
         when = f" at {ms(top.peak_ns):,} ms" if top else ""
         title = f"memory: peak {self.peak_bytes / 2**20:,.1f} MiB on rank {self.peak_rank}{when}"
         return Table.of(title, ("kind", "operator", "MiB", "tensors", "%"), rows)
@@ -92,9 +101,15 @@ def memory_of(view: RankView) -> RankMemory | None:
     top = int(np.argmax(alive))
     there = np.flatnonzero((lives.start <= at[top]) & (lives.end > at[top]))
     return RankMemory(
-        view.rank, int(alive[top]), int(at[top]), int(lives.bytes[lives.maker < 0].sum()),
-        _by_kind(lives, there), _holders(view, lives, there), _thinned(at, alive), len(lives.bytes),
-    )  # fmt: skip
+        view.rank,
+        int(alive[top]),
+        int(at[top]),
+        int(lives.bytes[lives.maker < 0].sum()),
+        _by_kind(lives, there),
+        _holders(view, lives, there),
+        _thinned(at, alive),
+        len(lives.bytes),
+    )
 
 
 def _on_device(uses: Uses) -> Uses:
@@ -105,8 +120,14 @@ def _on_device(uses: Uses) -> Uses:
     if not len(uses) or not device.any():
         return uses
     chosen = device[uses.device]
-    return Uses(uses.row[chosen], uses.storage[chosen], uses.bytes[chosen], uses.output[chosen],
-                uses.device[chosen], uses.devices)  # fmt: skip
+    return Uses(
+        uses.row[chosen],
+        uses.storage[chosen],
+        uses.bytes[chosen],
+        uses.output[chosen],
+        uses.device[chosen],
+        uses.devices,
+    )
 
 
 def _lives(view: RankView, uses: Uses) -> _Lives:

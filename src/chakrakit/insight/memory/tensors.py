@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from chakrakit.insight.rank import I64, Mask, RankView
+from chakrakit.arrays import I64, Mask
+from chakrakit.insight.rank import RankView
 
 _SIDES = ("inputs", "outputs")
 
@@ -102,8 +103,13 @@ def _is_tensor(value: list[Any]) -> bool:
 def _extent(value: list[Any], shape: Any, stride: Any) -> int:
     """Bytes from the storage's begin to the tensor's last element; an expanded tensor is small."""
     offset, elements, width = value[2:5]
-    if isinstance(shape, list) and isinstance(stride, list) and shape and len(shape) == len(stride) \
-            and all(isinstance(v, int) for v in (*shape, *stride)):  # fmt: skip
+    if (
+        isinstance(shape, list)
+        and isinstance(stride, list)
+        and shape
+        and len(shape) == len(stride)
+        and all(isinstance(v, int) for v in (*shape, *stride))
+    ):
         last = sum((n - 1) * s for n, s in zip(shape, stride, strict=True) if n > 1)
         elements = min(elements, last + 1) if 0 <= last < elements else max(elements, last + 1)
     return int((offset + elements) * width)

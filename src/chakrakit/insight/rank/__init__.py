@@ -8,10 +8,7 @@ from chakrakit.insight.rank.table import Cell, Table, ms, percent, short, us
 from chakrakit.insight.rank.tracks import Borders, Track, Tracks, borders, tracks_of
 from chakrakit.insight.rank.untimed import scheduled
 from chakrakit.insight.rank.view import (
-    I32,
-    I64,
     Kind,
-    Mask,
     RankView,
     comm_name,
     rank_view,
@@ -21,14 +18,11 @@ from chakrakit.insight.rank.view import (
 )
 
 __all__ = [
-    "I32",
-    "I64",
     "Borders",
     "Cause",
     "Causes",
     "Cell",
     "Kind",
-    "Mask",
     "RankView",
     "Table",
     "Track",

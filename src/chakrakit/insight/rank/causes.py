@@ -12,7 +12,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.insight.rank.view import I32, I64, Kind, Mask, RankView
+from chakrakit.arrays import I8, I32, I64, Mask
+from chakrakit.insight.rank.view import Kind, RankView
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType
 from chakrakit.trace.sets import Times
 
@@ -48,12 +49,12 @@ class Causes:
     cause allowed the event: what lies between that and the event is not explained.
     """
 
-    start: NDArray[np.int8]
+    start: I8
     start_row: I32
     start_rank: I32
     start_at_end: Mask
     start_when: I64
-    end: NDArray[np.int8]
+    end: I8
     end_row: I32
     end_rank: I32
     end_at_end: Mask

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import chakrakit.core as core
-from chakrakit.insight.rank.view import I32, I64, Kind, Mask, RankView
+from chakrakit.arrays import I32, I64, Mask
+from chakrakit.insight.rank.view import Kind, RankView
 
 _USUAL_DEPTH = 100
 

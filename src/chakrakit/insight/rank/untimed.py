@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.errors import DeadlockError
-from chakrakit.insight.rank.view import I64, RankView
+from chakrakit.insight.rank.view import RankView
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import NS, Run, Times, TraceSet, run_of
 from chakrakit.trace.timing import Schedule, schedule

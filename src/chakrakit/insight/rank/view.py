@@ -13,13 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.trace.model import NodeType, Trace, callers, collective_name
 from chakrakit.trace.sets import NS, Run, Times, check_length
 from chakrakit.trace.timing import Intervals
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-Mask = NDArray[np.bool_]
 
 _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
@@ -137,7 +134,7 @@ class RankView:
         return np.asarray(found & ~(self.on_host & announced))
 
     @cached_property
-    def kind(self) -> NDArray[np.int8]:
+    def kind(self) -> I8:
         """A Kind a row. Where nothing runs on a device, the host's innermost operators compute."""
         kind = np.full(len(self), Kind.COMPUTE, np.int8)
         kind[self.on_host] = Kind.HOST

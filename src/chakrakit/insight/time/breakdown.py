@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.insight.communication import Matched, RankCalls, calls_of, match_calls
 from chakrakit.insight.rank import (
-    I64,
     Cause,
     Causes,
     Kind,
@@ -79,15 +79,34 @@ class TimeBreakdown(msgspec.Struct):
     def table(self) -> Table:
         """A rank a row, in ms."""
         rows = [_line(r.rank, r.breakdown, self.span_ns) for r in self.ranks]
-        head = ("rank", "compute", "comm", "exposed comm", "waiting in it", "bubble", "exposed copy",
-                "idle", "idle: host", "busy %")  # fmt: skip
+        head = (
+            "rank",
+            "compute",
+            "comm",
+            "exposed comm",
+            "waiting in it",
+            "bubble",
+            "exposed copy",
+            "idle",
+            "idle: host",
+            "busy %",
+        )
         return Table.of(f"time by rank, ms of {ms(self.span_ns):,}", head, rows)
 
 
 def _line(rank: int, b: Breakdown, span: int) -> tuple[int | float, ...]:
-    return (rank, ms(b.compute_ns), ms(b.comm_ns), ms(b.exposed_comm_ns), ms(b.exposed_wait_ns),
-            ms(b.bubble_ns), ms(b.exposed_copy_ns), ms(b.idle_ns), ms(b.idle.get("host", 0)),
-            percent(b.busy_ns, span))  # fmt: skip
+    return (
+        rank,
+        ms(b.compute_ns),
+        ms(b.comm_ns),
+        ms(b.exposed_comm_ns),
+        ms(b.exposed_wait_ns),
+        ms(b.bubble_ns),
+        ms(b.exposed_copy_ns),
+        ms(b.idle_ns),
+        ms(b.idle.get("host", 0)),
+        percent(b.busy_ns, span),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,11 +145,22 @@ def busy_of(view: RankView, causes: Causes) -> RankBusy:
     first = work[[int(np.argmin(view.start[work]))]] if len(work) else work
     head = IDLE_CAUSES[int(_why(view, causes, first)[0])] if len(first) else "ended"
     return RankBusy(
-        view.rank, compute.total, comm.total, (comm - compute).total, copy.total,
-        ((copy - compute) - comm).total, busy.total, busy.low if len(busy) else None,
-        busy.high if len(busy) else None, compute & comm, _idle_by_cause(view, causes, gaps), head,
-        _lanes(view), low, high,
-    )  # fmt: skip
+        view.rank,
+        compute.total,
+        comm.total,
+        (comm - compute).total,
+        copy.total,
+        ((copy - compute) - comm).total,
+        busy.total,
+        busy.low if len(busy) else None,
+        busy.high if len(busy) else None,
+        compute & comm,
+        _idle_by_cause(view, causes, gaps),
+        head,
+        _lanes(view),
+        low,
+        high,
+    )
 
 
 def span_of(parts: list[RankBusy]) -> tuple[int, int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from chakrakit.insight.rank import I64, Kind, RankView, Table, percent, rank_views, us
+from chakrakit.arrays import I64
+from chakrakit.insight.rank import Kind, RankView, Table, percent, rank_views, us
 from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.sets import Run
 
@@ -49,9 +50,20 @@ class LaunchTable(msgspec.Struct):
             "queue",
             "most",
         )
-        rows = [(r.rank, r.kernels, percent(r.small, r.kernels), percent(r.small_ns, r.kernel_ns),
-                 us(r.delay_median_ns), us(r.delay_p90_ns), round(r.queue_mean, 1), r.queue_most)
-                for r in self.ranks if r.kernels]  # fmt: skip
+        rows = [
+            (
+                r.rank,
+                r.kernels,
+                percent(r.small, r.kernels),
+                percent(r.small_ns, r.kernel_ns),
+                us(r.delay_median_ns),
+                us(r.delay_p90_ns),
+                round(r.queue_mean, 1),
+                r.queue_most,
+            )
+            for r in self.ranks
+            if r.kernels
+        ]
         return Table.of("launches and small kernels", head, rows)
 
 
@@ -67,8 +79,19 @@ def launches_of(view: RankView) -> Launches:
     delay = np.maximum(begun - at, 0)
     mean, most, starved = _queue(at, np.maximum(begun, at))
     middle, high = (int(v) for v in np.percentile(delay, (50, 90))) if len(delay) else (0, 0)
-    return Launches(view.rank, len(kernels), int(small.sum()), int(took[small].sum()), int(took.sum()),
-                    len(launch), middle, high, mean, most, starved)  # fmt: skip
+    return Launches(
+        view.rank,
+        len(kernels),
+        int(small.sum()),
+        int(took[small].sum()),
+        int(took.sum()),
+        len(launch),
+        middle,
+        high,
+        mean,
+        most,
+        starved,
+    )
 
 
 def _queue(launched: I64, begun: I64) -> tuple[float, int, int]:

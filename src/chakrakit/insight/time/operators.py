@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.insight.rank import I64, Kind, RankView, Table, ms, percent, rank_views, short, us
+from chakrakit.arrays import I64
+from chakrakit.insight.rank import Kind, RankView, Table, ms, percent, rank_views, short, us
 from chakrakit.trace.sets import Run
 
 Totals = dict[tuple[str, ...], list[int]]
@@ -54,14 +55,26 @@ class Operators(msgspec.Struct):
 
     def shape_table(self) -> Table:
         """Every operator with every shapes it was called with."""
-        rows = [(short(s.name), s.shapes[:70], s.count, ms(s.time_ns), us(s.mean_ns), s.ops, s.bytes)
-                for s in self.shapes]  # fmt: skip
+        rows = [
+            (short(s.name), s.shapes[:70], s.count, ms(s.time_ns), us(s.mean_ns), s.ops, s.bytes)
+            for s in self.shapes
+        ]
         head = ("operator", "shapes", "count", "ms", "mean µs", "FLOPs", "bytes")
         return Table.of("operators by shapes", head, rows)
 
     def _table(self, title: str, spent: Iterable[Spent]) -> Table:
-        rows = [(short(s.name), s.kind, s.count, ms(s.time_ns), percent(s.time_ns, self.total_ns),
-                 us(s.mean_ns), ms(s.host_ns)) for s in spent]  # fmt: skip
+        rows = [
+            (
+                short(s.name),
+                s.kind,
+                s.count,
+                ms(s.time_ns),
+                percent(s.time_ns, self.total_ns),
+                us(s.mean_ns),
+                ms(s.host_ns),
+            )
+            for s in spent
+        ]
         return Table.of(title, ("name", "kind", "count", "ms", "%", "mean µs", "host ms"), rows)
 
 
@@ -91,8 +104,12 @@ def operators_of(view: RankView) -> RankOperators:
         _sum(totals, view, work[known], [(column[work[known]], values)])
     shape, values = view.texts("inputs_shapes")
     known = shape[operator] >= 0
-    _sum(out.shapes, view, work[known],
-         [(codes[operator[known]], texts), (shape[operator[known]], values)])  # fmt: skip
+    _sum(
+        out.shapes,
+        view,
+        work[known],
+        [(codes[operator[known]], texts), (shape[operator[known]], values)],
+    )
     _add_host(out, view)
     return out
 
@@ -184,9 +201,19 @@ def _merge(into: Totals, more: Totals) -> None:
 def _list(totals: Totals) -> list[Spent]:
     order = sorted(totals.items(), key=lambda item: (-item[1][1], item[0]))
     return [
-        Spent(key[1], key[0], v[0], v[1], v[1] / v[0], v[2], v[3], v[4], key[2] if len(key) > 2 else "")
+        Spent(
+            key[1],
+            key[0],
+            v[0],
+            v[1],
+            v[1] / v[0],
+            v[2],
+            v[3],
+            v[4],
+            key[2] if len(key) > 2 else "",
+        )
         for key, v in order
-    ]  # fmt: skip
+    ]
 
 
 def operators(run: Run) -> Operators:

@@ -36,8 +36,19 @@ class Roofline(msgspec.Struct):
 
     def table(self) -> Table:
         """An operator and shapes a row."""
-        rows = [(p.name, p.shapes[:48], ms(p.time_ns), round(p.tflops, 2), round(p.gbps, 1),
-                 round(p.intensity, 2), p.bound, round(100 * p.of_roof, 1)) for p in self.points]  # fmt: skip
+        rows = [
+            (
+                p.name,
+                p.shapes[:48],
+                ms(p.time_ns),
+                round(p.tflops, 2),
+                round(p.gbps, 1),
+                round(p.intensity, 2),
+                p.bound,
+                round(100 * p.of_roof, 1),
+            )
+            for p in self.points
+        ]
         mfu = f", MFU {100 * self.mfu:.1f} %" if self.peak_tflops else ""
         head = ("operator", "shapes", "ms", "TFLOP/s", "GB/s", "FLOP/B", "bound by", "% of roof")
         return Table.of(f"roofline: {self.tflops_per_rank:.2f} TFLOP/s a rank{mfu}", head, rows)
@@ -48,8 +59,11 @@ def roofline_of(
 ) -> Roofline:
     """From sums over operators and shapes; peaks in TFLOP/s and GB/s of one device."""
     source = found.shapes if any(s.ops or s.bytes for s in found.shapes) else found.operators
-    points = [_point(s, peak_tflops, peak_gbps) for s in source if s.kind == "compute" and s.time_ns
-              and (s.ops or s.bytes)]  # fmt: skip
+    points = [
+        _point(s, peak_tflops, peak_gbps)
+        for s in source
+        if s.kind == "compute" and s.time_ns and (s.ops or s.bytes)
+    ]
     ops = sum(s.ops for s in found.kernels)
     rate = ops / span / 1e3 / ranks if span and ranks else 0.0
     return Roofline(
@@ -64,8 +78,18 @@ def _point(spent: Spent, peak_tflops: float, peak_gbps: float) -> Point:
     if peak_tflops and peak_gbps:
         compute, memory = tflops / peak_tflops, gbps / peak_gbps
         bound, share = ("compute", compute) if compute >= memory else ("memory", memory)
-    return Point(spent.name, spent.shapes, spent.time_ns, spent.ops, spent.bytes, intensity, tflops, gbps,
-                 bound, share)  # fmt: skip
+    return Point(
+        spent.name,
+        spent.shapes,
+        spent.time_ns,
+        spent.ops,
+        spent.bytes,
+        intensity,
+        tflops,
+        gbps,
+        bound,
+        share,
+    )
 
 
 def roofline(run: Run, peak_tflops: float = 0.0, peak_gbps: float = 0.0) -> Roofline:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrakit.insight.rank import I64, RankView, Table, ms, rank_views
+from chakrakit.arrays import I32, I64, Mask
+from chakrakit.insight.rank import RankView, Table, ms, rank_views
 from chakrakit.trace.sets import Run
 
 _ALIKE = 0.95
@@ -61,7 +61,7 @@ def steps_of(view: RankView) -> tuple[str, list[Step]]:
     return found, out
 
 
-def _orphan(view: RankView) -> NDArray[np.bool_]:
+def _orphan(view: RankView) -> Mask:
     return np.asarray(view.trace.column("orphan", False), np.bool_)
 
 
@@ -90,7 +90,7 @@ def _numbers(view: RankView, rows: I64) -> tuple[I64, str]:
     return place // period, "repeating"
 
 
-def _period(codes: NDArray[np.int32]) -> int:
+def _period(codes: I32) -> int:
     """The length after which names repeat, 0 if they do not: tried are gaps between rare names."""
     values, counts = np.unique(codes, return_counts=True)
     again = counts >= 2

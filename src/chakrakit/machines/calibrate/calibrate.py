@@ -15,10 +15,17 @@ from chakrakit.machines.device import Profile, Row, operations_of
 from chakrakit.trace.model import Trace
 
 _CLASSES = {
-    "mm": "gemm", "mm_odd": "gemm_odd", "sdpa_causal": "attention", "sdpa_both": "attention_both",
-    "add": "elementwise", "copy": "elementwise", "gelu": "elementwise", "one": "elementwise",
-    "log_softmax": "softmax", "log_softmax_backward": "softmax_backward",
-}  # fmt: skip
+    "mm": "gemm",
+    "mm_odd": "gemm_odd",
+    "sdpa_causal": "attention",
+    "sdpa_both": "attention_both",
+    "add": "elementwise",
+    "copy": "elementwise",
+    "gelu": "elementwise",
+    "one": "elementwise",
+    "log_softmax": "softmax",
+    "log_softmax_backward": "softmax_backward",
+}
 """Microbenchmarks whose class has another name; a dtype at the end of the name is dropped."""
 _BY_BYTES = {"elementwise", "sum", "mean", "adamw"}
 """Classes that only stream through memory: their bytes tell all."""
@@ -90,10 +97,12 @@ def profile_from_trace(trace: Trace, name: str) -> Profile:
                 (took, op.flops, op.bytes)
             )
     classes = {
-        kind: [Row(list(shape), float(np.median([t[0] for t in seen])), seen[0][1], seen[0][2])
-               for shape, seen in shapes.items()]
+        kind: [
+            Row(list(shape), float(np.median([t[0] for t in seen])), seen[0][1], seen[0][2])
+            for shape, seen in shapes.items()
+        ]
         for kind, shapes in times.items()
-    }  # fmt: skip
+    }
     return Profile(name=name, fitted_on=[name], classes=classes)
 
 

@@ -79,10 +79,16 @@ def calibrate_network(sources: Sequence[Path], output: Path) -> CalibrationRepor
     model = network_from_nccl_tests(sources)
     output.write_bytes(msgspec.json.format(msgspec.json.encode(model), indent=1) + b"\n")
     ranges = [
-        RangeReport(collective=name, ranks=ranks, most_bytes=round(r.most), alpha_us=r.alpha_us,
-                    gb_per_s=r.bytes_per_us / 1e3, mean_error=r.error)
+        RangeReport(
+            collective=name,
+            ranks=ranks,
+            most_bytes=round(r.most),
+            alpha_us=r.alpha_us,
+            gb_per_s=r.bytes_per_us / 1e3,
+            mean_error=r.error,
+        )
         for name, by_ranks in model.collectives.items()
         for ranks, parts in by_ranks.items()
         for r in parts
-    ]  # fmt: skip
+    ]
     return CalibrationReport(fitted_on=model.fitted_on, ranges=ranges)

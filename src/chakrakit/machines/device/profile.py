@@ -16,15 +16,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import F64, I64, Mask
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.machines.device.device import Device
 from chakrakit.machines.device.operations import Operation, operations_of
-from chakrakit.machines.device.work import PS_PER_NS, Picoseconds, measured_ns
+from chakrakit.machines.device.work import PS_PER_NS, measured_ns
 from chakrakit.trace.model import Trace
 
-F64 = NDArray[np.float64]
 NEIGHBOURS = 6
 ERROR_PER_OCTAVE = 0.10
 """Share of the time that a prediction may be off for each doubling away from the nearest row. Assumed."""
@@ -128,9 +127,7 @@ def _log2(values: Any) -> F64:
     return np.asarray(np.log2(np.maximum(1, np.array(values, np.float64))), np.float64)
 
 
-def _blend(
-    table: F64, values: F64, point: F64, allowed: NDArray[np.bool_]
-) -> tuple[float, NDArray[np.int64]]:
+def _blend(table: F64, values: F64, point: F64, allowed: Mask) -> tuple[float, I64]:
     """The neighbours' values, weighted by closeness; beyond two octaves they fade."""
     distance = np.sqrt(((table - point) ** 2).sum(1))
     distance = np.where(allowed, distance, np.inf)
@@ -175,7 +172,7 @@ class Profiled:
         rate = max(model.best_rate for model in self.models.values())
         return Prediction(max(least, operation.flops / rate if rate > 1 else 0.0), 0.5)
 
-    def durations(self, trace: Trace, device: Device) -> Picoseconds:
+    def durations(self, trace: Trace, device: Device) -> I64:
         """Predicted where possible."""
         out = measured_ns(trace) * PS_PER_NS
         for rows, operation, _ in operations_of(trace):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import F64, I64, Texts
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device.device import Device
 from chakrakit.trace.model import NodeType, Trace
 
-Picoseconds = NDArray[np.int64]
 PS_PER_NS = 1000
 MOST_NS = 2**62 // PS_PER_NS
 
@@ -21,12 +20,12 @@ class WorkModel(Protocol):
 
     name: str
 
-    def durations(self, trace: Trace, device: Device) -> Picoseconds:
+    def durations(self, trace: Trace, device: Device) -> I64:
         """One entry a row."""
         ...
 
 
-def measured_ns(trace: Trace) -> NDArray[np.int64]:
+def measured_ns(trace: Trace) -> I64:
     """What a scheduler gives a row: its own time where the trace knows it, else its duration."""
     own = trace.column("own_ns", -1).astype(np.int64)
     return np.where(own >= 0, own, trace.duration_ns)
@@ -37,7 +36,7 @@ class Measured:
 
     name = "measured"
 
-    def durations(self, trace: Trace, device: Device) -> Picoseconds:
+    def durations(self, trace: Trace, device: Device) -> I64:
         """Recorded nanoseconds."""
         nanos = measured_ns(trace)
         if len(nanos) and (nanos.min() < 0 or nanos.max() > MOST_NS):
@@ -55,7 +54,7 @@ class Roofline:
 
     name = "roofline"
 
-    def durations(self, trace: Trace, device: Device) -> Picoseconds:
+    def durations(self, trace: Trace, device: Device) -> I64:
         """Computed where the trace knows the work."""
         flops = trace.column("num_ops", 0).astype(np.float64)
         moved = trace.column("tensor_size", 0).astype(np.float64)
@@ -65,29 +64,26 @@ class Roofline:
         memory = trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
         known = (kernels | memory) & ((flops > 0) | (moved > 0))
         if known.any() and not (device.peak and device.memory_bandwidth):
-            raise ConfigError(f"device {device.name!r} has no peak rate or memory bandwidth, which a "
-                              "roofline needs; add `peak` and `memory_bandwidth`")  # fmt: skip
+            raise ConfigError(
+                f"device {device.name!r} has no peak rate or memory bandwidth, which a "
+                "roofline needs; add `peak` and `memory_bandwidth`"
+            )
         computed = np.rint(roofline_seconds(flops, moved, _dtypes(trace), device) * 1e12)
         return np.where(known, computed.astype(np.int64), measured_ns(trace) * PS_PER_NS)
 
 
-def _dtypes(trace: Trace) -> NDArray[np.object_]:
+def _dtypes(trace: Trace) -> Texts:
     if "dtype" not in trace.table.column_names:
         return np.full(len(trace), "bf16", object)
     return np.array(trace.table.column("dtype").fill_null("bf16").to_pylist(), object)
 
 
-def roofline_seconds(
-    flops: NDArray[np.float64],
-    moved: NDArray[np.float64],
-    dtypes: NDArray[np.object_],
-    device: Device,
-) -> NDArray[np.float64]:
+def roofline_seconds(flops: F64, moved: F64, dtypes: Texts, device: Device) -> F64:
     """The roofline's time of each operation, given its work and the element type it is done in."""
     names, codes = np.unique(dtypes.astype(str), return_inverse=True)
     rates = np.array(
         [device.peak_rate(n) * device.compute_efficiency or 1.0 for n in names.tolist()]
     )
     bandwidth = device.memory_bandwidth * device.memory_efficiency or 1.0
-    seconds: NDArray[np.float64] = np.maximum(flops / rates[codes], moved / bandwidth)
+    seconds: F64 = np.maximum(flops / rates[codes], moved / bandwidth)
     return np.maximum(seconds, device.kernel_overhead)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from chakrakit.machines.fabric.fabrics import Dragonfly, Fabric, Full, Ring, Tree, lone_port
 from chakrakit.machines.fabric.graph import AnyGraph
-from chakrakit.machines.fabric.links import I64, Links, Routes
+from chakrakit.machines.fabric.links import Links, Routes
 from chakrakit.machines.fabric.machine import Dimension, Joins, Machine, Software
 
 __all__ = [
-    "I64",
     "AnyGraph",
     "Dimension",
     "Dragonfly",

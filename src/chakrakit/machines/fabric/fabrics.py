@@ -15,8 +15,9 @@ from typing import Protocol
 
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
-from chakrakit.machines.fabric.links import I64, Links, RouteParts, Routes, mix
+from chakrakit.machines.fabric.links import Links, RouteParts, Routes, mix
 
 
 class Fabric(Protocol):
@@ -215,9 +216,14 @@ class Dragonfly:
 
     @classmethod
     def make(
-        cls, groups: int, routers: int, hosts: int, bandwidth: float, latency: float,
+        cls,
+        groups: int,
+        routers: int,
+        hosts: int,
+        bandwidth: float,
+        latency: float,
         oversubscription: float = 1.0,
-    ) -> Dragonfly:  # fmt: skip
+    ) -> Dragonfly:
         """`groups` × `routers` × `hosts` ports; cables between groups are the oversubscribed ones."""
         n, per = groups * routers * hosts, -(-(groups - 1) // routers)
         port = np.arange(n)

@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
-from chakrakit.machines.fabric.links import I64, Links, Routes, mix
+from chakrakit.machines.fabric.links import Links, Routes, mix
 
 
 @dataclass(eq=False)

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-I64 = NDArray[np.int64]
-F64 = NDArray[np.float64]
+from chakrakit.arrays import F64, I64, U64
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,17 +31,23 @@ class Links:
         """From (src, dst, bandwidth, latency) rows."""
         columns: list[Any] = list(zip(*rows, strict=True)) if rows else [[], [], [], []]
         return cls(
-            np.array(columns[0], np.int64), np.array(columns[1], np.int64),
-            np.array(columns[2], np.float64), np.array(columns[3], np.float64),
-        )  # fmt: skip
+            np.array(columns[0], np.int64),
+            np.array(columns[1], np.int64),
+            np.array(columns[2], np.float64),
+            np.array(columns[3], np.float64),
+        )
 
     @classmethod
     def concat(cls, parts: Sequence[Links]) -> Links:
         """All links of the parts, in order."""
         if not parts:
             return cls.of([])
-        return cls(*(np.concatenate([getattr(p, n) for p in parts])
-                     for n in ("src", "dst", "bandwidth", "latency")))  # fmt: skip
+        return cls(
+            *(
+                np.concatenate([getattr(p, n) for p in parts])
+                for n in ("src", "dst", "bandwidth", "latency")
+            )
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +97,9 @@ class RouteParts:
     def add_routes(self, pair: I64, routes: Routes) -> None:
         """Whole routes, the i-th for pair[i]."""
         hops = np.diff(routes.offsets)
-        self._parts.append((np.repeat(pair, hops), np.full(len(routes.links), self._stage, np.int64),
-                            routes.links))  # fmt: skip
+        self._parts.append(
+            (np.repeat(pair, hops), np.full(len(routes.links), self._stage, np.int64), routes.links)
+        )
         self._stage += 1
 
     def build(self) -> Routes:
@@ -109,7 +114,7 @@ class RouteParts:
         return Routes(np.r_[0, np.cumsum(counts)].astype(np.int64), link[order])
 
 
-def mix(*parts: I64 | int) -> NDArray[np.uint64]:
+def mix(*parts: I64 | int) -> U64:
     """A fixed 64-bit hash of integers (splitmix64), the same on every machine: ECMP's choice."""
     state: Any = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):

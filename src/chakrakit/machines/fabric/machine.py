@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Device
 from chakrakit.machines.fabric.fabrics import Fabric
-from chakrakit.machines.fabric.links import I64, Links, RouteParts, Routes
+from chakrakit.machines.fabric.links import Links, RouteParts, Routes
 
 Joins = Literal["rails", "flat", "gateways"]
 """How a dimension meets the ones inside it: a fabric for every inner place (`rails`), one fabric with a
@@ -54,7 +54,7 @@ class Machine:
     name: str
     dimensions: tuple[Dimension, ...]
     devices: tuple[Device, ...]
-    device_of: NDArray[np.int64]
+    device_of: I64
     software: Software = field(default_factory=Software)
     changed_links: Links | None = None
 
@@ -97,8 +97,10 @@ class Machine:
 
     @cached_property
     def _first_link(self) -> list[int]:
-        counts = [self.instances(k) * len(d.fabric.links) + self._attached(k) * 2
-                  for k, d in enumerate(self.dimensions)]  # fmt: skip
+        counts = [
+            self.instances(k) * len(d.fabric.links) + self._attached(k) * 2
+            for k, d in enumerate(self.dimensions)
+        ]
         return [sum(counts[:k]) for k in range(len(counts) + 1)]
 
     def _attached(self, k: int) -> int:

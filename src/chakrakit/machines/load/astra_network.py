@@ -45,7 +45,11 @@ def _dimension(
     if shape not in _SHAPES:
         raise ConfigError(f"{where}: topology {shape!r} is none of {', '.join(_SHAPES)}")
     return msgspec.convert(
-        {"topology": _SHAPES[shape], "size": count, "bandwidth": bandwidth * _GB,
-         "latency": latency * 1e-9},
+        {
+            "topology": _SHAPES[shape],
+            "size": count,
+            "bandwidth": bandwidth * _GB,
+            "latency": latency * 1e-9,
+        },
         DimensionText,
-    )  # fmt: skip
+    )

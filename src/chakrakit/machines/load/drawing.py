@@ -84,19 +84,35 @@ def _preset(name: str) -> Preset:
 def describe(machine: Machine) -> MachineReport:
     """Everything about a machine, as data."""
     kinds = [
-        DeviceReport(name=d.name, count=int((machine.device_of == i).sum()), peak=d.peak, memory=d.memory,
-                     memory_bandwidth=d.memory_bandwidth, sources=d.sources)
+        DeviceReport(
+            name=d.name,
+            count=int((machine.device_of == i).sum()),
+            peak=d.peak,
+            memory=d.memory,
+            memory_bandwidth=d.memory_bandwidth,
+            sources=d.sources,
+        )
         for i, d in enumerate(machine.devices)
-    ]  # fmt: skip
+    ]
     dimensions = [
-        DimensionReport(size=d.size, topology=d.fabric.shape, joins=d.joins, copies=machine.instances(k),
-                        reduction=d.reduction, bandwidths=_bandwidths(machine, k))
+        DimensionReport(
+            size=d.size,
+            topology=d.fabric.shape,
+            joins=d.joins,
+            copies=machine.instances(k),
+            reduction=d.reduction,
+            bandwidths=_bandwidths(machine, k),
+        )
         for k, d in enumerate(machine.dimensions)
-    ]  # fmt: skip
+    ]
     return MachineReport(
-        name=machine.name, devices=machine.size, vertices=machine.vertices, links=len(machine.links),
-        dimensions=dimensions, device_kinds=kinds,
-    )  # fmt: skip
+        name=machine.name,
+        devices=machine.size,
+        vertices=machine.vertices,
+        links=len(machine.links),
+        dimensions=dimensions,
+        device_kinds=kinds,
+    )
 
 
 def _bandwidths(machine: Machine, k: int) -> list[float]:
@@ -151,6 +167,10 @@ def _picture(machine: Machine) -> list[str]:
         return ["", "  " + "──".join(marks), *back]
     if shape == "switch":
         bar = "═" * (sum(len(m) + 1 for m in marks) - 1)
-        return ["", f"  ╞{bar}╡ switch", "   " + " ".join("│".center(len(m)) for m in marks),
-                "   " + " ".join(marks)]  # fmt: skip
+        return [
+            "",
+            f"  ╞{bar}╡ switch",
+            "   " + " ".join("│".center(len(m)) for m in marks),
+            "   " + " ".join(marks),
+        ]
     return ["", "   " + " ".join(marks) + ("  each linked to each" if shape == "full" else "")]

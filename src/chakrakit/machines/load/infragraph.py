@@ -146,8 +146,11 @@ class _Expansion:
         if end.device:
             name, span = self._slice(end.device, counts)
             nested = self._device(name)
-            return [c for i in span
-                    for c in self._inside(nested, f"{path}.{name}.{i}", _End(end.component))]  # fmt: skip
+            return [
+                c
+                for i in span
+                for c in self._inside(nested, f"{path}.{name}.{i}", _End(end.component))
+            ]
         name, span = self._slice(end.component, counts)
         return [f"{path}.{name}.{i}" for i in span]
 

@@ -15,7 +15,7 @@ from chakrakit.passes.anonymize.policy import STARTS, Policy
 from chakrakit.passes.anonymize.pseudonyms import Pseudonyms, renamed
 from chakrakit.passes.anonymize.report import report
 from chakrakit.passes.base import PASSES, Pass, map_bodies
-from chakrakit.passes.nodes import settled
+from chakrakit.passes.nodes import with_run_times
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import Metadata, Trace
 from chakrakit.trace.sets import Card, Run, TraceSet
@@ -54,7 +54,7 @@ class Anonymize(Pass):
         """The anonymized traces; a run stays one if its times do. Counters are dropped."""
         policy = Policy.of(self.times, self.keep, self.drop)
         if self.times != "exact" and isinstance(traces, Run) and traces.times is not None:
-            traces = settled(traces)
+            traces = with_run_times(traces)
         names = Pseudonyms(self.key.encode() or secrets.token_bytes(32))
         groups = {} if "pg_name" in policy.keep else names.groups(_group_names(traces))
         worker = _Worker(policy, names, groups, _own_names(traces), _clock_base(traces, policy))
@@ -63,8 +63,9 @@ class Anonymize(Pass):
         members = Groups({groups.get(n, n): ranks for n, ranks in traces.groups.items()})
         card = _card(traces.card, isinstance(traces, Run) and self.times == "exact")
         if card.kind == "run" and isinstance(traces, Run):
-            return Run(changed._bodies, bindings, members, card, times=traces.times,
-                       timing=traces.timing)  # fmt: skip
+            return Run(
+                changed._bodies, bindings, members, card, times=traces.times, timing=traces.timing
+            )
         return TraceSet(changed._bodies, bindings, members, card)
 
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
@@ -111,9 +112,13 @@ def _card(card: Card, is_run: bool) -> Card:
     bare = [name for p in card.passes if (name := p.partition("{")[0]) in PASSES]
     settings = {"undilate": True} if card.settings.get("undilate") else {}
     return Card(
-        kind="run" if is_run else "traces", tool="chakra transform", settings=settings, passes=bare,
-        tick_ps=card.tick_ps, partial=card.partial,
-    )  # fmt: skip
+        kind="run" if is_run else "traces",
+        tool="chakra transform",
+        settings=settings,
+        passes=bare,
+        tick_ps=card.tick_ps,
+        partial=card.partial,
+    )
 
 
 @dataclass(frozen=True)

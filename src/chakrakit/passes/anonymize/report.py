@@ -30,10 +30,15 @@ def report(policy: Policy, before: TraceSet, after: TraceSet) -> dict[str, Any]:
         left.update(dict(_present(after.body_at(number))))
         words |= set(_texts(policy, after.body_at(number)))
     columns = [
-        {"column": c, "treatment": "dropped" if c == _RAW else policy.treatment(c),
-         "values before": n, "values left": left[c]}
-        for c, n in sorted(values.items()) if n
-    ]  # fmt: skip
+        {
+            "column": c,
+            "treatment": "dropped" if c == _RAW else policy.treatment(c),
+            "values before": n,
+            "values left": left[c],
+        }
+        for c, n in sorted(values.items())
+        if n
+    ]
     return {"columns": columns, "words": sorted(words), "left": list(_LEFT)}
 
 

@@ -84,8 +84,15 @@ def narrow(traces: TraceSet, change: Change) -> TraceSet:
         return run
     first = {number: rank for rank, number in reversed(traces.timing.items())}
     times = [_kept(traces, run, first[i]) if i in first else t for i, t in enumerate(traces.times)]
-    return Run(bodies, run.bindings, run.groups, run.card, times=times, timing=traces.timing,
-               counters=traces.counters)  # fmt: skip
+    return Run(
+        bodies,
+        run.bindings,
+        run.groups,
+        run.card,
+        times=times,
+        timing=traces.timing,
+        counters=traces.counters,
+    )
 
 
 def _changed_bodies(traces: TraceSet, change: Change) -> list[Body]:

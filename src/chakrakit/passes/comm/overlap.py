@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from chakrakit.passes.comm.channels import I64
+from chakrakit.arrays import I64
 from chakrakit.passes.comm.job import TYPES, Job
 from chakrakit.passes.comm.lanes import issue_order, on_host
 from chakrakit.passes.comm.rewrite import Rewrite

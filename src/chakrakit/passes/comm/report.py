@@ -16,10 +16,15 @@ def report(before: TraceSet, after: TraceSet) -> dict[str, Any]:
     """One row a type of communication."""
     old, new = _counted(before), _counted(after)
     rows = [
-        {"type": kind, "calls before": old[0][kind], "calls after": new[0][kind],
-         "bytes before": old[1][kind], "bytes after": new[1][kind]}
+        {
+            "type": kind,
+            "calls before": old[0][kind],
+            "calls after": new[0][kind],
+            "bytes before": old[1][kind],
+            "bytes after": new[1][kind],
+        }
         for kind in sorted(old[0].keys() | new[0].keys())
-    ]  # fmt: skip
+    ]
     return {"communication": rows}
 
 

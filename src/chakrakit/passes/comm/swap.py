@@ -6,7 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from chakrakit.passes.comm.channels import I64, Channel
+from chakrakit.arrays import I64
+from chakrakit.passes.comm.channels import Channel
 from chakrakit.passes.comm.job import TYPES, Job
 from chakrakit.passes.comm.lanes import data_kind
 from chakrakit.passes.comm.rewrite import Rewrite

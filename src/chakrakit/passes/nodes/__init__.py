@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from chakrakit.passes.nodes.attributes import Texts, coded, names_of, texts_of
+from chakrakit.passes.nodes.attributes import coded, names_of, texts_of
 from chakrakit.passes.nodes.classes import COMMUNICATION, classes_of, is_compute, same_name
 from chakrakit.passes.nodes.selection import matching, of_classes
-from chakrakit.passes.nodes.times import I64, settled, with_own_ns
+from chakrakit.passes.nodes.times import with_own_ns, with_run_times
 
 __all__ = [
     "COMMUNICATION",
-    "I64",
-    "Texts",
     "classes_of",
     "coded",
     "is_compute",
@@ -18,7 +16,7 @@ __all__ = [
     "names_of",
     "of_classes",
     "same_name",
-    "settled",
     "texts_of",
     "with_own_ns",
+    "with_run_times",
 ]

@@ -7,12 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask, Texts
 from chakrakit.errors import ConfigError
 from chakrakit.trace.model import EdgeKind, Trace
-
-Texts = NDArray[np.object_]
 
 
 def texts_of(trace: Trace, column: str) -> Texts:
@@ -42,19 +40,19 @@ def modules_of(trace: Trace) -> Texts:
     return found
 
 
-def coded(texts: Texts) -> tuple[list[str], NDArray[np.int64]]:
+def coded(texts: Texts) -> tuple[list[str], I64]:
     """The distinct texts, and the number of each row's."""
     found = pa.array(texts, pa.string()).dictionary_encode()
     return found.dictionary.to_pylist(), found.indices.to_numpy().astype(np.int64)
 
 
-def where(texts: Texts, test: Callable[[str], object]) -> NDArray[np.bool_]:
+def where(texts: Texts, test: Callable[[str], object]) -> Mask:
     """Rows whose text passes a test, which is asked once for each distinct one."""
     known, codes = coded(texts)
     return np.array([bool(test(text)) for text in known] or [False], np.bool_)[codes]
 
 
-def begins_to_match(texts: Texts, patterns: Sequence[str], what: str) -> NDArray[np.bool_]:
+def begins_to_match(texts: Texts, patterns: Sequence[str], what: str) -> Mask:
     """Rows whose text begins to match one of the patterns."""
     try:
         tests = [re.compile(pattern) for pattern in patterns]

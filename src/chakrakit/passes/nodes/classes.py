@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrakit.arrays import Mask, Texts
 from chakrakit.machines.device import operations_of
-from chakrakit.passes.nodes.attributes import Texts, names_of, texts_of, where
+from chakrakit.passes.nodes.attributes import names_of, texts_of, where
 from chakrakit.trace.model import NodeType, Trace
 
 COMMUNICATION = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
@@ -48,7 +49,7 @@ def _named(name: str, known: str) -> str:
     return "copy" if _COPY.match(name) else known
 
 
-def same_name(names: Texts, values: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[Any]:
+def same_name(names: Texts, values: NDArray[Any], known: Mask) -> NDArray[Any]:
     """Values, where one is not known that of the first node of the same name of which it is."""
     have = dict(zip(names[known][::-1], values[known][::-1], strict=True))
     out = values.copy()
@@ -57,6 +58,6 @@ def same_name(names: Texts, values: NDArray[Any], known: NDArray[np.bool_]) -> N
     return out
 
 
-def is_compute(classes: Texts) -> NDArray[np.bool_]:
+def is_compute(classes: Texts) -> Mask:
     """Rows of any class of device compute."""
     return where(classes, lambda name: name not in _NOT_COMPUTE)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import Mask
 from chakrakit.passes.nodes.attributes import begins_to_match, modules_of, names_of, texts_of, where
 from chakrakit.passes.nodes.classes import COMPUTE, classes_of, is_compute
 from chakrakit.trace.model import Trace
-
-Mask = NDArray[np.bool_]
 
 
 def matching(

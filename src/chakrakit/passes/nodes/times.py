@@ -7,14 +7,11 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, U64, Mask
 from chakrakit.trace.communication import Binding, Body, bind
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Run, TraceSet
-
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 def with_own_ns(trace: Trace, own: I64) -> Trace:
@@ -41,21 +38,21 @@ def with_own_ns(trace: Trace, own: I64) -> Trace:
     return trace.with_columns(columns)
 
 
-def _micros(trace: Trace, own: I64, changed: Mask) -> NDArray[np.uint64]:
+def _micros(trace: Trace, own: I64, changed: Mask) -> U64:
     """For tools that know whole microseconds only, as the trace had them."""
     now = trace.column("duration_micros")
     if (now == _spread(trace.own_ns)).all():
         return _spread(own)
-    found: NDArray[np.uint64] = np.where(changed, (own // 1000).astype(np.uint64), now)
+    found: U64 = np.where(changed, (own // 1000).astype(np.uint64), now)
     return found
 
 
-def _spread(nanos: I64) -> NDArray[np.uint64]:
+def _spread(nanos: I64) -> U64:
     """As linked traces have them: what is cut off one row is given to a later one."""
     return np.diff(np.cumsum(nanos) // 1000, prepend=0).astype(np.uint64)
 
 
-def settled(traces: TraceSet) -> TraceSet:
+def with_run_times(traces: TraceSet) -> TraceSet:
     """The same ranks, every time in the nodes: a run's own times, and what a rank's scale makes of them.
 
     Ranks share a body where they shared one with the same times and scale.

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I32, I64, Mask
 from chakrakit.trace.model import EdgeKind, Trace, callers
-
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 class Calls:
@@ -41,7 +38,7 @@ class Calls:
         return rows[final]
 
 
-def _outermost(chosen: Mask, caller: NDArray[np.int32]) -> I64:
+def _outermost(chosen: Mask, caller: I32) -> I64:
     """For each row the outermost chosen row that it is, or is inside of; -1 for none.
 
     By doubling: every round looks twice as far outwards.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chakrakit.passes.nodes import classes_of, coded, settled
+from chakrakit.passes.nodes import classes_of, coded, with_run_times
 from chakrakit.trace.sets import TraceSet
 
 
@@ -29,7 +29,7 @@ def _row(name: str, old: tuple[int, int], new: tuple[int, int]) -> dict[str, Any
 
 
 def _totals(traces: TraceSet) -> dict[str, tuple[int, int]]:
-    traces = settled(traces)
+    traces = with_run_times(traces)
     ranks = Counter(binding.body for binding in traces.bindings.values())
     found: dict[str, tuple[int, int]] = {}
     for body, count in ranks.items():

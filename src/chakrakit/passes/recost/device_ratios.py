@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import F64, Texts
 from chakrakit.machines.device import Device, element_bytes, operations_of, roofline_seconds
-from chakrakit.passes.nodes import Texts, names_of, same_name, texts_of
+from chakrakit.passes.nodes import names_of, same_name, texts_of
 from chakrakit.trace.model import NodeType, Trace
-
-F64 = NDArray[np.float64]
 
 
 def device_ratios(trace: Trace, new: Texts, source: Device, target: Device) -> F64:
@@ -50,8 +48,12 @@ def _work(trace: Trace) -> tuple[F64, F64]:
 def _growth(old: Texts, new: Texts) -> F64:
     """How many times as many bytes the same elements take."""
     pairs = zip(old.tolist(), new.tolist(), strict=True)
-    return np.array([(element_bytes(b) / element_bytes(a) if a != b and element_bytes(a) else 1.0)
-                     for a, b in pairs])  # fmt: skip
+    return np.array(
+        [
+            (element_bytes(b) / element_bytes(a) if a != b and element_bytes(a) else 1.0)
+            for a, b in pairs
+        ]
+    )
 
 
 def _or_bf16(dtypes: Texts) -> Texts:

@@ -8,19 +8,17 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I32, I64
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import MOST_NS
 from chakrakit.passes.base import Pass, with_bodies
-from chakrakit.passes.nodes import matching, of_classes, settled, with_own_ns
+from chakrakit.passes.nodes import matching, of_classes, with_own_ns, with_run_times
 from chakrakit.passes.recost.calls import Calls
 from chakrakit.passes.recost.changes import by_class
 from chakrakit.trace.model import EdgeKind, Trace
 from chakrakit.trace.sets import TraceSet
 
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 _HOST_EDGES = [int(k) for k in (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD)]
 
 
@@ -57,7 +55,7 @@ class Edit(Pass):
 
     def apply(self, traces: TraceSet) -> TraceSet:
         """The edited traces. Nothing to edit is an error."""
-        traces = settled(traces)
+        traces = with_run_times(traces)
         chosen = [self._chosen(traces.body_at(i)) for i in range(traces.body_count)]
         if not any(len(one.rows) for one in chosen):
             raise TraceError(f"{self}: no {self.on} node is meant; {_hint(traces, self.on)}")
@@ -70,8 +68,9 @@ class Edit(Pass):
 
     def _chosen(self, trace: Trace) -> _Chosen:
         host = trace.column("is_cpu_op", False).astype(np.bool_)
-        meant = matching(trace, names=self.names, modules=self.modules, phases=self.phases,
-                         nodes=self.nodes)  # fmt: skip
+        meant = matching(
+            trace, names=self.names, modules=self.modules, phases=self.phases, nodes=self.nodes
+        )
         there = host if self.on == "host" else ~host
         if self.classes:
             there = there & of_classes(trace, self.classes)
@@ -110,7 +109,7 @@ class _Chosen:
 
     rows: I64
     last: I64
-    caller: NDArray[np.int32]
+    caller: I32
 
 
 def _hint(traces: TraceSet, on: str) -> str:

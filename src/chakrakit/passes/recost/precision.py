@@ -7,17 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from chakrakit.arrays import Mask, Texts
 from chakrakit.machines.device import Launchers, dtype_name, element_bytes
-from chakrakit.passes.nodes import (
-    COMMUNICATION,
-    Texts,
-    classes_of,
-    is_compute,
-    of_classes,
-    texts_of,
-)
+from chakrakit.passes.nodes import COMMUNICATION, classes_of, is_compute, of_classes, texts_of
 from chakrakit.trace.model import Trace
 
 FLOATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4")
@@ -53,7 +46,7 @@ def in_precision(trace: Trace, dtypes: Mapping[str, str]) -> Trace:
     return trace
 
 
-def _converted(trace: Trace, rows: NDArray[np.bool_], dtype: str) -> Trace:
+def _converted(trace: Trace, rows: Mask, dtype: str) -> Trace:
     """Rows that say an element type of which this can take the place, with it."""
     comm = trace.is_type(*COMMUNICATION)
     for side, said_in, sizes in (

@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import PS_PER_NS, Device, Roofline, WorkModel, dtype_name
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine
 from chakrakit.passes.base import Pass, map_bodies
-from chakrakit.passes.nodes import I64, classes_of, of_classes, settled, texts_of, with_own_ns
+from chakrakit.passes.nodes import classes_of, of_classes, texts_of, with_own_ns, with_run_times
 from chakrakit.passes.recost.changes import by_class
 from chakrakit.passes.recost.device_ratios import device_ratios
 from chakrakit.passes.recost.edit import Edit
@@ -50,8 +51,10 @@ class Recost(Pass):
         if not (self.machine or self.dtypes or self.scale):
             raise ConfigError("recost changes nothing; give machine, dtypes or scale")
         if self.compute != "roofline" and (self.measured_on or self.dtypes):
-            raise ConfigError("a profile gives times of its own device and precision; leave measured_on "
-                              "and dtypes out, or take compute=roofline")  # fmt: skip
+            raise ConfigError(
+                "a profile gives times of its own device and precision; leave measured_on "
+                "and dtypes out, or take compute=roofline"
+            )
         if self.measured_on and not self.machine:
             raise ConfigError(
                 "measured_on says where times are from; give machine, where they go, too"
@@ -67,7 +70,7 @@ class Recost(Pass):
 
     def apply(self, traces: TraceSet) -> TraceSet:
         """The traces with their new times."""
-        traces = settled(traces)
+        traces = with_run_times(traces)
         self._check_classes(traces)
         if self.machine or self.dtypes:
             traces = map_bodies(traces, _Model(self).recosted)
@@ -92,8 +95,10 @@ class Recost(Pass):
         for name, dtype in self.dtypes.items():
             typed = map(with_dtypes, _bodies(traces))
             if all(in_precision(body, {name: dtype}) is body for body in typed):
-                raise TraceError(f"recost: no node of class {name!r} says its element type; what its bytes "
-                                 "would be in another is not known")  # fmt: skip
+                raise TraceError(
+                    f"recost: no node of class {name!r} says its element type; what its bytes "
+                    "would be in another is not known"
+                )
         work = [name for name in self.dtypes if name != "communication"]
         if work and not self.machine:
             _refuse_times(traces, work)
@@ -117,8 +122,10 @@ def _sides(traces: TraceSet, name: str) -> list[Literal["device", "host"]]:
 def _refuse_times(traces: TraceSet, classes: list[str]) -> None:
     """Work in another precision takes another time, which only a device can tell."""
     if any(body.own_ns[of_classes(body, classes)].any() for body in _bodies(traces)):
-        raise ConfigError("dtypes: these traces have times, which change with precision as a device tells; "
-                          "give machine (and measured_on)")  # fmt: skip
+        raise ConfigError(
+            "dtypes: these traces have times, which change with precision as a device tells; "
+            "give machine (and measured_on)"
+        )
 
 
 class _Model:
@@ -149,8 +156,10 @@ def _device(machine: str | Machine) -> Device:
     made = load_machine(machine) if isinstance(machine, str) else machine
     names = sorted({device.name for device in made.devices})
     if len(names) > 1:
-        raise ConfigError(f"machine={made.name} has several kinds of device ({', '.join(names)}); give one "
-                          "with one")  # fmt: skip
+        raise ConfigError(
+            f"machine={made.name} has several kinds of device ({', '.join(names)}); give one "
+            "with one"
+        )
     return made.devices[0]
 
 

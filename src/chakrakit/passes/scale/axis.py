@@ -8,12 +8,11 @@ from enum import Enum
 from math import isqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-I64 = NDArray[np.int64]
+from chakrakit.arrays import I64
 
 
-class Lie(Enum):
+class GroupPosition(Enum):
     """How a group lies on an axis."""
 
     WITHIN = "within one replica"
@@ -54,13 +53,13 @@ class Axis:
         """The rank at a place."""
         return site % self.stride + self.stride * (replica + self.size * (site // self.stride))
 
-    def lie(self, ranks: I64) -> Lie:
+    def lie(self, ranks: I64) -> GroupPosition:
         """How these ranks lie on the axis."""
         replicas = np.asarray(self.replica(ranks))
         if len(ranks) == 0 or replicas.min() == replicas.max():
-            return Lie.WITHIN
+            return GroupPosition.WITHIN
         sites = np.unique(np.asarray(self.site(ranks)))
-        return Lie.ACROSS if len(sites) * self.size == len(ranks) else Lie.ASKEW
+        return GroupPosition.ACROSS if len(sites) * self.size == len(ranks) else GroupPosition.ASKEW
 
 
 def axes(world: int) -> Iterator[Axis]:

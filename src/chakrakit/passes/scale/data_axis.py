@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
-from chakrakit.passes.scale.axis import I64, Axis, Lie, axes
+from chakrakit.passes.scale.axis import Axis, GroupPosition, axes
 from chakrakit.passes.scale.group_roles import GroupRoles, Role, has_rule
 from chakrakit.trace.communication import group_names
 from chakrakit.trace.model import NodeType, Trace
@@ -47,15 +48,17 @@ class _Site:
     groups: Mapping[str, I64]
     messages: list[tuple[int, int]]
 
-    def lies(self, axis: Axis) -> dict[str, Lie]:
+    def lies(self, axis: Axis) -> dict[str, GroupPosition]:
         return {group: axis.lie(ranks) for group, ranks in self.groups.items()}
 
-    def blockers(self, axis: Axis, lies: Mapping[str, Lie]) -> list[str]:
+    def blockers(self, axis: Axis, lies: Mapping[str, GroupPosition]) -> list[str]:
         """What stands against an axis, in words."""
         found = []
         for group in self.groups:
             role, lie = self.roles.roles[group], lies[group]
-            if lie is Lie.ASKEW or (lie is Lie.ACROSS and role not in _MAY_CROSS):
+            if lie is GroupPosition.ASKEW or (
+                lie is GroupPosition.ACROSS and role not in _MAY_CROSS
+            ):
                 found.append(
                     f"{self.roles.shown(group)} spans {lie.value}, and its role is {role.value}"
                 )
@@ -74,8 +77,10 @@ class DataAxis:
 
     def __init__(self, traces: TraceSet, over: Collection[str] = ()) -> None:
         if traces.world_size > MOST_RANKS:
-            raise TraceError(f"a group names rank {traces.world_size - 1:,}; at most {MOST_RANKS:,} ranks "
-                             "can be scaled")  # fmt: skip
+            raise TraceError(
+                f"a group names rank {traces.world_size - 1:,}; at most {MOST_RANKS:,} ranks "
+                "can be scaled"
+            )
         self.traces = traces
         self.roles = GroupRoles(traces, over)
         self.peers = {b: peers_in(traces.body_at(b)) for b in self.roles.in_body}
@@ -85,13 +90,16 @@ class DataAxis:
         self._check_all()
 
     @cached_property
-    def lies(self) -> dict[str, Lie]:
+    def lies(self) -> dict[str, GroupPosition]:
         """How every group lies on the axis. Of one replica, data parallel groups are across it."""
         groups = {**dict.fromkeys(self.traces.groups), **dict.fromkeys(self.roles.users)}
         if self.axis.size > 1:
             return {group: self.axis.lie(self.members(group)) for group in groups}
         across = {g for g, role in self.roles.roles.items() if role in _REPLICAS} | {""}
-        return {group: Lie.ACROSS if group in across else Lie.WITHIN for group in groups}
+        return {
+            group: GroupPosition.ACROSS if group in across else GroupPosition.WITHIN
+            for group in groups
+        }
 
     def members(self, group: str) -> I64:
         """The ranks of a group; "" is all of them."""
@@ -113,8 +121,10 @@ class DataAxis:
         known = set(self.roles.users) | {n for g in self.roles.users for n in self.roles.names(g)}
         for name in over:
             if name not in known:
-                raise TraceError(f"over: no program uses a group {name!r}; there are "
-                                 f"{', '.join(repr(k) for k in sorted(known)[:16])}")  # fmt: skip
+                raise TraceError(
+                    f"over: no program uses a group {name!r}; there are "
+                    f"{', '.join(repr(k) for k in sorted(known)[:16])}"
+                )
 
     def _found(self, over: set[str]) -> Axis:
         site = self._site()
@@ -123,7 +133,7 @@ class DataAxis:
         blocked: list[list[str]] = []
         for axis in axes(self.traces.world_size):
             lies = site.lies(axis)
-            across = {g for g, lie in lies.items() if lie is Lie.ACROSS}
+            across = {g for g, lie in lies.items() if lie is GroupPosition.ACROSS}
             replicas = frozenset(g for g in across if self.roles.roles[g] in _REPLICAS)
             if replicas and wanted <= across:
                 blockers = site.blockers(axis, lies)
@@ -153,8 +163,10 @@ class DataAxis:
         """Groups of one rank are what is left of an axis along which there is one replica."""
         for group, role in self.roles.roles.items():
             if role in _REPLICAS and len(self.members(group)) == 1:
-                raise TraceError(f"{self.roles.shown(group)} has one rank: there is one replica, and nothing "
-                                 "tells which ranks more of them would have")  # fmt: skip
+                raise TraceError(
+                    f"{self.roles.shown(group)} has one rank: there is one replica, and nothing "
+                    "tells which ranks more of them would have"
+                )
 
     def _is_one_replica(self) -> bool:
         """Whether groups of one rank each are all there is of data parallelism."""

@@ -51,9 +51,12 @@ class Use:
 
     def __or__(self, other: Use) -> Use:
         return Use(
-            self.types | other.types, self.sums_forward or other.sums_forward,
-            self.phased and other.phased, self.reduces or other.reduces, self.small and other.small,
-        )  # fmt: skip
+            self.types | other.types,
+            self.sums_forward or other.sums_forward,
+            self.phased and other.phased,
+            self.reduces or other.reduces,
+            self.small and other.small,
+        )
 
     def __str__(self) -> str:
         return ", ".join(collective_name(t) for t in sorted(self.types)) or "nothing"

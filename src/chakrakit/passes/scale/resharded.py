@@ -8,16 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.machines.device import element_bytes
 from chakrakit.passes.nodes import coded, texts_of, with_own_ns
 from chakrakit.trace.communication import group_names
 from chakrakit.trace.model import CollectiveType, NodeType, Trace
 
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 _SCATTERS = [int(CollectiveType.REDUCE_SCATTER), int(CollectiveType.REDUCE_SCATTER_BLOCK)]
 WHOLE = "unsharded"
 KEPT = ("comm_size", "out_size", "num_ops", "tensor_size", "own_ns")
@@ -125,8 +123,10 @@ class _Shares:
         for row in at[told < 0].tolist():
             whole = self._wholes.pop((row, name), int(values[row]) * int(before[row]))
             if whole >= 2**63:
-                raise TraceError(f"node {self.trace.ids[row]}: {name} of all its shards together is {whole}, "
-                                 "which no trace can hold")  # fmt: skip
+                raise TraceError(
+                    f"node {self.trace.ids[row]}: {name} of all its shards together is {whole}, "
+                    "which no trace can hold"
+                )
             values[row] = -(-whole // int(after[row]))
             if int(values[row]) * int(after[row]) != whole:
                 self._wholes[row, name] = whole
@@ -151,9 +151,10 @@ class _Shares:
         own = self._columns.pop("own_ns", None)
         trace = self.trace if own is None else with_own_ns(self.trace, own)
         columns: dict[str, object] = {
-            name: pa.array(values, mask=~trace.has(name)) for name, values in self._columns.items()
+            name: pa.array(values, mask=~trace.has(name))
+            for name, values in self._columns.items()
             if name in trace.table.column_names
-        }  # fmt: skip
+        }
         if self._wholes or WHOLE in trace.table.column_names:
             columns[WHOLE] = self._kept()
         return trace.with_columns(columns)

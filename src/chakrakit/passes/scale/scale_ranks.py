@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.passes.base import Pass
-from chakrakit.passes.scale.axis import Lie
+from chakrakit.passes.scale.axis import GroupPosition
 from chakrakit.passes.scale.data_axis import MOST_RANKS, DataAxis
 from chakrakit.passes.scale.group_roles import Role
 from chakrakit.passes.scale.resharded import Resharded
@@ -124,12 +124,14 @@ class _Scaling:
         """The root of a group across all replicas stays where it is; of others, each replica has its own."""
         rank = binding.peers.get(root, root)
         group = self.roles.group(binding.groups.get(name, name))
-        if self.data.lies[group] is Lie.ACROSS:
+        if self.data.lies[group] is GroupPosition.ACROSS:
             replica = int(self.axis.replica(rank)) % self.after.size
         place = int(self.after.rank(replica, self.axis.site(rank)))
         if moved.setdefault(root, place) != place:
-            raise TraceError(f"rank {root} is the root of {name or 'all ranks'!r} and also another's peer or "
-                             "root, which differ in other replicas")  # fmt: skip
+            raise TraceError(
+                f"rank {root} is the root of {name or 'all ranks'!r} and also another's peer or "
+                "root, which differ in other replicas"
+            )
 
     @cached_property
     def _order(self) -> dict[int, list[int]]:
@@ -170,24 +172,28 @@ class _Scaling:
             sizes = self._size(group)
             for user in users:
                 if found.setdefault(user, sizes) != sizes:
-                    raise TraceError(f"{self.roles.shown(group)}: ranks that share a program have groups "
-                                     f"of {found[user][0]} and {sizes[0]} ranks under that name")  # fmt: skip
+                    raise TraceError(
+                        f"{self.roles.shown(group)}: ranks that share a program have groups "
+                        f"of {found[user][0]} and {sizes[0]} ranks under that name"
+                    )
         return found
 
     def _size(self, group: str) -> tuple[int, int]:
         """Ranks of a group before and after."""
         size = len(self.data.members(group))
-        across = self.data.lies[group] is Lie.ACROSS
+        across = self.data.lies[group] is GroupPosition.ACROSS
         return size, size // self.axis.size * self.after.size if across else size
 
     def _is_optimizer_sharded(self) -> bool:
         """Whether optimizers work on shards that change; part changing, part not, nobody can tell apart."""
         sharded = [g for g, role in self.roles.roles.items() if role is Role.SHARDED]
-        across = [self.data.lies[g] is Lie.ACROSS for g in sharded]
+        across = [self.data.lies[g] is GroupPosition.ACROSS for g in sharded]
         if any(across) and not all(across):
             within = sharded[across.index(False)]
-            raise TraceError(f"{self.roles.shown(within)} shards parameters within a replica and others "
-                             "shard them across; the optimizer's part of each is not known")  # fmt: skip
+            raise TraceError(
+                f"{self.roles.shown(within)} shards parameters within a replica and others "
+                "shard them across; the optimizer's part of each is not known"
+            )
         return any(across)
 
     def notes(self) -> dict[str, Any]:
@@ -196,8 +202,13 @@ class _Scaling:
         for group, role in self.roles.roles.items():
             before, after = self._size(group)
             names = ", ".join(sorted(self.roles.names(group) - {""})) or "all ranks"
-            note = {"group": names, "role": role.value, "lies": self.data.lies[group].value,
-                    "ranks_before": before, "ranks_after": after}  # fmt: skip
+            note = {
+                "group": names,
+                "role": role.value,
+                "lies": self.data.lies[group].value,
+                "ranks_before": before,
+                "ranks_after": after,
+            }
             kinds.setdefault(tuple(map(str, note.values())), note)
         return {
             "replicas_before": self.axis.size,

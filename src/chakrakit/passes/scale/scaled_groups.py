@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
-from chakrakit.passes.scale.axis import I64, Axis, Lie, interleaved, interleaving
+from chakrakit.passes.scale.axis import Axis, GroupPosition, interleaved, interleaving
 from chakrakit.trace.communication import Groups
 
 Key = tuple[str, int]
@@ -33,7 +34,7 @@ class ScaledGroups:
         groups: Groups,
         axis: Axis,
         size: int,
-        lies: Mapping[str, Lie],
+        lies: Mapping[str, GroupPosition],
         roles: Mapping[str, str],
     ) -> None:
         self.axis, self.after, self._lies = axis, axis.resized(size), lies
@@ -61,9 +62,9 @@ class ScaledGroups:
         for name, ranks in groups.items():
             members = np.array(ranks, np.int64)
             lie, sites = self._lies[name], _ints(self.axis.site(members))
-            if lie is Lie.ASKEW:
+            if lie is GroupPosition.ASKEW:
                 self.dropped.append(name)
-            elif lie is Lie.ACROSS:
+            elif lie is GroupPosition.ACROSS:
                 self._keys[name] = (name, _ALL)
             else:
                 replica = int(self.axis.replica(ranks[0])) if ranks else 0
@@ -79,8 +80,9 @@ class ScaledGroups:
             return [int(self.after.rank(replica, site)) for site in self._sites[first]]
         members = np.array(groups[first], np.int64)
         sites = list(dict.fromkeys(_ints(self.axis.site(members))))
-        length = interleaving(_pairs(sites, _ints(self.axis.site(members)),
-                                     _ints(self.axis.replica(members))))  # fmt: skip
+        length = interleaving(
+            _pairs(sites, _ints(self.axis.site(members)), _ints(self.axis.replica(members)))
+        )
         if length is None:
             raise TraceError(
                 f"group {first!r} lists its ranks in an order that cannot be continued"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Graph, Trace
 
-Mask = NDArray[np.bool_]
 _FS, _SS, _FF = (
     int(f) for f in (EdgeForm.FINISH_START, EdgeForm.START_START, EdgeForm.FINISH_FINISH)
 )
@@ -17,7 +16,7 @@ Anchors = dict[tuple[int, bool], int]
 """(lane, whether an end or a start is meant) → the kept row there that comes last."""
 
 
-def bridged(trace: Trace, kept: Mask) -> Trace:
+def with_bridging_edges(trace: Trace, kept: Mask) -> Trace:
     """The kept rows. Where one had to wait for another through rows left out, it still does.
 
     What the rows left out took is gone: a bridge is an edge without a lag. Of rows on one stream or
@@ -53,8 +52,14 @@ class _Bridges:
         place = np.empty(len(trace), np.int64)
         place[graph.topological_order()] = np.arange(len(trace))
         order = np.argsort(place[chosen.dst], kind="stable")
-        self.edges = list(zip(chosen.src[order].tolist(), chosen.dst[order].tolist(),
-                              chosen.form[order].tolist(), strict=True))  # fmt: skip
+        self.edges = list(
+            zip(
+                chosen.src[order].tolist(),
+                chosen.dst[order].tolist(),
+                chosen.form[order].tolist(),
+                strict=True,
+            )
+        )
 
     def _constraints(self, trace: Trace) -> tuple[Edges, Graph]:
         """The edges, and the order of streams and threads where no edges say it."""
@@ -116,7 +121,7 @@ def _callers(trace: Trace) -> Mask:
     return found
 
 
-def _lanes(trace: Trace) -> NDArray[np.int64]:
+def _lanes(trace: Trace) -> I64:
     """A number that rows which run one after another share; below 0 for rows that have no lane."""
     host = trace.column("is_cpu_op", False).astype(np.bool_)
     lanes = -1 - np.arange(len(trace), dtype=np.int64)

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.passes.base import Pass, narrow
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.sets import TraceSet
-
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 _USER_SCOPE = 7
 
@@ -97,9 +94,12 @@ class _Chain:
         joined = self.entry[first]
         kinds = np.where(edges.form[joined] == EdgeForm.START_START, EdgeKind.CALL, EdgeKind.THREAD)
         new = Edges.of(
-            edges.src[joined], edges.dst[after], kinds.astype(np.int8), edges.form[joined],
+            edges.src[joined],
+            edges.dst[after],
+            kinds.astype(np.int8),
+            edges.form[joined],
             lag[edges.src[after]] + edges.lag[after],
-        )  # fmt: skip
+        )
         return Edges.concat([edges.where(~goes[edges.src] & ~goes[edges.dst]), new])
 
     def _collapsed(self, goes: Mask) -> tuple[I64, I64]:

@@ -6,15 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
-from chakrakit.passes.select.bridging import bridged
+from chakrakit.arrays import Mask
+from chakrakit.passes.select.bridging import with_bridging_edges
 from chakrakit.trace.communication import Body
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Run, Times, TraceSet
-
-Mask = NDArray[np.bool_]
 
 
 def with_rows(traces: TraceSet, kept: Mapping[int, Mask]) -> TraceSet:
@@ -49,4 +45,4 @@ def with_rows(traces: TraceSet, kept: Mapping[int, Mask]) -> TraceSet:
 
 
 def _body(traces: TraceSet, number: int, kept: Mask) -> Trace:
-    return bridged(traces.body_at(number), kept)
+    return with_bridging_edges(traces.body_at(number), kept)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import Mask
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.passes.base import Pass
 from chakrakit.passes.nodes import matching
@@ -16,8 +16,6 @@ from chakrakit.passes.select.whole_communication import whole_communication
 from chakrakit.trace.communication import Binding, group_names
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.sets import NS, Run, TraceSet
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

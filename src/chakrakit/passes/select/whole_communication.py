@@ -6,11 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.trace.sets import TraceSet
-
-Mask = NDArray[np.bool_]
 
 
 def whole_communication(traces: TraceSet, kept: Mapping[int, Mask]) -> dict[int, Mask]:
@@ -23,7 +21,7 @@ def whole_communication(traces: TraceSet, kept: Mapping[int, Mask]) -> dict[int,
     return found
 
 
-def _drop_partial(kept: Mapping[int, Mask], table: pa.Table, key: list[NDArray[np.int64]]) -> None:
+def _drop_partial(kept: Mapping[int, Mask], table: pa.Table, key: list[I64]) -> None:
     """Drops all rows of a key if one of them is not kept."""
     if not table.num_rows:
         return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from chakrakit.replayer.compile.memory import Key, Memory, Version
 from chakrakit.replayer.compile.streams import Streams
-from chakrakit.replayer.plan import AnyStep, Options, Tensor, Wait, storages_in
+from chakrakit.replayer.plan import AnyStep, ReplayOptions, Tensor, Wait, storages_in
 from chakrakit.replayer.recording import Do, Recording, Unit
 
 
@@ -26,7 +26,7 @@ class Builder:
     A *tick* is a unit: `next_unit` ends one. Slots that a unit uses are needed until its last step.
     """
 
-    def __init__(self, seen: Recording, options: Options) -> None:
+    def __init__(self, seen: Recording, options: ReplayOptions) -> None:
         self.seen, self.options = seen, options
         self.memory = Memory()
         self.steps: list[AnyStep] = []

@@ -53,10 +53,19 @@ class Exchange:
     def step(self, work: int, inputs: list[int], outputs: list[int], ns: int) -> Collective:
         """The plan's step, with the tensors in these slots."""
         return Collective(
-            op=self.op, group=self.group, work=work, inputs=inputs, outputs=outputs, wait=self.wait,
-            root=self.root, tag=self.tag, in_splits=self.in_splits, out_splits=self.out_splits,
-            reduce=self.reduce, ns=ns,
-        )  # fmt: skip
+            op=self.op,
+            group=self.group,
+            work=work,
+            inputs=inputs,
+            outputs=outputs,
+            wait=self.wait,
+            root=self.root,
+            tag=self.tag,
+            in_splits=self.in_splits,
+            out_splits=self.out_splits,
+            reduce=self.reduce,
+            ns=ns,
+        )
 
 
 @dataclass(frozen=True)
@@ -127,16 +136,18 @@ def _plain_exchange(op: str, functional: bool, given: Arguments, rows: list[int]
     fresh = given.results if functional and op != "wait" else []
     reduction = given.plain.get("reduce_op")
     return Exchange(
-        op, functional,
+        op,
+        functional,
         inputs=both if op != "recv" and both else given.first(_INPUTS),
         outputs=fresh or (both if op != "send" and both else given.first(_OUTPUTS)),
-        fresh=fresh, rows=rows,
+        fresh=fresh,
+        rows=rows,
         wait=given.plain.get("async_op") is False,
         tag=_whole(given.plain.get("tag")),
         in_splits=_splits(given.plain, "input_split_sizes"),
         out_splits=_splits(given.plain, "output_split_sizes"),
         reduce=reduction if isinstance(reduction, str) and reduction[:1] != "<" else "sum",
-    )  # fmt: skip
+    )
 
 
 def _whole(value: Any) -> int:
@@ -207,9 +218,7 @@ def _gather_flat(found: Exchange, old: int, places: list[int], shrink: str) -> E
     part, whole = found.inputs[0], found.outputs[0]
     size = part.elements if shrink == "keep" else whole.elements // len(places)
     return replace(
-        found,
-        inputs=[_flat_part(part, size)],
-        outputs=[_flat_part(whole, size * len(places))],
+        found, inputs=[_flat_part(part, size)], outputs=[_flat_part(whole, size * len(places))]
     )
 
 
@@ -217,9 +226,7 @@ def _scatter_flat(found: Exchange, old: int, places: list[int], shrink: str) -> 
     whole, part = found.inputs[0], found.outputs[0]
     size = part.elements if shrink == "keep" else whole.elements // len(places)
     return replace(
-        found,
-        inputs=[_flat_part(whole, size * len(places))],
-        outputs=[_flat_part(part, size)],
+        found, inputs=[_flat_part(whole, size * len(places))], outputs=[_flat_part(part, size)]
     )
 
 
@@ -236,9 +243,12 @@ def _exchange_flat(found: Exchange, old: int, places: list[int], shrink: str) ->
     gone = [found.in_splits[i] * row for i in places if i < len(found.in_splits)]
     come = [found.out_splits[i] * row for i in places if i < len(found.out_splits)]
     return replace(
-        found, inputs=[_flat_part(source, sum(gone))], outputs=[_flat_part(target, sum(come))],
-        in_splits=gone, out_splits=come,
-    )  # fmt: skip
+        found,
+        inputs=[_flat_part(source, sum(gone))],
+        outputs=[_flat_part(target, sum(come))],
+        in_splits=gone,
+        out_splits=come,
+    )
 
 
 def _some(tensors: list[Tensor], places: list[int], old: int) -> list[Tensor]:
@@ -247,9 +257,7 @@ def _some(tensors: list[Tensor], places: list[int], old: int) -> list[Tensor]:
 
 def _lists(found: Exchange, old: int, places: list[int], shrink: str) -> Exchange:
     return replace(
-        found,
-        inputs=_some(found.inputs, places, old),
-        outputs=_some(found.outputs, places, old),
+        found, inputs=_some(found.inputs, places, old), outputs=_some(found.outputs, places, old)
     )
 
 

@@ -19,8 +19,8 @@ from chakrakit.replayer.plan import (
     Call,
     Group,
     OperatorSchema,
-    Options,
     Plan,
+    ReplayOptions,
     StandIn,
     Synchronize,
     Tensor,
@@ -37,7 +37,7 @@ Used = dict[str, list[Tensor | None]]
 
 
 def compile_rank(
-    seen: Recording, world: World, rank: int, groups: list[Group], options: Options
+    seen: Recording, world: World, rank: int, groups: list[Group], options: ReplayOptions
 ) -> Plan:
     """The plan of one rank of the replay."""
     compiler = _Compiler(seen, world, rank, groups, options)
@@ -49,7 +49,7 @@ class _Compiler:
     """Goes through the units of a recording once, in order of start."""
 
     def __init__(
-        self, seen: Recording, world: World, rank: int, groups: list[Group], options: Options
+        self, seen: Recording, world: World, rank: int, groups: list[Group], options: ReplayOptions
     ) -> None:
         self.seen, self.world, self.rank = seen, world, rank
         self.groups, self.options = groups, options
@@ -231,9 +231,11 @@ class _Compiler:
         read, written = build.versions(exchange.inputs), build.versions(exchange.outputs)
         build.settle(unit, [*read, *written], written)
         step = exchange.step(
-            build.works, [slots[t] for t in exchange.inputs],
-            [slots[t] for t in exchange.outputs], ns,
-        )  # fmt: skip
+            build.works,
+            [slots[t] for t in exchange.inputs],
+            [slots[t] for t in exchange.outputs],
+            ns,
+        )
         build.emit(step, unit, written)
         if not step.wait:
             build.started(read, written)
@@ -252,13 +254,22 @@ class _Compiler:
         """All of it."""
         memory, options = self.build.memory, self.options
         return Plan(
-            format=FORMAT, version=VERSION, mode=options.mode, rank=self.rank,
-            recorded_rank=self.seen.rank, world=self.world.size, device=options.device,
-            backend=options.backend_name, groups=self.groups,
-            externals=memory.externals(self.build.device), slots=len(memory.version_of),
-            steps=self.build.steps, memory=memory.peak(self.build.tick, self.build.device),
-            count=self.count, time_ns=self.time_ns,
-        )  # fmt: skip
+            format=FORMAT,
+            version=VERSION,
+            mode=options.mode,
+            rank=self.rank,
+            recorded_rank=self.seen.rank,
+            world=self.world.size,
+            device=options.device,
+            backend=options.backend_name,
+            groups=self.groups,
+            externals=memory.externals(self.build.device),
+            slots=len(memory.version_of),
+            steps=self.build.steps,
+            memory=memory.peak(self.build.tick, self.build.device),
+            count=self.count,
+            time_ns=self.time_ns,
+        )
 
 
 class _Gaps:

@@ -68,19 +68,40 @@ _LISTS = ("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index
 """Operators with a list of indices, one a dimension of `self`."""
 
 _POSITIVE = {
-    ("sqrt", "self"), ("sqrt_", "self"), ("rsqrt", "self"), ("_foreach_sqrt", "self"),
-    ("_fused_adam_", "exp_avg_sqs"), ("_fused_adamw_", "exp_avg_sqs"),
-    ("native_batch_norm", "running_var"), ("cudnn_batch_norm", "running_var"), ("log", "self"),
-    ("addcmul_", "self"), ("_foreach_addcmul_", "self"),
-}  # fmt: skip
+    ("sqrt", "self"),
+    ("sqrt_", "self"),
+    ("rsqrt", "self"),
+    ("_foreach_sqrt", "self"),
+    ("_fused_adam_", "exp_avg_sqs"),
+    ("_fused_adamw_", "exp_avg_sqs"),
+    ("native_batch_norm", "running_var"),
+    ("cudnn_batch_norm", "running_var"),
+    ("log", "self"),
+    ("addcmul_", "self"),
+    ("_foreach_addcmul_", "self"),
+}
 """Arguments of which a square root or logarithm is taken, now or a step later."""
 
 COPIES = frozenset(
     (
-        "clone", "copy_", "_to_copy", "cat", "constant_pad_nd", "index_select", "gather", "repeat",
-        "expand", "contiguous", "_unsafe_view", "stack", "masked_fill", "where", "roll", "flip",
+        "clone",
+        "copy_",
+        "_to_copy",
+        "cat",
+        "constant_pad_nd",
+        "index_select",
+        "gather",
+        "repeat",
+        "expand",
+        "contiguous",
+        "_unsafe_view",
+        "stack",
+        "masked_fill",
+        "where",
+        "roll",
+        "flip",
     )
-)  # fmt: skip
+)
 """Operators whose results are values they were given."""
 
 

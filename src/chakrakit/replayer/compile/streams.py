@@ -24,9 +24,10 @@ class Streams:
         self._stream = seen.trace.column("stream", -1).tolist()
         self._comm = seen.is_comm.tolist()
         busy = Counter(
-            s for s, host, comm in zip(self._stream, seen.host, self._comm, strict=True)
+            s
+            for s, host, comm in zip(self._stream, seen.host, self._comm, strict=True)
             if not host and not comm
-        )  # fmt: skip
+        )
         self._number = {s: i for i, (s, _) in enumerate(busy.most_common())}
         self._step_of: dict[int, int] = {}
         self._place: list[int] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.replayer.plan.options import Options
+from chakrakit.replayer.plan.options import ReplayOptions
 from chakrakit.replayer.plan.plan import (
     FORMAT,
     VERSION,
@@ -36,9 +36,9 @@ __all__ = [
     "Fill",
     "Group",
     "OperatorSchema",
-    "Options",
     "Plan",
     "RankPlan",
+    "ReplayOptions",
     "StandIn",
     "Synchronize",
     "Tensor",

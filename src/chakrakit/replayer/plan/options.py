@@ -10,7 +10,7 @@ MODES = ("full", "compute", "comm", "emulate")
 
 
 @dataclass(frozen=True)
-class Options:
+class ReplayOptions:
     """What to replay, on what, and how.
 
     mode      full, compute, comm or emulate

@@ -9,14 +9,26 @@ from chakrakit.errors import TraceError
 from chakrakit.replayer.plan.schema_text import split_list
 
 _TYPES = {
-    "float": ("float32", 4), "double": ("float64", 8), "c10::Half": ("float16", 2),
-    "c10::BFloat16": ("bfloat16", 2), "long int": ("int64", 8), "long": ("int64", 8),
-    "int": ("int32", 4), "short int": ("int16", 2), "short": ("int16", 2),
-    "signed char": ("int8", 1), "unsigned char": ("uint8", 1), "bool": ("bool", 1),
-    "c10::complex<float>": ("complex64", 8), "c10::complex<double>": ("complex128", 16),
-    "c10::Float8_e4m3fn": ("float8_e4m3fn", 1), "c10::Float8_e5m2": ("float8_e5m2", 1),
-    "unsigned short": ("uint16", 2), "unsigned int": ("uint32", 4), "unsigned long": ("uint64", 8),
-}  # fmt: skip
+    "float": ("float32", 4),
+    "double": ("float64", 8),
+    "c10::Half": ("float16", 2),
+    "c10::BFloat16": ("bfloat16", 2),
+    "long int": ("int64", 8),
+    "long": ("int64", 8),
+    "int": ("int32", 4),
+    "short int": ("int16", 2),
+    "short": ("int16", 2),
+    "signed char": ("int8", 1),
+    "unsigned char": ("uint8", 1),
+    "bool": ("bool", 1),
+    "c10::complex<float>": ("complex64", 8),
+    "c10::complex<double>": ("complex128", 16),
+    "c10::Float8_e4m3fn": ("float8_e4m3fn", 1),
+    "c10::Float8_e5m2": ("float8_e5m2", 1),
+    "unsigned short": ("uint16", 2),
+    "unsigned int": ("uint32", 4),
+    "unsigned long": ("uint64", 8),
+}
 """C++'s names of element types → PyTorch's, and bytes."""
 
 ITEM_BYTES = dict(_TYPES.values())

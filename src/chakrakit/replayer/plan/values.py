@@ -18,10 +18,32 @@ from chakrakit.replayer.plan.tensors import (
 )
 
 _DTYPES = (
-    "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32",
-    "complex64", "complex128", "bool", "qint8", "quint8", "qint32", "bfloat16", "quint4x2",
-    "quint2x4", "bits1x8", "bits2x4", "bits4x2", "bits8", "bits16", "float8_e5m2", "float8_e4m3fn",
-)  # fmt: skip
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "complex32",
+    "complex64",
+    "complex128",
+    "bool",
+    "qint8",
+    "quint8",
+    "qint32",
+    "bfloat16",
+    "quint4x2",
+    "quint2x4",
+    "bits1x8",
+    "bits2x4",
+    "bits4x2",
+    "bits8",
+    "bits16",
+    "float8_e5m2",
+    "float8_e4m3fn",
+)
 """PyTorch's data types by the numbers it records for them."""
 _FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 _NOTHING = ("<None>", "<Generator>")
@@ -34,9 +56,12 @@ Use = Callable[[Tensor], int]
 
 
 def plan_value(
-    argument: Argument, item: tuple[Any, Any, str, Any], use: Use, place: str,
+    argument: Argument,
+    item: tuple[Any, Any, str, Any],
+    use: Use,
+    place: str,
     device: Callable[[str], str],
-) -> Any:  # fmt: skip
+) -> Any:
     """One argument as the plan says it."""
     value, shape, kind, strides = item
     if "Tensor" in argument.type:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I32
 from chakrakit.errors import TraceError
 from chakrakit.trace.communication import Binding
 from chakrakit.trace.model import Graph, Trace
 from chakrakit.trace.sets import TraceSet
 
-Levels = dict[int, NDArray[np.int32]]
+Levels = dict[int, I32]
 
 
 def issue_levels(traces: Mapping[int, Trace]) -> Levels:
@@ -34,9 +34,7 @@ def issue_levels(traces: Mapping[int, Trace]) -> Levels:
     return {r: level[begin[r] : begin[r] + len(t)] for r, t in traces.items()}
 
 
-def _messages(
-    traces: Mapping[int, Trace], begin: Mapping[int, int]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _messages(traces: Mapping[int, Trace], begin: Mapping[int, int]) -> tuple[I32, I32]:
     """Rows of matched sends and receives in the joint numbering."""
     joint = TraceSet(list(traces.values()), {r: Binding(i) for i, r in enumerate(traces)})
     ends: dict[tuple[int, ...], dict[bool, int]] = {}

@@ -8,7 +8,7 @@ import numpy as np
 
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.sources.pytorch.linking import link
-from chakrakit.sources.pytorch.read import look
+from chakrakit.sources.pytorch.read import identify
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Run, TraceSet
 from chakrakit.trace.storage import read
@@ -18,14 +18,14 @@ def load_traces(path: str) -> TraceSet:
     """A trace behind a path; files that PyTorch's profiler wrote are linked first."""
     place = Path(path)
     if place.is_file():
-        recorded = look(place) is not None
+        recorded = identify(place) is not None
     else:
         recorded = place.is_dir() and not any(place.glob("*.et*")) and _has_recording(place)
     return link([place])[0] if recorded else read(path)
 
 
 def _has_recording(folder: Path) -> bool:
-    return any(look(p) is not None for p in sorted(folder.rglob("*.json*")) if p.is_file())
+    return any(identify(p) is not None for p in sorted(folder.rglob("*.json*")) if p.is_file())
 
 
 def one_step(traces: TraceSet, step: int) -> dict[int, Trace]:

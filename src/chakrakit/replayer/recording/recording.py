@@ -10,13 +10,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 import chakrakit.core as core
+from chakrakit.arrays import I32, Mask
 from chakrakit.errors import TraceError
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
-
-I64 = NDArray[np.int64]
 
 _SLACK_NS = 10_000
 """By how much an operator may outlive the one it is in: clocks are read one after the other."""
@@ -28,7 +26,7 @@ class Recording:
 
     rank: int
     trace: Trace
-    level: NDArray[np.int32] | None = None
+    level: I32 | None = None
     """How many nodes must come before each, of other ranks too; only for traces that never ran."""
 
     def __len__(self) -> int:
@@ -144,7 +142,7 @@ class Recording:
         return "cuda" if any('"cuda' in t for t in texts) or not all(self.host) else "cpu"
 
     @cached_property
-    def is_comm(self) -> NDArray[np.bool_]:
+    def is_comm(self) -> Mask:
         """Rows that stand for a collective or a message."""
         kinds = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
         return self.trace.is_type(*kinds)

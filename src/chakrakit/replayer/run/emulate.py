@@ -13,7 +13,15 @@ import msgspec
 import numpy as np
 
 from chakrakit.errors import TraceError
-from chakrakit.replayer.plan import FORMAT, VERSION, WORLD_NAME, Group, Options, RankPlan, World
+from chakrakit.replayer.plan import (
+    FORMAT,
+    VERSION,
+    WORLD_NAME,
+    Group,
+    RankPlan,
+    ReplayOptions,
+    World,
+)
 from chakrakit.replayer.recording import Recording
 from chakrakit.trace.model import CollectiveType, EdgeKind, NodeType
 
@@ -72,7 +80,7 @@ class _Place:
 
 
 def emulate_rank(
-    seen: Recording, world: World, rank: int, groups: list[Group], options: Options
+    seen: Recording, world: World, rank: int, groups: list[Group], options: ReplayOptions
 ) -> EmulationPlan:
     """The plan of one rank."""
     trace = seen.trace
@@ -91,15 +99,30 @@ def emulate_rank(
     done = sum(e.group >= 0 for e in found.values())
     spent = [int(trace.duration_ns[r]) * (found[r].group >= 0) for r in found]
     return EmulationPlan(
-        format=FORMAT, version=VERSION, mode=options.mode, rank=rank, recorded_rank=seen.rank,
-        world=world.size, device=options.device, backend=options.backend_name, groups=groups,
-        durations=durations.tolist(), release=_release(seen, timed), lanes=_lanes(seen),
-        waits=_waits(seen, timed), communication=found,
+        format=FORMAT,
+        version=VERSION,
+        mode=options.mode,
+        rank=rank,
+        recorded_rank=seen.rank,
+        world=world.size,
+        device=options.device,
+        backend=options.backend_name,
+        groups=groups,
+        durations=durations.tolist(),
+        release=_release(seen, timed),
+        lanes=_lanes(seen),
+        waits=_waits(seen, timed),
+        communication=found,
         order=_order(seen, list(found)),
-        memory={options.device: sum(max((getattr(e, side) for e in found.values()), default=0)
-                           for side in ("input", "output"))},
-        count=[done, len(found)], time_ns=[sum(spent), int(trace.duration_ns[list(found)].sum())],
-    )  # fmt: skip
+        memory={
+            options.device: sum(
+                max((getattr(e, side) for e in found.values()), default=0)
+                for side in ("input", "output")
+            )
+        },
+        count=[done, len(found)],
+        time_ns=[sum(spent), int(trace.duration_ns[list(found)].sum())],
+    )
 
 
 def _order(seen: Recording, rows: list[int]) -> list[int]:

@@ -140,17 +140,23 @@ def read_report(folder: Path, results: Path) -> ReplayReport:
     slowest = [max(steps) for steps in zip(*(o.steps_ns for o in outcomes), strict=False)]
     replaced = [
         (r.name, r.time_ns // max(r.count, 1), r.why)
-        for s in summary.ranks for r in s.stand_ins for _ in range(r.count)
-    ]  # fmt: skip
+        for s in summary.ranks
+        for r in s.stand_ins
+        for _ in range(r.count)
+    ]
     replaced += [
         (str(n["name"]), int(n["time_ns"]), str(n["why"])) for o in outcomes for n in o.not_covered
     ]
     return ReplayReport(
-        mode=summary.mode, device=summary.device, coverage=_coverage(pairs),
-        stand_ins=_together(replaced), step_ns=_spread(slowest),
-        kernel_ns=max((o.kernel_ns for o in outcomes), default=0), iterations=len(slowest),
+        mode=summary.mode,
+        device=summary.device,
+        coverage=_coverage(pairs),
+        stand_ins=_together(replaced),
+        step_ns=_spread(slowest),
+        kernel_ns=max((o.kernel_ns for o in outcomes), default=0),
+        iterations=len(slowest),
         ranks=[_rank(s, o) for s, o in pairs],
-    )  # fmt: skip
+    )
 
 
 def _read(path: Path, kind: Any) -> Any:
@@ -189,11 +195,15 @@ def _spread(values: list[int]) -> Spread:
 
 def _rank(summary: RankSummary, outcome: _Outcome) -> RankResult:
     return RankResult(
-        rank=summary.rank, recorded_rank=summary.recorded_rank,
-        coverage=_coverage([(summary, outcome)]), step_ns=_spread(outcome.steps_ns),
-        host_ns=round(median(outcome.host_ns or [0])), cpu_ns=round(median(outcome.cpu_ns or [0])),
-        kernel_ns=outcome.kernel_ns, memory_bytes=outcome.memory_bytes,
-    )  # fmt: skip
+        rank=summary.rank,
+        recorded_rank=summary.recorded_rank,
+        coverage=_coverage([(summary, outcome)]),
+        step_ns=_spread(outcome.steps_ns),
+        host_ns=round(median(outcome.host_ns or [0])),
+        cpu_ns=round(median(outcome.cpu_ns or [0])),
+        kernel_ns=outcome.kernel_ns,
+        memory_bytes=outcome.memory_bytes,
+    )
 
 
 def replayed_run(folder: Path, results: Path, report: ReplayReport) -> Run:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from chakrakit.errors import ChakraError, FormatError, MissingExtra, TraceError
 from chakrakit.replayer.compile import compile_rank
-from chakrakit.replayer.plan import Options, Plan, World
+from chakrakit.replayer.plan import Plan, ReplayOptions, World
 from chakrakit.replayer.recording import Recording, issue_levels, load_traces, one_step
 from chakrakit.replayer.run.emulate import EmulationPlan, emulate_rank
 from chakrakit.replayer.run.export_folder import RESULTS, export_plans
@@ -36,7 +36,7 @@ class Prepared:
     traces: TraceSet
 
 
-def prepare(traces: TraceSet, options: Options) -> Prepared:
+def prepare(traces: TraceSet, options: ReplayOptions) -> Prepared:
     """Compile a step for every rank of the replay; everything that can be checked is."""
     found = one_step(traces, options.step)
     size = options.nproc or len(found)
@@ -52,8 +52,9 @@ def prepare(traces: TraceSet, options: Options) -> Prepared:
     step = TraceSet(
         [seen[r].trace for r in found],
         {r: Binding(r % len(found), world.renamed(r)) for r in range(size)},
-        world.named_groups(), Card(name=traces.card.name, tool="chakra replay", source=traces.card.source),
-    )  # fmt: skip
+        world.named_groups(),
+        Card(name=traces.card.name, tool="chakra replay", source=traces.card.source),
+    )
     if options.mode in ("comm", "emulate"):
         return Prepared([emulate_rank(*r) for r in ranks], step)
     return Prepared([compile_rank(*r) for r in ranks], step)
@@ -69,7 +70,7 @@ def _check_order(seen: Recording) -> None:
         )
 
 
-def export(path: str, folder: Path, options: Options) -> Prepared:
+def export(path: str, folder: Path, options: ReplayOptions) -> Prepared:
     """Compile a trace into a folder that runs by itself."""
     made = prepare(load_traces(path), options)
     export_plans(made.plans, made.traces, folder)
@@ -77,9 +78,14 @@ def export(path: str, folder: Path, options: Options) -> Prepared:
 
 
 def replay(
-    path: str, options: Options, *, iterations: int = 10, warmup: int = 3, timeout_s: float = 300.0,
+    path: str,
+    options: ReplayOptions,
+    *,
+    iterations: int = 10,
+    warmup: int = 3,
+    timeout_s: float = 300.0,
     output: Path | None = None,
-) -> ReplayReport | None:  # fmt: skip
+) -> ReplayReport | None:
     """Replay a trace on this machine; with `output`, leave the replayed run there.
 
     `path` may also be a folder made by `export` that was run elsewhere: then only its result is read.
@@ -94,8 +100,16 @@ def replay(
     with tempfile.TemporaryDirectory(prefix="chakra-replay-") as scratch:
         place = Path(scratch) / "replay"
         export(path, place, replace(options, nproc=ranks) if ranks else options)
-        command = [sys.executable, str(place / "run.py"), "--iterations", str(iterations),
-                   "--warmup", str(warmup), "--timeout", str(timeout_s)]  # fmt: skip
+        command = [
+            sys.executable,
+            str(place / "run.py"),
+            "--iterations",
+            str(iterations),
+            "--warmup",
+            str(warmup),
+            "--timeout",
+            str(timeout_s),
+        ]
         if output is None and options.device == "cpu":
             command.append("--no-profile")
         if ranks:
@@ -132,9 +146,13 @@ def run_folder(command: list[str]) -> None:
     reader, writer = os.pipe()
     try:
         with subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, errors="replace", pass_fds=[reader],
+            command,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            pass_fds=[reader],
             env={**os.environ, PIPE: str(reader)},
-        ) as process:  # fmt: skip
+        ) as process:
             os.close(reader)
             assert process.stderr is not None
             said = process.stderr.read()
@@ -148,9 +166,10 @@ def _explain(lines: list[str], code: int) -> str:
     """What the starter said, and of the ranks the one that failed first by itself."""
     told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     own = [
-        line.replace("error: ", "", 1) for line in lines
+        line.replace("error: ", "", 1)
+        for line in lines
         if line.startswith("rank ") and ": error: " in line and FOLLOWED not in line
-    ]  # fmt: skip
+    ]
     if told or own:
         return "; ".join([*told[:1], *own[:1]])
     return "\n".join(lines[-5:]) or f"the replay ended with code {code}"

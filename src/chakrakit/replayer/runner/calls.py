@@ -66,8 +66,9 @@ def constant(torch: Any, value: Any, device: str, groups: list[Any]) -> Any:
     raise ValueError(f"an argument of kind {kind!r}")
 
 
-def bind(operator: Callable[..., Any], step: dict[str, Any], slots: Slots, layout: Layout,
-         named: Layout) -> Do:  # fmt: skip
+def bind(
+    operator: Callable[..., Any], step: dict[str, Any], slots: Slots, layout: Layout, named: Layout
+) -> Do:
     """A call as a function without arguments; the few shapes most calls have get their own."""
     names = list(step.get("kwargs", {}))
     free = step.get("free", [])

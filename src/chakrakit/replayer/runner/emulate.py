@@ -43,9 +43,13 @@ class _Emulation:
     """One rank: its nodes, what each waits for, and the buffers all communication shares."""
 
     def __init__(
-        self, torch: Any, plan: dict[str, Any], device: str, groups: list[Any],
+        self,
+        torch: Any,
+        plan: dict[str, Any],
+        device: str,
+        groups: list[Any],
         settings: dict[str, Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.torch, self.plan, self.groups, self.settings = torch, plan, groups, settings
         self.nodes = len(plan["durations"])
         self.exchanges = {int(k): v for k, v in plan["communication"].items()}
@@ -55,8 +59,9 @@ class _Emulation:
                 self.followers[cause].append(node)
         self.calls = {
             node: self._prepare(exchange, device)
-            for node, exchange in self.exchanges.items() if exchange["group"] >= 0
-        }  # fmt: skip
+            for node, exchange in self.exchanges.items()
+            if exchange["group"] >= 0
+        }
         self.waiters = ThreadPoolExecutor(_WAITERS)
 
     def _prepare(self, exchange: dict[str, Any], device: str) -> Any:
@@ -96,10 +101,17 @@ class _Emulation:
                 cpu.append(time.process_time_ns() - used)
         self.waiters.shutdown(wait=False)
         return {
-            "rank": self.plan["rank"], "steps_ns": steps, "host_ns": steps, "cpu_ns": cpu,
-            "kernel_ns": 0, "not_covered": [], "torch": self.torch.__version__,
-            "start": times[0], "end": times[1], "epoch_ns": times[2],
-        }  # fmt: skip
+            "rank": self.plan["rank"],
+            "steps_ns": steps,
+            "host_ns": steps,
+            "cpu_ns": cpu,
+            "kernel_ns": 0,
+            "not_covered": [],
+            "torch": self.torch.__version__,
+            "start": times[0],
+            "end": times[1],
+            "epoch_ns": times[2],
+        }
 
     def _together(self) -> None:
         if self.torch.distributed.is_available() and self.torch.distributed.is_initialized():

@@ -19,9 +19,12 @@ def start_groups(torch: Any, plan: dict[str, Any], timeout_s: float) -> list[Any
     limit = timedelta(seconds=timeout_s)
     where = os.environ.get("CHAKRA_REPLAY_STORE")
     distributed.init_process_group(
-        plan["backend"], init_method=f"file://{where}" if where else "env://",
-        rank=plan["rank"], world_size=plan["world"], timeout=limit,
-    )  # fmt: skip
+        plan["backend"],
+        init_method=f"file://{where}" if where else "env://",
+        rank=plan["rank"],
+        world_size=plan["world"],
+        timeout=limit,
+    )
     everybody = list(range(plan["world"]))
     world = distributed.distributed_c10d._get_default_group()
     made: dict[tuple[int, ...], Any] = {}

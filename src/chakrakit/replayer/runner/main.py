@@ -58,9 +58,13 @@ def _arguments(folder: Path) -> dict[str, Any]:
     if found.iterations < 1 or found.warmup < 0 or found.timeout <= 0:
         parser.error("iterations must be 1 or more, warm-up 0 or more, the timeout above 0")
     return {
-        "iterations": found.iterations, "warmup": found.warmup, "timeout_s": found.timeout,
-        "out": found.out, "profile": not found.no_profile, "worker": found.worker,
-    }  # fmt: skip
+        "iterations": found.iterations,
+        "warmup": found.warmup,
+        "timeout_s": found.timeout,
+        "out": found.out,
+        "profile": not found.no_profile,
+        "worker": found.worker,
+    }
 
 
 def _ranks(folder: Path) -> int:

@@ -68,9 +68,13 @@ class _Measurement:
     """One rank's replay from first iteration to result."""
 
     def __init__(
-        self, torch: Any, plan: dict[str, Any], device: str, groups: list[Any],
+        self,
+        torch: Any,
+        plan: dict[str, Any],
+        device: str,
+        groups: list[Any],
         settings: dict[str, Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.torch, self.plan, self.device, self.settings = torch, plan, device, settings
         self.on_device = device.startswith("cuda")
         self.program = Program(torch, plan, device, groups)

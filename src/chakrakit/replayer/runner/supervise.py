@@ -81,11 +81,19 @@ class _Worker:
         reader, self._pipe = os.pipe()
         os.set_inheritable(reader, True)
         command = [
-            sys.executable, str(folder / "run.py"), "--worker", "--out", str(settings["out"]),
-            "--iterations", str(settings["iterations"]), "--warmup", str(settings["warmup"]),
-            "--timeout", str(settings["timeout_s"]),
+            sys.executable,
+            str(folder / "run.py"),
+            "--worker",
+            "--out",
+            str(settings["out"]),
+            "--iterations",
+            str(settings["iterations"]),
+            "--warmup",
+            str(settings["warmup"]),
+            "--timeout",
+            str(settings["timeout_s"]),
             *(() if settings["profile"] else ("--no-profile",)),
-        ]  # fmt: skip
+        ]
         places = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks}
         environment = {**os.environ, **{k: str(v) for k, v in places.items()}}
         environment |= {PIPE: str(reader), "CHAKRA_REPLAY_STORE": f"{scratch}/store"}

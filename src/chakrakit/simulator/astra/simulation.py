@@ -12,7 +12,7 @@ import chakrakit.core as core
 from chakrakit.errors import ConfigError, DeadlockError, TraceError
 from chakrakit.simulator.astra import config as files
 from chakrakit.simulator.astra import workload as loading
-from chakrakit.simulator.astra.options import Options
+from chakrakit.simulator.astra.options import AstraOptions
 from chakrakit.simulator.astra.result import Result
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    workload: str | TraceSet, config: files.Config, options: Options | None = None
+    workload: str | TraceSet, config: files.Config, options: AstraOptions | None = None
 ) -> Result:
     """A workload on the network of `config`: a prefix of `prefix.N.et`, or any other traces.
 
     Raises DeadlockError when a rank would never finish, TraceError or ConfigError for inputs that cannot
     be run; each names the rank, node, group or key.
     """
-    options = options or Options()
+    options = options or AstraOptions()
     ranks = config.network.ranks
     with errors():
         if isinstance(workload, str) and loading.is_prefix(workload):
@@ -69,10 +69,10 @@ def _with_groups(config: files.Config, traces: TraceSet) -> files.Config:
 
 
 def simulate_program(
-    program: core.AstraProgram, config: files.Config, options: Options | None = None
+    program: core.AstraProgram, config: files.Config, options: AstraOptions | None = None
 ) -> Result:
     """The same for graphs that are already in memory."""
-    options = options or Options()
+    options = options or AstraOptions()
     network = core_network(config, options)
     with errors():
         groups = loading.bind_groups(program, config)
@@ -91,7 +91,7 @@ def errors() -> Iterator[None]:
         raise (DeadlockError if deadlock else TraceError)(message) from None
 
 
-def core_system(config: files.Config, options: Options) -> core.AstraSystem:
+def core_system(config: files.Config, options: AstraOptions) -> core.AstraSystem:
     """The system file and the command line, as the core takes them."""
     given, system = config.system, core.AstraSystem()
     if given.endpoint_delay is not None:
@@ -117,7 +117,7 @@ def _scaled(endpoint_delay: int, scale: float) -> int:
     return scaled
 
 
-def _set_algorithms(system: core.AstraSystem, config: files.Config, options: Options) -> None:
+def _set_algorithms(system: core.AstraSystem, config: files.Config, options: AstraOptions) -> None:
     for number, collective in enumerate(files.COLLECTIVES):
         listed = config.system.implementations(collective)
         system.set_implementations(number, [files.parse_implementation(text) for text in listed])
@@ -130,7 +130,7 @@ def _set_algorithms(system: core.AstraSystem, config: files.Config, options: Opt
         system.set_custom_node(node, graphs)
 
 
-def core_network(config: files.Config, options: Options) -> core.AstraNetwork:
+def core_network(config: files.Config, options: AstraOptions) -> core.AstraNetwork:
     """The network file; GB/s of 2^30 bytes become bytes per ns."""
     given, network = config.network, core.AstraNetwork()
     network.aware = options.backend == "aware"

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import chakrakit.core as core
+from chakrakit.arrays import I64, U64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.simulator.astra.workload import BITS, Columns, build_body, graph_columns
 from chakrakit.trace.model import NodeType, Trace
@@ -71,7 +72,7 @@ def trace_columns(trace: Trace) -> Columns:
     return columns
 
 
-def _attribute(trace: Trace, name: str, present: NDArray[np.bool_]) -> NDArray[Any]:
+def _attribute(trace: Trace, name: str, present: Mask) -> NDArray[Any]:
     if name == "pg_name":
         return _groups(trace)
     if name == "involved_dim":
@@ -82,18 +83,18 @@ def _attribute(trace: Trace, name: str, present: NDArray[np.bool_]) -> NDArray[A
     return values
 
 
-def _groups(trace: Trace) -> NDArray[np.int64]:
+def _groups(trace: Trace) -> I64:
     coded = trace.table.column("pg_name").combine_chunks().dictionary_encode()
     names = coded.dictionary.to_pylist()
     for name in names:
         if name and not name.isdecimal():
             raise TraceError(f"`pg_name` {name!r} is not the number of a communicator group")
     numbers = np.array([int(name or 0) for name in names] + [0], np.int64)
-    chosen: NDArray[np.int64] = numbers[coded.indices.fill_null(len(names)).to_numpy()]
+    chosen: I64 = numbers[coded.indices.fill_null(len(names)).to_numpy()]
     return chosen
 
 
-def _dimensions(trace: Trace, present: NDArray[np.bool_]) -> NDArray[np.uint32]:
+def _dimensions(trace: Trace, present: Mask) -> NDArray[np.uint32]:
     masks = np.zeros(len(trace), np.uint32)
     lists = trace.table.column("involved_dim").to_pylist()
     for row in np.flatnonzero(present).tolist():
@@ -101,7 +102,7 @@ def _dimensions(trace: Trace, present: NDArray[np.bool_]) -> NDArray[np.uint32]:
     return masks
 
 
-def _dependencies(trace: Trace) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+def _dependencies(trace: Trace) -> tuple[U64, U64]:
     """Data and control dependencies of each node, one after the other, as ids."""
     rows, ids = [], []
     for name in ("data_deps", "ctrl_deps"):

@@ -12,16 +12,15 @@ from chakrakit.simulator.collectives.choice import (
     ideal_seconds,
     moved_bytes,
 )
+from chakrakit.simulator.collectives.collective_steps import SWITCH, CollectiveSteps, Step
 from chakrakit.simulator.collectives.group_shape import Shape, grid_of, shapes
-from chakrakit.simulator.collectives.moves import I64, SWITCH, Moves, Step
 
 __all__ = [
     "ALGORITHMS",
     "COLLECTIVES",
-    "I64",
     "SWITCH",
     "Algorithms",
-    "Moves",
+    "CollectiveSteps",
     "Shape",
     "Step",
     "data_bytes",

@@ -10,16 +10,25 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
 from chakrakit.simulator.collectives import algorithms as a
+from chakrakit.simulator.collectives.collective_steps import CollectiveSteps
 from chakrakit.simulator.collectives.group_shape import Shape
 from chakrakit.simulator.collectives.hierarchical import hierarchical
-from chakrakit.simulator.collectives.moves import I64, Moves
 
 COLLECTIVES = {
-    0: "all-reduce", 1: "reduce", 2: "all-gather", 3: "gather", 4: "scatter", 5: "broadcast",
-    6: "all-to-all", 7: "reduce-scatter", 8: "reduce-scatter", 9: "barrier",
-}  # fmt: skip
+    0: "all-reduce",
+    1: "reduce",
+    2: "all-gather",
+    3: "gather",
+    4: "scatter",
+    5: "broadcast",
+    6: "all-to-all",
+    7: "reduce-scatter",
+    8: "reduce-scatter",
+    9: "barrier",
+}
 """CollectiveType numbers to the names used here."""
 
 ALGORITHMS = {
@@ -76,7 +85,7 @@ class Algorithms:
 
     def moves(
         self, collective: str, name: str, size: float, shape: Shape, root: int, grid: I64 | None
-    ) -> Moves:
+    ) -> CollectiveSteps:
         """The schedule of an algorithm for a group of this shape."""
         chunks = self.chunks or best_chunks(collective, name, size, shape)
         return make_moves(collective, name, shape, chunks, root, grid)
@@ -147,9 +156,13 @@ def _switch(size: float, s: Shape, rounds: int) -> float:
 
 
 _BLOCKWISE: dict[str, Callable[[float, Shape, int], float]] = {
-    "in-switch": _switch, "ring": _ring, "halving-doubling": _halving, "double-tree": _tree,
-    "hierarchical": _hierarchical, "direct": _direct,
-}  # fmt: skip
+    "in-switch": _switch,
+    "ring": _ring,
+    "halving-doubling": _halving,
+    "double-tree": _tree,
+    "hierarchical": _hierarchical,
+    "direct": _direct,
+}
 
 
 def _all_to_all(name: str, size: float, s: Shape) -> float:
@@ -189,7 +202,7 @@ def best_chunks(collective: str, name: str, size: float, s: Shape) -> int:
 
 def make_moves(
     collective: str, name: str, shape: Shape, chunks: int, root: int, grid: I64 | None
-) -> Moves:
+) -> CollectiveSteps:
     """The schedule by name."""
     n = shape.n
     if name == "hierarchical":
@@ -207,7 +220,7 @@ def make_moves(
     return _BY_NAME[collective, name](n)
 
 
-def _rooted_moves(collective: str, name: str, n: int, chunks: int, root: int) -> Moves:
+def _rooted_moves(collective: str, name: str, n: int, chunks: int, root: int) -> CollectiveSteps:
     down = collective == "broadcast"
     if name == "ring":
         return (a.ring_broadcast if down else a.ring_reduce_to)(n, chunks, root)
@@ -216,7 +229,7 @@ def _rooted_moves(collective: str, name: str, n: int, chunks: int, root: int) ->
     return (a.direct_broadcast if down else a.direct_reduce_to)(n, root)
 
 
-_BY_NAME: dict[tuple[str, str], Callable[[int], Moves]] = {
+_BY_NAME: dict[tuple[str, str], Callable[[int], CollectiveSteps]] = {
     ("all-reduce", "ring"): a.ring_all_reduce,
     ("all-reduce", "direct"): a.direct_all_reduce,
     ("all-reduce", "halving-doubling"): a.halving_doubling_all_reduce,

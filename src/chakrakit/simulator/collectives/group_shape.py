@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chakrakit.machines.fabric import I64, Machine, Routes
+from chakrakit.arrays import I64
+from chakrakit.machines.fabric import Machine, Routes
 
 
 class Way(NamedTuple):

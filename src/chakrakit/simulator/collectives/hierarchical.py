@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from chakrakit.simulator.collectives.moves import I64, Moves, Step, step
+from chakrakit.arrays import I64
+from chakrakit.simulator.collectives.collective_steps import CollectiveSteps, Step, step
 
 
 class Grid:
@@ -48,9 +49,16 @@ def _ring(grid: Grid, axis: int, reduce: bool) -> list[Step]:
     start = grid.places[axis] - (1 if reduce else 0)
     first = start * block % (size * block)
     one = step(
-        grid.flat, grid.neighbour(axis, 1), first, block, size * block,
-        reduce=reduce, base=grid.held(axis), repeat=size - 1, shift=-block,
-    )  # fmt: skip
+        grid.flat,
+        grid.neighbour(axis, 1),
+        first,
+        block,
+        size * block,
+        reduce=reduce,
+        base=grid.held(axis),
+        repeat=size - 1,
+        shift=-block,
+    )
     return [one]
 
 
@@ -65,7 +73,9 @@ def _direct(grid: Grid, axis: int, reduce: bool) -> list[Step]:
     return [step(src, dst, first, block, size * block, reduce=reduce, base=base)]
 
 
-def hierarchical(members: I64, collective: str, ways: Sequence[str], chunks: int = 1) -> Moves:
+def hierarchical(
+    members: I64, collective: str, ways: Sequence[str], chunks: int = 1
+) -> CollectiveSteps:
     """`collective` is all-reduce, reduce-scatter or all-gather; `ways` says ring or direct by axis.
 
     With several chunks, a chunk's next axis runs while the following chunk is on this one.
@@ -83,7 +93,7 @@ def hierarchical(members: I64, collective: str, ways: Sequence[str], chunks: int
     if collective == "all-reduce":
         owned = np.zeros(0, np.int64)
     steps = _pipelined([s for phase in phases for s in phase], chunks, grid.n)
-    return Moves(grid.n, grid.n * chunks, steps, owned, "hierarchical")
+    return CollectiveSteps(grid.n, grid.n * chunks, steps, owned, "hierarchical")
 
 
 def _pipelined(phases: list[Step], chunks: int, pieces: int) -> tuple[Step, ...]:

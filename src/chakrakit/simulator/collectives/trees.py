@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chakrakit.simulator.collectives.moves import I64
+from chakrakit.arrays import I64
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chakrakit.simulator.engine import native
 from chakrakit.simulator.engine.disturb import Disturbance, Fault
 from chakrakit.simulator.engine.instances import MESSAGE, Fixed
-from chakrakit.simulator.engine.native import Options, Outcome, run, with_bandwidth
+from chakrakit.simulator.engine.native import Outcome, SimulationOptions, run, with_bandwidth
 from chakrakit.simulator.engine.program import COMM, COMPUTE
 
 __all__ = [
@@ -15,8 +15,8 @@ __all__ = [
     "Disturbance",
     "Fault",
     "Fixed",
-    "Options",
     "Outcome",
+    "SimulationOptions",
     "native",
     "run",
     "with_bandwidth",

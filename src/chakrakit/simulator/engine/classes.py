@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chakrakit.simulator.collectives import I64
+from chakrakit.arrays import I64
 from chakrakit.simulator.engine.membership import Membership
 
 
@@ -57,10 +57,13 @@ def refine(
     while True:
         group = _group_classes(membership, rank, group_keys)
         keys = [
-            (int(rank[i]), tuple(int(group[g]) for g in membership.group_of[i]),
-             _classes_of(rank, peers[i]))
+            (
+                int(rank[i]),
+                tuple(int(group[g]) for g in membership.group_of[i]),
+                _classes_of(rank, peers[i]),
+            )
             for i in range(len(rank))
-        ]  # fmt: skip
+        ]
         finer = _numbered(keys)
         if finer.max(initial=-1) == rank.max(initial=-1):
             break

@@ -1,6 +1,6 @@
 """Custom collective algorithms: graphs of messages given as ETs, or MSCCL's XML.
 
-Both become Moves in which every message is a step of its own that waits for the messages before it.
+Both become CollectiveSteps in which every message is a step of its own that waits for the messages before it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from chakrakit.errors import FormatError, TraceError
-from chakrakit.simulator.collectives import Moves, Step
+from chakrakit.simulator.collectives import CollectiveSteps, Step
 from chakrakit.simulator.engine.instances import Custom
 from chakrakit.trace.model import Graph, NodeType, Trace
 from chakrakit.trace.sets import TraceSet
@@ -32,19 +32,27 @@ class _Message:
     wait: float = 0.0
 
 
-def _moves(n: int, pieces: int, messages: list[_Message], name: str) -> Moves:
+def _moves(n: int, pieces: int, messages: list[_Message], name: str) -> CollectiveSteps:
     steps = [
-        Step(np.array([m.src]), np.array([m.dst]), np.array([m.piece]), np.array([m.size]), m.reduce,
-             pieces, after=tuple(sorted(m.after)), wait=m.wait)
+        Step(
+            np.array([m.src]),
+            np.array([m.dst]),
+            np.array([m.piece]),
+            np.array([m.size]),
+            m.reduce,
+            pieces,
+            after=tuple(sorted(m.after)),
+            wait=m.wait,
+        )
         for m in messages
-    ]  # fmt: skip
-    return Moves(n, pieces, tuple(steps), name=name)
+    ]
+    return CollectiveSteps(n, pieces, tuple(steps), name=name)
 
 
 # --- ETs ----------------------------------------------------------------------------------------
 
 
-def moves_from_traces(traces: TraceSet, total: float, name: str = "custom") -> Moves:
+def moves_from_traces(traces: TraceSet, total: float, name: str = "custom") -> CollectiveSteps:
     """Rank p's ET is what member p does: sends, receives and local work, ranks being positions.
 
     `comm_size` is bytes out of `total`, the collective's data, so that other sizes scale with it. Local
@@ -119,7 +127,7 @@ def _joined_graph(
 # --- MSCCL --------------------------------------------------------------------------------------
 
 
-def moves_from_msccl(path: Path) -> Moves:
+def moves_from_msccl(path: Path) -> CollectiveSteps:
     """An MSCCL algorithm: `gpu/tb/step` with types s, r, rcs, rrc, rrs, rrcs, cpy, re, nop.
 
     A message is a sending step and the receiving step of the other end on the same channel, in order. It
@@ -210,8 +218,11 @@ class _Msccl:
         out = []
         for (a, b, channel), (sent, got) in ends.items():
             if len(sent) != len(got):
-                raise FormatError(f"gpu {a} sends {len(sent)} times to {b} on channel {channel}, which "
-                                  f"receives {len(got)} times", path=self.path)  # fmt: skip
+                raise FormatError(
+                    f"gpu {a} sends {len(sent)} times to {b} on channel {channel}, which "
+                    f"receives {len(got)} times",
+                    path=self.path,
+                )
             out += list(zip(sent, got, strict=True))
         return out
 
@@ -242,10 +253,10 @@ class _Msccl:
         return self._needs(key, False)
 
 
-def custom_for(collective: str, moves: Moves) -> Custom:
+def custom_for(collective: str, moves: CollectiveSteps) -> Custom:
     """Uses the schedule for this collective whenever a group has as many members."""
 
-    def choose(asked: str, members: int, _size: int) -> Moves | None:
+    def choose(asked: str, members: int, _size: int) -> CollectiveSteps | None:
         return moves if asked == collective and members == moves.n else None
 
     return choose

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Machine
 
@@ -58,9 +58,7 @@ class Disturbance:
         faults = tuple(f for f in self.faults if f.kind == "device" and f.target == rank)
         return (rank if self.jitter else -1, self.stragglers.get(rank, 1.0), faults)
 
-    def apply(
-        self, rank: int, durations: NDArray[np.int64], device_rows: NDArray[np.bool_]
-    ) -> NDArray[np.int64]:
+    def apply(self, rank: int, durations: I64, device_rows: Mask) -> I64:
         """A rank's durations as they come out."""
         factor = np.where(device_rows, self.stragglers.get(rank, 1.0), 1.0)
         if self.jitter:

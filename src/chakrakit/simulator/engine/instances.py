@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I32, I64
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.simulator.collectives import (
     ALGORITHMS,
     COLLECTIVES,
-    I64,
     Algorithms,
-    Moves,
+    CollectiveSteps,
     Shape,
     data_bytes,
     direct_all_to_all,
@@ -25,7 +24,7 @@ from chakrakit.simulator.collectives import (
 )
 from chakrakit.simulator.engine.classes import Classes
 from chakrakit.simulator.engine.membership import Group, Membership
-from chakrakit.simulator.engine.plans import PlanBook
+from chakrakit.simulator.engine.plans import TransferPlans
 from chakrakit.simulator.engine.policies import CollectivePolicy
 from chakrakit.trace.model import Trace, collective_name
 
@@ -53,7 +52,7 @@ class Call(NamedTuple):
 class Instances:
     """Growing columns, an entry an instance; `of_row` gives the instance of each simulated row."""
 
-    of_row: NDArray[np.int32]
+    of_row: I32
     needed: list[int] = field(default_factory=list)
     jobs: list[I64] = field(default_factory=list)
     what: list[tuple[str, str, int]] = field(default_factory=list)
@@ -62,13 +61,19 @@ class Instances:
     group_class: list[int] = field(default_factory=list)
     algorithm: list[str] = field(default_factory=list)
     shape: list[Shape | None] = field(default_factory=list)
-    plain: list[NDArray[np.int64]] = field(default_factory=list)
+    plain: list[I64] = field(default_factory=list)
     """Rows of collectives with a single member, which are local work."""
 
     def add(
-        self, what: tuple[str, str, int], size: int, needed: int, jobs: I64, group_class: int,
-        algorithm: str, shape: Shape | None,
-    ) -> int:  # fmt: skip
+        self,
+        what: tuple[str, str, int],
+        size: int,
+        needed: int,
+        jobs: I64,
+        group_class: int,
+        algorithm: str,
+        shape: Shape | None,
+    ) -> int:
         """One more instance; returns its number."""
         self.needed.append(needed)
         self.jobs.append(jobs)
@@ -80,7 +85,7 @@ class Instances:
         return len(self.needed) - 1
 
 
-Custom = Callable[[str, int, int], Moves | None]
+Custom = Callable[[str, int, int], CollectiveSteps | None]
 """Asked for (collective, members, size): a custom schedule, or None for the built-in choice."""
 Fixed = Callable[[str, int, int], float | None]
 """Asked for (collective, members, size): a measured time in seconds, or None for a simulated one."""
@@ -93,7 +98,7 @@ class Matcher:
         self,
         membership: Membership,
         classes: Classes,
-        book: PlanBook,
+        book: TransferPlans,
         shape_of: list[Shape | None],
         device_of: I64,
         algorithms: Algorithms,
@@ -123,8 +128,10 @@ class Matcher:
         copies = self.classes.groups_of(number)
         group = self.m.groups[int(copies[0])]
         parts = self._participants(group)
-        rows = {seq: [self._row(p, s) for p, s in zip(parts, found, strict=True)]
-                for seq, found in self._sequences(group, parts).items()}  # fmt: skip
+        rows = {
+            seq: [self._row(p, s) for p, s in zip(parts, found, strict=True)]
+            for seq, found in self._sequences(group, parts).items()
+        }
         if len(group.members) == 1:
             self.out.plain.append(np.array([r for part in rows.values() for r in part], np.int64))
             return
@@ -133,8 +140,9 @@ class Matcher:
             call = self._call(group, seq, parts, found)
             jobs, name = planner.plan(call)
             what = (call.collective, group.name, seq)
-            instance = self.out.add(what, call.size, len(found), jobs, number, name,
-                                    self.shape_of[int(copies[0])])  # fmt: skip
+            instance = self.out.add(
+                what, call.size, len(found), jobs, number, name, self.shape_of[int(copies[0])]
+            )
             self.out.of_row[found] = instance
 
     def _participants(self, group: Group) -> list[tuple[int, int]]:
@@ -202,8 +210,10 @@ class Matcher:
                 f"collective {seq} of group {name} has comm_type {kind}, which is none"
             )
         if max(sizes) <= 0 and COLLECTIVES[kind] != "barrier" and not self.empty:
-            raise TraceError(f"collective {seq} of group {name} is an {COLLECTIVES[kind]} of "
-                             f"{max(sizes)} bytes; give comm_size, or --allow-empty")  # fmt: skip
+            raise TraceError(
+                f"collective {seq} of group {name} is an {COLLECTIVES[kind]} of "
+                f"{max(sizes)} bytes; give comm_size, or --allow-empty"
+            )
         members = group.members.tolist()
         root = next((members.index(r) for r in roots if r in members), 0)
         local = {p[0]: row - int(self.offset[p[0]]) for p, row in zip(parts, rows, strict=True)}
@@ -265,12 +275,16 @@ class Matcher:
             return None
         if j not in tables:
             b = self.m.messages(j)
-            tables[j] = {(int(b.peer[k]), int(b.tag[k]), int(b.nth[k])): int(b.row[k])
-                         for k in np.flatnonzero(~b.is_send).tolist()}  # fmt: skip
+            tables[j] = {
+                (int(b.peer[k]), int(b.tag[k]), int(b.nth[k])): int(b.row[k])
+                for k in np.flatnonzero(~b.is_send).tolist()
+            }
         row = tables[j].get((self.m.ranks[i], int(tag), int(nth)))
         if row is None:
-            raise TraceError(f"rank {self.m.ranks[i]} sends to rank {peer} (tag {tag}, number {nth}), "
-                             "which never receives it")  # fmt: skip
+            raise TraceError(
+                f"rank {self.m.ranks[i]} sends to rank {peer} (tag {tag}, number {nth}), "
+                "which never receives it"
+            )
         return int(self.offset[self.classes.rank[j]] + row)
 
     def _allow_missing(self, i: int, peer: int) -> None:
@@ -300,8 +314,10 @@ class Matcher:
                     continue
                 i, peer = int(self.classes.first[c]), int(mine.peer[k])
                 if peer in self.m.index:
-                    raise TraceError(f"rank {self.m.ranks[i]} receives from rank {peer} (tag {mine.tag[k]}, "
-                                     f"number {mine.nth[k]}), which never sends it")  # fmt: skip
+                    raise TraceError(
+                        f"rank {self.m.ranks[i]} receives from rank {peer} (tag {mine.tag[k]}, "
+                        f"number {mine.nth[k]}), which never sends it"
+                    )
                 self._allow_missing(i, peer)
                 ranks = np.flatnonzero(self.classes.rank == c)
                 src = self._devices(np.array([self.m.peers(int(r))[k] for r in ranks]))
@@ -355,8 +371,11 @@ class _Planner:
         policy = self.matcher.policy
         if policy is None:
             return self.matcher.algorithms.choose(call.collective, size, self.shape)
-        possible = [n for n in ALGORITHMS[call.collective]
-                    if estimate(call.collective, n, size, self.shape) < math.inf]  # fmt: skip
+        possible = [
+            n
+            for n in ALGORITHMS[call.collective]
+            if estimate(call.collective, n, size, self.shape) < math.inf
+        ]
         name = policy.choose(call.collective, self.shape.n, call.size, possible)
         if name not in possible:
             raise ConfigError(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
-from chakrakit.simulator.collectives import I64
 from chakrakit.simulator.engine.program import Program
 from chakrakit.trace.communication import nth_of_kind
 from chakrakit.trace.sets import TraceSet
@@ -27,7 +27,7 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class Bound:
+class RankMessages:
     """A rank's messages with the other ends filled in: parallel arrays in issue order."""
 
     row: I64
@@ -136,9 +136,9 @@ class Membership:
         moved = np.array([bound.get(int(k), int(k)) for k in known], np.int64)
         return moved[np.searchsorted(known, keys)]
 
-    def messages(self, i: int) -> Bound:
+    def messages(self, i: int) -> RankMessages:
         """The i-th rank's messages, numbered among those with the same ends and tag."""
         m, peer = self.programs[self.body(i)].messages, self.peers(i)
         keys = np.stack([m.is_send, peer, m.tag]) if len(peer) else np.zeros((3, 0))
         _, kind = np.unique(keys, axis=1, return_inverse=True)
-        return Bound(m.row, m.is_send, peer, m.tag, m.size, nth_of_kind(kind.reshape(-1)))
+        return RankMessages(m.row, m.is_send, peer, m.tag, m.size, nth_of_kind(kind.reshape(-1)))

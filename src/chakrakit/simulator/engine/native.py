@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import chakrakit.core as core
+from chakrakit.arrays import F64, I8, I32, I64
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import Measured, WorkModel
 from chakrakit.machines.fabric import Machine
-from chakrakit.simulator.collectives import I64, Algorithms, Shape, shapes
+from chakrakit.simulator.collectives import Algorithms, Shape, shapes
 from chakrakit.simulator.engine.classes import Classes, apart, refine
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
 from chakrakit.simulator.engine.instances import Custom, Fixed, FoldRefusedError, Instances, Matcher
 from chakrakit.simulator.engine.membership import Membership
-from chakrakit.simulator.engine.plans import PS, PlanBook, link_bytes
+from chakrakit.simulator.engine.plans import PS, TransferPlans, link_bytes
 from chakrakit.simulator.engine.policies import CollectivePolicy, DispatchPolicy, ReadyRow
 from chakrakit.simulator.engine.program import COMPUTE, PLAIN, Program, read_program
 from chakrakit.simulator.engine.stuck import check_finished
@@ -31,7 +32,7 @@ SPLITS = 8
 
 
 @dataclass(frozen=True)
-class Options:
+class SimulationOptions:
     """How to simulate. `share_compute` lets concurrent compute rows of a device share it evenly."""
 
     network: Literal["flow", "analytical"] = "flow"
@@ -60,13 +61,13 @@ class Outcome:
     offset: I64
     start: I64
     end: I64
-    binding: NDArray[np.int32]
-    reason: NDArray[np.int8]
+    binding: I32
+    reason: I8
     durations: I64
     instances: Instances
     began: I64
     ended: I64
-    link_bytes: NDArray[np.float64]
+    link_bytes: F64
     events: int
 
     @property
@@ -75,13 +76,13 @@ class Outcome:
         return int(self.end.max(initial=0))
 
 
-def run(traces: TraceSet, machine: Machine, options: Options | None = None) -> Outcome:
+def run(traces: TraceSet, machine: Machine, options: SimulationOptions | None = None) -> Outcome:
     """Simulates all ranks of the traces on the machine."""
-    return _Simulation(traces, machine, options or Options()).run()
+    return _Simulation(traces, machine, options or SimulationOptions()).run()
 
 
 class _Simulation:
-    def __init__(self, traces: TraceSet, machine: Machine, options: Options) -> None:
+    def __init__(self, traces: TraceSet, machine: Machine, options: SimulationOptions) -> None:
         if not len(traces):
             raise TraceError("no ranks to simulate")
         self.traces, self.machine, self.options = traces, machine, options
@@ -173,12 +174,20 @@ class _Simulation:
 
     def _attempt(self, classes: Classes, why: str) -> tuple[Outcome, list[int] | None]:
         """Simulates one rank a class; also says which groups ended apart from others of their class."""
-        book = PlanBook(self.machine)
+        book = TransferPlans(self.machine)
         options = self.options
         matcher = Matcher(
-            self.membership, classes, book, self.shape_of, self.device_of, options.algorithms,
-            options.custom, options.measured_collectives, options.allow_empty, options.collectives,
-        )  # fmt: skip
+            self.membership,
+            classes,
+            book,
+            self.shape_of,
+            self.device_of,
+            options.algorithms,
+            options.custom,
+            options.measured_collectives,
+            options.allow_empty,
+            options.collectives,
+        )
         instances = matcher.match()
         workload = self._workload(classes, matcher.offset, instances)
         plans, links, routes = book.arrays()
@@ -191,10 +200,21 @@ class _Simulation:
         check_finished(self.membership, classes, matcher.offset, instances, found)
         moved = link_bytes(plans, routes, found["job_runs"], len(self.machine.links))
         outcome = Outcome(
-            self.membership, classes, why, matcher.offset, found["start"], found["end"],
-            found["binding"], found["reason"], workload["duration"], instances, found["began"],
-            found["ended"], moved, int(found["events"]),
-        )  # fmt: skip
+            self.membership,
+            classes,
+            why,
+            matcher.offset,
+            found["start"],
+            found["end"],
+            found["binding"],
+            found["reason"],
+            workload["duration"],
+            instances,
+            found["began"],
+            found["ended"],
+            moved,
+            int(found["events"]),
+        )
         return outcome, None
 
     def _ended_apart(

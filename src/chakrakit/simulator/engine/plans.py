@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Machine, Routes
-from chakrakit.simulator.collectives import I64, SWITCH, Moves
+from chakrakit.simulator.collectives import SWITCH, CollectiveSteps
 
 PS = 1e12
 MOST_SECONDS = 100_000
@@ -30,12 +30,12 @@ class _Family:
     step_of: I64
     keys: I64
     """Route keys, a row a copy: src · devices + dst, or -1 - link for a way to or from a switch."""
-    bytes: NDArray[np.float64]
+    bytes: F64
     wait: I64
     """ps on top of the route's latency, by transfer."""
 
 
-class PlanBook:
+class TransferPlans:
     """Collects plans and numbers them; `arrays` gives everything at once with the routes they use."""
 
     def __init__(self, machine: Machine) -> None:
@@ -44,14 +44,14 @@ class PlanBook:
         self._families: list[_Family] = []
         self._transfers = 0
 
-    def add(self, moves: Moves, devices: I64, total: float) -> int:
+    def add(self, moves: CollectiveSteps, devices: I64, total: float) -> int:
         """Plans for groups of devices, a row a group; returns the first one's number."""
         self._check_time(total)
         piece = total / moves.pieces
         counts = [np.asarray(s.count * piece, np.float64) for s in moves.steps]
         return self.add_bytes(moves, devices, counts)
 
-    def add_bytes(self, moves: Moves, devices: I64, counts: list[NDArray[np.float64]]) -> int:
+    def add_bytes(self, moves: CollectiveSteps, devices: I64, counts: list[F64]) -> int:
         """The same with the bytes of every transfer given, an array a step."""
         copies = len(devices)
         self._transfers += copies * moves.transfers()
@@ -71,8 +71,11 @@ class PlanBook:
         family = _Family(
             np.array([moves.steps[i].repeat for i in steps], np.int64),
             [tuple(sorted({int(numbers[b]) for b in moves.after(i)})) for i in steps],
-            step_of, keys, np.concatenate([*counts, np.zeros(0)]), (wait + waits).astype(np.int64),
-        )  # fmt: skip
+            step_of,
+            keys,
+            np.concatenate([*counts, np.zeros(0)]),
+            (wait + waits).astype(np.int64),
+        )
         self._families.append(family)
         self.count += copies
         return self.count - copies
@@ -114,10 +117,13 @@ class PlanBook:
         """Plans of one message each, from src[i] to dst[i]."""
         self._check_time(size)
         family = _Family(
-            np.ones(1, np.int64), [()], np.zeros(1, np.int64),
-            (np.asarray(src, np.int64) * self.machine.size + dst)[:, None], np.array([float(size)]),
+            np.ones(1, np.int64),
+            [()],
             np.zeros(1, np.int64),
-        )  # fmt: skip
+            (np.asarray(src, np.int64) * self.machine.size + dst)[:, None],
+            np.array([float(size)]),
+            np.zeros(1, np.int64),
+        )
         self._families.append(family)
         self._transfers += len(src)
         self.count += len(src)
@@ -127,8 +133,9 @@ class PlanBook:
         """Plans that take a given time and use no link."""
         wait = np.array([round(seconds * PS)], np.int64)
         none = np.zeros((copies, 1), np.int64)
-        self._families.append(_Family(np.ones(1, np.int64), [()], np.zeros(1, np.int64), none,
-                                      np.zeros(1), wait))  # fmt: skip
+        self._families.append(
+            _Family(np.ones(1, np.int64), [()], np.zeros(1, np.int64), none, np.zeros(1), wait)
+        )
         self.count += copies
         return self.count - copies
 
@@ -186,7 +193,7 @@ def _offsets(counts: I64) -> I64:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def _joined(moves: Moves) -> tuple[list[int], I64]:
+def _joined(moves: CollectiveSteps) -> tuple[list[int], I64]:
     """The moves that begin a step of the plan, and for each move the step it belongs to."""
     heads = [i for i, s in enumerate(moves.steps) if not s.joined]
     numbers = np.cumsum([not s.joined for s in moves.steps]).astype(np.int64) - 1
@@ -216,7 +223,7 @@ def _family_arrays(family: _Family, routes: I64, latency: I64) -> dict[str, Any]
     }
 
 
-def link_bytes(plans: dict[str, Any], routes: Routes, runs: I64, links: int) -> NDArray[np.float64]:
+def link_bytes(plans: dict[str, Any], routes: Routes, runs: I64, links: int) -> F64:
     """Bytes over each link, given how often each plan ran."""
     per_step = np.repeat(runs, np.diff(plans["plan_steps"])) * plans["repeat"]
     moved = np.repeat(per_step, np.diff(plans["step_transfers"])) * plans["bytes"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import TraceError
-from chakrakit.simulator.collectives import I64
 from chakrakit.trace.communication import WORLD, Groups, group_names, nth_of_kind
 from chakrakit.trace.model import EdgeKind, Edges, NodeType, Trace
 
@@ -39,7 +38,7 @@ class Messages:
     """Sends and receives of a body, in issue order. `peer` is the other end in the body's own numbers."""
 
     row: I64
-    is_send: NDArray[np.bool_]
+    is_send: Mask
     peer: I64
     tag: I64
     size: I64
@@ -57,16 +56,16 @@ class Program:
 
     trace: Trace
     edges: Edges
-    kind: NDArray[np.int8]
-    lane: NDArray[np.int32]
-    lane_kind: NDArray[np.int8]
+    kind: I8
+    lane: I32
+    lane_kind: I8
     order: I64
-    priority: NDArray[np.int32]
-    share: NDArray[np.int32]
+    priority: I32
+    share: I32
     """Of the device, in millionths: what a compute row uses at most, what a communication row holds."""
     waves: I64
     """Rounds a compute row runs in; communication of a higher priority gets in between them."""
-    launch_of: NDArray[np.int32]
+    launch_of: I32
     calls: Calls
     messages: Messages
 
@@ -81,20 +80,28 @@ def read_program(trace: Trace, groups: Groups) -> Program:
     order = np.empty(len(trace), np.int64)
     order[np.lexsort((trace.ids, trace.start_ns))] = np.arange(len(trace))
     return Program(
-        trace, trace.edges, kind, lane, lane_kind, order,
-        trace.column("comm_priority", 0).astype(np.int32), _shares(trace, kind), _waves(trace),
+        trace,
+        trace.edges,
+        kind,
+        lane,
+        lane_kind,
+        order,
+        trace.column("comm_priority", 0).astype(np.int32),
+        _shares(trace, kind),
+        _waves(trace),
         _launchers(trace),
-        _calls(trace, groups, order), _messages(trace, order),
-    )  # fmt: skip
+        _calls(trace, groups, order),
+        _messages(trace, order),
+    )
 
 
-def _kinds(trace: Trace) -> NDArray[np.int8]:
+def _kinds(trace: Trace) -> I8:
     comm = trace.is_type(NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
     device = trace.is_type(NodeType.COMP_NODE) & ~trace.column("is_cpu_op", False)
     return np.where(comm, COMM, np.where(device, COMPUTE, PLAIN)).astype(np.int8)
 
 
-def _shares(trace: Trace, kind: NDArray[np.int8]) -> NDArray[np.int32]:
+def _shares(trace: Trace, kind: I8) -> I32:
     share = np.where(kind == COMM, 0.0, 1.0)
     given = trace.has("device_share")
     share[given] = trace.column("device_share", 0.0)[given]
@@ -108,7 +115,7 @@ def _waves(trace: Trace) -> I64:
     return waves
 
 
-def _check(trace: Trace, wrong: NDArray[np.bool_], name: str, expected: str) -> None:
+def _check(trace: Trace, wrong: Mask, name: str, expected: str) -> None:
     for row in np.flatnonzero(wrong)[:1].tolist():
         value = trace.column(name, 0)[row]
         raise TraceError(
@@ -116,7 +123,7 @@ def _check(trace: Trace, wrong: NDArray[np.bool_], name: str, expected: str) -> 
         )
 
 
-def _lanes(trace: Trace) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+def _lanes(trace: Trace) -> tuple[I32, I8]:
     """The lane of each row, numbered from 0, and what kind each lane is."""
     host = trace.column("is_cpu_op", False).astype(np.bool_)
     works = trace.is_type(NodeType.COMP_NODE)
@@ -141,7 +148,7 @@ def _ordered_by(trace: Trace, *kinds: EdgeKind) -> bool:
 _NONE = np.iinfo(np.int64).min
 
 
-def _launchers(trace: Trace) -> NDArray[np.int32]:
+def _launchers(trace: Trace) -> I32:
     launch_of = np.full(len(trace), -1, np.int32)
     edges = trace.edges
     launch = edges.kind == EdgeKind.LAUNCH
@@ -159,11 +166,14 @@ def _calls(trace: Trace, groups: Groups, order: I64) -> Calls:
     whole = ~np.isin(codes, codes[~given])
     seq = np.where(whole, trace.column("comm_seq", 0)[rows].astype(np.int64), nth_of_kind(codes))
     return Calls(
-        rows, roles, seq, trace.column("comm_type", -1)[rows].astype(np.int64),
+        rows,
+        roles,
+        seq,
+        trace.column("comm_type", -1)[rows].astype(np.int64),
         trace.column("comm_size", 0)[rows].astype(np.int64),
         trace.column("comm_src", 0)[rows].astype(np.int64),
         [str(a) for a in trace.column("comm_algorithm", "")[rows].tolist()],
-    )  # fmt: skip
+    )
 
 
 def _messages(trace: Trace, order: I64) -> Messages:
@@ -176,5 +186,10 @@ def _messages(trace: Trace, order: I64) -> Messages:
         row = int(rows[unknown[0]])
         end = "comm_dst" if is_send[unknown[0]] else "comm_src"
         raise TraceError(f"node {trace.ids[row]} ({trace[row].name!r}) does not say {end}")
-    return Messages(rows, is_send, peer.astype(np.int64), trace.column("comm_tag", 0)[rows].astype(np.int64),
-                    trace.column("comm_size", 0)[rows].astype(np.int64))  # fmt: skip
+    return Messages(
+        rows,
+        is_send,
+        peer.astype(np.int64),
+        trace.column("comm_tag", 0)[rows].astype(np.int64),
+        trace.column("comm_size", 0)[rows].astype(np.int64),
+    )

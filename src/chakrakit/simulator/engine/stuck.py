@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.errors import DeadlockError
-from chakrakit.simulator.collectives import I64
 from chakrakit.simulator.engine.classes import Classes
 from chakrakit.simulator.engine.instances import MESSAGE, Instances
 from chakrakit.simulator.engine.membership import Membership
@@ -32,8 +32,9 @@ def check_finished(
     more = f"; and {len(waits) - _SHOWN} more" if len(waits) > _SHOWN else ""
     raise DeadlockError(
         f"the simulation stops with work undone on {ranks} of the ranks simulated: "
-        + "; ".join(waits[:_SHOWN]) + more
-    )  # fmt: skip
+        + "; ".join(waits[:_SHOWN])
+        + more
+    )
 
 
 class _Names:
@@ -95,5 +96,7 @@ def _stalled(instances: Instances, found: dict[str, Any], names: _Names) -> list
 
 def _circular(found: dict[str, Any], names: _Names) -> list[str]:
     row = int(np.flatnonzero(found["start"] < 0)[0])
-    return [f"{names.node(row)} waits for what waits for it: its dependencies, or the order on its stream "
-            "or thread, form a circle"]  # fmt: skip
+    return [
+        f"{names.node(row)} waits for what waits for it: its dependencies, or the order on its stream "
+        "or thread, form a circle"
+    ]

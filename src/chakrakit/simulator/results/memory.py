@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
-from chakrakit.simulator.collectives import I64
 from chakrakit.trace.model import Trace
 
 
@@ -96,6 +96,8 @@ def _from_tensors(trace: Trace, start: I64, end: I64) -> Memory:
     sizes = np.array(list(size.values()), np.int64)
     memory = _accumulate(np.concatenate([begin, finish]), np.concatenate([sizes, -sizes]))
     at = memory.time[int(memory.held.argmax())] if len(memory.time) else 0
-    names = sorted((n for n, b, f in zip(size, begin, finish, strict=True) if b <= at < f),
-                   key=lambda n: -size[n])[:10]  # fmt: skip
+    names = sorted(
+        (n for n, b, f in zip(size, begin, finish, strict=True) if b <= at < f),
+        key=lambda n: -size[n],
+    )[:10]
     return Memory(memory.time, memory.held, tuple((n, size[n]) for n in names))

@@ -27,16 +27,26 @@ def to_run(
     # What the workload is stays known; how a recording was taken concerns its times alone.
     workload = {k: v for k, v in traces.card.settings.items() if k != "undilate"}
     card = traces.card.replace(
-        tool="chakra simulate", settings={**workload, "engine": "native", **settings}, tick_ps=1, epoch_ns=0
-    )  # fmt: skip
+        tool="chakra simulate",
+        settings={**workload, "engine": "native", **settings},
+        tick_ps=1,
+        epoch_ns=0,
+    )
     counters = {"links": link_table(outcome, machine), "collectives": collective_table(outcome)}
     memory = memory_table(outcome)
     if memory is not None:
         counters["memory"] = memory
     if detail == "full":
         times, timing = _unfolded(outcome, times)
-    return Run(traces._bodies, traces.bindings, traces.groups, card, times=times, timing=timing,
-               counters=counters)  # fmt: skip
+    return Run(
+        traces._bodies,
+        traces.bindings,
+        traces.groups,
+        card,
+        times=times,
+        timing=timing,
+        counters=counters,
+    )
 
 
 def _times(outcome: Outcome, c: int, why: bool) -> Times:
@@ -125,6 +135,9 @@ def memory_table(outcome: Outcome) -> pa.Table | None:
         if memory is None:
             continue
         rank = outcome.membership.ranks[int(outcome.classes.first[c])]
-        parts.append(pa.table({"rank": np.full(len(memory.time), rank), "time": memory.time,
-                               "bytes": memory.held}))  # fmt: skip
+        parts.append(
+            pa.table(
+                {"rank": np.full(len(memory.time), rank), "time": memory.time, "bytes": memory.held}
+            )
+        )
     return pa.concat_tables(parts) if parts else None

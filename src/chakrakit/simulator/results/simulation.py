@@ -8,7 +8,7 @@ from typing import Any
 from chakrakit.machines.device import Measured, Roofline, WorkModel
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine
-from chakrakit.simulator.engine import Options, Outcome, run
+from chakrakit.simulator.engine import Outcome, SimulationOptions, run
 from chakrakit.simulator.results.result import Detail, to_run
 from chakrakit.simulator.results.summary import SimulationSummary, summarize
 from chakrakit.trace.sets import Run, TraceSet
@@ -49,12 +49,12 @@ def simulate(
     machine: Machine | str,
     *,
     compute: str | WorkModel = "measured",
-    options: Options | None = None,
+    options: SimulationOptions | None = None,
 ) -> Simulation:
     """Runs traces on a machine, given as such, by name (`dgx-h100:4`) or as a file."""
     made = load_machine(machine) if isinstance(machine, str) else machine
     work = work_model(compute) if isinstance(compute, str) else compute
-    chosen = replace(options or Options(), work=work)
+    chosen = replace(options or SimulationOptions(), work=work)
     outcome = run(traces, made, chosen)
     names = {"network": chosen.network, "compute": work.name, "machine": made.name}
     return Simulation(
@@ -62,7 +62,7 @@ def simulate(
     )
 
 
-def _settings(options: Options) -> dict[str, Any]:
+def _settings(options: SimulationOptions) -> dict[str, Any]:
     """What else was asked for, for the card."""
     d = options.disturbance
     found: dict[str, Any] = {"algorithms": dict(options.algorithms.fixed) or "auto"}

@@ -79,8 +79,10 @@ def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> S
     """The summary of an outcome; `settings` gives network, compute and machine by name."""
     classes = [_class_summary(outcome, c) for c in range(outcome.classes.count)]
     membership = outcome.membership
-    ranks = [msgspec.structs.replace(classes[int(c)][0], rank=rank)
-             for rank, c in zip(membership.ranks, outcome.classes.rank, strict=True)]  # fmt: skip
+    ranks = [
+        msgspec.structs.replace(classes[int(c)][0], rank=rank)
+        for rank, c in zip(membership.ranks, outcome.classes.rank, strict=True)
+    ]
     makespan = outcome.makespan_ps / NS
     peaks = [m for _, m in classes if m is not None]
     highest = max(peaks, key=lambda m: m.peak) if peaks else None
@@ -175,10 +177,16 @@ def _collective(outcome: Outcome, key: tuple[str, str, int, int], which: Any) ->
     ideal = ideal_seconds(kind, each, shape) * 1e9 if shape else 0.0
     moved = moved_bytes(kind, each, members) if shape else float(size)
     return CollectiveSummary(
-        collective=kind, algorithm=algorithm, members=members, size=size, count=len(which),
-        mean_ns=took, wait_ns=_wait(outcome, which),
-        gb_per_s=moved / took if took else 0.0, ideal_share=_share(ideal, took) if shape else None,
-    )  # fmt: skip
+        collective=kind,
+        algorithm=algorithm,
+        members=members,
+        size=size,
+        count=len(which),
+        mean_ns=took,
+        wait_ns=_wait(outcome, which),
+        gb_per_s=moved / took if took else 0.0,
+        ideal_share=_share(ideal, took) if shape else None,
+    )
 
 
 def _share(ideal: float, took: float) -> float:

@@ -1,10 +1,10 @@
 """What a plan needs at least: a step time that no simulation of it goes below, and its memory.
 
-All micro-batches of a stage run the same rows, so one cell of each kind tells all of them. Cells are
+All micro-batches of a stage run the same rows, so one task of each kind tells all of them. Cells are
 measured with computation as the machine has it and communication as if it were alone on the machine;
 then they are put in the order of the pipeline's schedule, messages between stages included. What is left
 out is only ever more time: waiting for links that others use, for stragglers, and for gradients' buckets
-of earlier cells.
+of earlier tasks.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.machines.device import WorkModel
 from chakrakit.machines.fabric import Machine
-from chakrakit.studies.bound.alone import Alone
-from chakrakit.studies.bound.cell_rows import CellRows
+from chakrakit.studies.bound.isolated_times import IsolatedTimes
 from chakrakit.studies.bound.pipeline import pipeline_starts
 from chakrakit.studies.bound.stage_kinds import StageKinds
+from chakrakit.studies.bound.task_rows import TaskRows
 from chakrakit.trace.model import Graph
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.program import Layout, model_state, trace_of
 
-Times = NDArray[np.int64]
 Key = tuple[str, int]
-"""A cell's kind and chunk."""
+"""A task's kind and chunk."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Bounds:
     """Bounds of training plans on one machine."""
 
     def __init__(self, machine: Machine, work: WorkModel) -> None:
-        self.machine, self.work, self.alone = machine, work, Alone(machine)
+        self.machine, self.work, self.alone = machine, work, IsolatedTimes(machine)
         self._last: _Plan | None = None
         self.durations: dict[tuple[object, ...], int] = {}
         """Picoseconds of computations, by what they are; most plans share most of them."""
@@ -69,9 +68,9 @@ class _Plan:
         self.kinds = StageKinds(self.layout)
 
     @cached_property
-    def rows(self) -> CellRows:
+    def rows(self) -> TaskRows:
         """The rows to be timed."""
-        return CellRows(self.layout, self.kinds.stages)
+        return TaskRows(self.layout, self.kinds.stages)
 
     # --- memory -------------------------------------------------------------------------------
 
@@ -83,14 +82,14 @@ class _Plan:
     def _memory(self, s: int, kind: int) -> int:
         """Cells hold and free the same in every micro-batch, so their sums are enough."""
         net, peak = self._holding[kind]
-        cells = [(c.kind, c.chunk) for c in self.kinds.cells(s)]
-        after = np.cumsum([net[c] for c in cells])
-        most = (after + np.array([peak[c] - net[c] for c in cells])).max(initial=0)
+        tasks = [(c.kind, c.chunk) for c in self.kinds.tasks(s)]
+        after = np.cumsum([net[c] for c in tasks])
+        most = (after + np.array([peak[c] - net[c] for c in tasks])).max(initial=0)
         return int(most) + self._state[kind]
 
     @cached_property
     def _holding(self) -> list[tuple[dict[Key, int], dict[Key, int]]]:
-        """For each kind of stage, what cells leave held, and the most while they run."""
+        """For each kind of stage, what tasks leave held, and the most while they run."""
         found = []
         for stage in self.kinds.stages:
             net: dict[Key, int] = {}
@@ -118,11 +117,11 @@ class _Plan:
         return Bound(max(*ends, busy, self._crowded()), compute, self.memory)
 
     @cached_property
-    def _weights(self) -> Times:
+    def _weights(self) -> I64:
         """Picoseconds of each row: messages between stages apart, they are the pipeline's."""
         return np.where(self.rows.is_compute, self._durations(), self._alone())
 
-    def _durations(self) -> Times:
+    def _durations(self) -> I64:
         book = self.layout.book
         found, inverse = self.rows.distinct()
         keys = [
@@ -137,14 +136,14 @@ class _Plan:
             known |= dict(zip(keys, np.minimum.reduce(kinds).tolist(), strict=True))
         return np.array([known[key] for key in keys], np.int64)[inverse]
 
-    def _alone(self) -> Times:
+    def _alone(self) -> I64:
         out = np.zeros(len(self.rows), np.int64)
         for kind, size, role, rows in self.rows.collectives():
             out[rows] = self.bounds.alone.collective(kind, size, self.layout.mesh.members(role))
         return out
 
     @cached_property
-    def _finish(self) -> Times:
+    def _finish(self) -> I64:
         """When each row ends, after the first computation of its segment began.
 
         Communication that no computation of the segment comes before may have begun earlier: it
@@ -157,7 +156,7 @@ class _Plan:
         finish, _ = graph.longest_path(weights)
         return finish
 
-    def _spans(self) -> Times:
+    def _spans(self) -> I64:
         """The time from the first computation to the last of each segment."""
         spans = np.zeros(3 * len(self.rows.blocks), np.int64)
         mine = np.flatnonzero(self.rows.is_compute)
@@ -165,7 +164,7 @@ class _Plan:
         return spans
 
     def _tails(self) -> list[int]:
-        """For each kind of stage, from the start of its last cell to the end of its step."""
+        """For each kind of stage, from the start of its last task to the end of its step."""
         return [
             int(self._finish[block.rows].max(initial=0))
             for block in self.rows.blocks

@@ -84,10 +84,15 @@ def search(
         count = sample(searcher, space, model, step, trials, progress)
     best, shown = ranked(searcher, runners)
     result = SearchResult(
-        best=best.result, runners_up=shown, evaluated=len(searcher.done),
-        pruned=count - len(searcher.done), over_memory=len(searcher.over), machine=name,
-        objective=objective, method=chosen,
-    )  # fmt: skip
+        best=best.result,
+        runners_up=shown,
+        evaluated=len(searcher.done),
+        pruned=count - len(searcher.done),
+        over_memory=len(searcher.over),
+        machine=name,
+        objective=objective,
+        method=chosen,
+    )
     return result, best.workload
 
 

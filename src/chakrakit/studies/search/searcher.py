@@ -119,8 +119,21 @@ class Searcher:
         compute = mean(summary.ranks, "compute_ns") * len(summary.ranks) * 1e3
         value = self.objective.value(plan.world, summary.makespan_ns * 1e3, compute)
         return PlanResult(
-            gpus=plan.world, dp=plan.dp, tp=plan.tp, pp=plan.pp, cp=plan.cp, ep=plan.ep,
-            micro_batch=workload.step.micro_batch, data=plan.data, recompute=plan.recompute,
-            schedule=plan.schedule, chunks=plan.chunks, step_ns=summary.makespan_ns, value=value,
-            mfu=summary.mfu, memory_bytes=need, fits=need <= self.room, parts=parts_of(done.outcome),
-        )  # fmt: skip
+            gpus=plan.world,
+            dp=plan.dp,
+            tp=plan.tp,
+            pp=plan.pp,
+            cp=plan.cp,
+            ep=plan.ep,
+            micro_batch=workload.step.micro_batch,
+            data=plan.data,
+            recompute=plan.recompute,
+            schedule=plan.schedule,
+            chunks=plan.chunks,
+            step_ns=summary.makespan_ns,
+            value=value,
+            mfu=summary.mfu,
+            memory_bytes=need,
+            fits=need <= self.room,
+            parts=parts_of(done.outcome),
+        )

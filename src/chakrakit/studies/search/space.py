@@ -89,9 +89,16 @@ def workload_of(
     if choice["pp"] == 1:
         name, chunks = "1f1b", ""
     plan = Plan(
-        dp=dp, tp=choice["tp"], pp=choice["pp"], cp=choice["cp"], ep=choice["ep"], data=choice["data"],
-        recompute=choice["recompute"], schedule=name, chunks=int(chunks or 1),
-    )  # fmt: skip
+        dp=dp,
+        tp=choice["tp"],
+        pp=choice["pp"],
+        cp=choice["cp"],
+        ep=choice["ep"],
+        data=choice["data"],
+        recompute=choice["recompute"],
+        schedule=name,
+        chunks=int(chunks or 1),
+    )
     made = Workload(model=model, plan=plan, step=step.replace(micro_batch=choice["micro_batch"]))
     try:
         check(made)

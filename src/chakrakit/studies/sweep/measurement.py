@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from chakrakit.simulator.engine import Options
+from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import RankSummary, SimulationSummary, simulate
 from chakrakit.studies.sweep.bodies import traces_of
 from chakrakit.studies.sweep.points import Point
@@ -44,7 +44,7 @@ def measure(point: Point, cache: Path | None = None) -> Row:
         for spec in point.passes:
             traces = traces | parse(spec)
     machine = point.machine.machine()
-    options = Options(network=point.settings.network)
+    options = SimulationOptions(network=point.settings.network)
     done = simulate(traces, machine, compute=point.settings.compute, options=options).summary
     room = min(device.memory for device in machine.devices)
     return Row(

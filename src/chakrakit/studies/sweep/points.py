@@ -70,11 +70,21 @@ def grid(study: Study) -> Grid:
         for machine, chain in itertools.product(study.machines, study.chains):
             _check_machine(study, machine, ranks)
             key = content_key(workload, machine.content, machine.nodes, chain, settings_key)
-            points.append(Point(
-                parameters={**parameters, "machine": machine.name, "passes": " ".join(chain) or "none"},
-                workload=workload, machine=machine, passes=chain, settings=study.text.simulate, key=key,
-                weight=weight,
-            ))  # fmt: skip
+            points.append(
+                Point(
+                    parameters={
+                        **parameters,
+                        "machine": machine.name,
+                        "passes": " ".join(chain) or "none",
+                    },
+                    workload=workload,
+                    machine=machine,
+                    passes=chain,
+                    settings=study.text.simulate,
+                    key=key,
+                    weight=weight,
+                )
+            )
     if not points:
         raise study.lines.error(("axes",), "no combination can be; `impossible: refuse` says why")
     return Grid(points, skipped)

@@ -16,9 +16,12 @@ from chakrakit.studies.sweep.store import Finished
 from chakrakit.trace.files import replacing
 
 _TYPES: dict[Any, pa.DataType] = {
-    int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    str: pa.string(),
     float | None: pa.float64(),
-}  # fmt: skip
+}
 
 
 def table_of(points: Sequence[Point], finished: Mapping[str, Finished]) -> pa.Table:

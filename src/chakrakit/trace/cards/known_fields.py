@@ -11,9 +11,18 @@ from chakrakit.trace.sets import Card, Run, TraceSet
 WORKLOAD = "workload"
 """Where in `Card.extra` a workload's card is kept with its traces."""
 _PHASES = {"train": "training", "prefill": "inference", "decode": "inference", "serve": "serving"}
-_ARCH = {"num_layers": "layers", "num_heads": "heads", "num_kv_heads": "kv_heads", "head_dim": "head_dim",
-         "hidden_size": "hidden", "intermediate_size": "ffn", "vocab_size": "vocab", "num_experts": "experts",
-         "num_experts_per_tok": "top_k", "num_shared_experts": "shared_experts"}  # fmt: skip
+_ARCH = {
+    "num_layers": "layers",
+    "num_heads": "heads",
+    "num_kv_heads": "kv_heads",
+    "head_dim": "head_dim",
+    "hidden_size": "hidden",
+    "intermediate_size": "ffn",
+    "vocab_size": "vocab",
+    "num_experts": "experts",
+    "num_experts_per_tok": "top_k",
+    "num_shared_experts": "shared_experts",
+}
 
 
 def known_card(traces: TraceSet) -> dict[str, Any]:
@@ -50,9 +59,12 @@ def _generated(settings: Mapping[str, Any]) -> dict[str, Any]:
             "precision": _text(step.get("dtype")),
             "model_arch": arch,
         },
-        "data": {"batch_size": batch or None, "batch_size_scope": "global" if batch else None,
-                 "seq_len": _count(step.get("seq"))},
-    }  # fmt: skip
+        "data": {
+            "batch_size": batch or None,
+            "batch_size_scope": "global" if batch else None,
+            "seq_len": _count(step.get("seq")),
+        },
+    }
 
 
 def _executor(settings: Mapping[str, Any], collector: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,7 +78,8 @@ def _executor(settings: Mapping[str, Any], collector: Mapping[str, Any]) -> dict
     return {
         "framework": framework,
         "model_plan_parallelization": {
-            "dp_replicate": dp // sharded or None, "dp_shard": sharded,
+            "dp_replicate": dp // sharded or None,
+            "dp_shard": sharded,
             **{n: _count(plan.get(n)) or None for n in ("tp", "pp", "cp", "ep")},
             "schedule": _text(plan.get("schedule")) if _count(plan.get("pp")) != 1 else None,
             "virtual_stages": _count(plan.get("chunks")) or None,
@@ -75,7 +88,7 @@ def _executor(settings: Mapping[str, Any], collector: Mapping[str, Any]) -> dict
             "optimizer": _text(step.get("optimizer")),
             "grad_precision": _text(step.get("grad_dtype")) or None,
         },
-    }  # fmt: skip
+    }
 
 
 def _versions(collector: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,8 +100,14 @@ def _collection(card: Card, collector: Mapping[str, Any]) -> dict[str, Any]:
     settings = {k: v for k, v in card.settings.items() if k not in ours}
     steps = collector.get("steps")
     whole = isinstance(steps, list) and all(type(s) is int for s in steps)
-    return {"tool": card.tool, "source": card.source, "settings": settings, "passes": card.passes,
-            "machine": _text(card.settings.get("machine")), "steps": steps if whole else None}  # fmt: skip
+    return {
+        "tool": card.tool,
+        "source": card.source,
+        "settings": settings,
+        "passes": card.passes,
+        "machine": _text(card.settings.get("machine")),
+        "steps": steps if whole else None,
+    }
 
 
 def _measured(traces: TraceSet) -> dict[str, Any]:

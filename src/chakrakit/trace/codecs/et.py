@@ -8,9 +8,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 import chakrakit.core as core
+from chakrakit.arrays import U8
 from chakrakit.errors import FormatError, TraceError
 from chakrakit.trace.model import Layouts, Metadata, Trace, columns, wire
 
@@ -64,7 +64,7 @@ def recast(trace: Trace, keep: set[str]) -> Trace:
     return _assembled(decoder, batches, trace.metadata)
 
 
-def frames(trace: Trace, rows: int = CHUNK_ROWS) -> Iterator[NDArray[np.uint8]]:
+def frames(trace: Trace, rows: int = CHUNK_ROWS) -> Iterator[U8]:
     """The nodes as bytes, a chunk of at most `rows` at a time."""
     for batch in chunks_of(trace.table, rows):
         try:
@@ -134,9 +134,7 @@ def _batches(
         yield decoder.take_batch()
 
 
-def _decode(
-    decoder: core.Decoder, data: NDArray[np.uint8], last: bool, rows: int, name: str
-) -> int:
+def _decode(decoder: core.Decoder, data: U8, last: bool, rows: int, name: str) -> int:
     try:
         return decoder.decode(data, last, rows, _CHUNK_BYTES)
     except core.FormatError as error:

@@ -31,8 +31,9 @@ class Writer(Protocol):
 def _guess(stream: io.BufferedReader, name: str) -> str:
     head = stream.peek(256)[:256]
     if head.startswith(ZIP):
-        raise FormatError("a zip, not a trace; a bundle is opened by its own path, not through a pipe",
-                          path=name)  # fmt: skip
+        raise FormatError(
+            "a zip, not a trace; a bundle is opened by its own path, not through a pipe", path=name
+        )
     if head.startswith(b"PAR1"):
         return ".parquet"
     # A header of 123 bytes starts with the same byte as JSON, but then has control characters.

@@ -11,8 +11,8 @@ from xml.sax.saxutils import escape
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import U64, Mask
 from chakrakit.errors import ConfigError
 from chakrakit.trace.files import open_output
 from chakrakit.trace.model import EdgeForm, EdgeKind, NodeType, Trace, node_type_name
@@ -42,7 +42,7 @@ class Selection:
     name: str | None = None
     """A regular expression to be found in the name."""
 
-    def rows(self, trace: Trace) -> NDArray[np.bool_]:
+    def rows(self, trace: Trace) -> Mask:
         """Mask of the selected rows."""
         mask = np.ones(len(trace), np.bool_)
         if self.types:
@@ -62,7 +62,7 @@ def type_code(name: str) -> int:
     raise ConfigError(f"{name!r} is not a node type; there are {', '.join(NodeType.__members__)}")
 
 
-def _matching(trace: Trace, pattern: str) -> NDArray[np.bool_]:
+def _matching(trace: Trace, pattern: str) -> Mask:
     try:
         regex = re.compile(pattern)
     except re.error as error:
@@ -72,7 +72,7 @@ def _matching(trace: Trace, pattern: str) -> NDArray[np.bool_]:
     return found[names.indices.to_numpy()] if len(trace) else np.zeros(0, np.bool_)
 
 
-def _near(trace: Trace, node_id: int, hops: int) -> NDArray[np.bool_]:
+def _near(trace: Trace, node_id: int, hops: int) -> Mask:
     edges = trace.edges
     reached = np.zeros(len(trace), np.bool_)
     reached[trace.node(node_id).row] = True
@@ -129,7 +129,7 @@ def _text(form: _Format, trace: Trace) -> Iterator[str]:
     yield form.tail()
 
 
-def _keys(trace: Trace) -> NDArray[np.uint64]:
+def _keys(trace: Trace) -> U64:
     """What nodes are called: their ids, or their rows where two nodes have one id."""
     if len(np.unique(trace.ids)) == len(trace):
         return trace.ids
@@ -148,7 +148,7 @@ def _node_rows(trace: Trace, columns: list[str], first: int) -> Iterator[dict[st
 
 
 def _edge_rows(
-    trace: Trace, keys: NDArray[np.uint64], first: int
+    trace: Trace, keys: U64, first: int
 ) -> Iterator[tuple[int, int, str, str, int, bool]]:
     edges, part = trace.edges, slice(first, first + _PIECE)
     return zip(
@@ -179,8 +179,13 @@ class _GraphMl:
         self._edges = 0
 
     def head(self, trace: Trace, columns: list[str]) -> str:
-        fields = {"id": "long", "name": "string", "type": "string", "start_ns": "long",
-                  "duration_ns": "long"}  # fmt: skip
+        fields = {
+            "id": "long",
+            "name": "string",
+            "type": "string",
+            "start_ns": "long",
+            "duration_ns": "long",
+        }
         for c in columns:
             fields[c] = _GRAPHML_TYPES.get(str(trace.table.schema.field(c).type), "string")
         edges = {"kind": "string", "form": "string", "lag_ns": "long", "ctrl": "boolean"}

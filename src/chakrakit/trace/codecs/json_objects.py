@@ -16,10 +16,21 @@ from typing import Any
 from chakrakit.errors import FormatError
 from chakrakit.trace.model import Member, NodeType, wire
 
-_NODE_KEYS = frozenset({
-    "id", "name", "type", "ctrl_deps", "data_deps", "start_time_micros", "duration_micros", "inputs",
-    "outputs", "attr", "unknown",
-})  # fmt: skip
+_NODE_KEYS = frozenset(
+    {
+        "id",
+        "name",
+        "type",
+        "ctrl_deps",
+        "data_deps",
+        "start_time_micros",
+        "duration_micros",
+        "inputs",
+        "outputs",
+        "attr",
+        "unknown",
+    }
+)
 _IO_KEYS = ("values", "shapes", "types", "strides")
 _MAX = 2**64 - 1
 

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I32
 from chakrakit.errors import FormatError, TraceError
 from chakrakit.trace.codecs import et
 from chakrakit.trace.model import Layouts, Member, Metadata, Trace, by_name, columns
@@ -68,11 +68,13 @@ class ParquetWriter:
         if self._schema is None:
             self.write(Trace.from_columns({"name": []}))
         raw = self._metadata.raw if self._metadata else b""
-        self._writer.add_key_value_metadata({
-            _VERSION: b"1",
-            _LAYOUTS: msgspec.json.encode(self._layouts.to_plain()),
-            **({} if raw is None else {_METADATA: base64.b64encode(raw)}),
-        })  # fmt: skip
+        self._writer.add_key_value_metadata(
+            {
+                _VERSION: b"1",
+                _LAYOUTS: msgspec.json.encode(self._layouts.to_plain()),
+                **({} if raw is None else {_METADATA: base64.b64encode(raw)}),
+            }
+        )
         self._writer.close()
 
 
@@ -92,8 +94,13 @@ def _plain(table: pa.Table, schema: pa.Schema, renumbered: Any) -> pa.Table:
     """The table in the file's types: names as strings, missing columns as nulls."""
     rows = table.num_rows
     layout = pa.array(renumbered[table.column("_layout").to_numpy()].astype(np.int32))
-    found = {f.name: table.column(f.name).cast(f.type) if f.name in table.column_names
-             else pa.nulls(rows, f.type) for f in schema if f.name != "_layout"}  # fmt: skip
+    found = {
+        f.name: table.column(f.name).cast(f.type)
+        if f.name in table.column_names
+        else pa.nulls(rows, f.type)
+        for f in schema
+        if f.name != "_layout"
+    }
     return pa.table({**found, "_layout": layout}, schema=schema)
 
 
@@ -154,8 +161,11 @@ def _piece(table: pa.Table, layouts: Layouts | None, metadata: Metadata) -> Trac
     if len(set(table.column_names)) != len(table.column_names):
         raise TraceError("the table has two columns of one name")
     fields = set(columns.FIELD_TYPES) - set(columns.IO_COLUMNS)
-    data = {c: table.column(c) for c in table.column_names
-            if c in fields or table.column(c).null_count < table.num_rows}  # fmt: skip
+    data = {
+        c: table.column(c)
+        for c in table.column_names
+        if c in fields or table.column(c).null_count < table.num_rows
+    }
     plain = {c: v for c, v in data.items() if not c.startswith("_")}
     trace = Trace.from_columns(plain, None, metadata)
     return trace if layouts is None else _with_private(trace, data, layouts)
@@ -178,7 +188,7 @@ def _with_private(trace: Trace, data: dict[str, pa.ChunkedArray], layouts: Layou
     return Trace(pa.table({**found, **private, "_layout": rows}), layouts, trace.metadata)
 
 
-def _check_layouts(table: pa.Table, layouts: Layouts, rows: NDArray[np.int32]) -> None:
+def _check_layouts(table: pa.Table, layouts: Layouts, rows: I32) -> None:
     """Each row has exactly the attributes that its layout says, in members that fit."""
     used = layouts.used(rows)[0]
     names = set(used.names())

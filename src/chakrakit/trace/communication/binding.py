@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.trace.model import NodeType, Trace
 
@@ -87,7 +87,7 @@ def _scaled(body: Trace, scale: float) -> dict[str, object]:
     return changed
 
 
-def _times(values: NDArray[np.int64], scale: float, where: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _times(values: I64, scale: float, where: Mask) -> I64:
     limit = float(2**63 - 1024)
     scaled = np.clip(np.rint(values * scale), -limit, limit).astype(np.int64)
     return np.where(where, scaled, values)

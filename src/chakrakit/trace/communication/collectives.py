@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.parallel import Workers, spread
 from chakrakit.trace.communication.binding import Binding, Body, bind
 from chakrakit.trace.communication.groups import WORLD, Groups
@@ -67,9 +68,7 @@ def match(traces: RankedBodies, workers: Workers | None = None) -> Collectives:
     calls, messages = ([found[rank][i] for rank in sorted(found)] for i in (0, 1))
     table = _number_instances(pa.concat_tables(calls)) if calls else _calls(0, _empty(), Groups())
     return Collectives(
-        table,
-        _instances(table),
-        pa.concat_tables(messages) if messages else _messages(0, _empty()),
+        table, _instances(table), pa.concat_tables(messages) if messages else _messages(0, _empty())
     )
 
 
@@ -90,7 +89,7 @@ def _empty() -> Trace:
     return Trace.from_columns({"name": []})
 
 
-def group_names(trace: Trace, rows: NDArray[np.int64]) -> pa.Array:
+def group_names(trace: Trace, rows: I64) -> pa.Array:
     """The group each row names; "" where it names none."""
     if "pg_name" not in trace.table.column_names:
         return pa.array([""] * len(rows), pa.string())
@@ -109,7 +108,7 @@ def _canonical(names: pa.Array, groups: Groups) -> pa.Array:
     return pa.array(renamed, pa.string()).take(coded.indices)
 
 
-def _issue_order(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _issue_order(trace: Trace, rows: I64) -> I64:
     """Rows in the order a rank issues them: by recorded start, else by id."""
     return rows[np.lexsort((trace.ids[rows], trace.start_ns[rows]))]
 
@@ -134,9 +133,7 @@ def _calls(rank: int, trace: Trace, known: Groups) -> pa.Table:
     )
 
 
-def _sequence(
-    trace: Trace, rows: NDArray[np.int64], groups: pa.Array
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _sequence(trace: Trace, rows: I64, groups: pa.Array) -> tuple[I64, Mask]:
     """Sequence numbers, and which of them were recorded. A group's numbers are all one or the other."""
     codes = groups.dictionary_encode().indices.to_numpy(zero_copy_only=False)
     given = trace.has("comm_seq")[rows]
@@ -145,7 +142,7 @@ def _sequence(
     return np.where(whole, recorded, nth_of_kind(codes)), whole
 
 
-def nth_of_kind(codes: NDArray[Any]) -> NDArray[np.int64]:
+def nth_of_kind(codes: NDArray[Any]) -> I64:
     """For each entry, how many equal ones came before it."""
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
@@ -168,8 +165,11 @@ def _number_instances(calls: pa.Table) -> pa.Table:
 def _instances(calls: pa.Table) -> pa.Table:
     """One row an instance."""
     if "instance" not in calls.column_names or calls.num_rows == 0:
-        calls = calls.add_column(0, "instance", pa.array(np.zeros(calls.num_rows, np.int64))) \
-            if "instance" not in calls.column_names else calls  # fmt: skip
+        calls = (
+            calls.add_column(0, "instance", pa.array(np.zeros(calls.num_rows, np.int64)))
+            if "instance" not in calls.column_names
+            else calls
+        )
     ordered = calls.sort_by([("instance", "ascending"), ("rank", "ascending")])
     instance = ordered.column("instance").to_numpy()
     first = (
@@ -189,11 +189,11 @@ def _instances(calls: pa.Table) -> pa.Table:
     )
 
 
-def _reduce(how: np.ufunc, table: pa.Table, name: str, first: NDArray[Any]) -> NDArray[np.int64]:
+def _reduce(how: np.ufunc, table: pa.Table, name: str, first: NDArray[Any]) -> I64:
     values = table.column(name).to_numpy()
     if len(first) == 0:
         return np.zeros(0, np.int64)
-    reduced: NDArray[np.int64] = how.reduceat(values, first)
+    reduced: I64 = how.reduceat(values, first)
     return reduced
 
 
@@ -222,9 +222,7 @@ def _messages(rank: int, trace: Trace) -> pa.Table:
     )
 
 
-def _end(
-    trace: Trace, name: str, rows: NDArray[np.int64], own: NDArray[np.bool_], rank: int
-) -> NDArray[np.int64]:
+def _end(trace: Trace, name: str, rows: I64, own: Mask, rank: int) -> I64:
     """One end of each message; a rank's own side is the rank where the trace does not say."""
     said = trace.column(name, UNKNOWN)[rows].astype(np.int64)
     return np.where((said == UNKNOWN) & own, rank, said)

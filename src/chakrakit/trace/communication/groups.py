@@ -100,6 +100,14 @@ def _parse_init(text: str) -> dict[str, tuple[int, ...]]:
         groups = json.loads(inner) if isinstance(inner, str) else inner
         listed = {str(g["pg_name"]): g["ranks"] for g in groups if g.get("ranks")}
         return dict(parse_groups(listed, "process_group:init"))
-    except (ValueError, TypeError, SyntaxError, LookupError, AttributeError, RecursionError,
-            MemoryError, FormatError):  # fmt: skip
+    except (
+        ValueError,
+        TypeError,
+        SyntaxError,
+        LookupError,
+        AttributeError,
+        RecursionError,
+        MemoryError,
+        FormatError,
+    ):
         return {}  # a name with that text that is not PyTorch's; validation reports unknown groups

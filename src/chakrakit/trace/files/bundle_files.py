@@ -127,8 +127,11 @@ class BundlePath:
         stream: io.BufferedReader = io.BufferedReader(self._slice(), _BLOCK)
         try:
             if digest(stream) != self.files[self.inner].sha256:
-                raise FormatError("is not what the bundle's list says (SHA-256): damaged or changed "
-                                  "since; get the bundle again", path=str(self))  # fmt: skip
+                raise FormatError(
+                    "is not what the bundle's list says (SHA-256): damaged or changed "
+                    "since; get the bundle again",
+                    path=str(self),
+                )
             stream.seek(0)
         except BaseException:
             stream.close()
@@ -264,8 +267,11 @@ def _manifest(archive: zipfile.ZipFile, path: Path, problems: list[Problem]) -> 
     except msgspec.MsgspecError as error:
         raise FormatError(f"not a bundle's list: {error}", path=f"{path}/{MANIFEST}") from None
     if found.format != FORMAT or found.version > VERSION:
-        raise FormatError(f"format {found.format!r} version {found.version}; this chakrakit reads "
-                          f"{FORMAT!r} up to {VERSION}", path=f"{path}/{MANIFEST}")  # fmt: skip
+        raise FormatError(
+            f"format {found.format!r} version {found.version}; this chakrakit reads "
+            f"{FORMAT!r} up to {VERSION}",
+            path=f"{path}/{MANIFEST}",
+        )
     return found
 
 

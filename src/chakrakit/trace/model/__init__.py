@@ -15,13 +15,10 @@ from chakrakit.trace.model.dependencies import (
 )
 from chakrakit.trace.model.edges import (
     MAX_ROWS,
-    Codes,
     EdgeForm,
     EdgeKind,
     Edges,
-    Rows,
     Scalar,
-    Times,
     check_range,
     column,
 )
@@ -50,7 +47,6 @@ __all__ = [
     "SHOWN_ROWS",
     "STORAGE_TYPES",
     "Attribute",
-    "Codes",
     "CollectiveType",
     "Dependencies",
     "EdgeForm",
@@ -63,9 +59,7 @@ __all__ = [
     "Metadata",
     "Node",
     "NodeType",
-    "Rows",
     "Scalar",
-    "Times",
     "Trace",
     "TraceBuilder",
     "by_name",

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from chakrakit.arrays import I32, I64, U8, U64
 from chakrakit.errors import TraceError
 from chakrakit.trace.model.layouts import Layouts
 from chakrakit.trace.model.schema import Member
@@ -44,8 +45,12 @@ INT, DOUBLE, BOOL, STRING, BINARY = range(5)
 _SCALAR_TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.string(), pa.binary())
 STORAGE_TYPES: tuple[pa.DataType, ...] = (*_SCALAR_TYPES, *(pa.list_(t) for t in _SCALAR_TYPES))
 _DEFAULT_MEMBERS = (
-    Member.int64_val, Member.double_val, Member.bool_val, Member.string_val, Member.bytes_val,
-)  # fmt: skip
+    Member.int64_val,
+    Member.double_val,
+    Member.bool_val,
+    Member.string_val,
+    Member.bytes_val,
+)
 
 
 def storage_of_member(member: int) -> int:
@@ -182,11 +187,11 @@ def arrow_array(
     return pa.Array.from_buffers(kind, rows, [bitmap, _buffer(buffers[0])], nulls, children=[child])
 
 
-def _id_lists(offsets: NDArray[np.int32], ids: NDArray[np.uint64]) -> pa.Array:
+def _id_lists(offsets: I32, ids: U64) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids))
 
 
-def names_array(offsets: NDArray[np.int64], text: bytes) -> pa.Array:
+def names_array(offsets: I64, text: bytes) -> pa.Array:
     """The decoder's dictionary of names."""
     if offsets[-1] >= 2**31:
         raise TraceError("the distinct node names of this trace exceed 2 GiB; read it in pieces")
@@ -218,13 +223,13 @@ def table_from_batch(batch: Mapping[str, Any], names: pa.Array) -> pa.Table:
 # --- to the core --------------------------------------------------------------------------------
 
 
-def _bytes_view(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
+def _bytes_view(buffer: pa.Buffer | None) -> U8:
     if buffer is None or buffer.size == 0:
         return np.zeros(1, np.uint8)
     return np.frombuffer(buffer, np.uint8)
 
 
-def _offsets(array: pa.Array) -> NDArray[np.int32]:
+def _offsets(array: pa.Array) -> I32:
     if len(array) == 0:
         return np.zeros(1, np.int32)
     whole = np.frombuffer(array.buffers()[1], np.int32)
@@ -247,7 +252,7 @@ def _single(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def _words(array: pa.Array, kind: np.dtype[Any]) -> NDArray[np.int64]:
+def _words(array: pa.Array, kind: np.dtype[Any]) -> I64:
     """The values with nulls as whatever is in memory there, as 64-bit words."""
     data = array.buffers()[1]
     if data is None or len(array) == 0:
@@ -256,7 +261,7 @@ def _words(array: pa.Array, kind: np.dtype[Any]) -> NDArray[np.int64]:
     return whole[array.offset : array.offset + len(array)].view(np.int64)
 
 
-def _flags(array: pa.Array) -> NDArray[np.uint8]:
+def _flags(array: pa.Array) -> U8:
     data = array.buffers()[1]
     if data is None or len(array) == 0:
         return np.zeros(0, np.uint8)
@@ -323,6 +328,6 @@ def encoder_input(table: pa.Table, layouts: Layouts) -> dict[str, Any]:
     }
 
 
-def _ids(lists: pa.Array) -> NDArray[np.uint64]:
+def _ids(lists: pa.Array) -> U64:
     ids = lists.values.to_numpy(zero_copy_only=False)
     return np.ascontiguousarray(ids) if len(ids) else np.zeros(1, np.uint64)

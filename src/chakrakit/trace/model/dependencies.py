@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chakrakit.arrays import I8, I32, I64, U8, U64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges
 
@@ -19,10 +20,8 @@ KIND_BITS = 0x1F
 FORM_SHIFT = 5
 EDGE_COLUMNS = ("data_deps", "ctrl_deps", "edge_kinds", "edge_lags_ns")
 
-Longs = NDArray[np.int64]
 
-
-def resolve(ids: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int32]:
+def resolve(ids: U64, wanted: U64) -> I32:
     """The row of each wanted id, -1 where there is none; of equal ids the first row counts."""
     n = len(ids)
     if n == 0 or len(wanted) == 0:
@@ -42,10 +41,10 @@ def resolve(ids: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.i
 class Dependencies:
     """All entries of both lists, flat: data entries of all rows first, then ctrl entries."""
 
-    ids: NDArray[np.uint64]
-    dst: NDArray[np.int32]
-    ctrl: NDArray[np.bool_]
-    slot: Longs
+    ids: U64
+    dst: I32
+    ctrl: Mask
+    slot: I64
     """The entry's place within its row: data_deps first, then ctrl_deps."""
 
     @classmethod
@@ -63,7 +62,7 @@ class Dependencies:
         )
 
 
-def _lists(column: pa.ChunkedArray) -> tuple[NDArray[np.uint64], Longs]:
+def _lists(column: pa.ChunkedArray) -> tuple[U64, I64]:
     """Flattened values and the length of each list."""
     values = [c.flatten().to_numpy(zero_copy_only=False) for c in column.chunks]
     sizes = [c.value_lengths().to_numpy(zero_copy_only=False) for c in column.chunks]
@@ -74,13 +73,13 @@ def _lists(column: pa.ChunkedArray) -> tuple[NDArray[np.uint64], Longs]:
     )
 
 
-def _positions(sizes: Longs) -> Longs:
+def _positions(sizes: I64) -> I64:
     """0, 1, … within each list."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
 
 
-def edge_codes(table: pa.Table, deps: Dependencies) -> tuple[NDArray[np.uint8], Longs]:
+def edge_codes(table: pa.Table, deps: Dependencies) -> tuple[U8, I64]:
     """Kind-and-form byte and lag of every entry, with defaults where the file does not say."""
     codes = np.where(deps.ctrl, np.uint8(EdgeKind.CTRL), np.uint8(EdgeKind.DATA))
     lags = np.zeros(len(codes), np.int64)
@@ -97,16 +96,16 @@ def edge_codes(table: pa.Table, deps: Dependencies) -> tuple[NDArray[np.uint8], 
     return codes, lags
 
 
-def edge_columns_that_fit(table: pa.Table, deps: Dependencies, column: str) -> NDArray[np.bool_]:
+def edge_columns_that_fit(table: pa.Table, deps: Dependencies, column: str) -> Mask:
     """For each row, whether this column holds as many entries as the row has dependencies."""
     if column not in table.column_names:
         return np.zeros(table.num_rows, np.bool_)
     _, sizes = _extents(table.column(column).combine_chunks())
-    fits: NDArray[np.bool_] = sizes == np.bincount(deps.dst, minlength=table.num_rows)
+    fits: Mask = sizes == np.bincount(deps.dst, minlength=table.num_rows)
     return fits
 
 
-def _extents(column: pa.Array) -> tuple[Longs, Longs]:
+def _extents(column: pa.Array) -> tuple[I64, I64]:
     """Start and length of each value; -1 length for null."""
     if len(column) == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -121,8 +120,8 @@ def _extents(column: pa.Array) -> tuple[Longs, Longs]:
 def _fill(
     out: NDArray[np.generic],
     values: NDArray[np.generic],
-    starts: Longs,
-    fits: NDArray[np.bool_],
+    starts: I64,
+    fits: Mask,
     deps: Dependencies,
 ) -> None:
     """Takes a row's values for its entries where there are as many as entries."""
@@ -131,22 +130,22 @@ def _fill(
 
 
 @dataclass(frozen=True)
-class Located:
+class ResolvedDependencies:
     """A table's entries, with the row each one names (-1: no node has that id) and what it is."""
 
     deps: Dependencies
-    src: NDArray[np.int32]
-    codes: NDArray[np.uint8]
-    lags: Longs
+    src: I32
+    codes: U8
+    lags: I64
 
     @classmethod
-    def of(cls, table: pa.Table, ids: NDArray[np.uint64]) -> Located:
+    def of(cls, table: pa.Table, ids: U64) -> ResolvedDependencies:
         """From a table whose rows have these ids."""
         deps = Dependencies.of(table)
         return cls(deps, resolve(ids, deps.ids), *edge_codes(table, deps))
 
     @property
-    def dangling(self) -> Longs:
+    def dangling(self) -> I64:
         """Which entries name no node."""
         return np.flatnonzero(self.src < 0)
 
@@ -163,7 +162,7 @@ class Located:
             self.deps.ctrl[order],
         )
 
-    def selected(self, new_row: NDArray[np.int32], rows: int) -> dict[str, pa.Array | None]:
+    def selected(self, new_row: I32, rows: int) -> dict[str, pa.Array | None]:
         """The columns after a selection (old row → new row or -1); empty if no row loses an entry.
 
         An entry that dangled still does, with its kind; one whose node is left out is dropped.
@@ -179,7 +178,7 @@ class Located:
         )
 
 
-def _kinds_and_forms(codes: NDArray[np.uint8]) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+def _kinds_and_forms(codes: U8) -> tuple[I8, I8]:
     kind, form = codes & KIND_BITS, codes >> FORM_SHIFT
     if (kind > max(EdgeKind)).any() or (form > max(EdgeForm)).any():
         raise TraceError(
@@ -189,19 +188,14 @@ def _kinds_and_forms(codes: NDArray[np.uint8]) -> tuple[NDArray[np.int8], NDArra
     return kind.astype(np.int8), form.astype(np.int8)
 
 
-def columns_from(ids: NDArray[np.uint64], edges: Edges) -> dict[str, pa.Array | None]:
+def columns_from(ids: U64, edges: Edges) -> dict[str, pa.Array | None]:
     """The four columns that say these edges; None for one that is not needed."""
     codes = edges.kind.astype(np.uint8) | edges.form.astype(np.uint8) << np.uint8(FORM_SHIFT)
     return columns_of(ids[edges.src], edges.dst, edges.ctrl, codes, edges.lag, len(ids))
 
 
 def columns_of(
-    ids: NDArray[np.uint64],
-    dst: NDArray[np.int32],
-    ctrl: NDArray[np.bool_],
-    codes: NDArray[np.uint8],
-    lags: Longs,
-    rows: int,
+    ids: U64, dst: I32, ctrl: Mask, codes: U8, lags: I64, rows: int
 ) -> dict[str, pa.Array | None]:
     """The four columns that say these entries; None for one that is not needed."""
     order = np.lexsort((ctrl, dst))
@@ -218,18 +212,16 @@ def columns_of(
     }
 
 
-def _offsets(dst: NDArray[np.int32], rows: int) -> NDArray[np.int32]:
+def _offsets(dst: I32, rows: int) -> I32:
     counts = np.bincount(dst, minlength=rows)
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
 
 
-def _id_lists(ids: NDArray[np.uint64], dst: NDArray[np.int32], rows: int) -> pa.Array:
+def _id_lists(ids: U64, dst: I32, rows: int) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(_offsets(dst, rows)), pa.array(ids))
 
 
-def _kinds_column(
-    codes: NDArray[np.uint8], dst: NDArray[np.int32], present: NDArray[np.bool_]
-) -> pa.Array:
+def _kinds_column(codes: U8, dst: I32, present: Mask) -> pa.Array:
     codes, dst = codes[present[dst]], dst[present[dst]]
     offsets = _offsets(dst, len(present))
     bitmap = np.packbits(present, bitorder="little")
@@ -237,7 +229,7 @@ def _kinds_column(
     return pa.Array.from_buffers(pa.binary(), len(present), buffers)
 
 
-def _lags_column(lags: Longs, dst: NDArray[np.int32], present: NDArray[np.bool_]) -> pa.Array:
+def _lags_column(lags: I64, dst: I32, present: Mask) -> pa.Array:
     lags, dst = lags[present[dst]], dst[present[dst]]
     return pa.ListArray.from_arrays(
         pa.array(_offsets(dst, len(present))), pa.array(lags), mask=pa.array(~present)

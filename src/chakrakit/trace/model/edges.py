@@ -13,12 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import TraceError
-
-Rows = NDArray[np.int32]
-Codes = NDArray[np.int8]
-Times = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 MAX_ROWS = 2**31 - 2
 """Most rows, and most edges, one graph can have: their numbers are 32 bits wide."""
@@ -118,11 +114,11 @@ class Edges:
     are is not known here: whoever uses the edges with rows checks the upper end.
     """
 
-    src: Rows
-    dst: Rows
-    kind: Codes
-    form: Codes
-    lag: Times
+    src: I32
+    dst: I32
+    kind: I8
+    form: I8
+    lag: I64
     ctrl: Mask
 
     def __post_init__(self) -> None:

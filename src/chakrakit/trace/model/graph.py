@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import chakrakit.core as core
+from chakrakit.arrays import I32, I64, Mask
 from chakrakit.errors import TraceError
-from chakrakit.trace.model.edges import MAX_ROWS, Mask, Rows, Scalar, Times, check_range, column
+from chakrakit.trace.model.edges import MAX_ROWS, Scalar, check_range, column
 
 _SHOWN = 8
 
@@ -42,45 +43,45 @@ class Graph:
         return f"Graph({self.n:,} rows, {len(self.src):,} edges)"
 
     @cached_property
-    def _out(self) -> tuple[Times, Rows, Rows]:
+    def _out(self) -> tuple[I64, I32, I32]:
         return _grouped(self.n, self.src, self.dst)
 
     @cached_property
-    def _in(self) -> tuple[Times, Rows, Rows]:
+    def _in(self) -> tuple[I64, I32, I32]:
         return _grouped(self.n, self.dst, self.src)
 
     @property
-    def out_offsets(self) -> Times:
+    def out_offsets(self) -> I64:
         """Where each row's outgoing edges begin in `out_targets` and `out_edges`; n + 1 of them."""
         return self._out[0]
 
     @property
-    def out_targets(self) -> Rows:
+    def out_targets(self) -> I32:
         """The target of every edge, grouped by source."""
         return self._out[1]
 
     @property
-    def out_edges(self) -> Rows:
+    def out_edges(self) -> I32:
         """The number of every edge, grouped by source: per-edge arrays follow by indexing."""
         return self._out[2]
 
     @property
-    def in_offsets(self) -> Times:
+    def in_offsets(self) -> I64:
         """Where each row's incoming edges begin in `in_sources` and `in_edges`; n + 1 of them."""
         return self._in[0]
 
     @property
-    def in_sources(self) -> Rows:
+    def in_sources(self) -> I32:
         """The source of every edge, grouped by target."""
         return self._in[1]
 
     @property
-    def in_edges(self) -> Rows:
+    def in_edges(self) -> I32:
         """The number of every edge, grouped by target."""
         return self._in[2]
 
     @cached_property
-    def _sorted(self) -> Rows:
+    def _sorted(self) -> I32:
         return _frozen(core.graph_topological_order(self.out_offsets, self.out_targets))
 
     @property
@@ -88,7 +89,7 @@ class Graph:
         """Whether no row reaches itself."""
         return len(self._sorted) == self.n
 
-    def topological_order(self) -> Rows:
+    def topological_order(self) -> I32:
         """All rows, sources before targets.
 
         First in, first out: the rows without predecessors in ascending order, then each row when
@@ -99,11 +100,11 @@ class Graph:
         return self._sorted
 
     @cached_property
-    def _levels(self) -> Rows:
+    def _levels(self) -> I32:
         order = self.topological_order()
         return _frozen(core.graph_levels(self.out_offsets, self.out_targets, order))
 
-    def levels(self) -> Rows:
+    def levels(self) -> I32:
         """Per row, the number of edges on the longest path that leads to it."""
         return self._levels
 
@@ -115,12 +116,12 @@ class Graph:
         """A mask of what reaches `rows` along the edges, `rows` included."""
         return self._reach(self.in_offsets, self.in_sources, rows)
 
-    def _reach(self, offsets: Times, neighbours: Rows, rows: ArrayLike) -> Mask:
+    def _reach(self, offsets: I64, neighbours: I32, rows: ArrayLike) -> Mask:
         roots = column(np.atleast_1d(np.asarray(rows)), np.int32, "rows")
         check_range(roots, 0, self.n, "rows", f"the graph has {self.n:,} rows")
         return core.graph_reachable(offsets, neighbours, roots).view(np.bool_)
 
-    def longest_path(self, weights: ArrayLike, lags: ArrayLike | None = None) -> tuple[Times, Rows]:
+    def longest_path(self, weights: ArrayLike, lags: ArrayLike | None = None) -> tuple[I64, I32]:
         """Per row, the weight of the heaviest path that ends there, and the row before on it.
 
             finish(v) = max(0, finish(u) + lag(u → v) for every predecessor u) + weight(v)
@@ -135,7 +136,7 @@ class Graph:
         if lags is not None:
             per_edge = self._column(lags, len(self.src), "lags")
         try:
-            found: tuple[Times, Rows] = core.graph_longest_path(*self._in, order, per_row, per_edge)
+            found: tuple[I64, I32] = core.graph_longest_path(*self._in, order, per_row, per_edge)
         except OverflowError as error:
             raise TraceError(f"{error}; check weights and lags") from None
         return found
@@ -161,14 +162,14 @@ class Graph:
         rows: list[int] = core.graph_find_cycle(self.n, self.src, self.dst, self._sorted).tolist()
         return rows
 
-    def _column(self, values: ArrayLike, length: int, name: str) -> Times:
+    def _column(self, values: ArrayLike, length: int, name: str) -> I64:
         array = column(values, np.int64, name)
         if len(array) != length:
             raise TraceError(f"{name} has {len(array):,} entries; this graph needs {length:,}")
         return array
 
 
-def _ends(n: int, src: ArrayLike, dst: ArrayLike) -> tuple[Rows, Rows]:
+def _ends(n: int, src: ArrayLike, dst: ArrayLike) -> tuple[I32, I32]:
     ends = column(src, np.int32, "src"), column(dst, np.int32, "dst")
     if len(ends[0]) != len(ends[1]):
         raise TraceError(
@@ -180,7 +181,7 @@ def _ends(n: int, src: ArrayLike, dst: ArrayLike) -> tuple[Rows, Rows]:
     return _frozen(ends[0].copy()), _frozen(ends[1].copy())
 
 
-def _grouped(n: int, keys: Rows, values: Rows) -> tuple[Times, Rows, Rows]:
+def _grouped(n: int, keys: I32, values: I32) -> tuple[I64, I32, I32]:
     offsets, rows, edges = core.graph_group(n, keys, values)
     return _frozen(offsets), _frozen(rows), _frozen(edges)
 

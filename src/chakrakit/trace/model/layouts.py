@@ -13,12 +13,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrakit.arrays import I8, I32, U8, Mask
 from chakrakit.errors import FormatError
 
 HAS_INPUTS, HAS_OUTPUTS = 1, 2
 RAW = -1
-
-Ints = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,7 @@ class Layouts:
 
     @classmethod
     def from_core(
-        cls,
-        names: list[str],
-        flags: NDArray[np.uint8],
-        offsets: Ints,
-        columns: Ints,
-        members: NDArray[np.int8],
+        cls, names: list[str], flags: U8, offsets: I32, columns: I32, members: I8
     ) -> Layouts:
         """From the decoder's flat arrays; columns are numbers into `names`."""
         pairs = [
@@ -89,7 +83,7 @@ class Layouts:
     def _number(self) -> dict[Layout, int]:
         return {item: i for i, item in enumerate(self.items)}
 
-    def merge(self, other: Layouts) -> tuple[Layouts, Ints]:
+    def merge(self, other: Layouts) -> tuple[Layouts, I32]:
         """These and the other's; and for each of the other's its new number."""
         if other is self:
             return self, np.arange(len(self.items), dtype=np.int32)
@@ -97,7 +91,7 @@ class Layouts:
         renumbered = np.array([_number_of(item, items, number) for item in other.items], np.int32)
         return (self if len(items) == len(self.items) else Layouts(tuple(items))), renumbered
 
-    def used(self, rows: Ints) -> tuple[Layouts, Ints]:
+    def used(self, rows: I32) -> tuple[Layouts, I32]:
         """Only the layouts that `rows` refer to, and the rows renumbered."""
         counts = np.bincount(rows, minlength=len(self.items))
         if len(counts) > len(self.items):
@@ -117,19 +111,14 @@ class Layouts:
                     seen.setdefault(name)
         return list(seen)
 
-    def members(self, name: str) -> NDArray[np.int8]:
+    def members(self, name: str) -> I8:
         """For each layout, the member this attribute has; 0 where it is not there."""
         found = (next((m for n, m in i.entries if n == name), 0) for i in self.items)
         return np.fromiter(found, np.int8, len(self.items))
 
     def edited(
-        self,
-        rows: Ints,
-        name: str,
-        present: NDArray[np.bool_],
-        member: int,
-        kept: Collection[int],
-    ) -> tuple[Layouts, Ints]:
+        self, rows: I32, name: str, present: Mask, member: int, kept: Collection[int]
+    ) -> tuple[Layouts, I32]:
         """Layouts and row numbers after attribute `name` became present exactly where said.
 
         Where it was there already it keeps its member if that is one of `kept`.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 import chakrakit.core as core
+from chakrakit.arrays import I32, I64, Mask
 from chakrakit.trace.model.trace import Trace
 
-I64 = NDArray[np.int64]
 _SLACK_NS = 2_000
 """By how much an inner row may end after the outer one: clocks are no better."""
 
 
-def callers(trace: Trace, start: I64, end: I64, among: NDArray[np.bool_]) -> NDArray[np.int32]:
+def callers(trace: Trace, start: I64, end: I64, among: Mask) -> I32:
     """For each of some rows that have a thread, the row around it on its thread; -1 for none."""
     out = np.full(len(trace), -1, np.int32)
     rows = np.flatnonzero(among & trace.has("tid"))

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.trace.model import columns
 from chakrakit.trace.model.edges import EdgeKind, Edges
 from chakrakit.trace.model.graph import Graph
@@ -28,11 +28,11 @@ class NodeTable(Protocol):
         """The columns a reader sees."""
 
     @property
-    def start_ns(self) -> NDArray[np.int64]:
+    def start_ns(self) -> I64:
         """Starts by row."""
 
     @property
-    def duration_ns(self) -> NDArray[np.int64]:
+    def duration_ns(self) -> I64:
         """Durations by row."""
 
     @property

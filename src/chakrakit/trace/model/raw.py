@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 import chakrakit.core as core
+from chakrakit.arrays import I32
 from chakrakit.trace.model import wire
 from chakrakit.trace.model.layouts import Layout, Layouts
 
@@ -17,8 +17,8 @@ COLUMN = "_raw"
 
 
 def without(
-    table: pa.Table, layouts: Layouts, rows: NDArray[np.int32], name: str
-) -> tuple[pa.Table, Layouts, NDArray[np.int32]]:
+    table: pa.Table, layouts: Layouts, rows: I32, name: str
+) -> tuple[pa.Table, Layouts, I32]:
     """Table, layouts and rows' layout numbers without the attributes of this name kept as bytes."""
     if COLUMN not in table.column_names:
         return table, layouts, rows

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from chakrakit.arrays import I32, I64, U64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.trace.model import columns, dependencies, raw
 from chakrakit.trace.model.edges import Edges, check_range, column
@@ -57,12 +58,18 @@ class Trace:
         `edges` refer to rows. `members` overrides the oneof member an attribute is written as.
         """
         rows = _length(data)
-        table = {name: _field(name, data.get(name), rows) for name in columns.FIELD_TYPES
-                 if name in data or name not in columns.IO_COLUMNS}  # fmt: skip
+        table = {
+            name: _field(name, data.get(name), rows)
+            for name in columns.FIELD_TYPES
+            if name in data or name not in columns.IO_COLUMNS
+        }
         attributes = {n: v for n, v in data.items() if n not in table}
         table["_layout"] = pa.array(np.zeros(rows, np.int32))
-        io = sum(flag for side, flag in (("inputs", HAS_INPUTS), ("outputs", HAS_OUTPUTS))
-                 if any(c.startswith(side) for c in data if c in columns.IO_COLUMNS))  # fmt: skip
+        io = sum(
+            flag
+            for side, flag in (("inputs", HAS_INPUTS), ("outputs", HAS_OUTPUTS))
+            if any(c.startswith(side) for c in data if c in columns.IO_COLUMNS)
+        )
         trace = cls(pa.table(table), Layouts((Layout(io),)), metadata)
         trace = trace.with_columns(attributes, members)
         return trace if edges is None else trace.with_edges(edges)
@@ -97,12 +104,12 @@ class Trace:
         return self.table.select([c for c in self.table.column_names if not c.startswith("_")])
 
     @cached_property
-    def ids(self) -> NDArray[np.uint64]:
+    def ids(self) -> U64:
         """Node ids by row."""
         return self.column("id")
 
     @property
-    def types(self) -> NDArray[np.int32]:
+    def types(self) -> I32:
         """NodeType numbers by row."""
         return self.column("type")
 
@@ -129,11 +136,11 @@ class Trace:
         array: NDArray[Any] = values.to_numpy()
         return array
 
-    def has(self, name: str) -> NDArray[np.bool_]:
+    def has(self, name: str) -> Mask:
         """For each row, whether it has this attribute or field."""
         if name not in self.table.column_names:
             return np.zeros(len(self), np.bool_)
-        mask: NDArray[np.bool_] = self.table.column(name).is_valid().to_numpy()
+        mask: Mask = self.table.column(name).is_valid().to_numpy()
         return mask
 
     def node(self, node_id: int) -> Node:
@@ -163,13 +170,13 @@ class Trace:
         return Node(self, row % len(self))
 
     @cached_property
-    def _located(self) -> dependencies.Located:
-        return dependencies.Located.of(self.table, self.ids)
+    def _resolved(self) -> dependencies.ResolvedDependencies:
+        return dependencies.ResolvedDependencies.of(self.table, self.ids)
 
     @cached_property
     def edges(self) -> Edges:
         """Dependencies between rows, sorted by target; within a row data_deps come first."""
-        return self._located.edges()
+        return self._resolved.edges()
 
     @cached_property
     def graph(self) -> Graph:
@@ -179,7 +186,7 @@ class Trace:
     @property
     def dangling(self) -> pa.Table:
         """Dependencies on ids that no node has: row, id, ctrl."""
-        deps, missing = self._located.deps, self._located.dangling
+        deps, missing = self._resolved.deps, self._resolved.dangling
         return pa.table(
             {"row": deps.dst[missing], "id": deps.ids[missing], "ctrl": deps.ctrl[missing]}
         )
@@ -187,39 +194,37 @@ class Trace:
     # --- time ---------------------------------------------------------------------------------
 
     @cached_property
-    def start_ns(self) -> NDArray[np.int64]:
+    def start_ns(self) -> I64:
         """Start in nanoseconds: `start_time_ns` where a node has it, else its microseconds."""
         return self._exact("start_time_ns", "start_time_micros")
 
     @cached_property
-    def duration_ns(self) -> NDArray[np.int64]:
+    def duration_ns(self) -> I64:
         """Duration in nanoseconds: `duration_ns` where a node has it, else its microseconds."""
         return self._exact("duration_ns", "duration_micros")
 
     @cached_property
-    def own_ns(self) -> NDArray[np.int64]:
+    def own_ns(self) -> I64:
         """What a scheduler takes as a node's duration: `own_ns` where a node has it, else its duration."""
         if "own_ns" not in self.table.column_names:
             return self.duration_ns
-        own: NDArray[np.int64] = np.where(
-            self.has("own_ns"), self.column("own_ns", 0), self.duration_ns
-        )
+        own: I64 = np.where(self.has("own_ns"), self.column("own_ns", 0), self.duration_ns)
         return own
 
     @property
-    def end_ns(self) -> NDArray[np.int64]:
+    def end_ns(self) -> I64:
         """Start plus duration, or the largest time there is."""
         room = np.iinfo(np.int64).max - np.maximum(self.start_ns, 0)
-        end: NDArray[np.int64] = self.start_ns + np.minimum(self.duration_ns, room)
+        end: I64 = self.start_ns + np.minimum(self.duration_ns, room)
         return end
 
-    def _exact(self, nanos: str, micros: str) -> NDArray[np.int64]:
+    def _exact(self, nanos: str, micros: str) -> I64:
         if nanos in self.table.column_names and not self.table.column(nanos).null_count:
             return np.asarray(self.column(nanos), np.int64)
         coarse = np.minimum(self.column(micros), np.uint64(2**63 // 1000 - 1)).astype(np.int64)
         if nanos not in self.table.column_names:
             return np.asarray(coarse * 1000, np.int64)
-        exact: NDArray[np.int64] = np.where(self.has(nanos), self.column(nanos, 0), coarse * 1000)
+        exact: I64 = np.where(self.has(nanos), self.column(nanos, 0), coarse * 1000)
         return exact
 
     @property
@@ -240,9 +245,9 @@ class Trace:
         if np.count_nonzero(new_row >= 0) != len(chosen):
             raise TraceError("a row is selected twice; ids must stay unique")
         part = Trace(self.table.take(pa.array(chosen)), self.layouts, self.metadata)
-        return part._with_dependencies(self._located.selected(new_row, len(chosen)))
+        return part._with_dependencies(self._resolved.selected(new_row, len(chosen)))
 
-    def _chosen(self, rows: ArrayLike) -> NDArray[np.int64]:
+    def _chosen(self, rows: ArrayLike) -> I64:
         chosen = np.asarray(rows)
         if chosen.dtype == np.bool_:
             if chosen.shape != (len(self),):
@@ -315,8 +320,8 @@ class Trace:
         return Trace(self.table, self.layouts, metadata)
 
     @property
-    def _layout_rows(self) -> NDArray[np.int32]:
-        rows: NDArray[np.int32] = self.table.column("_layout").to_numpy()
+    def _layout_rows(self) -> I32:
+        rows: I32 = self.table.column("_layout").to_numpy()
         return rows
 
     # --- showing it ---------------------------------------------------------------------------
@@ -338,7 +343,7 @@ class Trace:
         more = f" · first {SHOWN_ROWS} shown" if len(self) > SHOWN_ROWS else ""
         return table_html(("id", "name", "type", "µs", "dependencies"), rows, repr(self) + more)
 
-    def is_type(self, *types: int) -> NDArray[np.bool_]:
+    def is_type(self, *types: int) -> Mask:
         """Mask of the rows of these types."""
         return np.isin(self.types, [int(t) for t in types])
 

@@ -13,9 +13,13 @@ from chakrakit.errors import FormatError
 from chakrakit.trace.model.schema import Member
 
 _PACKED: dict[str, str] = {
-    "double": "<d", "float": "<f",
-    "fixed32": "<I", "fixed64": "<Q", "sfixed32": "<i", "sfixed64": "<q",
-}  # fmt: skip
+    "double": "<d",
+    "float": "<f",
+    "fixed32": "<I",
+    "fixed64": "<Q",
+    "sfixed32": "<i",
+    "sfixed64": "<q",
+}
 _SIGNED32, _SIGNED64 = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
 _UNSIGNED32, _UNSIGNED64 = (0, 2**32 - 1), (0, 2**64 - 1)
 RANGES: dict[str, tuple[int, int]] = {

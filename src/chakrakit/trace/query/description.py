@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.trace.codecs import Source, scan_trace
 from chakrakit.trace.communication import UNKNOWN, Groups, group_names, groups_in
 from chakrakit.trace.model import NodeType, Trace, collective_name, columns, node_type_name
@@ -121,7 +121,7 @@ def _kind_name(kind: int) -> str:
     return "UNKNOWN" if kind == UNKNOWN else collective_name(kind)
 
 
-def _sum(values: NDArray[np.int64]) -> int:
+def _sum(values: I64) -> int:
     """The exact sum, however large."""
     return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
 

@@ -73,8 +73,11 @@ def _check_is_select(duckdb: Any, connection: duckdb.DuckDBPyConnection, sql: st
 
 
 def _lock(connection: duckdb.DuckDBPyConnection) -> None:
-    for setting in ("python_enable_replacements=false", "enable_external_access=false",
-                    "lock_configuration=true"):  # fmt: skip
+    for setting in (
+        "python_enable_replacements=false",
+        "enable_external_access=false",
+        "lock_configuration=true",
+    ):
         connection.execute(f"SET {setting}")
 
 

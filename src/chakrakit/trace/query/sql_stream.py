@@ -67,8 +67,14 @@ class _Source:
         schema = (
             self.schema if columns is None else pa.schema([self.schema.field(c) for c in columns])
         )
-        cut = partial(_piece, table_of=self._table_of, schema=self.schema, mixed=self._mixed,
-                      columns=schema.names, chosen=chosen)  # fmt: skip
+        cut = partial(
+            _piece,
+            table_of=self._table_of,
+            schema=self.schema,
+            mixed=self._mixed,
+            columns=schema.names,
+            chosen=chosen,
+        )
         return schema, (b for table in self._spread(cut) for b in table.to_batches())
 
 
@@ -94,9 +100,13 @@ def _schema(task: _Task, table_of: TableOf) -> pa.Schema:
 
 
 def _piece(
-    task: _Task, table_of: TableOf, schema: pa.Schema, mixed: frozenset[str], columns: list[str],
+    task: _Task,
+    table_of: TableOf,
+    schema: pa.Schema,
+    mixed: frozenset[str],
+    columns: list[str],
     chosen: ds.Expression | None,
-) -> pa.Table:  # fmt: skip
+) -> pa.Table:
     """A rank's rows as the whole table has them: only what was asked for."""
     table = _table(task, table_of)
     told = str(chosen)  # names every column that the filter looks at

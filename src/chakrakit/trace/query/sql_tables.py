@@ -22,8 +22,19 @@ if TYPE_CHECKING:
     from chakrakit.parallel import Workers
     from chakrakit.trace.sets import TraceSet
 
-ALWAYS = ("is_cpu_op", "num_ops", "tensor_size", "comm_type", "comm_size", "comm_src", "comm_dst",
-          "comm_tag", "pg_name", "stream", "tid")  # fmt: skip
+ALWAYS = (
+    "is_cpu_op",
+    "num_ops",
+    "tensor_size",
+    "comm_type",
+    "comm_size",
+    "comm_src",
+    "comm_dst",
+    "comm_tag",
+    "pg_name",
+    "stream",
+    "tid",
+)
 """Attributes that are columns even if no node has them."""
 
 

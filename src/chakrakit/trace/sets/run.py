@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chakrakit.arrays import I8, I32, I64
 from chakrakit.errors import TraceError
 from chakrakit.trace.communication import Binding, Body, Groups
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets.card import Card
 from chakrakit.trace.sets.traceset import TraceSet
 
-Ticks = NDArray[np.int64]
 NS = 1000
 """Picoseconds in the tick of a measured run; a simulated one has 1."""
 
@@ -30,11 +30,11 @@ class Times:
     `reason` a code of schedule.Reason. Runs that do not know leave them None.
     """
 
-    start: Ticks
-    end: Ticks
-    binding_row: NDArray[np.int32] | None = None
-    binding_rank: NDArray[np.int32] | None = None
-    reason: NDArray[np.int8] | None = None
+    start: I64
+    end: I64
+    binding_row: I32 | None = None
+    binding_rank: I32 | None = None
+    reason: I8 | None = None
 
     def __post_init__(self) -> None:
         sizes = {len(a) for a in vars(self).values() if a is not None}
@@ -114,11 +114,11 @@ class Run(TraceSet):
             raise TraceError(f"rank {rank} has starts before 0, which a file cannot say")
         return trace.with_columns(_exact("start_time", start) | _exact("duration", end - start))
 
-    def start(self, rank: int) -> Ticks:
+    def start(self, rank: int) -> I64:
         """Start of each node of a rank."""
         return self.times_of(rank).start
 
-    def end(self, rank: int) -> Ticks:
+    def end(self, rank: int) -> I64:
         """End of each node of a rank."""
         return self.times_of(rank).end
 
@@ -140,13 +140,27 @@ class Run(TraceSet):
     def with_card(self, card: Card) -> Run:
         """The same under another card."""
         timing = self.timing if self.times is not None else None
-        return Run(self._bodies, self.bindings, self.groups, card, times=self.times, timing=timing,
-                   counters=self.counters)  # fmt: skip
+        return Run(
+            self._bodies,
+            self.bindings,
+            self.groups,
+            card,
+            times=self.times,
+            timing=timing,
+            counters=self.counters,
+        )
 
     def _with(self, bindings: Mapping[int, Binding]) -> Run:
         timing = {r: self.timing[r] for r in bindings} if self.times is not None else None
-        return Run(self._bodies, bindings, self.groups, self.card, times=self.times, timing=timing,
-                   counters=self.counters)  # fmt: skip
+        return Run(
+            self._bodies,
+            bindings,
+            self.groups,
+            self.card,
+            times=self.times,
+            timing=timing,
+            counters=self.counters,
+        )
 
 
 def check_length(times: int, nodes: int, rank: int) -> None:
@@ -155,7 +169,7 @@ def check_length(times: int, nodes: int, rank: int) -> None:
         raise TraceError(f"rank {rank} has {nodes:,} nodes and times for {times:,}")
 
 
-def _exact(what: str, nanos: Ticks) -> dict[str, object]:
+def _exact(what: str, nanos: I64) -> dict[str, object]:
     """Microseconds for every reader, and the exact value where they do not say it."""
     return {
         f"{what}_micros": np.maximum(nanos, 0) // 1000,
@@ -184,8 +198,15 @@ def run_of(
             numbers[key] = len(classes)
             classes.append(times[rank])
         timing[rank] = numbers[key]
-    return Run(traces._bodies, traces.bindings, traces.groups, traces.card.replace(**card),
-               times=classes, timing=timing, counters=counters)  # fmt: skip
+    return Run(
+        traces._bodies,
+        traces.bindings,
+        traces.groups,
+        traces.card.replace(**card),
+        times=classes,
+        timing=timing,
+        counters=counters,
+    )
 
 
 def _digest(values: NDArray[np.generic] | None) -> bytes:

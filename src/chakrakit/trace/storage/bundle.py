@@ -112,9 +112,12 @@ def _pack(target: Path, files: Mapping[str, Path], card: WorkloadCard) -> list[L
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
         members = [_put(archive, name, files[name]) for name in sorted(files)]
         manifest = Manifest(
-            format=FORMAT, version=VERSION, tool=f"chakrakit {__version__}",
-            card=msgspec.Raw(msgspec.json.encode(plain_card(card))), members=members,
-        )  # fmt: skip
+            format=FORMAT,
+            version=VERSION,
+            tool=f"chakrakit {__version__}",
+            card=msgspec.Raw(msgspec.json.encode(plain_card(card))),
+            members=members,
+        )
         text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
         archive.writestr(_entry(MANIFEST), text + b"\n")
     return members

@@ -95,8 +95,15 @@ def _with_times(traces: TraceSet, folder: Place, ranks: pa.Table | None) -> Trac
     if ranks is not None:
         timing = dict(zip(ranks["rank"].to_pylist(), ranks["timing"].to_pylist(), strict=True))
     with _blamed(folder):
-        return Run(traces._bodies, traces.bindings, traces.groups, traces.card,
-                   times=[_times(f) for f in files], timing=timing, counters=counters)  # fmt: skip
+        return Run(
+            traces._bodies,
+            traces.bindings,
+            traces.groups,
+            traces.card,
+            times=[_times(f) for f in files],
+            timing=timing,
+            counters=counters,
+        )
 
 
 def _tables(folder: Place) -> list[Place]:
@@ -176,8 +183,9 @@ def _check_target(target: Path) -> None:
     other = [n for n in here if n not in _OURS and not RANKED.fullmatch(n)]
     if here and (other or "card.json" not in here):
         shown = (other or here)[0]
-        raise ChakraError(f"{target}: is a directory with other things in it ({shown}); "
-                          "give a new name")  # fmt: skip
+        raise ChakraError(
+            f"{target}: is a directory with other things in it ({shown}); give a new name"
+        )
 
 
 @contextlib.contextmanager

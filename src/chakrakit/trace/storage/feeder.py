@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import chakrakit.core as core
+from chakrakit.arrays import U64
 from chakrakit.errors import ChakraError, DeadlockError, FormatError, TraceError
 
 FeedNode = core.FeedNode
@@ -126,7 +127,7 @@ class Feeder:
         with self._translated():
             self.core.push_back(id)
 
-    def ready(self) -> npt.NDArray[np.uint64]:
+    def ready(self) -> U64:
         """Ids of the nodes that `take` could give now, ascending."""
         with self._translated():
             return self.core.ready()
@@ -135,7 +136,7 @@ class Feeder:
         """A node that was read and is not done, or None."""
         return self.core.lookup(id)
 
-    def children(self, id: int) -> npt.NDArray[np.uint64]:
+    def children(self, id: int) -> U64:
         """Ids, ascending, of nodes read so far that wait for this one."""
         return self.core.children(id)
 

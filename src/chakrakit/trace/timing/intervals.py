@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-I64 = NDArray[np.int64]
+from chakrakit.arrays import I64
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,18 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import chakrakit.core as core
+from chakrakit.arrays import I8, I32, I64
 from chakrakit.errors import DeadlockError, TraceError
-from chakrakit.trace.model import (
-    MAX_ROWS,
-    Codes,
-    EdgeKind,
-    Edges,
-    Rows,
-    Scalar,
-    Times,
-    check_range,
-    column,
-)
+from chakrakit.trace.model import MAX_ROWS, EdgeKind, Edges, Scalar, check_range, column
 
 _SHOWN = 6
 
@@ -57,14 +48,14 @@ class Schedule:
     a RESOURCE to an end, a DEPENDENCY to the event its edge's form names.
     """
 
-    start: Times
-    end: Times
-    binding: Rows
-    edge: Rows
-    reason: Codes
-    end_binding: Rows
-    end_edge: Rows
-    end_reason: Codes
+    start: I64
+    end: I64
+    binding: I32
+    edge: I32
+    reason: I8
+    end_binding: I32
+    end_edge: I32
+    end_reason: I8
 
     @property
     def makespan(self) -> int:
@@ -127,18 +118,18 @@ def schedule(
     return Schedule(start, end, binding, edge, reason, end_binding, end_edge, end_reason)
 
 
-_Events: TypeAlias = tuple[Times, Rows, Rows, Codes]
+_Events: TypeAlias = tuple[I64, I32, I32, I8]
 
 
 def _solve(
     edges: Edges,
-    durations: Times,
-    resource: Rows,
-    order: Times,
-    release: Times,
-    launch_of: Rows,
+    durations: I64,
+    resource: I32,
+    order: I64,
+    release: I64,
+    launch_of: I32,
     queue_depth: int,
-) -> tuple[_Events, _Events, tuple[Times, Codes, Rows]]:
+) -> tuple[_Events, _Events, tuple[I64, I8, I32]]:
     src, dst = np.ascontiguousarray(edges.src), np.ascontiguousarray(edges.dst)
     form, lag = np.ascontiguousarray(edges.form), np.ascontiguousarray(edges.lag)
     try:
@@ -175,7 +166,7 @@ def _one_a_row(n: int, values: ArrayLike, dtype: type[Scalar], name: str) -> NDA
     return array
 
 
-def _resources(n: int, resource: ArrayLike | None) -> Rows:
+def _resources(n: int, resource: ArrayLike | None) -> I32:
     array = _per_row(n, resource, np.int64, "resource")
     check_range(array, -1, 2**63, "resource", "number resources from 0, or -1 for none")
     if array.size and array.max() >= n:  # sparse numbers would cost memory: make them dense
@@ -187,9 +178,9 @@ def _resources(n: int, resource: ArrayLike | None) -> Rows:
 class _Circle(NamedTuple):
     """A circular wait: event i (2 × row, + 1 for its end) waits for event i + 1, the last for 0."""
 
-    events: Times
-    reasons: Codes
-    edges: Rows
+    events: I64
+    reasons: I8
+    edges: I32
 
 
 _CURES = {

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from chakrakit.arrays import U64
 from chakrakit.errors import FormatError
 from chakrakit.parallel import Workers, spread
 from chakrakit.trace.codecs import Source, et, scan_trace
@@ -67,8 +67,8 @@ class Checked:
     """
 
     ranks: int
-    dangling: list[NDArray[np.uint64]]
-    circular: list[NDArray[np.uint64]]
+    dangling: list[U64]
+    circular: list[U64]
 
 
 def check(
@@ -112,8 +112,8 @@ class _Body:
     findings: Findings
     communication: Communication
     groups: Groups
-    dangling: NDArray[np.uint64]
-    circular: NDArray[np.uint64]
+    dangling: U64
+    circular: U64
     whole: bool
 
 
@@ -146,8 +146,9 @@ def _check_body(
         if not graph.spool.rows:
             findings.add("no-nodes", rank, "the trace has no nodes")
     findings.nodes += graph.spool.rows
-    return _Body(findings, reader.finish(), groups, graph.dangling_control, graph.circular_control,
-                 whole)  # fmt: skip
+    return _Body(
+        findings, reader.finish(), groups, graph.dangling_control, graph.circular_control, whole
+    )
 
 
 def _groups_of(piece: Trace) -> Groups:

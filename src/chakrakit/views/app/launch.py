@@ -14,7 +14,7 @@ from chakrakit.insight.rank import as_run, name_of, scheduled
 from chakrakit.trace.sets import Run
 from chakrakit.trace.storage import read
 from chakrakit.views.app.session import Session
-from chakrakit.views.app.side import Side
+from chakrakit.views.app.shown_run import ShownRun
 
 HOST = "127.0.0.1"
 PORT = 8127
@@ -31,7 +31,7 @@ def open_session(paths: list[str]) -> Session:
     return Session(sides)
 
 
-def _side(path: str) -> Side:
+def _side(path: str) -> ShownRun:
     traces = read(path)
     if isinstance(traces, Run) or any(traces.body(r).is_timed for r in traces.ranks[:1]):
         run, notes = as_run(traces, path), []
@@ -40,7 +40,7 @@ def _side(path: str) -> Side:
         notes = [note]
     if run.missing_ranks:
         notes.append(f"{len(run.missing_ranks):,} ranks that groups name were not recorded.")
-    return Side(run, name_of(run, path), notes)
+    return ShownRun(run, name_of(run, path), notes)
 
 
 def serve(session: Session, port: int | None, browser: bool, tell: Callable[[str], object]) -> None:

@@ -10,13 +10,32 @@ from chakrakit.views.charts.markup import Markup, tag
 
 WIDTH = 900
 COLORS = {
-    "compute": "#0072b2", "communication": "#e69f00", "exposed comm": "#e69f00", "waiting": "#f6d998",
-    "bubble": "#cc79a7", "copy": "#009e73", "exposed copy": "#009e73", "host": "#8a8f98", "idle": "#e3e5e8",
-    "launch": "#56b4e9", "kernel gap": "#b9c4cc", "synchronization": "#d55e00", "dependency": "#9fc5e8",
-    "event": "#76a5af", "recorded wait": "#cc79a7", "lane": "#9fc5e8", "began later": "#d9d9d9",
-    "background": "#d9d9d9", "recording": "#d7ccb0", "unexplained": "#333333", "other": "#999999",
-    "slower": "#d55e00", "faster": "#0072b2", "same": "#b8bec7", "alone": "#cc79a7",
-}  # fmt: skip
+    "compute": "#0072b2",
+    "communication": "#e69f00",
+    "exposed comm": "#e69f00",
+    "waiting": "#f6d998",
+    "bubble": "#cc79a7",
+    "copy": "#009e73",
+    "exposed copy": "#009e73",
+    "host": "#8a8f98",
+    "idle": "#e3e5e8",
+    "launch": "#56b4e9",
+    "kernel gap": "#b9c4cc",
+    "synchronization": "#d55e00",
+    "dependency": "#9fc5e8",
+    "event": "#76a5af",
+    "recorded wait": "#cc79a7",
+    "lane": "#9fc5e8",
+    "began later": "#d9d9d9",
+    "background": "#d9d9d9",
+    "recording": "#d7ccb0",
+    "unexplained": "#333333",
+    "other": "#999999",
+    "slower": "#d55e00",
+    "faster": "#0072b2",
+    "same": "#b8bec7",
+    "alone": "#cc79a7",
+}
 """Okabe and Ito's colours where they go around: people who see red and green alike tell them apart."""
 _OTHER = "#999999"
 
@@ -28,15 +47,27 @@ def color(what: str) -> str:
 
 def figure(title: str, caption: str, chart: Markup) -> Markup:
     """A chart with its title, what it shows, and buttons to save it."""
-    save = tag("span", tag("button", "SVG", class_="save", data_kind="svg"),
-               tag("button", "PNG", class_="save", data_kind="png"), class_="buttons")  # fmt: skip
+    save = tag(
+        "span",
+        tag("button", "SVG", class_="save", data_kind="svg"),
+        tag("button", "PNG", class_="save", data_kind="png"),
+        class_="buttons",
+    )
     return tag("figure", tag("figcaption", tag("b", title), save, tag("p", caption)), chart)
 
 
 def svg(height: float, *children: object, **more: object) -> Markup:
     """A drawing of the charts' width."""
-    return tag("svg", *children, viewBox=f"0 0 {WIDTH} {height:.0f}", xmlns="http://www.w3.org/2000/svg",
-               role="img", font_family="system-ui, sans-serif", font_size=12, **more)  # fmt: skip
+    return tag(
+        "svg",
+        *children,
+        viewBox=f"0 0 {WIDTH} {height:.0f}",
+        xmlns="http://www.w3.org/2000/svg",
+        role="img",
+        font_family="system-ui, sans-serif",
+        font_size=12,
+        **more,
+    )
 
 
 def label(x: float, y: float, text: str, anchor: str = "start", **more: object) -> Markup:
@@ -105,8 +136,10 @@ def lanes(
         out.append(
             tag("rect", x=left, y=y, width=WIDTH - left - 10, height=height - 6, class_="track")
         )
-    boxes = [box(left + (a - start) * scale, 4 + lane * height, (b - a) * scale, height - 6, fill, title)
-             for lane, a, b, fill, title in pieces]  # fmt: skip
+    boxes = [
+        box(left + (a - start) * scale, 4 + lane * height, (b - a) * scale, height - 6, fill, title)
+        for lane, a, b, fill, title in pieces
+    ]
     bottom = 4 + len(names) * height
     for i in range(5):
         x = left + (WIDTH - left - 10) * i / 4
@@ -134,8 +167,15 @@ def area(points: Sequence[tuple[float, float]], start: float, end: float) -> Mar
     line.append(f"{WIDTH - 10},{10 + height}")
     peak = max(points, key=lambda p: p[1], default=(start, 0.0))
     x, y = place(*peak)
-    out = [tag("path", d="M" + " L".join(line) + " Z", fill=color("compute"), fill_opacity=0.35,
-               stroke=color("compute"))]  # fmt: skip
+    out = [
+        tag(
+            "path",
+            d="M" + " L".join(line) + " Z",
+            fill=color("compute"),
+            fill_opacity=0.35,
+            stroke=color("compute"),
+        )
+    ]
     out.append(
         tag("circle", tag("title", f"peak {size_text(peak[1])}"), cx=x, cy=y, r=4, fill="#c0504d")
     )
@@ -156,8 +196,18 @@ def heatmap(size: int, cells: Sequence[tuple[int, int, float, str]]) -> Markup:
     out = [tag("rect", x=90, y=20, width=side * size, height=side * size, class_="track")]
     for src, dst, value, title in cells:
         shade = 0.15 + 0.85 * value / most
-        out.append(tag("rect", tag("title", title), x=90 + dst * side, y=20 + src * side, width=side - 0.5,
-                       height=side - 0.5, fill=color("communication"), fill_opacity=shade))  # fmt: skip
+        out.append(
+            tag(
+                "rect",
+                tag("title", title),
+                x=90 + dst * side,
+                y=20 + src * side,
+                width=side - 0.5,
+                height=side - 0.5,
+                fill=color("communication"),
+                fill_opacity=shade,
+            )
+        )
     out += [label(90, 14, "to rank 0 …"), label(82, 32, "from rank 0", "end")]
     return svg(30 + side * size, *out)
 
@@ -195,8 +245,17 @@ def scatter(
     most = max(p[2] for p in known)
     for x, y, weight, title in known:
         cx, cy = place(math.log10(x), math.log10(y))
-        out.append(tag("circle", tag("title", title), cx=cx, cy=cy, r=3 + 9 * math.sqrt(weight / most),
-                       fill=color("compute"), fill_opacity=0.55))  # fmt: skip
+        out.append(
+            tag(
+                "circle",
+                tag("title", title),
+                cx=cx,
+                cy=cy,
+                r=3 + 9 * math.sqrt(weight / most),
+                fill=color("compute"),
+                fill_opacity=0.55,
+            )
+        )
     out.append(label(WIDTH - 10, height + 42, "FLOP a byte", "end"))
     out.append(label(left + 6, 12, "TFLOP/s"))
     return svg(height + 50, *out)

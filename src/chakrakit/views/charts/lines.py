@@ -41,8 +41,14 @@ class _Plane:
 
 
 def line_chart(
-    title: str, lines: Sequence[Line], x: str, y: str, *, log_x: bool = False, level: float | None = None
-) -> Markup:  # fmt: skip
+    title: str,
+    lines: Sequence[Line],
+    x: str,
+    y: str,
+    *,
+    log_x: bool = False,
+    level: float | None = None,
+) -> Markup:
     """Lines with axes named `x` and `y` and a legend; `level` is a dotted line to compare with."""
     plane = _plane(lines, log_x, level)
     out = [_text(_LEFT, 14, title, font_weight="bold"), *_axes(plane, lines, x, y)]
@@ -54,8 +60,16 @@ def line_chart(
         beside = _TOP + 12 + 18 * i
         out.append(_rule(_RIGHT + 12, _RIGHT + 34, beside, fill, **_stroke(line)))
         out.append(_text(_RIGHT + 40, beside + 4, line.name))
-    return tag("svg", *out, viewBox=f"0 0 {WIDTH} {HEIGHT}", xmlns="http://www.w3.org/2000/svg", role="img",
-               font_family="system-ui, sans-serif", font_size=12, style="background:#fff")  # fmt: skip
+    return tag(
+        "svg",
+        *out,
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        xmlns="http://www.w3.org/2000/svg",
+        role="img",
+        font_family="system-ui, sans-serif",
+        font_size=12,
+        style="background:#fff",
+    )
 
 
 def _plane(lines: Sequence[Line], log_x: bool, level: float | None) -> _Plane:

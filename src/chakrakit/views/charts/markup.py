@@ -17,8 +17,9 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
     """An element; `class_` and `stroke_width` become class and stroke-width. Texts are escaped."""
     told = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_text(value), quote=True)}"'
-        for key, value in attributes.items() if value is not None
-    )  # fmt: skip
+        for key, value in attributes.items()
+        if value is not None
+    )
     if name in VOID and not children:
         return Markup(f"<{name}{told}/>")
     return Markup(f"<{name}{told}>{join(*children)}</{name}>")

@@ -100,8 +100,18 @@ def grid(
                 continue
             shade = 0.12 + 0.7 * (most - value) / ((most - least) or 1.0)
             title = f"{row}, {column}: {text(value)}"
-            out.append(tag("rect", tag("title", title), x=x, y=y, width=width - 2, height=26,
-                           fill=color("compute"), fill_opacity=shade))  # fmt: skip
+            out.append(
+                tag(
+                    "rect",
+                    tag("title", title),
+                    x=x,
+                    y=y,
+                    width=width - 2,
+                    height=26,
+                    fill=color("compute"),
+                    fill_opacity=shade,
+                )
+            )
             out.append(
                 label(x + width / 2 - 1, y + 18, text(value), "middle", pointer_events="none")
             )

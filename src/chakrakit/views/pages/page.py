@@ -16,12 +16,22 @@ _POLICY = (
 def page(title: str, facts: Mapping[str, str], *content: Markup, footer: str) -> str:
     """The whole page. `facts` are short lines about where its subject comes from."""
     told = " · ".join(f"{k} {v}" if k else v for k, v in facts.items())
-    body = tag("main", tag("h1", title), tag("p", told, class_="facts"), *content, tag("footer", footer),
-               tag("div", id="tip"))  # fmt: skip
-    head = tag("head", tag("meta", charset="utf-8"), tag("title", f"{title} – report"),
-               tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-               tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-               tag("style", _asset("report.css")))  # fmt: skip
+    body = tag(
+        "main",
+        tag("h1", title),
+        tag("p", told, class_="facts"),
+        *content,
+        tag("footer", footer),
+        tag("div", id="tip"),
+    )
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("title", f"{title} – report"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        tag("style", _asset("report.css")),
+    )
     return "<!doctype html>\n" + tag(
         "html", head, tag("body", body, tag("script", _asset("report.js"))), lang="en"
     )

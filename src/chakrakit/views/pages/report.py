@@ -37,18 +37,27 @@ def html_report(
         facts,
         *_summary(analysis),
         *([comparison_section(comparison)] if comparison else []),
-        *(tag("section", tag("h2", heading), *parts)
-          for heading, make in list(SECTIONS.values())[1:] if (parts := list(make(analysis)))),
+        *(
+            tag("section", tag("h2", heading), *parts)
+            for heading, make in list(SECTIONS.values())[1:]
+            if (parts := list(make(analysis)))
+        ),
         footer="Made by chakrakit (chakra report). Times are exact to the nanosecond of the trace; "
         "every breakdown and the critical path sum to the span.",
-    )  # fmt: skip
+    )
 
 
 def _answer(answer: Answer) -> Markup:
     bar = tag("div", tag("i", style=f"width:{min(100 * answer.share, 100):.1f}%"), class_="share")
     sentence = answer.sentence.replace(" %", "\u00a0%")  # not broken over lines
-    return tag("div", tag("h3", answer.question), tag("div", answer.figure, class_="figure"),
-               bar if answer.share else "", tag("p", sentence), class_="answer")  # fmt: skip
+    return tag(
+        "div",
+        tag("h3", answer.question),
+        tag("div", answer.figure, class_="figure"),
+        bar if answer.share else "",
+        tag("p", sentence),
+        class_="answer",
+    )
 
 
 def _summary(a: Analysis) -> Iterator[Markup]:
@@ -59,8 +68,14 @@ def _summary(a: Analysis) -> Iterator[Markup]:
 
 def _parts(b: Breakdown) -> list[tuple[str, float]]:
     moving = b.exposed_comm_ns - b.exposed_wait_ns - b.bubble_ns
-    return [("compute", b.compute_ns), ("exposed comm", moving), ("waiting", b.exposed_wait_ns),
-            ("bubble", b.bubble_ns), ("exposed copy", b.exposed_copy_ns), ("idle", b.idle_ns)]  # fmt: skip
+    return [
+        ("compute", b.compute_ns),
+        ("exposed comm", moving),
+        ("waiting", b.exposed_wait_ns),
+        ("bubble", b.bubble_ns),
+        ("exposed copy", b.exposed_copy_ns),
+        ("idle", b.idle_ns),
+    ]
 
 
 def _time(a: Analysis) -> Iterator[Markup]:
@@ -104,26 +119,41 @@ def _path(a: Analysis) -> Iterator[Markup]:
     kinds = [(w, float(n)) for w, n in path.attribution.items()]
     yield join(
         charts.legend([w for w, _ in kinds]),
-        charts.figure("Critical path", "What the end of the run waited for, moment by moment. "
-                      f"{count_text(path.rank_changes, 'change')} of rank, "
-                      f"{time_text(path.unexplained_ns)} unexplained.",
-                      charts.stacked([("path", kinds)], total)),
-        charts.figure("Critical path by rank and time",
-                      "Ctrl and scroll to zoom, drag to move, double click for all.", _path_lanes(a)),
-    )  # fmt: skip
+        charts.figure(
+            "Critical path",
+            "What the end of the run waited for, moment by moment. "
+            f"{count_text(path.rank_changes, 'change')} of rank, "
+            f"{time_text(path.unexplained_ns)} unexplained.",
+            charts.stacked([("path", kinds)], total),
+        ),
+        charts.figure(
+            "Critical path by rank and time",
+            "Ctrl and scroll to zoom, drag to move, double click for all.",
+            _path_lanes(a),
+        ),
+    )
     longest = _families(((what, name), ns) for what, name, ns in path.operators)
-    rows = [(f"{what}: {short(name, 44)}", float(ns), _shared(ns, total), charts.color(what))
-            for (what, name), ns in longest[:14]]  # fmt: skip
+    rows = [
+        (f"{what}: {short(name, 44)}", float(ns), _shared(ns, total), charts.color(what))
+        for (what, name), ns in longest[:14]
+    ]
     caption = "By operator; those of all layers and buckets (.*) together."
     yield charts.figure("Longest on the critical path", caption, charts.bars(rows))
     gains = [
-        (f"{g.what} {g.factor:g}× faster", float(max(g.saved_ns, 0)),
-         _shared(g.saved_ns, a.what_if.scheduled_ns), charts.color(g.what))
+        (
+            f"{g.what} {g.factor:g}× faster",
+            float(max(g.saved_ns, 0)),
+            _shared(g.saved_ns, a.what_if.scheduled_ns),
+            charts.color(g.what),
+        )
         for g in a.what_if.gains
-    ]  # fmt: skip
+    ]
     if gains:
-        yield charts.figure("What would help", "Everything scheduled again with this class faster and all "
-                            "dependencies kept.", charts.bars(gains))  # fmt: skip
+        yield charts.figure(
+            "What would help",
+            "Everything scheduled again with this class faster and all dependencies kept.",
+            charts.bars(gains),
+        )
 
 
 def _families(named: Iterable[tuple[tuple[str, str], int]]) -> list[tuple[tuple[str, str], int]]:
@@ -161,24 +191,39 @@ def _communication(a: Analysis) -> Iterator[Markup]:
     if not talk.collectives and not talk.messages:
         return
     yield table_markup(talk.table().first(40))
-    rows = [(f"{size_text(b.low_bytes)} and more", float(b.bytes), f"{b.count:,} ×, {size_text(b.bytes)}",
-             charts.color("communication")) for b in talk.sizes]  # fmt: skip
+    rows = [
+        (
+            f"{size_text(b.low_bytes)} and more",
+            float(b.bytes),
+            f"{b.count:,} ×, {size_text(b.bytes)}",
+            charts.color("communication"),
+        )
+        for b in talk.sizes
+    ]
     yield charts.figure(
         "Message sizes", "Bytes of collectives and messages by size.", charts.bars(rows)
     )
     ranks = sorted({p.src for p in talk.pairs} | {p.dst for p in talk.pairs})
     if 2 <= len(ranks) <= 128:
         place = {r: i for i, r in enumerate(ranks)}
-        cells = [(place[p.src], place[p.dst], float(p.bytes), f"{p.src} → {p.dst}: {size_text(p.bytes)}")
-                 for p in talk.pairs]  # fmt: skip
+        cells = [
+            (place[p.src], place[p.dst], float(p.bytes), f"{p.src} → {p.dst}: {size_text(p.bytes)}")
+            for p in talk.pairs
+        ]
         caption = (
             "Collectives as a ring in the group's order would; all-to-all and messages as they are."
         )
         yield charts.figure("Who sends to whom", caption, charts.heatmap(len(ranks), cells))
     if any(s.caused_wait_ns for s in a.stragglers):
-        late = [(f"rank {s.rank}", float(s.caused_wait_ns),
-                 f"{time_text(s.caused_wait_ns)}, last {s.times_last} ×", charts.color("waiting"))
-                for s in a.stragglers[:20]]  # fmt: skip
+        late = [
+            (
+                f"rank {s.rank}",
+                float(s.caused_wait_ns),
+                f"{time_text(s.caused_wait_ns)}, last {s.times_last} ×",
+                charts.color("waiting"),
+            )
+            for s in a.stragglers[:20]
+        ]
         caption = "Waiting each rank causes, summed over the ranks that wait."
         yield charts.figure("Who makes others wait", caption, charts.bars(late))
 
@@ -188,14 +233,22 @@ def _work(a: Analysis) -> Iterator[Markup]:
     for title, spent in (("Operators", a.operators.operators), ("Modules", a.operators.modules)):
         kinds = {"comm": "communication"}
         most = _families(((s.kind, s.name), s.time_ns) for s in spent)
-        rows = [(short(name), float(ns), _shared(ns, total), charts.color(kinds.get(kind, kind)))
-                for (kind, name), ns in most[:14]]  # fmt: skip
+        rows = [
+            (short(name), float(ns), _shared(ns, total), charts.color(kinds.get(kind, kind)))
+            for (kind, name), ns in most[:14]
+        ]
         caption = "Device time over all ranks; what layers and buckets (.*) do alike together."
         if rows:
             yield charts.figure(title, caption, charts.bars(rows))
-    points = [(p.intensity, p.tflops, float(p.time_ns),
-               f"{p.name} {p.shapes[:80]}: {p.tflops:.1f} TFLOP/s, {p.gbps:.0f} GB/s, {time_text(p.time_ns)}")
-              for p in a.roofline.points]  # fmt: skip
+    points = [
+        (
+            p.intensity,
+            p.tflops,
+            float(p.time_ns),
+            f"{p.name} {p.shapes[:80]}: {p.tflops:.1f} TFLOP/s, {p.gbps:.0f} GB/s, {time_text(p.time_ns)}",
+        )
+        for p in a.roofline.points
+    ]
     chart = charts.scatter(points, a.roofline.peak_tflops, a.roofline.peak_gbps)
     if chart:
         yield charts.figure(
@@ -221,11 +274,15 @@ def comparison_section(comparison: Comparison) -> Markup:
     step = comparison.step
     noise = "" if step.significant else " The difference is within the noise."
     rows = [
-        (e.what, float(abs(e.delta_ns)), f"{'+' if e.delta_ns > 0 else '−'}{time_text(abs(e.delta_ns))}",
-         charts.color("slower" if e.delta_ns > 0 else "faster"))
+        (
+            e.what,
+            float(abs(e.delta_ns)),
+            f"{'+' if e.delta_ns > 0 else '−'}{time_text(abs(e.delta_ns))}",
+            charts.color("slower" if e.delta_ns > 0 else "faster"),
+        )
         for e in comparison.explained[:14]
         if abs(e.delta_ns) * 1000 >= abs(step.delta_ns)
-    ]  # fmt: skip
+    ]
     caption = (
         "Parts of the step on the critical path, orange longer here, blue shorter; they sum to it. "
         "Those under a thousandth are left out."
@@ -233,11 +290,14 @@ def comparison_section(comparison: Comparison) -> Markup:
     return tag(
         "section",
         tag("h2", "Against the other run"),
-        tag("p", f"A step takes {time_text(step.b_ns)} instead of {time_text(step.a_ns)} "
-            f"({100 * (step.ratio - 1):+.1f} %).{noise}"),
+        tag(
+            "p",
+            f"A step takes {time_text(step.b_ns)} instead of {time_text(step.a_ns)} "
+            f"({100 * (step.ratio - 1):+.1f} %).{noise}",
+        ),
         charts.figure("What explains the difference", caption, charts.bars(rows)) if rows else "",
         *(details(t) for t in comparison.tables()[2:] if t.rows),
-    )  # fmt: skip
+    )
 
 
 def _tables(a: Analysis) -> Iterator[Markup]:

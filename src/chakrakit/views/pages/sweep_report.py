@@ -16,8 +16,13 @@ from chakrakit.trace.files import replacing
 from chakrakit.views.charts import Line, Markup, charts, line_chart, plots, tag
 from chakrakit.views.pages.page import page, table_markup
 
-_TITLES = {"step_ns": "Step time", "tokens_per_s": "Tokens a second", "memory_bytes": "Memory of a rank",
-           "energy_joules": "Energy of a step", "price": "Price of a step"}  # fmt: skip
+_TITLES = {
+    "step_ns": "Step time",
+    "tokens_per_s": "Tokens a second",
+    "memory_bytes": "Memory of a rank",
+    "energy_joules": "Energy of a step",
+    "price": "Price of a step",
+}
 
 
 def write_sweep_report(name: str, table: str | Path, path: Path) -> Path:
@@ -45,8 +50,13 @@ def sweep_report(name: str, table: pa.Table) -> str:
         "Failed": list(_failed(table)),
     }
     body = [tag("section", tag("h2", head), *parts) for head, parts in sections.items() if parts]
-    return page(name, facts, *body, footer="Made by chakrakit (chakra sweep). Curves, maps and fronts show "
-                "only points that fit their machine's memory.")  # fmt: skip
+    return page(
+        name,
+        facts,
+        *body,
+        footer="Made by chakrakit (chakra sweep). Curves, maps and fronts show "
+        "only points that fit their machine's memory.",
+    )
 
 
 def _told(row: PointRow, names: list[str]) -> str:
@@ -58,10 +68,16 @@ def _best(table: pa.Table) -> Iterator[Markup]:
     rows = findings.usable(table)[:20]
     head = (*names, "step ms", "exposed communication ms", "idle ms", "MFU %", "memory GiB")
     cells = [
-        (*(_cell(r[n]) for n in names), ms(r["step_ns"]), ms(r["exposed_comm_ns"]), ms(r["idle_ns"]),
-         round(100 * r["mfu"], 1) if r["mfu"] is not None else "", round(r["memory_bytes"] / 2**30, 1))
+        (
+            *(_cell(r[n]) for n in names),
+            ms(r["step_ns"]),
+            ms(r["exposed_comm_ns"]),
+            ms(r["idle_ns"]),
+            round(100 * r["mfu"], 1) if r["mfu"] is not None else "",
+            round(r["memory_bytes"] / 2**30, 1),
+        )
         for r in rows
-    ]  # fmt: skip
+    ]
     if rows:
         yield table_markup(Table.of("", head, cells), titled=False)
 
@@ -94,8 +110,12 @@ def _maps(table: pa.Table) -> Iterator[Markup]:
     for found in findings.maps(table):
         if not found.best_ns:
             continue
-        chart = plots.grid([str(v) for v in found.row_values], [str(v) for v in found.column_values],
-                           found.best_ns, time_text)  # fmt: skip
+        chart = plots.grid(
+            [str(v) for v in found.row_values],
+            [str(v) for v in found.column_values],
+            found.best_ns,
+            time_text,
+        )
         caption = "The shortest step over everything else; darker is faster, – where nothing fits."
         yield charts.figure(f"{found.rows} by {found.columns}", caption, chart)
 

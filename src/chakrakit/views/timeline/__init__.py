@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.views.timeline.timeline import Options
+from chakrakit.views.timeline.timeline import TimelineOptions
 from chakrakit.views.timeline.timeline_file import write_timeline
 
-__all__ = ["Options", "write_timeline"]
+__all__ = ["TimelineOptions", "write_timeline"]

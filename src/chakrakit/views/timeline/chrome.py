@@ -13,24 +13,24 @@ from typing import BinaryIO
 
 import numpy as np
 
-from chakrakit.insight.rank import I64
+from chakrakit.arrays import I64
 from chakrakit.trace.codecs import Exported
 from chakrakit.trace.files import open_output
 from chakrakit.trace.sets import Run
-from chakrakit.views.timeline.timeline import Options, RankTimeline, rank_timelines
+from chakrakit.views.timeline.timeline import RankTimeline, TimelineOptions, rank_timelines
 
 _BATCH = 50_000
 
 
 def write_chrome(
-    run: Run, path: str | os.PathLike[str], options: Options | None = None
+    run: Run, path: str | os.PathLike[str], options: TimelineOptions | None = None
 ) -> Exported:
     """Writes the run; `.gz` compresses. Counts slices as nodes and arrows as edges."""
     found = Exported(0, 0, 0)
     with open_output(path, binary_only=False) as stream:
         stream.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
         stream.write(_event(ph="M", name="trace_name", pid=0, args={"name": run.card.name}))
-        for line in rank_timelines(run, options or Options()):
+        for line in rank_timelines(run, options or TimelineOptions()):
             _head(stream, line)
             for lines in _slices(line), _flows(line), _counters(line):
                 _write(stream, lines)
@@ -85,8 +85,13 @@ def _slices(line: RankTimeline) -> Iterator[str]:
     names = [json.dumps(t) for t in texts]
     kinds = ('"compute"', '"communication"', '"copy"', '"host"', '"other"')
     pid = view.rank
-    columns = (codes[tracks.row].tolist(), view.kind[tracks.row].tolist(), tracks.track.tolist(),
-               _micros(tracks.start), _micros(tracks.end - tracks.start))  # fmt: skip
+    columns = (
+        codes[tracks.row].tolist(),
+        view.kind[tracks.row].tolist(),
+        tracks.track.tolist(),
+        _micros(tracks.start),
+        _micros(tracks.end - tracks.start),
+    )
     for name, kind, tid, start, length in zip(*columns, strict=True):
         yield (
             f'{{"ph":"X","name":{names[name]},"cat":{kinds[kind]},"pid":{pid},"tid":{tid},'

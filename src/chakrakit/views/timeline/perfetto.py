@@ -13,13 +13,14 @@ from typing import BinaryIO
 import numpy as np
 
 import chakrakit.core as core
+from chakrakit.arrays import I32, I64, Mask
 from chakrakit.insight.communication import Flows
-from chakrakit.insight.rank import I32, I64, Borders, Mask, Track, borders
+from chakrakit.insight.rank import Borders, Track, borders
 from chakrakit.trace.codecs import Exported
 from chakrakit.trace.files import open_output
 from chakrakit.trace.sets import Run
 from chakrakit.views.timeline.protobuf import message, number, text
-from chakrakit.views.timeline.timeline import Counter, Options, RankTimeline, rank_timelines
+from chakrakit.views.timeline.timeline import Counter, RankTimeline, TimelineOptions, rank_timelines
 
 _SEQUENCE = 1
 _BEGIN, _END, _COUNTER = 1, 2, 4
@@ -67,17 +68,17 @@ def _track(uuid: int, parent: int, name: str, order: int, *more: bytes) -> bytes
 
 
 def write_perfetto(
-    run: Run, path: str | os.PathLike[str], options: Options | None = None
+    run: Run, path: str | os.PathLike[str], options: TimelineOptions | None = None
 ) -> Exported:
     """Writes the run; `.gz` compresses. Counts slices as nodes and arrows as edges."""
     with open_output(path) as stream:
-        return _Writer(stream, run, options or Options()).write()
+        return _Writer(stream, run, options or TimelineOptions()).write()
 
 
 class _Writer:
     """Gives out track numbers and writes packets in the order readers need them."""
 
-    def __init__(self, stream: BinaryIO, run: Run, options: Options) -> None:
+    def __init__(self, stream: BinaryIO, run: Run, options: TimelineOptions) -> None:
         self.stream, self.run, self.options = stream, run, options
         self.names = _Names()
         self.uuid = 0
@@ -126,11 +127,15 @@ class _Writer:
         flows = _flow_columns(line.flows, rows, order, len(line.view))
         self.stream.write(
             core.perfetto_packets(
-                order.time, np.where(order.begins, _BEGIN, _END).astype(np.int8),
-                uuids[tracks.track[order.item]], np.where(order.begins, name[rows], 0).astype(np.int32),
-                np.zeros(len(rows), np.int64), *flows, _SEQUENCE,
+                order.time,
+                np.where(order.begins, _BEGIN, _END).astype(np.int8),
+                uuids[tracks.track[order.item]],
+                np.where(order.begins, name[rows], 0).astype(np.int32),
+                np.zeros(len(rows), np.int64),
+                *flows,
+                _SEQUENCE,
             )
-        )  # fmt: skip
+        )
         return len(tracks.row)
 
     def _counter(self, counter: Counter, parent: int, order: int) -> None:
@@ -140,11 +145,18 @@ class _Writer:
         none = np.zeros(n + 1, np.int64)
         self.stream.write(
             core.perfetto_packets(
-                counter.time.astype(np.int64), np.full(n, _COUNTER, np.int8), np.full(n, uuid, np.int32),
-                np.zeros(n, np.int32), counter.value.astype(np.int64), none, none[:0], none, none[:0],
+                counter.time.astype(np.int64),
+                np.full(n, _COUNTER, np.int8),
+                np.full(n, uuid, np.int32),
+                np.zeros(n, np.int32),
+                counter.value.astype(np.int64),
+                none,
+                none[:0],
+                none,
+                none[:0],
                 _SEQUENCE,
             )
-        )  # fmt: skip
+        )
 
 
 def _title(track: Track) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.insight.communication import (
     Flows,
     calls_of,
@@ -18,12 +19,12 @@ from chakrakit.insight.communication import (
     shared_flows,
 )
 from chakrakit.insight.memory import memory_of
-from chakrakit.insight.rank import I64, Mask, RankView, Tracks, rank_view, tracks_of
+from chakrakit.insight.rank import RankView, Tracks, rank_view, tracks_of
 from chakrakit.trace.sets import Run
 
 
 @dataclass(frozen=True)
-class Options:
+class TimelineOptions:
     """What to show.
 
     flows      arrows for dependencies between tracks, messages and collectives
@@ -58,7 +59,7 @@ class RankTimeline:
     counters: list[Counter]
 
 
-def rank_timelines(run: Run, options: Options) -> Iterator[RankTimeline]:
+def rank_timelines(run: Run, options: TimelineOptions) -> Iterator[RankTimeline]:
     """Every rank in turn; arrows between ranks are matched first."""
     shared: dict[int, Flows] = {}
     free = 1
@@ -96,13 +97,19 @@ def _no_flows() -> Flows:
     return Flows(none, none, none.astype(np.bool_), none.astype(np.bool_))
 
 
-def _counters(run: Run, view: RankView, options: Options) -> list[Counter]:
+def _counters(run: Run, view: RankView, options: TimelineOptions) -> list[Counter]:
     out = [c for name, table in run.counters.items() for c in _series(name, table, view.rank)]
     found = memory_of(view) if options.memory and options.window is None else None
     if found is not None:
         moments = found.timeline
-        out.append(Counter("memory", "bytes", np.array([m.time_ns for m in moments]),
-                           np.array([m.bytes for m in moments])))  # fmt: skip
+        out.append(
+            Counter(
+                "memory",
+                "bytes",
+                np.array([m.time_ns for m in moments]),
+                np.array([m.bytes for m in moments]),
+            )
+        )
     return out
 
 

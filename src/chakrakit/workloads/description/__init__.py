@@ -18,15 +18,14 @@ from chakrakit.workloads.description.description import (
 from chakrakit.workloads.description.feasibility import check
 from chakrakit.workloads.description.mesh import Mesh
 from chakrakit.workloads.description.schedules import (
-    Cell,
     PipelineSchedule,
+    PipelineTask,
     gpipe,
     schedule_named,
     schedule_of,
 )
 
 __all__ = [
-    "Cell",
     "Convolutional",
     "Decoder",
     "Diffusion",
@@ -34,6 +33,7 @@ __all__ = [
     "Mesh",
     "Model",
     "PipelineSchedule",
+    "PipelineTask",
     "Plan",
     "Recommender",
     "Step",

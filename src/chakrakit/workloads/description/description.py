@@ -196,8 +196,8 @@ class Plan(_Part, frozen=True, kw_only=True):
     """Model chunks a stage holds with the interleaved schedule."""
     split: list[int] = []
     """Layers of each virtual stage; by default as even as can be, the first ones larger."""
-    cells: list[list[str]] = []
-    """An own schedule: for each stage its cells in order, such as F0, B0, F1.1 (micro-batch.chunk)."""
+    tasks: list[list[str]] = []
+    """An own schedule: for each stage its tasks in order, such as F0, B0, F1.1 (micro-batch.chunk)."""
     recompute: Literal["none", "selective", "full"] = "none"
     order: str = "tp-cp-dp-pp"
     """Rank order, fastest axis first."""

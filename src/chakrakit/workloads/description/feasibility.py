@@ -28,8 +28,10 @@ def check(workload: Workload) -> None:
 
 
 def _problems(w: Workload) -> Iterator[str]:
-    positive = {**_ints(w.plan, ("dp", "tp", "pp", "cp", "ep", "chunks")),
-                **_ints(w.step, ("seq", "global_batch", "micro_batch"))}  # fmt: skip
+    positive = {
+        **_ints(w.plan, ("dp", "tp", "pp", "cp", "ep", "chunks")),
+        **_ints(w.step, ("seq", "global_batch", "micro_batch")),
+    }
     wrong = [f"{n} is {v}; it must be 1 or more" for n, v in positive.items() if v < 1]
     if wrong:
         yield from wrong
@@ -132,25 +134,27 @@ def _experts(model: Model, plan: Plan) -> Iterator[str]:
 
 def _layers(model: Model, plan: Plan) -> Iterator[str]:
     layers = getattr(model, "layers", 1)
-    if plan.schedule not in SCHEDULES and not plan.cells:
-        yield f"no schedule {plan.schedule!r}; there are {', '.join(SCHEDULES)}, or give own cells"
+    if plan.schedule not in SCHEDULES and not plan.tasks:
+        yield f"no schedule {plan.schedule!r}; there are {', '.join(SCHEDULES)}, or give own tasks"
         return
-    if plan.cells and len(plan.cells) != plan.pp:
-        yield f"cells are for {len(plan.cells)} stages and pp is {plan.pp}; give a list a stage"
-    if plan.chunks > 1 and plan.schedule != "interleaved" and not plan.cells:
+    if plan.tasks and len(plan.tasks) != plan.pp:
+        yield f"tasks are for {len(plan.tasks)} stages and pp is {plan.pp}; give a list a stage"
+    if plan.chunks > 1 and plan.schedule != "interleaved" and not plan.tasks:
         yield f"chunks {plan.chunks} is for the interleaved schedule; {plan.schedule} decides its own"
     pieces = plan.pp * _pieces_a_stage(plan)
     if plan.split:
         if len(plan.split) != pieces or sum(plan.split) != layers:
-            yield (f"split has {len(plan.split)} entries adding up to {sum(plan.split)}; it needs "
-                   f"{pieces} adding up to {layers}, such as {_even(layers, pieces)}")  # fmt: skip
+            yield (
+                f"split has {len(plan.split)} entries adding up to {sum(plan.split)}; it needs "
+                f"{pieces} adding up to {layers}, such as {_even(layers, pieces)}"
+            )
     elif layers < pieces and plan.pp > 1:
         yield f"{layers} layers cannot fill {pieces} pipeline pieces; use pp × chunks of at most {layers}"
 
 
 def _pieces_a_stage(plan: Plan) -> int:
-    if plan.cells:
-        return 1 + max((int(c.partition(".")[2] or 0) for s in plan.cells for c in s), default=0)
+    if plan.tasks:
+        return 1 + max((int(c.partition(".")[2] or 0) for s in plan.tasks for c in s), default=0)
     return {"interleaved": plan.chunks, "zb-v": 2}.get(plan.schedule, 1)
 
 

@@ -12,11 +12,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.workloads.description.description import Plan
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -36,10 +34,10 @@ class Mesh:
         return self.plan.world
 
     @cached_property
-    def coordinates(self) -> dict[str, Ints]:
+    def coordinates(self) -> dict[str, I64]:
         """For each axis, the coordinate of every rank."""
         rest = np.arange(self.size)
-        found: dict[str, Ints] = {}
+        found: dict[str, I64] = {}
         for axis in self.plan.order.split("-"):
             if axis != "ep":  # nested in dp × cp, wherever the order names it
                 degree = getattr(self.plan, axis)
@@ -59,7 +57,7 @@ class Mesh:
         """How many ranks a group of this role has."""
         return len(self._groups(role)[1][0])
 
-    def group_of(self, role: str) -> Ints:
+    def group_of(self, role: str) -> I64:
         """For every rank the number of its group of this role; -1 for ranks in none."""
         return self._groups(role)[0]
 
@@ -67,13 +65,13 @@ class Mesh:
         """The groups of a role, each in the order of its own axis."""
         return self._groups(role)[1]
 
-    def _groups(self, role: str) -> tuple[Ints, list[list[int]]]:
+    def _groups(self, role: str) -> tuple[I64, list[list[int]]]:
         if role not in self._cache:
             self._cache[role] = self._made(role)
-        found: tuple[Ints, list[list[int]]] = self._cache[role]
+        found: tuple[I64, list[list[int]]] = self._cache[role]
         return found
 
-    def _made(self, role: str) -> tuple[Ints, list[list[int]]]:
+    def _made(self, role: str) -> tuple[I64, list[list[int]]]:
         key = self._key(role)
         inside = np.flatnonzero(key >= 0)
         _, number = np.unique(key[inside], return_inverse=True)
@@ -84,7 +82,7 @@ class Mesh:
         ranks = (order + self.first).tolist()
         return group, [ranks[a:b] for a, b in itertools.pairwise(bounds)]
 
-    def _key(self, role: str) -> Ints:
+    def _key(self, role: str) -> I64:
         """A number that ranks of one group share and others do not; -1 for ranks in no group."""
         c, plan = self.coordinates, self.plan
         if role == "world":
@@ -110,17 +108,24 @@ class Mesh:
         }
         return inner[role]
 
-    def _place(self, role: str) -> Ints:
+    def _place(self, role: str) -> I64:
         """The order within a group."""
-        own = {"tp": "tp", "cp": "cp", "ep": "ep", "dp": "data", "edp": "edp", "shard": "shard",
-               "replica": "replica"}  # fmt: skip
+        own = {
+            "tp": "tp",
+            "cp": "cp",
+            "ep": "ep",
+            "dp": "data",
+            "edp": "edp",
+            "shard": "shard",
+            "replica": "replica",
+        }
         return self.coordinates[own[role]] if role in own else np.arange(self.size)
 
-    def ranks_at(self, stage: int) -> Ints:
+    def ranks_at(self, stage: int) -> I64:
         """The ranks of a pipeline stage, lowest first."""
         return np.flatnonzero(self.coordinates["pp"] == stage)
 
-    def peers(self, ranks: Ints, role: str) -> Ints:
+    def peers(self, ranks: I64, role: str) -> I64:
         """For each rank its peer: `pp:STAGE`, `cp_next`, `cp_prev`, or `rank:N` wherever that is."""
         if role.startswith("rank:"):
             return np.full(len(ranks), int(role[5:]))
@@ -131,7 +136,7 @@ class Mesh:
             c["cp"] = (c["cp"] + (1 if role == "cp_next" else -1)) % self.plan.cp
         return self.rank_of(c) + self.first
 
-    def rank_of(self, c: dict[str, Ints]) -> Ints:
+    def rank_of(self, c: dict[str, I64]) -> I64:
         """The rank at given coordinates."""
         rank, stride = np.zeros_like(c["tp"]), 1
         for axis in self.plan.order.split("-"):

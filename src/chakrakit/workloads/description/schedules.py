@@ -1,6 +1,6 @@
-"""Pipeline schedules as data: for each stage, an order of cells.
+"""Pipeline schedules as data: for each stage, an order of tasks.
 
-A cell is one pass of one micro-batch through one chunk of a stage: F forward, B backward, or its two
+A task is one pass of one micro-batch through one chunk of a stage: F forward, B backward, or its two
 halves I (gradient of the input) and W (gradient of the weights). A placement says which piece of the
 model each chunk holds. Anything that gives these two is a schedule, so a user can bring an own one.
 """
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from chakrakit.errors import ConfigError
 
 
-class Cell(NamedTuple):
+class PipelineTask(NamedTuple):
     """Kind (F, B, I or W), micro-batch, and chunk of the stage."""
 
     kind: str
@@ -26,13 +26,13 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class PipelineSchedule:
-    """`cells[stage]` in order; `pieces[stage][chunk]` is the piece of the model that chunk holds.
+    """`tasks[stage]` in order; `pieces[stage][chunk]` is the piece of the model that chunk holds.
 
     A piece may be on several stages (two copies of the model): a micro-batch stays with the chunks
-    whose cells name it.
+    whose tasks name it.
     """
 
-    cells: tuple[tuple[Cell, ...], ...]
+    tasks: tuple[tuple[PipelineTask, ...], ...]
     pieces: tuple[tuple[int, ...], ...]
 
     @property
@@ -47,10 +47,10 @@ class PipelineSchedule:
     @cached_property
     def _homes(self) -> dict[tuple[int, int], tuple[int, int]]:
         return {
-            (self.pieces[stage][cell.chunk], cell.micro_batch): (stage, cell.chunk)
-            for stage, cells in enumerate(self.cells)
-            for cell in cells
-            if cell.kind == "F"
+            (self.pieces[stage][task.chunk], task.micro_batch): (stage, task.chunk)
+            for stage, tasks in enumerate(self.tasks)
+            for task in tasks
+            if task.kind == "F"
         }
 
 
@@ -60,20 +60,20 @@ def _straight(stages: int) -> tuple[tuple[int, ...], ...]:
 
 def gpipe(stages: int, batches: int, chunks: int = 1) -> PipelineSchedule:
     """All forward, then all backward."""
-    cells = [Cell(kind, m) for kind in "FB" for m in range(batches)]
-    return PipelineSchedule((tuple(cells),) * stages, _straight(stages))
+    tasks = [PipelineTask(kind, m) for kind in "FB" for m in range(batches)]
+    return PipelineSchedule((tuple(tasks),) * stages, _straight(stages))
 
 
 def one_f_one_b(stages: int, batches: int, chunks: int = 1) -> PipelineSchedule:
     """Forward only until the pipeline is full, then one backward after each forward."""
 
-    def stage(s: int) -> Iterator[Cell]:
+    def stage(s: int) -> Iterator[PipelineTask]:
         ahead = min(batches, stages - s - 1)
-        yield from (Cell("F", m) for m in range(ahead))
+        yield from (PipelineTask("F", m) for m in range(ahead))
         for m in range(batches):
             if m + ahead < batches:
-                yield Cell("F", m + ahead)
-            yield Cell("B", m)
+                yield PipelineTask("F", m + ahead)
+            yield PipelineTask("B", m)
 
     return PipelineSchedule(tuple(tuple(stage(s)) for s in range(stages)), _straight(stages))
 
@@ -88,20 +88,20 @@ def interleaved(stages: int, batches: int, chunks: int = 2) -> PipelineSchedule:
         )
     total = batches * chunks
 
-    def cell(kind: str, k: int) -> Cell:
+    def task(kind: str, k: int) -> PipelineTask:
         turn, place = divmod(k, stages * chunks)
         chunk = place // stages
-        return Cell(
+        return PipelineTask(
             kind, turn * stages + place % stages, chunk if kind == "F" else chunks - 1 - chunk
         )
 
-    def stage(s: int) -> Iterator[Cell]:
+    def stage(s: int) -> Iterator[PipelineTask]:
         ahead = min(total, 2 * (stages - s - 1) + (chunks - 1) * stages)
-        yield from (cell("F", k) for k in range(ahead))
+        yield from (task("F", k) for k in range(ahead))
         for k in range(total):
             if k + ahead < total:
-                yield cell("F", k + ahead)
-            yield cell("B", k)
+                yield task("F", k + ahead)
+            yield task("B", k)
 
     pieces = tuple(tuple(c * stages + s for c in range(chunks)) for s in range(stages))
     return PipelineSchedule(tuple(tuple(stage(s)) for s in range(stages)), pieces)
@@ -110,29 +110,29 @@ def interleaved(stages: int, batches: int, chunks: int = 2) -> PipelineSchedule:
 def zb_h1(stages: int, batches: int, chunks: int = 1) -> PipelineSchedule:
     """1F1B with the weights' gradients put off: later stages longer, so that all hold as much."""
 
-    def stage(s: int) -> Iterator[Cell]:
+    def stage(s: int) -> Iterator[PipelineTask]:
         ahead, behind = min(batches, stages - s - 1), 0
-        yield from (Cell("F", m) for m in range(ahead))
+        yield from (PipelineTask("F", m) for m in range(ahead))
         for m in range(batches):
             filled = m + ahead < batches
             if filled:
-                yield Cell("F", m + ahead)
-            yield Cell("I", m)
+                yield PipelineTask("F", m + ahead)
+            yield PipelineTask("I", m)
             if not filled or m >= s:
-                yield Cell("W", behind)
+                yield PipelineTask("W", behind)
                 behind += 1
-        yield from (Cell("W", m) for m in range(behind, batches))
+        yield from (PipelineTask("W", m) for m in range(behind, batches))
 
     return PipelineSchedule(tuple(tuple(stage(s)) for s in range(stages)), _straight(stages))
 
 
-def _spelled(steps: Sequence[str], first: tuple[int, int] = (0, 0)) -> Iterator[Cell]:
+def _spelled(steps: Sequence[str], first: tuple[int, int] = (0, 0)) -> Iterator[PipelineTask]:
     """Cells for steps like F0, B1, I0 (kind and chunk), numbered in order from `first` of each chunk.
 
     W0 is the oldest gradient of weights that an I0 left owing, W the oldest of either chunk.
     """
     forward, backward = list(first), list(first)
-    owed: list[Cell] = []
+    owed: list[PipelineTask] = []
     for step in steps:
         if step[0] == "W":
             due = next(c for c in owed if step in ("W", f"W{c.chunk}"))
@@ -141,9 +141,9 @@ def _spelled(steps: Sequence[str], first: tuple[int, int] = (0, 0)) -> Iterator[
             continue
         kind, chunk = step[0], int(step[1])
         count = forward if kind == "F" else backward
-        yield Cell(kind, count[chunk], chunk)
+        yield PipelineTask(kind, count[chunk], chunk)
         if kind == "I":
-            owed.append(Cell("W", count[chunk], chunk))
+            owed.append(PipelineTask("W", count[chunk], chunk))
         count[chunk] += 1
 
 
@@ -151,7 +151,7 @@ def zb_v(stages: int, batches: int, chunks: int = 2) -> PipelineSchedule:
     """Two chunks a stage, the second on the way back, and weights' gradients wherever there is room."""
     filled = max(batches, 2 * stages - 1)
 
-    def stage(s: int) -> Iterator[Cell]:
+    def stage(s: int) -> Iterator[PipelineTask]:
         begun = 2 * stages - s - 1
         steps = ["F0"] * (2 * (stages - s) - 1) + ["F1", "F0"] * s
         steps += ["F1", "I1", "W1"] * (stages - s)
@@ -160,8 +160,8 @@ def zb_v(stages: int, batches: int, chunks: int = 2) -> PipelineSchedule:
         steps += ["I0", "I1"] * s + ["I0", "W0"] * (stages - s) + ["W1"] * s + ["W0"] * s
         return _spelled(steps)
 
-    cells = tuple(tuple(c for c in stage(s) if c.micro_batch < batches) for s in range(stages))
-    return PipelineSchedule(cells, tuple((s, 2 * stages - 1 - s) for s in range(stages)))
+    tasks = tuple(tuple(c for c in stage(s) if c.micro_batch < batches) for s in range(stages))
+    return PipelineSchedule(tasks, tuple((s, 2 * stages - 1 - s) for s in range(stages)))
 
 
 def dualpipe(stages: int, batches: int, chunks: int = 2) -> PipelineSchedule:
@@ -175,12 +175,14 @@ def dualpipe(stages: int, batches: int, chunks: int = 2) -> PipelineSchedule:
         )
     half, each = stages // 2, batches // 2
 
-    def stage(s: int) -> tuple[Cell, ...]:
+    def stage(s: int) -> tuple[PipelineTask, ...]:
         inner = min(s, stages - 1 - s)
         far = s >= half  # beyond the middle, the near end is the other one
         steps = _dualpipe_steps(half, each, inner)
-        cells = _spelled(steps, (each, 0) if far else (0, each))
-        return tuple(Cell(c.kind, c.micro_batch, 1 - c.chunk if far else c.chunk) for c in cells)
+        tasks = _spelled(steps, (each, 0) if far else (0, each))
+        return tuple(
+            PipelineTask(c.kind, c.micro_batch, 1 - c.chunk if far else c.chunk) for c in tasks
+        )
 
     pieces = tuple((s, stages - 1 - s) for s in range(stages))
     return PipelineSchedule(tuple(stage(s) for s in range(stages)), pieces)
@@ -212,7 +214,7 @@ def schedule_named(name: str, stages: int, batches: int, chunks: int = 1) -> Pip
     """One of SCHEDULES for this many stages and micro-batches."""
     if name not in SCHEDULES:
         raise ConfigError(
-            f"no schedule {name!r}; there are {', '.join(SCHEDULES)}, or give own cells"
+            f"no schedule {name!r}; there are {', '.join(SCHEDULES)}, or give own tasks"
         )
     return SCHEDULES[name](stages, batches, chunks)
 
@@ -220,13 +222,13 @@ def schedule_named(name: str, stages: int, batches: int, chunks: int = 1) -> Pip
 _CELL = re.compile(r"([FBIW])(\d+)(?:\.(\d+))?$")
 
 
-def schedule_of(cells: Sequence[Sequence[str]], batches: int) -> PipelineSchedule:
+def schedule_of(tasks: Sequence[Sequence[str]], batches: int) -> PipelineSchedule:
     """An own schedule from texts like F0, B0 or F3.1 (micro-batch 3, chunk 1), a list a stage.
 
     Chunk c of stage s holds piece c × stages + s. Every chunk must run F, and B or I with W, of
     every micro-batch once.
     """
-    parsed = tuple(tuple(_parse(text) for text in stage) for stage in cells)
+    parsed = tuple(tuple(_parse(text) for text in stage) for stage in tasks)
     stages, chunks = len(parsed), 1 + max(c.chunk for stage in parsed for c in stage)
     for s, stage in enumerate(parsed):
         _check_complete(s, stage, batches, chunks)
@@ -234,17 +236,17 @@ def schedule_of(cells: Sequence[Sequence[str]], batches: int) -> PipelineSchedul
     return PipelineSchedule(parsed, pieces)
 
 
-def _parse(text: str) -> Cell:
+def _parse(text: str) -> PipelineTask:
     match = _CELL.match(text)
     if not match:
-        raise ConfigError(f"cell {text!r} should look like F0, B0, I0, W0 or F0.1 (chunk 1)")
-    return Cell(match[1], int(match[2]), int(match[3] or 0))
+        raise ConfigError(f"task {text!r} should look like F0, B0, I0, W0 or F0.1 (chunk 1)")
+    return PipelineTask(match[1], int(match[2]), int(match[3] or 0))
 
 
-def _check_complete(stage: int, cells: Sequence[Cell], batches: int, chunks: int) -> None:
+def _check_complete(stage: int, tasks: Sequence[PipelineTask], batches: int, chunks: int) -> None:
     for chunk in range(chunks):
         for m in range(batches):
-            kinds = sorted(c.kind for c in cells if c.micro_batch == m and c.chunk == chunk)
+            kinds = sorted(c.kind for c in tasks if c.micro_batch == m and c.chunk == chunk)
             if kinds not in (["B", "F"], ["F", "I", "W"]):
                 raise ConfigError(
                     f"stage {stage} runs {', '.join(kinds) or 'nothing'} for micro-batch {m} of chunk "

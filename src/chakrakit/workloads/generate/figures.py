@@ -10,7 +10,7 @@ import numpy as np
 from chakrakit.errors import ConfigError
 from chakrakit.trace.model import CollectiveType, Edges
 from chakrakit.trace.timing import schedule
-from chakrakit.workloads.description import Cell, PipelineSchedule, Workload
+from chakrakit.workloads.description import PipelineSchedule, PipelineTask, Workload
 from chakrakit.workloads.generate.programs import Generated, RankClass
 from chakrakit.workloads.program import Layout, memory
 
@@ -145,46 +145,41 @@ def replicated(made: Generated) -> list[Replicated]:
 
 
 def bubble_fraction(made: Generated) -> float:
-    """Idle part of the slowest stage's time, cells lasting as long as their FLOPs and nothing else."""
+    """Idle part of the slowest stage's time, tasks lasting as long as their FLOPs and nothing else."""
     layout = made.layout
     if made.workload.plan.pp == 1 or made.workload.step.kind != "train":
         return 0.0
     firsts = {c.program.stage: c for c in reversed(made.classes)}
-    work = [_cell_work(firsts[s], layout.schedule) for s in range(made.workload.plan.pp)]
-    spans, busy = cell_times(layout.schedule, work)
+    work = [_task_work(firsts[s], layout.schedule) for s in range(made.workload.plan.pp)]
+    spans, busy = task_times(layout.schedule, work)
     worst = int(np.argmax(spans))
     return float(1 - busy[worst] / spans[worst]) if spans[worst] else 0.0
 
 
-def _cell_work(one: RankClass, plan: PipelineSchedule) -> list[int]:
-    """FLOPs of each cell of a stage, in order."""
+def _task_work(one: RankClass, plan: PipelineSchedule) -> list[int]:
+    """FLOPs of each task of a stage, in order."""
     columns = one.program.columns
-    work = np.zeros(len(plan.cells[one.program.stage]), np.int64)
-    inside = columns["cell"] >= 0
-    np.add.at(work, columns["cell"][inside], columns["flops"][inside])
+    work = np.zeros(len(plan.tasks[one.program.stage]), np.int64)
+    inside = columns["task"] >= 0
+    np.add.at(work, columns["task"][inside], columns["flops"][inside])
     return [int(w) for w in work]
 
 
-def cell_times(plan: PipelineSchedule, work: list[list[int]]) -> tuple[list[int], list[int]]:
-    """For each stage, the time from its first cell to the end of its last, and the time it works."""
-    rows = [(s, c) for s, cells in enumerate(plan.cells) for c in cells]
+def task_times(plan: PipelineSchedule, work: list[list[int]]) -> tuple[list[int], list[int]]:
+    """For each stage, the time from its first task to the end of its last, and the time it works."""
+    rows = [(s, c) for s, tasks in enumerate(plan.tasks) for c in tasks]
     number = {(s, c): i for i, (s, c) in enumerate(rows)}
     homes, pairs = plan.homes(), []
-    for (stage, cell), row in number.items():
+    for (stage, task), row in number.items():
         pairs += [
             (number[source], row)
-            for source in _sources(plan, homes, stage, cell)
+            for source in _sources(plan, homes, stage, task)
             if source in number
         ]
     edges = np.array(pairs, np.int32).reshape(-1, 2)
     lanes = np.array([s for s, _ in rows])
     durations = np.array([w for stage in work for w in stage])
-    times = schedule(
-        len(rows),
-        Edges.of(edges[:, 0], edges[:, 1]),
-        durations,
-        resource=lanes,
-    )
+    times = schedule(len(rows), Edges.of(edges[:, 0], edges[:, 1]), durations, resource=lanes)
     spans = [
         int(times.end[lanes == s].max() - times.start[lanes == s].min()) for s in range(len(work))
     ]
@@ -192,20 +187,23 @@ def cell_times(plan: PipelineSchedule, work: list[list[int]]) -> tuple[list[int]
 
 
 def _sources(
-    plan: PipelineSchedule, homes: dict[tuple[int, int], tuple[int, int]], stage: int, cell: Cell
-) -> list[tuple[int, Cell]]:
-    """The cells a cell waits for; of two that cannot both be there, both."""
-    kind, m, chunk = cell
+    plan: PipelineSchedule,
+    homes: dict[tuple[int, int], tuple[int, int]],
+    stage: int,
+    task: PipelineTask,
+) -> list[tuple[int, PipelineTask]]:
+    """The tasks a task waits for; of two that cannot both be there, both."""
+    kind, m, chunk = task
     piece = plan.pieces[stage][chunk]
     if kind == "W":
-        return [(stage, Cell("I", m, chunk))]
+        return [(stage, PipelineTask("I", m, chunk))]
     other = homes.get((piece - 1 if kind == "F" else piece + 1, m))
     found = (
         []
         if other is None
-        else [(other[0], Cell(k, m, other[1])) for k in ("F" if kind == "F" else "BI")]
+        else [(other[0], PipelineTask(k, m, other[1])) for k in ("F" if kind == "F" else "BI")]
     )
-    return found if kind == "F" else [*found, (stage, Cell("F", m, chunk))]
+    return found if kind == "F" else [*found, (stage, PipelineTask("F", m, chunk))]
 
 
 def refuse_over_capacity(figures: Figures, capacity: int, machine: str) -> None:

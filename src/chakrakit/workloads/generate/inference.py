@@ -1,6 +1,6 @@
 """Inference: iterations of a serving engine through the stages of a pipeline, with a cache of keys.
 
-Every iteration has its own number of tokens, so its cells are built anew; a stage's program is the
+Every iteration has its own number of tokens, so its tasks are built anew; a stage's program is the
 iterations one after another. Sampled tokens go from the last stage to the first, where the next
 iteration of the same requests waits for them.
 """
@@ -13,17 +13,17 @@ from functools import cached_property
 
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.workloads.description import Decoder, Mesh, Plan, Step, Workload, gpipe
 from chakrakit.workloads.generate.requests import Iteration, iterations
 from chakrakit.workloads.layers import BYTES, Core, Node, Tokens, stack_of
 from chakrakit.workloads.program import (
     COLUMNS,
-    Book,
-    Held,
-    Ints,
+    HeldWeight,
     Layout,
     Program,
     Template,
+    TextTables,
     finished,
     table_of,
 )
@@ -64,7 +64,7 @@ class Serving:
     plan: Plan
     mesh: Mesh
     passes: list[Iteration]
-    book: Book
+    book: TextTables
     chains: int = 1
     """Groups of requests whose iterations take turns; each waits only for its own."""
 
@@ -119,9 +119,9 @@ class _Joined:
     serving: Serving
     stage: int
     messages: Sequence[Message]
-    parts: list[dict[str, Ints]] = field(default_factory=list)
-    pairs: list[Ints] = field(default_factory=list)
-    tag_parts: list[Ints] = field(default_factory=list)
+    parts: list[dict[str, I64]] = field(default_factory=list)
+    pairs: list[I64] = field(default_factory=list)
+    tag_parts: list[I64] = field(default_factory=list)
     size: int = 0
     ends: list[int] = field(default_factory=list)
 
@@ -154,20 +154,20 @@ class _Joined:
         template.columns["free"] = np.zeros(len(template), np.int64)
         template.columns["free"][-1] = done * each * core.sum()
 
-    def _append(self, columns: dict[str, Ints], tags: Ints, number: int) -> int:
+    def _append(self, columns: dict[str, I64], tags: I64, number: int) -> int:
         start, rows = self.size, len(columns["op"])
         own = {c: columns[c] for c in COLUMNS}
         own["micro_batch"] = np.full(rows, number)
-        own["chunk"], own["cell"] = np.zeros(rows, np.int64), np.full(rows, number)
+        own["chunk"], own["task"] = np.zeros(rows, np.int64), np.full(rows, number)
         self.parts.append(own)
         self.tag_parts.append(tags)
         self.size += rows
         return start
 
-    def _pipeline_tags(self, template: Template, number: int) -> Ints:
+    def _pipeline_tags(self, template: Template, number: int) -> I64:
         """Between stages: the iteration and the boundary, numbered by the stage after it."""
         sends = template.columns["op"] == self.serving.book.ops.number("send")
-        tags: Ints = (number * (self.serving.plan.pp + 1) + self.stage + sends) * 2
+        tags: I64 = (number * (self.serving.plan.pp + 1) + self.stage + sends) * 2
         return tags
 
     def _single(self, node: Node, tag: int, number: int) -> int:
@@ -202,7 +202,7 @@ class _Joined:
         return [self.ends[before]] if alone and before >= 0 else []
 
     def _wait_for(self, template: Template, start: int, rows: list[int]) -> None:
-        """The cell's first rows wait for rows outside."""
+        """The task's first rows wait for rows outside."""
         targets = set(range(len(template))) - set(template.edges[0][:, 1].tolist())
         for target in sorted(targets):
             self._wait(start + target, rows)
@@ -211,29 +211,31 @@ class _Joined:
         if rows:
             self.pairs.append(np.array([(r, row) for r in rows], np.int64))
 
-    def columns(self) -> dict[str, Ints]:
+    def columns(self) -> dict[str, I64]:
         """All rows."""
         return {c: np.concatenate([p[c] for p in self.parts]) for c in self.parts[0]}
 
-    def data(self) -> Ints:
+    def data(self) -> I64:
         """All edges."""
         return np.concatenate(self.pairs)
 
-    def tags(self) -> Ints:
+    def tags(self) -> I64:
         """All tags."""
         return np.concatenate(self.tag_parts)
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[HeldWeight]:
         """Weights, from the first iteration's blocks."""
         chunk = self.serving.layouts[0].chunks(self.stage)[0]
         return [
-            Held(0, b, w) for b, tables in enumerate(chunk.blocks) for w in tables.block.weights
+            HeldWeight(0, b, w)
+            for b, tables in enumerate(chunk.blocks)
+            for w in tables.block.weights
         ]
 
 
 def servings(
-    workload: Workload, plan: Plan, mesh: Mesh, book: Book
-) -> Iterator[tuple[Serving, Ints]]:
+    workload: Workload, plan: Plan, mesh: Mesh, book: TextTables
+) -> Iterator[tuple[Serving, I64]]:
     """What each group of like replicas runs, and their data coordinates."""
     step = workload.step
     count = -(-step.global_batch // plan.dp)

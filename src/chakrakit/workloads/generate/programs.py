@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, TraceSet
 from chakrakit.workloads.description import Decoder, Mesh, Workload, check
 from chakrakit.workloads.program import (
-    Ints,
     Layout,
+    MeshBindings,
     Program,
-    Ranks,
     stage_program,
     trace_of,
     variants,
@@ -29,10 +29,10 @@ VERSION = "chakrakit.workloads.1"
 
 @dataclass(frozen=True, eq=False)
 class RankClass:
-    """Ranks that run the same program."""
+    """MeshBindings that run the same program."""
 
     name: str
-    ranks: Ints
+    ranks: I64
     program: Program
     roles: tuple[str, ...]
     peers: tuple[str, ...]
@@ -86,10 +86,10 @@ class Generated:
         """All ranks' traces."""
         groups: dict[str, list[int]] = {}
         bindings: dict[int, Binding] = {}
-        numbering: dict[int, Ranks] = {}
+        numbering: dict[int, MeshBindings] = {}
         for number, one in enumerate(self.classes):
             if id(one.mesh) not in numbering:
-                ranks = Ranks(one.mesh, self._roles(one.mesh), len(groups) + 1)
+                ranks = MeshBindings(one.mesh, self._roles(one.mesh), len(groups) + 1)
                 numbering[id(one.mesh)] = ranks
                 groups |= ranks.groups
             bindings |= numbering[id(one.mesh)].bind(one.ranks, number, one.roles, one.peers)
@@ -112,8 +112,8 @@ class Generated:
         return Card(name=self.workload.name, tool="chakra generate", settings=settings)
 
 
-def rank_class(name: str, ranks: Ints, program: Program, layout: Layout, mesh: Mesh) -> RankClass:
-    """Ranks that run a program, with the groups and peers it names."""
+def rank_class(name: str, ranks: I64, program: Program, layout: Layout, mesh: Mesh) -> RankClass:
+    """MeshBindings that run a program, with the groups and peers it names."""
     used = [layout.book.roles.texts[r] for r in np.unique(program.columns["role"])]
     peers = tuple(r for r in used if r.startswith(("pp:", "cp_", "rank:")))
     roles = tuple(r for r in used if r and r not in peers)

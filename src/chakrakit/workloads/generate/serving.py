@@ -16,14 +16,14 @@ from chakrakit.workloads.description import Decoder, Mesh, Workload
 from chakrakit.workloads.generate.inference import Message, Serving, cache_bytes, servings
 from chakrakit.workloads.generate.programs import Generated, RankClass, rank_class
 from chakrakit.workloads.generate.requests import Iteration, Piece, prompts
-from chakrakit.workloads.program import Book, even_split
+from chakrakit.workloads.program import TextTables, even_split
 
 
 class Served(Generated):
     """The programs of an inference workload."""
 
     @cached_property
-    def book(self) -> Book:
+    def book(self) -> TextTables:
         """Texts of all programs."""
         return self.layout.book
 
@@ -46,7 +46,7 @@ class Served(Generated):
 
     @property
     def size(self) -> int:
-        """Ranks of all meshes."""
+        """MeshBindings of all meshes."""
         return sum(len(c.ranks) for c in self.classes)
 
     @property
@@ -76,7 +76,7 @@ def _class(
 class _Apart:
     """Prefill ranks first, decode ranks after them. Requests go round the replicas of either."""
 
-    def __init__(self, workload: Workload, book: Book) -> None:
+    def __init__(self, workload: Workload, book: TextTables) -> None:
         assert workload.disaggregated is not None
         self.workload, self.book = workload, book
         self.plans = (workload.disaggregated.prefill, workload.disaggregated.decode)

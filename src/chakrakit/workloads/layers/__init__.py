@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.workloads.layers.attention import Core
-from chakrakit.workloads.layers.families import Rows
+from chakrakit.workloads.layers.families import FamilyBlocks
 from chakrakit.workloads.layers.fsdp import Unit, elements, sharded
 from chakrakit.workloads.layers.layers import Tokens, linear
 from chakrakit.workloads.layers.operators import add, lookup, norm, vector
@@ -18,8 +18,8 @@ __all__ = [
     "Block",
     "Core",
     "Dim",
+    "FamilyBlocks",
     "Node",
-    "Rows",
     "Stack",
     "Tape",
     "Tensor",

@@ -29,9 +29,14 @@ class Core:
 
 
 def attention(
-    tape: Tape, name: str, q: Tensor, k: Tensor, v: Tensor, core: Core,
+    tape: Tape,
+    name: str,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    core: Core,
     keeps: tuple[Tensor, ...] = (),
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """softmax(q kᵀ) v for q [b, s, heads, d]; the result is [b, s, heads × d].
 
     `keeps` are the tensors whose storage q, k and v are, kept once.
@@ -66,9 +71,15 @@ def _trade(tape: Tape, x: Tensor, name: str) -> Tensor:
 
 
 def _core(
-    tape: Tape, name: str, q: Tensor, k: Tensor, v: Tensor, core: Core,
-    keeps: tuple[Tensor, ...], ring: int = 1,
-) -> Tensor:  # fmt: skip
+    tape: Tape,
+    name: str,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    core: Core,
+    keeps: tuple[Tensor, ...],
+    ring: int = 1,
+) -> Tensor:
     batch, seq, heads, _size = q.dims
     out = Tensor((batch, seq, Dim(heads.size * v.dims[3].size, heads.axes)), q.dtype)
     node = _work(tape, name, q, k, v, out, core)
@@ -106,8 +117,9 @@ def _work(tape: Tape, name: str, q: Tensor, k: Tensor, v: Tensor, out: Tensor, c
     moved = sum(t.bytes(tape.degrees) for t in (q, k, v, out))
     moved += core.cached
     shapes = ",".join(_heads_first(tape, t) for t in (q, k, v))
-    return Node(name, "attention", int(flops), bytes=moved, dtype=q.dtype, core=True,
-                shapes=f"[{shapes}]")  # fmt: skip
+    return Node(
+        name, "attention", int(flops), bytes=moved, dtype=q.dtype, core=True, shapes=f"[{shapes}]"
+    )
 
 
 def _score_bytes(tape: Tape, q: Tensor, k: Tensor) -> int:
@@ -126,11 +138,22 @@ def _separate(tape: Tape, node: Node, q: Tensor, k: Tensor, v: Tensor, core: Cor
     made = node.again(core=True)
     return [
         replace(made, name=f"{node.name}.scores", flops=first, bytes=sizes[0] + sizes[1] + scores),
-        replace(made, name=f"{node.name}.softmax", op="vector", flops=0, vector_ops=ops, bytes=moved,
-                shapes=""),
-        replace(made, name=f"{node.name}.values", flops=node.flops - first,
-                bytes=scores + sizes[2] + sizes[0]),
-    ]  # fmt: skip
+        replace(
+            made,
+            name=f"{node.name}.softmax",
+            op="vector",
+            flops=0,
+            vector_ops=ops,
+            bytes=moved,
+            shapes="",
+        ),
+        replace(
+            made,
+            name=f"{node.name}.values",
+            flops=node.flops - first,
+            bytes=scores + sizes[2] + sizes[0],
+        ),
+    ]
 
 
 def _rows(tape: Tape, q: Tensor) -> int:
@@ -177,8 +200,13 @@ def _back_in_turn(
 
 def _doubled(node: Node, free: int) -> Node:
     """A kernel's gradient: two matmuls for each, twice the bytes."""
-    return node.again(name=f"{node.name}.dx", flops=2 * node.flops, vector_ops=2 * node.vector_ops,
-                      bytes=2 * node.bytes, free=free)  # fmt: skip
+    return node.again(
+        name=f"{node.name}.dx",
+        flops=2 * node.flops,
+        vector_ops=2 * node.vector_ops,
+        bytes=2 * node.bytes,
+        free=free,
+    )
 
 
 def _round(tape: Tape, node: Node, inputs: tuple[Tensor, ...], ring: int) -> int:
@@ -197,11 +225,20 @@ def _round(tape: Tape, node: Node, inputs: tuple[Tensor, ...], ring: int) -> int
 
 def _piece(node: Node, step: int, ring: int) -> Node:
     """A node's share of step `step`; the last takes what does not divide."""
-    share = [v // ring if step < ring - 1 else v - v // ring * (ring - 1)
-             for v in (node.flops, node.bytes)]  # fmt: skip
+    share = [
+        v // ring if step < ring - 1 else v - v // ring * (ring - 1)
+        for v in (node.flops, node.bytes)
+    ]
     free = node.free if step == ring - 1 else 0
-    return replace(node, name=f"{node.name}.{step}", flops=share[0], bytes=share[1], free=free,
-                   deps=[], saved=[])  # fmt: skip
+    return replace(
+        node,
+        name=f"{node.name}.{step}",
+        flops=share[0],
+        bytes=share[1],
+        free=free,
+        deps=[],
+        saved=[],
+    )
 
 
 def _pass_on(nodes: list[Node], name: str, size: int, held: list[int], dtype: str) -> list[int]:

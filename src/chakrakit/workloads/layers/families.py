@@ -26,7 +26,7 @@ Axes = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Rows:
+class FamilyBlocks:
     """A family's blocks: what comes first, the layers a pipeline may cut, what comes last."""
 
     first: list[str]
@@ -42,9 +42,16 @@ def _heads(tape: Tape, x: Tensor, count: int) -> Tensor:
 
 
 def _attention(
-    tape: Tape, name: str, x: Tensor, heads: int, core: Core, *, bias: bool = True,
-    other: Tensor | None = None, qk_norm: bool = False,
-) -> Tensor:  # fmt: skip
+    tape: Tape,
+    name: str,
+    x: Tensor,
+    heads: int,
+    core: Core,
+    *,
+    bias: bool = True,
+    other: Tensor | None = None,
+    qk_norm: bool = False,
+) -> Tensor:
     """Attention of x over itself, or over another sequence."""
     hidden = int(x.dims[-1].size)
     wide = Dim(hidden, ("tp",))
@@ -79,7 +86,7 @@ def _mlp(tape: Tape, x: Tensor, width: int) -> Tensor:
 # --- vision -------------------------------------------------------------------------------------
 
 
-def vision(model: Vision, plan: Plan, step: Step, axes: Axes) -> Rows:
+def vision(model: Vision, plan: Plan, step: Step, axes: Axes) -> FamilyBlocks:
     """Patches, encoder layers, a classifier on the class token."""
     patches = (model.image // model.patch) ** 2
     tokens = patches + model.class_token
@@ -94,8 +101,13 @@ def vision(model: Vision, plan: Plan, step: Step, axes: Axes) -> Rows:
         if model.class_token:
             tape.weight("class_token", Dim(model.hidden), kind="vector").grad_node = 0
         places = tape.weight("positions.weight", Dim(tokens), Dim(model.hidden), kind="table")
-        x = vector(tape, "positions.add", [x], Tensor((batch, Dim(tokens), shape[2]), x.dtype),
-                   weights=[places, *tape.weights[2:3]])  # fmt: skip
+        x = vector(
+            tape,
+            "positions.add",
+            [x],
+            Tensor((batch, Dim(tokens), shape[2]), x.dtype),
+            weights=[places, *tape.weights[2:3]],
+        )
         return tape.reshard(x, Tensor(shape, x.dtype), "embedding")
 
     def layer(tape: Tape) -> Tensor:
@@ -120,13 +132,13 @@ def vision(model: Vision, plan: Plan, step: Step, axes: Axes) -> Rows:
         return cross_entropy(tape, "loss", logits)
 
     builds: dict[str, Build] = {"embedding": embed, "layer": layer, "head": classify}
-    return Rows(["embedding"], ["layer"] * model.layers, ["head"], builds)
+    return FamilyBlocks(["embedding"], ["layer"] * model.layers, ["head"], builds)
 
 
 # --- diffusion ----------------------------------------------------------------------------------
 
 
-def diffusion(model: Diffusion, plan: Plan, step: Step, axes: Axes) -> Rows:
+def diffusion(model: Diffusion, plan: Plan, step: Step, axes: Axes) -> FamilyBlocks:
     """Latent patches with a time step, and a class or a text; every block is modulated by them."""
     batch, hidden = Dim(step.micro_batch), Dim(model.hidden)
     shape = (batch, Dim(model.tokens, axes), hidden)
@@ -135,7 +147,7 @@ def diffusion(model: Diffusion, plan: Plan, step: Step, axes: Axes) -> Rows:
     cross = Core(
         Fraction(step.micro_batch * model.tokens * max(model.text_tokens, 1)), model.kernel
     )
-    return Rows(
+    return FamilyBlocks(
         ["embedding"],
         ["layer"] * model.layers,
         ["head"],
@@ -167,8 +179,11 @@ def _condition(tape: Tape, model: Diffusion, shape: tuple[Dim, ...]) -> Tensor:
     if model.modulation == "shared":
         found = linear(tape, "time.modulation", found, Dim(6 * model.hidden), bias=True)
     if model.text_tokens:
-        text = Tensor((batch, Dim(model.text_tokens), Dim(model.text_dim)), tape.settings.dtype,
-                      needs_grad=False)  # fmt: skip
+        text = Tensor(
+            (batch, Dim(model.text_tokens), Dim(model.text_dim)),
+            tape.settings.dtype,
+            needs_grad=False,
+        )
         text = linear(tape, "text.up", text, hidden, bias=True)
         text = vector(tape, "text.act", [text], ops=8, keeps=[text])
         text = linear(tape, "text.down", text, hidden, bias=True)
@@ -214,13 +229,13 @@ def _denoised(tape: Tape, model: Diffusion, shape: tuple[Dim, ...], patch: int) 
 # --- recommendation -----------------------------------------------------------------------------
 
 
-def recommender(model: Recommender, plan: Plan, step: Step, axes: Axes) -> Rows:
+def recommender(model: Recommender, plan: Plan, step: Step, axes: Axes) -> FamilyBlocks:
     """Tables are spread over groups of `ep` data ranks, rows evenly; the rest is on every rank.
 
     A rank looks up its tables for the samples of its whole group, then samples and tables are traded.
     """
     build = {"all": lambda tape: _recommend(tape, model, step.micro_batch)}
-    return Rows([], [], ["all"], build)
+    return FamilyBlocks([], [], ["all"], build)
 
 
 def _recommend(tape: Tape, model: Recommender, samples: int) -> Tensor:
@@ -288,11 +303,11 @@ def _crossed(tape: Tape, model: Recommender, x: Tensor) -> Tensor:
 # --- convolution --------------------------------------------------------------------------------
 
 
-def convolutional(model: Convolutional, plan: Plan, step: Step, axes: Axes) -> Rows:
+def convolutional(model: Convolutional, plan: Plan, step: Step, axes: Axes) -> FamilyBlocks:
     """A first convolution, residual blocks of two, and a classifier. All one block: no pipeline."""
     buffers = plan.dp > 1 and plan.data == "ddp"
     build = {"all": lambda tape: _convolutions(tape, model, step.micro_batch, buffers)}
-    return Rows([], [], ["all"], build)
+    return FamilyBlocks([], [], ["all"], build)
 
 
 def _convolutions(tape: Tape, model: Convolutional, samples: int, buffers: bool) -> Tensor:
@@ -315,8 +330,15 @@ def _broadcast_buffers(tape: Tape, norms: int, width: int) -> None:
         ("counts", "int64", norms),
     ):
         size = count * BYTES[dtype]
-        node = Node(f"buffers.{name}", "collective", comm=CollectiveType.BROADCAST, comm_size=size,
-                    out_size=size, role="dp", dtype=dtype)  # fmt: skip
+        node = Node(
+            f"buffers.{name}",
+            "collective",
+            comm=CollectiveType.BROADCAST,
+            comm_size=size,
+            out_size=size,
+            role="dp",
+            dtype=dtype,
+        )
         tape.forward.append(node)
 
 

@@ -32,16 +32,31 @@ class Unit:
     def gather(self, name: str) -> Node:
         """The node that gathers."""
         shard = -(-self.elements // self.ranks) * BYTES[self.param_dtype]
-        return Node(f"{name}.gather", "collective", comm=CollectiveType.ALL_GATHER, comm_size=shard,
-                    out_size=self.gathered, role=self.role, dtype=self.param_dtype,
-                    alloc=self.gathered)  # fmt: skip
+        return Node(
+            f"{name}.gather",
+            "collective",
+            comm=CollectiveType.ALL_GATHER,
+            comm_size=shard,
+            out_size=self.gathered,
+            role=self.role,
+            dtype=self.param_dtype,
+            alloc=self.gathered,
+        )
 
     def scatter_gradients(self, name: str) -> Node:
         """The node that reduces gradients and leaves each rank its part."""
         size = self.elements * BYTES[self.grad_dtype]
         shard = -(-self.elements // self.ranks) * BYTES[self.grad_dtype]
-        return Node(f"{name}.scatter", "collective", comm=CollectiveType.REDUCE_SCATTER, comm_size=size,
-                    out_size=shard, role=self.role, dtype=self.grad_dtype, weight=True)  # fmt: skip
+        return Node(
+            f"{name}.scatter",
+            "collective",
+            comm=CollectiveType.REDUCE_SCATTER,
+            comm_size=size,
+            out_size=shard,
+            role=self.role,
+            dtype=self.grad_dtype,
+            weight=True,
+        )
 
 
 def elements(weights: Sequence[Weight], degrees: Degrees) -> int:
@@ -71,8 +86,14 @@ def sharded(block: Block, units: Sequence[Unit]) -> Block:
             for weight in (w for w in weights if w.expert == unit.expert):
                 weight.grad_node = len(backward) - 1  # complete only once it is reduced
     end = block.backward_end + len(again) if block.backward_end >= 0 else -1
-    return replace(block, forward=forward, backward=backward, weights=weights, backward_end=end,
-                   forward_end=block.forward_end + len(units))  # fmt: skip
+    return replace(
+        block,
+        forward=forward,
+        backward=backward,
+        weights=weights,
+        backward_end=end,
+        forward_end=block.forward_end + len(units),
+    )
 
 
 def _frees(nodes: list[Node], at: int, units: Sequence[Unit]) -> None:

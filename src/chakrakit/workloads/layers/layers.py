@@ -42,8 +42,8 @@ class Tokens:
 
 
 def linear(
-    tape: Tape, name: str, x: Tensor, out: Dim, into: tuple[str, ...] = (), bias: bool = False,
-) -> Tensor:  # fmt: skip
+    tape: Tape, name: str, x: Tensor, out: Dim, into: tuple[str, ...] = (), bias: bool = False
+) -> Tensor:
     """A projection to `out`; `into` are the axes that cut the contraction (row parallel)."""
     size = x.dims[-1].size
     weight = tape.weight(f"{name}.weight", Dim(size, into), out)
@@ -65,8 +65,10 @@ def self_attention(tape: Tape, model: Decoder, x: Tensor, tokens: Tokens) -> Ten
         storage: tuple[Tensor, ...] = (made,)
         parts = dict.fromkeys(widths, made)
     else:
-        parts = {n: linear(tape, f"attention.{n}", x, Dim(w, ("tp",)), bias=bias)
-                 for n, w in widths.items()}  # fmt: skip
+        parts = {
+            n: linear(tape, f"attention.{n}", x, Dim(w, ("tp",)), bias=bias)
+            for n, w in widths.items()
+        }
         storage = tuple(parts.values())
     heads = {n: _heads(tape, parts[n], w // size, size) for n, w in widths.items()}
     if model.qk_norm:
@@ -174,8 +176,15 @@ def _experts_mlp(tape: Tape, model: Decoder, x: Tensor) -> Tensor:
     gated = model.activation == "swiglu"
     up = _expert_weight(tape, model, "up", Dim(model.hidden), Dim(size * (1 + gated), inner))
     hidden = matmul(tape, "moe.experts.up", x, *up, routed=True)
-    act = vector(tape, "moe.experts.act", [hidden], _shaped(hidden, Dim(size, inner)), ops=5,
-                 keeps=[hidden], routed=True)  # fmt: skip
+    act = vector(
+        tape,
+        "moe.experts.act",
+        [hidden],
+        _shaped(hidden, Dim(size, inner)),
+        ops=5,
+        keeps=[hidden],
+        routed=True,
+    )
     down = _expert_weight(tape, model, "down", Dim(size, inner), Dim(model.hidden))
     return matmul(tape, "moe.experts.down", act, *down, routed=True)
 

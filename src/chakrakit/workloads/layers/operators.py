@@ -20,9 +20,13 @@ REPLICABLE = ("tp", "cp")
 
 
 def matmul(
-    tape: Tape, name: str, x: Tensor, weight: Weight, bias: Weight | None = None,
+    tape: Tape,
+    name: str,
+    x: Tensor,
+    weight: Weight,
+    bias: Weight | None = None,
     routed: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """X [batch…, m…, k] × weight [batch…, k, n]; leading dimensions of the weight are batch."""
     x = tape.reshard(x, _operand(x, weight), name, routed)
     *batch, inner, outer = weight.tensor.dims
@@ -63,8 +67,15 @@ def _matmul_node(
     touched = tape.settings.touched if weight.expert else 1
     read = x.elements(tape.degrees) + round(weight.tensor.elements(tape.degrees) * touched)
     moved = read * BYTES[kind] + out.bytes(tape.degrees)
-    return Node(name, "matmul", 2 * _product(dims, tape), bytes=moved, dtype=kind, routed=routed,
-                replicas=_replicas(dims, tape, routed))  # fmt: skip
+    return Node(
+        name,
+        "matmul",
+        2 * _product(dims, tape),
+        bytes=moved,
+        dtype=kind,
+        routed=routed,
+        replicas=_replicas(dims, tape, routed),
+    )
 
 
 def _shapes(count: int, m: int, k: int, n: int) -> str:
@@ -102,10 +113,18 @@ def _replicas(dims: Sequence[Dim], tape: Tape, routed: bool) -> int:
 
 
 def vector(
-    tape: Tape, name: str, inputs: Sequence[Tensor], out: Tensor | None = None, *,
-    ops: int = 1, keeps: Sequence[Tensor] = (), mask: bool = False,
-    weights: Sequence[Weight] = (), routed: bool = False, linear: bool = False,
-) -> Tensor:  # fmt: skip
+    tape: Tape,
+    name: str,
+    inputs: Sequence[Tensor],
+    out: Tensor | None = None,
+    *,
+    ops: int = 1,
+    keeps: Sequence[Tensor] = (),
+    mask: bool = False,
+    weights: Sequence[Weight] = (),
+    routed: bool = False,
+    linear: bool = False,
+) -> Tensor:
     """An element by element operation; inputs of the same size are brought to the cutting of the first.
 
     `out` is the result where it is not like the first input. Gradients are like the inputs. `mask`
@@ -116,8 +135,14 @@ def vector(
     alike = [_like(tape, t, first, name) for t in inputs]
     result = Tensor((out or first).dims, (out or first).dtype, (out or first).partial)
     moved = sum(t.bytes(tape.degrees) for t in (*alike, result))
-    node = Node(name, "vector", vector_ops=ops * result.elements(tape.degrees), bytes=moved,
-                dtype=result.dtype, routed=routed)  # fmt: skip
+    node = Node(
+        name,
+        "vector",
+        vector_ops=ops * result.elements(tape.degrees),
+        bytes=moved,
+        dtype=result.dtype,
+        routed=routed,
+    )
     place = tape.emit(node, alike)
     freed = tape.keep(place, *keeps)
     if mask and tape.settings.training:
@@ -173,12 +198,17 @@ def norm(tape: Tape, name: str, x: Tensor, kind: str = "rms") -> Tensor:
 
 
 def lookup(tape: Tape, name: str, table: Weight, rows: Sequence[Dim], pooling: int = 1) -> Tensor:
-    """Rows of a table, summed in groups of `pooling`. A table cut by rows gives partial sums."""
+    """FamilyBlocks of a table, summed in groups of `pooling`. A table cut by rows gives partial sums."""
     height, width = table.tensor.dims
     out = Tensor((*rows, width), tape.settings.dtype, frozenset(height.axes))
     size = out.bytes(tape.degrees)
-    node = Node(name, "lookup", vector_ops=pooling * out.elements(tape.degrees),
-                bytes=(pooling + 1) * size, dtype=out.dtype)  # fmt: skip
+    node = Node(
+        name,
+        "lookup",
+        vector_ops=pooling * out.elements(tape.degrees),
+        bytes=(pooling + 1) * size,
+        dtype=out.dtype,
+    )
     out = replace(out, node=tape.emit(node, []))
     _owe(table, rows)
 
@@ -195,8 +225,13 @@ def cross_entropy(tape: Tape, name: str, logits: Tensor) -> Tensor:
     kept = Tensor(logits.dims, "fp32", node=logits.node)
     per_token = Tensor(logits.dims[:-1], "fp32")
     size = per_token.bytes(tape.degrees)
-    node = Node(name, "vector", vector_ops=5 * logits.elements(tape.degrees),
-                bytes=logits.bytes(tape.degrees) + kept.bytes(tape.degrees), dtype="fp32")  # fmt: skip
+    node = Node(
+        name,
+        "vector",
+        vector_ops=5 * logits.elements(tape.degrees),
+        bytes=logits.bytes(tape.degrees) + kept.bytes(tape.degrees),
+        dtype="fp32",
+    )
     place = tape.emit(node, [logits])
     freed = tape.keep(place, kept)
     for axis in logits.dims[-1].axes:
@@ -214,7 +249,15 @@ def cross_entropy(tape: Tape, name: str, logits: Tensor) -> Tensor:
 
 
 def _reduce_tokens(tape: Tape, name: str, axis: str, size: int, after: int) -> int:
-    node = Node(f"{name}.all_reduce_{axis}", "collective", comm=CollectiveType.ALL_REDUCE,
-                comm_size=size, out_size=size, role=axis, dtype="fp32", deps=[after])  # fmt: skip
+    node = Node(
+        f"{name}.all_reduce_{axis}",
+        "collective",
+        comm=CollectiveType.ALL_REDUCE,
+        comm_size=size,
+        out_size=size,
+        role=axis,
+        dtype="fp32",
+        deps=[after],
+    )
     tape.forward.append(node)
     return len(tape.forward) - 1

@@ -27,8 +27,12 @@ def _full(block: Block) -> Block:
     weights = block.weights
     for weight in weights:
         weight.grad_node += shift
-    return replace(block, forward=forward, backward=[*again, *backward],
-                   backward_end=_moved(block.backward_end, shift))  # fmt: skip
+    return replace(
+        block,
+        forward=forward,
+        backward=[*again, *backward],
+        backward_end=_moved(block.backward_end, shift),
+    )
 
 
 def _first_keeper(block: Block) -> int:
@@ -74,8 +78,12 @@ def _selective(block: Block) -> Block:
     backward[at].deps.append(at + len(core) - 1)
     for weight in block.weights:
         weight.grad_node = shift[weight.grad_node]
-    return replace(block, forward=forward, backward=[*backward[:at], *again, *backward[at:]],
-                   backward_end=shift[block.backward_end])  # fmt: skip
+    return replace(
+        block,
+        forward=forward,
+        backward=[*backward[:at], *again, *backward[at:]],
+        backward_end=shift[block.backward_end],
+    )
 
 
 def _gradient(block: Block, at: int) -> list[int]:

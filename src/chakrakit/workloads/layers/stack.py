@@ -29,7 +29,7 @@ from chakrakit.workloads.layers.tape import Block, Settings, Tape
 
 Build = Callable[[Tape], Tensor]
 
-FAMILIES: dict[type, Callable[..., families.Rows]] = {
+FAMILIES: dict[type, Callable[..., families.FamilyBlocks]] = {
     Vision: families.vision,
     Diffusion: families.diffusion,
     Recommender: families.recommender,
@@ -65,8 +65,15 @@ class Stack:
 def settings_of(plan: Plan, step: Step, touched: float = 1.0) -> Settings:
     """What tapes must know."""
     degrees = {"tp": plan.tp, "cp": plan.cp, "ep": plan.ep}
-    return Settings(degrees, step.dtype, step.matmul_dtype, step.kind == "train",
-                    plan.save_gathered, plan.shared_reduce, touched)  # fmt: skip
+    return Settings(
+        degrees,
+        step.dtype,
+        step.matmul_dtype,
+        step.kind == "train",
+        plan.save_gathered,
+        plan.shared_reduce,
+        touched,
+    )
 
 
 def token_axes(plan: Plan) -> tuple[str, ...]:
@@ -82,8 +89,9 @@ def stack_of(
     if isinstance(model, Decoder):
         return decoder_stack(model, plan, step, settings, tokens)
     rows = FAMILIES[type(model)](model, plan, step, token_axes(plan))
-    return Stack(settings, plan.recompute, rows.first, rows.rows, rows.last, rows.builds,
-                 set(rows.last[-1:]))  # fmt: skip
+    return Stack(
+        settings, plan.recompute, rows.first, rows.rows, rows.last, rows.builds, set(rows.last[-1:])
+    )
 
 
 def training_tokens(model: Decoder, plan: Plan, step: Step) -> Tokens:

@@ -219,8 +219,9 @@ class Tape:
             place = len(self.forward) - 1
         gathered = last is not None and last.kind is CollectiveType.ALL_GATHER and last.axis == "tp"
         dims = tuple(Dim(h.size, w.axes) for h, w in zip(have.dims, want.dims, strict=True))
-        after = Tensor(dims, have.dtype, want.partial, place, have if gathered else None,
-                       have.needs_grad)  # fmt: skip
+        after = Tensor(
+            dims, have.dtype, want.partial, place, have if gathered else None, have.needs_grad
+        )
         return self.record(after, lambda grad: [(have, grad)], passes=True)
 
     def _collective(
@@ -258,8 +259,16 @@ class Tape:
                 self.backward[0].deps = []
         end = self._input_gradient()
         block_input = self._input.bytes(self.degrees) if self._input else 0
-        return Block(self.name, self.forward, self.backward, self.weights, block_input,
-                     output.bytes(self.degrees), output.node, end)  # fmt: skip
+        return Block(
+            self.name,
+            self.forward,
+            self.backward,
+            self.weights,
+            block_input,
+            output.bytes(self.degrees),
+            output.node,
+            end,
+        )
 
     def _step_back(self, op: _Op) -> None:
         arrived = self._grads.get(id(op.output))

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from chakrakit.workloads.layers import BYTES
-from chakrakit.workloads.program.layout import Held, Layout
+from chakrakit.workloads.program.layout import HeldWeight, Layout
 from chakrakit.workloads.program.optimizer import optimizer_state
 from chakrakit.workloads.program.program import Program
 
 
-def model_state(layout: Layout, held: Sequence[Held]) -> dict[str, int]:
+def model_state(layout: Layout, held: Sequence[HeldWeight]) -> dict[str, int]:
     """Bytes of parameters, gradients and optimizer state on a rank of a stage."""
     step, data = layout.workload.step, layout.workload.plan.data
     if step.kind != "train":

@@ -28,8 +28,8 @@ from chakrakit.workloads.layers import (
     sharded,
     stack_of,
 )
-from chakrakit.workloads.program.cells import Chunk, Link, Tables
-from chakrakit.workloads.program.tables import Book
+from chakrakit.workloads.program.tables import TextTables
+from chakrakit.workloads.program.task_templates import Chunk, Link, Tables
 
 
 class Part(NamedTuple):
@@ -39,7 +39,7 @@ class Part(NamedTuple):
     layer: int
 
 
-class Held(NamedTuple):
+class HeldWeight(NamedTuple):
     """A weight a stage holds: where it is, and the row of its gradient by chunk and block."""
 
     chunk: int
@@ -52,7 +52,7 @@ class Layout:
     """Everything that follows from a workload before any node is made."""
 
     workload: Workload
-    book: Book = field(default_factory=Book)
+    book: TextTables = field(default_factory=TextTables)
     tables: dict[tuple[object, ...], Tables] = field(default_factory=dict)
     counts: dict[Tensor, int] = field(default_factory=dict)
 
@@ -70,10 +70,10 @@ class Layout:
 
     @cached_property
     def schedule(self) -> PipelineSchedule:
-        """The order of cells."""
+        """The order of tasks."""
         plan = self.workload.plan
-        if plan.cells:
-            return schedule_of(plan.cells, self.micro_batches)
+        if plan.tasks:
+            return schedule_of(plan.tasks, self.micro_batches)
         return schedule_named(plan.schedule, plan.pp, self.micro_batches, plan.chunks)
 
     @cached_property
@@ -122,7 +122,7 @@ class Layout:
         other = piece + step
         if not 0 <= other < len(self.pieces):
             return None
-        micro_batch = next(c.micro_batch for c in self.schedule.cells[stage] if c.chunk == chunk)
+        micro_batch = next(c.micro_batch for c in self.schedule.tasks[stage] if c.chunk == chunk)
         peer, _ = self.schedule.homes()[other, micro_batch]
         after = self.pieces[piece if step < 0 else other]
         size = self.stack.block(after[0].block).input_bytes
@@ -197,8 +197,16 @@ class Layout:
 
     def _unit(self, count: int, expert: bool, reshard: bool) -> Unit:
         step, role = self.workload.step, self.sync_role(expert)
-        return Unit(count, role, self.mesh.degree(role), step.dtype, step.grad_dtype or "fp32",
-                    reshard, self.sync_each, expert)  # fmt: skip
+        return Unit(
+            count,
+            role,
+            self.mesh.degree(role),
+            step.dtype,
+            step.grad_dtype or "fp32",
+            reshard,
+            self.sync_each,
+            expert,
+        )
 
     @property
     def sync_each(self) -> bool:

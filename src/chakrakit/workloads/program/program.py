@@ -1,4 +1,4 @@
-"""One stage's program: cells tiled over micro-batches in the schedule's order, then the step's end.
+"""One stage's program: tasks tiled over micro-batches in the schedule's order, then the step's end.
 
 Everything here is arrays: a template's rows and edges are repeated with offsets, never node by node.
 """
@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrakit.workloads.description import Cell
-from chakrakit.workloads.program.cells import BACKWARD, BEFORE, FORWARD, OWN, Template
-from chakrakit.workloads.program.layout import Held, Layout
-from chakrakit.workloads.program.tables import COLUMNS, Ints, table_of
-from chakrakit.workloads.program.tail import TailNode, tail_nodes
+from chakrakit.arrays import I64
+from chakrakit.workloads.description import PipelineTask
+from chakrakit.workloads.program.layout import HeldWeight, Layout
+from chakrakit.workloads.program.step_end import StepEndNode, step_end_nodes
+from chakrakit.workloads.program.tables import COLUMNS, table_of
+from chakrakit.workloads.program.task_templates import BACKWARD, BEFORE, FORWARD, OWN, Template
 
 COMPUTE = 0
 """The stream compute runs on; the others are numbered by what they carry."""
@@ -31,10 +31,10 @@ class Program:
     """All nodes of one stage. `columns` are by row; `data` and `control` are pairs of rows."""
 
     stage: int
-    columns: dict[str, Ints]
-    data: Ints
-    control: Ints
-    held: list[Held] = field(default_factory=list)
+    columns: dict[str, I64]
+    data: I64
+    control: I64
+    held: list[HeldWeight] = field(default_factory=list)
     held_before: int = 0
     """Bytes that are there before the first node: a cache."""
 
@@ -43,22 +43,22 @@ class Program:
 
 
 class Stage:
-    """Places the cells of one stage and resolves edges between them."""
+    """Places the tasks of one stage and resolves edges between them."""
 
     def __init__(self, layout: Layout, stage: int) -> None:
         self.layout, self.stage = layout, stage
-        self.cells = layout.schedule.cells[stage]
+        self.tasks = layout.schedule.tasks[stage]
         self.chunks = layout.chunks(stage)
         self.templates = self._templates()
-        sizes = np.array([len(self.templates[c.kind, c.chunk]) for c in self.cells], np.int64)
+        sizes = np.array([len(self.templates[c.kind, c.chunk]) for c in self.tasks], np.int64)
         self.starts = np.cumsum(sizes) - sizes
         self.size = int(sizes.sum())
-        self.start_of = {c: int(s) for c, s in zip(self.cells, self.starts, strict=True)}
+        self.start_of = {c: int(s) for c, s in zip(self.tasks, self.starts, strict=True)}
 
     def _templates(self) -> dict[tuple[str, int], Template]:
         found: dict[tuple[str, int], Template] = {}
         for number, chunk in enumerate(self.chunks):
-            kinds = {c.kind for c in self.cells if c.chunk == number}
+            kinds = {c.kind for c in self.tasks if c.chunk == number}
             found["F", number] = chunk.forward()
             if "B" in kinds:
                 found["B", number] = chunk.backward("B")
@@ -67,86 +67,86 @@ class Stage:
                 found["W", number] = chunk.weights()
         return found
 
-    def columns(self) -> dict[str, Ints]:
+    def columns(self) -> dict[str, I64]:
         """The templates' columns repeated, with micro-batch, chunk and tag."""
         keys = list(self.templates)
         base = np.cumsum([0] + [len(self.templates[k]) for k in keys])
         where = {k: int(b) for k, b in zip(keys, base[:-1], strict=True)}
         sizes = np.diff(np.append(self.starts, self.size))
-        shift = np.array([where[c.kind, c.chunk] for c in self.cells]) - self.starts
+        shift = np.array([where[c.kind, c.chunk] for c in self.tasks]) - self.starts
         rows = np.arange(self.size) + np.repeat(shift, sizes)
         joined = {c: np.concatenate([self.templates[k].columns[c] for k in keys]) for c in COLUMNS}
         columns = {c: v[rows] for c, v in joined.items()}
-        columns["micro_batch"] = np.repeat([c.micro_batch for c in self.cells], sizes)
-        columns["chunk"] = np.repeat([c.chunk for c in self.cells], sizes)
-        columns["cell"] = np.repeat(np.arange(len(self.cells)), sizes)
+        columns["micro_batch"] = np.repeat([c.micro_batch for c in self.tasks], sizes)
+        columns["chunk"] = np.repeat([c.chunk for c in self.tasks], sizes)
+        columns["task"] = np.repeat(np.arange(len(self.tasks)), sizes)
         return columns
 
-    def edges(self) -> tuple[Ints, Ints]:
-        """Data and control edges of all cells."""
+    def edges(self) -> tuple[I64, I64]:
+        """Data and control edges of all tasks."""
         data, control = [], []
         for key, template in self.templates.items():
-            cells = [c for c in self.cells if (c.kind, c.chunk) == key]
-            starts = np.array([self.start_of[c] for c in cells], np.int64)
+            tasks = [c for c in self.tasks if (c.kind, c.chunk) == key]
+            starts = np.array([self.start_of[c] for c in tasks], np.int64)
             control.append(_tiled(template.control, starts, starts))
             for source, pairs in template.edges.items():
                 if len(pairs):
-                    data.append(_tiled(pairs, self._sources(source, cells, starts), starts))
+                    data.append(_tiled(pairs, self._sources(source, tasks, starts), starts))
         return _stacked(data), _stacked(control)
 
-    def _sources(self, source: int, cells: Sequence[Cell], starts: Ints) -> Ints:
-        """For each cell, where the rows of its source cell start."""
+    def _sources(self, source: int, tasks: Sequence[PipelineTask], starts: I64) -> I64:
+        """For each task, where the rows of its source task start."""
         if source == OWN:
             return starts
         if source == BEFORE:
-            return np.array([self._row_before(c) + 1 for c in cells], np.int64)
+            return np.array([self._row_before(c) + 1 for c in tasks], np.int64)
         kind = {FORWARD: "F", BACKWARD: "I"}[source]
         return np.array(
-            [self.start_of[Cell(kind, c.micro_batch, c.chunk)] for c in cells], np.int64
+            [self.start_of[PipelineTask(kind, c.micro_batch, c.chunk)] for c in tasks], np.int64
         )
 
-    def _row_before(self, cell: Cell) -> int:
-        """The row that ends the cell before (in the micro-batch's way), on this same rank."""
-        piece = self.layout.schedule.pieces[self.stage][cell.chunk]
-        other = piece - 1 if cell.kind == "F" else piece + 1
+    def _row_before(self, task: PipelineTask) -> int:
+        """The row that ends the task before (in the micro-batch's way), on this same rank."""
+        piece = self.layout.schedule.pieces[self.stage][task.chunk]
+        other = piece - 1 if task.kind == "F" else piece + 1
         chunk = self.layout.schedule.pieces[self.stage].index(other)
-        for kind in "F" if cell.kind == "F" else "BI":
-            at = self.start_of.get(Cell(kind, cell.micro_batch, chunk))
+        for kind in "F" if task.kind == "F" else "BI":
+            at = self.start_of.get(PipelineTask(kind, task.micro_batch, chunk))
             if at is not None:
                 return at + self.templates[kind, chunk].end
         raise AssertionError("a chunk without the one before it")
 
-    def gradient_row(self, held: Held) -> int:
-        """The row that completes a weight's gradient: in the last cell that makes one."""
-        for cell in reversed(self.cells):
-            if cell.chunk == held.chunk and cell.kind in "BIW":
+    def gradient_row(self, held: HeldWeight) -> int:
+        """The row that completes a weight's gradient: in the last task that makes one."""
+        for task in reversed(self.tasks):
+            if task.chunk == held.chunk and task.kind in "BIW":
                 row = (
-                    self.templates[cell.kind, cell.chunk]
+                    self.templates[task.kind, task.chunk]
                     .grads[held.block]
                     .get(held.weight.grad_node)
                 )
                 if row is not None:
-                    return self.start_of[cell] + row
+                    return self.start_of[task] + row
         return -1
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[HeldWeight]:
         """All weights of the stage, in the order of the model."""
         return [
-            Held(c, b, w)
+            HeldWeight(c, b, w)
             for c, chunk in enumerate(self.chunks)
             for b, tables in enumerate(chunk.blocks)
             for w in tables.block.weights
         ]
 
 
-def _tiled(pairs: Ints, sources: Ints, targets: Ints) -> Ints:
+def _tiled(pairs: I64, sources: I64, targets: I64) -> I64:
     """Pairs repeated with an offset on either side."""
     src = sources[:, None] + pairs[None, :, 0]
     dst = targets[:, None] + pairs[None, :, 1]
     return np.stack([src.reshape(-1), dst.reshape(-1)], axis=1)
 
 
-def _stacked(parts: Sequence[Ints]) -> Ints:
+def _stacked(parts: Sequence[I64]) -> I64:
     return np.concatenate(parts) if parts else np.zeros((0, 2), np.int64)
 
 
@@ -156,17 +156,22 @@ def stage_program(layout: Layout, stage: int) -> Program:
     columns = made.columns()
     data, control = made.edges()
     held = made.held()
-    tail = tail_nodes(layout, stage, held)
+    tail = step_end_nodes(layout, stage, held)
     if tail:
-        columns, extra = _with_tail(layout, columns, tail, made)
+        columns, extra = _with_step_end(layout, columns, tail, made)
         data = np.concatenate([data, extra])
     return finished(layout, stage, columns, data, _tags(layout, columns, stage), held, control)
 
 
 def finished(
-    layout: Layout, stage: int, columns: dict[str, Ints], data: Ints, tags: Ints,
-    held: list[Held], control: Ints | None = None,
-) -> Program:  # fmt: skip
+    layout: Layout,
+    stage: int,
+    columns: dict[str, I64],
+    data: I64,
+    tags: I64,
+    held: list[HeldWeight],
+    control: I64 | None = None,
+) -> Program:
     """A program from its rows: streams, and the order on them."""
     columns = {**columns, "stream": streams_of(layout, columns), "tag": tags}
     strict = layout.workload.plan.strict
@@ -175,13 +180,13 @@ def finished(
     return Program(stage, columns, _unique(data, len(tags)), known, held)
 
 
-def _with_tail(
-    layout: Layout, columns: dict[str, Ints], tail: Sequence[TailNode], made: Stage
-) -> tuple[dict[str, Ints], Ints]:
+def _with_step_end(
+    layout: Layout, columns: dict[str, I64], tail: Sequence[StepEndNode], made: Stage
+) -> tuple[dict[str, I64], I64]:
     """Adds the tail's rows; returns the columns and the edges into them."""
     parts = [table_of([t.node], layout.book, t.phase).columns for t in tail]
     out = {c: np.concatenate([columns[c], *(p[c] for p in parts)]) for c in COLUMNS}
-    for name in ("micro_batch", "chunk", "cell"):
+    for name in ("micro_batch", "chunk", "task"):
         out[name] = np.concatenate([columns[name], np.full(len(tail), -1)])
     ends = _last_rows(layout, columns)
     pairs: list[tuple[int, int]] = []
@@ -193,13 +198,13 @@ def _with_tail(
     return out, np.array(pairs, np.int64).reshape(-1, 2)
 
 
-def _last_rows(layout: Layout, columns: Mapping[str, Ints]) -> set[int]:
-    """The last row of all cells, and the last message they send."""
+def _last_rows(layout: Layout, columns: Mapping[str, I64]) -> set[int]:
+    """The last row of all tasks, and the last message they send."""
     sends = np.flatnonzero(columns["op"] == _number(layout, "send"))
     return {len(columns["op"]) - 1, *sends[-1:].tolist()}
 
 
-def streams_of(layout: Layout, columns: Mapping[str, Ints]) -> Ints:
+def streams_of(layout: Layout, columns: Mapping[str, I64]) -> I64:
     """A stream for compute, one for each kind of communication, one for each peer and direction."""
     roles = layout.book.roles.texts
     ops = np.array(
@@ -213,7 +218,7 @@ def streams_of(layout: Layout, columns: Mapping[str, Ints]) -> Ints:
     return np.where(kind == 0, COMPUTE, np.where(kind == 1, collective, MESSAGES + lane))
 
 
-def _tags(layout: Layout, columns: Mapping[str, Ints], stage: int) -> Ints:
+def _tags(layout: Layout, columns: Mapping[str, I64], stage: int) -> I64:
     """Both ends of a message compute the same tag.
 
     Between stages: micro-batch, boundary between pieces, and direction. Within a ring all ranks run
@@ -235,20 +240,20 @@ def _number(layout: Layout, op: str) -> int:
     return layout.book.ops.number(op)
 
 
-def _in_order(stream: Ints, data: Ints) -> Ints:
+def _in_order(stream: I64, data: I64) -> I64:
     """Edges that keep each stream's rows in order, where data does not do so already."""
     order = np.argsort(stream, kind="stable")
     pairs = np.stack([order[:-1], order[1:]], axis=1)
     pairs = pairs[(stream[pairs[:, 0]] == stream[pairs[:, 1]]) & (stream[pairs[:, 0]] < MESSAGES)]
     known = _keys(data, len(stream))
-    kept: Ints = pairs[~np.isin(_keys(pairs, len(stream)), known)]
+    kept: I64 = pairs[~np.isin(_keys(pairs, len(stream)), known)]
     return kept
 
 
-def _keys(pairs: Ints, size: int) -> NDArray[np.int64]:
+def _keys(pairs: I64, size: int) -> I64:
     return pairs[:, 0] * size + pairs[:, 1]
 
 
-def _unique(pairs: Ints, size: int) -> Ints:
+def _unique(pairs: I64, size: int) -> I64:
     keys = np.unique(_keys(pairs, size))
     return np.stack([keys // size, keys % size], axis=1)

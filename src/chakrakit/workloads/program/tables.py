@@ -6,18 +6,33 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.workloads.layers import INPUT, Node
-
-Ints = NDArray[np.int64]
 
 PHASES = ("forward", "backward", "weight", "recompute", "optimizer", "sync")
 """Values of the attribute `phase`; `weight` is a backward that only makes weights' gradients."""
 
-COLUMNS = ("op", "flops", "vector_ops", "bytes", "comm", "comm_size", "out_size", "role", "dtype",
-           "alloc", "free", "core", "routed", "replicas", "phase", "name", "shapes",
-           "layer")  # fmt: skip
+COLUMNS = (
+    "op",
+    "flops",
+    "vector_ops",
+    "bytes",
+    "comm",
+    "comm_size",
+    "out_size",
+    "role",
+    "dtype",
+    "alloc",
+    "free",
+    "core",
+    "routed",
+    "replicas",
+    "phase",
+    "name",
+    "shapes",
+    "layer",
+)
 
 
 class Codes:
@@ -39,7 +54,7 @@ class Codes:
 
 
 @dataclass
-class Book:
+class TextTables:
     """The texts that columns hold as numbers, shared by all programs of a workload."""
 
     ops: Codes = field(default_factory=lambda: Codes([""]))
@@ -57,16 +72,16 @@ class NodeTable:
     the forward list, row).
     """
 
-    columns: dict[str, Ints]
-    own: Ints
-    inputs: Ints
-    saved: Ints
+    columns: dict[str, I64]
+    own: I64
+    inputs: I64
+    saved: I64
 
     def __len__(self) -> int:
         return len(self.columns["op"])
 
 
-def table_of(nodes: Sequence[Node], book: Book, phase: str) -> NodeTable:
+def table_of(nodes: Sequence[Node], book: TextTables, phase: str) -> NodeTable:
     """A list of nodes as columns."""
     values = [_values(n, book, phase) for n in nodes]
     array = np.array(values, np.int64).reshape(len(nodes), len(COLUMNS))
@@ -79,22 +94,35 @@ def table_of(nodes: Sequence[Node], book: Book, phase: str) -> NodeTable:
     )
 
 
-def _pairs(pairs: Sequence[tuple[int, int]]) -> Ints:
+def _pairs(pairs: Sequence[tuple[int, int]]) -> I64:
     return np.array(pairs, np.int64).reshape(-1, 2)
 
 
-def _values(n: Node, book: Book, phase: str) -> tuple[int, ...]:
+def _values(n: Node, book: TextTables, phase: str) -> tuple[int, ...]:
     own = "recompute" if n.recompute else "weight" if n.weight and phase == "backward" else phase
     return (
-        book.ops.number(n.op), n.flops, n.vector_ops, n.bytes,
-        -1 if n.comm is None else int(n.comm), n.comm_size, n.out_size,
-        book.roles.number(n.role), book.dtypes.number(n.dtype), n.alloc, n.free, n.core, n.routed,
-        n.replicas, PHASES.index(own), book.names.number(n.name),
-        book.shapes.number(n.shapes), -1,
-    )  # fmt: skip
+        book.ops.number(n.op),
+        n.flops,
+        n.vector_ops,
+        n.bytes,
+        -1 if n.comm is None else int(n.comm),
+        n.comm_size,
+        n.out_size,
+        book.roles.number(n.role),
+        book.dtypes.number(n.dtype),
+        n.alloc,
+        n.free,
+        n.core,
+        n.routed,
+        n.replicas,
+        PHASES.index(own),
+        book.names.number(n.name),
+        book.shapes.number(n.shapes),
+        -1,
+    )
 
 
-def picked(table: NodeTable, rows: NDArray[np.bool_]) -> tuple[NodeTable, Ints]:
+def picked(table: NodeTable, rows: Mask) -> tuple[NodeTable, I64]:
     """Some rows with the dependencies among them, and for each old row its new place (or -1)."""
     place = np.where(rows, np.cumsum(rows) - 1, -1)
     own = place[table.own]

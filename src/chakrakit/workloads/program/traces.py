@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.trace.communication import Binding
 from chakrakit.trace.model import EdgeKind, Edges, Metadata, NodeType, Trace
 from chakrakit.workloads.description import Mesh
 from chakrakit.workloads.program.program import Program
-from chakrakit.workloads.program.tables import PHASES, Book, Ints
+from chakrakit.workloads.program.tables import PHASES, TextTables
 
 _TYPES = {
     "collective": NodeType.COMM_COLL_NODE,
@@ -21,7 +21,9 @@ _TYPES = {
 }
 
 
-def trace_of(program: Program, book: Book, peers: dict[str, int], rank: int, version: str) -> Trace:
+def trace_of(
+    program: Program, book: TextTables, peers: dict[str, int], rank: int, version: str
+) -> Trace:
     """The program as its first rank's trace; groups are named by role."""
     c = program.columns
     types = np.array([_TYPES.get(t, NodeType.COMP_NODE) for t in book.ops.texts], np.int32)[c["op"]]
@@ -65,16 +67,16 @@ def _edges(program: Program) -> Edges:
     return Edges.of(pairs[:, 0], pairs[:, 1], kinds)
 
 
-def _where(values: Ints, mask: NDArray[np.bool_]) -> pa.Array:
+def _where(values: I64, mask: Mask) -> pa.Array:
     return pa.array(values, mask=~mask)
 
 
-def _texts(texts: Sequence[str], codes: Ints, mask: NDArray[np.bool_]) -> pa.Array:
+def _texts(texts: Sequence[str], codes: I64, mask: Mask) -> pa.Array:
     indices = pa.array(codes.astype(np.int32), mask=~mask)
     return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string()))
 
 
-def _names(c: dict[str, Ints], book: Book) -> pa.Array:
+def _names(c: dict[str, I64], book: TextTables) -> pa.Array:
     """`layers.3.attention.qkv`, made once for each layer and name."""
     width = len(book.names.texts)
     keys, rows = np.unique((c["layer"] + 1) * width + c["name"], return_inverse=True)
@@ -87,7 +89,7 @@ def _names(c: dict[str, Ints], book: Book) -> pa.Array:
     )
 
 
-class Ranks:
+class MeshBindings:
     """Numbers the groups of a mesh and binds ranks to bodies."""
 
     def __init__(self, mesh: Mesh, roles: Sequence[str], first_group: int = 1) -> None:
@@ -101,7 +103,7 @@ class Ranks:
             self.names[role] = names
 
     def bind(
-        self, ranks: Ints, body: int, roles: Sequence[str], peers: Sequence[str]
+        self, ranks: I64, body: int, roles: Sequence[str], peers: Sequence[str]
     ) -> dict[int, Binding]:
         """Bindings of ranks that run one body, whose peers are named for the first of them."""
         named = [[self.names[r][g] for g in self.mesh.group_of(r)[ranks].tolist()] for r in roles]

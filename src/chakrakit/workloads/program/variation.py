@@ -1,4 +1,4 @@
-"""Ranks that differ: documents of many lengths, and tokens that favour some experts. Seeded."""
+"""MeshBindings that differ: documents of many lengths, and tokens that favour some experts. Seeded."""
 
 from __future__ import annotations
 
@@ -6,22 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import F64, I64, Mask
 from chakrakit.workloads.description import Lengths, Step
 from chakrakit.workloads.program.layout import Layout
 from chakrakit.workloads.program.program import Program
-from chakrakit.workloads.program.tables import Ints
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """Ranks of a stage that do the same: `data` and `expert` are coordinates, or -1 for all alike."""
+    """MeshBindings of a stage that do the same: `data` and `expert` are coordinates, or -1 for all alike."""
 
     name: str
-    ranks: Ints
+    ranks: I64
     data: int = -1
     expert: int = -1
 
@@ -44,7 +41,7 @@ def variants(layout: Layout, stage: int) -> Iterator[Variant]:
         )
 
 
-def _expert_key(key: Ints, layout: Layout) -> int:
+def _expert_key(key: I64, layout: Layout) -> int:
     return int(key[2] * layout.workload.plan.ep + key[1]) if key[1] >= 0 else -1
 
 
@@ -68,16 +65,14 @@ def varied(layout: Layout, program: Program, variant: Variant) -> Program:
     return replace(program, columns=columns)
 
 
-def _scale(
-    columns: dict[str, Ints], names: tuple[str, ...], rows: NDArray[np.bool_], by: Floats
-) -> None:
+def _scale(columns: dict[str, I64], names: tuple[str, ...], rows: Mask, by: F64) -> None:
     for name in names:
         scaled = columns[name].copy()
         scaled[rows] = np.rint(scaled[rows] * by[rows]).astype(np.int64)
         columns[name] = scaled
 
 
-def _document_share(layout: Layout, variant: Variant, columns: dict[str, Ints]) -> Floats:
+def _document_share(layout: Layout, variant: Variant, columns: dict[str, I64]) -> F64:
     """For each row, the square of its documents' lengths against one document of the whole sequence."""
     step = layout.workload.step
     shares = np.empty(layout.micro_batches)
@@ -90,7 +85,7 @@ def _document_share(layout: Layout, variant: Variant, columns: dict[str, Ints]) 
     return shares[np.maximum(columns["micro_batch"], 0)]
 
 
-def _documents(lengths: Lengths, seq: int, rng: np.random.Generator) -> Floats:
+def _documents(lengths: Lengths, seq: int, rng: np.random.Generator) -> F64:
     """Lengths of documents that fill a sequence; the last is cut."""
     mean = lengths.mean or seq
     drawn = document_lengths(lengths, mean, max(4, 4 * seq // mean), rng)
@@ -101,7 +96,7 @@ def _documents(lengths: Lengths, seq: int, rng: np.random.Generator) -> Floats:
     return sizes[sizes > 0]
 
 
-def document_lengths(lengths: Lengths, mean: int, count: int, rng: np.random.Generator) -> Floats:
+def document_lengths(lengths: Lengths, mean: int, count: int, rng: np.random.Generator) -> F64:
     """Whole lengths of `count` documents, at least one token each."""
     if lengths.distribution == "uniform":
         drawn = rng.uniform(1, 2 * mean, count)
@@ -112,7 +107,7 @@ def document_lengths(lengths: Lengths, mean: int, count: int, rng: np.random.Gen
     return np.asarray(np.maximum(1.0, np.rint(drawn)))
 
 
-def _expert_share(layout: Layout, variant: Variant, columns: dict[str, Ints]) -> Floats:
+def _expert_share(layout: Layout, variant: Variant, columns: dict[str, I64]) -> F64:
     """For each row, the tokens this rank's experts get against an even share.
 
     All ranks of an expert group draw the same numbers, so that their shares add up.
@@ -130,8 +125,8 @@ def _expert_share(layout: Layout, variant: Variant, columns: dict[str, Ints]) ->
     return shares[columns["layer"], np.maximum(columns["micro_batch"], 0)]
 
 
-def _whole_tokens(drawn: Floats, even: int) -> Floats:
+def _whole_tokens(drawn: F64, even: int) -> F64:
     """Shares as whole tokens that add up; what rounding leaves goes to the first ranks."""
-    tokens: Floats = np.floor(drawn / drawn.sum() * even * len(drawn))
+    tokens: F64 = np.floor(drawn / drawn.sum() * even * len(drawn))
     tokens[: int(even * len(drawn) - tokens.sum())] += 1
     return tokens

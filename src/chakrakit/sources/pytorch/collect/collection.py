@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chakrakit.errors import ChakraError, ConfigError, MissingExtra
-from chakrakit.sources.pytorch.linking import LinkReport, Options, link
+from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link
 from chakrakit.sources.pytorch.recorder import collector
 from chakrakit.trace.storage import write
 
@@ -55,9 +55,14 @@ class collect:  # noqa: N801 - reads as a verb where it is used
     """
 
     def __init__(
-        self, directory: str | os.PathLike[str], steps: tuple[int, int] | str = (2, 4),
-        *, two_pass: bool = False, stacks: bool = False, wait_s: float = 120.0,
-    ) -> None:  # fmt: skip
+        self,
+        directory: str | os.PathLike[str],
+        steps: tuple[int, int] | str = (2, 4),
+        *,
+        two_pass: bool = False,
+        stacks: bool = False,
+        wait_s: float = 120.0,
+    ) -> None:
         self.directory = Path(directory)
         self.wait_s = wait_s
         self.report: LinkReport | None = None
@@ -109,7 +114,7 @@ def link_collected(directory: Path, undilate: bool = False) -> LinkReport:
             "or took no optimizer step"
         )
     times = tuple(sorted(raw.glob("times_*.json.gz"), key=_rank_of))
-    run, report = link(pairs, Options(times=times, undilate=undilate))
+    run, report = link(pairs, LinkOptions(times=times, undilate=undilate))
     write(run, directory)
     return report
 
@@ -119,9 +124,13 @@ def _rank_of(path: Path) -> int:
 
 
 def collect_command(
-    command: Sequence[str], directory: Path, steps: str, *, two_pass: bool = False,
+    command: Sequence[str],
+    directory: Path,
+    steps: str,
+    *,
+    two_pass: bool = False,
     stacks: bool = False,
-) -> LinkReport:  # fmt: skip
+) -> LinkReport:
     """Run a program unchanged, recording the steps asked for, and link what comes out."""
     try:
         window = collector.parse_steps(steps)
@@ -130,8 +139,11 @@ def collect_command(
     raw = raw_folder(directory.absolute())
     raw.mkdir(parents=True, exist_ok=True)
     settings: dict[str, Any] = {
-        "directory": str(raw), "steps": window, "two_pass": two_pass, "stacks": stacks
-    }  # fmt: skip
+        "directory": str(raw),
+        "steps": window,
+        "two_pass": two_pass,
+        "stacks": stacks,
+    }
     with tempfile.TemporaryDirectory() as site:
         text = _SITE.format(path=str(Path(collector.__file__).absolute()))
         (Path(site) / "sitecustomize.py").write_text(text)

@@ -8,17 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.sources.pytorch.communication import names as words
 from chakrakit.sources.pytorch.communication.dimensions import plain_values, tensor_sizes
 from chakrakit.sources.pytorch.match import RowNames, Timeline, nearest
 from chakrakit.sources.pytorch.read import Extras, Kineto, Observer
 from chakrakit.sources.pytorch.recorder import GROUP_MARK
 from chakrakit.trace.model import CollectiveType
-
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 _NESTED = 6
 """How many rows up the mark or functional operator of a collective is looked for."""
@@ -150,9 +147,10 @@ class _Finder:
         out: dict[int, int] = {}
         for mark in marks.tolist():
             fits = (
-                i for i in waiting
+                i
+                for i in waiting
                 if self.line.start[i] <= self.line.start[mark] and self._alike(mark, i)
-            )  # fmt: skip
+            )
             issuer = next(fits, -1)
             if issuer >= 0:
                 out[mark] = issuer
@@ -291,11 +289,15 @@ class _Finder:
 
 
 _FROM_OBSERVER = {
-    "collective_name": "Collective name", "dtype": "dtype", "in_msg_nelems": "In msg nelems",
-    "out_msg_nelems": "Out msg nelems", "in_split_size": "In split size",
-    "out_split_size": "Out split size", "pg_name": "Process Group Name",
+    "collective_name": "Collective name",
+    "dtype": "dtype",
+    "in_msg_nelems": "In msg nelems",
+    "out_msg_nelems": "Out msg nelems",
+    "in_split_size": "In split size",
+    "out_split_size": "Out split size",
+    "pg_name": "Process Group Name",
     "pg_size": "Group size",
-}  # fmt: skip
+}
 
 
 class _Rows:
@@ -360,16 +362,21 @@ def _is_split(value: Any) -> bool:
 
 def _is_sequence(value: Any) -> bool:
     return (
-        isinstance(value, list) and len(value) == 2 and type(value[0]) is int
+        isinstance(value, list)
+        and len(value) == 2
+        and type(value[0]) is int
         and isinstance(value[1], bool)
-    )  # fmt: skip
+    )
 
 
 def _output_first(c: Collective) -> bool:
     return c.kind in (
-        CollectiveType.ALL_GATHER, CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_TO_ALL,
-        CollectiveType.GATHER, CollectiveType.SCATTER,
-    )  # fmt: skip
+        CollectiveType.ALL_GATHER,
+        CollectiveType.REDUCE_SCATTER,
+        CollectiveType.ALL_TO_ALL,
+        CollectiveType.GATHER,
+        CollectiveType.SCATTER,
+    )
 
 
 def assign_groups(found: list[Collective], groups: dict[str, tuple[int, ...]], rank: int) -> int:

@@ -63,9 +63,11 @@ def _ends(ranks: Mapping[int, Recorded]) -> dict[tuple[str, int], dict[int, int]
 
 
 def _apart(
-    ranks: Mapping[int, Recorded], ends: Mapping[tuple[str, int], dict[int, int]], here: int,
+    ranks: Mapping[int, Recorded],
+    ends: Mapping[tuple[str, int], dict[int, int]],
+    here: int,
     others: set[int],
-) -> list[tuple[int, int]]:  # fmt: skip
+) -> list[tuple[int, int]]:
     """How far those of the others whose clocks can be compared with this rank's are behind it."""
     apart: dict[int, list[int]] = {}
     for found in ends.values() if others else ():

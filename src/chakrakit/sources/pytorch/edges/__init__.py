@@ -8,14 +8,14 @@ from chakrakit.sources.pytorch.edges.data_flow import autograd_edges, tensor_edg
 from chakrakit.sources.pytorch.edges.device import DeviceModel, device_model, overlaps, start_causes
 from chakrakit.sources.pytorch.edges.events import add_event_causes
 from chakrakit.sources.pytorch.edges.host import HostModel
-from chakrakit.sources.pytorch.edges.soundness import Sound, make_sound, violations
+from chakrakit.sources.pytorch.edges.soundness import SoundGraph, make_sound, violations
 from chakrakit.sources.pytorch.edges.waiting import Waits, add_waits
 
 __all__ = [
     "TOLERANCE_NS",
     "DeviceModel",
     "HostModel",
-    "Sound",
+    "SoundGraph",
     "Waits",
     "add_asynchronous",
     "add_event_causes",

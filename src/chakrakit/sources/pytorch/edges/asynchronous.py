@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.sources.pytorch.communication import Collective
 from chakrakit.sources.pytorch.edges.candidates import Candidates
 from chakrakit.sources.pytorch.edges.host import HostModel
 from chakrakit.sources.pytorch.match import RowNames, Timeline
 from chakrakit.trace.model import EdgeForm, EdgeKind
-
-I64 = NDArray[np.int64]
 
 _WAIT_NS = 20_000
 """A gap in which communication ended counts as waiting for it if it was open this long before."""
@@ -27,9 +25,10 @@ def add_asynchronous(
     gap in the issuing thread in which the communication ended.
     """
     pairs = [
-        (c.issuer, c.row) for c in found
+        (c.issuer, c.row)
+        for c in found
         if line.is_host[c.row] and c.row != c.issuer and _runs_beside(line, c)
-    ]  # fmt: skip
+    ]
     if not pairs:
         return 0
     issuer, row = np.array(pairs, np.int64).T

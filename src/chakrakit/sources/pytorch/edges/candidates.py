@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges
-
-I64 = NDArray[np.int64]
 
 TOLERANCE_NS = 1_000
 """Clocks of host and device disagree by less than this; a larger contradiction refutes an edge."""
@@ -72,7 +71,7 @@ class Candidates:
         return edges.where(~refuted), edges.where(refuted)
 
 
-def _latest(group: I64, ready: I64) -> NDArray[np.bool_]:
+def _latest(group: I64, ready: I64) -> Mask:
     """The entry with the largest `ready` in each group."""
     order = np.lexsort((ready, group))
     last = np.ones(len(order), np.bool_)

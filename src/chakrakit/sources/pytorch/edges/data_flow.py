@@ -6,16 +6,13 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.sources.pytorch.edges.candidates import TOLERANCE_NS, EdgeList
 from chakrakit.sources.pytorch.match import RowNames, Timeline, nearest
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
 from chakrakit.sources.pytorch.work import innermost, moves_bytes
 from chakrakit.trace.model import EdgeForm, EdgeKind
-
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 _DEVICE_LIBRARY = re.compile(r"^[nr]ccl:|^record_param_comms$")
 _ALLOCATION = re.compile(r"^aten::(new_)?empty|^aten::_empty|^aten::resize_$")
@@ -83,9 +80,14 @@ def _instances(line: Timeline, operators: int) -> list[I64]:
 
 
 def _writes_and_reads(
-    line: Timeline, observer: Observer, row_of: I64, acting: Actors, touches: Mask,
-    comm_rows: Mask, allocates: Mask,
-) -> tuple[I64, I64]:  # fmt: skip
+    line: Timeline,
+    observer: Observer,
+    row_of: I64,
+    acting: Actors,
+    touches: Mask,
+    comm_rows: Mask,
+    allocates: Mask,
+) -> tuple[I64, I64]:
     table = observer.tensors
     row = row_of[table.node]
     usable = (row >= 0) & touches[row]

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.sources.pytorch.edges.candidates import Candidates
 from chakrakit.sources.pytorch.match import Timeline
 from chakrakit.sources.pytorch.read import Kind, Kineto
 from chakrakit.trace.model import EdgeForm, EdgeKind
-
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 _QUEUED_NS = 5_000
 """A launch this long before the stream is free has surely reached the device in time."""
@@ -91,14 +88,20 @@ def start_causes(line: Timeline, device: DeviceModel) -> Candidates:
     causes = Candidates(line.start, line.end)
     launched = device.call >= 0
     causes.add(
-        EdgeKind.LAUNCH, EdgeForm.START_START,
-        device.call[launched], device.rows[launched], device.latency,
-    )  # fmt: skip
+        EdgeKind.LAUNCH,
+        EdgeForm.START_START,
+        device.call[launched],
+        device.rows[launched],
+        device.latency,
+    )
     follows = device.before >= 0
     causes.add(
-        EdgeKind.STREAM, EdgeForm.FINISH_START,
-        device.before[follows], device.rows[follows], device.gap,
-    )  # fmt: skip
+        EdgeKind.STREAM,
+        EdgeForm.FINISH_START,
+        device.before[follows],
+        device.rows[follows],
+        device.gap,
+    )
     return causes
 
 

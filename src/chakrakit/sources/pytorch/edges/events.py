@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.sources.pytorch.edges.candidates import Candidates
 from chakrakit.sources.pytorch.edges.device import DeviceModel
 from chakrakit.sources.pytorch.match import RowNames, Timeline
 from chakrakit.sources.pytorch.read import Kind, Kineto
 from chakrakit.trace.model import EdgeForm, EdgeKind
-
-I64 = NDArray[np.int64]
 
 _RECORD = r"^(cuda|cu|hip)EventRecord"
 _WAIT = r"^(cuda|cu|hip)StreamWaitEvent"

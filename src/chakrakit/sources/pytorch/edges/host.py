@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.sources.pytorch.edges.candidates import TOLERANCE_NS, EdgeList
 from chakrakit.sources.pytorch.match import Timeline
 from chakrakit.trace.model import EdgeForm, EdgeKind
-
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 class HostModel:

@@ -5,24 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chakrakit.sources.pytorch.match import Timeline
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Graph
 
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-
 # Of two edges between the same rows, the one that says more comes first.
 _RANK = {
-    EdgeKind.TENSOR: 0, EdgeKind.LAUNCH: 1, EdgeKind.EVENT: 2, EdgeKind.SYNC: 3, EdgeKind.STREAM: 4,
-    EdgeKind.CALL: 5, EdgeKind.THREAD: 6, EdgeKind.AUTOGRAD: 7, EdgeKind.INFERRED: 8,
-    EdgeKind.DATA: 9, EdgeKind.CTRL: 10,
-}  # fmt: skip
+    EdgeKind.TENSOR: 0,
+    EdgeKind.LAUNCH: 1,
+    EdgeKind.EVENT: 2,
+    EdgeKind.SYNC: 3,
+    EdgeKind.STREAM: 4,
+    EdgeKind.CALL: 5,
+    EdgeKind.THREAD: 6,
+    EdgeKind.AUTOGRAD: 7,
+    EdgeKind.INFERRED: 8,
+    EdgeKind.DATA: 9,
+    EdgeKind.CTRL: 10,
+}
 
 
 @dataclass(frozen=True)
-class Sound:
+class SoundGraph:
     """Edges fit to be written, and what was left out to make them so."""
 
     edges: Edges
@@ -30,12 +34,12 @@ class Sound:
     circular: list[tuple[int, int, str]]
 
 
-def make_sound(line: Timeline, edges: Edges) -> Sound:
+def make_sound(line: Timeline, edges: Edges) -> SoundGraph:
     """Anchor what nothing holds, merge doubles, break circles."""
     rooted = Edges.concat([edges, _anchors(line, edges)])
     single, merged = _merge(rooted)
     acyclic, circular = _break_circles(len(line), single)
-    return Sound(acyclic, merged, circular)
+    return SoundGraph(acyclic, merged, circular)
 
 
 def _anchors(line: Timeline, edges: Edges) -> Edges:
@@ -73,9 +77,10 @@ def _break_circles(rows: int, edges: Edges) -> tuple[Edges, list[tuple[int, int,
         step = {(int(a), int(b)) for a, b in zip(circle, np.roll(circle, -1), strict=True)}
         step |= {(b, a) for a, b in step}
         hit = [
-            i for i, pair in enumerate(zip(edges.src.tolist(), edges.dst.tolist(), strict=True))
+            i
+            for i, pair in enumerate(zip(edges.src.tolist(), edges.dst.tolist(), strict=True))
             if pair in step
-        ]  # fmt: skip
+        ]
         worst = max(hit, key=lambda i: _RANK[EdgeKind(int(edges.kind[i]))])
         kind = EdgeKind(int(edges.kind[worst])).name.lower()
         dropped.append((int(edges.src[worst]), int(edges.dst[worst]), kind))

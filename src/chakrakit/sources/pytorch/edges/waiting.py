@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.sources.pytorch.edges.candidates import TOLERANCE_NS
 from chakrakit.sources.pytorch.edges.device import DeviceModel
 from chakrakit.sources.pytorch.edges.host import HostModel
 from chakrakit.sources.pytorch.match import Timeline
 from chakrakit.sources.pytorch.read import Kind, Kineto
 from chakrakit.trace.model import EdgeForm, EdgeKind
-
-I64 = NDArray[np.int64]
 
 QUEUE_DEPTH = 1024
 """Launches the driver takes before it blocks the host; measured on an H200 as 1,019 to 1,024."""
@@ -190,7 +188,7 @@ def _usual_launch(line: Timeline, calls: I64) -> int:
     return int(np.median(line.duration[calls])) if len(calls) else 0
 
 
-def _is_blocked(line: Timeline, call: I64, cause: I64, calls: I64) -> NDArray[np.bool_]:
+def _is_blocked(line: Timeline, call: I64, cause: I64, calls: I64) -> Mask:
     """Launches far longer than usual that returned just when a place in the queue became free."""
     long = line.duration[call] > max(_BLOCKED_NS, _BLOCKED_FACTOR * _usual_launch(line, calls))
     return long & (line.end[cause] > line.start[call])

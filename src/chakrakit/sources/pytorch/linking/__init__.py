@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.linking.linker import Options, link
+from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
 from chakrakit.sources.pytorch.linking.report import LinkReport, RankReport
 
-__all__ = ["LinkReport", "Options", "RankReport", "link"]
+__all__ = ["LinkOptions", "LinkReport", "RankReport", "link"]

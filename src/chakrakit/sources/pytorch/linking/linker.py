@@ -24,7 +24,7 @@ from chakrakit.sources.pytorch.communication import (
     name_peers,
     number_in_groups,
 )
-from chakrakit.sources.pytorch.communication import Groups as Known
+from chakrakit.sources.pytorch.communication import Groups as RecordedGroups
 from chakrakit.sources.pytorch.linking.nodes import communication_columns, to_trace
 from chakrakit.sources.pytorch.linking.overhead import Overhead, fit
 from chakrakit.sources.pytorch.linking.periods import steady_period
@@ -37,7 +37,7 @@ from chakrakit.sources.pytorch.read import (
     Observer,
     Pair,
     find_pairs,
-    look,
+    identify,
     read_bytes,
     read_kineto,
     read_observer,
@@ -54,7 +54,7 @@ _JOINED = 0.5
 
 
 @dataclass(frozen=True)
-class Options:
+class LinkOptions:
     """How to link.
 
     times          Kineto files recorded without the observer: they give the times, by rank
@@ -82,14 +82,16 @@ class _Linked:
     body: Body
     report: RankReport
     recorded: Recorded
-    groups: Known
+    groups: RecordedGroups
     epoch: int
     base_ns: int
 
 
-def link(inputs: Iterable[str | Path], options: Options | None = None) -> tuple[Run, LinkReport]:
-    """Link all ranks found in files and directories; see `Options`."""
-    chosen = options or Options()
+def link(
+    inputs: Iterable[str | Path], options: LinkOptions | None = None
+) -> tuple[Run, LinkReport]:
+    """Link all ranks found in files and directories; see `LinkOptions`."""
+    chosen = options or LinkOptions()
     found = find_pairs([Path(p) for p in inputs])
     times = _times_by_rank(chosen.times, found.pairs)
     overhead = _overhead(chosen, found.pairs)
@@ -97,7 +99,7 @@ def link(inputs: Iterable[str | Path], options: Options | None = None) -> tuple[
     for path in chosen.times:
         found.ignored.pop(str(path), None)
     groups = _merge_groups(ranks)
-    inferred = _settle_groups(ranks, groups)
+    inferred = _resolve_groups(ranks, groups)
     clock = align_clocks({r: x.recorded for r, x in ranks.items()})
     run = _run(ranks, clock, groups, overhead)
     report = LinkReport(
@@ -118,13 +120,13 @@ def _times_by_rank(times: Sequence[Path], pairs: list[Pair]) -> dict[int, Path]:
         raise ConfigError(f"{len(times)} times files for {len(pairs)} ranks; give one a rank")
     if len(pairs) == 1:
         return {pairs[0].rank: times[0]}
-    told = {s.rank: s.path for p in times if (s := look(p)) is not None and s.rank >= 0}
+    told = {s.rank: s.path for p in times if (s := identify(p)) is not None and s.rank >= 0}
     if set(told) == {p.rank for p in pairs}:
         return told
     return {pair.rank: path for pair, path in zip(pairs, times, strict=True)}
 
 
-def _overhead(options: Options, pairs: list[Pair]) -> Overhead | None:
+def _overhead(options: LinkOptions, pairs: list[Pair]) -> Overhead | None:
     """The model asked for: given, from a collector's card beside the files, or the default."""
     if not options.undilate:
         return None
@@ -153,7 +155,7 @@ def _measured(card: Path) -> dict[str, int]:
 
 
 def _link_all(
-    pairs: list[Pair], times: Mapping[int, Path], overhead: Overhead | None, options: Options
+    pairs: list[Pair], times: Mapping[int, Path], overhead: Overhead | None, options: LinkOptions
 ) -> dict[int, _Linked]:
     """In this process, or on workers where that is asked for or worth it."""
     sizes = [_size(p, times.get(p.rank)) for p in pairs]
@@ -168,7 +170,7 @@ def _link_all(
     return ranks
 
 
-def _workers(sizes: list[int], options: Options) -> Workers | None:
+def _workers(sizes: list[int], options: LinkOptions) -> Workers | None:
     """As many as memory and cores allow; a cluster has memory of its own."""
     room = max(1, int(options.memory_bytes / (_PER_BYTE * max(sizes, default=1) + 1)))
     if options.engine not in (None, "local"):
@@ -266,15 +268,15 @@ def _host(linked: Rank) -> str:
     return linked.kineto.host_name if linked.kineto is not None else ""
 
 
-def _merge_groups(ranks: Mapping[int, _Linked]) -> Known:
-    out: Known = {}
+def _merge_groups(ranks: Mapping[int, _Linked]) -> RecordedGroups:
+    out: RecordedGroups = {}
     for linked in ranks.values():
         for name, members in linked.groups.items():
             out.setdefault(name, members)
     return out
 
 
-def _settle_groups(ranks: dict[int, _Linked], groups: Known) -> dict[int, int]:
+def _resolve_groups(ranks: dict[int, _Linked], groups: RecordedGroups) -> dict[int, int]:
     """Groups and sequence numbers of all ranks; returns how many of each rank were inferred."""
     for rank, linked in ranks.items():
         _ddp_groups(linked, rank)
@@ -314,7 +316,7 @@ def list_of(linked: _Linked) -> list[Any]:
 
 
 def _run(
-    ranks: Mapping[int, _Linked], clock: Clock, groups: Known, overhead: Overhead | None
+    ranks: Mapping[int, _Linked], clock: Clock, groups: RecordedGroups, overhead: Overhead | None
 ) -> Run:
     begin = {r: x.base_ns + x.epoch + clock.offset[r] for r, x in ranks.items()}
     epoch = min(begin.values())

@@ -8,14 +8,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, U64, Mask
 from chakrakit.sources.pytorch.communication import Collective
 from chakrakit.sources.pytorch.communication import names as words
 from chakrakit.sources.pytorch.linking.rank import Rank
 from chakrakit.sources.pytorch.work import PHASES, work_of_rows
 from chakrakit.trace.model import Metadata, NodeType, Trace
 
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Columns = dict[str, Any]
 
 
@@ -45,7 +44,7 @@ def _times(linked: Rank, epoch: int) -> Columns:
     }
 
 
-def _whole_micros(nanos: I64) -> NDArray[np.uint64]:
+def _whole_micros(nanos: I64) -> U64:
     """Rounded so that sums over many rows stay right: what is cut off one is given to a later one."""
     ends = np.cumsum(nanos) // 1000
     return np.diff(ends, prepend=0).astype(np.uint64)

@@ -13,12 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import Mask
 from chakrakit.sources.pytorch.edges import HostModel
 from chakrakit.sources.pytorch.read import Kind
-
-Mask = NDArray[np.bool_]
 
 _MOST = 0.85
 """No stretch of host time is ever shortened by more than this share of it."""

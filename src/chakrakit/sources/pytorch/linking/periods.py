@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.sources.pytorch.linking.rank import Rank
 from chakrakit.trace.timing import schedule
-
-I64 = NDArray[np.int64]
 
 
 def step_periods(linked: Rank, start: I64, end: I64) -> list[dict[str, Any]]:

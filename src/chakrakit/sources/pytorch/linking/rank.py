@@ -6,13 +6,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.sources.pytorch.communication import Collective, find_collectives
 from chakrakit.sources.pytorch.edges import (
     DeviceModel,
     HostModel,
-    Sound,
+    SoundGraph,
     Waits,
     add_asynchronous,
     add_event_causes,
@@ -29,9 +29,6 @@ from chakrakit.sources.pytorch.match import Join, RowNames, Timeline, build_time
 from chakrakit.sources.pytorch.read import Kineto, Observer
 from chakrakit.sources.pytorch.work import Attribution, attribute
 from chakrakit.trace.model import Edges
-
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass
@@ -53,7 +50,7 @@ class Rank:
     device: DeviceModel
     edges: Edges
     own: I64
-    sound: Sound
+    sound: SoundGraph
     waits: Waits
     counts: Counter[str] = field(default_factory=Counter)
     undilated_ms: float = 0.0
@@ -99,10 +96,22 @@ def link_rank(
     rows = np.array([c.row for c in found], np.int64)
     own[rows] = line.duration[rows]
     return Rank(
-        rank, observer, kineto, pairs, line, names, found,
-        attribute(line, names, observer, kineto), device, sound.edges, own, sound, waits, counts,
+        rank,
+        observer,
+        kineto,
+        pairs,
+        line,
+        names,
+        found,
+        attribute(line, names, observer, kineto),
+        device,
+        sound.edges,
+        own,
+        sound,
+        waits,
+        counts,
         undilated,
-    )  # fmt: skip
+    )
 
 
 def _join(observer: Observer | None, kineto: Kineto | None) -> Join:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I32, I64, Mask
 from chakrakit.sources.pytorch.match.sequences import align
-from chakrakit.sources.pytorch.read import Kind, Kineto, Mask, Observer, Texts
-
-I64 = NDArray[np.int64]
+from chakrakit.sources.pytorch.read import Kind, Kineto, Observer, Texts
 
 _TRUSTED = 0.9
 """Share of pairs whose names must agree before a rule that pairs by number is believed."""
@@ -52,7 +50,7 @@ def join(observer: Observer, kineto: Kineto) -> Join:
     return Join(state.event_of, state.rules)
 
 
-def _shared_names(left: Texts, right: Texts) -> NDArray[np.int32]:
+def _shared_names(left: Texts, right: Texts) -> I32:
     """For each text of `left`, the number of the same text in `right`; below 0 for none."""
     numbers = {s: i for i, s in enumerate(right.strings)}
     found = (numbers.get(s, -2 - i) for i, s in enumerate(left.strings))
@@ -62,7 +60,7 @@ def _shared_names(left: Texts, right: Texts) -> NDArray[np.int32]:
 class _Pairs:
     """Pairs found so far; every rule adds to them and never takes one away."""
 
-    def __init__(self, observer: Observer, kineto: Kineto, names: NDArray[np.int32]) -> None:
+    def __init__(self, observer: Observer, kineto: Kineto, names: I32) -> None:
         self.observer = observer
         self.kineto = kineto
         self.name = names[observer.name]

@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.sources.pytorch.match.timeline import Timeline
 from chakrakit.sources.pytorch.read import Kineto, Observer
-
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 class RowNames:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from chakrakit.arrays import I32, I64
 
 _LOOK_AHEAD = 256
 _AGREE = 3
 
 
-def align(
-    left: NDArray[np.int32], right: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def align(left: I32, right: I32) -> tuple[I64, I64]:
     """Positions in `left` and `right` that hold the same name in the same order.
 
     Equal stretches are taken whole; after a difference both sides are searched for the next place
@@ -36,7 +35,7 @@ def align(
     )
 
 
-def _equal_run(left: NDArray[np.int32], right: NDArray[np.int32]) -> int:
+def _equal_run(left: I32, right: I32) -> int:
     n = min(len(left), len(right))
     block = 1024
     for begin in range(0, n, block):
@@ -48,7 +47,7 @@ def _equal_run(left: NDArray[np.int32], right: NDArray[np.int32]) -> int:
     return n
 
 
-def _resynchronize(left: NDArray[np.int32], right: NDArray[np.int32]) -> tuple[int, int]:
+def _resynchronize(left: I32, right: I32) -> tuple[int, int]:
     """How far to skip on each side; (1, 1) where nothing in sight agrees."""
     need = min(_AGREE, len(left), len(right))
     rows, columns = len(left) - need + 1, len(right) - need + 1

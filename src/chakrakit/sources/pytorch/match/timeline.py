@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import chakrakit.core as core
+from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.sources.pytorch.match.joining import Join
-from chakrakit.sources.pytorch.read import Kind, Kineto, Mask, Observer
+from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
 
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
 Parts = tuple[NDArray[Any], ...]
 """event, operator, start, end, kind, process and thread (or device and stream) of some rows."""
 
@@ -35,7 +34,7 @@ class Timeline:
     operator: I64
     start: I64
     end: I64
-    kind: NDArray[np.int8]
+    kind: I8
     thread: I32
     lane: I32
     parent: I64
@@ -131,9 +130,7 @@ def _kineto_part(kineto: Kineto, joined: Join) -> Parts:
     device = kineto.is_device[rows]
     pid = np.where(device, np.maximum(kineto.device[rows], 0), kineto.pid[rows])
     tid = np.where(device, kineto.stream[rows], kineto.tid[rows])
-    return (
-        rows, operator[rows], kineto.start[rows], kineto.end[rows], kineto.kind[rows], pid, tid,
-    )  # fmt: skip
+    return (rows, operator[rows], kineto.start[rows], kineto.end[rows], kineto.kind[rows], pid, tid)
 
 
 def _placed_part(observer: Observer, kineto: Kineto | None, joined: Join) -> Parts:
@@ -152,7 +149,7 @@ def _placed_part(observer: Observer, kineto: Kineto | None, joined: Join) -> Par
     return none, rows, when, when, kind, pid, tid
 
 
-def _nesting(thread: I32, start: I64, end: I64, kind: NDArray[np.int8]) -> tuple[I64, Mask]:
+def _nesting(thread: I32, start: I64, end: I64, kind: I8) -> tuple[I64, Mask]:
     parent = np.full(len(start), -1, np.int64)
     astray = np.zeros(len(start), np.bool_)
     rows = np.flatnonzero(thread >= 0)

@@ -6,13 +6,11 @@ import re
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I32, I64
 from chakrakit.sources.pytorch.match.joining import Join
 from chakrakit.sources.pytorch.match.sequences import align
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
-
-I64 = NDArray[np.int64]
 
 _STEP = re.compile(r"^ProfilerStep#\d+$")
 
@@ -53,9 +51,7 @@ def _observed_steps(observer: Observer) -> list[I64]:
     return [rows[(rows >= a) & (rows < b)] for a, b in pairwise([*marks, len(observer)])]
 
 
-def _pair_leftovers(
-    left: NDArray[np.int32], right: NDArray[np.int32], rows: I64, events: I64, operator_of: I64
-) -> None:
+def _pair_leftovers(left: I32, right: I32, rows: I64, events: I64, operator_of: I64) -> None:
     """The n-th open operator of a name is the n-th open event of that name."""
     used = np.zeros(len(left), np.bool_)
     used[operator_of[events[operator_of[events] >= 0]]] = True
@@ -68,7 +64,7 @@ def _pair_leftovers(
             operator_of[event] = same.pop(0)
 
 
-def _common_names(observer: Observer, times: Kineto) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _common_names(observer: Observer, times: Kineto) -> tuple[I32, I32]:
     """Names of both sides in one numbering."""
     numbers: dict[str, int] = {}
 
@@ -90,7 +86,7 @@ def _steps(times: Kineto, events: I64) -> list[I64]:
     return [events[(start >= times.start[m]) & (start <= times.end[m])] for m in marks]
 
 
-def _likest(wanted: NDArray[np.int32], names: NDArray[np.int32], tids: I64, events: I64) -> I64:
+def _likest(wanted: I32, names: I32, tids: I64, events: I64) -> I64:
     """Of all threads, the events of the one with most names in common."""
     size = int(max(names.max(initial=0), wanted.max(initial=0))) + 1
     want = np.bincount(wanted, minlength=size)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.read.files import Pair, find_pairs, look, read_bytes
+from chakrakit.sources.pytorch.read.files import Pair, find_pairs, identify, read_bytes
 from chakrakit.sources.pytorch.read.kineto import Kind, Kineto, read_kineto
 from chakrakit.sources.pytorch.read.observer import Extras, Observer, read_observer
-from chakrakit.sources.pytorch.read.texts import Mask, Numbers, Texts
+from chakrakit.sources.pytorch.read.texts import Texts
 
 __all__ = [
     "Extras",
     "Kind",
     "Kineto",
-    "Mask",
-    "Numbers",
     "Observer",
     "Pair",
     "Texts",
     "find_pairs",
-    "look",
+    "identify",
     "read_bytes",
     "read_kineto",
     "read_observer",

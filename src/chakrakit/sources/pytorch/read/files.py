@@ -79,7 +79,7 @@ def _number(pattern: bytes, head: bytes) -> int:
     return int(match[1]) if match else -1
 
 
-def look(path: Path) -> Source | None:
+def identify(path: Path) -> Source | None:
     """What a file is, from its first bytes; None for something else."""
     try:
         head = _head(path)
@@ -103,7 +103,7 @@ def find_pairs(inputs: Iterable[Path]) -> Found:
     found = Found([])
     sources = []
     for path in _files(inputs):
-        source = look(path)
+        source = identify(path)
         if source is None:
             found.ignored[str(path)] = "neither an observer nor a Kineto file"
         else:

@@ -8,14 +8,12 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import chakrakit.core as core
+from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import FormatError
 from chakrakit.sources.pytorch.read.observer import Extras
-from chakrakit.sources.pytorch.read.texts import Mask, Numbers, Texts
-
-I64 = NDArray[np.int64]
+from chakrakit.sources.pytorch.read.texts import Texts
 
 
 class Kind(IntEnum):
@@ -76,8 +74,8 @@ class Kineto:
     `start` and `end` are nanoseconds since `base_ns`. A number that the file does not give is -1.
     """
 
-    kind: NDArray[np.int8]
-    name: Numbers
+    kind: I8
+    name: I32
     pid: I64
     tid: I64
     start: I64
@@ -93,7 +91,7 @@ class Kineto:
     python_id: I64
     python_parent: I64
     graph_node: I64
-    text_columns: dict[str, Numbers]
+    text_columns: dict[str, I32]
     extras: Extras
     flows: Flows
     texts: Texts
@@ -140,9 +138,20 @@ def read_kineto(data: bytes, path: str = "") -> Kineto:
 
 
 _NUMBERS = (
-    "pid", "tid", "external", "rf_id", "correlation", "stream", "device", "sequence", "fwd_thread",
-    "bytes", "python_id", "python_parent", "graph_node",
-)  # fmt: skip
+    "pid",
+    "tid",
+    "external",
+    "rf_id",
+    "correlation",
+    "stream",
+    "device",
+    "sequence",
+    "fwd_thread",
+    "bytes",
+    "python_id",
+    "python_parent",
+    "graph_node",
+)
 _IO_TEXTS = ("in_dims", "in_types", "in_strides", "in_values", "grid", "block")
 
 

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 import chakrakit.core as core
+from chakrakit.arrays import I32, I64, Mask
 from chakrakit.errors import FormatError
-from chakrakit.sources.pytorch.read.texts import Mask, Numbers, Texts, plain_strings
-
-I64 = NDArray[np.int64]
+from chakrakit.sources.pytorch.read.texts import Texts, plain_strings
 
 KNOWN_SCHEMAS = ("1.0.1", "1.0.2", "1.0.3", "1.0.4", "1.1.0", "1.1.1")
 _ROOT = r"^\[pytorch\|profiler\|execution_(trace|graph)\|(process|thread)\]$"
@@ -25,23 +23,23 @@ _GROUPS = "process_group:init"
 class TensorTable:
     """Every tensor an operator read or wrote: one row a mention, in the order of the operators."""
 
-    node: Numbers
+    node: I32
     is_output: Mask
     tensor: I64
     storage: I64
     offset: I64
     elements: I64
     itemsize: I64
-    device: Numbers
+    device: I32
 
 
 @dataclass(frozen=True)
 class Extras:
     """Attributes only few rows have: (row, key, value), all text."""
 
-    row: Numbers
-    key: Numbers
-    value: Numbers
+    row: I32
+    key: I32
+    value: I32
     texts: Texts
 
     def column(self, key: str) -> dict[int, str]:
@@ -68,12 +66,12 @@ class Observer:
     scope: I64
     tid: I64
     fw_tid: I64
-    name: Numbers
-    op_schema: Numbers
-    kernel_backend: Numbers
-    kernel_file: Numbers
-    tensor_range: Numbers
-    text_columns: dict[str, Numbers]
+    name: I32
+    op_schema: I32
+    kernel_backend: I32
+    kernel_file: I32
+    tensor_range: I32
+    text_columns: dict[str, I32]
     in_values: pa.Array
     out_values: pa.Array
     tensors: TensorTable
@@ -159,7 +157,7 @@ def _observer(raw: dict[str, Any]) -> Observer:
     )
 
 
-def _tensors(raw: dict[str, Any], rank: Numbers) -> TensorTable:
+def _tensors(raw: dict[str, Any], rank: I32) -> TensorTable:
     node = rank[raw["tensor_node"]]
     order = np.argsort(node, kind="stable")
     return TensorTable(
@@ -174,7 +172,7 @@ def _tensors(raw: dict[str, Any], rank: Numbers) -> TensorTable:
     )
 
 
-def _short_strides(texts: Texts, columns: dict[str, Numbers]) -> int:
+def _short_strides(texts: Texts, columns: dict[str, I32]) -> int:
     """How many operators list fewer strides than shapes, as Triton kernels do."""
     keys = columns["in_shapes"].astype(np.int64) << 32 | columns["in_strides"]
     distinct, counts = np.unique(keys, return_counts=True)

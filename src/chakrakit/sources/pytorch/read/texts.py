@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.int32]
-Mask = NDArray[np.bool_]
+from chakrakit.arrays import I32, I64, U8, Mask
 
 
 class Texts:
@@ -22,7 +20,7 @@ class Texts:
     distinct strings and answered for whole columns by indexing.
     """
 
-    def __init__(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
+    def __init__(self, data: U8, offsets: I64) -> None:
         self._data = data
         self._offsets = offsets
         self._all: list[str] | None = None
@@ -61,13 +59,13 @@ class Texts:
         """The distinct strings as an Arrow array."""
         return pa.array(self.strings, pa.string())
 
-    def column(self, numbers: Numbers, valid: Mask | None = None) -> pa.Array:
+    def column(self, numbers: I32, valid: Mask | None = None) -> pa.Array:
         """A dictionary column of these numbers; rows that are not valid are null."""
         index = pa.array(numbers, mask=None if valid is None else ~valid)
         return pa.DictionaryArray.from_arrays(index, self.arrow())
 
 
-def plain_strings(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> pa.Array:
+def plain_strings(data: U8, offsets: I64) -> pa.Array:
     """Every row its own text, as an Arrow array over the same bytes."""
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers, 0)

@@ -44,11 +44,25 @@ GROUP_MARK = "chakra:group="
 """Prefix of the annotation that says which process group a collective runs in."""
 
 _COLLECTIVES = (
-    "all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "gather",
-    "scatter", "reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single",
-    "barrier", "send", "recv", "isend", "irecv", "all_reduce_coalesced",
+    "all_reduce",
+    "broadcast",
+    "reduce",
+    "all_gather",
+    "all_gather_into_tensor",
+    "gather",
+    "scatter",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "send",
+    "recv",
+    "isend",
+    "irecv",
+    "all_reduce_coalesced",
     "all_gather_into_tensor_coalesced",
-)  # fmt: skip
+)
 _PROBE_OPERATORS = 2000
 _BARE_STEPS = 8
 _FEWEST_BARE_STEPS = 3
@@ -470,9 +484,7 @@ def _probe(how: str | None, shapes: bool) -> Callable[[], None]:
     if how == "observer":
         observer = profiler.ExecutionTraceObserver().register_callback(f"{folder}/et.json")
     profile = profiler.profile(
-        activities=_activities(),
-        record_shapes=shapes,
-        execution_trace_observer=observer,
+        activities=_activities(), record_shapes=shapes, execution_trace_observer=observer
     )
     profile.start()
 

@@ -6,21 +6,24 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 import chakrakit.core as core
+from chakrakit.arrays import I64
 from chakrakit.sources.pytorch.match import RowNames, Timeline, inherit
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
-
-I64 = NDArray[np.int64]
 
 PHASES = ("forward", "backward", "optimizer", "other")
 _STEP = re.compile(r"^ProfilerStep#(\d+)$")
 _PHASE_WORDS = (
     (2, re.compile(r"^Optimizer\.(step|zero_grad)|^#* ?optimi[sz]er ?#*$|optimizer[._]step", re.I)),
-    (1, re.compile(r"^autograd::engine::evaluate|^#* ?backward ?#*$|^CompiledFunctionBackward", re.I)),
+    (
+        1,
+        re.compile(
+            r"^autograd::engine::evaluate|^#* ?backward ?#*$|^CompiledFunctionBackward", re.I
+        ),
+    ),
     (0, re.compile(r"^#* ?(forward|prefill|decode( \d+)?) ?#*$|\.forward$", re.I)),
-)  # fmt: skip
+)
 _MODULE = re.compile(r"^nn\.Module: (.+)$|\((blocks?[.\w]+|layers?[.\w]+|[\w]+(\.[\w]+)+)\)$")
 _IN_STACK = "nn.Module: "
 _LAYER = re.compile(r"(?:layers?|blocks?|h|stages?)[._](\d+)")

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrakit.arrays import I32, I64, Mask
 from chakrakit.sources.pytorch.match import RowNames, Timeline, nearest
-from chakrakit.sources.pytorch.read import Kind, Kineto, Numbers, Observer
+from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
 from chakrakit.sources.pytorch.work.flops import (
     Call,
     flops,
@@ -17,9 +18,6 @@ from chakrakit.sources.pytorch.work.flops import (
     moves_bytes,
     parse_shapes,
 )
-
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 _NEEDS_VALUES = ("convolution", "attention")
 
@@ -87,7 +85,7 @@ def _observer_flops(observer: Observer, operator: I64) -> I64:
 
 def _kineto_flops(kineto: Kineto, event: I64) -> I64:
     texts, columns = kineto.texts, kineto.text_columns
-    keys: list[Numbers | I64] = [kineto.name[event], columns["in_dims"][event]]
+    keys: list[I32 | I64] = [kineto.name[event], columns["in_dims"][event]]
     return _per_distinct(
         keys, lambda name, dims: flops(Call(texts[name], parse_shapes(texts[dims]), [], []))
     )
