@@ -13,7 +13,7 @@ from chakrakit.workloads.generate import dry_run, generated
 from chakrakit.workloads.layers import (
     FAMILIES,
     Dim,
-    Rows,
+    FamilyBlocks,
     Tape,
     Tensor,
     add,
@@ -33,7 +33,7 @@ class Gated(msgspec.Struct, frozen=True, kw_only=True, tag="gated", tag_field="f
     vocab: int = 32000
 
 
-def gated(model: Gated, plan: Plan, step: Step, axes: tuple[str, ...]) -> Rows:
+def gated(model: Gated, plan: Plan, step: Step, axes: tuple[str, ...]) -> FamilyBlocks:
     """The model's blocks; `axes` is how the sequence is cut between layers."""
     shape = (Dim(step.micro_batch), Dim(step.seq, axes), Dim(model.hidden))
 
@@ -54,7 +54,7 @@ def gated(model: Gated, plan: Plan, step: Step, axes: tuple[str, ...]) -> Rows:
         x = tape.input(*shape)
         return vector(tape, "loss", [x], ops=3, keeps=[x])
 
-    return Rows(
+    return FamilyBlocks(
         ["embed"],
         ["layer"] * model.layers,
         ["error"],

@@ -58,7 +58,7 @@ class Case:
     """A pipeline and how its durations vary.
 
     `limit` is the most micro-batches in flight on a stage, `transfer` a message's time as a share of a
-    forward. `source` of the variation is `task` (each by itself), `batch` (a micro-batch everywhere
+    forward. `source` of the variation is `cell` (each by itself), `batch` (a micro-batch everywhere
     alike) or `encoder` (a micro-batch on the first quarter of the stages); `spread` is the standard
     deviation of its logarithm. The mean stays.
     """
@@ -67,7 +67,7 @@ class Case:
     batches: int = 32
     limit: int = 8
     transfer: float = 0.05
-    source: str = "task"
+    source: str = "cell"
     spread: float = 0.4
 
 
@@ -94,7 +94,7 @@ class Setting:
 def work(case: Case, seed: int) -> dict[str, np.ndarray]:
     """Nanoseconds of each kind of task by (stage, micro-batch)."""
     shape = (3, case.stages, case.batches)
-    drawn = {"task": shape, "batch": (1, 1, case.batches), "encoder": (1, 1, case.batches)}[
+    drawn = {"cell": shape, "batch": (1, 1, case.batches), "encoder": (1, 1, case.batches)}[
         case.source
     ]
     z = np.random.default_rng([seed, case.stages]).standard_normal(drawn)
@@ -283,7 +283,7 @@ def cases(quick: bool) -> dict[str, list[Case]]:
     if quick:
         base = Case(stages=4, batches=8, limit=4)
         return {"spread": [replace(base, spread=s) for s in (0.0, 0.4)]}
-    sources, spreads = ("task", "batch", "encoder"), (0.0, 0.1, 0.2, 0.4, 0.8)
+    sources, spreads = ("cell", "batch", "encoder"), (0.0, 0.1, 0.2, 0.4, 0.8)
     base = Case(source="encoder")
     return {
         "spread": [Case(source=a, spread=b) for a in sources for b in spreads],

@@ -104,7 +104,9 @@ def test_a_window_of_nothing_is_the_fixed_order():
     for plan in readiness.plans(CASE):
         edges = readiness.job(CASE, readiness.replace(plan, window=0), work)
         traces, machine, _ = readiness.job(CASE, plan, work)
-        policy = readiness.Options(dispatch=readiness.ReadyFirst(readiness.replace(plan, window=0)))
+        policy = readiness.SimulationOptions(
+            dispatch=readiness.ReadyFirst(readiness.replace(plan, window=0))
+        )
         waiting = readiness.run(traces, machine, policy)
         assert waiting.makespan_ps == readiness.run(*edges).makespan_ps, plan.name
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulator.random_workloads import random_case
 
 import chakrakit.passes
 from chakrakit import Run, TraceBuilder, TraceSet
@@ -22,6 +21,7 @@ from chakrakit.trace.storage.store import read, write
 from chakrakit.trace.timing.scheduler import schedule
 from support import paths
 from support.comparing import differences
+from support.random_workloads import random_case
 
 DATA = paths.DATA / "pytorch"
 TIMES = {"duration_micros", "duration_ns", "own_ns"}

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulator.random_workloads import random_case
 
 import chakrakit
 from chakrakit import EdgeKind, Edges
@@ -19,6 +18,7 @@ from chakrakit.passes.comm.channels import channels_of
 from chakrakit.passes.comm.comm import Comm
 from chakrakit.trace.model.schema import CollectiveType
 from support.comm_cases import CASES, bytes_of, case, compute_of, data_kinds, makespan, reached
+from support.random_workloads import random_case
 
 KEEP_BYTES = [
     Comm("bucket", size="60 MB"),

@@ -296,7 +296,7 @@ def test_a_plan_known_from_before_is_put_back_too():
 
 def test_rounds_that_are_skipped_are_put_back_when_somebody_comes():
     """A long ring all-reduce met by a message half way: as if every round had been simulated."""
-    from slow_engine import Oracle
+    from support.slow_engine import Oracle
 
     n, t = 4, TraceBuilder()
     t.collective("ar", CollectiveType.ALL_REDUCE, 40_000, stream=1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import chakrakit as ck
 from chakrakit import Binding, CollectiveType, EdgeForm, EdgeKind, Member, Metadata, NodeType
 from chakrakit.trace.model import wire
-from chakrakit.trace.validation import codes
+from chakrakit.trace.validation import codes, codes_page
 from chakrakit.trace.validation.check import Job, check
 from chakrakit.trace.validation.findings import Findings
 from chakrakit.trace.validation.fixes import Fixer, fix
@@ -450,7 +450,7 @@ def test_a_set_of_ids_is_a_set(pieces):
 
 def test_the_page_is_the_table():
     page = DOCS / "validation.md"
-    assert page.read_text() == codes.document()
+    assert page.read_text() == codes_page.document()
 
 
 @settings(max_examples=80, deadline=None)
