@@ -9,7 +9,7 @@ TEST_TOOLS := numpy pyarrow msgspec pyyaml click rich joblib duckdb pytest==9.2.
   optuna==5.0.0 ray==2.60.0 distributed==2026.8.0
 # The CPU build; a plain `torch` would bring gigabytes of CUDA.
 TORCH := torch==2.13.0
-CORE := $(wildcard src/core/*.cpp src/core/*.hpp src/core/bindings/* src/core/*/*.cpp src/core/*/*.hpp)
+CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp')
 
 .PHONY: help demo test browser check lint format bench fuzz wheel sanitize clean
 
@@ -44,7 +44,7 @@ format: $(VENV)/.built  ## rewrite sources in the house format
 	$(BIN)/clang-format -i $(CORE) tests/fuzz/fuzz_et.cpp
 
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g
-FUZZED := $(addprefix src/core/,wire.cpp decode.cpp encode.cpp layout.cpp interner.cpp utf8.cpp json_text.cpp)
+FUZZED := $(wildcard src/core/wire/*.cpp src/core/text/*.cpp src/core/codec/*.cpp)
 FUZZ_RUNS ?= 100000
 
 build/fuzz_et: tests/fuzz/fuzz_et.cpp $(CORE)

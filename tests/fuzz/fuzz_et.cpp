@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "core/decode.hpp"
-#include "core/encode.hpp"
-#include "core/json_text.hpp"
+#include "core/codec/decode.hpp"
+#include "core/codec/encode.hpp"
+#include "core/codec/json_text.hpp"
 
 namespace {
 

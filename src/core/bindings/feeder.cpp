@@ -1,5 +1,5 @@
 // _core.Feeder, _core.FeedNode and _core.Frontier; chakrakit.trace.feeder says what they are for.
-#include "core/feeder.hpp"
+#include "core/feeder/feeder.hpp"
 
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/shared_ptr.h>
