@@ -405,7 +405,7 @@ def _predictions(rows: list[Row]) -> list[str]:
         if case[0] == "spread":
             by_source.setdefault(case[1], []).append(g)
     grows = all(a <= b for g in by_source.values() for a, b in pairwise(g))
-    wider = all(g[-1] > by_source["task"][-1] for s, g in by_source.items() if s != "task")
+    wider = all(g[-1] > by_source["cell"][-1] for s, g in by_source.items() if s != "cell")
     modest = [g for case, (g, _) in found.items() if 0 < case[2] <= 0.4]
     tight = [g for case, (g, _) in found.items() if case[5] < case[3]]
     over = [usual[case][0] / g for case, (g, _) in found.items() if case[2] > 0]

@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "core/astra/engine.hpp"
-#include "core/astra/load.hpp"
+#include "core/astra/engine/engine.hpp"
+#include "core/astra/load/load.hpp"
 #include "core/bindings/bind.hpp"
 
 namespace chakra::bind {

@@ -1,5 +1,5 @@
 // chakrakit.core: graph kernels. The Python side (trace/graph.py) checks every array first.
-#include "core/graph.hpp"
+#include "core/graph/graph.hpp"
 
 #include <span>
 
