@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.read.files import Pair, find_pairs, identify, read_bytes
+from chakrakit.sources.pytorch.read.files import Found, Pair, find_pairs, identify, read_bytes
 from chakrakit.sources.pytorch.read.kineto import Kind, Kineto, read_kineto
 from chakrakit.sources.pytorch.read.observer import Extras, Observer, read_observer
 from chakrakit.sources.pytorch.read.texts import Texts
 
 __all__ = [
     "Extras",
+    "Found",
     "Kind",
     "Kineto",
     "Observer",
