@@ -41,6 +41,7 @@ NAMES = [
     "read",
     "scan_trace",
     "schedule",
+    "serve",
     "validate",
     "write",
 ]

@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from chakrakit.insight.analysis import analyze
     from chakrakit.insight.compare import compare
+    from chakrakit.serving import serve
     from chakrakit.sources.pytorch.collect import collect
     from chakrakit.sources.pytorch.linking import link
     from chakrakit.trace.codecs import open_writer, scan_trace
@@ -66,6 +67,7 @@ _HOME = {
     "read": "trace.storage",
     "scan_trace": "trace.codecs",
     "schedule": "trace.timing",
+    "serve": "serving",
     "validate": "trace.validation",
     "write": "trace.storage",
 }

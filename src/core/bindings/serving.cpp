@@ -136,14 +136,19 @@ ClusterHooks hooks_of(const nb::dict& d) {
         h.engine.admit = [f](int32_t e, int32_t r) { return nb::cast<bool>(f(e, r)); };
     }
     if (nb::object f = maybe(d, "batch"); !f.is_none()) {
-        h.engine.batch = [f](int32_t e, std::span<const int32_t> run, std::span<const int32_t> wait) {
-            return nb::cast<std::vector<std::pair<int32_t, int64_t>>>(f(e, listed(run), listed(wait)));
+        h.engine.batch = [f](int32_t e, std::span<const int32_t> run,
+                             std::span<const int32_t> wait) {
+            return nb::cast<std::vector<std::pair<int32_t, int64_t>>>(
+                f(e, listed(run), listed(wait)));
         };
     }
-    auto choose = [&](const char* name) -> std::function<int32_t(int32_t, std::span<const int32_t>)> {
+    auto choose =
+        [&](const char* name) -> std::function<int32_t(int32_t, std::span<const int32_t>)> {
         nb::object f = maybe(d, name);
         if (f.is_none()) return {};
-        return [f](int32_t e, std::span<const int32_t> ids) { return nb::cast<int32_t>(f(e, listed(ids))); };
+        return [f](int32_t e, std::span<const int32_t> ids) {
+            return nb::cast<int32_t>(f(e, listed(ids)));
+        };
     };
     h.engine.preempt = choose("preempt");
     h.engine.evict = choose("evict");
@@ -162,9 +167,12 @@ Problem problem_of(const nb::dict& d) {
     for (nb::handle item : get<nb::list>(d, "pools")) {
         auto pool = nb::cast<nb::dict>(item);
         nb::object shared = maybe(pool, "shared");
-        p.pools.push_back({static_cast<Role>(get<int>(pool, "role")), get<int32_t>(pool, "engines"),
-                           get<int32_t>(pool, "ranks"), options_of(get<nb::dict>(pool, "options")),
-                           terms_of(get<nb::dict>(pool, "cost")), {}});
+        p.pools.push_back({static_cast<Role>(get<int>(pool, "role")),
+                           get<int32_t>(pool, "engines"),
+                           get<int32_t>(pool, "ranks"),
+                           options_of(get<nb::dict>(pool, "options")),
+                           terms_of(get<nb::dict>(pool, "cost")),
+                           {}});
         if (!shared.is_none()) p.pools.back().shared = times(shared);
     }
     p.concurrency = get<int64_t>(d, "concurrency");
@@ -200,13 +208,14 @@ class Handle {
 
     nb::tuple engine(int32_t engine) const {
         const Engine& e = one(engine);
-        return nb::make_tuple(e.blocks().free(), e.blocks().total(), e.waiting().size(), e.running().size());
+        return nb::make_tuple(e.blocks().free(), e.blocks().total(), e.waiting().size(),
+                              e.running().size());
     }
 
     nb::tuple request(int32_t request) const {
         const Progress& p = cluster_.progress().at(static_cast<size_t>(request));
-        return nb::make_tuple(p.computed, p.generated, p.cached, p.blocks.size(), p.arrived, p.first,
-                              p.preempted);
+        return nb::make_tuple(p.computed, p.generated, p.cached, p.blocks.size(), p.arrived,
+                              p.first, p.preempted);
     }
 
     nb::dict requests() const {
@@ -281,7 +290,9 @@ class Handle {
     }
 
    private:
-    const Engine& one(int32_t engine) const { return cluster_.engines().at(static_cast<size_t>(engine)); }
+    const Engine& one(int32_t engine) const {
+        return cluster_.engines().at(static_cast<size_t>(engine));
+    }
 
     nb::dict kept_;
     Cluster cluster_;

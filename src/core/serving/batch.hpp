@@ -1,4 +1,5 @@
-// One step of an engine: which tokens of which requests it computes, and the sums its time depends on.
+// One step of an engine: which tokens of which requests it computes, and the sums its time depends
+// on.
 #pragma once
 
 #include <algorithm>

@@ -28,11 +28,12 @@ Cluster::Cluster(Problem problem) : problem_(std::move(problem)) {
         shared_.emplace_back(pool.shared);
         for (int32_t i = 0; i < pool.engines; ++i) {
             auto number = static_cast<int32_t>(engines_.size());
-            if (i % pool.ranks == 0) groups_.push_back({number, number + pool.ranks, shared_.size() - 1});
+            if (i % pool.ranks == 0)
+                groups_.push_back({number, number + pool.ranks, shared_.size() - 1});
             group_of_.push_back(static_cast<int32_t>(groups_.size()) - 1);
             costs_.emplace_back(pool.terms);
-            engines_.emplace_back(number, pool.role, pool.options, requests,
-                                  progress_, costs_.back(), problem_.hooks.engine);
+            engines_.emplace_back(number, pool.role, pool.options, requests, progress_,
+                                  costs_.back(), problem_.hooks.engine);
         }
     }
     announced_.assign(count, NEVER);
@@ -43,11 +44,13 @@ Cluster::Cluster(Problem problem) : problem_(std::move(problem)) {
     turn_.assign(3, 0);
     target_.assign(requests.size(), -1);
     active_ = static_cast<int32_t>(count);
-    if (std::any_of(requests.after.begin(), requests.after.end(), [](int64_t a) { return a >= 0; })) {
+    if (std::any_of(requests.after.begin(), requests.after.end(),
+                    [](int64_t a) { return a >= 0; })) {
         followers_.resize(requests.size());
         for (size_t r = 0; r < requests.size(); ++r) {
             if (requests.after[r] >= 0) {
-                followers_[static_cast<size_t>(requests.after[r])].push_back(static_cast<int32_t>(r));
+                followers_[static_cast<size_t>(requests.after[r])].push_back(
+                    static_cast<int32_t>(r));
             }
         }
     }
@@ -89,12 +92,8 @@ void Cluster::happen(const Event& event) {
             if (event.epoch < 0) arrive_open();
             arrive(event.what);
             break;
-        case Kind::moved:
-            moved(event.what, event.epoch);
-            break;
-        case Kind::fault:
-            fail(event.what);
-            break;
+        case Kind::moved: moved(event.what, event.epoch); break;
+        case Kind::fault: fail(event.what); break;
         case Kind::repaired:
             down_[at(event.what)] = 0;
             touch(event.what);
@@ -104,8 +103,7 @@ void Cluster::happen(const Event& event) {
             if (active_ < 1) throw std::out_of_range("scale left no engine");
             push(now_ + problem_.hooks.interval, Kind::scale, 0);
             break;
-        case Kind::step:
-            step_ended(event.what);
+        case Kind::step: step_ended(event.what);
     }
 }
 
@@ -207,7 +205,8 @@ void Cluster::hand_over(int32_t request) {
     Time& leaves = out_free_[at(p.engine)];
     Time& enters = in_free_[at(target)];
     Time start = std::max({now_, leaves, enters});
-    Time end = start + std::llround(static_cast<double>(p.computed) * problem_.handover.ps_per_token);
+    Time end =
+        start + std::llround(static_cast<double>(p.computed) * problem_.handover.ps_per_token);
     leaves = enters = end;
     end += problem_.handover.latency;
     target_[at(request)] = target;

@@ -17,7 +17,7 @@ enum class Router : int8_t { turn, least, prefix };
 struct Pool {
     Role role = Role::whole;
     int32_t engines = 1;  // a multiple of `ranks`
-    int32_t ranks = 1;    // engines that step together, as data-parallel attention with experts does
+    int32_t ranks = 1;  // engines that step together, as data-parallel attention with experts does
     Options options;
     CostTerms terms;
     std::function<Time(int64_t)> shared;  // by the tokens of all ranks: what they do together

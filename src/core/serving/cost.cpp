@@ -15,8 +15,8 @@ std::pair<size_t, double> cell(const std::vector<double>& axis, double x) {
 }
 
 template <size_t N>
-double interpolate(const std::array<std::vector<double>, N>& axes, const std::vector<double>& values,
-                   const std::array<double, N>& point) {
+double interpolate(const std::array<std::vector<double>, N>& axes,
+                   const std::vector<double>& values, const std::array<double, N>& point) {
     std::array<std::pair<size_t, double>, N> cells;
     for (size_t d = 0; d < N; ++d) cells[d] = cell(axes[d], point[d]);
     double sum = 0;
@@ -63,7 +63,8 @@ double GridAttention::at(double chunk, double history, double decodes, double co
 
 double GridAttention::operator()(const Composition& c) const {
     auto chunk = static_cast<double>(c.prompt_tokens), decodes = static_cast<double>(c.decodes);
-    // The context at which one chunk of all prompt tokens does as much work; below zero for several.
+    // The context at which one chunk of all prompt tokens does as much work; below zero for
+    // several.
     double history = chunk > 0 ? c.prompt_work / chunk - chunk / 2 : 0;
     if (decodes == 0) return at(chunk, history, 0, 0);
     double mean = static_cast<double>(c.decode_context) / decodes;
@@ -77,8 +78,7 @@ double GridAttention::operator()(const Composition& c) const {
     return even + weight * std::max(0.0, uneven - even);
 }
 
-Cost::Cost(CostTerms terms)
-    : terms_(std::move(terms)), dense_(terms_.dense), head_(terms_.head) {}
+Cost::Cost(CostTerms terms) : terms_(std::move(terms)), dense_(terms_.dense), head_(terms_.head) {}
 
 int64_t Cost::rounded(const Composition& c) const {
     if (c.prompts > 0) return c.tokens;
@@ -100,7 +100,8 @@ Time Cost::padded(const Composition& c) {
                                       up_to(c.context, p.context_multiple, p.most_context)};
     auto found = shapes_.find(shape);
     if (found == shapes_.end()) {
-        found = shapes_.emplace(shape, std::pair{p.ask(shape.first, shape.second), int64_t{0}}).first;
+        found =
+            shapes_.emplace(shape, std::pair{p.ask(shape.first, shape.second), int64_t{0}}).first;
     }
     auto& [time, uses] = found->second;
     return uses++ < p.buffers ? time + p.capture : time;

@@ -35,7 +35,8 @@ struct RooflineAttention {
 struct GridAttention {
     std::array<std::vector<double>, 4> axes;
     std::vector<double> values;
-    std::array<std::vector<double>, 3> share_axes;  // prompt tokens, decoding requests, mean / longest
+    std::array<std::vector<double>, 3>
+        share_axes;  // prompt tokens, decoding requests, mean / longest
     std::vector<double> share;
 
     double operator()(const Composition& c) const;

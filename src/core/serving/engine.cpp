@@ -20,7 +20,8 @@ Engine::Engine(int32_t number, Role role, const Options& options, const Requests
       blocks_(options.num_blocks, options.host_blocks),
       stage_free_(static_cast<size_t>(options.stages)) {
     if (hooks.evict) {
-        blocks_.on_evict([this](std::span<const int32_t> free) { return hooks_.evict(number_, free); });
+        blocks_.on_evict(
+            [this](std::span<const int32_t> free) { return hooks_.evict(number_, free); });
     }
 }
 
@@ -35,14 +36,16 @@ void Engine::arrive(int32_t request) {
 }
 
 void Engine::account(Time now) {
-    totals_.block_time += static_cast<double>(blocks_.held()) * static_cast<double>(now - accounted_);
+    totals_.block_time +=
+        static_cast<double>(blocks_.held()) * static_cast<double>(now - accounted_);
     accounted_ = now;
 }
 
 Batch Engine::form(Time now) {
     account(now);
     Batch batch = schedule(now);
-    while (batch.empty() && preempted_now_ && flights_.empty()) batch = schedule(now);  // room was made
+    while (batch.empty() && preempted_now_ && flights_.empty())
+        batch = schedule(now);  // room was made
     totals_.peak_blocks = std::max(totals_.peak_blocks, blocks_.held());
     return batch;
 }
@@ -116,7 +119,8 @@ void Engine::count_gap(Time gap, int64_t tokens) {
 
 void Engine::give_back(int32_t request) {
     std::vector<int32_t>& held = of(request).blocks;
-    for (auto b = held.rbegin(); b != held.rend(); ++b) blocks_.drop(*b);  // the end is reused first
+    for (auto b = held.rbegin(); b != held.rend(); ++b)
+        blocks_.drop(*b);  // the end is reused first
     held = {};
 }
 

@@ -25,13 +25,13 @@ struct Options {
     int64_t chunk_limit = 0;  // most prompt tokens of one request in a step; 0: the budget
     Discipline discipline = Discipline::continuous;
     bool chunked = true, prefill_first = false, prefix_cache = false, whole_prompt = false;
-    double safety_margin = 0;  // part of the blocks that new prompts leave free
-    double output_reserve = 0; // part of the output still to come that admission counts as needed
-    int64_t swap_blocks = 0;   // room on the host for requests that are put aside
-    int64_t host_blocks = 0;   // room on the host for content that leaves the device
-    double ps_per_block = 0;   // moving a block between device and host
-    int32_t depth = 1;         // steps formed before the first of them ends
-    int32_t stages = 1;        // a pipeline's; a request is in one step at a time
+    double safety_margin = 0;   // part of the blocks that new prompts leave free
+    double output_reserve = 0;  // part of the output still to come that admission counts as needed
+    int64_t swap_blocks = 0;    // room on the host for requests that are put aside
+    int64_t host_blocks = 0;    // room on the host for content that leaves the device
+    double ps_per_block = 0;    // moving a block between device and host
+    int32_t depth = 1;          // steps formed before the first of them ends
+    int32_t stages = 1;         // a pipeline's; a request is in one step at a time
     Time host = 0, host_per_request = 0, output = 0, launch = 0;
     int64_t drafts = 0;
     double acceptance = 0;
@@ -57,7 +57,7 @@ struct Totals {
     int64_t steps = 0, preemptions = 0, swaps = 0, asked_tokens = 0, hit_tokens = 0, host_hits = 0;
     int64_t peak_blocks = 0, tokens = 0, pieces = 0, drafted = 0, accepted = 0;
     Time busy = 0;
-    double block_time = 0;  // blocks held × picoseconds
+    double block_time = 0;      // blocks held × picoseconds
     std::vector<int64_t> gaps;  // between a request's tokens: 64 bins an octave of picoseconds
 };
 
@@ -79,7 +79,8 @@ class Engine {
     }
     // The next step; empty where there is nothing to do.
     Batch form(Time now);
-    // Runs a step, which takes `whole` on the device; ranks that have none take part with an empty one.
+    // Runs a step, which takes `whole` on the device; ranks that have none take part with an empty
+    // one.
     void launch(Batch&& batch, Time whole, Time now);
     // What a step takes on this engine alone.
     Time cost(const Batch& batch) { return cost_(batch.sums); }

@@ -10,9 +10,10 @@ namespace chakra::serving {
 using Time = int64_t;  // picoseconds
 inline constexpr Time NEVER = -1;
 
-// Requests in order of arrival. `after` is a request that must end first (-1: none); `arrival` is then
-// the time between its end and this one's arrival. `ids` name the content of each `unit` tokens of a
-// prompt, including all that stands before it; those of request r are ids[offsets[r]] … offsets[r + 1].
+// Requests in order of arrival. `after` is a request that must end first (-1: none); `arrival` is
+// then the time between its end and this one's arrival. `ids` name the content of each `unit`
+// tokens of a prompt, including all that stands before it; those of request r are ids[offsets[r]] …
+// offsets[r + 1].
 struct Requests {
     std::span<const int64_t> arrival, prompt, output, after, priority, adapter, offsets;
     std::span<const uint64_t> ids;
@@ -37,8 +38,8 @@ struct Requests {
 
 enum class Where : int8_t { away, waiting, running, moving, done };
 
-// A request while it is served. Tokens are `scheduled` when a step that computes them has been formed;
-// `expected` output tokens are those that steps formed so far give.
+// A request while it is served. Tokens are `scheduled` when a step that computes them has been
+// formed; `expected` output tokens are those that steps formed so far give.
 struct Progress {
     int64_t scheduled = 0, computed = 0;
     int64_t generated = 0, expected = 0;

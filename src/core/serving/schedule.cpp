@@ -20,6 +20,8 @@ int64_t Engine::wanted(int32_t request) const {
     const Progress& p = of(request);
     auto i = static_cast<size_t>(request);
     if (p.expected >= requests_.output[i]) return 0;
+    if (role_ == Role::prefill && p.expected > p.generated)
+        return 0;  // the rest is decoded elsewhere
     return requests_.prompt[i] + p.expected - p.scheduled;
 }
 
@@ -71,7 +73,8 @@ int64_t Engine::blocks_of(int64_t tokens) const {
 }
 
 int64_t Engine::needed(int32_t request, int64_t tokens) const {
-    return std::max<int64_t>(0, blocks_of(tokens) - static_cast<int64_t>(of(request).blocks.size()));
+    return std::max<int64_t>(0,
+                             blocks_of(tokens) - static_cast<int64_t>(of(request).blocks.size()));
 }
 
 void Engine::take(int32_t request, int64_t tokens) {
@@ -109,7 +112,8 @@ std::vector<int32_t> Engine::prefix(int32_t request, int64_t& on_host) const {
 
 int64_t Engine::matched(int32_t request) const {
     if (!options_.prefix_cache) return 0;
-    int64_t most = (requests_.prompt[static_cast<size_t>(request)] - 1) / options_.block_size, b = 0;
+    int64_t most = (requests_.prompt[static_cast<size_t>(request)] - 1) / options_.block_size,
+            b = 0;
     while (b < most && blocks_.find(key(request, b)) >= 0) ++b;
     return b * options_.block_size;
 }
@@ -182,7 +186,8 @@ void Engine::started(int32_t request, int64_t hit) {
 int64_t Engine::admit_one(Batch& batch, int32_t request, int64_t limit, bool forced) {
     Progress& p = of(request);
     auto i = static_cast<size_t>(request);
-    if (!adapter_fits(request) || (hooks_.admit && !forced && !hooks_.admit(number_, request))) return 0;
+    if (!adapter_fits(request) || (hooks_.admit && !forced && !hooks_.admit(number_, request)))
+        return 0;
     bool kept = p.swapped || p.prefilled;  // its cache comes from elsewhere, as it was
     int64_t on_host = 0;
     std::vector<int32_t> found;
@@ -198,8 +203,10 @@ int64_t Engine::admit_one(Batch& batch, int32_t request, int64_t limit, bool for
     int64_t target = have + (options_.whole_prompt ? rest : tokens);
     auto ahead = static_cast<int64_t>(options_.output_reserve *
                                       static_cast<double>(requests_.output[i] - p.expected));
-    int64_t room = blocks_.free() - idle - blocks_of(target + ahead) + static_cast<int64_t>(found.size());
-    auto margin = static_cast<int64_t>(options_.safety_margin * static_cast<double>(blocks_.total()));
+    int64_t room =
+        blocks_.free() - idle - blocks_of(target + ahead) + static_cast<int64_t>(found.size());
+    auto margin =
+        static_cast<int64_t>(options_.safety_margin * static_cast<double>(blocks_.total()));
     if (room < (running_.empty() ? 0 : margin)) {
         bool alone = running_.empty() && flights_.empty() && batch.empty();
         int64_t must = blocks_of(have + tokens) - static_cast<int64_t>(found.size());
@@ -255,7 +262,9 @@ void Engine::run_all(Batch& batch, int64_t& budget, bool decoding, bool prompts)
         // Requests that gave way stood behind, or a policy chose some before: look again.
         i = i < running_.size() && running_[i] == r
                 ? i + 1
-                : static_cast<size_t>(std::find(running_.begin(), running_.end(), r) - running_.begin()) + 1;
+                : static_cast<size_t>(std::find(running_.begin(), running_.end(), r) -
+                                      running_.begin()) +
+                      1;
     }
 }
 
@@ -270,7 +279,8 @@ void Engine::admit_all(Batch& batch, int64_t& budget) {
     }
 }
 
-// Running requests first, in order of their start; then new ones while tokens, places and blocks last.
+// Running requests first, in order of their start; then new ones while tokens, places and blocks
+// last.
 void Engine::continuous(Batch& batch) {
     int64_t budget = options_.token_budget;
     if (!options_.prefill_first) {

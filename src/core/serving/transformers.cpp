@@ -1,4 +1,5 @@
-// The scheduler of transformers' continuous batching: its order, its budgets, its own block arithmetic.
+// The scheduler of transformers' continuous batching: its order, its budgets, its own block
+// arithmetic.
 #include <algorithm>
 
 #include "core/serving/engine.hpp"
@@ -40,8 +41,9 @@ void Engine::transformers(Batch& batch) {
         int64_t on_host = 0;
         std::vector<int32_t> found;
         if (fresh && !p.swapped) found = prefix(r, on_host);
-        int64_t have = fresh && !p.swapped ? static_cast<int64_t>(found.size()) * options_.block_size
-                                           : p.scheduled;
+        int64_t have = fresh && !p.swapped
+                           ? static_cast<int64_t>(found.size()) * options_.block_size
+                           : p.scheduled;
         int64_t rest = requests_.prompt[static_cast<size_t>(r)] + p.expected - have;
         int64_t tokens = std::min(decoding ? 1 : rest, left.tokens);
         if (have > left.context) continue;

@@ -66,12 +66,27 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
         least = {"block_size": 1, "token_budget": 1, "max_requests": 1, "depth": 1, "num_blocks": 0}
         for name, low in least.items():
             if getattr(self, name) < low:
-                raise ConfigError(f"engine {self.name}: {name} is {getattr(self, name)}; it must be {low} or more")
+                raise ConfigError(
+                    f"engine {self.name}: {name} is {getattr(self, name)}; it must be {low} or more"
+                )
         if not 0 < self.memory_share <= 1:
-            raise ConfigError(f"engine {self.name}: a memory share of {self.memory_share} is not in (0, 1]")
+            raise ConfigError(
+                f"engine {self.name}: a memory share of {self.memory_share} is not in (0, 1]"
+            )
         if not 0 <= self.acceptance <= 1 or not 0 <= self.safety_margin < 1:
-            raise ConfigError(f"engine {self.name}: acceptance and safety margin are shares between 0 and 1")
-        times = ("host_ms", "host_per_request_ms", "output_ms", "launch_ms", "capture_ms", "draft_ms")
+            raise ConfigError(
+                f"engine {self.name}: acceptance and safety margin are shares between 0 and 1"
+            )
+        times = (
+            "host_ms",
+            "host_per_request_ms",
+            "output_ms",
+            "launch_ms",
+            "capture_ms",
+            "draft_ms",
+        )
         for name in (*times, "swap_gib", "offload_gib", "drafts", "output_reserve", "chunk_limit"):
             if not 0 <= getattr(self, name) < float("inf"):
-                raise ConfigError(f"engine {self.name}: {name} is {getattr(self, name)}; it must be 0 or more")
+                raise ConfigError(
+                    f"engine {self.name}: {name} is {getattr(self, name)}; it must be 0 or more"
+                )

@@ -7,13 +7,13 @@ it, after it, and at least for it), acceptance and draft_ms (of speculative deco
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from chakrakit.errors import ConfigError
+from chakrakit.passes.base import split
 from chakrakit.serving.engine.options import EngineOptions
-from chakrakit.serving.spelling import spelled
 
 VLLM_GRAPHS = (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))
 """Batch sizes vLLM captures by default."""
@@ -33,8 +33,15 @@ class _Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     acceptance: float = 0.7
     draft_ms: float = 0.0
 
-    def _own(self) -> dict[str, float]:
-        names = ("host_ms", "host_per_request_ms", "output_ms", "launch_ms", "acceptance", "draft_ms")
+    def _own(self) -> dict[str, Any]:
+        names = (
+            "host_ms",
+            "host_per_request_ms",
+            "output_ms",
+            "launch_ms",
+            "acceptance",
+            "draft_ms",
+        )
         return {n: getattr(self, n) for n in names}
 
     def options(self) -> EngineOptions:
@@ -69,18 +76,29 @@ class Vllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def options(self) -> EngineOptions:
         """In the simulator's terms."""
         return EngineOptions(
-            name="vllm", block_size=self.block_size, num_blocks=self.num_gpu_blocks_override,
-            token_budget=self.max_num_batched_tokens, max_requests=self.max_num_seqs,
-            chunk_limit=self.long_prefill_token_threshold, chunked=self.enable_chunked_prefill,
-            prefix_cache=self.enable_prefix_caching, whole_prompt=self.scheduler_reserve_full_isl,
-            memory_share=self.gpu_memory_utilization, swap_gib=self.swap_space,
-            offload_gib=self.kv_offloading_size, depth=2 if self.async_scheduling else 1,
+            name="vllm",
+            block_size=self.block_size,
+            num_blocks=self.num_gpu_blocks_override,
+            token_budget=self.max_num_batched_tokens,
+            max_requests=self.max_num_seqs,
+            chunk_limit=self.long_prefill_token_threshold,
+            chunked=self.enable_chunked_prefill,
+            prefix_cache=self.enable_prefix_caching,
+            whole_prompt=self.scheduler_reserve_full_isl,
+            memory_share=self.gpu_memory_utilization,
+            swap_gib=self.swap_space,
+            offload_gib=self.kv_offloading_size,
+            depth=2 if self.async_scheduling else 1,
             graphs=() if self.enforce_eager else tuple(sorted(set(self.cudagraph_capture_sizes))),
-            eager=self.enforce_eager, drafts=self.num_speculative_tokens, max_adapters=self.max_loras,
-            adapter_rank=self.max_lora_rank, max_context=self.max_model_len,
+            eager=self.enforce_eager,
+            drafts=self.num_speculative_tokens,
+            max_adapters=self.max_loras,
+            adapter_rank=self.max_lora_rank,
+            max_context=self.max_model_len,
             priorities=self.scheduling_policy == "priority",
-            cache_dtype="fp8" if self.kv_cache_dtype == "fp8" else "", **self._own(),
-        )  # fmt: skip
+            cache_dtype="fp8" if self.kv_cache_dtype == "fp8" else "",
+            **self._own(),
+        )
 
 
 class Sglang(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,20 +125,33 @@ class Sglang(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def options(self) -> EngineOptions:
         """In the simulator's terms."""
         chunks = self.chunked_prefill_size > 0
-        budget = min(self.max_prefill_tokens, self.chunked_prefill_size) if chunks else self.max_prefill_tokens
+        budget = (
+            min(self.max_prefill_tokens, self.chunked_prefill_size)
+            if chunks
+            else self.max_prefill_tokens
+        )
         return EngineOptions(
-            name="sglang", block_size=self.page_size, num_blocks=self.max_total_tokens // self.page_size,
-            token_budget=budget, max_requests=self.max_running_requests, chunked=chunks,
+            name="sglang",
+            block_size=self.page_size,
+            num_blocks=self.max_total_tokens // self.page_size,
+            token_budget=budget,
+            max_requests=self.max_running_requests,
+            chunked=chunks,
             discipline="continuous" if self.enable_mixed_chunk else "prefill_alone",
-            prefix_cache=not self.disable_radix_cache, memory_share=self.mem_fraction_static,
-            whole_prompt=True, output_reserve=SGLANG_NEW_TOKEN_RATIO * self.schedule_conservativeness,
+            prefix_cache=not self.disable_radix_cache,
+            memory_share=self.mem_fraction_static,
+            whole_prompt=True,
+            output_reserve=SGLANG_NEW_TOKEN_RATIO * self.schedule_conservativeness,
             depth=1 if self.disable_overlap_schedule else 2,
             graphs=() if self.disable_cuda_graph else tuple(sorted(set(self.cuda_graph_bs))),
-            eager=self.disable_cuda_graph, drafts=self.speculative_num_steps,
-            max_adapters=self.max_loras_per_batch, adapter_rank=self.max_lora_rank,
-            max_context=self.context_length, cache_dtype="" if self.kv_cache_dtype == "auto" else "fp8",
+            eager=self.disable_cuda_graph,
+            drafts=self.speculative_num_steps,
+            max_adapters=self.max_loras_per_batch,
+            adapter_rank=self.max_lora_rank,
+            max_context=self.context_length,
+            cache_dtype="" if self.kv_cache_dtype == "auto" else "fp8",
             **self._own(),
-        )  # fmt: skip
+        )
 
 
 class Transformers(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -146,15 +177,26 @@ class Transformers(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         fifo = self.scheduler_type == "fifo"
         margin = (0.15 if fifo else 0.0) if self.safety_margin is None else self.safety_margin
         return EngineOptions(
-            name="transformers", block_size=self.block_size, num_blocks=self.num_blocks,
-            token_budget=self.max_batch_tokens, max_requests=self.max_requests_per_batch,
-            discipline="transformers", prefill_first=not fifo, prefix_cache=self.allow_block_sharing,
-            safety_margin=margin, memory_share=self.max_memory_percent, share_of_free=True,
-            swap_gib=self.cpu_offload_space, depth=2 if self.use_async_batching else 1,
+            name="transformers",
+            block_size=self.block_size,
+            num_blocks=self.num_blocks,
+            token_budget=self.max_batch_tokens,
+            max_requests=self.max_requests_per_batch,
+            discipline="transformers",
+            prefill_first=not fifo,
+            prefix_cache=self.allow_block_sharing,
+            safety_margin=margin,
+            memory_share=self.max_memory_percent,
+            share_of_free=True,
+            swap_gib=self.cpu_offload_space,
+            depth=2 if self.use_async_batching else 1,
             eager=not self.use_cuda_graph,
-            padding=(self.q_padding_interval_size, self.kv_padding_interval_size) if self.use_cuda_graph else (1, 1),
-            capture_ms=self.capture_ms if self.use_cuda_graph else 0.0, **self._own(),
-        )  # fmt: skip
+            padding=(self.q_padding_interval_size, self.kv_padding_interval_size)
+            if self.use_cuda_graph
+            else (1, 1),
+            capture_ms=self.capture_ms if self.use_cuda_graph else 0.0,
+            **self._own(),
+        )
 
 
 PRESETS: dict[str, type[_Preset]] = {"vllm": Vllm, "sglang": Sglang, "transformers": Transformers}
@@ -165,7 +207,7 @@ def engine_from(text: str | EngineOptions) -> EngineOptions:
     if isinstance(text, EngineOptions):
         text.check()
         return text
-    name, fields = spelled(text, "--engine")
+    name, fields = split(text, "--engine")
     if name not in PRESETS:
         raise ConfigError(f"--engine {text!r}: no engine {name!r}; there are {', '.join(PRESETS)}")
     try:

@@ -43,7 +43,8 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
             f"{self.weights / 1e9:.1f} GB of weights, {self.activations / 1e9:.1f} GB of activations and "
             f"{self.reserve / 1e9:.1f} GB of reserves"
         )
-        return f"{parts} is {self.left / 1e9:.1f} GB, or {self.left / self.bytes_per_token:,.0f} tokens of {self.bytes_per_token:,} bytes"
+        tokens = f"{self.left / self.bytes_per_token:,.0f} tokens of {self.bytes_per_token:,} bytes"
+        return f"{parts} is {self.left / 1e9:.1f} GB, or {tokens}"
 
     @property
     def left(self) -> float:
@@ -64,17 +65,28 @@ def capacity_of(
     if given or kv_blocks is not None:
         if given < 1:
             raise ConfigError(f"--kv-blocks {given}: give 1 or more")
-        return Capacity(blocks=given, block_size=engine.block_size, bytes_per_token=per_token, given=True)
+        return Capacity(
+            blocks=given, block_size=engine.block_size, bytes_per_token=per_token, given=True
+        )
     if not device.memory:
-        raise ConfigError(f"device {device.name!r} has no memory size; add `memory` to the machine or give --kv-blocks")
+        raise ConfigError(
+            f"device {device.name!r} has no memory size; add `memory` to the machine or give --kv-blocks"
+        )
     found = Capacity(
-        blocks=0, block_size=engine.block_size, bytes_per_token=per_token, memory=device.memory,
-        share=engine.memory_share, weights=_weights(engine, operators, device),
-        activations=activation_bytes(engine, operators), reserve=RESERVE_BYTES,
-    )  # fmt: skip
+        blocks=0,
+        block_size=engine.block_size,
+        bytes_per_token=per_token,
+        memory=device.memory,
+        share=engine.memory_share,
+        weights=_weights(engine, operators, device),
+        activations=activation_bytes(engine, operators),
+        reserve=RESERVE_BYTES,
+    )
     blocks = int(found.left // (per_token * engine.block_size))
     if blocks < 1:
-        raise ConfigError(f"no room for a cache: {found.explained()}; use more devices or a larger share of memory")
+        raise ConfigError(
+            f"no room for a cache: {found.explained()}; use more devices or a larger share of memory"
+        )
     return msgspec.structs.replace(found, blocks=blocks)
 
 
@@ -89,7 +101,9 @@ def _weights(engine: EngineOptions, operators: StepOperators, device: Device) ->
 def _bytes_per_token(engine: EngineOptions, operators: StepOperators) -> int:
     per_token = operators.cache_bytes_per_token
     if engine.cache_dtype:
-        per_token = round(per_token * element_bytes(engine.cache_dtype) / element_bytes(operators.step.dtype))
+        per_token = round(
+            per_token * element_bytes(engine.cache_dtype) / element_bytes(operators.step.dtype)
+        )
     return per_token
 
 

@@ -5,4 +5,13 @@ from chakrakit.serving.requests.files import read_requests, unpacked
 from chakrakit.serving.requests.processes import Process, generated
 from chakrakit.serving.requests.stream import PS, Stream, stream_of
 
-__all__ = ["PS", "Process", "Stream", "generated", "read_requests", "requests_from", "stream_of", "unpacked"]
+__all__ = [
+    "PS",
+    "Process",
+    "Stream",
+    "generated",
+    "read_requests",
+    "requests_from",
+    "stream_of",
+    "unpacked",
+]

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 
 from chakrakit.errors import ConfigError
+from chakrakit.passes.base import split
 from chakrakit.serving.requests.files import read_requests
 from chakrakit.serving.requests.processes import PROCESSES, generated
 from chakrakit.serving.requests.stream import Stream
-from chakrakit.serving.spelling import spelled
 
 
 def requests_from(text: str | Stream, seed: int | None = None) -> Stream:
@@ -23,7 +23,7 @@ def requests_from(text: str | Stream, seed: int | None = None) -> Stream:
             known = ", ".join(f"{p}{{…}}" for p in PROCESSES)
             raise ConfigError(f"--requests {text}: neither a file nor one of {known}")
         return read_requests(text, seed or 0)
-    _, fields = spelled(text, "--requests")
+    _, fields = split(text, "--requests")
     if seed is not None:
         fields["seed"] = str(seed)
     try:

@@ -110,8 +110,22 @@ def _paced(rate: object, count: int, seed: int, path: str) -> Any:
 # --- tables -------------------------------------------------------------------------------------
 
 _TIMES = ("arrival_s", "timestamp", "arrival_time", "arrival")
-_PROMPTS = ("prompt", "contexttokens", "request tokens", "input_toks", "input_length", "num_prefill_tokens")
-_OUTPUTS = ("output", "generatedtokens", "response tokens", "output_toks", "output_length", "num_decode_tokens")
+_PROMPTS = (
+    "prompt",
+    "contexttokens",
+    "request tokens",
+    "input_toks",
+    "input_length",
+    "num_prefill_tokens",
+)
+_OUTPUTS = (
+    "output",
+    "generatedtokens",
+    "response tokens",
+    "output_toks",
+    "output_length",
+    "num_decode_tokens",
+)
 
 
 def _csv(data: bytes, path: str) -> Stream:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -19,9 +20,13 @@ from chakrakit.errors import FormatError
 from chakrakit.serving.requests.stream import Stream, stream_of
 
 _TIMES = {
-    "timestamp": 1e-3, "arrival_time_ns": 1e-9, "arrival_ms": 1e-3, "arrival_s": 1.0, "arrival_time": 1.0,
+    "timestamp": 1e-3,
+    "arrival_time_ns": 1e-9,
+    "arrival_ms": 1e-3,
+    "arrival_s": 1.0,
+    "arrival_time": 1.0,
     "at": 1.0,
-}  # fmt: skip
+}
 _PROMPTS = ("input_length", "input_toks", "prompt_tokens", "prompt_len", "prompt")
 _OUTPUTS = ("output_length", "output_toks", "output_tokens", "output_len", "output", "out")
 _IDS = {"hash_ids": 512, "block_ids": 16}
@@ -46,7 +51,9 @@ class _Rows:
     sessions: dict[str, int] = field(default_factory=dict)
     unit: int = 0
 
-    def add(self, row: dict[str, Any], line: int, after: int = -1, delay: float | None = None) -> None:
+    def add(
+        self, row: dict[str, Any], line: int, after: int = -1, delay: float | None = None
+    ) -> None:
         """One request; in a session it waits for its predecessor and then `delay` seconds."""
         session = row.get("session_id")
         if after < 0 and session is not None and str(session) in self.sessions:
@@ -65,7 +72,9 @@ class _Rows:
         for name, scale in _TIMES.items():
             if name in row:
                 return self._number(row[name], name, line) * scale
-        raise FormatError(f"line {line} has no arrival time: one of {', '.join(_TIMES)}", path=self.path)
+        raise FormatError(
+            f"line {line} has no arrival time: one of {', '.join(_TIMES)}", path=self.path
+        )
 
     def _length(self, row: dict[str, Any], names: Sequence[str], line: int, what: str) -> float:
         for name in names:
@@ -73,7 +82,9 @@ class _Rows:
                 return self._number(row[name], name, line)
         if what == "prompt" and (tokens := next((row[n] for n in _TOKENS if n in row), None)):
             return float(len(tokens))
-        raise FormatError(f"line {line} has no {what} length: one of {', '.join(names)}", path=self.path)
+        raise FormatError(
+            f"line {line} has no {what} length: one of {', '.join(names)}", path=self.path
+        )
 
     def _number(self, value: object, name: str, line: int) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -85,13 +96,21 @@ class _Rows:
             if row.get(name) is not None:
                 return self._checked(row[name], name, unit, line)
         tokens = next((row[n] for n in _TOKENS if n in row), None)
-        return [] if tokens is None else self._checked(list(_chained(tokens)), "tokens", TOKEN_UNIT, line)
+        return (
+            []
+            if tokens is None
+            else self._checked(list(_chained(tokens)), "tokens", TOKEN_UNIT, line)
+        )
 
     def _checked(self, ids: object, name: str, unit: int, line: int) -> Sequence[int]:
         if not isinstance(ids, list) or not all(isinstance(i, int) for i in ids):
-            raise FormatError(f"line {line}: {name} must be a list of whole numbers", path=self.path)
+            raise FormatError(
+                f"line {line}: {name} must be a list of whole numbers", path=self.path
+            )
         if self.unit not in (0, unit):
-            raise FormatError(f"line {line}: names of {unit} and of {self.unit} tokens are mixed", path=self.path)
+            raise FormatError(
+                f"line {line}: names of {unit} and of {self.unit} tokens are mixed", path=self.path
+            )
         self.unit = unit
         return ids
 
@@ -119,9 +138,16 @@ def read_json_lines(data: bytes, path: str) -> Stream:
     if times[own].min(initial=np.inf) > 1e8:  # dates
         times = np.where(own, times - times[own].min(), times)
     return stream_of(
-        times, rows.prompt, rows.output, ids=rows.ids, where=path, after=rows.after, unit=rows.unit or 16,
-        priority=rows.priority, names=rows.names,
-    )  # fmt: skip
+        times,
+        rows.prompt,
+        rows.output,
+        ids=rows.ids,
+        where=path,
+        after=rows.after,
+        unit=rows.unit or 16,
+        priority=rows.priority,
+        names=rows.names,
+    )
 
 
 def _decoded(text: bytes, number: int, path: str) -> dict[str, Any]:
@@ -130,7 +156,9 @@ def _decoded(text: bytes, number: int, path: str) -> dict[str, Any]:
     except msgspec.DecodeError as error:
         raise FormatError(f"line {number} is not JSON: {error}", path=path) from None
     if not isinstance(row, dict):
-        raise FormatError(f"line {number} should be an object with the fields of a request", path=path)
+        raise FormatError(
+            f"line {number} should be an object with the fields of a request", path=path
+        )
     return row
 
 
@@ -143,6 +171,6 @@ def _line(rows: _Rows, row: dict[str, Any], number: int) -> None:
         raise FormatError(f"line {number}: sub_requests must be a list of requests", path=rows.path)
     shared = {n: v for n, v in row.items() if n != "sub_requests"}
     rows.add({**shared, **parts[0]}, number)
-    for before, part in zip(parts, parts[1:], strict=False):
+    for before, part in pairwise(parts):
         wait = float(before.get("tool_duration_ns") or 0) * 1e-9
         rows.add({**shared, **part}, number, after=len(rows.after) - 1, delay=wait)

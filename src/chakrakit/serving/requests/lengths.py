@@ -50,4 +50,4 @@ class Lengths(msgspec.Struct, frozen=True):
         else:
             sigma = np.sqrt(np.log1p(last**2))
             drawn = rng.lognormal(np.log(first) - sigma**2 / 2, sigma, count)
-        return np.maximum(1, np.rint(drawn)).astype(np.int64)
+        return np.asarray(np.maximum(1, np.rint(drawn)), np.int64)

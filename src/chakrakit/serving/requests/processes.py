@@ -20,11 +20,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
 from chakrakit.serving.requests.lengths import Lengths
 from chakrakit.serving.requests.stream import PS, Stream
 
-F64 = NDArray[np.float64]
 UNIT = 16
 
 
@@ -124,8 +124,12 @@ class Closed(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 PROCESSES: dict[str, type[Process]] = {
-    "poisson": Poisson, "gamma": Gamma, "bursts": Bursts, "clients": Clients, "closed": Closed,
-}  # fmt: skip
+    "poisson": Poisson,
+    "gamma": Gamma,
+    "bursts": Bursts,
+    "clients": Clients,
+    "closed": Closed,
+}
 
 
 def _gaps(rng: np.random.Generator, rate: float, cv: float, count: int) -> F64:
@@ -165,10 +169,17 @@ def generated(process: Process) -> Stream:
     seconds = np.where(turn > 0, process.think, times[session])
     ids, offsets = _ids(process, rng, prompt, session)
     return Stream(
-        np.rint(seconds * PS).astype(np.int64), prompt, output, after.astype(np.int64),
-        rng.integers(0, process.priorities, process.n), _adapters(process, rng), offsets, ids,
-        unit=UNIT, concurrency=process.at_once,
-    )  # fmt: skip
+        np.rint(seconds * PS).astype(np.int64),
+        prompt,
+        output,
+        after.astype(np.int64),
+        rng.integers(0, process.priorities, process.n),
+        _adapters(process, rng),
+        offsets,
+        ids,
+        unit=UNIT,
+        concurrency=process.at_once,
+    )
 
 
 def _history(prompt: Any, output: Any, session: Any, turn: Any) -> NDArray[np.int64]:
@@ -185,7 +196,10 @@ def _adapters(process: Process, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _ids(
-    process: Process, rng: np.random.Generator, prompt: NDArray[np.int64], session: NDArray[np.int64]
+    process: Process,
+    rng: np.random.Generator,
+    prompt: NDArray[np.int64],
+    session: NDArray[np.int64],
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Names only where something is shared."""
     if process.prefix == 0 and process.turns == 1:

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, U64
 from chakrakit.errors import ConfigError
 
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 PS = 10**12
 MOST_SECONDS = 2**62 / PS
 """Later arrivals would not fit in 64 bits of picoseconds: 53 days."""
@@ -104,8 +103,8 @@ class Stream:
 
 def stream_of(
     seconds: Sequence[float] | NDArray[Any],
-    prompt: Sequence[int] | NDArray[Any],
-    output: Sequence[int] | NDArray[Any],
+    prompt: Sequence[float] | NDArray[Any],
+    output: Sequence[float] | NDArray[Any],
     *,
     ids: Sequence[Sequence[int]] | None = None,
     where: str = "requests",
@@ -160,12 +159,14 @@ def _check_times(times: NDArray[np.float64], after: I64, where: str, first_line:
     wrong = ~((times >= 0) & (times < MOST_SECONDS))
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])
-        raise ConfigError(f"{where}, line {first_line + i}: arrival at {times[i]} s; it must be 0 or later")
+        raise ConfigError(
+            f"{where}, line {first_line + i}: arrival at {times[i]} s; it must be 0 or later"
+        )
     own = np.flatnonzero(after < 0)
     back = np.flatnonzero(np.diff(times[own]) < 0)
     if len(back):
         i, j = int(own[back[0]]), int(own[back[0] + 1])
         raise ConfigError(
-            f"{where}, line {first_line + j}: time goes backwards, from {times[i]:.9g} s to {times[j]:.9g} s; "
-            "sort the requests by arrival"
+            f"{where}, line {first_line + j}: time goes backwards, from {times[i]:.9g} s "
+            f"to {times[j]:.9g} s; sort the requests by arrival"
         )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from chakrakit.arrays import F64, I64
 from chakrakit.machines.device import Device
-from chakrakit.serving.native import Outcome, PoolSetup, Setup
+from chakrakit.serving.cluster import Outcome, PoolSetup, Setup
 from chakrakit.serving.results.service_level import ServiceLevel
 from chakrakit.serving.results.summary import (
-    F64,
     KvCache,
     PoolFigures,
     ServeResult,
@@ -35,7 +34,7 @@ class Served:
     device: Device
     devices_per_engine: tuple[int, ...]
     """By pool."""
-    level: ServiceLevel = ServiceLevel()
+    level: ServiceLevel = field(default_factory=ServiceLevel)
 
     def requests_table(self) -> pa.Table:
         """One row per request; times in seconds, nothing where it did not get there."""
@@ -60,11 +59,13 @@ class Served:
         """All figures."""
         o, stream = self.outcome, self.setup.stream
         done = o.requests["finish"] >= 0
-        arrival, first, finish, begun = (o.requests[n][done] for n in ("arrival", "first", "finish", "scheduled"))
+        arrival, first, finish, begun = (
+            o.requests[n][done] for n in ("arrival", "first", "finish", "scheduled")
+        )
         output, prompt = stream.output[done], stream.prompt[done]
-        ttft, e2e = (first - arrival) * _MS, (finish - arrival) * _MS
+        ttft, e2e = (_ms(times - arrival) for times in (first, finish))
         several = output > 1
-        tpot = np.where(several, (finish - first) * _MS / np.maximum(output - 1, 1), 0.0)
+        tpot = np.where(several, _ms(finish - first) / np.maximum(output - 1, 1), 0.0)
         good = met(self.level, ttft, tpot, e2e)
         began = int(o.requests["arrival"][o.requests["arrival"] >= 0].min(initial=0))
         seconds = max((int(finish.max(initial=began)) - began) * _S, 1e-12)
@@ -72,21 +73,39 @@ class Served:
         energy, price = self._energy(seconds), self._price(seconds)
         pools = self._pools(seconds)
         return ServeResult(
-            requests=len(stream), finished=int(done.sum()), duration_s=seconds,
-            ttft_ms=spread(ttft), tpot_ms=spread(tpot[several]), itl_ms=gap_spread(o.totals),
-            e2e_ms=spread(e2e), queue_ms=spread((begun - arrival) * _MS),
-            output_tokens_per_s=tokens / seconds, total_tokens_per_s=(tokens + int(prompt.sum())) / seconds,
-            requests_per_s=len(output) / seconds, goodput=float(good.sum()) / seconds,
-            attained=float(good.sum()) / len(stream), kv=_fullest(pools),
-            preemptions=self._total("preemptions"), swaps=self._total("swaps"),
+            requests=len(stream),
+            finished=int(done.sum()),
+            duration_s=seconds,
+            ttft_ms=spread(ttft),
+            tpot_ms=spread(tpot[several]),
+            itl_ms=gap_spread(o.totals),
+            e2e_ms=spread(e2e),
+            queue_ms=spread(_ms(begun - arrival)),
+            output_tokens_per_s=tokens / seconds,
+            total_tokens_per_s=(tokens + int(prompt.sum())) / seconds,
+            requests_per_s=len(output) / seconds,
+            goodput=float(good.sum()) / seconds,
+            attained=float(good.sum()) / len(stream),
+            kv=_fullest(pools),
+            preemptions=self._total("preemptions"),
+            swaps=self._total("swaps"),
             cache_hit_rate=self._total("hit_tokens") / max(1, self._total("asked_tokens")),
-            steps=self._total("steps"), mean_batch=self._total("pieces") / max(1, self._total("steps")),
-            energy_joules=energy, joules_per_token=energy / max(1, tokens), price=price,
-            price_per_million_tokens=price / max(1, tokens) * 1e6, devices=sum(p.devices for p in pools),
-            pools=pools, step_times=self.setup.pools[0].cost.about, notes=self._notes(),
-            drafts_accepted=self._accepted(), moves=len(o.moves["start"]),
-            move_ms=spread((o.moves["end"] - o.moves["start"]) * _MS) if len(o.moves["start"]) else None,
-        )  # fmt: skip
+            steps=self._total("steps"),
+            mean_batch=self._total("pieces") / max(1, self._total("steps")),
+            energy_joules=energy,
+            joules_per_token=energy / max(1, tokens),
+            price=price,
+            price_per_million_tokens=price / max(1, tokens) * 1e6,
+            devices=sum(p.devices for p in pools),
+            pools=pools,
+            step_times=self.setup.pools[0].cost.about,
+            notes=self._notes(),
+            drafts_accepted=self._accepted(),
+            moves=len(o.moves["start"]),
+            move_ms=spread(_ms(o.moves["end"] - o.moves["start"]))
+            if len(o.moves["start"])
+            else None,
+        )
 
     def _total(self, name: str) -> int:
         return sum(int(t[name]) for t in self.outcome.totals)
@@ -121,38 +140,52 @@ class Served:
         for pool, devices in zip(self.setup.pools, self.devices_per_engine, strict=True):
             for total in self.outcome.totals[first : first + pool.engines]:
                 busy = min(total["busy"] * _S, seconds)
-                joules += devices * (busy * self.device.power + (seconds - busy) * self.device.idle_power)
+                joules += devices * (
+                    busy * self.device.power + (seconds - busy) * self.device.idle_power
+                )
             first += pool.engines
         return joules
 
     def _price(self, seconds: float) -> float:
-        count = sum(p.engines * d for p, d in zip(self.setup.pools, self.devices_per_engine, strict=True))
+        count = sum(
+            p.engines * d for p, d in zip(self.setup.pools, self.devices_per_engine, strict=True)
+        )
         return count * seconds / 3600 * self.device.price_per_hour
 
 
-def _seconds(times: NDArray[np.int64]) -> pa.Array:
+def _ms(picoseconds: I64) -> F64:
+    return np.asarray(picoseconds * _MS, np.float64)
+
+
+def _seconds(times: I64) -> pa.Array:
     return pa.array(times * _S, mask=times < 0)
 
 
-def _pool(pool: PoolSetup, totals: list[dict[str, Any]], devices: int, seconds: float) -> PoolFigures:
+def _pool(
+    pool: PoolSetup, totals: list[dict[str, Any]], devices: int, seconds: float
+) -> PoolFigures:
     steps = sum(int(t["steps"]) for t in totals)
     kept = sum(float(t["block_time"]) for t in totals) * _S / seconds / len(totals)
     size = pool.options.block_size
     return PoolFigures(
-        role=pool.role, engines=pool.engines, devices=devices * pool.engines, steps=steps,
+        role=pool.role,
+        engines=pool.engines,
+        devices=devices * pool.engines,
+        steps=steps,
         busy=sum(t["busy"] for t in totals) * _S / seconds / len(totals),
         mean_batch=sum(t["pieces"] for t in totals) / max(1, steps),
         mean_tokens=sum(t["tokens"] for t in totals) / max(1, steps),
         kv=KvCache(
-            capacity_tokens=pool.capacity.tokens, mean_tokens=kept * size,
-            peak_tokens=max(int(t["peak_blocks"]) for t in totals) * size, block_size=size,
-            blocks=pool.capacity.blocks, bytes_per_token=pool.capacity.bytes_per_token,
+            capacity_tokens=pool.capacity.tokens,
+            mean_tokens=kept * size,
+            peak_tokens=max(int(t["peak_blocks"]) for t in totals) * size,
+            block_size=size,
+            blocks=pool.capacity.blocks,
+            bytes_per_token=pool.capacity.bytes_per_token,
             arithmetic=pool.capacity.explained(),
         ),
-    )  # fmt: skip
+    )
 
 
 def _fullest(pools: list[PoolFigures]) -> KvCache:
     return max((p.kv for p in pools), key=lambda kv: kv.peak_tokens / kv.capacity_tokens)
-
-

@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrakit.arrays import F64
 from chakrakit.serving.results.service_level import ServiceLevel
 
-F64 = NDArray[np.float64]
 _BINS_PER_OCTAVE = 64
 
 
@@ -106,7 +106,11 @@ def gap_spread(totals: list[dict[str, Any]]) -> Spread:
     if not np.any(counts):
         return Spread(0.0, 0.0, 0.0, 0.0)
     bins = np.arange(len(counts))  # type: ignore[arg-type]
-    middle = 2.0 ** (bins // _BINS_PER_OCTAVE) * (1 + (bins % _BINS_PER_OCTAVE + 0.5) / _BINS_PER_OCTAVE) * 1e-9
+    middle = (
+        2.0 ** (bins // _BINS_PER_OCTAVE)
+        * (1 + (bins % _BINS_PER_OCTAVE + 0.5) / _BINS_PER_OCTAVE)
+        * 1e-9
+    )
     upto = np.cumsum(counts)
     found = [middle[np.searchsorted(upto, q * upto[-1])] for q in (0.5, 0.9, 0.99)]
     return Spread(float((counts * middle).sum() / upto[-1]), *(float(f) for f in found))

@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
-from chakrakit.machines.machine import Machine
-from chakrakit.simulator.native import run
-from chakrakit.trace.card import Card
-from chakrakit.trace.groups import Groups
-from chakrakit.trace.schema import NodeType
-from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, TraceSet
+from chakrakit.machines.fabric import Machine
+from chakrakit.simulator.engine import run
+from chakrakit.trace.communication import Binding, Groups
+from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.sets import Card, TraceSet
 
-F64 = NDArray[np.float64]
 STEPS_PER_OCTAVE = 4
 SMALLEST = 256.0
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from chakrakit.arrays import F64
+
 Seconds = Callable[[int], float]
 
 
@@ -50,12 +50,17 @@ def in_pieces(times: Callable[[F64], F64], ahead: int) -> Seconds:
     return seconds
 
 
-def roofline_attention(per_pair: float, per_token: float, per_context: float, least: float) -> dict[str, Any]:
+def roofline_attention(
+    per_pair: float, per_token: float, per_context: float, least: float
+) -> dict[str, Any]:
     """Attention at the roofline, from seconds for each pair, token and cached token."""
     return {
-        "kind": "roofline", "ps_per_pair": per_pair * 1e12, "ps_per_token": per_token * 1e12,
-        "ps_per_context": per_context * 1e12, "least": least * 1e12,
-    }  # fmt: skip
+        "kind": "roofline",
+        "ps_per_pair": per_pair * 1e12,
+        "ps_per_token": per_token * 1e12,
+        "ps_per_context": per_context * 1e12,
+        "least": least * 1e12,
+    }
 
 
 def no_attention() -> dict[str, Any]:

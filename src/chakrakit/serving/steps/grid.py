@@ -15,17 +15,28 @@ _FILL_ORDER = (CONTEXT, HISTORY, DECODES, CHUNK)
 """Times are linear in contexts, so these are filled first."""
 
 
-def grid_attention(table: Mapping[str, F64], skew: Mapping[str, F64] | None, layers: int) -> dict[str, Any]:
+def grid_attention(
+    table: Mapping[str, F64], skew: Mapping[str, F64] | None, layers: int
+) -> dict[str, Any]:
     """What the core needs to time attention of `layers` layers."""
     axes, values = filled_grid(table)
     found: dict[str, Any] = {"kind": "grid", "values": flat(values * layers * 1e6)}
     found |= {f"axis{i}": flat(axis) for i, axis in enumerate(axes)}
-    chunks, decodes, share = (np.zeros(1), np.zeros(1), np.zeros(0)) if skew is None else shares(skew)
-    return found | {"share0": flat(chunks), "share1": flat(decodes), "share2": flat([1.0]), "share": flat(share)}
+    chunks, decodes, share = (
+        (np.zeros(1), np.zeros(1), np.zeros(0)) if skew is None else shares(skew)
+    )
+    return found | {
+        "share0": flat(chunks),
+        "share1": flat(decodes),
+        "share2": flat([1.0]),
+        "share": flat(share),
+    }
 
 
 def filled_grid(table: Mapping[str, F64]) -> tuple[list[F64], F64]:
     """Axes and microseconds of a whole grid. Several measured grids may be mixed in one table."""
+    if "decode_q_len" in table:  # more tokens of a decode: another kernel, for drafts
+        table = {n: v[table["decode_q_len"] == 1] for n, v in table.items()}
     columns = _axes_of(table)
     axes = [np.unique(c) for c in columns]
     values = np.full([len(a) for a in axes], np.nan)
@@ -40,11 +51,6 @@ def filled_grid(table: Mapping[str, F64]) -> tuple[list[F64], F64]:
 
 
 def _axes_of(table: Mapping[str, F64]) -> list[F64]:
-    rows = np.ones(len(table["time_us"]), np.bool_)
-    if "decode_q_len" in table:
-        rows = table["decode_q_len"] == 1
-        if not rows.all():
-            raise ConfigError("--layers: attention of several tokens a decode is not used; keep decode_q_len = 1")
     if "kv_prefill" in table:
         history = table["kv_prefill"]
     elif "prefill_key" in table:  # the mean context of the chunk's tokens

@@ -18,13 +18,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyarrow import csv
 
+from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.serving.requests import unpacked
 
-F64 = NDArray[np.float64]
 _KINDS: dict[str, Sequence[set[str]]] = {
     "attention": ({"prefill_chunk", "n_decode", "kv_decode", "time_us"},),
     "experts": ({"tokens", "activated_experts", "time_us"},),
@@ -89,8 +88,10 @@ def _add(layers: Layers, file: Path, needed: bool) -> None:
     kind = next((k for k, options in _KINDS.items() if any(o <= columns for o in options)), None)
     if kind is None:
         if needed:
-            raise FormatError(f"is no table of layers; its columns are {', '.join(table.column_names)}",
-                              path=str(file))  # fmt: skip
+            raise FormatError(
+                f"is no table of layers; its columns are {', '.join(table.column_names)}",
+                path=str(file),
+            )
         layers.ignored.append(file.name)
     elif kind in ("dense", "per_sequence"):
         axis = "tokens" if kind == "dense" else "sequences"
@@ -115,7 +116,9 @@ def _columns(table: pa.Table, file: Path) -> dict[str, F64]:
     """The numeric columns; rows without a time are left out."""
     found = {}
     for name in table.column_names:
-        if pa.types.is_integer(table.column(name).type) or pa.types.is_floating(table.column(name).type):
+        if pa.types.is_integer(table.column(name).type) or pa.types.is_floating(
+            table.column(name).type
+        ):
             column = table.column(name).cast(pa.float64()).fill_null(float("nan"))
             found[name] = np.asarray(column.to_numpy())
     if "time_us" in found:
@@ -126,7 +129,9 @@ def _columns(table: pa.Table, file: Path) -> dict[str, F64]:
 def _check(times: F64, file: Path) -> None:
     wrong = np.flatnonzero(~(times >= 0) | ~np.isfinite(times))
     if len(wrong):
-        raise FormatError(f"line {int(wrong[0]) + 2}: a time of {times[wrong[0]]} us", path=str(file))
+        raise FormatError(
+            f"line {int(wrong[0]) + 2}: a time of {times[wrong[0]]} us", path=str(file)
+        )
 
 
 def _curves(table: pa.Table, axis: str, file: Path) -> Mapping[str, Curve]:

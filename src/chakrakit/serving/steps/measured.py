@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.machine import Machine
+from chakrakit.machines.fabric import Machine
 from chakrakit.serving.steps.collectives import CollectiveTimes
 from chakrakit.serving.steps.costing import F64, StepCost, in_pieces
 from chakrakit.serving.steps.grid import grid_attention
 from chakrakit.serving.steps.layers import Layers
 from chakrakit.serving.steps.operators import Operator, StepOperators
-from chakrakit.workloads.mesh import Mesh
+from chakrakit.workloads.description import Mesh
 
 _MLP = {"gate_up_proj", "gate_proj", "up_proj", "act_fn", "down_proj", "mlp"}
 """Layers of an ordinary MLP, which layers with experts do not have."""
@@ -56,7 +56,7 @@ class MeasuredSteps:
     def times_in_step(self, layer: str) -> int:
         """How often a layer of this name runs in a step."""
         model = self.operators.model
-        if "embed" in layer and "rotary" not in layer or layer.startswith("final"):
+        if ("embed" in layer and "rotary" not in layer) or layer.startswith("final"):
             return 1
         if layer in _MLP:
             return model.layers - self.with_experts

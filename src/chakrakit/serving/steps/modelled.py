@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import Device
-from chakrakit.machines.machine import Machine
-from chakrakit.machines.operations import Operation
-from chakrakit.machines.profile import Profiled, find_profile
-from chakrakit.machines.work import roofline_seconds
+from chakrakit.machines.device import Device, Operation, Profiled, find_profile, roofline_seconds
+from chakrakit.machines.fabric import Machine
 from chakrakit.serving.steps.collectives import CollectiveTimes
 from chakrakit.serving.steps.costing import StepCost, in_pieces, roofline_attention
 from chakrakit.serving.steps.operators import F64, Operator, StepOperators
-from chakrakit.workloads.mesh import Mesh
-from chakrakit.workloads.sharding import BYTES
+from chakrakit.workloads.description import Mesh
+from chakrakit.workloads.layers import BYTES
 
 
 class ModelledSteps:
     """The time of every operator of a step on a machine. `compute` is `roofline` or a profile's name."""
 
-    def __init__(self, operators: StepOperators, machine: Machine, compute: str = "roofline") -> None:
+    def __init__(
+        self, operators: StepOperators, machine: Machine, compute: str = "roofline"
+    ) -> None:
         self.operators, self.machine = operators, machine
         self.compute = compute
         self.collectives = CollectiveTimes(machine)
@@ -58,7 +58,9 @@ class ModelledSteps:
             in_pieces(lambda n: self._sum(dense, n, 0 * n) + self._messages(n), ahead),
             in_pieces(lambda n: self._sum(head, 0 * n, n), ahead),
             self.attention(),
-            shared=(lambda n: float(self._sum(shared, none + n / dp, none)[0])) if together else None,
+            shared=(lambda n: float(self._sum(shared, none + n / dp, none)[0]))
+            if together
+            else None,
             about=f"operators by {self.compute} on {self.device.name}",
         )
 
@@ -72,9 +74,11 @@ class ModelledSteps:
         bandwidth = device.memory_bandwidth * device.memory_efficiency
         n = work.layers
         return roofline_attention(
-            n * work.flops_per_pair / rate, n * work.bytes_per_token / bandwidth,
-            n * work.bytes_per_context / bandwidth, n * device.kernel_overhead,
-        )  # fmt: skip
+            n * work.flops_per_pair / rate,
+            n * work.bytes_per_token / bandwidth,
+            n * work.bytes_per_context / bandwidth,
+            n * device.kernel_overhead,
+        )
 
     def _sum(self, operators: list[Operator], tokens: F64, sampled: F64) -> F64:
         met = np.where(tokens > 0, self.operators.met(tokens), 0.0)
@@ -91,7 +95,9 @@ class ModelledSteps:
             return np.zeros(len(tokens))
         flops, moved = o.flops.at(tokens, sampled, met), o.bytes.at(tokens, sampled, met)
         if self._profile is None:
-            return roofline_seconds(flops, moved, np.full(len(tokens), o.dtype, object), self.device)
+            return roofline_seconds(
+                flops, moved, np.full(len(tokens), o.dtype, object), self.device
+            )
         rows = o.rows.at(tokens, sampled, met)
         each = zip(flops.tolist(), moved.tolist(), rows.tolist(), strict=True)
         return np.array([self._measured(o, f, b, round(m)) for f, b, m in each])
@@ -114,5 +120,5 @@ class ModelledSteps:
             return np.zeros(len(tokens))
         size = tokens * self.operators.model.hidden * BYTES[self.operators.step.dtype]
         first = [int(self._mesh.ranks_at(s)[0]) for s in range(stages)]
-        pairs = zip(first, first[1:], strict=False)
+        pairs = pairwise(first)
         return np.asarray(sum(self.collectives.message_seconds(size, a, b) for a, b in pairs))

@@ -15,18 +15,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.attention import Core
 from chakrakit.workloads.description import Decoder, Plan, Step
-from chakrakit.workloads.inference import cache_bytes, touched_experts
-from chakrakit.workloads.layers import Tokens
-from chakrakit.workloads.sharding import BYTES
-from chakrakit.workloads.stack import Stack, stack_of
-from chakrakit.workloads.tape import Node
+from chakrakit.workloads.generate import cache_bytes, touched_experts
+from chakrakit.workloads.layers import BYTES, Core, Node, Stack, Tokens, stack_of
 
-F64 = NDArray[np.float64]
 _ROWS = re.compile(r"\[\[(?:(\d+),)?(\d+),(\d+)\],\[(?:\d+,)?\d+,(\d+)\]\]")
 
 
@@ -100,7 +95,7 @@ class StepOperators:
     def met(self, tokens: F64 | float) -> F64:
         """Share of the experts that evenly routed tokens of all expert-parallel ranks need."""
         together = np.asarray(tokens, np.float64) * self.plan.ep
-        return np.asarray(touched_experts(self.model, together), np.float64)  # type: ignore[arg-type]
+        return np.asarray(touched_experts(self.model, together), np.float64)
 
     def _stack(self, at: Point, pairs: int = 0, cached: int = 0) -> Stack:
         core = Core(Fraction(pairs), self.model.kernel, cached=cached)
@@ -118,14 +113,21 @@ class StepOperators:
     @property
     def _unit(self) -> int:
         """Tokens at which every cut comes out even."""
-        return int(np.lcm.reduce([self.plan.tp, self.plan.cp, self.plan.ep, max(1, self.model.experts)]))
+        return int(
+            np.lcm.reduce([self.plan.tp, self.plan.cp, self.plan.ep, max(1, self.model.experts)])
+        )
 
     @cached_property
     def operators(self) -> list[Operator]:
         """All but attention itself."""
         n = self._unit
         base = Point(4 * n, 4, 0.0)
-        places = (base, base._replace(tokens=8 * n), base._replace(sampled=8), base._replace(met=1.0))
+        places = (
+            base,
+            base._replace(tokens=8 * n),
+            base._replace(sampled=8),
+            base._replace(met=1.0),
+        )
         recorded = [list(self._nodes(place)) for place in places]
         found = []
         for rows in zip(*recorded, strict=True):
@@ -167,7 +169,9 @@ class StepOperators:
             for i in range(0, len(stack.rows), per_stage)
         )
         ends = [size["embedding"], 0 if self.model.tied else size["head"]]
-        return (layers + (sum(ends) if self.plan.pp == 1 else max(ends))) * BYTES[self.weight_dtype]
+        return int(
+            (layers + (sum(ends) if self.plan.pp == 1 else max(ends))) * BYTES[self.weight_dtype]
+        )
 
     @property
     def weight_dtype(self) -> str:
@@ -178,7 +182,7 @@ class StepOperators:
     def cache_bytes_per_token(self) -> int:
         """Bytes of cache that a token needs on one rank, over its layers."""
         layers = -(-self.model.layers // self.plan.pp)
-        return layers * cache_bytes(self.model, self.plan, self.step)
+        return int(layers * cache_bytes(self.model, self.plan, self.step))
 
 
 def _operator(nodes: list[Node], count: int, places: tuple[Point, ...]) -> Operator:
@@ -186,12 +190,20 @@ def _operator(nodes: list[Node], count: int, places: tuple[Point, ...]) -> Opera
     shape = _ROWS.fullmatch(base.shapes)
     rows = [_rows(node) for node in nodes]
     return Operator(
-        base.name, base.op, base.dtype, count,
-        _linear([n.flops for n in nodes], places), _linear([n.bytes for n in nodes], places),
-        _linear(rows, places), int(shape[3]) if shape else 0, int(shape[4]) if shape else 0,
-        -1 if base.comm is None else int(base.comm), _linear([n.comm_size for n in nodes], places),
-        base.role, base.routed or base.name.startswith("moe."),
-    )  # fmt: skip
+        base.name,
+        base.op,
+        base.dtype,
+        count,
+        _linear([n.flops for n in nodes], places),
+        _linear([n.bytes for n in nodes], places),
+        _linear(rows, places),
+        int(shape[3]) if shape else 0,
+        int(shape[4]) if shape else 0,
+        -1 if base.comm is None else int(base.comm),
+        _linear([n.comm_size for n in nodes], places),
+        base.role,
+        base.routed or base.name.startswith("moe."),
+    )
 
 
 def _rows(node: Node) -> float:
