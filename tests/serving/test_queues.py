@@ -28,7 +28,7 @@ def test_one_request_at_a_time_is_an_md1_queue(serve: Serve, load: float) -> Non
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
 def test_exponential_outputs_make_it_an_mm1_queue(serve: Serve, load: float) -> None:
     """Service of many short steps, exponential in number: the mean wait is load × service / (1 − load)."""
-    mean = 200
+    mean = 50
     stream = requests_from(
         f"poisson{{rate={load / SERVICE}, n=60000, prompt=8, output=exponential:{mean}, seed=4}}"
     )
