@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.errors import FormatError
+from chakrakit.sources.calls import STATES, Calls, Group
 from chakrakit.sources.flight_recorder.pickles import MAGIC, plain_json
 
 I64 = NDArray[np.int64]
 _T = TypeVar("_T")
 
-STATES = ("scheduled", "started", "completed")
-"""What the recorder says of a call, in the order it goes through them."""
 _KNOWN_VERSIONS = ("2",)
 _LONGEST_MS = 1e12
 
@@ -53,48 +52,6 @@ class _File(msgspec.Struct, gc=False):
     host_name: Any = None
 
 
-@dataclass(frozen=True)
-class Group:
-    """A process group as a rank knows it; `ranks` is empty where the dump does not say."""
-
-    name: str
-    description: str
-    ranks: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Dump:
-    """One rank's recorded calls in the order they were issued.
-
-    Numbers that the dump does not give are -1. Texts are numbers into a list: `group` into `groups`,
-    `name` into `names`, the four shapes and types into `texts`. Times are ns since 1970.
-    """
-
-    rank: int
-    host: str
-    group: I64
-    groups: list[Group]
-    sequence: I64
-    message: NDArray[np.bool_]
-    name: I64
-    names: list[str]
-    created: I64
-    started: I64
-    completed: I64
-    device_ns: I64
-    timeout_ns: I64
-    state: I64
-    in_sizes: I64
-    out_sizes: I64
-    in_types: I64
-    out_types: I64
-    texts: list[Any]
-    dropped: dict[str, int] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.sequence)
-
-
 def is_dump(head: bytes) -> bool:
     """Whether a file's first bytes are those of a dump: its keys stand in every one."""
     if head[:1] == MAGIC:
@@ -117,7 +74,7 @@ class _Said:
     values: Callable[[str], list[Any]]
 
 
-def read_dump(data: bytes, path: str = "") -> Dump:
+def read_dump(data: bytes, path: str = "") -> Calls:
     """Columns of a dump's bytes (uncompressed)."""
     text = plain_json(data, ("frames", "pg_status"), path) if data[:1] == MAGIC else data
     said = _decoded(text, path)
@@ -151,7 +108,7 @@ def _decoded(data: bytes, path: str) -> _Said:
 _JSON = msgspec.json.Decoder(_File, strict=False)
 
 
-def _columns(said: _Said) -> Dump:
+def _columns(said: _Said) -> Calls:
     groups = _Groups(said.groups)
     texts: dict[bytes, int] = {}
     names: dict[str, int] = {}
@@ -163,7 +120,7 @@ def _columns(said: _Said) -> Dump:
         return _coded([bytes(v) for v in said.values(name)], texts)
 
     message = np.array([bool(v) for v in said.values("is_p2p")], np.bool_)
-    return Dump(
+    return Calls(
         rank=_rank(said.rank),
         host=str(said.host or ""),
         group=groups.numbers(said.values("process_group")),
@@ -202,7 +159,7 @@ def _nanoseconds(milliseconds: list[Any]) -> I64:
 
 
 def _coded(values: list[_T], table: dict[_T, int]) -> I64:
-    for value in set(values) - table.keys():
+    for value in sorted(set(values) - table.keys()):  # type: ignore[type-var]
         table[value] = len(table)
     return np.fromiter(map(table.__getitem__, values), np.int64, len(values))
 
