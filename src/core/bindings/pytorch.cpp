@@ -3,10 +3,10 @@
 #include <nanobind/stl/vector.h>
 
 #include "core/bindings/bind.hpp"
-#include "core/kineto.hpp"
-#include "core/nest.hpp"
-#include "core/observer.hpp"
-#include "core/pickle.hpp"
+#include "core/readers/kineto.hpp"
+#include "core/readers/observer.hpp"
+#include "core/readers/pickle.hpp"
+#include "core/timing/nest.hpp"
 
 namespace chakra::bind {
 

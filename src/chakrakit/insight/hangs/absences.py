@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chakrakit.insight.hangs.board import DONE, I64, Board
+from chakrakit.arrays import I64, Mask
+from chakrakit.insight.hangs.board import DONE, Board
 
 _FAR_BEHIND = 5
 """Calls by which one rank alone may lag behind all others when recordings end at different moments."""
@@ -53,7 +54,7 @@ def find_absences(board: Board) -> list[Absence]:
     return sorted(roots.values(), key=lambda a: (not a.dead, a.rank))
 
 
-def _open(board: Board) -> np.ndarray:
+def _open(board: Board) -> Mask:
     return (board.state >= 0) & (board.state < DONE)
 
 
@@ -73,7 +74,7 @@ def _stuck(board: Board) -> list[_Stuck]:
     return list(out.values())
 
 
-def _passed(board: Board, group: int, seq: int, ranks: I64) -> np.ndarray:
+def _passed(board: Board, group: int, seq: int, ranks: I64) -> Mask:
     """Ranks whose recording of the group goes on beyond a number: its ring dropped the call."""
     mine = (board.group == group) & (board.seq > seq)
     return np.isin(ranks, board.rank[mine])
@@ -110,7 +111,9 @@ def _far_behind(board: Board) -> list[Absence]:
         return out
     last = _last_seq(board)
     for group, ranks in enumerate(board.members):
-        ends = {r: last.get((group, r), -1) for r in ranks.tolist() if r in set(board.recorded.tolist())}
+        ends = {
+            r: last.get((group, r), -1) for r in ranks.tolist() if r in set(board.recorded.tolist())
+        }
         if len(ends) < 3:
             continue
         values = np.sort(np.fromiter(ends.values(), np.int64))

@@ -9,8 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from chakrakit.arrays import I64
 
 DONE = 2
 """State of a call that completed; 0 was issued, 1 has begun, -1 is not known."""
@@ -53,7 +52,9 @@ class Board:
         """Several calls may share a number, as coalesced ones do: which of them each is."""
         order = np.lexsort((self.issue, self.seq, self.group, self.rank))
         rank, group, seq = self.rank[order], self.group[order], self.seq[order]
-        new = np.r_[True, (rank[1:] != rank[:-1]) | (group[1:] != group[:-1]) | (seq[1:] != seq[:-1])]
+        new = np.r_[
+            True, (rank[1:] != rank[:-1]) | (group[1:] != group[:-1]) | (seq[1:] != seq[:-1])
+        ]
         place = np.arange(len(order))
         out = np.empty(len(order), np.int64)
         out[order] = place - np.maximum.accumulate(np.where(new, place, 0))
@@ -96,4 +97,6 @@ class Board:
     def label(self, row: int) -> str:
         """A call in words."""
         kind = self.kind_names.get(int(self.kind[row]), "collective")
-        return f"{kind} {int(self.seq[row])} of group {self.group_names[int(self.group[row])] or '0'}"
+        return (
+            f"{kind} {int(self.seq[row])} of group {self.group_names[int(self.group[row])] or '0'}"
+        )

@@ -7,15 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chakrakit.insight.hangs.board import I64, Board
-from chakrakit.trace.schema import CollectiveType
+from chakrakit.arrays import I64
+from chakrakit.insight.hangs.board import Board
+from chakrakit.trace.model import CollectiveType
 
 _MOST_MEETINGS = 20_000
 """A group that has lost step differs in every meeting from there on; the first ones tell all."""
 _LOOK_AHEAD = 6
 _UNEVEN = (
-    CollectiveType.ALL_TO_ALL, CollectiveType.GATHER, CollectiveType.SCATTER, CollectiveType.REDUCE,
-)  # fmt: skip
+    CollectiveType.ALL_TO_ALL,
+    CollectiveType.GATHER,
+    CollectiveType.SCATTER,
+    CollectiveType.REDUCE,
+)
 """Collectives whose ranks may bring or get different amounts."""
 
 
@@ -63,9 +67,11 @@ def _mixed(board: Board) -> list[int]:
 def _facts(board: Board, row: int) -> tuple[int, int, int, int]:
     even = int(board.kind[row]) not in _UNEVEN
     return (
-        int(board.kind[row]), int(board.dtype[row]),
-        int(board.size[row]) if even else 0, int(board.out_size[row]) if even else 0,
-    )  # fmt: skip
+        int(board.kind[row]),
+        int(board.dtype[row]),
+        int(board.size[row]) if even else 0,
+        int(board.out_size[row]) if even else 0,
+    )
 
 
 def _minority(board: Board, meeting: int) -> list[int]:
@@ -118,10 +124,13 @@ def _out_of_step(board: Board, row: int) -> bool:
     peers = [int(board.rank[r]) for r in board.rows(meeting) if board.rank[r] != rank]
     usual = _usual(board, meeting)
     peer = next(
-        (int(board.rank[r]) for r in board.rows(meeting) if _facts(board, int(r)) == usual
-         and board.rank[r] != rank),
+        (
+            int(board.rank[r])
+            for r in board.rows(meeting)
+            if _facts(board, int(r)) == usual and board.rank[r] != rank
+        ),
         peers[0] if peers else -1,
-    )  # fmt: skip
+    )
     mine, theirs = (_coming(board, r, group, seq) for r in (rank, peer))
     for n in range(2, min(len(mine), len(theirs)) + 1):
         if mine[:n] != theirs[:n] and Counter(mine[:n]) == Counter(theirs[:n]):
@@ -134,8 +143,10 @@ def _out_of_step(board: Board, row: int) -> bool:
 
 def _coming(board: Board, rank: int, group: int, seq: int) -> list[tuple[int, int, int, int]]:
     rows = np.flatnonzero(
-        (board.rank == rank) & (board.group == group)
-        & (board.seq >= seq) & (board.seq < seq + _LOOK_AHEAD)
-    )  # fmt: skip
+        (board.rank == rank)
+        & (board.group == group)
+        & (board.seq >= seq)
+        & (board.seq < seq + _LOOK_AHEAD)
+    )
     rows = rows[np.lexsort((board.nth[rows], board.seq[rows]))]
     return [_facts(board, int(r)) for r in rows]

@@ -33,9 +33,7 @@ def culprits(board: Board) -> list[Culprit]:
     found = [_at(board, d.what, d.rank, d.row) for d in different]
     found += [_at(board, "dead" if a.dead else "missing", a.rank, a.row) for a in absent]
     if not found:
-        found = [
-            _at(board, "slow", x.rank, x.row, round(x.factor, 3)) for x in find_late(board)
-        ]
+        found = [_at(board, "slow", x.rank, x.row, round(x.factor, 3)) for x in find_late(board)]
     return found
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrakit.insight.hangs.board import DONE, I64, Board, Mask
-
-F64 = NDArray[np.float64]
+from chakrakit.arrays import F64, I64, Mask
+from chakrakit.insight.hangs.board import DONE, Board
 
 _FEWEST_RANKS = 4
 _FEWEST_CALLS = 8
@@ -68,7 +66,9 @@ def _comparable(board: Board) -> I64:
     here = np.diff(board.bounds)[board.meeting]
     done = board.per_meeting(np.minimum, (board.state == DONE) | (board.state < 0))[board.meeting]
     timed = board.per_meeting(np.minimum, (board.end > board.start))[board.meeting]
-    whole = (here == size) & (size >= _FEWEST_RANKS) & done.astype(np.bool_) & timed.astype(np.bool_)
+    whole = (
+        (here == size) & (size >= _FEWEST_RANKS) & done.astype(np.bool_) & timed.astype(np.bool_)
+    )
     return np.flatnonzero(whole)
 
 
@@ -119,9 +119,10 @@ def _outliers(board: Board, rows: I64, measure: F64, period: float) -> list[Late
     if not 0 < len(late) <= max(1, _FEW * len(np.unique(pairs[1]))):
         return []
     return [
-        x for rank in late.tolist()
+        x
+        for rank in late.tolist()
         if (x := _late(board, rows, measure, int(rank), typical[off & (pairs[1] == rank)], period))
-    ]  # fmt: skip
+    ]
 
 
 def _off(group: I64, typical: F64, period: float) -> Mask:

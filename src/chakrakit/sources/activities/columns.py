@@ -14,16 +14,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from chakrakit.sources.pytorch.kineto import Flows, Kind, Kineto
-from chakrakit.sources.pytorch.observer import Extras
-from chakrakit.sources.pytorch.texts import Texts
-
-I64 = NDArray[np.int64]
+from chakrakit.sources.pytorch.read import Extras, Flows, Kind, Kineto, Texts
 
 NUMBERS = (
-    "pid", "tid", "external", "rf_id", "correlation", "stream", "device", "sequence", "fwd_thread",
-    "bytes", "python_id", "python_parent", "graph_node",
-)  # fmt: skip
+    "pid",
+    "tid",
+    "external",
+    "rf_id",
+    "correlation",
+    "stream",
+    "device",
+    "sequence",
+    "fwd_thread",
+    "bytes",
+    "python_id",
+    "python_parent",
+    "graph_node",
+)
 TEXTS = ("in_dims", "in_types", "in_strides", "in_values", "grid", "block")
 
 
@@ -61,9 +68,13 @@ class Activities:
     _length: int = 0
 
     def add(
-        self, kind: Kind | NDArray[np.int8], name: Sequence[str], start: ArrayLike, end: ArrayLike,
+        self,
+        kind: Kind | NDArray[np.int8],
+        name: Sequence[str],
+        start: ArrayLike,
+        end: ArrayLike,
         **columns: Any,
-    ) -> int:  # fmt: skip
+    ) -> int:
         """More events; `columns` are numbers by name, or lists of texts. Returns the first's row."""
         begin = np.asarray(start, np.int64)
         n = len(begin)
@@ -94,9 +105,15 @@ class Activities:
             self.left_out[what] += count
 
     def kineto(
-        self, base_ns: int, *, host_name: str = "", distributed: Mapping[str, Any] | None = None,
-        devices: Sequence[Mapping[str, Any]] = (), truncated: bool = False, dropped: int = 0,
-    ) -> Kineto:  # fmt: skip
+        self,
+        base_ns: int,
+        *,
+        host_name: str = "",
+        distributed: Mapping[str, Any] | None = None,
+        devices: Sequence[Mapping[str, Any]] = (),
+        truncated: bool = False,
+        dropped: int = 0,
+    ) -> Kineto:
         """All that was added."""
         names = ("kind", "name", "start", "end", *NUMBERS, *TEXTS)
         whole = {c: _joined([p[c] for p in self._parts], c) for c in names}

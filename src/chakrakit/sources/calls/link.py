@@ -12,16 +12,12 @@ from numpy.typing import NDArray
 from chakrakit.errors import FormatError
 from chakrakit.sources.calls.record import Calls, Group
 from chakrakit.sources.calls.trace import call_trace, followers, kinds_of, node_times, times
-from chakrakit.sources.pytorch import collectives as words
-from chakrakit.sources.pytorch.report import InOut, LinkReport, RankReport
-from chakrakit.trace.card import Card
-from chakrakit.trace.edges import EdgeForm, EdgeKind
-from chakrakit.trace.groups import Groups
-from chakrakit.trace.run import NS, Run, Times
-from chakrakit.trace.schedule import schedule
-from chakrakit.trace.schema import CollectiveType
-from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding
+from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.sources.pytorch.linking import InOut, LinkReport, RankReport
+from chakrakit.trace.communication import Binding, Groups
+from chakrakit.trace.model import CollectiveType, EdgeForm, EdgeKind, Trace
+from chakrakit.trace.sets import NS, Card, Run, Times
+from chakrakit.trace.timing import schedule
 
 
 @dataclass(frozen=True)
@@ -50,9 +46,12 @@ def link_calls(
     measured = [Times(*node_times(ranks[rank].calls, epoch)) for rank in bindings]
     groups = names.groups()
     card = Card(
-        tool="chakra link", source=[ranks[r].path for r in bindings],
-        settings={"recorder": tool}, epoch_ns=epoch, tick_ps=NS,
-    )  # fmt: skip
+        tool="chakra link",
+        source=[ranks[r].path for r in bindings],
+        settings={"recorder": tool},
+        epoch_ns=epoch,
+        tick_ps=NS,
+    )
     timing = {rank: i for i, rank in enumerate(bindings)}
     run = Run(bodies, bindings, Groups(groups), card, times=measured, timing=timing)
     report = LinkReport(
@@ -157,7 +156,9 @@ def _report(recording: Recording, body: Trace, measured: Times) -> RankReport:
     by_name = {_type_name(kind): n for kind, n in counts.items()}
     used = np.bincount(edges.kind, minlength=len(EdgeKind))
     total = int((measured.end - measured.start)[1::2].sum())
-    base = np.where(edges.form == EdgeForm.START_START, measured.start[edges.src], measured.end[edges.src])
+    base = np.where(
+        edges.form == EdgeForm.START_START, measured.start[edges.src], measured.end[edges.src]
+    )
     return RankReport(
         rank=recording.rank,
         files=[recording.path],

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-I64 = NDArray[np.int64]
+from chakrakit.arrays import I64
 
 STATES = ("scheduled", "started", "completed")
 """What a recorder says of a call, in the order it goes through them."""
@@ -78,6 +78,14 @@ class Calls:
 
 
 _PROGRAM = (
-    "group", "sequence", "message", "name", "state", "in_sizes", "out_sizes", "in_types", "out_types",
-)  # fmt: skip
+    "group",
+    "sequence",
+    "message",
+    "name",
+    "state",
+    "in_sizes",
+    "out_sizes",
+    "in_types",
+    "out_types",
+)
 _COLUMNS = (*_PROGRAM, "created", "started", "completed", "device_ns", "timeout_ns")

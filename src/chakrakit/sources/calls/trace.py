@@ -9,14 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.sources.calls.record import STATES, Calls
-from chakrakit.sources.pytorch import collectives as words
-from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
-from chakrakit.trace.metadata import Metadata
-from chakrakit.trace.schema import NodeType
-from chakrakit.trace.trace import Trace
+from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Metadata, NodeType, Trace
 
-I64 = NDArray[np.int64]
 _PEERS = re.compile(r"(\d+)\s*(->|<-)\s*(\d+)")
 
 
@@ -29,7 +26,9 @@ def times(calls: Calls) -> tuple[I64, I64]:
     start = np.where(calls.created >= 0, calls.created, np.maximum(calls.started, 0))
     begun = np.where(calls.started >= start, calls.started, start)
     end = np.where(calls.completed >= 0, calls.completed, begun + np.maximum(calls.device_ns, 0))
-    return start, np.maximum(np.where((calls.state == len(STATES) - 1) | (calls.state < 0), end, start), start)
+    return start, np.maximum(
+        np.where((calls.state == len(STATES) - 1) | (calls.state < 0), end, start), start
+    )
 
 
 def kinds_of(calls: Calls) -> I64:
@@ -94,11 +93,13 @@ def call_edges(calls: Calls, follows: I64) -> Edges:
     n = len(calls)
     call = 2 * np.arange(n) + 1
     before = followers(calls)[0][follows]
-    return Edges.concat([
-        Edges.of(call - 1, call, EdgeKind.THREAD, EdgeForm.FINISH_START, 0),
-        Edges.of(call[:-1], call[1:] - 1, EdgeKind.CALL, EdgeForm.START_START, 0),
-        Edges.of(2 * before + 1, call[follows], EdgeKind.STREAM, EdgeForm.FINISH_START, 0),
-    ])  # fmt: skip
+    return Edges.concat(
+        [
+            Edges.of(call - 1, call, EdgeKind.THREAD, EdgeForm.FINISH_START, 0),
+            Edges.of(call[:-1], call[1:] - 1, EdgeKind.CALL, EdgeForm.START_START, 0),
+            Edges.of(2 * before + 1, call[follows], EdgeKind.STREAM, EdgeForm.FINISH_START, 0),
+        ]
+    )
 
 
 def _of_calls(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pa.Array:

@@ -10,13 +10,12 @@ from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.errors import FormatError
 from chakrakit.sources.calls import STATES, Calls, Group
 from chakrakit.sources.flight_recorder.pickles import MAGIC, plain_json
 
-I64 = NDArray[np.int64]
 _T = TypeVar("_T")
 
 _KNOWN_VERSIONS = ("2",)
@@ -100,9 +99,13 @@ def _decoded(data: bytes, path: str) -> _Said:
         raise FormatError("nested too deeply for a dump", path=path or None) from None
     entries = file.entries or []
     return _Said(
-        file.version, file.pg_config, file.rank, file.host_name, len(entries),
+        file.version,
+        file.pg_config,
+        file.rank,
+        file.host_name,
+        len(entries),
         lambda name: list(map(attrgetter(name), entries)),
-    )  # fmt: skip
+    )
 
 
 _JSON = msgspec.json.Decoder(_File, strict=False)

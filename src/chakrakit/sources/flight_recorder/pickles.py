@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chakrakit import _core
+import chakrakit.core as core
 from chakrakit.errors import FormatError
 
 MAGIC = b"\x80"
@@ -18,8 +18,8 @@ def plain_json(data: bytes, skip: Sequence[str] = (), path: str = "") -> bytes:
     an object outside the file end in a FormatError before anything is made of them.
     """
     try:
-        return _core.pickle_to_json(data, list(skip))
-    except _core.FormatError as error:
+        return core.pickle_to_json(data, list(skip))
+    except core.FormatError as error:
         message, offset = error.args
         raise FormatError(
             f"not a pickle of plain data: {message}; only dictionaries, lists, texts and numbers "

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.sources.pytorch.kineto import Kind
-from chakrakit.sources.pytorch.rank import Rank
-from chakrakit.sources.pytorch.rows import nearest
-
-I64 = NDArray[np.int64]
+from chakrakit.arrays import I64
+from chakrakit.sources.pytorch.match import nearest
+from chakrakit.sources.pytorch.read import Kind
 
 BEGIN = r"^(cuda|hip)StreamBeginCapture|^cuStreamBeginCapture"
 END = r"^(cuda|hip)StreamEndCapture|^cuStreamEndCapture"
@@ -109,7 +107,9 @@ class _Describer:
     def capture(self, begin: int, launches: I64) -> Capture:
         batch, mode = self._labelled(begin)
         rows = launches.tolist()
-        return Capture(batch, mode, [self._operator(r) for r in rows], [self._kind(r) for r in rows])
+        return Capture(
+            batch, mode, [self._operator(r) for r in rows], [self._kind(r) for r in rows]
+        )
 
     def _labelled(self, begin: int) -> tuple[int, str]:
         """The annotation around a capture."""
@@ -127,11 +127,18 @@ class _Describer:
             return Operator("", "", "", *self._place(row), -1, 0, 0)
         event = int(linked.line.event[at])
         texts, columns = self.kineto.texts, self.kineto.text_columns
-        shapes, types = (texts[int(columns[c][event])] if event >= 0 else "" for c in ("in_dims", "in_types"))
+        shapes, types = (
+            texts[int(columns[c][event])] if event >= 0 else "" for c in ("in_dims", "in_types")
+        )
         return Operator(
-            linked.names[at], shapes, types, *self._place(row), at,
-            int(self.work[0][at]), int(self.work[1][at]),
-        )  # fmt: skip
+            linked.names[at],
+            shapes,
+            types,
+            *self._place(row),
+            at,
+            int(self.work[0][at]),
+            int(self.work[1][at]),
+        )
 
     def _place(self, row: int) -> tuple[str, int, int]:
         found = self.linked.attribution

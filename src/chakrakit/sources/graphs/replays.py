@@ -7,18 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.sources.graphs.captures import Capture, Operator
 from chakrakit.sources.graphs.steps import batch_of
-from chakrakit.sources.pytorch.candidates import Candidates
-from chakrakit.sources.pytorch.device import DeviceModel
-from chakrakit.sources.pytorch.kineto import Kind, Kineto
-from chakrakit.sources.pytorch.rows import RowNames, nearest
-from chakrakit.sources.pytorch.timeline import Timeline
-from chakrakit.trace.edges import EdgeForm, EdgeKind
-
-I64 = NDArray[np.int64]
+from chakrakit.sources.pytorch.edges import Candidates, DeviceModel
+from chakrakit.sources.pytorch.match import RowNames, Timeline, nearest
+from chakrakit.sources.pytorch.read import Kind, Kineto
+from chakrakit.trace.model import EdgeForm, EdgeKind
 
 GRAPH_LAUNCH = r"^(cuda|hip|cu)GraphLaunch"
 _GENERATED = re.compile(r"^triton_")

@@ -6,9 +6,7 @@ import re
 from dataclasses import dataclass
 
 _SUMS = r"sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)"
-_FULL = re.compile(
-    rf"^execute_(\d+)_context_(\d+)\({_SUMS}\)_generation_(\d+)\({_SUMS}\)$"
-)
+_FULL = re.compile(rf"^execute_(\d+)_context_(\d+)\({_SUMS}\)_generation_(\d+)\({_SUMS}\)$")
 _OLD = re.compile(r"^execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)$")
 _SGLANG = re.compile(r"^step\[(DECODE|EXTEND|MIXED|IDLE) bs=(\d+)(?: toks=(\d+))?\]$")
 
@@ -37,9 +35,12 @@ class Batch:
         out = {"batch_tokens": self.tokens}
         for name, share in (("context", self.context), ("generation", self.generation)):
             facts = {
-                "requests": share.requests, "q": share.queries, "k": share.keys,
-                "qq": share.squared, "qk": share.products,
-            }  # fmt: skip
+                "requests": share.requests,
+                "q": share.queries,
+                "k": share.keys,
+                "qq": share.squared,
+                "qk": share.products,
+            }
             out |= {f"{name}_{key}": value for key, value in facts.items() if value >= 0}
         return out
 

@@ -51,9 +51,20 @@ def _int(match: re.Match[str] | None) -> int:
 
 
 _FIELDS = {
-    1: "c", 2: "b", 3: "h", 4: "H", 5: "i", 6: "I", 7: "q", 8: "Q",
-    13: "f", 14: "d", 18: "Q", 19: "Q", 22: "Q",
-}  # fmt: skip
+    1: "c",
+    2: "b",
+    3: "h",
+    4: "H",
+    5: "i",
+    6: "I",
+    7: "q",
+    8: "Q",
+    13: "f",
+    14: "d",
+    18: "Q",
+    19: "Q",
+    22: "Q",
+}
 """Payload entry types to their binary form; others are not decoded."""
 
 
@@ -68,11 +79,15 @@ class Payloads:
         """The layouts an export lists."""
         columns = ("domainId", "schemaId", "idx", "type", "name", "offset")
         seen: dict[tuple[int, int], dict[int, tuple[str, str, int]]] = {}
-        for domain, schema, idx, kind, name, offset in tables.rows("NVTX_PAYLOAD_SCHEMA_ENTRIES", columns):
+        for domain, schema, idx, kind, name, offset in tables.rows(
+            "NVTX_PAYLOAD_SCHEMA_ENTRIES", columns
+        ):
             form = _FIELDS.get(int(kind or 0), "")
             seen.setdefault((int(domain or 0), int(schema or 0)), {})[int(idx or 0)] = (
-                str(name or ""), form, int(offset or 0),
-            )  # fmt: skip
+                str(name or ""),
+                form,
+                int(offset or 0),
+            )
         return cls({key: [fields[i] for i in sorted(fields)] for key, fields in seen.items()})
 
     def facts(self, domain: int, text: Any, binary: Any) -> dict[str, Any]:

@@ -9,37 +9,45 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.errors import FormatError
 from chakrakit.sources.activities import Activities
-from chakrakit.sources.nsys.ranges import (
-    PUSH_POP,
-    START_END,
-    Payloads,
-    communication_facts,
-    named,
-)
+from chakrakit.sources.nsys.ranges import PUSH_POP, START_END, Payloads, communication_facts, named
 from chakrakit.sources.nsys.tables import Tables, open_tables
-from chakrakit.sources.pytorch.kineto import Kind, Kineto
-
-I64 = NDArray[np.int64]
+from chakrakit.sources.pytorch.read import Kind, Kineto
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 _KERNEL, _MEMCPY, _MEMSET = _ACTIVITY + "KERNEL", _ACTIVITY + "MEMCPY", _ACTIVITY + "MEMSET"
 _RUNTIME, _SYNC, _GRAPH = (
-    _ACTIVITY + "RUNTIME", _ACTIVITY + "SYNCHRONIZATION", _ACTIVITY + "GRAPH_TRACE",
-)  # fmt: skip
+    _ACTIVITY + "RUNTIME",
+    _ACTIVITY + "SYNCHRONIZATION",
+    _ACTIVITY + "GRAPH_TRACE",
+)
 _EVENT = _ACTIVITY + "CUDA_EVENT"
 _OVERHEADS = (_ACTIVITY + "OVERHEAD", "PROFILER_OVERHEAD")
 _SUFFIX = re.compile(r"(_ptsz|_ptds)?(_v\d+)?$")
 _COPIES = {
-    1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD",
-    9: "HtoH", 10: "PtoP",
-}  # fmt: skip
+    1: "HtoD",
+    2: "DtoH",
+    3: "HtoA",
+    4: "AtoH",
+    5: "AtoA",
+    6: "AtoD",
+    7: "DtoA",
+    8: "DtoD",
+    9: "HtoH",
+    10: "PtoP",
+}
 _MEMORIES = {
-    0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device", 6: "Managed",
-}  # fmt: skip
+    0: "Pageable",
+    1: "Pinned",
+    2: "Device",
+    3: "Array",
+    4: "Managed",
+    5: "Device",
+    6: "Managed",
+}
 _SYNCS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 _PROCESS = ~0xFFFFFF
 _NO_STREAM = 0xFFFFFFFF
@@ -81,7 +89,8 @@ def find_processes(path: Path) -> list[Process]:
             path=str(path),
         )
     return sorted(
-        (Process(path, number, d) for number, d in device.items()), key=lambda p: (p.device, p.number)
+        (Process(path, number, d) for number, d in device.items()),
+        key=lambda p: (p.device, p.number),
     )
 
 
@@ -148,27 +157,45 @@ class _Reader:
         rows = self._mine(_RUNTIME, ("start", "end", "globalTid", "correlationId", "nameId"))
         names = [_SUFFIX.sub("", n) for n in self._texts(rows["nameId"])]
         self.activities.add(
-            Kind.CALL, names, rows["start"], rows["end"],
-            pid=self.pid, tid=rows["globalTid"] & 0xFFFFFF, correlation=rows["correlationId"],
-        )  # fmt: skip
+            Kind.CALL,
+            names,
+            rows["start"],
+            rows["end"],
+            pid=self.pid,
+            tid=rows["globalTid"] & 0xFFFFFF,
+            correlation=rows["correlationId"],
+        )
 
     def _kernels(self) -> None:
         shape = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
         rows = self._mine(
             _KERNEL,
-            ("start", "end", "deviceId", "streamId", "correlationId", "demangledName", "shortName",
-             "graphNodeId", *shape),
-        )  # fmt: skip
+            (
+                "start",
+                "end",
+                "deviceId",
+                "streamId",
+                "correlationId",
+                "demangledName",
+                "shortName",
+                "graphNodeId",
+                *shape,
+            ),
+        )
         ids = np.where(rows["demangledName"] >= 0, rows["demangledName"], rows["shortName"])
         self._add_device(
-            Kind.KERNEL, self._texts(ids), rows,
-            grid=_triples(rows, shape[:3]), block=_triples(rows, shape[3:]),
-        )  # fmt: skip
+            Kind.KERNEL,
+            self._texts(ids),
+            rows,
+            grid=_triples(rows, shape[:3]),
+            block=_triples(rows, shape[3:]),
+        )
 
     def _graphs(self) -> None:
         """Whole graphs, where the recording did not look inside them."""
         rows = self._mine(
-            _GRAPH, ("start", "end", "deviceId", "streamId", "correlationId", "graphId", "graphExecId")
+            _GRAPH,
+            ("start", "end", "deviceId", "streamId", "correlationId", "graphId", "graphExecId"),
         )
         number = np.where(rows["graphExecId"] >= 0, rows["graphExecId"], rows["graphId"])
         self._add_device(Kind.KERNEL, [f"CUDA graph {n}" for n in number.tolist()], rows)
@@ -184,31 +211,51 @@ class _Reader:
 
     def _add_device(self, kind: Kind, names: list[str], rows: dict[str, I64], **more: Any) -> None:
         self.activities.add(
-            kind, names, rows["start"], rows["end"],
-            pid=rows["deviceId"], tid=rows["streamId"], device=rows["deviceId"],
-            stream=rows["streamId"], correlation=rows["correlationId"],
-            bytes=rows.get("bytes", -1), graph_node=rows.get("graphNodeId", -1), **more,
-        )  # fmt: skip
+            kind,
+            names,
+            rows["start"],
+            rows["end"],
+            pid=rows["deviceId"],
+            tid=rows["streamId"],
+            device=rows["deviceId"],
+            stream=rows["streamId"],
+            correlation=rows["correlationId"],
+            bytes=rows.get("bytes", -1),
+            graph_node=rows.get("graphNodeId", -1),
+            **more,
+        )
 
     def _syncs(self) -> None:
         rows = self._mine(
             _SYNC,
-            ("start", "end", "deviceId", "streamId", "correlationId", "syncType", "eventId", "eventSyncId"),
-        )  # fmt: skip
+            (
+                "start",
+                "end",
+                "deviceId",
+                "streamId",
+                "correlationId",
+                "syncType",
+                "eventId",
+                "eventSyncId",
+            ),
+        )
         names = [_SYNCS.get(t, "Synchronization") for t in rows["syncType"].tolist()]
         first = self.activities.add(
-            Kind.SYNC, names, rows["start"], rows["end"],
-            pid=self.pid, stream=np.where(rows["streamId"] == _NO_STREAM, -1, rows["streamId"]),
-            device=rows["deviceId"], correlation=rows["correlationId"],
-        )  # fmt: skip
+            Kind.SYNC,
+            names,
+            rows["start"],
+            rows["end"],
+            pid=self.pid,
+            stream=np.where(rows["streamId"] == _NO_STREAM, -1, rows["streamId"]),
+            device=rows["deviceId"],
+            correlation=rows["correlationId"],
+        )
         self._name_records(rows, first)
 
     def _name_records(self, rows: dict[str, I64], first: int) -> None:
         """Which record of its event each wait waits for, where the export lists records."""
         records = self._mine(_EVENT, ("correlationId", "streamId", "eventId", "eventSyncId"))
-        by_sync = {
-            int(s): i for i, s in enumerate(records["eventSyncId"].tolist()) if s > 0
-        }
+        by_sync = {int(s): i for i, s in enumerate(records["eventSyncId"].tolist()) if s > 0}
         for i, sync in enumerate(rows["eventSyncId"].tolist()):
             at = by_sync.get(sync, -1)
             if at >= 0:
@@ -218,14 +265,33 @@ class _Reader:
 
     def _ranges(self) -> None:
         columns = (
-            "start", "end", "eventType", "globalTid", "endGlobalTid", "text", "textId", "domainId",
-            "jsonText", "jsonTextId", "binaryData",
-        )  # fmt: skip
+            "start",
+            "end",
+            "eventType",
+            "globalTid",
+            "endGlobalTid",
+            "text",
+            "textId",
+            "domainId",
+            "jsonText",
+            "jsonTextId",
+            "binaryData",
+        )
         payloads = Payloads.of(self.tables)
         kept: list[tuple[int, int, int, str, dict[str, Any]]] = []
-        for start, end, kind, tid, end_tid, text, text_id, domain, said, said_id, binary in (
-            self.tables.rows("NVTX_EVENTS", columns)
-        ):  # fmt: skip
+        for (
+            start,
+            end,
+            kind,
+            tid,
+            end_tid,
+            text,
+            text_id,
+            domain,
+            said,
+            said_id,
+            binary,
+        ) in self.tables.rows("NVTX_EVENTS", columns):
             if tid is None or (int(tid) & _PROCESS) != self.process:
                 continue
             why = _no_range(kind, end, tid, end_tid)
@@ -240,14 +306,19 @@ class _Reader:
 
     def _add_ranges(self, kept: list[tuple[int, int, int, str, dict[str, Any]]]) -> None:
         said = [named(k[3]) for k in kept]
-        kinds = np.array([Kind.OPERATOR if s.is_operator else Kind.ANNOTATION for s in said], np.int8)
+        kinds = np.array(
+            [Kind.OPERATOR if s.is_operator else Kind.ANNOTATION for s in said], np.int8
+        )
         first = self.activities.add(
-            kinds, [s.name for s in said],
-            np.array([k[0] for k in kept], np.int64), np.array([k[1] for k in kept], np.int64),
-            pid=self.pid, tid=np.array([k[2] for k in kept], np.int64),
+            kinds,
+            [s.name for s in said],
+            np.array([k[0] for k in kept], np.int64),
+            np.array([k[1] for k in kept], np.int64),
+            pid=self.pid,
+            tid=np.array([k[2] for k in kept], np.int64),
             sequence=np.array([s.sequence for s in said], np.int64),
             in_dims=[s.sizes for s in said],
-        )  # fmt: skip
+        )
         for i, (*_, facts) in enumerate(kept):
             for key, value in communication_facts(facts).items():
                 self.activities.say(first + i, key, value)

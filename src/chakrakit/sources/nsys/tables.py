@@ -5,17 +5,16 @@ from __future__ import annotations
 import gzip
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.errors import FormatError
 
-I64 = NDArray[np.int64]
 MAGIC = b"SQLite format 3\0"
 _MARK = "META_DATA_EXPORT"
 

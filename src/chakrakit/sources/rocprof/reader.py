@@ -7,13 +7,11 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.errors import FormatError
 from chakrakit.sources.activities import Activities
-from chakrakit.sources.pytorch.kineto import Kind, Kineto
-
-I64 = NDArray[np.int64]
+from chakrakit.sources.pytorch.read import Kind, Kineto
 
 MARK = re.compile(rb'"rocprofiler-sdk-tool"\s*:')
 _COPY = re.compile(r"(HOST|DEVICE)_TO_(HOST|DEVICE)$")
@@ -172,13 +170,14 @@ class _Reader:
         names = {s.kernel_id: s.name for s in self.process.kernel_symbols}
         info = [r.dispatch_info for r in records]
         self.activities.add(
-            Kind.KERNEL, [names.get(d.kernel_id, f"kernel {d.kernel_id}") for d in info],
+            Kind.KERNEL,
+            [names.get(d.kernel_id, f"kernel {d.kernel_id}") for d in info],
             *self._times(records),
             correlation=[r.correlation_id.internal for r in records],
             grid=[_blocks(d) for d in info],
             block=[_size(d.workgroup_size) for d in info],
             **self._lanes(records, [d.agent_id.handle for d in info]),
-        )  # fmt: skip
+        )
 
     def _copies(self, records: list[_Record]) -> None:
         agents = [
@@ -186,18 +185,23 @@ class _Reader:
             for r in records
         ]
         self.activities.add(
-            Kind.MEMCPY, [_copy_name(self._operation(r)) for r in records], *self._times(records),
+            Kind.MEMCPY,
+            [_copy_name(self._operation(r)) for r in records],
+            *self._times(records),
             correlation=[r.correlation_id.internal for r in records],
             bytes=[r.bytes for r in records],
             **self._lanes(records, agents),
-        )  # fmt: skip
+        )
 
     def _host(self, kind: Kind, records: list[_Record]) -> None:
         self.activities.add(
-            kind, [self._name(r) for r in records], *self._times(records),
-            pid=self.pid, tid=[r.thread_id for r in records],
+            kind,
+            [self._name(r) for r in records],
+            *self._times(records),
+            pid=self.pid,
+            tid=[r.thread_id for r in records],
             correlation=[r.correlation_id.internal for r in records] if kind == Kind.CALL else -1,
-        )  # fmt: skip
+        )
 
     def _operation(self, record: _Record) -> str:
         kinds = self.process.strings.buffer_records
@@ -215,8 +219,11 @@ def _size(size: _Size) -> str:
 
 def _blocks(d: _Dispatch) -> str:
     """rocprofv3 counts work items; launches are told in blocks elsewhere."""
-    pairs = ((d.grid_size.x, d.workgroup_size.x), (d.grid_size.y, d.workgroup_size.y),
-             (d.grid_size.z, d.workgroup_size.z))  # fmt: skip
+    pairs = (
+        (d.grid_size.x, d.workgroup_size.x),
+        (d.grid_size.y, d.workgroup_size.y),
+        (d.grid_size.z, d.workgroup_size.z),
+    )
     return "[" + ", ".join(str(-(-items // max(per, 1))) for items, per in pairs) + "]"
 
 
