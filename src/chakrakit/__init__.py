@@ -12,8 +12,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from chakrakit.insight.analysis import analyze
     from chakrakit.insight.compare import compare
+    from chakrakit.sources.inputs import link
     from chakrakit.sources.pytorch.collect import collect
-    from chakrakit.sources.pytorch.linking import link
     from chakrakit.trace.codecs import open_writer, scan_trace
     from chakrakit.trace.communication import Binding, Groups
     from chakrakit.trace.model import (
@@ -60,7 +60,7 @@ _HOME = {
     "collect": "sources.pytorch.collect",
     "compare": "insight.compare",
     "feeder_paths": "trace.storage",
-    "link": "sources.pytorch.linking",
+    "link": "sources.inputs",
     "open_writer": "trace.codecs",
     "query": "trace.query",
     "read": "trace.storage",

@@ -38,7 +38,13 @@ class _Stuck:
 
 
 def find_absences(board: Board) -> list[Absence]:
-    """Root causes only: who waits elsewhere for somebody else is a victim."""
+    """Root causes only: who waits elsewhere for somebody else is a victim.
+
+    Recorders that do not say how far a call got may drop calls, so that nothing follows from those
+    that are not there.
+    """
+    if not (board.state >= 0).any():
+        return []
     stuck = _stuck(board)
     waiting = {int(r) for r in _first_open(board)}
     roots: dict[int, Absence] = {}
@@ -60,7 +66,8 @@ def _open(board: Board) -> Mask:
 
 def _stuck(board: Board) -> list[_Stuck]:
     """For each group the lowest number that is open somewhere and that a member has not reached."""
-    waiting = np.flatnonzero(board.per_meeting(np.maximum, _open(board).astype(np.int64)))
+    is_open = _open(board)
+    waiting = np.flatnonzero(board.per_meeting(np.maximum, is_open.astype(np.int64)))
     out: dict[int, _Stuck] = {}
     for meeting in waiting.tolist():
         rows = board.rows(meeting)
@@ -70,14 +77,13 @@ def _stuck(board: Board) -> list[_Stuck]:
         absent = np.setdiff1d(board.members[group], board.rank[rows])
         absent = absent[~_passed(board, group, int(board.seq[rows[0]]), absent)]
         if len(absent):
-            out[group] = _Stuck(group, int(rows[np.argmax(_open(board)[rows])]), absent)
+            out[group] = _Stuck(group, int(rows[np.argmax(is_open[rows])]), absent)
     return list(out.values())
 
 
 def _passed(board: Board, group: int, seq: int, ranks: I64) -> Mask:
     """Ranks whose recording of the group goes on beyond a number: its ring dropped the call."""
-    mine = (board.group == group) & (board.seq > seq)
-    return np.isin(ranks, board.rank[mine])
+    return np.array([board.last.get((group, r), -1) > seq for r in ranks.tolist()], np.bool_)
 
 
 def _first_open(board: Board) -> I64:
@@ -107,13 +113,9 @@ def _never_recorded(board: Board) -> list[Absence]:
 def _far_behind(board: Board) -> list[Absence]:
     """A rank whose recording of a group ends long before those of all others, which end together."""
     out: list[Absence] = []
-    if not len(board):
-        return out
-    last = _last_seq(board)
+    recorded = set(board.recorded.tolist())
     for group, ranks in enumerate(board.members):
-        ends = {
-            r: last.get((group, r), -1) for r in ranks.tolist() if r in set(board.recorded.tolist())
-        }
+        ends = {r: board.last.get((group, r), -1) for r in ranks.tolist() if r in recorded}
         if len(ends) < 3:
             continue
         values = np.sort(np.fromiter(ends.values(), np.int64))
@@ -123,10 +125,3 @@ def _far_behind(board: Board) -> list[Absence]:
             row = np.flatnonzero((board.group == group) & (board.seq == ends[lone] + 1))
             out.append(Absence(lone, False, int(row[0]) if len(row) else -1))
     return out
-
-
-def _last_seq(board: Board) -> dict[tuple[int, int], int]:
-    order = np.lexsort((board.seq, board.rank, board.group))
-    group, rank, seq = board.group[order], board.rank[order], board.seq[order]
-    ends = np.flatnonzero(np.r_[(group[1:] != group[:-1]) | (rank[1:] != rank[:-1]), True])
-    return {(int(group[i]), int(rank[i])): int(seq[i]) for i in ends}

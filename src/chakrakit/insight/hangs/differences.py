@@ -7,25 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chakrakit.arrays import I64
-from chakrakit.insight.hangs.board import Board
-from chakrakit.trace.model import CollectiveType
+from chakrakit.insight.hangs.board import Board, Signature
 
 _MOST_MEETINGS = 20_000
 """A group that has lost step differs in every meeting from there on; the first ones tell all."""
 _LOOK_AHEAD = 6
-_UNEVEN = (
-    CollectiveType.ALL_TO_ALL,
-    CollectiveType.GATHER,
-    CollectiveType.SCATTER,
-    CollectiveType.REDUCE,
-)
-"""Collectives whose ranks may bring or get different amounts."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first call in which a rank differs from its group: `what` is order, type, size or dtype."""
+    """The first call in which a rank differs from its group: `what` is order, type or size."""
 
     what: str
     rank: int
@@ -44,34 +35,15 @@ def find_differences(board: Board) -> list[Difference]:
     return sorted(found.values(), key=lambda d: int(board.start[d.row]))
 
 
-def _signature(board: Board) -> I64:
-    """A number for what must agree in a meeting."""
-    same_size = ~np.isin(board.kind, [int(k) for k in _UNEVEN])
-    size = np.where(same_size, board.size, 0)
-    out = np.where(same_size, board.out_size, 0)
-    keys = np.stack([board.kind, size, out, board.dtype])
-    return np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
-
-
 def _mixed(board: Board) -> list[int]:
     """Meetings in which not all calls are the same, in order of time."""
     if not len(board):
         return []
-    sign = _signature(board)
+    sign = board.sign
     differ = board.per_meeting(np.minimum, sign) != board.per_meeting(np.maximum, sign)
     mixed = np.flatnonzero(differ)
     begun = board.per_meeting(np.minimum, board.start)[mixed]
     return [int(m) for m in mixed[np.argsort(begun, kind="stable")][:_MOST_MEETINGS]]
-
-
-def _facts(board: Board, row: int) -> tuple[int, int, int, int]:
-    even = int(board.kind[row]) not in _UNEVEN
-    return (
-        int(board.kind[row]),
-        int(board.dtype[row]),
-        int(board.size[row]) if even else 0,
-        int(board.out_size[row]) if even else 0,
-    )
 
 
 def _minority(board: Board, meeting: int) -> list[int]:
@@ -81,53 +53,51 @@ def _minority(board: Board, meeting: int) -> list[int]:
     that does not help either, the higher ranks are named.
     """
     rows = board.rows(meeting).tolist()
-    count = Counter(_facts(board, r) for r in rows)
+    count = Counter(board.signature(r) for r in rows)
     best = max(count.values())
     leading = [facts for facts, n in count.items() if n == best]
     usual = leading[0] if len(leading) == 1 else _elsewhere(board, rows, leading)
-    return [r for r in rows if _facts(board, r) != usual]
+    return [r for r in rows if board.signature(r) != usual]
 
 
-def _elsewhere(
-    board: Board, rows: list[int], leading: list[tuple[int, int, int, int]]
-) -> tuple[int, int, int, int]:
+def _elsewhere(board: Board, rows: list[int], leading: list[Signature]) -> Signature:
     seq = int(board.seq[rows[0]])
     length = len(board.members[int(board.group[rows[0]])])
     alike = [g for g, ranks in enumerate(board.members) if len(ranks) == length]
     others = np.flatnonzero((board.seq == seq) & np.isin(board.group, alike))
-    count = Counter(_facts(board, int(r)) for r in others)
+    count = Counter(board.signature(int(r)) for r in others)
     return max(leading, key=lambda facts: (count[facts], -rows.index(_first(board, rows, facts))))
 
 
-def _first(board: Board, rows: list[int], facts: tuple[int, int, int, int]) -> int:
-    return next(r for r in rows if _facts(board, r) == facts)
+def _first(board: Board, rows: list[int], facts: Signature) -> int:
+    return next(r for r in rows if board.signature(r) == facts)
 
 
 def _what(board: Board, meeting: int, row: int) -> str:
     """Order, if the rank's next calls are its group's in another order; else what differs first."""
-    mine, usual = _facts(board, row), _usual(board, meeting)
+    mine, usual = board.signature(row), _usual(board, meeting)
     if _out_of_step(board, row):
         return "order"
-    if mine[0] != usual[0]:
+    if mine.kind != usual.kind or mine.dtype != usual.dtype:
         return "type"
-    return "dtype" if mine[1] != usual[1] else "size"
+    return "size"
 
 
-def _usual(board: Board, meeting: int) -> tuple[int, int, int, int]:
-    return Counter(_facts(board, r) for r in board.rows(meeting).tolist()).most_common(1)[0][0]
+def _usual(board: Board, meeting: int) -> Signature:
+    return Counter(board.signature(r) for r in board.rows(meeting).tolist()).most_common(1)[0][0]
 
 
 def _out_of_step(board: Board, row: int) -> bool:
     """Whether the same few calls follow on the rank and on a peer, but in another order."""
     rank, group, seq = (int(a[row]) for a in (board.rank, board.group, board.seq))
-    meeting = int(board.meeting[row])
+    meeting = board.meeting_of(row)
     peers = [int(board.rank[r]) for r in board.rows(meeting) if board.rank[r] != rank]
     usual = _usual(board, meeting)
     peer = next(
         (
             int(board.rank[r])
             for r in board.rows(meeting)
-            if _facts(board, int(r)) == usual and board.rank[r] != rank
+            if board.signature(int(r)) == usual and board.rank[r] != rank
         ),
         peers[0] if peers else -1,
     )
@@ -141,7 +111,7 @@ def _out_of_step(board: Board, row: int) -> bool:
     return mine[:shifted] == theirs[1 : shifted + 1] or mine[1 : shifted + 1] == theirs[:shifted]
 
 
-def _coming(board: Board, rank: int, group: int, seq: int) -> list[tuple[int, int, int, int]]:
+def _coming(board: Board, rank: int, group: int, seq: int) -> list[Signature]:
     rows = np.flatnonzero(
         (board.rank == rank)
         & (board.group == group)
@@ -149,4 +119,4 @@ def _coming(board: Board, rank: int, group: int, seq: int) -> list[tuple[int, in
         & (board.seq < seq + _LOOK_AHEAD)
     )
     rows = rows[np.lexsort((board.nth[rows], board.seq[rows]))]
-    return [_facts(board, int(r)) for r in rows]
+    return [board.signature(int(r)) for r in rows]

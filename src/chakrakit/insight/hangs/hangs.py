@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from chakrakit.insight.hangs.absences import find_absences
+from chakrakit.insight.diagnosis import Culprit, CulpritKind
+from chakrakit.insight.hangs.absences import Absence, find_absences
 from chakrakit.insight.hangs.board import Board
-from chakrakit.insight.hangs.differences import find_differences
-from chakrakit.insight.hangs.lateness import find_late
+from chakrakit.insight.hangs.differences import Difference, find_differences
+from chakrakit.insight.hangs.lateness import Late, find_late
+
+_KINDS: dict[str, CulpritKind] = {
+    "order": "order-mismatch",
+    "size": "size-mismatch",
+    "type": "type-mismatch",
+}
 
 
-class Culprit(msgspec.Struct, kw_only=True):
-    """Who is to blame, and for what; fields that do not apply are None."""
-
-    kind: str
-    rank: int | None = None
-    link: str | None = None
-    collective: str | None = None
-    since_step: int | None = None
-    factor: float | None = None
-
-
-def culprits(board: Board) -> list[Culprit]:
+def hang_culprits(board: Board) -> list[Culprit]:
     """The root causes of an incomplete or slow recording, surest first.
 
     A rank whose call differs from its group's explains why others wait, so ranks that never arrived
@@ -30,14 +24,38 @@ def culprits(board: Board) -> list[Culprit]:
     """
     different = find_differences(board)
     absent = [a for a in find_absences(board) if a.dead or not different]
-    found = [_at(board, d.what, d.rank, d.row) for d in different]
-    found += [_at(board, "dead" if a.dead else "missing", a.rank, a.row) for a in absent]
-    if not found:
-        found = [_at(board, "slow", x.rank, x.row, round(x.factor, 3)) for x in find_late(board)]
-    return found
+    found = [_different(board, d) for d in different] + [_absent(board, a) for a in absent]
+    return found or [_late(board, x) for x in find_late(board)]
 
 
-def _at(board: Board, kind: str, rank: int, row: int, factor: float | None = None) -> Culprit:
-    where = board.label(row) if row >= 0 else None
-    since = int(board.seq[row]) if row >= 0 else None
-    return Culprit(kind=kind, rank=rank, collective=where, since_step=since, factor=factor)
+def _different(board: Board, d: Difference) -> Culprit:
+    return Culprit(
+        kind=_KINDS[d.what],
+        rank=d.rank,
+        collective=board.label(d.row),
+        since_step=int(board.seq[d.row]),
+        detail=f"rank {d.rank} calls {board.label(d.row)} with another {d.what} than its group",
+    )
+
+
+def _absent(board: Board, a: Absence) -> Culprit:
+    where = board.label(a.row) if a.row >= 0 else None
+    why = "there is no recording of it" if a.dead else "it waits in no collective itself"
+    return Culprit(
+        kind="dead-rank" if a.dead else "missing-rank",
+        rank=a.rank,
+        collective=where,
+        since_step=int(board.seq[a.row]) if a.row >= 0 else None,
+        detail=f"rank {a.rank} never arrived at {where or 'any collective'}: {why}",
+    )
+
+
+def _late(board: Board, x: Late) -> Culprit:
+    return Culprit(
+        kind="slow-rank",
+        rank=x.rank,
+        collective=board.label(x.row),
+        since_step=int(board.seq[x.row]),
+        factor=round(x.factor, 3),
+        detail=f"rank {x.rank} makes the others wait in all its groups since {board.label(x.row)}",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,127 +34,129 @@ class Late:
     row: int
 
 
+@dataclass(frozen=True, eq=False)
+class _Sheet:
+    """Meetings of one group in which everybody took part: one line per meeting, one column per rank.
+
+    `came` is how far behind the median rank each one came; `stayed` how much shorter than the median
+    rank it stayed, which needs no common clock: who comes last waits for nobody.
+    """
+
+    ranks: I64
+    rows: I64
+    came: F64
+    stayed: F64
+
+
 def find_late(board: Board) -> list[Late]:
     """Lone outliers, worst first.
 
-    Two measures are tried on completed collectives of which all ranks were recorded: how far behind the
-    median rank each one came, and how much shorter than the median rank it stayed, which needs no
-    common clock: who comes last waits for nobody. A rank counts only if it is late in all its groups,
-    because those who wait for it are themselves late elsewhere.
+    A rank counts only if it is late in all its groups, because those who wait for it are themselves
+    late elsewhere.
     """
-    rows = _comparable(board)
-    if not len(rows):
-        return []
-    period = _period(board, rows)
-    came = board.start.astype(np.float64) - _median_of_meeting(board, rows, board.start)
-    stay = (board.end - board.start).astype(np.float64)
-    stayed = _median_of_meeting(board, rows, board.end - board.start) - stay
-    found: dict[int, Late] = {}
-    for measure in (stayed, came, -stayed):
+    sheets = _sheets(board)
+    period = _period(board)
+    measures = ([s.stayed for s in sheets], [s.came for s in sheets], [-s.stayed for s in sheets])
+    for measure in measures:
+        found: dict[int, Late] = {}
         for share in _WINDOWS:
-            for late in _outliers(board, _latest(board, rows, share), measure, period):
+            for late in _outliers(board, sheets, measure, share, period):
                 found.setdefault(late.rank, late)
         if found:
-            break
-    return sorted(found.values(), key=lambda x: -x.factor)
+            return sorted(found.values(), key=lambda x: -x.factor)
+    return []
 
 
-def _comparable(board: Board) -> I64:
-    """Completed calls of meetings in which everybody took part."""
+def _sheets(board: Board) -> list[_Sheet]:
+    """The groups in which ranks can be compared."""
     if not len(board):
-        return np.zeros(0, np.int64)
-    size = np.array([len(m) for m in board.members] or [0], np.int64)[board.group]
-    here = np.diff(board.bounds)[board.meeting]
-    done = board.per_meeting(np.minimum, (board.state == DONE) | (board.state < 0))[board.meeting]
-    timed = board.per_meeting(np.minimum, (board.end > board.start))[board.meeting]
-    whole = (
-        (here == size) & (size >= _FEWEST_RANKS) & done.astype(np.bool_) & timed.astype(np.bool_)
-    )
-    return np.flatnonzero(whole)
-
-
-def _latest(board: Board, rows: I64, share: float) -> I64:
-    """The last calls, by when they began."""
-    if share == 1.0:
-        return rows
-    first, last = int(board.start[rows].min()), int(board.start[rows].max())
-    return rows[board.start[rows] >= last - share * (last - first)]
-
-
-def _median_of_meeting(board: Board, rows: I64, values: I64) -> F64:
-    """For every row of the board, the median of its meeting; 0 for rows that are not compared."""
-    out = np.zeros(len(board))
-    out[rows] = _grouped_median(board.meeting[rows], values[rows].astype(np.float64))
-    return out
-
-
-def _grouped_median(group: I64, values: F64) -> F64:
-    order = np.lexsort((values, group))
-    first = np.flatnonzero(np.r_[True, group[order][1:] != group[order][:-1]])
-    sizes = np.diff(np.r_[first, len(order)])
-    ranked = values[order]
-    middle = (ranked[first + (sizes - 1) // 2] + ranked[first + sizes // 2]) / 2
-    out = np.empty(len(order))
-    out[order] = np.repeat(middle, sizes)
-    return out
-
-
-def _period(board: Board, rows: I64) -> float:
-    """The usual time between two calls of a rank."""
-    order = rows[np.lexsort((board.start[rows], board.rank[rows]))]
-    same = board.rank[order[1:]] == board.rank[order[:-1]]
-    gaps = np.diff(board.start[order])[same]
-    return float(np.median(gaps)) if len(gaps) else 0.0
-
-
-def _outliers(board: Board, rows: I64, measure: F64, period: float) -> list[Late]:
-    pairs, code = np.unique(
-        np.stack([board.group[rows], board.rank[rows]]), axis=1, return_inverse=True
-    )
-    code = code.reshape(-1).astype(np.int64)
-    count = np.bincount(code)
-    typical = np.empty(len(count))
-    typical[code] = _grouped_median(code, measure[rows])
-    off = _off(pairs[0], typical, period) & (count >= _FEWEST_CALLS)
-    late = _everywhere(pairs[1], off, count >= _FEWEST_CALLS)
-    if not 0 < len(late) <= max(1, _FEW * len(np.unique(pairs[1]))):
         return []
+    first = board.order[board.bounds[:-1]]
+    group, here = board.group[first], np.diff(board.bounds)
+    size = np.array([len(m) for m in board.members] or [0], np.int64)[group]
+    done = board.per_meeting(np.minimum, (board.state == DONE) | (board.state < 0))
+    timed = board.per_meeting(np.minimum, board.end > board.start)
+    whole = (here == size) & (size >= _FEWEST_RANKS) & done.astype(np.bool_)
+    chosen = np.flatnonzero(whole & timed.astype(np.bool_))
+    if not len(chosen):
+        return []
+    cuts = np.flatnonzero(np.r_[True, group[chosen[1:]] != group[chosen[:-1]]]).tolist()
+    spans = zip(cuts, [*cuts[1:], len(chosen)], strict=True)
     return [
-        x
-        for rank in late.tolist()
-        if (x := _late(board, rows, measure, int(rank), typical[off & (pairs[1] == rank)], period))
+        _sheet(board, chosen[a:b], int(size[chosen[a]])) for a, b in spans if b - a >= _FEWEST_CALLS
     ]
 
 
-def _off(group: I64, typical: F64, period: float) -> Mask:
-    """Which (group, rank) is far from the others of its group."""
-    centre = _grouped_median(group, typical)
-    spread = _NORMAL * _grouped_median(group, np.abs(typical - centre))
-    far: Mask = typical - centre > np.maximum(_DEVIATIONS * spread, _SHARE * period)
+def _sheet(board: Board, meetings: I64, ranks: int) -> _Sheet:
+    rows = board.order[board.bounds[meetings][:, None] + np.arange(ranks)]
+    start = board.start[rows].astype(np.float64)
+    stay = (board.end[rows] - board.start[rows]).astype(np.float64)
+    return _Sheet(
+        board.rank[rows[0]],
+        rows,
+        start - np.median(start, axis=1, keepdims=True),
+        np.median(stay, axis=1, keepdims=True) - stay,
+    )
+
+
+def _period(board: Board) -> float:
+    """The usual time between two calls of a rank."""
+    same = board.rank[1:] == board.rank[:-1]
+    gaps = np.diff(board.start)[same]
+    return float(np.median(gaps)) if len(gaps) else 0.0
+
+
+def _outliers(
+    board: Board, sheets: list[_Sheet], measure: list[F64], share: float, period: float
+) -> list[Late]:
+    judged: Counter[int] = Counter()
+    off: dict[int, list[float]] = {}
+    for sheet, values in zip(sheets, measure, strict=True):
+        recent = values[-max(_FEWEST_CALLS, int(share * len(values))) :]
+        typical = np.median(recent, axis=0)
+        judged.update(sheet.ranks.tolist())
+        for column in np.flatnonzero(_far(typical, period)).tolist():
+            off.setdefault(int(sheet.ranks[column]), []).append(float(typical[column]))
+    late = [rank for rank, by in off.items() if len(by) == judged[rank]]
+    if not 0 < len(late) <= max(1, _FEW * len(judged)):
+        return []
+    found = (_late(board, sheets, measure, r, max(off[r]), share, period) for r in late)
+    return [x for x in found if x is not None]
+
+
+def _far(typical: F64, period: float) -> Mask:
+    """Which ranks are far from the others of their group."""
+    off = typical - np.median(typical)
+    spread = _NORMAL * float(np.median(np.abs(off)))
+    far: Mask = off > max(_DEVIATIONS * spread, _SHARE * period)
     return far
 
 
-def _everywhere(rank: I64, off: Mask, judged: Mask) -> I64:
-    """Ranks that are off in every group that can be judged."""
-    fine = np.unique(rank[~off & judged])
-    return np.setdiff1d(np.unique(rank[off]), fine)
-
-
 def _late(
-    board: Board, rows: I64, measure: F64, rank: int, typical: F64, period: float
+    board: Board,
+    sheets: list[_Sheet],
+    measure: list[F64],
+    rank: int,
+    by: float,
+    share: float,
+    period: float,
 ) -> Late | None:
-    mine = rows[board.rank[rows] == rank]
-    mine = mine[np.argsort(board.issue[mine])]
-    by = float(typical.max())
-    late = measure[mine] > by / 2
-    if late.mean() < _STEADY:
+    rows, late = _calls_of(sheets, measure, rank, by / 2)
+    recent = late[-max(_FEWEST_CALLS, int(share * len(late))) :]
+    if recent.mean() < _STEADY:
         return None
-    every = np.flatnonzero(board.rank == rank)
-    every = every[np.argsort(board.issue[every])]
-    return Late(rank, 1 + by / period if period else 1.0, _since(every, measure[every] > by / 2))
-
-
-def _since(rows: I64, late: Mask) -> int:
-    """The call from which on nearly all were late: where lateness outweighs punctuality most."""
+    # Where lateness outweighs punctuality most, it began.
     worth = np.where(late, 1.0, -2.0)[::-1].cumsum()[::-1]
-    return int(rows[int(np.argmax(worth))])
+    return Late(rank, 1 + by / period if period else 1.0, int(rows[int(np.argmax(worth))]))
+
+
+def _calls_of(sheets: list[_Sheet], measure: list[F64], rank: int, by: float) -> tuple[I64, Mask]:
+    """A rank's calls in the order it issued them, and which of them were late."""
+    rows, late = [np.zeros(0, np.int64)], [np.zeros(0, np.bool_)]
+    for sheet, values in zip(sheets, measure, strict=True):
+        for column in np.flatnonzero(sheet.ranks == rank).tolist():
+            rows.append(sheet.rows[:, column])
+            late.append(values[:, column] > by)
+    joined, flags = np.concatenate(rows), np.concatenate(late)
+    order = np.argsort(joined, kind="stable")  # a rank's rows are in the order of issue
+    return joined[order], flags[order]

@@ -141,7 +141,8 @@ def _bytes(calls: Calls, sizes: I64, types: I64) -> I64:
         _total(calls.texts[p // len(calls.texts)], calls.texts[p % len(calls.texts)])
         for p in distinct.tolist()
     ]
-    return np.array(found or [0], np.int64)[where.ravel()]
+    total: I64 = np.array(found or [0], np.int64)[where.ravel()]
+    return total
 
 
 def _total(shapes: Any, types: Any) -> int:

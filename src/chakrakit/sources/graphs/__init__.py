@@ -1,7 +1,19 @@
 """CUDA and HIP graphs: what was captured, what is replayed, and the batches of serving steps."""
 
-from chakrakit.sources.graphs.captures import Capture, Operator, find_captures
-from chakrakit.sources.graphs.replays import Graphs, add_graph_causes, find_replays, name_rows
+from chakrakit.sources.graphs.captures import (
+    Capture,
+    Operator,
+    Recorded,
+    find_captures,
+    has_captures,
+)
+from chakrakit.sources.graphs.replays import (
+    Graphs,
+    Replay,
+    add_graph_causes,
+    find_replays,
+    name_rows,
+)
 from chakrakit.sources.graphs.steps import Batch, Share, read_batch
 
 __all__ = [
@@ -9,10 +21,13 @@ __all__ = [
     "Capture",
     "Graphs",
     "Operator",
+    "Recorded",
+    "Replay",
     "Share",
     "add_graph_causes",
     "find_captures",
     "find_replays",
+    "has_captures",
     "name_rows",
     "read_batch",
 ]

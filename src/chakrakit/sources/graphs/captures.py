@@ -10,11 +10,12 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrakit.arrays import I64
-from chakrakit.sources.pytorch.match import nearest
-from chakrakit.sources.pytorch.read import Kind
+from chakrakit.arrays import I64, Mask
+from chakrakit.sources.pytorch.edges import DeviceModel
+from chakrakit.sources.pytorch.match import RowNames, Timeline, nearest
+from chakrakit.sources.pytorch.read import Kind, Kineto
+from chakrakit.sources.pytorch.work import Attribution
 
 BEGIN = r"^(cuda|hip)StreamBeginCapture|^cuStreamBeginCapture"
 END = r"^(cuda|hip)StreamEndCapture|^cuStreamEndCapture"
@@ -57,17 +58,33 @@ class Capture:
         return len(self.operators)
 
 
-def find_captures(linked: Rank, work: tuple[I64, I64]) -> list[Capture]:
-    """The captures of a rank that was linked, in order; `work` are the FLOPs and bytes of its rows."""
-    if linked.kineto is None:
-        return []
-    line, names = linked.line, linked.names
+@dataclass(frozen=True)
+class Recorded:
+    """One recording as far as graphs are concerned; `flops` and `moved` are the work of its rows."""
+
+    line: Timeline
+    names: RowNames
+    kineto: Kineto
+    device: DeviceModel
+    attribution: Attribution
+    flops: I64
+    moved: I64
+
+
+def has_captures(line: Timeline, names: RowNames) -> bool:
+    """Whether a graph was captured while this was recorded."""
+    return bool(((line.kind == Kind.CALL) & names.matching(BEGIN)).any())
+
+
+def find_captures(recorded: Recorded) -> list[Capture]:
+    """The captures of a recording, in order."""
+    line, names = recorded.line, recorded.names
     is_call = (line.kind == Kind.CALL) & line.is_host
     begins = np.flatnonzero(is_call & names.matching(BEGIN))
     ends = np.flatnonzero(is_call & names.matching(END))
-    launches = np.flatnonzero(is_call & names.matching(LAUNCH) & ~_ran(linked))
-    launches = _outermost(linked, launches)
-    describe = _Describer(linked, work)
+    launches = np.flatnonzero(is_call & names.matching(LAUNCH) & ~_ran(recorded))
+    launches = _outermost(line, launches)
+    describe = _Describer(recorded)
     out = []
     for begin in begins.tolist():
         after = ends[line.start[ends] > line.end[begin]]
@@ -79,28 +96,29 @@ def find_captures(linked: Rank, work: tuple[I64, I64]) -> list[Capture]:
     return out
 
 
-def _ran(linked: Rank) -> NDArray[np.bool_]:
+def _ran(recorded: Recorded) -> Mask:
     """Calls whose work is in the file: they were not part of a capture."""
-    ran = np.zeros(len(linked.line), np.bool_)
-    ran[linked.device.call[linked.device.call >= 0]] = True
+    ran = np.zeros(len(recorded.line), np.bool_)
+    call = recorded.device.call
+    ran[call[call >= 0]] = True
     return ran
 
 
-def _outermost(linked: Rank, launches: I64) -> I64:
+def _outermost(line: Timeline, launches: I64) -> I64:
     """A runtime's launch may hold the driver's: it counts once."""
-    inside = np.zeros(len(linked.line), np.bool_)
+    inside = np.zeros(len(line), np.bool_)
     inside[launches] = True
-    parent = linked.line.parent[launches]
-    return launches[(parent < 0) | ~inside[np.maximum(parent, 0)]]
+    parent = line.parent[launches]
+    outer: I64 = launches[(parent < 0) | ~inside[np.maximum(parent, 0)]]
+    return outer
 
 
 class _Describer:
     """Says of launches what operator, shapes and module they belong to."""
 
-    def __init__(self, linked: Rank, work: tuple[I64, I64]) -> None:
-        assert linked.kineto is not None
-        self.linked, self.kineto, self.work = linked, linked.kineto, work
-        line, names = linked.line, linked.names
+    def __init__(self, recorded: Recorded) -> None:
+        self.recorded = recorded
+        line, names = recorded.line, recorded.names
         self.operator = nearest(line, (line.kind == Kind.OPERATOR) & line.is_host)
         self.label = nearest(line, names.where(_LABEL.match) & line.is_host)
 
@@ -114,33 +132,27 @@ class _Describer:
     def _labelled(self, begin: int) -> tuple[int, str]:
         """The annotation around a capture."""
         row = int(self.label[begin])
-        match = _LABEL.match(self.linked.names[row]) if row >= 0 else None
+        match = _LABEL.match(self.recorded.names[row]) if row >= 0 else None
         return (int(match[1]), match[2]) if match else (-1, "")
 
     def _kind(self, row: int) -> Kind:
-        name = self.linked.names[row]
+        name = self.recorded.names[row]
         return Kind.MEMCPY if "emcpy" in name else Kind.MEMSET if "emset" in name else Kind.KERNEL
 
     def _operator(self, row: int) -> Operator:
-        linked, at = self.linked, int(self.operator[row])
+        at = int(self.operator[row])
         if at < 0:
             return Operator("", "", "", *self._place(row), -1, 0, 0)
-        event = int(linked.line.event[at])
-        texts, columns = self.kineto.texts, self.kineto.text_columns
-        shapes, types = (
-            texts[int(columns[c][event])] if event >= 0 else "" for c in ("in_dims", "in_types")
-        )
-        return Operator(
-            linked.names[at],
-            shapes,
-            types,
-            *self._place(row),
-            at,
-            int(self.work[0][at]),
-            int(self.work[1][at]),
-        )
+        recorded = self.recorded
+        shapes, types = (self._text(at, column) for column in ("in_dims", "in_types"))
+        work = int(recorded.flops[at]), int(recorded.moved[at])
+        return Operator(recorded.names[at], shapes, types, *self._place(row), at, *work)
+
+    def _text(self, row: int, column: str) -> str:
+        kineto, event = self.recorded.kineto, int(self.recorded.line.event[row])
+        return kineto.texts[int(kineto.text_columns[column][event])] if event >= 0 else ""
 
     def _place(self, row: int) -> tuple[str, int, int]:
-        found = self.linked.attribution
+        found = self.recorded.attribution
         module = found.modules[int(found.module[row])] if found.module[row] >= 0 else ""
         return module, int(found.layer[row]), int(found.phase[row])

@@ -58,7 +58,9 @@ def find_replays(
     node = kineto.graph_node[line.event[rows]]
     order = np.lexsort((line.start[rows], np.where(node > 0, node, 0), call))
     rows, call = rows[order], call[order]
-    cuts = np.flatnonzero(np.r_[True, call[1:] != call[:-1]]) if len(rows) else rows
+    if not len(rows):
+        return []
+    cuts = np.flatnonzero(np.r_[True, call[1:] != call[:-1]])
     ends = np.r_[cuts[1:], len(rows)]
     return [Replay(int(call[a]), rows[a:b]) for a, b in zip(cuts, ends, strict=True)]
 

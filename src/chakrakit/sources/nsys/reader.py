@@ -114,7 +114,8 @@ def _session_start(tables: Tables) -> int:
 
 def _host_name(tables: Tables) -> str:
     rows = tables.rows("TARGET_INFO_SYSTEM_ENV", ("name", "value"), "where name = 'Hostname'")
-    return str(rows[0][1]) if rows else ""
+    # Processes of one session share its clock, whether or not the host is named.
+    return str(rows[0][1]) if rows else f"session {_session_start(tables)}"
 
 
 def _devices(tables: Tables) -> list[dict[str, Any]]:

@@ -15,8 +15,13 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.errors import FormatError
 
-MAGIC = b"SQLite format 3\0"
+_MAGIC = b"SQLite format 3\0"
 _MARK = "META_DATA_EXPORT"
+
+
+def is_export(head: bytes) -> bool:
+    """Whether a file's first bytes are those of an SQLite file, the form in which reports are exported."""
+    return head.startswith(_MAGIC)
 
 
 class Tables:

@@ -1,5 +1,5 @@
 """rocprofv3's JSON files."""
 
-from chakrakit.sources.rocprof.reader import MARK, read_processes
+from chakrakit.sources.rocprof.reader import is_rocprof, read_processes
 
-__all__ = ["MARK", "read_processes"]
+__all__ = ["is_rocprof", "read_processes"]

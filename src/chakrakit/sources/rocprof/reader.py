@@ -13,8 +13,13 @@ from chakrakit.errors import FormatError
 from chakrakit.sources.activities import Activities
 from chakrakit.sources.pytorch.read import Kind, Kineto
 
-MARK = re.compile(rb'"rocprofiler-sdk-tool"\s*:')
+_MARK = re.compile(rb'"rocprofiler-sdk-tool"\s*:')
 _COPY = re.compile(r"(HOST|DEVICE)_TO_(HOST|DEVICE)$")
+
+
+def is_rocprof(head: bytes) -> bool:
+    """Whether a file's first bytes are those of rocprofv3's JSON."""
+    return _MARK.search(head[:4096]) is not None
 
 
 class _Handle(msgspec.Struct):
