@@ -1,8 +1,10 @@
 #include "core/readers/json.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 namespace chakra {
 
@@ -66,6 +68,37 @@ char simple_escape(char c) {
         case '/': return '/';
         default: return 0;
     }
+}
+
+constexpr int64_t kLatest = std::numeric_limits<int64_t>::max();
+
+// Digits up to the third decimal, which the fourth rounds; kLatest where 64 bits cannot hold them.
+int64_t nanoseconds_of_decimal(std::string_view micros) {
+    uint64_t ns = 0;
+    int decimals = -1;
+    bool round_up = false;
+    for (char c : micros) {
+        if (c == '.') {
+            decimals = 0;
+        } else if (c >= '0' && c <= '9' && decimals < 3) {
+            if (ns > kLatest / 10) return kLatest;
+            ns = ns * 10 + static_cast<uint64_t>(c - '0');
+            if (decimals >= 0) ++decimals;
+        } else {
+            round_up = c >= '5' && c <= '9';
+            break;
+        }
+    }
+    for (int i = decimals < 0 ? 0 : decimals; i < 3; ++i) {
+        if (ns > kLatest / 10) return kLatest;
+        ns *= 10;
+    }
+    return static_cast<int64_t>(std::min<uint64_t>(ns + round_up, kLatest));
+}
+
+int64_t nanoseconds_of_exponent(std::string_view micros) {
+    double ns = std::strtod(std::string(micros).c_str(), nullptr) * 1000.0;
+    return ns < 9.2e18 ? std::llround(ns) : kLatest;
 }
 
 }  // namespace
@@ -210,26 +243,10 @@ int64_t to_integer(std::string_view raw, int64_t fallback) {
 
 int64_t to_nanoseconds(std::string_view micros) {
     if (!micros.empty() && micros.front() == '"') micros = micros.substr(1, micros.size() - 2);
-    if (micros.find_first_of("eE") != micros.npos)
-        return std::llround(std::strtod(std::string(micros).c_str(), nullptr) * 1000.0);
     bool negative = !micros.empty() && micros.front() == '-';
-    int64_t ns = 0;
-    int decimals = -1;
-    for (char c : micros.substr(negative ? 1 : 0)) {
-        if (c == '.') {
-            decimals = 0;
-        } else if (c >= '0' && c <= '9') {
-            if (decimals == 3) {
-                ns += c >= '5';
-                break;
-            }
-            ns = ns * 10 + (c - '0');
-            if (decimals >= 0) ++decimals;
-        } else {
-            break;
-        }
-    }
-    for (int i = decimals < 0 ? 0 : decimals; i < 3; ++i) ns *= 10;
+    int64_t ns = micros.find_first_of("eE") == micros.npos
+                     ? nanoseconds_of_decimal(micros.substr(negative ? 1 : 0))
+                     : nanoseconds_of_exponent(micros.substr(negative ? 1 : 0));
     return negative ? -ns : ns;
 }
 

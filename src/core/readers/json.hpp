@@ -75,7 +75,8 @@ std::string unescape(std::string_view raw);
 // Whole number at the front of `raw`, or `fallback`.
 int64_t to_integer(std::string_view raw, int64_t fallback);
 
-// Microseconds with decimals to nanoseconds, digit by digit: a double cannot hold today's values.
+// Microseconds with decimals as nanoseconds, digit by digit: a double cannot hold today's values. A
+// time beyond 64 bits is the largest value of its sign.
 int64_t to_nanoseconds(std::string_view micros);
 
 }  // namespace chakra

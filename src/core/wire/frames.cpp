@@ -99,15 +99,14 @@ void FrameReader::make_room() {
 
 // The bytes a length takes, and the length.
 std::pair<size_t, size_t> FrameReader::length() {
-    have(kLongestVarint);
+    bool whole = have(kLongestVarint);  // fewer bytes only where the input ends
     const uint8_t* start = buffer_.data() + begin_;
     wire::Cursor cursor(start, start + std::min(end_ - begin_, kLongestVarint));
     uint64_t n = 0;
     try {
         n = cursor.varint();
     } catch (const FormatError&) {
-        fail(cursor.left() == 0 && ended_ ? "the input ends inside its length"
-                                          : "its length is no varint");
+        fail(whole ? "its length is no varint" : "the input ends inside its length");
     }
     if (n > wire::kMaxLength)
         fail("length " + std::to_string(n) + " is more than the 2 GiB a message may have");
