@@ -32,6 +32,7 @@ NAMES = [
     "ValidationReport",
     "__version__",
     "analyze",
+    "campaign",
     "collect",
     "compare",
     "feeder_paths",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from chakrakit.campaigns.results import campaign
     from chakrakit.insight.analysis import analyze
     from chakrakit.insight.compare import compare
     from chakrakit.sources.pytorch.collect import collect
@@ -57,6 +58,7 @@ _HOME = {
     "TraceSet": "trace.sets",
     "ValidationReport": "trace.validation",
     "analyze": "insight.analysis",
+    "campaign": "campaigns.results",
     "collect": "sources.pytorch.collect",
     "compare": "insight.compare",
     "feeder_paths": "trace.storage",

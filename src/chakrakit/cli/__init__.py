@@ -43,6 +43,7 @@ COMMANDS = {
         "explore",
         "The fastest (cheapest, thriftiest) parallel plan of a model on a machine.",
     ),
+    "campaign": ("explore", "Months of training with failures, checkpoints and recovery."),
     "calibrate": ("run", "Make a compute profile or a network model from measurements."),
     "bundle": ("traces", "Pack traces and the card of their workload into one file, or check one."),
     "completion": ("explore", "Print the script that lets your shell complete commands."),

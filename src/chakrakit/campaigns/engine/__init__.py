@@ -29,6 +29,7 @@ from chakrakit.campaigns.engine.closed_forms import (
 from chakrakit.campaigns.engine.durations import Duration, Exponential, Fixed, Uniform, Weibull
 from chakrakit.campaigns.engine.failures import SCOPES, Process, Scope, Slowness
 from chakrakit.campaigns.engine.history import History, Watcher
+from chakrakit.campaigns.engine.job_in_progress import JobInProgress
 from chakrakit.campaigns.engine.logged import LoggedFailure
 from chakrakit.campaigns.engine.outcome import Outcome
 from chakrakit.campaigns.engine.plan import Plan
@@ -48,6 +49,7 @@ __all__ = [
     "Exponential",
     "Fixed",
     "History",
+    "JobInProgress",
     "LoggedFailure",
     "Natural",
     "NotNegative",

@@ -133,11 +133,7 @@ class Asynchronous(CheckpointPolicy, frozen=True, kw_only=True):
         room = self.interval_steps * situation.step_seconds
         stall = self.snapshot_seconds + max(0.0, self.seconds - room)
         return (
-            Tier(
-                stalls=(stall,),
-                write_seconds=self.seconds,
-                restore_seconds=self.restore_seconds,
-            ),
+            Tier(stalls=(stall,), write_seconds=self.seconds, restore_seconds=self.restore_seconds),
         )
 
 

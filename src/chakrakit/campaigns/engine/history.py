@@ -29,8 +29,8 @@ class Watcher(Protocol):
     def stage(self, kind: str, start: float, end: float, done: float) -> None:
         """The job was in a stage; `done` steps at its end."""
 
-    def rolled_back(self, time: float, done: float, kept: float) -> None:
-        """Steps were lost."""
+    def rolled_back(self, time: float, seconds: float) -> None:
+        """What the job did in the last `seconds` is lost."""
 
     def node(self, slot: int, kind: str, start: float, end: float) -> None:
         """A place was empty, or its node slow."""
@@ -52,6 +52,7 @@ class History:
         self._clock, self._step = 0.0, plan.step_seconds
         self._running_nodes = plan.nodes
         self._floors = [0] * len(plan.tiers)
+        self._resumed = 0
         self._restore = 0.0
         self._empty: dict[int, float] = {}
         self._slow: dict[int, tuple[float, float, float]] = {}
@@ -106,8 +107,9 @@ class History:
         self.outcome.rework += (done - kept * cadence.every) * plan.step_seconds
         self.outcome.rework += cadence.stalled(count) + stall - cadence.stalled(kept)
         if self._watcher:
-            self._watcher.rolled_back(self._now, done, kept * cadence.every)
+            self._watcher.rolled_back(self._now, self._clock - cadence.at(kept, self._step))
         self._clock = cadence.at(kept, self._step)
+        self._resumed = kept
         self._restore = restore
 
     def redo_step(self) -> None:
@@ -342,10 +344,11 @@ class History:
             self._expect()
 
     def _durable(self, n: int) -> int:
-        """The newest checkpoint of a tier that could be restored now."""
+        """The newest checkpoint of a tier that could be restored now: taken since, or there before."""
         tier = self.plan.tiers[n]
         count = self.plan.cadence.complete(self._clock - tier.write_seconds, self._step)
-        return max(count - count % tier.multiple, self._floors[n])
+        count -= count % tier.multiple
+        return count if count > self._resumed else self._floors[n]
 
     def _steps_done(self) -> float:
         count, steps, _ = self.plan.cadence.position(self._clock, self._step)

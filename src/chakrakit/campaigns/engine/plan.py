@@ -44,8 +44,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return cadence_of(self.every, self.tiers)
 
     def step_with(self, nodes: int) -> float:
-        """Seconds of a step with so many nodes: as given, else the same work spread over fewer."""
+        """Seconds of a step with so many nodes: as given, else the work of the next larger job spread."""
         if nodes == self.nodes:
             return self.step_seconds
-        known = self.steps_by_nodes.get(nodes)
-        return known if known is not None else self.step_seconds * self.nodes / nodes
+        known = {**self.steps_by_nodes, self.nodes: self.step_seconds}
+        larger = min(n for n in known if n >= nodes)
+        return known[larger] * larger / nodes

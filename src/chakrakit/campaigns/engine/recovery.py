@@ -1,26 +1,25 @@
 """Recovery policies: what a job does when something fails.
 
 A policy is a small frozen class whose fields are its options in the job file. The engine (`history.py`)
-calls it at four moments and the policy answers with the engine's verbs:
+calls it at five moments and the policy answers with the verbs of `JobInProgress`:
 
-    struck(history, scope)   something failed; the nodes it took are already gone
-    detected(history)        the detection time is over
-    returned(history)        a repaired node is back
-    regrow(history)          the moment asked for with `history.regrow_at_checkpoint()`
+    struck(job, scope)   something failed; the nodes it took are already gone
+    detected(job)        the detection time is over
+    returned(job)        a repaired node is back
+    slow(job)                a node that has been slow for too long is to go
+    regrow(job)              the moment asked for with `regrow_at_checkpoint`
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
 from chakrakit.campaigns.engine.bounds import Count, NotNegative, Positive, Share
-
-if TYPE_CHECKING:
-    from chakrakit.campaigns.engine.failures import Scope
-    from chakrakit.campaigns.engine.history import History
+from chakrakit.campaigns.engine.failures import Scope
+from chakrakit.campaigns.engine.job_in_progress import JobInProgress
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,33 +40,33 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     replace_slow_after_seconds: NotNegative = math.inf
     """A slow node is replaced by a spare once it has been slow for so long; by default never."""
 
-    def struck(self, history: History, scope: Scope) -> None:
+    def struck(self, job: JobInProgress, scope: Scope) -> None:
         """Work since the checkpoint is lost."""
-        history.roll_back(scope)
-        history.detect(self.detection_seconds)
+        job.roll_back(scope)
+        job.detect(self.detection_seconds)
 
-    def detected(self, history: History) -> None:
+    def detected(self, job: JobInProgress) -> None:
         """Restarts when every place is filled, waits for repairs otherwise."""
-        before = history.missing
-        if not history.fill():
-            return history.wait()
-        return history.restart(self.restart_after(before), self.restart_success)
+        before = job.missing
+        if not job.fill():
+            return job.wait()
+        return job.restart(self.restart_after(before), self.restart_success)
 
     def restart_after(self, replaced: int) -> float:
         """Seconds of a restart that filled so many places."""
         return self.restart_seconds + (self.replacement_seconds if replaced else 0.0)
 
-    def returned(self, history: History) -> None:
+    def returned(self, job: JobInProgress) -> None:
         """A job that waits tries again."""
-        if history.waits:
-            self.detected(history)
+        if job.waits:
+            self.detected(job)
 
-    def regrow(self, history: History) -> None:
+    def regrow(self, job: JobInProgress) -> None:
         """Never asked for."""
 
-    def slow(self, history: History) -> None:
+    def slow(self, job: JobInProgress) -> None:
         """A slow node is to go: the job stops after its step, and nothing is done again."""
-        history.detect(0.0)
+        job.detect(0.0)
 
 
 class HotSpares(Recovery, frozen=True, kw_only=True):
@@ -78,14 +77,14 @@ class HotSpares(Recovery, frozen=True, kw_only=True):
 
     swap_seconds: NotNegative = 0.0
 
-    def detected(self, history: History) -> None:
+    def detected(self, job: JobInProgress) -> None:
         """A swap while spares last; after waiting for a repair, a full restart."""
-        waited, replaced = history.waits, history.missing
-        if not history.fill():
-            return history.wait()
+        waited, replaced = job.waits, job.missing
+        if not job.fill():
+            return job.wait()
         full = waited or not replaced
         seconds = self.restart_after(replaced) if full else self.swap_seconds
-        return history.restart(seconds, self.restart_success)
+        return job.restart(seconds, self.restart_success)
 
 
 class Elastic(Recovery, frozen=True, kw_only=True):
@@ -106,24 +105,24 @@ class Elastic(Recovery, frozen=True, kw_only=True):
     plan: Literal["scale-ranks", "search"] = "scale-ranks"
     """Where the smaller job's plan comes from: fewer replicas of the same, or the fastest there is."""
 
-    def detected(self, history: History) -> None:
+    def detected(self, job: JobInProgress) -> None:
         """Restarts with what there is, if that is enough."""
-        before = history.missing
-        if not history.fill() and not history.shrink(self.min_nodes):
-            return history.wait()
-        return history.restart(self.restart_after(before - history.missing), self.restart_success)
+        before = job.missing
+        if not job.fill() and not job.shrink(self.min_nodes):
+            return job.wait()
+        return job.restart(self.restart_after(before - job.missing), self.restart_success)
 
-    def returned(self, history: History) -> None:
+    def returned(self, job: JobInProgress) -> None:
         """Grows at the next checkpoint."""
-        if history.waits:
-            self.detected(history)
-        elif history.can_grow():
-            history.regrow_at_checkpoint()
+        if job.waits:
+            self.detected(job)
+        elif job.can_grow():
+            job.regrow_at_checkpoint()
 
-    def regrow(self, history: History) -> None:
+    def regrow(self, job: JobInProgress) -> None:
         """Restarts with the nodes that have come back; the checkpoint is this very moment's."""
-        if history.runs and history.can_grow():
-            self.detected(history)
+        if job.runs and job.can_grow():
+            self.detected(job)
 
 
 class InStep(Elastic, frozen=True, kw_only=True):
@@ -137,29 +136,29 @@ class InStep(Elastic, frozen=True, kw_only=True):
     rejoin_seconds: NotNegative = 0.0
     """How long the job stops when replicas leave or come back."""
 
-    def struck(self, history: History, scope: Scope) -> None:
+    def struck(self, job: JobInProgress, scope: Scope) -> None:
         """Nothing but the step is lost while enough replicas are left."""
-        if history.runs and history.present >= self.min_nodes:
-            history.redo_step()
+        if job.runs and job.present >= self.min_nodes:
+            job.redo_step()
         else:
-            history.roll_back(scope)
-        history.detect(self.detection_seconds)
+            job.roll_back(scope)
+        job.detect(self.detection_seconds)
 
-    def detected(self, history: History) -> None:
+    def detected(self, job: JobInProgress) -> None:
         """Goes on with what there is; a job that had to wait starts again."""
-        if history.waits:
-            return Elastic.detected(self, history)
-        if not history.fill() and not history.shrink(self.min_nodes):
-            return history.wait()
-        return history.restart(self.rejoin_seconds, 1.0)
+        if job.waits:
+            return Elastic.detected(self, job)
+        if not job.fill() and not job.shrink(self.min_nodes):
+            return job.wait()
+        return job.restart(self.rejoin_seconds, 1.0)
 
-    def returned(self, history: History) -> None:
+    def returned(self, job: JobInProgress) -> None:
         """Grows at once."""
-        if history.waits:
-            self.detected(history)
-        elif history.runs and history.can_grow():
-            history.redo_step()
-            self.detected(history)
+        if job.waits:
+            self.detected(job)
+        elif job.runs and job.can_grow():
+            job.redo_step()
+            self.detected(job)
 
 
 class LiveMigration(Recovery, frozen=True, kw_only=True):
@@ -175,14 +174,14 @@ class LiveMigration(Recovery, frozen=True, kw_only=True):
     coverage: Share = 1.0
     """The share of failures that leave the node's state within reach."""
 
-    def struck(self, history: History, scope: Scope) -> None:
+    def struck(self, job: JobInProgress, scope: Scope) -> None:
         """Moves if there is where to."""
-        saved = history.runs and history.missing <= history.spares
-        if saved and history.chance.random() < self.coverage:
-            history.redo_step()
-            history.fill()
-            return history.restart(self.detection_seconds + self.migration_seconds, 1.0)
-        return Recovery.struck(self, history, scope)
+        saved = job.runs and job.missing <= job.spares
+        if saved and job.chance.random() < self.coverage:
+            job.redo_step()
+            job.fill()
+            return job.restart(self.detection_seconds + self.migration_seconds, 1.0)
+        return Recovery.struck(self, job, scope)
 
 
 RECOVERY_POLICIES: dict[str, type[Recovery]] = {

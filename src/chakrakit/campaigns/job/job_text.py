@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from chakrakit.campaigns.engine import AtLeastOne, Count, Natural, NotNegative, Positive
-from chakrakit.machines.quantities import Quantity
+from chakrakit.machines.device import Quantity
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

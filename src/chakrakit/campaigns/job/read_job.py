@@ -39,7 +39,7 @@ from chakrakit.campaigns.job.job_text import (
 from chakrakit.campaigns.job.step_times import StepTimes, step_times
 from chakrakit.campaigns.job.stores import Store, timed
 from chakrakit.errors import ChakraError
-from chakrakit.studies.lines import Lines, Place
+from chakrakit.studies.sweep import Lines, Place
 
 HOUR, DAY = 3600.0, 86400.0
 
@@ -60,11 +60,17 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_job(path: str | Path) -> Job:
     """A job from its YAML file; a ConfigError names the line and the cure."""
-    lines = Lines(path)
+    lines = Lines(path, "a job: its step, steps, cluster and failures; see docs/campaigns.md")
     _check_numbers(lines, lines.content, ())
     text = _convert(lines, lines.content, JobText, ())
     _check_goal(text, lines)
-    times = _at(lines, ("workload",) if text.workload else ("run",), step_times, text, lines)
+    times = _at(
+        lines,
+        ("workload",) if text.workload else ("run",),
+        step_times,
+        text,
+        Path(lines.path).parent,
+    )
     cluster = text.cluster
     processes = _processes(text.failures, cluster, lines)
     situation = Situation(times.seconds, _mtbf(processes))
@@ -89,7 +95,7 @@ def read_job(path: str | Path) -> Job:
         plan=plan,
         checkpoint=policy,
         situation=situation,
-        costs=times.costs(text.costs),
+        costs=times.costs(text.costs, cluster.nodes),
         tokens_per_step=text.tokens_per_step or times.tokens,
         notes=[*times.notes, *_notes(text, plan)],
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from chakrakit.campaigns.job.job_text import StoreText
 from chakrakit.errors import ConfigError
-from chakrakit.machines.quantities import parse, positive, show_bytes
+from chakrakit.machines.device import parse, positive, show_bytes
 
 
 class Store:

@@ -13,12 +13,11 @@ from typing import TypeVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrakit.insight.diagnosis.job_rows import I64, JobRows, Mask
-from chakrakit.insight.table import Table
+from chakrakit.arrays import F64, I64, Mask
+from chakrakit.insight.diagnosis.job_rows import JobRows
+from chakrakit.insight.rank import Table
 
-F64 = NDArray[np.float64]
 Name = TypeVar("Name", int, str)
 
 PIPELINE = {
@@ -83,7 +82,7 @@ class JobDelays(msgspec.Struct, frozen=True, kw_only=True):
     def table(self) -> Table:
         """Contributions, worst first."""
         head = ("what", "slowdown")
-        rows: list[tuple[object, ...]] = [
+        rows: list[tuple[str, float]] = [
             ("launch delays", round(self.launch_slowdown, 3)),
             ("stragglers", round(self.blocking_slowdown, 3)),
         ]
@@ -185,9 +184,7 @@ def _means(found: dict[Name, F64], ideal: F64) -> dict[Name, float]:
     return dict(sorted(ratios.items(), key=lambda item: -item[1]))
 
 
-def _per_step(
-    rows: JobRows, found: dict[Name, F64], ideal: F64
-) -> dict[int, dict[Name, float]]:
+def _per_step(rows: JobRows, found: dict[Name, F64], ideal: F64) -> dict[int, dict[Name, float]]:
     return {
         step: {name: float(seconds[i] / ideal[i]) for name, seconds in found.items()}
         for i, step in enumerate(rows.steps)

@@ -11,17 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrakit.insight.matching import Matched, calls_of, match_calls
-from chakrakit.insight.rank_view import rank_views
-from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
-from chakrakit.trace.run import Run
-from chakrakit.trace.schedule import schedule
-from chakrakit.trace.schema import NodeType
-
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from chakrakit.arrays import F64, I64, Mask
+from chakrakit.insight.communication import Matched, calls_of, match_calls
+from chakrakit.insight.rank import rank_views
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType
+from chakrakit.trace.sets import Run
+from chakrakit.trace.timing import schedule
 
 
 def is_job(run: Run) -> bool:
@@ -84,7 +80,7 @@ class JobRows:
         rows = len(self) + int(self.group.max(initial=-1)) + 1 + len(calls)
         return rows, Edges.of(src, dst, EdgeKind.INFERRED, EdgeForm.FINISH_START)
 
-    def step_seconds(self, own: I64) -> NDArray[np.float64]:
+    def step_seconds(self, own: I64) -> F64:
         """How long each step takes when its operations take so long and wait for nothing else."""
         rows, edges = self._graph
         durations = np.zeros(rows, np.int64)
@@ -93,7 +89,7 @@ class JobRows:
         return last_of(self.step, end, len(self.steps)) / 1e9
 
     @cached_property
-    def measured(self) -> NDArray[np.float64]:
+    def measured(self) -> F64:
         """How long each step took."""
         first = -last_of(self.step, -self.start, len(self.steps))
         return (last_of(self.step, self.end, len(self.steps)) - first) / 1e9

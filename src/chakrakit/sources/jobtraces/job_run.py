@@ -8,22 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.sources.jobtraces.operations import (
     COLLECTIVES,
     MESSAGES,
     OPERATIONS,
-    I64,
     Operations,
     read_operations,
 )
 from chakrakit.sources.jobtraces.order import Order, Worker, order_of
-from chakrakit.trace.card import Card
-from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
-from chakrakit.trace.groups import Groups
-from chakrakit.trace.run import Run
-from chakrakit.trace.schema import CollectiveType, NodeType
-from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding
+from chakrakit.trace.communication import Binding, Groups
+from chakrakit.trace.model import CollectiveType, EdgeForm, EdgeKind, Edges, NodeType, Trace
+from chakrakit.trace.sets import Card, Run
 
 _TYPES = {
     **{name: NodeType.COMM_SEND_NODE for name in MESSAGES if name.endswith("send")},
@@ -55,15 +51,14 @@ def read_job_trace(path: str | Path) -> Run:
         (int(d), int(s)): int(r)
         for d, s, r in zip(operations.dp_rank, operations.stage, operations.rank, strict=True)
     }
-    bodies = [
-        _trace(operations.take(operations.rank == rank), orders, begin, at) for rank in ranks
-    ]
-    sizes = {"dp": int(operations.dp_rank.max()) + 1, "pp": operations.stages, "vpp": operations.chunks}
+    bodies = [_trace(operations.take(operations.rank == rank), orders, begin, at) for rank in ranks]
+    sizes = {
+        "dp": int(operations.dp_rank.max()) + 1,
+        "pp": operations.stages,
+        "vpp": operations.chunks,
+    }
     card = Card(
-        name=Path(path).stem,
-        tool="job trace",
-        source=[Path(path).name],
-        settings={"layout": sizes},
+        name=Path(path).stem, tool="job trace", source=[Path(path).name], settings={"layout": sizes}
     )
     bindings = {int(rank): Binding(i) for i, rank in enumerate(ranks)}
     return Run(bodies, bindings, _groups(at, operations.stages), card)
@@ -141,7 +136,15 @@ def _communication(
 ) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {
         name: [None] * len(mine)
-        for name in ("pg_name", "comm_seq", "comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag")
+        for name in (
+            "pg_name",
+            "comm_seq",
+            "comm_type",
+            "comm_size",
+            "comm_src",
+            "comm_dst",
+            "comm_tag",
+        )
     }
     number = {s: n for n, s in enumerate(np.unique(mine.step).tolist())}
     pairs = {(n, s): i for n, found in order.paired.items() for i, s in enumerate(found)}

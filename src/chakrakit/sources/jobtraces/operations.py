@@ -9,11 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.errors import FormatError
-
-I64 = NDArray[np.int64]
 
 NUMBERS = ("dp_rank", "stage", "rank", "step", "seq_id", "mc", "mb_id", "gmc")
 TIMES = ("start_ts", "duration")
@@ -67,7 +65,7 @@ class Operations:
         """How many model chunks a stage has."""
         return int(self.mc.max(initial=0)) + 1
 
-    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Operations:
+    def take(self, rows: I64 | Mask) -> Operations:
         """Some of them."""
         arrays = {n: v[rows] for n, v in vars(self).items() if isinstance(v, np.ndarray)}
         return Operations(self.path, **arrays)

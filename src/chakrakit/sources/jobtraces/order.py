@@ -10,6 +10,7 @@ are recorded all the same; they count, and wait for nobody.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from chakrakit.sources.jobtraces.operations import OPERATIONS, Operations
 
@@ -36,7 +37,7 @@ class Order:
 
     def chain(self, keys: list[Key]) -> None:
         """One after another."""
-        for first, then in zip(keys, keys[1:], strict=False):
+        for first, then in pairwise(keys):
             self.after(first, then)
 
 

@@ -10,7 +10,8 @@ import msgspec
 
 from chakrakit.campaigns.engine import NEVER, History, Outcome, Plan
 from chakrakit.campaigns.job import Job, read_job
-from chakrakit.campaigns.result import (
+from chakrakit.campaigns.results.changes import sensitivity
+from chakrakit.campaigns.results.result import (
     DAY,
     HOUR,
     CampaignResult,
@@ -19,12 +20,15 @@ from chakrakit.campaigns.result import (
     mean_failures,
     mean_lost,
 )
-from chakrakit.campaigns.sensitivity import sensitivity
 from chakrakit.errors import ConfigError
-from chakrakit.parallel import Workers, spread
+from chakrakit.parallel import Workers, check_engine, spread
 
 PIECE = 250
 """Histories that one worker runs before it reports."""
+
+
+MANY = 1000
+"""From so many histories on, starting workers pays."""
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -65,6 +69,15 @@ def campaign(
     outcomes = run_histories(made.plan, histories, seed, workers)
     tried = sensitivity(made, outcomes, seed) if changes else []
     return _result(made, outcomes, seed, tried)
+
+
+def workers_for(histories: int, engine: str | None, jobs: int | None) -> Workers | None:
+    """Workers as asked for; without a word, all cores for many histories and this process for few."""
+    if engine is None and jobs is None and histories < MANY:
+        return None
+    chosen = Workers(engine or "local", jobs)
+    check_engine(chosen.engine)
+    return chosen if engine or jobs != 1 else None
 
 
 def run_histories(

@@ -8,7 +8,7 @@ import msgspec
 
 from chakrakit.campaigns.engine import NEVER, History, Outcome, Plan
 from chakrakit.campaigns.job import Job
-from chakrakit.campaigns.result import DAY, Change, Spread
+from chakrakit.campaigns.results.result import DAY, Change, Spread
 
 HISTORIES = 100
 """Run again for every change, with the chance of the first ones, so that only the change differs."""
