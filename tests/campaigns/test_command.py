@@ -54,7 +54,7 @@ def test_one_history_is_a_run_with_a_rank_per_node(run, job_file, tmp_path):
     assert len(found) == 16
     names = {name for rank in found.ranks for name in found.trace(rank).names.to_pylist()}
     assert {"train", "lost steps", "detection", "restart", "in service", "empty", "slow"} <= names
-    assert found.makespan_ns / 1e9 == found.card.measured["seconds"]
+    assert found.makespan_ns / 1e9 == pytest.approx(found.card.measured["seconds"])
     trained = found.trace(0)
     job = [i for i, s in enumerate(trained.column("stream", 0).tolist()) if s == 0]
     starts, ends = trained.start_ns[job], trained.end_ns[job]
