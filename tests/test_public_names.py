@@ -42,6 +42,7 @@ NAMES = [
     "read",
     "scan_trace",
     "schedule",
+    "serve",
     "validate",
     "write",
 ]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from chakrakit.campaigns.results import campaign
     from chakrakit.insight.analysis import analyze
     from chakrakit.insight.compare import compare
+    from chakrakit.serving import serve
     from chakrakit.sources.pytorch.collect import collect
     from chakrakit.sources.pytorch.linking import link
     from chakrakit.trace.codecs import open_writer, scan_trace
@@ -68,6 +69,7 @@ _HOME = {
     "read": "trace.storage",
     "scan_trace": "trace.codecs",
     "schedule": "trace.timing",
+    "serve": "serving",
     "validate": "trace.validation",
     "write": "trace.storage",
 }

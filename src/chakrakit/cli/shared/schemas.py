@@ -27,6 +27,7 @@ RESULTS = {
     "replay": "chakrakit.replayer.run.result.ReplayReport",
     "report": "chakrakit.insight.analysis.analysis.Analysis",
     "search": "chakrakit.studies.search.plan_search.SearchResult",
+    "serve": "chakrakit.serving.results.summary.ServeResult",
     "simulate": "chakrakit.simulator.results.summary.SimulationSummary",
     "transform": "chakrakit.passes.base.pipeline.Transformed",
     "transform-list": "chakrakit.passes.base.catalog.Listing",
