@@ -25,11 +25,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import numpy as np
 import pyarrow as pa
-from oracle import bodies_of, message, varint
 
 import chakrakit.core as core
 from chakrakit.trace.codecs import et
 from chakrakit.trace.model import Edges, Trace, columns
+from support.oracle import bodies_of, message, varint
 
 INTEGERS = ("rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid", "stream")
 SCHEMA = "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1) -> Tensor"

@@ -32,6 +32,7 @@ NAMES = [
     "ValidationReport",
     "__version__",
     "analyze",
+    "campaign",
     "collect",
     "compare",
     "feeder_paths",
@@ -41,6 +42,7 @@ NAMES = [
     "read",
     "scan_trace",
     "schedule",
+    "serve",
     "validate",
     "write",
 ]

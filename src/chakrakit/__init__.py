@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from chakrakit.campaigns.results import campaign
     from chakrakit.insight.analysis import analyze
     from chakrakit.insight.compare import compare
+    from chakrakit.serving import serve
     from chakrakit.sources.inputs import link
     from chakrakit.sources.pytorch.collect import collect
     from chakrakit.trace.codecs import open_writer, scan_trace
@@ -57,6 +59,7 @@ _HOME = {
     "TraceSet": "trace.sets",
     "ValidationReport": "trace.validation",
     "analyze": "insight.analysis",
+    "campaign": "campaigns.results",
     "collect": "sources.pytorch.collect",
     "compare": "insight.compare",
     "feeder_paths": "trace.storage",
@@ -66,6 +69,7 @@ _HOME = {
     "read": "trace.storage",
     "scan_trace": "trace.codecs",
     "schedule": "trace.timing",
+    "serve": "serving",
     "validate": "trace.validation",
     "write": "trace.storage",
 }

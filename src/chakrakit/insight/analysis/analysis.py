@@ -51,6 +51,7 @@ from chakrakit.insight.time import (
     span_of,
 )
 from chakrakit.parallel import Workers
+from chakrakit.results import Result
 from chakrakit.trace.sets import Run
 
 _SCHEDULED_ROWS = 20_000_000
@@ -71,7 +72,7 @@ class AnalysisOptions(msgspec.Struct, frozen=True):
     peak_gbps: float = 0.0
 
 
-class Analysis(msgspec.Struct):
+class Analysis(Result, msgspec.Struct):
     """All results. `ranks`, `collectives` and `stragglers` are the heart of their sections."""
 
     name: str

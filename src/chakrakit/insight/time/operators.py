@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I64
 from chakrakit.insight.rank import Kind, RankView, Table, ms, percent, rank_views, short, us
+from chakrakit.results import Result
 from chakrakit.trace.sets import Run
 
 Totals = dict[tuple[str, ...], list[int]]
 _SECTIONS = ("operators", "kernels", "modules", "phases", "shapes")
 
 
-class Spent(msgspec.Struct):
+class Spent(Result, msgspec.Struct):
     """All nodes of one name: how many, their time, their work. Host time is the operator's own."""
 
     name: str
@@ -31,7 +32,7 @@ class Spent(msgspec.Struct):
     shapes: str = ""
 
 
-class Operators(msgspec.Struct):
+class Operators(Result, msgspec.Struct):
     """By operator, kernel, module, phase, and (operator, shapes); longest first, over all ranks."""
 
     total_ns: int

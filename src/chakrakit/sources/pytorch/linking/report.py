@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from chakrakit.results import Result
 from chakrakit.sources.pytorch.edges import TOLERANCE_NS, violations
 from chakrakit.sources.pytorch.linking.periods import step_periods
 from chakrakit.sources.pytorch.linking.rank import Rank
@@ -16,14 +17,14 @@ from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.timing import schedule
 
 
-class InOut(msgspec.Struct, frozen=True):
+class InOut(Result, msgspec.Struct, frozen=True):
     """How much was in the files, and how much of it is in the trace."""
 
     in_: int = msgspec.field(name="in")
     linked: int
 
 
-class RankReport(msgspec.Struct, kw_only=True):
+class RankReport(Result, msgspec.Struct, kw_only=True):
     """One rank's figures. Times are ns; `edge_violations` counts edges the measurement contradicts."""
 
     rank: int
@@ -58,7 +59,7 @@ class RankReport(msgspec.Struct, kw_only=True):
     warnings: list[str] = []
 
 
-class LinkReport(msgspec.Struct, kw_only=True):
+class LinkReport(Result, msgspec.Struct, kw_only=True):
     """All ranks, and what concerns them together."""
 
     ranks: list[RankReport]
