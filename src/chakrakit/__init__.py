@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         validate,
         view,
     )
+    from chakrakit.campaigns.results import campaign
     from chakrakit.errors import (
         ChakraError,
         ConfigError,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from chakrakit.passes.recost import Edit, Recost
     from chakrakit.passes.scale import ScaleRanks
     from chakrakit.passes.select import Compact, Select
+    from chakrakit.serving import serve
     from chakrakit.simulator.engine import SimulationOptions
     from chakrakit.simulator.results import Simulation
     from chakrakit.sources.pytorch.collect import collect
@@ -123,6 +125,7 @@ _HOME = {
     "Simulation": "simulator.results",
     "SimulationOptions": "simulator.engine",
     "Step": "workloads.description",
+    "Steps": "insight.time",
     "Times": "trace.sets",
     "Trace": "trace.model",
     "TraceBuilder": "trace.model",
@@ -135,6 +138,7 @@ _HOME = {
     "analyze": "api",
     "bundle": "api",
     "calibrate": "api",
+    "campaign": "campaigns.results",
     "collect": "sources.pytorch.collect",
     "compare": "api",
     "convert": "api",
@@ -155,9 +159,9 @@ _HOME = {
     "scan_trace": "trace.codecs",
     "schedule": "trace.timing",
     "search": "api",
+    "serve": "serving",
     "simulate": "api",
     "steps": "insight.time",
-    "Steps": "insight.time",
     "sweep": "api",
     "transform": "api",
     "validate": "api",

@@ -14,6 +14,7 @@ from chakrakit.cli import main
 from support.paths import DATA, EXAMPLES
 
 PLAN = {"dp": 2, "tp": 2, "seq": 256, "global_batch": 4}
+AXES = ["--seq", "256", "--pp", "1", "--tp", "1,2"]
 FLAGS = ["--dp", "2", "--tp", "2", "--seq", "256", "--global-batch", "4"]
 
 
