@@ -1,0 +1,13 @@
+"""Why a capture cannot go on, in words for the person whose script it is."""
+
+from __future__ import annotations
+
+from chakrakit.errors import ConfigError
+
+
+class NeedsValue(ConfigError):
+    """The script asks for a value that fake tensors do not have."""
+
+
+class Finished(BaseException):
+    """Every step asked for is recorded: unwinds the script, past its own `except Exception`."""
