@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from chakrakit.insight.analysis import analyze
     from chakrakit.insight.compare import compare
+    from chakrakit.sources.capture import capture
     from chakrakit.sources.pytorch.collect import collect
     from chakrakit.sources.pytorch.linking import link
     from chakrakit.trace.codecs import open_writer, scan_trace
@@ -57,6 +58,7 @@ _HOME = {
     "TraceSet": "trace.sets",
     "ValidationReport": "trace.validation",
     "analyze": "insight.analysis",
+    "capture": "sources.capture",
     "collect": "sources.pytorch.collect",
     "compare": "insight.compare",
     "feeder_paths": "trace.storage",

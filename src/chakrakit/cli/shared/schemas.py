@@ -13,6 +13,7 @@ RESULTS = {
     "analyze": "chakrakit.insight.analysis.analysis.Analysis",
     "bundle": "chakrakit.trace.storage.bundle.BundleReport",
     "calibrate": "chakrakit.machines.calibrate.calibrated.CalibrationReport",
+    "capture": "chakrakit.sources.capture.folding.report.CaptureReport",
     "collect": "chakrakit.sources.pytorch.linking.report.LinkReport",
     "compare": "chakrakit.insight.compare.comparison.Comparison",
     "convert": "chakrakit.cli.traces.convert.Converted",

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from chakrakit.sources.capture.standins.patches import Patches
+from chakrakit.sources.capture.recording import Patches
 
 
 def install(patches: Patches, gpu: bool) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from chakrakit.sources.capture.standins.patches import Patches
-from chakrakit.sources.capture.storages import Storages
+from chakrakit.sources.capture.observing import Storages
+from chakrakit.sources.capture.recording import Patches
 
 _NOTHING = ("synchronize", "empty_cache", "reset_peak_memory_stats", "reset_max_memory_allocated",
             "reset_accumulated_memory_stats", "ipc_collect", "init", "_lazy_init", "set_rng_state", "set_rng_state_all", "reset_max_memory_cached", "seed", "seed_all",
@@ -128,7 +128,10 @@ class Cuda:
         cuda, patches = torch.cuda, self.patches
         for name in _NOTHING:
             patches.stub(cuda, name, f"torch.cuda.{name}")
-        for name in ("manual_seed", "manual_seed_all"):  # torch.manual_seed calls them, listed or not
+        for name in (
+            "manual_seed",
+            "manual_seed_all",
+        ):  # torch.manual_seed calls them, listed or not
             patches.set(cuda, name, lambda *_, **__: None)
         there = bool(self.present)
         answers: dict[str, Any] = {

@@ -207,18 +207,26 @@ class DistributedDataParallel(torch.nn.Module):
     def _launch(self, bucket: _Bucket, number: int) -> None:
         with torch.no_grad():
             if self._hook is None:
-                bucket.work = dist.all_reduce(bucket.buffer, group=self.process_group, async_op=True)
+                bucket.work = dist.all_reduce(
+                    bucket.buffer, group=self.process_group, async_op=True
+                )
                 return
             state, hook = self._hook
             parameters = [self._trained[i] for i in bucket.indices]
             last = number == len(self._buckets) - 1
-            bucket.work = hook(state, GradBucket(number, last, bucket.buffer, bucket.views, parameters))
+            bucket.work = hook(
+                state, GradBucket(number, last, bucket.buffer, bucket.views, parameters)
+            )
 
     def _finish(self) -> None:
         """At the end of backward: what nobody used, then wait and give the gradients back."""
         for index, (number, _) in sorted(self._place.items(), key=lambda item: item[1]):
             bucket = self._buckets[number]
-            if number >= self._next and not self._is_full(bucket) and self._trained[index].grad is None:
+            if (
+                number >= self._next
+                and not self._is_full(bucket)
+                and self._trained[index].grad is None
+            ):
                 self._ready(index, self._trained[index])
         used = self._used_map()
         with torch.no_grad():
@@ -262,9 +270,15 @@ class DistributedDataParallel(torch.nn.Module):
         with torch.no_grad():
             for indices in buckets_of(tensors, [_BROADCAST], in_order=False):
                 chosen = [tensors[i] for i in indices]
-                flat = torch.cat([t.reshape(-1) for t in chosen]) if len(chosen) > 1 else chosen[0].reshape(-1)
+                flat = (
+                    torch.cat([t.reshape(-1) for t in chosen])
+                    if len(chosen) > 1
+                    else chosen[0].reshape(-1)
+                )
                 dist.broadcast(flat, group=self.process_group, group_src=0)
-                for tensor, piece in zip(chosen, flat.split([t.numel() for t in chosen]), strict=True):
+                for tensor, piece in zip(
+                    chosen, flat.split([t.numel() for t in chosen]), strict=True
+                ):
                     tensor.copy_(piece.view_as(tensor))
 
     @contextmanager

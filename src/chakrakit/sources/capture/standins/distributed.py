@@ -13,10 +13,9 @@ from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
 from torch.utils._python_dispatch import _disable_current_modes
 
-from chakrakit.sources.capture.recorder import Recorder
-from chakrakit.sources.capture.recording import Group
+from chakrakit.sources.capture.observing import Recorder
+from chakrakit.sources.capture.recording import Group, Patches
 from chakrakit.sources.capture.standins.mail import Mail
-from chakrakit.sources.capture.standins.patches import Patches
 
 _CALLS = ("allreduce", "allreduce_coalesced", "allgather", "allgather_coalesced", "_allgather_base",
           "allgather_into_tensor_coalesced", "all_gather_single", "all_gather_single_coalesced",
@@ -130,7 +129,9 @@ class Distributed:
     def _members(self, group: Any) -> int:
         return dist.get_world_size(group)
 
-    def _broadcast_object_list(self, objects: list[Any], src: Any = None, *_: Any, **__: Any) -> None:
+    def _broadcast_object_list(
+        self, objects: list[Any], src: Any = None, *_: Any, **__: Any
+    ) -> None:
         self.patches.note("torch.distributed.broadcast_object_list: objects of rank 0")
         found = self._exchanged(list(objects))
         if found is not None:
@@ -148,7 +149,9 @@ class Distributed:
         self.patches.note("torch.distributed.all_gather_object: every rank as this one")
         gathered[:] = [copy.deepcopy(mine) for _ in gathered]
 
-    def _gather_object(self, mine: Any, gathered: list[Any] | None = None, *_: Any, **__: Any) -> None:
+    def _gather_object(
+        self, mine: Any, gathered: list[Any] | None = None, *_: Any, **__: Any
+    ) -> None:
         self.patches.note("torch.distributed.gather_object: every rank as this one")
         if gathered is not None:
             gathered[:] = [copy.deepcopy(mine) for _ in gathered]

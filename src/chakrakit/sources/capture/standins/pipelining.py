@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from chakrakit.sources.capture.failures import NeedsValue
-from chakrakit.sources.capture.recorder import Recorder
+from chakrakit.sources.capture.observing import Recorder, Whereabouts
+from chakrakit.sources.capture.recording import NeedsValue, Patches, script_line
 from chakrakit.sources.capture.standins.mail import Mail
-from chakrakit.sources.capture.standins.patches import Patches, script_line
-from chakrakit.sources.capture.whereabouts import Whereabouts
 
 _STAGE = "output of stage "
 
@@ -21,7 +19,11 @@ _STAGE = "output of stage "
 def install(patches: Patches, mail: Mail, recorder: Recorder, where: Whereabouts) -> None:
     """Replace the exchange of metadata, and follow micro-batches."""
     from torch.distributed.pipelining import schedules, stage
-    from torch.distributed.pipelining._utils import _derive_grad_metas, _StageBackwardMeta, _StageForwardMeta
+    from torch.distributed.pipelining._utils import (
+        _derive_grad_metas,
+        _StageBackwardMeta,
+        _StageForwardMeta,
+    )
 
     def send(self: Any, meta: Any, dst_stage: int) -> None:
         if isinstance(meta, _StageForwardMeta):
@@ -41,13 +43,17 @@ def install(patches: Patches, mail: Mail, recorder: Recorder, where: Whereabouts
                 f"{self.stage_index}; give PipelineStage its input_args and output_args"
             )
         if best != src_stage:
-            patches.warn(f"stage {self.stage_index}: its input is taken to look like stage {best}'s output")
+            patches.warn(
+                f"stage {self.stage_index}: its input is taken to look like stage {best}'s output"
+            )
         return mail.get(f"{_STAGE}{best}")
 
     def warm_up(self: Any, stages: Any, has_backward: bool, p2p_done: bool) -> None:
         for one in stages:
             dynamic = stage.InferenceMode.needs_dynamic(one._user_meta, has_backward)
-            one._inference_mode = stage.InferenceMode.DYNAMIC if dynamic else stage.InferenceMode.STATIC
+            one._inference_mode = (
+                stage.InferenceMode.DYNAMIC if dynamic else stage.InferenceMode.STATIC
+            )
 
     def unrecorded(plain: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:

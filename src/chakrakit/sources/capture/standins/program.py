@@ -9,8 +9,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import checkpoint
 
-from chakrakit.sources.capture.standins.patches import Patches
-from chakrakit.sources.capture.whereabouts import BACKWARD, OPTIMIZER, RECOMPUTE, Whereabouts
+from chakrakit.sources.capture.observing import BACKWARD, OPTIMIZER, RECOMPUTE, Whereabouts
+from chakrakit.sources.capture.recording import Patches
 
 
 def install(patches: Patches, where: Whereabouts, on_step: Callable[[], None]) -> list[Any]:
@@ -93,9 +93,12 @@ def _also_in_wrappers(patches: Patches) -> None:
     patches.set(checkpoint_wrapper, "torch_utils_checkpoint", checkpoint.checkpoint)
 
 
-def _apply(self: torch.nn.Module, fn: Callable[[Any], Any], recurse: bool = True) -> torch.nn.Module:
+def _apply(
+    self: torch.nn.Module, fn: Callable[[Any], Any], recurse: bool = True
+) -> torch.nn.Module:
     """`Module._apply` that changes fake parameters in place: the usual way swaps tensors, which fails
-    for tensors that somebody holds a weak reference to, as fake-tensor modes do."""
+    for tensors that somebody holds a weak reference to, as fake-tensor modes do.
+    """
     if recurse:
         for child in self.children():
             child._apply(fn)

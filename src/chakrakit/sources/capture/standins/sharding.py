@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from chakrakit.sources.capture.standins.patches import Patches
+from chakrakit.sources.capture.recording import Patches
 
 
 class Chunks:
@@ -24,7 +24,9 @@ class Chunks:
         size = min(self._each, self._tensor.size(self._dim) - start)
         if size <= 0 and self._tensor.size(self._dim):
             return self._tensor.new_empty(0)
-        return self._tensor.narrow(self._dim, min(start, self._tensor.size(self._dim)), max(size, 0))
+        return self._tensor.narrow(
+            self._dim, min(start, self._tensor.size(self._dim)), max(size, 0)
+        )
 
 
 def install(patches: Patches) -> None:

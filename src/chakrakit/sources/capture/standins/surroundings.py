@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from chakrakit.errors import ConfigError
-from chakrakit.sources.capture.standins.patches import Patches, script_line
+from chakrakit.sources.capture.recording import Patches, script_line
 
 
 def install(patches: Patches) -> None:

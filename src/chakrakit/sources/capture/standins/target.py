@@ -10,8 +10,8 @@ import torch.nn.functional as functional
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
 
-from chakrakit.sources.capture.recorder import Recorder
-from chakrakit.sources.capture.standins.patches import Patches
+from chakrakit.sources.capture.observing import Recorder
+from chakrakit.sources.capture.recording import Patches
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -36,7 +36,7 @@ def install(patches: Patches, recorder: Recorder) -> None:
 
 
 def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """cuDNN's on Hopper for half precision, the memory-efficient kernel for all else."""
+    """CuDNN's on Hopper for half precision, the memory-efficient kernel for all else."""
 
     def attention(
         query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
@@ -54,7 +54,9 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
             mask = None if attn_mask is None else attn_mask.expand(
                 query.shape[0], query.shape[1], query.shape[2], key.shape[2])  # fmt: skip
             if mask is not None and mask.dtype is torch.bool:
-                mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(mask.logical_not(), -1e9)
+                mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(
+                    mask.logical_not(), -1e9
+                )
             made = aten._scaled_dot_product_cudnn_attention(
                 query, key, value, mask, grows, dropout_p, is_causal, False, scale=scale
             )
@@ -99,8 +101,12 @@ def _rms_norm(recorder: Recorder) -> Callable[[Callable[..., Any]], Callable[...
             return made[0], None, made[1], None
 
     def make(plain: Callable[..., Any]) -> Callable[..., Any]:
-        def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
-            if not isinstance(input, FakeTensor) or (weight is not None and type(weight) is DTensor):
+        def rms_norm(
+            input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
+        ) -> Any:
+            if not isinstance(input, FakeTensor) or (
+                weight is not None and type(weight) is DTensor
+            ):
                 return plain(input, normalized_shape, weight, eps)
             return RmsNorm.apply(input, list(normalized_shape), weight, eps)
 

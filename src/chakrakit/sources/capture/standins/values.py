@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
-from chakrakit.sources.capture.failures import NeedsValue
-from chakrakit.sources.capture.standins.known import Known
-from chakrakit.sources.capture.standins.patches import Patches, script_line
+from chakrakit.sources.capture.observing import Known
+from chakrakit.sources.capture.recording import NeedsValue, Patches, script_line
 
 _TRUSTED = ("torch/optim", "torch/amp", "torch/nn/utils", "torch/distributed")
 
@@ -121,7 +120,9 @@ class Values:
     def _float(self, plain: Any) -> Any:
         def number(tensor: torch.Tensor) -> float:
             value = self._real(plain, tensor) if _is_real(tensor) else self.value(tensor)
-            return float(value) + 0.0 if not isinstance(value, Placeholder) else float.__float__(value)
+            return (
+                float(value) + 0.0 if not isinstance(value, Placeholder) else float.__float__(value)
+            )
 
         return number
 

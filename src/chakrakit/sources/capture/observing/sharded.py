@@ -15,14 +15,18 @@ _ELEMENTWISE = (
     "maximum", "minimum", "clamp_max", "clamp_min", "pow", "sign", "reciprocal", "abs", "exp",
 )  # fmt: skip
 _FUSED = ("aten::_fused_adam_", "aten::_fused_adamw_", "aten::_fused_sgd_", "aten::_fused_adagrad_")
-_NAMES = frozenset(f"aten::_foreach_{n}{end}" for n in _ELEMENTWISE for end in ("", "_")) | set(_FUSED)
+_NAMES = frozenset(f"aten::_foreach_{n}{end}" for n in _ELEMENTWISE for end in ("", "_")) | set(
+    _FUSED
+)
 
 
 def fits(func: Any, args: Any) -> bool:
     """Whether an operator treats lists of sharded tensors element by element, all cut the same."""
     if getattr(getattr(func, "_schema", None), "name", "") not in _NAMES:
         return False
-    lists = [a for a in args if isinstance(a, (list, tuple)) and a and isinstance(a[0], torch.Tensor)]
+    lists = [
+        a for a in args if isinstance(a, (list, tuple)) and a and isinstance(a[0], torch.Tensor)
+    ]
     first = lists[0] if lists else []
     return all(
         not isinstance(t, DTensor) or (isinstance(f, DTensor) and t.placements == f.placements)

@@ -94,6 +94,8 @@ class Recording(msgspec.Struct, kw_only=True):
     warnings: list[str] = []
     mail: dict[str, bytes] = {}
     """What this rank told others in words; see `standins/mail.py`."""
+    first_digest: str = ""
+    """What the rank did in its first step, as `folding/digest.py` hashes it."""
     failure: str = ""
     """Why there is nothing here, in the words for the user."""
     traceback: str = ""

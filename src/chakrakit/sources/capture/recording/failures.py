@@ -5,7 +5,11 @@ from __future__ import annotations
 from chakrakit.errors import ConfigError
 
 
-class NeedsValue(ConfigError):
+class CaptureError(ConfigError):
+    """A script that cannot be captured as it stands."""
+
+
+class NeedsValue(CaptureError):
     """The script asks for a value that fake tensors do not have."""
 
 

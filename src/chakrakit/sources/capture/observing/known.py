@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from chakrakit.sources.capture.standins.patches import Patches, script_line
+from chakrakit.sources.capture.recording import Patches, script_line
 
 Number = float | int | bool
 _SAME = ("view", "reshape", "_unsafe_view", "_to_copy", "clone", "alias", "detach", "squeeze", "unsqueeze",

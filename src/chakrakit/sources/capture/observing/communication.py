@@ -8,8 +8,8 @@ import torch
 import torch.distributed as dist
 
 from chakrakit.sources.capture.recording import Comm
-from chakrakit.sources.pytorch import collectives as words
-from chakrakit.trace.schema import CollectiveType
+from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.trace.model import CollectiveType
 
 SPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "symm_mem")
 _C = CollectiveType

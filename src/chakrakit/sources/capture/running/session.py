@@ -11,10 +11,15 @@ import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from chakrakit.sources.capture.failures import Finished
-from chakrakit.sources.capture.recorder import Recorder
-from chakrakit.sources.capture.recording import Recording
+from chakrakit.sources.capture.observing import Known, Recorder, Storages, Whereabouts
+from chakrakit.sources.capture.folding import Families, digest
+from chakrakit.sources.capture.recording import Finished, Op, Patches, Recording
 from chakrakit.sources.capture.standins import (
+    Cuda,
+    Distributed,
+    Mail,
+    Redirect,
+    Values,
     autocast,
     data_parallel,
     pipelining,
@@ -23,14 +28,6 @@ from chakrakit.sources.capture.standins import (
     surroundings,
     target,
 )
-from chakrakit.sources.capture.standins.cuda import Cuda, Redirect
-from chakrakit.sources.capture.standins.distributed import Distributed
-from chakrakit.sources.capture.standins.known import Known
-from chakrakit.sources.capture.standins.mail import Mail
-from chakrakit.sources.capture.standins.patches import Patches
-from chakrakit.sources.capture.standins.values import Values
-from chakrakit.sources.capture.storages import Storages
-from chakrakit.sources.capture.whereabouts import Whereabouts
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +51,9 @@ class Session:
     Leaving undoes every replacement, so that a program can go on after its capture.
     """
 
-    def __init__(self, options: Options, rank: int, mail: Mapping[str, bytes] | None = None) -> None:
+    def __init__(
+        self, options: Options, rank: int, mail: Mapping[str, bytes] | None = None
+    ) -> None:
         self.options, self.rank = options, rank
         self.patches = Patches()
         self.storages = Storages()
@@ -65,11 +64,11 @@ class Session:
         self.distributed = Distributed(self.patches, rank, options.ranks, self.recorder, self.mail)
         self._values = Values(self.patches, known, options.values)
         self._stack = ExitStack()
-        self._recorded: list[int] = []
+        self._window = options.steps or (1, 2)
         self._parameters = 0
-        self._peak = self._start = 0
-        self._first_end = 0
-        """Where the first step ended among the operators."""
+        self._peaks: dict[int, int] = {}
+        """Most memory held in each step that was recorded to its end."""
+        self._starts: dict[int, int] = {}
 
     # --- life -----------------------------------------------------------------------------------
 
@@ -109,7 +108,9 @@ class Session:
     def _install(self) -> None:
         patches, options = self.patches, self.options
         local = min(options.local_size, options.ranks)
-        Cuda(patches, self.storages, options.device, self.rank % local, local, options.memory).install()
+        Cuda(
+            patches, self.storages, options.device, self.rank % local, local, options.memory
+        ).install()
         self.distributed.install()
         self._values.install()
         surroundings.install(patches)
@@ -124,30 +125,24 @@ class Session:
     # --- steps ----------------------------------------------------------------------------------
 
     def _wants(self, step: int) -> bool:
-        window = self.options.steps
-        return step < 2 if window is None else window[0] <= step < window[1]
+        """The first step is always recorded: ranks are compared by it."""
+        return step == 0 or self._window[0] <= step < self._window[1]
 
     def _begin(self, step: int) -> None:
         self.where.step = step
         if self._wants(step):
-            if not self.recorder.recording:
-                self.storages.restart()
-                self._start = self.storages.live
+            self.storages.restart()
+            self._starts[step] = self.storages.live
             self.recorder.recording = True
-            self._recorded.append(step)
 
     def _on_step(self) -> None:
         step = self.where.step
-        window = self.options.steps
         if self.recorder.recording:
             self._parameters = self._count_parameters()
-            self._peak = max(self._peak, self.storages.peak)
+            self._peaks[step] = self.storages.peak
         self.recorder.recording = False
-        if step + 1 >= (2 if window is None else window[1]):
+        if step + 1 >= self._window[1]:
             raise Finished
-        if window is None:  # the first step is kept only until there is a second
-            self._first_end = len(self.recorder.ops)
-            self._peak = 0
         self._begin(step + 1)
 
     def _count_parameters(self) -> int:
@@ -163,23 +158,33 @@ class Session:
 
     def recording(self) -> Recording:
         """Everything seen in the steps asked for."""
-        ops, steps = self.recorder.ops, self._recorded
-        if self.options.steps is None and len(steps) > 1:
-            ops, steps = _without_first(ops, self._first_end), steps[1:]
-        return Recording(
-            rank=self.rank, world=self.options.ranks, ops=ops, signatures=self.recorder.signatures.listed,
-            comms=self.recorder.comms, modules=self.where.modules, annotations=self.where.annotations,
-            groups=self.distributed.groups, steps=steps, parameters=self._parameters,
-            peak_bytes=self._peak, start_bytes=self._start, stubbed=list(self.patches.stubbed),
-            warnings=list(self.patches.warnings), mail=self.mail.sent,
+        made = Recording(
+            rank=self.rank, world=self.options.ranks, ops=self.recorder.ops,
+            signatures=self.recorder.signatures.listed, comms=self.recorder.comms,
+            modules=self.where.modules, annotations=self.where.annotations,
+            groups=self.distributed.groups, parameters=self._parameters,
+            stubbed=list(self.patches.stubbed), warnings=list(self.patches.warnings), mail=self.mail.sent,
         )  # fmt: skip
+        made.first_digest = digest(made, Families(made.groups, made.world), 0)
+        made.steps = self._kept_steps()
+        made.ops = _of_steps(made.ops, set(made.steps))
+        made.peak_bytes = max((self._peaks[s] for s in made.steps), default=0)
+        made.start_bytes = self._starts[made.steps[0]] if made.steps else 0
+        return made
+
+    def _kept_steps(self) -> list[int]:
+        wanted = [s for s in self._peaks if self._window[0] <= s < self._window[1]]
+        if self.options.steps is None and not wanted:
+            return list(self._peaks)  # a script with a single step
+        return wanted
 
 
-def _without_first(ops: list[Any], first: int) -> list[Any]:
-    kept = ops[first:]
-    for op in kept:
-        op.waits_for = op.waits_for - first if op.waits_for >= first else -1
-    return kept
+def _of_steps(ops: list[Op], steps: set[int]) -> list[Op]:
+    """Operators of these steps; waits follow, and those for what was left out wait for nothing."""
+    place = {i: n for n, i in enumerate(i for i, op in enumerate(ops) if op.step in steps)}
+    for op in ops:
+        op.waits_for = place.get(op.waits_for, -1)
+    return [ops[i] for i in place]
 
 
 class _environment:  # noqa: N801 - reads as a statement

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from chakrakit.sources.capture.recording import Signature
-from chakrakit.sources.pytorch.flops import Call, flops, is_contraction, moves_bytes
+from chakrakit.sources.pytorch.work import Call, flops, is_contraction, moves_bytes
 
 _TYPES = {
     torch.float32: "float", torch.float64: "double", torch.float16: "c10::Half",
@@ -36,7 +36,13 @@ class Signatures:
     def number(self, func: Any, args: Any, kwargs: Any, out: Any, name: str = "") -> int:
         """The signature of a call."""
         tensors: list[torch.Tensor] = []
-        key = (func, name, _key(args, tensors), _key(kwargs, tensors) if kwargs else None, _key(out, []))
+        key = (
+            func,
+            name,
+            _key(args, tensors),
+            _key(kwargs, tensors) if kwargs else None,
+            _key(out, []),
+        )
         found = self._numbers.get(key)
         if found is None:
             found = self._numbers[key] = len(self.listed)
@@ -47,7 +53,9 @@ class Signatures:
         """`aten::mm` of `aten.mm.default`."""
         found = self._names.get(func)
         if found is None:
-            found = self._names[func] = str(func._schema.name) if hasattr(func, "_schema") else str(func)
+            found = self._names[func] = (
+                str(func._schema.name) if hasattr(func, "_schema") else str(func)
+            )
         return found
 
     def _make(self, name: str, args: Any, kwargs: Any, out: Any, func: Any) -> Signature:
@@ -85,7 +93,7 @@ def _positional(func: Any, args: Any, kwargs: Any) -> list[Any]:
     given = list(args)
     if schema is None:
         return [*given, *kwargs.values()]
-    for argument in schema.arguments[len(given):]:
+    for argument in schema.arguments[len(given) :]:
         given.append(kwargs.get(argument.name, argument.default_value))
     return given
 

@@ -13,14 +13,12 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from chakrakit.sources.capture import communication, sharded
-from chakrakit.sources.capture.failures import NeedsValue
-from chakrakit.sources.capture.recording import Comm, Op
-from chakrakit.sources.capture.signatures import Signatures
-from chakrakit.sources.capture.standins.known import Known
-from chakrakit.sources.capture.standins.patches import script_line
-from chakrakit.sources.capture.storages import Storages
-from chakrakit.sources.capture.whereabouts import Whereabouts
+from chakrakit.sources.capture.observing import communication, sharded
+from chakrakit.sources.capture.observing.known import Known
+from chakrakit.sources.capture.observing.signatures import Signatures
+from chakrakit.sources.capture.observing.storages import Storages
+from chakrakit.sources.capture.observing.whereabouts import Whereabouts
+from chakrakit.sources.capture.recording import Comm, NeedsValue, Op, script_line
 
 _PLAIN = {torch.Tensor, FakeTensor, torch.nn.Parameter, torch.nn.Buffer}
 _NOISE = ("prim::device", "aten::detach", "aten::lift_fresh", "aten::lift", "prim::layout",
@@ -158,7 +156,13 @@ class Recorder(TorchDispatchMode):
         return len(self.comms) - 1
 
     def _add(
-        self, signature: int, read: list[int], writes: list[int], comm: int, is_host: bool, grown: int
+        self,
+        signature: int,
+        read: list[int],
+        writes: list[int],
+        comm: int,
+        is_host: bool,
+        grown: int,
     ) -> None:
         where = self.where
         freed, self.storages.freed = self.storages.freed, 0
