@@ -32,6 +32,7 @@ NAMES = [
     "ValidationReport",
     "__version__",
     "analyze",
+    "capture",
     "collect",
     "compare",
     "feeder_paths",

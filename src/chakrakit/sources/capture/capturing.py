@@ -44,6 +44,7 @@ class capture:  # noqa: N801 - reads as a verb where it is used
         optimizer's. By default the second step, or the only one.
     values
         Values that the program decides by, by the `file.py:line` that reads them.
+
     """
 
     traces: TraceSet
@@ -210,9 +211,13 @@ def _window(steps: tuple[int, int] | str | None) -> tuple[int, int] | None:
     try:
         first, last = (int(s) for s in steps.split(":")) if isinstance(steps, str) else steps
     except ValueError:
-        raise ConfigError(f"steps {steps!r}; give FIRST:END, such as 2:3 for the third step") from None
+        raise ConfigError(
+            f"steps {steps!r}; give FIRST:END, such as 2:3 for the third step"
+        ) from None
     if not 0 <= first < last:
-        raise ConfigError(f"steps {first}:{last}; the second number must be larger, and neither negative")
+        raise ConfigError(
+            f"steps {first}:{last}; the second number must be larger, and neither negative"
+        )
     return first, last
 
 

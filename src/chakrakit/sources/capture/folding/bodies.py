@@ -66,7 +66,11 @@ def _texts(texts: Sequence[str], codes: Any, mask: Mask | None = None) -> pa.Arr
 
 
 def _arguments(recording: Recording, used: Any) -> dict[str, Any]:
-    names = [f"{side}_{what}" for side in ("inputs", "outputs") for what in ("shapes", "types", "strides")]
+    names = [
+        f"{side}_{what}"
+        for side in ("inputs", "outputs")
+        for what in ("shapes", "types", "strides")
+    ]
     return {
         name: _texts([str(getattr(s, name)) for s in recording.signatures], used)
         for name in (*names, "inputs_values")
@@ -161,5 +165,5 @@ def _edges(recording: Recording, events: list[tuple[int, int]], host: Mask) -> E
 
 
 def collective_name(kind: int) -> str:
-    """`ALL_REDUCE`, `SEND`, …"""
+    """The name of a kind: `ALL_REDUCE`, `SEND` and so on."""
     return {words.SEND: "SEND", words.RECV: "RECV"}.get(kind) or CollectiveType(kind).name

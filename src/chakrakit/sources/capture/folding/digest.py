@@ -24,7 +24,8 @@ def digest(recording: Recording, families: Families, step: int | None = None) ->
     hashed = hashlib.sha256()
     # Plain values say where in a tensor a rank's own part begins: they differ and change nothing.
     known = [
-        msgspec.json.encode(msgspec.structs.replace(s, inputs_values="")) for s in recording.signatures
+        msgspec.json.encode(msgspec.structs.replace(s, inputs_values=""))
+        for s in recording.signatures
     ]
     for op in recording.ops:
         if step is not None and op.step != step:

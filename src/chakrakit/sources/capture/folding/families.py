@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from chakrakit.sources.capture.recording import Group
 
@@ -108,7 +109,7 @@ def _complete(family: Family, world: int) -> None:
         return
     stride = ranks[1] - ranks[0]
     extent = stride * family.size
-    if stride < 1 or world % extent or any(b - a != stride for a, b in zip(ranks, ranks[1:], strict=False)):
+    if stride < 1 or world % extent or any(b - a != stride for a, b in pairwise(ranks)):
         return
     for block in range(0, world, extent):
         for offset in range(stride):

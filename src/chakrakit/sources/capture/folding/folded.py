@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from chakrakit.sources.capture.folding.bodies import trace_of
 from chakrakit.sources.capture.folding.digest import relative_peer
 from chakrakit.sources.capture.folding.families import Families, Family
@@ -11,13 +13,15 @@ from chakrakit.sources.capture.folding.kinds import Kind
 from chakrakit.sources.capture.recording import Comm, Recording
 from chakrakit.sources.pytorch.communication import names as words
 from chakrakit.trace.communication import Binding, Groups
+from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, TraceSet
 
 
 def fold(kinds: Sequence[Kind], families: Families, card: Card) -> TraceSet:
     """All ranks; a kind whose ranks cannot share a body's peers is split."""
     numbering = _Numbering(kinds, families)
-    bodies, bindings = [], {}
+    bodies: list[Trace] = []
+    bindings: dict[int, Binding] = {}
     for kind in _splittable(kinds, families):
         used = _Used(kind.recording, families)
         for rank in kind.ranks:
@@ -116,14 +120,14 @@ def _splittable(kinds: Sequence[Kind], families: Families) -> Iterator[Kind]:
 
 def _as_rank(recording: Recording, families: Families, rank: int) -> Recording:
     """The recording as if it had been made of another rank of its kind."""
-    import msgspec
-
     homes = families.of_recorded(recording.groups)
     comms = []
     for comm in recording.comms:
         family = homes.get(comm.group)
         if family is not None and comm.kind in (words.SEND, words.RECV):
-            ahead = relative_peer(comm, family.group_of(recording.rank), family.position(recording.rank))
+            ahead = relative_peer(
+                comm, family.group_of(recording.rank), family.position(recording.rank)
+            )
             peer = (family.position(rank) + ahead) % family.size
             comm = msgspec.structs.replace(comm, peer=peer)
         comms.append(comm)

@@ -28,8 +28,8 @@ class Search:
 
     Ranks that are in the same sorts of groups are looked at along one axis at a time, an axis being the
     places in a family's groups. Where messages go along an axis every place is captured, in order, since
-    that is a pipeline; else the ends are compared and the axis halved as long as they differ. Two more ranks,
-    one of them the last, are captured to verify what was found.
+    that is a pipeline; else the ends are compared and the axis halved as long as they differ. Two ranks,
+    the last and one in the middle, are captured to verify what was found, or to see that all are alike.
     """
 
     def __init__(self, capture: Capture, world: int) -> None:
@@ -75,9 +75,13 @@ class Search:
 
     def _of_class(self, ranks: Sequence[int]) -> dict[int, str]:
         """The digest of every rank, most of them by rule."""
-        axes = [a for a in self._axes(ranks) if self._varies(a, ranks)]
-        found = self._by_rule(ranks, axes)
-        for rank in _samples(ranks):
+        samples = _samples(ranks)
+        axes = self._axes(ranks)
+        spread = any(a in self._messages for a in axes)
+        if not spread and all(self._seen(r) == self._seen(ranks[0]) for r in samples):
+            return dict.fromkeys(ranks, self._seen(ranks[0]))
+        found = self._by_rule(ranks, [a for a in axes if self._varies(a, ranks)])
+        for rank in samples:
             if self._seen(rank) != found[rank]:
                 return self._one_by_one(ranks, found, rank)
         return found
@@ -85,7 +89,7 @@ class Search:
     def _axes(self, ranks: Sequence[int]) -> list[Family]:
         """Families whose places tell ranks apart, without those that another one already tells."""
         seen: set[tuple[int, ...]] = set()
-        out = []
+        out: list[Family] = []
         smaller = sorted(self.families.listed, key=lambda f: f.size)
         for family in smaller:
             places = tuple(family.position(r) for r in ranks)

@@ -41,7 +41,11 @@ def streams_of(recording: Recording) -> Streams:
             comm = recording.comms[op.comm]
             gathers = comm.kind == CollectiveType.ALL_GATHER and name.startswith("c10d::_allgather")
             message = comm.kind in (words.SEND, words.RECV)
-            key = (comm.group, comm.kind if message else -int(gathers), comm.peer if message else -1)
+            key = (
+                comm.group,
+                comm.kind if message else -int(gathers),
+                comm.peer if message else -1,
+            )
             out.stream[i] = lanes.setdefault(key, _FIRST + len(lanes))
             if last_compute >= 0 and not _is_fsdp(recording, i, names):
                 out.events.append((last_compute, i))

@@ -72,7 +72,7 @@ class Known:
         if name in _SAME:
             return first
         if name == "sum":
-            return first * (args[0].numel() // max(out.numel(), 1))
+            return first * int(args[0].numel() // max(out.numel(), 1))
         if name in ("logical_not", "bitwise_not"):
             return not first
         second = self._of(args[1]) if name in _BINARY and len(args) > 1 else None

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from chakrakit.sources.capture.observing import communication, sharded
+from chakrakit.sources.capture.observing import communication, sharded, shortcuts
 from chakrakit.sources.capture.observing.known import Known
 from chakrakit.sources.capture.observing.signatures import Signatures
 from chakrakit.sources.capture.observing.storages import Storages
@@ -48,15 +48,21 @@ class Recorder(TorchDispatchMode):
         self._plain: dict[tuple[type, ...], bool] = {}
         self._writer: dict[int, int] = {}
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, and the guard costs as much as an operator
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if func is shortcuts.DEVICE and type(args[0]) is FakeTensor:
+            return args[0].fake_device
         skip = self._skip.get(func)
         if skip is None:
             skip = self._skip[func] = self._is_noise(func)
         if skip:
-            return func(*args, **kwargs)
+            return self._run(func, args, kwargs)
         plain = self._plain.get(types)
         if plain is None:
             plain = self._plain[types] = all(t in _PLAIN for t in types)
@@ -85,6 +91,8 @@ class Recorder(TorchDispatchMode):
             size = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
             if size:
                 return args[0].new_empty((size,), dtype=torch.int64)
+        if func in shortcuts.VIEWS and shortcuts.fits(args):
+            return shortcuts.view(func, args, kwargs)
         try:
             return func(*args, **kwargs)
         except (DynamicOutputShapeException, DataDependentOutputException):

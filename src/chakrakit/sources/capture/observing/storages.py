@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-_SMALL, _BLOCK = 1 << 20, 512
+_BLOCK = 512
 
 
 def rounded(size: int) -> int:
@@ -62,7 +62,7 @@ class Storages:
         self.peak = max(self.peak, self.live)
 
     def mark(self, number: int) -> None:
-        """This storage is on the device."""
+        """Count a storage as being on the device."""
         if number not in self._device and number in self._sizes:
             self._hold(number, self._sizes[number])
 

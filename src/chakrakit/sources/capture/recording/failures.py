@@ -9,7 +9,7 @@ class CaptureError(ConfigError):
     """A script that cannot be captured as it stands."""
 
 
-class NeedsValue(CaptureError):
+class NeedsValue(CaptureError):  # noqa: N818 - reads as what it is
     """The script asks for a value that fake tensors do not have."""
 
 

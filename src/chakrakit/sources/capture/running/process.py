@@ -132,7 +132,11 @@ def failure_of(error: BaseException) -> str:
     if isinstance(error, ChakraError):
         return str(error)
     if isinstance(error, SystemExit):
-        return "" if error.code in (None, 0) else f"the script ended itself with exit code {error.code}"
+        return (
+            ""
+            if error.code in (None, 0)
+            else f"the script ended itself with exit code {error.code}"
+        )
     own = [f for f in traceback.extract_tb(error.__traceback__) if not is_library(f.filename)]
     line = f"{Path(own[-1].filename).name}:{own[-1].lineno}: " if own else ""
     said = "".join(traceback.format_exception_only(error)).strip()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import runpy
 import sys
@@ -35,10 +34,10 @@ class Script:
         """Run it as Python would."""
         sys.argv = [self.what, *self.arguments]
         if self.kind == "script":
-            sys.path[0] = os.path.dirname(os.path.abspath(self.what))
+            sys.path[0] = str(Path(self.what).absolute().parent)
             runpy.run_path(self.what, run_name="__main__")
         elif self.kind == "module":
-            sys.path.insert(0, os.getcwd())
+            sys.path.insert(0, str(Path.cwd()))
             runpy.run_module(self.what, run_name="__main__", alter_sys=True)
         else:
             exec(compile(self.what, "-c", "exec"), {"__name__": "__main__"})
@@ -54,13 +53,19 @@ def script_of(command: Sequence[str]) -> Script:
     if not _PYTHON.match(first):
         if first.endswith(".py"):
             return Script("script", command[0], tuple(rest))
-        raise CaptureError(f"{command[0]}: only Python programs can be captured; give -- python SCRIPT ARGS")
+        raise CaptureError(
+            f"{command[0]}: only Python programs can be captured; give -- python SCRIPT ARGS"
+        )
     while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c"):
         rest = rest[2:] if rest[0] in ("-W", "-X") else rest[1:]
     if len(rest) < 2 and rest[:1] in ([], ["-m"], ["-c"]):
         raise CaptureError("the command names no script; give -- python SCRIPT ARGS")
     if rest[0] == "-m":
-        return _launched(rest[2:]) if rest[1] in _LAUNCHERS else Script("module", rest[1], tuple(rest[2:]))
+        return (
+            _launched(rest[2:])
+            if rest[1] in _LAUNCHERS
+            else Script("module", rest[1], tuple(rest[2:]))
+        )
     if rest[0] == "-c":
         return Script("code", rest[1], tuple(rest[2:]))
     return Script("script", rest[0], tuple(rest[1:]))

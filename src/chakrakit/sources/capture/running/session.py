@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any
 
 import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from chakrakit.sources.capture.observing import Known, Recorder, Storages, Whereabouts
 from chakrakit.sources.capture.folding import Families, digest
+from chakrakit.sources.capture.observing import Known, Recorder, Storages, Whereabouts
 from chakrakit.sources.capture.recording import Finished, Op, Patches, Recording
 from chakrakit.sources.capture.standins import (
     Cuda,

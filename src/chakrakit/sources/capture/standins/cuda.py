@@ -16,9 +16,12 @@ from torch.overrides import TorchFunctionMode
 from chakrakit.sources.capture.observing import Storages
 from chakrakit.sources.capture.recording import Patches
 
-_NOTHING = ("synchronize", "empty_cache", "reset_peak_memory_stats", "reset_max_memory_allocated",
-            "reset_accumulated_memory_stats", "ipc_collect", "init", "_lazy_init", "set_rng_state", "set_rng_state_all", "reset_max_memory_cached", "seed", "seed_all",
-            "set_sync_debug_mode", "set_per_process_memory_fraction")  # fmt: skip
+_NOTHING = (
+    "synchronize", "empty_cache", "reset_peak_memory_stats", "reset_max_memory_allocated",
+    "reset_accumulated_memory_stats", "ipc_collect", "init", "_lazy_init", "set_rng_state",
+    "set_rng_state_all", "reset_max_memory_cached", "seed", "seed_all", "set_sync_debug_mode",
+    "set_per_process_memory_fraction",
+)  # fmt: skip
 
 
 class Stream:

@@ -212,7 +212,7 @@ class DistributedDataParallel(torch.nn.Module):
                 )
                 return
             state, hook = self._hook
-            parameters = [self._trained[i] for i in bucket.indices]
+            parameters: list[torch.Tensor] = [self._trained[i] for i in bucket.indices]
             last = number == len(self._buckets) - 1
             bucket.work = hook(
                 state, GradBucket(number, last, bucket.buffer, bucket.views, parameters)

@@ -52,9 +52,9 @@ class Distributed:
         self._install_objects()
         for name in _CALLS:
             self.patches.wrap(dist.ProcessGroup, name, self._call)
-        for owner in (dist.Work, FakeWork):
-            self.patches.wrap(owner, "wait", self._wait)
-            self.patches.wrap(owner, "is_completed", lambda _: lambda work: True)
+        for work in (dist.Work, FakeWork):
+            self.patches.wrap(work, "wait", self._wait)
+            self.patches.wrap(work, "is_completed", lambda _: lambda work: True)
 
     def _init(self, backend: Any = None, *_: Any, **kwargs: Any) -> None:
         if dist.is_initialized():
@@ -63,7 +63,7 @@ class Distributed:
         with _disable_current_modes():
             _PLAIN_INIT("fake", store=store, rank=self.rank, world_size=self.world)
         world = tuple(range(self.world))
-        self.groups.append(Group(str(dist.group.WORLD.group_name), world, "world"))
+        self.groups.append(Group(str(c10d._get_default_group().group_name), world, "world"))
 
     def _logged(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         def new_group(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:

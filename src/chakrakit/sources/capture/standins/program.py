@@ -96,8 +96,10 @@ def _also_in_wrappers(patches: Patches) -> None:
 def _apply(
     self: torch.nn.Module, fn: Callable[[Any], Any], recurse: bool = True
 ) -> torch.nn.Module:
-    """`Module._apply` that changes fake parameters in place: the usual way swaps tensors, which fails
-    for tensors that somebody holds a weak reference to, as fake-tensor modes do.
+    """`Module._apply` that changes fake parameters in place.
+
+    The usual way swaps tensors, which fails for those that somebody holds a weak reference to, as
+    fake-tensor modes do.
     """
     if recurse:
         for child in self.children():

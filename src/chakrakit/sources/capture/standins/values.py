@@ -24,6 +24,7 @@ class Placeholder(float):
     line: str
 
     def __new__(cls, value: float, line: str) -> Placeholder:
+        """A placeholder with this value, read at this line."""
         made = super().__new__(cls, value)
         made.line = line
         return made
