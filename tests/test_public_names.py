@@ -32,6 +32,7 @@ NAMES = [
     "ValidationReport",
     "__version__",
     "analyze",
+    "campaign",
     "capture",
     "collect",
     "compare",
@@ -42,6 +43,7 @@ NAMES = [
     "read",
     "scan_trace",
     "schedule",
+    "serve",
     "validate",
     "write",
 ]

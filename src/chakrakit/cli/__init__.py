@@ -28,6 +28,7 @@ COMMANDS = {
     "generate": ("make", "Traces of a model under a parallel plan, with nothing run."),
     "transform": ("traces", "Change traces: select, compact, scale, other devices, edits."),
     "simulate": ("run", "Run a workload on a machine, or as ASTRA-sim would."),
+    "serve": ("run", "Serve requests with a model on a machine: latencies, throughput, a Run."),
     "replay": ("run", "Run a trace on real hardware, or its communication alone."),
     "analyze": (
         "look",
@@ -44,6 +45,7 @@ COMMANDS = {
         "explore",
         "The fastest (cheapest, thriftiest) parallel plan of a model on a machine.",
     ),
+    "campaign": ("explore", "Months of training with failures, checkpoints and recovery."),
     "calibrate": ("run", "Make a compute profile or a network model from measurements."),
     "bundle": ("traces", "Pack traces and the card of their workload into one file, or check one."),
     "completion": ("explore", "Print the script that lets your shell complete commands."),
