@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from chakrakit.serving import serve
     from chakrakit.simulator.engine import SimulationOptions
     from chakrakit.simulator.results import Simulation
+    from chakrakit.sources.capture import capture
     from chakrakit.sources.pytorch.collect import collect
     from chakrakit.trace.codecs import open_writer, scan_trace
     from chakrakit.trace.communication import Binding, Groups
@@ -139,6 +140,7 @@ _HOME = {
     "bundle": "api",
     "calibrate": "api",
     "campaign": "campaigns.results",
+    "capture": "sources.capture",
     "collect": "sources.pytorch.collect",
     "compare": "api",
     "convert": "api",

@@ -14,6 +14,7 @@ RESULTS = {
     "bundle": "chakrakit.trace.storage.bundle.BundleReport",
     "calibrate": "chakrakit.machines.calibrate.calibrated.CalibrationReport",
     "campaign": "chakrakit.campaigns.results.result.CampaignResult",
+    "capture": "chakrakit.sources.capture.folding.report.CaptureReport",
     "collect": "chakrakit.sources.pytorch.linking.report.LinkReport",
     "compare": "chakrakit.insight.compare.comparison.Comparison",
     "convert": "chakrakit.api.traces.Converted",
