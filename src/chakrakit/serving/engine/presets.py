@@ -51,7 +51,7 @@ class _Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     host_ms: float = 0.0
     host_per_request_ms: float = 0.0
     output_ms: float = 0.0
-    launch_ms: float = 0.0
+    launch_ms: float | None = None
     acceptance: float = 0.7
     draft_ms: float = 0.0
 
@@ -64,7 +64,7 @@ class _Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "acceptance",
             "draft_ms",
         )
-        return {n: getattr(self, n) for n in names}
+        return {n: getattr(self, n) or 0.0 for n in names}
 
     def options(self) -> EngineOptions:
         """In the simulator's terms."""
@@ -196,7 +196,6 @@ class Transformers(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     host_per_request_ms: float = TRANSFORMERS_HOST_PER_REQUEST_MS
     host_per_token_ms: float = TRANSFORMERS_HOST_PER_TOKEN_MS
     output_ms: float = TRANSFORMERS_OUTPUT_MS
-    launch_ms: float | None = None
     capture_ms: float = TRANSFORMERS_CAPTURE_MS
     capture_ms_per_layer: float = TRANSFORMERS_CAPTURE_MS_PER_LAYER
     warmup_ms: float = TRANSFORMERS_WARMUP_MS

@@ -66,9 +66,8 @@ class MaskedAttention:
         flops = 4.0 * queries * keys * self.heads * self.size
         copied = 2 * 2 * keys * self.size * (2 * self.stored + 2 * self.heads) + 2 * queries * keys
         bandwidth = device.memory_bandwidth * device.memory_efficiency
-        return max(
-            flops / (device.peak_rate("bf16") * device.compute_efficiency), copied / bandwidth
-        )
+        rate = device.peak_rate("bf16") * device.compute_efficiency
+        return float(max(flops / rate, copied / bandwidth))
 
     def _measured(self, queries: int, keys: int) -> float:
         assert self.table is not None
@@ -95,7 +94,7 @@ class MaskedAttention:
         steps = np.unique([r[0] * r[2] for r in rows])
         at = int(steps[min(np.searchsorted(steps, rows_of_heads), len(steps) - 1)])
         beyond = max(1.0, rows_of_heads / at)
-        return beyond * _line([(r[1], r[4]) for r in rows if r[0] * r[2] == at], keys)
+        return float(beyond) * _line([(r[1], r[4]) for r in rows if r[0] * r[2] == at], keys)
 
 
 def _line(points: list[tuple[int, float]], x: float) -> float:
