@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.cli.shared.output import (
+    clean,
     console,
     json_option,
     path_argument,
@@ -15,6 +16,7 @@ from chakrakit.cli.shared.workload_options import chosen, field_options
 
 __all__ = [
     "chosen",
+    "clean",
     "console",
     "engine_option",
     "field_options",

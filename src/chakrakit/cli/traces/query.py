@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from chakrakit.cli.shared import (
+    clean,
     console,
     json_option,
     path_argument,
@@ -18,6 +19,8 @@ from chakrakit.cli.shared import (
 )
 
 SHOWN = 100
+RECORDS = 10
+"""Rows that are shown one below the other, where a table of them would be too wide."""
 
 
 class QueryResult(msgspec.Struct):
@@ -61,6 +64,7 @@ def command(
     """
     from chakrakit.trace.query import query, rows_of
 
+    asked = limit is not None
     if limit is None and not as_json:
         limit = SHOWN
     table = query(path, sql, None if limit is None else limit + 1, workers_of(engine, jobs))
@@ -69,10 +73,33 @@ def command(
     if as_json:
         kinds = [str(k) for k in table.schema.types]
         return print_json(QueryResult(table.column_names, kinds, rows, more))
-    print_table(table.column_names, ([_shown(v) for v in row] for row in rows))
+    cells = [[_shown(v) for v in row] for row in rows]
+    if _width(table.column_names, cells) <= console().width:
+        print_table(table.column_names, cells)
+    else:
+        shown = cells if asked else cells[:RECORDS]
+        more = more or len(shown) < len(cells)
+        limit = len(shown)
+        _print_records(table.column_names, shown)
     if more:
         console().print(f"first {limit:,} rows; --limit shows more")
     return None
+
+
+def _width(head: list[str], cells: list[list[str]]) -> int:
+    columns = zip(head, *cells, strict=True)
+    return sum(1 + max(len(text) for text in column) for column in columns)
+
+
+def _print_records(head: list[str], cells: list[list[str]]) -> None:
+    """Rows that are too wide for a table, one below the other; what a row does not have is left out."""
+    widest = max(len(name) for name in head)
+    out = console()
+    for number, row in enumerate(cells):
+        out.print(f"row {number}:")
+        for name, text in zip(head, row, strict=True):
+            if text:
+                out.print(f"  {name:<{widest}}  {clean(text)}", soft_wrap=True)
 
 
 def _shown(value: object) -> str:
