@@ -32,6 +32,8 @@ NAMES = [
     "ValidationReport",
     "__version__",
     "analyze",
+    "campaign",
+    "capture",
     "collect",
     "compare",
     "feeder_paths",
@@ -41,6 +43,7 @@ NAMES = [
     "read",
     "scan_trace",
     "schedule",
+    "serve",
     "validate",
     "write",
 ]

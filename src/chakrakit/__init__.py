@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from chakrakit.campaigns.results import campaign
     from chakrakit.insight.analysis import analyze
     from chakrakit.insight.compare import compare
+    from chakrakit.serving import serve
+    from chakrakit.sources.capture import capture
+    from chakrakit.sources.inputs import link
     from chakrakit.sources.pytorch.collect import collect
-    from chakrakit.sources.pytorch.linking import link
     from chakrakit.trace.codecs import open_writer, scan_trace
     from chakrakit.trace.communication import Binding, Groups
     from chakrakit.trace.model import (
@@ -57,15 +60,18 @@ _HOME = {
     "TraceSet": "trace.sets",
     "ValidationReport": "trace.validation",
     "analyze": "insight.analysis",
+    "campaign": "campaigns.results",
+    "capture": "sources.capture",
     "collect": "sources.pytorch.collect",
     "compare": "insight.compare",
     "feeder_paths": "trace.storage",
-    "link": "sources.pytorch.linking",
+    "link": "sources.inputs",
     "open_writer": "trace.codecs",
     "query": "trace.query",
     "read": "trace.storage",
     "scan_trace": "trace.codecs",
     "schedule": "trace.timing",
+    "serve": "serving",
     "validate": "trace.validation",
     "write": "trace.storage",
 }

@@ -11,7 +11,7 @@ import msgspec
 
 Option = Callable[[Callable[..., None]], Callable[..., None]]
 
-_SKIP = {"lengths", "cells", "tables", "bottom", "top", "patch"}
+_SKIP = {"lengths", "tasks", "tables", "bottom", "top", "patch"}
 """Fields that do not fit on a command line; a YAML file has them."""
 
 

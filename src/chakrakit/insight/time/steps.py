@@ -7,13 +7,14 @@ import numpy as np
 
 from chakrakit.arrays import I32, I64, Mask
 from chakrakit.insight.rank import RankView, Table, ms, rank_views
+from chakrakit.results import Result
 from chakrakit.trace.sets import Run
 
 _ALIKE = 0.95
 _TRIED = 32
 
 
-class Step(msgspec.Struct):
+class Step(Result, msgspec.Struct):
     """One step of one rank. Its period lasts from the end of the step before to its own end."""
 
     rank: int
@@ -23,7 +24,7 @@ class Step(msgspec.Struct):
     period_ns: int
 
 
-class Steps(msgspec.Struct):
+class Steps(Result, msgspec.Struct):
     """Steps of all ranks. `found` says how: `marked`, `repeating`, or `none` (the run is one step)."""
 
     found: str

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from chakrakit.workloads.generate.figures import dry_run, refuse_over_capacity
 from chakrakit.workloads.generate.generator import generate, generated
+from chakrakit.workloads.generate.inference import cache_bytes, touched_experts
 from chakrakit.workloads.generate.model_list import listing
 
-__all__ = ["dry_run", "generate", "generated", "listing", "refuse_over_capacity"]
+__all__ = [
+    "cache_bytes",
+    "dry_run",
+    "generate",
+    "generated",
+    "listing",
+    "refuse_over_capacity",
+    "touched_experts",
+]
