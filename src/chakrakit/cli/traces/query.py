@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
-import msgspec
 
 from chakrakit.cli.shared import (
     clean,
@@ -14,24 +11,12 @@ from chakrakit.cli.shared import (
     path_argument,
     print_json,
     print_table,
-    workers_of,
     workers_options,
 )
 
 SHOWN = 100
 RECORDS = 10
 """Rows that are shown one below the other, where a table of them would be too wide."""
-
-
-class QueryResult(msgspec.Struct):
-    """The rows of a query."""
-
-    columns: list[str]
-    types: list[str]
-    """Arrow's names of the columns' types."""
-    rows: list[list[Any]]
-    truncated: bool
-    """Whether there were more rows than the limit."""
 
 
 @click.command(name="query")
@@ -62,25 +47,22 @@ def command(
     \b
     chakra query trace "SELECT type, count(*) FROM nodes GROUP BY type"
     """
-    from chakrakit.trace.query import query, rows_of
+    from chakrakit.api import query
 
     asked = limit is not None
     if limit is None and not as_json:
         limit = SHOWN
-    table = query(path, sql, None if limit is None else limit + 1, workers_of(engine, jobs))
-    more = limit is not None and table.num_rows > limit
-    rows = rows_of(table.slice(0, limit) if more else table)
+    result = query(path, sql, limit=limit, engine=engine, jobs=jobs)
     if as_json:
-        kinds = [str(k) for k in table.schema.types]
-        return print_json(QueryResult(table.column_names, kinds, rows, more))
-    cells = [[_shown(v) for v in row] for row in rows]
-    if _width(table.column_names, cells) <= console().width:
-        print_table(table.column_names, cells)
+        return print_json(result)
+    cells, more = [[_shown(v) for v in row] for row in result.rows], result.truncated
+    if _width(result.columns, cells) <= console().width:
+        print_table(result.columns, cells)
     else:
         shown = cells if asked else cells[:RECORDS]
         more = more or len(shown) < len(cells)
         limit = len(shown)
-        _print_records(table.column_names, shown)
+        _print_records(result.columns, shown)
     if more:
         console().print(f"first {limit:,} rows; --limit shows more")
     return None
