@@ -22,6 +22,7 @@ COMMANDS = {
     "export": ("traces", "Write a (selected) graph as GraphML or DOT, a timeline for Perfetto."),
     "link": ("make", "Link PyTorch's observer and Kineto files of any number of ranks into a run."),
     "collect": ("make", "Record a PyTorch program's steps and link them."),
+    "capture": ("make", "Traces of a program on ranks that need not exist."),
     "machines": ("run", "List and draw machines to simulate on."),
     "models": ("make", "Models that `generate` knows by name."),
     "generate": ("make", "Traces of a model under a parallel plan, with nothing run."),
