@@ -9,7 +9,7 @@ from chakrakit.simulator.results.settings import (
     split_fault,
     split_pair,
 )
-from chakrakit.simulator.results.simulation import Simulation, simulate, work_model
+from chakrakit.simulator.results.simulation import Simulation, simulate
 from chakrakit.simulator.results.summary import (
     NS,
     CollectiveSummary,
@@ -31,5 +31,4 @@ __all__ = [
     "split_fault",
     "split_pair",
     "to_run",
-    "work_model",
 ]

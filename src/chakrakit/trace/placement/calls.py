@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit.arrays import I32, I64, Mask
-from chakrakit.trace.model import Trace, callers
+from chakrakit.trace.model import Trace
 from chakrakit.trace.placement.rows import is_communication, on_host
+from chakrakit.trace.timing import callers
 
 _DEEPEST = 64
 

@@ -10,7 +10,7 @@ import msgspec
 from chakrakit.sources.pytorch.linking.overhead import Overhead
 from chakrakit.sources.pytorch.read import Pair
 
-_AMOUNTS = ("operator_ns", "launch_ns", "call_ns", "observer_ns")
+_AMOUNTS = ("operator_ns", "launch_ns", "call_ns", "observer_ns", "graph_node_ns")
 _BARE_MS = "step_ms_back_to_back"
 """What some cards call a step timed without recording, in ms, no synchronisation between steps."""
 

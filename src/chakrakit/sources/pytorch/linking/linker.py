@@ -14,10 +14,12 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, FormatError, TraceError
 from chakrakit.parallel import Workers, spread
+from chakrakit.sources.graphs import Capture
 from chakrakit.sources.pytorch.communication import (
     Clock,
     Recorded,
     align_clocks,
+    align_windows,
     assign_groups,
     groups_of,
     infer_across_ranks,
@@ -30,7 +32,7 @@ from chakrakit.sources.pytorch.linking.meeting import meet
 from chakrakit.sources.pytorch.linking.nodes import communication_columns, time_columns, to_trace
 from chakrakit.sources.pytorch.linking.overhead import Overhead, fit
 from chakrakit.sources.pytorch.linking.periods import steady_period
-from chakrakit.sources.pytorch.linking.rank import Rank, link_rank
+from chakrakit.sources.pytorch.linking.rank import Rank, captures_of, link_rank
 from chakrakit.sources.pytorch.linking.report import LinkReport, RankReport, report_rank
 from chakrakit.sources.pytorch.linking.spool import Spool
 from chakrakit.sources.pytorch.linking.step_facts import RankRecording, recording
@@ -105,8 +107,12 @@ def link(
     inputs: Iterable[str | Path], options: LinkOptions | None = None
 ) -> tuple[Run, LinkReport]:
     """Link all ranks found in files and directories; see `LinkOptions`."""
+    return link_found(find_pairs([Path(p) for p in inputs]), options)
+
+
+def link_found(found: Found, options: LinkOptions | None = None) -> tuple[Run, LinkReport]:
+    """Link ranks whose files are known."""
     chosen = options or LinkOptions()
-    found = find_pairs([Path(p) for p in inputs])
     _take_times(found, chosen)
     ranks = _link_all(found.pairs, chosen)
     _note_unused(found, ranks)
@@ -235,13 +241,14 @@ def _link_one(pair: Pair, options: LinkOptions, spool: Spool | None) -> _Linked:
 def _read_and_link(pair: Pair, options: LinkOptions) -> tuple[Rank, RankRecording, list[str]]:
     """One rank, with recording's cost scaled to the un-recorded step where one was timed."""
     observer, kineto, joined = _read_pair(pair, required=bool(options.times))
+    captures = [c for path in pair.captures for c in _read_captures(path)]
     cost = _cost(options, pair)
-    if cost is not None and not _applies(cost, options, kineto):
+    if cost is not None and not _applies(cost, options, pair, kineto):
         cost = None
 
     def linked_with(factor: float) -> Rank:
         scaled = cost and cost.scaled(factor)
-        return link_rank(pair.rank, observer, kineto, joined, scaled)
+        return link_rank(pair.rank, observer, kineto, joined, scaled, captures)
 
     linked = linked_with(1.0)
     if joined is None:
@@ -255,10 +262,17 @@ def _read_and_link(pair: Pair, options: LinkOptions) -> tuple[Rank, RankRecordin
     return linked, facts, [*map(str, pair.paths), *second]
 
 
-def _applies(cost: Overhead, options: LinkOptions, kineto: Kineto | None) -> bool:
-    """The default model is of hosts that launch work on a device; others need figures of their own."""
-    measured = cost.measured or cost.step_ns or options.undilate or options.overhead is not None
-    return kineto is not None and bool(measured or kineto.is_device.any())
+def _read_captures(path: Path) -> list[Capture]:
+    return captures_of(link_rank(0, None, read_kineto(read_bytes(path), str(path))))
+
+
+def _applies(cost: Overhead, options: LinkOptions, pair: Pair, kineto: Kineto | None) -> bool:
+    """The default model is of Kineto on hosts that launch work on a device; others need figures."""
+    if kineto is None:
+        return False
+    if cost.measured or cost.step_ns or options.undilate or options.overhead is not None:
+        return True
+    return pair.load is None and bool(kineto.is_device.any())
 
 
 def _read_pair(pair: Pair, required: bool) -> tuple[Observer | None, Kineto | None, Join | None]:
@@ -277,7 +291,9 @@ def _read_pair(pair: Pair, required: bool) -> tuple[Observer | None, Kineto | No
         joined = align_passes(observer, kineto)
         if required or _same_program(observer, joined):
             return observer, kineto, joined
-    if pair.kineto is not None:
+    if pair.load is not None:
+        kineto = pair.load()
+    elif pair.kineto is not None:
         kineto = read_kineto(read_bytes(pair.kineto), str(pair.kineto))
     return observer, kineto, None
 
@@ -310,7 +326,20 @@ def _merge_groups(ranks: Mapping[int, _Linked]) -> RecordedGroups:
     for linked in ranks.values():
         for name, members in linked.groups.items():
             out.setdefault(name, members)
+    _add_unnamed(ranks, out)
     return out
+
+
+def _add_unnamed(ranks: Mapping[int, _Linked], groups: RecordedGroups) -> None:
+    """Groups that no file describes: those who communicate in one are in it; with none, all are in one."""
+    used: dict[str, set[int]] = {}
+    for rank, linked in ranks.items():
+        for c in list_of(linked):
+            if c.group is not None and c.group not in groups:
+                used.setdefault(c.group, set()).add(rank)
+    groups |= {name: tuple(sorted(members)) for name, members in used.items()}
+    if not groups and len(ranks) > 1:
+        groups["0"] = tuple(sorted(ranks))
 
 
 def _resolve_groups(ranks: dict[int, _Linked], groups: RecordedGroups) -> dict[int, int]:
@@ -322,6 +351,9 @@ def _resolve_groups(ranks: dict[int, _Linked], groups: RecordedGroups) -> dict[i
     for linked in ranks.values():
         name_peers(list_of(linked), groups)
         number_in_groups(list_of(linked))
+    align_windows(
+        {r: x.recorded for r, x in ranks.items()}, {r: x.base_ns for r, x in ranks.items()}
+    )
     return {r: sum(c.inferred for c in list_of(x)) for r, x in ranks.items()}
 
 

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
+from chakrakit.sources.graphs import (
+    Capture,
+    Graphs,
+    Recorded,
+    Replay,
+    add_graph_causes,
+    find_captures,
+    find_replays,
+    has_captures,
+    name_rows,
+)
 from chakrakit.sources.pytorch.communication import Collective, find_collectives
 from chakrakit.sources.pytorch.edges import (
     DeviceModel,
@@ -32,8 +44,8 @@ from chakrakit.sources.pytorch.linking.program_times import (
 )
 from chakrakit.sources.pytorch.match import Join, RowNames, Timeline, build_timeline, join
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
-from chakrakit.sources.pytorch.work import Attribution, attribute
-from chakrakit.trace.model import Edges
+from chakrakit.sources.pytorch.work import Attribution, attribute, work_of_rows
+from chakrakit.trace.model import EdgeKind, Edges
 
 _DEEPEST = 64
 
@@ -63,6 +75,7 @@ class Rank:
     counts: Counter[str] = field(default_factory=Counter)
     undilated_ms: float = 0.0
     overhead_factor: float = 1.0
+    graphs: Graphs = field(default_factory=Graphs)
 
     @property
     def own(self) -> I64:
@@ -76,8 +89,12 @@ def link_rank(
     kineto: Kineto | None,
     joined: Join | None = None,
     overhead: Overhead | None = None,
+    captures: Sequence[Capture] = (),
 ) -> Rank:
-    """Link one rank. Either file may be missing; `joined` overrides how they are paired."""
+    """Link one rank. Either file may be missing; `joined` overrides how they are paired.
+
+    `captures` name the rows of replayed graphs, beside those that were captured in the recording.
+    """
     pairs = joined or _join(observer, kineto)
     line = build_timeline(observer, kineto, pairs)
     names = RowNames(line, observer, kineto)
@@ -87,7 +104,10 @@ def link_rank(
     found = find_collectives(line, names, observer, kineto)
     causes = start_causes(line, device)
     waits = Waits()
+    replays: list[Replay] = []
     if kineto is not None:
+        replays = find_replays(line, names, kineto, device)
+        counts["graph_joins"] = add_graph_causes(line, replays, causes, device.gap)
         counts["handovers"] = _hand_over(line, names, kineto, host)
         waits = add_waits(line, kineto, device, host)
         counts["event_waits"] = add_event_causes(line, names, kineto, device, causes)
@@ -95,8 +115,12 @@ def link_rank(
     counts["communication_waits"] = add_asynchronous(line, names, found, host, causes)
     whole = np.zeros(len(line), np.bool_)
     whole[[c.row for c in found]] = True
+    host.recorded_lag = host.lag.copy()
+    waited = _graph_overhead(overhead, host, replays)
     undilated = _undilate(overhead, host, device, observer is not None and joined is None, whole)
+    undilated += float(waited.sum()) / 1e6
     started, refuted = causes.settle()
+    started = _earlier(started, waited)
     counts["refuted_edges"] = len(refuted)
     parts = [started, host.edges().edges(), autograd_edges(line, kineto, observer).edges()]
     if observer is not None:
@@ -112,7 +136,7 @@ def link_rank(
         times = recorded_times(host, own, whole)
     else:
         times, edges = corrected_times(host, edges, own, whole, _polls(line))
-    return Rank(
+    linked = Rank(
         rank,
         observer,
         kineto,
@@ -128,6 +152,19 @@ def link_rank(
         waits,
         counts,
         undilated,
+    )
+    if replays:
+        linked.graphs = name_rows(line, names, replays, [*captures, *captures_of(linked)])
+    return linked
+
+
+def captures_of(linked: Rank) -> list[Capture]:
+    """The graphs that were captured while a rank was recorded."""
+    if linked.kineto is None or not has_captures(linked.line, linked.names):
+        return []
+    work = work_of_rows(linked.line, linked.names, linked.observer, linked.kineto)
+    return find_captures(
+        Recorded(linked.line, linked.names, linked.kineto, linked.device, linked.attribution, *work)
     )
 
 
@@ -168,6 +205,22 @@ def _forward_thread(line: Timeline, kineto: Kineto, worker: int) -> int:
     return int(busy.argmax()) if busy.any() else -1
 
 
+def _graph_overhead(overhead: Overhead | None, host: HostModel, replays: list[Replay]) -> I64:
+    """What recording cost each launch of a graph; taken out of the host's time."""
+    nodes = np.zeros(len(host.line), np.int64)
+    for replay in replays:
+        nodes[replay.call] = len(replay.rows)
+    return nodes * 0 if overhead is None else overhead.remove_from_graphs(host, nodes)
+
+
+def _earlier(edges: Edges, waited: I64) -> Edges:
+    """Launch edges of calls that recording slowed, by as much shorter as the calls are."""
+    launched = edges.kind == EdgeKind.LAUNCH
+    lag = np.where(launched, np.maximum(edges.lag - waited[edges.src], 0), edges.lag)
+    shorter = np.where(edges.lag > 0, lag, edges.lag)
+    return Edges(edges.src, edges.dst, edges.kind, edges.form, shorter, edges.ctrl)
+
+
 def _undilate(
     overhead: Overhead | None, host: HostModel, device: DeviceModel, observed: bool, whole: Mask
 ) -> float:
@@ -175,7 +228,6 @@ def _undilate(
         return 0.0
     launches = np.zeros(len(host.line), np.bool_)
     launches[device.call[device.call >= 0]] = True
-    host.recorded_lag = host.lag.copy()
     return overhead.remove(host, launches, observed, _apart(host.line, whole))
 
 
