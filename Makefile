@@ -9,9 +9,10 @@ TEST_TOOLS := numpy pyarrow msgspec pyyaml click rich joblib duckdb pytest==9.2.
   optuna==5.0.0 ray==2.60.0 distributed==2026.8.0
 # The CPU build; a plain `torch` would bring gigabytes of CUDA.
 TORCH := torch==2.13.0
-CORE := $(wildcard src/core/*.cpp src/core/*.hpp src/core/bindings/* src/core/*/*.cpp src/core/*/*.hpp)
+CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp')
+CORE_TESTS := $(wildcard tests/core/*.cpp tests/core/*.hpp tests/fuzz/*.cpp)
 
-.PHONY: help demo test browser check lint format bench fuzz wheel sanitize clean
+.PHONY: help demo test browser check lint format bench unit fuzz wheel sanitize clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -36,30 +37,46 @@ lint: $(VENV)/.built  ## ruff, mypy --strict, clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run -Werror $(CORE) tests/fuzz/fuzz_et.cpp
+	$(BIN)/clang-format --dry-run -Werror $(CORE) $(CORE_TESTS)
 
 format: $(VENV)/.built  ## rewrite sources in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(CORE) tests/fuzz/fuzz_et.cpp
+	$(BIN)/clang-format -i $(CORE) $(CORE_TESTS)
 
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g
-FUZZED := $(addprefix src/core/,wire.cpp decode.cpp encode.cpp layout.cpp interner.cpp utf8.cpp json_text.cpp)
+SANITIZED := build/sanitized
+sanitized = $(patsubst %.cpp,$(SANITIZED)/%.o,$(1))
+FUZZED := $(wildcard src/core/wire/*.cpp src/core/text/*.cpp src/core/codec/*.cpp)
+# The bindings need Python, and the library for C has tests of its own.
+UNIT := $(filter-out src/core/bindings/% src/core/feeder/c/%,$(filter %.cpp,$(CORE))) $(wildcard tests/core/*.cpp)
 FUZZ_RUNS ?= 100000
 
-build/fuzz_et: tests/fuzz/fuzz_et.cpp $(CORE)
-	mkdir -p build
-	$(CXX) -std=c++20 -O1 $(SANITIZE) -Isrc -o $@ tests/fuzz/fuzz_et.cpp $(FUZZED)
+$(SANITIZED)/%.o: %.cpp
+	@mkdir -p $(@D)
+	$(CXX) -std=c++20 -O1 -Wall -Wextra -Wno-missing-field-initializers $(SANITIZE) -Isrc -MMD -c -o $@ $<
 
-fuzz: build/fuzz_et  ## feed mutated traces to the codec under the sanitizers
-	build/fuzz_et tests/fuzz/corpus --runs $(FUZZ_RUNS) --seed 1
+-include $(shell find $(SANITIZED) -name '*.d' 2>/dev/null)
+
+$(SANITIZED)/unit: $(call sanitized,$(UNIT))
+	$(CXX) $(SANITIZE) -o $@ $^
+
+$(SANITIZED)/fuzz_et: $(call sanitized,tests/fuzz/fuzz_et.cpp $(FUZZED))
+	$(CXX) $(SANITIZE) -o $@ $^
+
+unit: $(SANITIZED)/unit  ## unit tests of the core under the sanitizers
+	$(SANITIZED)/unit
+
+fuzz: $(SANITIZED)/fuzz_et  ## feed mutated traces to the codec under the sanitizers
+	$(SANITIZED)/fuzz_et tests/fuzz/corpus --runs $(FUZZ_RUNS) --seed 1
 
 ASAN_VENV := build/asan-venv
 ASAN_BIN := $(ASAN_VENV)/bin
-SANITIZED_TESTS ?= tests/core tests/trace/test_et.py tests/trace/test_et_edits.py tests/trace/test_json_text.py \
-	tests/trace/test_graph.py tests/trace/test_schedule.py tests/trace/test_feeder.py tests/simulator/astra \
-	tests/simulator/test_engine.py tests/simulator/test_network.py tests/simulator/test_room.py \
-	tests/sources/pytorch/test_readers.py tests/sources/pytorch/test_damage.py
+SANITIZED_TESTS ?= tests/core tests/trace/codecs/test_et.py tests/trace/codecs/test_et_edits.py \
+	tests/trace/codecs/test_json_text.py tests/trace/model/test_graph.py tests/trace/timing/test_schedule.py \
+	tests/trace/storage/test_feeder.py tests/simulator/astra tests/simulator/engine/test_engine.py \
+	tests/simulator/engine/test_network.py tests/simulator/engine/test_device_sharing.py \
+	tests/sources/pytorch/read/test_readers.py tests/sources/pytorch/linking/test_damage.py
 
 # Not editable: the import hook of an editable install would find the ordinary build first.
 $(ASAN_VENV)/.deps: pyproject.toml
@@ -68,7 +85,7 @@ $(ASAN_VENV)/.deps: pyproject.toml
 		click rich joblib pytest==9.2.0 pytest-xdist==3.8.0 hypothesis==6.170.15 protobuf==7.36.2 grpcio-tools==1.85.1
 	touch $@
 
-$(ASAN_VENV)/.built: $(ASAN_VENV)/.deps $(CORE) CMakeLists.txt $(wildcard src/chakrakit/*.py src/chakrakit/*/*.py src/chakrakit/*/*/*.py)
+$(ASAN_VENV)/.built: $(ASAN_VENV)/.deps $(CORE) CMakeLists.txt $(shell find src/chakrakit -name "*.py")
 	$(ASAN_BIN)/pip install -q --no-build-isolation --no-deps --force-reinstall \
 		-C cmake.define.CHAKRA_SANITIZE=ON -C build-dir=build/asan .
 	touch $@
@@ -88,7 +105,7 @@ $(TEST_VENV)/.deps: pyproject.toml Makefile
 	$(TEST_VENV)/bin/pip install -q $(TEST_TOOLS) $(TORCH)
 	touch $@
 
-test: lint wheel $(TEST_VENV)/.deps fuzz sanitize  ## everything, against the built wheel
+test: lint wheel $(TEST_VENV)/.deps unit fuzz sanitize  ## everything, against the built wheel
 	$(TEST_VENV)/bin/pip install -q --force-reinstall --no-deps dist/*.whl
 	$(TEST_VENV)/bin/python -m pytest -q -n 2
 

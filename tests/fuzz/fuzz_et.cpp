@@ -12,13 +12,16 @@
 #include <string>
 #include <vector>
 
-#include "core/decode.hpp"
-#include "core/encode.hpp"
-#include "core/json_text.hpp"
+#include "../core/message.hpp"
+#include "../core/recode.hpp"
+#include "core/codec/json_text.hpp"
 
 namespace {
 
 using namespace chakra;
+using unit::encoded;
+using unit::framed;
+using unit::varint;
 
 const std::vector<KnownColumn> kKnown = {{"is_cpu_op", Storage::kBool},
                                          {"comm_size", Storage::kInt},
@@ -26,51 +29,6 @@ const std::vector<KnownColumn> kKnown = {{"is_cpu_op", Storage::kBool},
                                          {"edge_kinds", Storage::kBinary},
                                          {"inputs", Storage::kStringList}};
 constexpr size_t kMaxColumns = 12;  // few, so that names beyond them are met
-
-TextColumn text_column(const Column& c) {
-    if (c.valid_count == 0) return {};
-    bool nulls = c.valid_count < c.rows;
-    return {c.offsets.data(), c.text.data(), nulls ? c.valid.data() : nullptr, 0};
-}
-
-ValueColumn value_column(const Column& c) {
-    return {c.name,           c.storage,         c.words.data(), c.flags.data(),
-            c.offsets.data(), c.elements.data(), c.text.data()};
-}
-
-struct Names {
-    std::vector<int32_t> offsets;
-    TextColumn column;
-    explicit Names(const Interner& names) {
-        for (int32_t i = 0; i <= names.size(); ++i)
-            offsets.push_back(static_cast<int32_t>(names.offsets()[static_cast<size_t>(i)]));
-        column = {offsets.data(), names.text().data(), nullptr, 0};
-    }
-};
-
-// The batch as bytes; the decoder starts the next one.
-std::string encoded(Decoder& d) {
-    d.seal();
-    Names names(d.names);
-    EncodeInput in;
-    const NodeColumns& n = d.nodes;
-    in.rows = n.rows();
-    in.id = n.id.data(), in.start = n.start.data(), in.duration = n.duration.data();
-    in.name = n.name.data(), in.type = n.type.data(), in.layout = n.layout.data();
-    in.names = names.column;
-    in.ctrl = {n.ctrl_offsets.data(), n.ctrl.data()};
-    in.data = {n.data_offsets.data(), n.data.data()};
-    for (size_t i = 0; i < 8; ++i) in.io[i] = text_column(d.io[i]);
-    for (size_t i = 0; i < 2; ++i) in.io_unknown[i] = text_column(d.io[8 + i]);
-    in.raw = text_column(d.raw), in.unknown = text_column(d.unknown);
-    in.layouts = {d.layouts.flags().data(), d.layouts.offsets().data(), d.layouts.columns().data(),
-                  d.layouts.members().data()};
-    for (const auto& c : d.attributes) in.attributes.push_back(value_column(*c));
-    BackWriter out(64);  // little, so that it grows
-    encode(in, out);
-    d.reset();
-    return {reinterpret_cast<const char*>(out.begin()), out.size()};
-}
 
 // Decodes in pieces of `block` bytes and batches of `rows`; false if the file is not a trace.
 bool recoded(std::string_view data, size_t block, size_t rows, std::string& out,
@@ -91,13 +49,6 @@ bool recoded(std::string_view data, size_t block, size_t rows, std::string& out,
     out += encoded(d);
     metadata = d.has_metadata() ? d.metadata() : std::string();
     return d.has_metadata();
-}
-
-std::string framed(std::string_view message) {
-    BackWriter out(message.size() + 16);
-    out.text(message);
-    out.varint(message.size());
-    return {reinterpret_cast<const char*>(out.begin()), out.size()};
 }
 
 void check(bool holds, const char* what) {
@@ -140,12 +91,9 @@ std::pair<size_t, size_t> range(Random& rng, const std::string& s) {
 }
 
 std::string odd_varint(Random& rng) {
-    std::string out;
     uint64_t v = rng() >> below(rng, 64);
     if (below(rng, 4) == 0) v = (uint64_t{1} << below(rng, 64)) - below(rng, 2);
-    for (; v >= 0x80; v >>= 7) out.push_back(static_cast<char>(v | 0x80));
-    out.push_back(static_cast<char>(v));
-    return out;
+    return varint(v);
 }
 
 void mutate(Random& rng, std::string& s, const std::string& other) {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/buffer.hpp"
+#include "core/memory/buffer.hpp"
 
 namespace nb = nanobind;
 

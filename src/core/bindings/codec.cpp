@@ -4,9 +4,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "core/bindings/bind.hpp"
-#include "core/decode.hpp"
-#include "core/encode.hpp"
-#include "core/json_text.hpp"
+#include "core/codec/decode.hpp"
+#include "core/codec/encode.hpp"
+#include "core/codec/json_text.hpp"
 
 namespace chakra::bind {
 

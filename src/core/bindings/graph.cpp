@@ -1,5 +1,5 @@
-// chakrakit._core: graph kernels. The Python side (trace/graph.py) checks every array first.
-#include "core/graph.hpp"
+// chakrakit.core: graph kernels. The Python side (trace/graph.py) checks every array first.
+#include "core/graph/graph.hpp"
 
 #include <span>
 

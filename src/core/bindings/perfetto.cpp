@@ -1,5 +1,5 @@
-// chakrakit._core: Perfetto packets. The Python side (views/perfetto.py) makes the columns.
-#include "core/perfetto.hpp"
+// chakrakit.core: Perfetto packets. The Python side (views/perfetto.py) makes the columns.
+#include "core/export/perfetto.hpp"
 
 #include <stdexcept>
 

@@ -2,9 +2,9 @@
 #include <nanobind/stl/string.h>
 
 #include "core/bindings/bind.hpp"
-#include "core/kineto.hpp"
-#include "core/nest.hpp"
-#include "core/observer.hpp"
+#include "core/readers/kineto.hpp"
+#include "core/readers/observer.hpp"
+#include "core/timing/nest.hpp"
 
 namespace chakra::bind {
 

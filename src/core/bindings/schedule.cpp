@@ -1,5 +1,5 @@
-// chakrakit._core: the scheduler. The Python side (trace/schedule.py) checks every array first.
-#include "core/schedule.hpp"
+// chakrakit.core: the scheduler. The Python side (trace/schedule.py) checks every array first.
+#include "core/timing/schedule.hpp"
 
 #include <span>
 

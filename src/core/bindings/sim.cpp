@@ -1,4 +1,4 @@
-// chakrakit._core: the simulator. The Python side (simulator/core.py) checks every array first.
+// chakrakit.core: the simulator. The Python side (simulator/core.py) checks every array first.
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from chakrakit.trace.trace import Trace
+from chakrakit.trace.model import Trace
 from chakrakit.trace.validation.codes import CODES, Severity, by_name
 
 KEEP = 20
@@ -87,8 +87,16 @@ class Findings:
         """One finding."""
         if self.room(code, rank):
             severity = by_name()[code].severity
-            found = Finding(code=code, severity=severity, rank=rank, node=node, name=name,
-                            message=message, count=count, offset=offset)  # fmt: skip
+            found = Finding(
+                code=code,
+                severity=severity,
+                rank=rank,
+                node=node,
+                name=name,
+                message=message,
+                count=count,
+                offset=offset,
+            )
             self._kept[code, rank].append(found)
         self._counts[code, rank] += count
 
@@ -165,6 +173,7 @@ class Findings:
             return kept
         code, rank = key
         message = f"{more:,} more like these, {self._counts[key]:,} in all"
-        rest = Finding(code=code, severity=by_name()[code].severity, rank=rank, message=message,
-                       count=more)  # fmt: skip
+        rest = Finding(
+            code=code, severity=by_name()[code].severity, rank=rank, message=message, count=more
+        )
         return [*kept, rest]
