@@ -33,6 +33,7 @@ NAMES = [
     "__version__",
     "analyze",
     "collect",
+    "collective",
     "compare",
     "feeder_paths",
     "link",

@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from chakrakit.insight.analysis import analyze
     from chakrakit.insight.compare import compare
+    from chakrakit.simulator.results import collective
     from chakrakit.sources.pytorch.collect import collect
     from chakrakit.sources.pytorch.linking import link
     from chakrakit.trace.codecs import open_writer, scan_trace
@@ -58,6 +59,7 @@ _HOME = {
     "ValidationReport": "trace.validation",
     "analyze": "insight.analysis",
     "collect": "sources.pytorch.collect",
+    "collective": "simulator.results",
     "compare": "insight.compare",
     "feeder_paths": "trace.storage",
     "link": "sources.pytorch.linking",

@@ -26,6 +26,7 @@ COMMANDS = {
     "models": ("make", "Models that `generate` knows by name."),
     "generate": ("make", "Traces of a model under a parallel plan, with nothing run."),
     "transform": ("traces", "Change traces: select, compact, scale, other devices, edits."),
+    "collective": ("run", "Time collectives on a machine, as nccl-tests would print them."),
     "simulate": ("run", "Run a workload on a machine, or as ASTRA-sim would."),
     "replay": ("run", "Run a trace on real hardware, or its communication alone."),
     "analyze": (

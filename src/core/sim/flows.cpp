@@ -7,9 +7,7 @@ namespace chakra::sim {
 
 namespace {
 constexpr int32_t kNobody = -1;
-constexpr double kSlack = 4e-9;      // more than what fairness.cpp takes as equal
-constexpr double kSameRate = 1e-13;  // differences of rounding
-constexpr int kFixedPoint = 80;      // binary places of a sum of rates
+constexpr double kSlack = 4e-9;  // more than what fairness.cpp takes as equal
 
 int32_t owner_of_job(int32_t job) {
     return -2 - job;
@@ -375,15 +373,14 @@ void Flows::share_from(int32_t link, double floor, Time now) {
         set_rate(found_flows_[i], sharing_.rate[i], now);
 }
 
-// Adds a link's flows at or above the floor, and their links; what the others use is taken off its
-// bandwidth. Their sum is exact, so that it does not depend on their order.
+// Adds a link's flows at or above the floor, and their links; the others keep what they use.
 void Flows::gather(int32_t link, double floor) {
-    __int128 used = 0;
+    Sharing::Fixed used = 0;
     bool shared = false;
     for (const OnLink& entry : on_link_[link]) {
         shared |= entry.step != on_link_[link][0].step;
         if (entry.rate != kFresh && entry.rate < floor) {
-            used += static_cast<__int128>(std::ldexp(entry.rate, kFixedPoint));
+            used += Sharing::fixed(entry.rate);
             continue;
         }
         if (flow_seen_[entry.flow] == seen_) continue;
@@ -395,8 +392,8 @@ void Flows::gather(int32_t link, double floor) {
             found_links_.push_back(l);
         }
     }
-    double left = bandwidth_[link] - std::ldexp(static_cast<double>(used), -kFixedPoint);
-    sharing_.capacity.push_back(std::max(0.0, left));
+    sharing_.capacity.push_back(bandwidth_[link]);
+    sharing_.used.push_back(used);
     if (shared) mark_disturbed(link);
 }
 
@@ -414,7 +411,7 @@ void Flows::mark_disturbed(int32_t link) {
 
 void Flows::set_rate(int32_t f, double rate, Time now) {
     Flow& flow = flows_[f];
-    if (std::abs(flow.rate - rate) <= kSameRate * rate) return;
+    if (flow.rate == rate) return;
     flow.remaining =
         std::max(0.0, flow.remaining - flow.rate * static_cast<double>(now - flow.since));
     flow.since = now;

@@ -14,6 +14,7 @@ RESULTS = {
     "bundle": "chakrakit.trace.storage.bundle.BundleReport",
     "calibrate": "chakrakit.machines.calibrate.calibrated.CalibrationReport",
     "collect": "chakrakit.sources.pytorch.linking.report.LinkReport",
+    "collective": "chakrakit.simulator.results.collective_table.CollectiveTable",
     "compare": "chakrakit.insight.compare.comparison.Comparison",
     "convert": "chakrakit.cli.traces.convert.Converted",
     "export": "chakrakit.trace.codecs.graph_export.Exported",

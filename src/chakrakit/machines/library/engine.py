@@ -1,7 +1,7 @@
 """All-reduce as serving engines do it: every member reads its peers' memory.
 
-One-shot: each member reads and adds all of every peer's buffer. Two-shot: each reduces its own piece, and after
-a barrier reads the others' results.
+One-shot: each member reads and adds all of every peer's buffer. Two-shot: each reduces its own piece, and
+after a barrier reads the others' results.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Dispatch and combine of mixtures of experts across nodes, in the manner of DeepEP.
 
 The throughput kernels send a token once to every node that has one of its experts, and from there to the
-devices; the low-latency kernels send it to every expert by itself. Routing is uniform: a token's experts are any
-`topk` of all, so it reaches a part p of the machine that holds a share s of the experts with probability
-1 - C(experts·(1 - s), topk) / C(experts, topk).
+devices; the low-latency kernels send it to every expert by itself. Routing is uniform: a token's experts
+are any `topk` of all, so it reaches a part of the machine that holds a share s of the experts with
+probability 1 - C(experts·(1 - s), topk) / C(experts, topk).
 
     throughput    start + node·nodes + tokens · max(network, links, copying)
     low latency   start + hop·log2(nodes) + tokens · topk · max(network, links)

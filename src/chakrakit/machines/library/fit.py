@@ -72,7 +72,9 @@ def _check(rows: Sequence[Measurement]) -> None:
         )
     sizes = {r.size for r in rows}
     if len(sizes) < 4:
-        raise ConfigError(f"{len(sizes)} sizes are too few to tell latency from bandwidth; give 4 or more")
+        raise ConfigError(
+            f"{len(sizes)} sizes are too few to tell latency from bandwidth; give 4 or more"
+        )
 
 
 _FITTED = ("launch_us", "ll", "ll128", "simple", "exchange", "in_switch")
@@ -123,7 +125,9 @@ def _descend(residuals: Callable[[F64], F64], x: F64, rounds: int = 60) -> F64:
         slope = _slopes(residuals, x, value)
         normal, pull = slope.T @ (slope * weight[:, None]), slope.T @ (value * weight)
         for _ in range(8):
-            step = np.linalg.solve(normal + damping * (np.diag(np.diag(normal)) + 1e-9 * np.eye(len(x))), -pull)
+            step = np.linalg.solve(
+                normal + damping * (np.diag(np.diag(normal)) + 1e-9 * np.eye(len(x))), -pull
+            )
             trial = x + np.clip(step, -0.5, 0.5)
             found = residuals(trial)
             if _loss(found) < cost_now:

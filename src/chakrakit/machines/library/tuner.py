@@ -1,9 +1,9 @@
 """Which algorithm and protocol the library chooses: its own estimate of every pair, the least wins.
 
-The estimates are those of NCCL's tuner (src/graph/tuning.cc, 2.27 to 2.29): base latencies, latencies of a hop by
-kind of link, and bandwidths it derives from the rings it found. They differ from what the library then takes
-(`cost.py`), and where they err, the library errs: a two-device all-reduce of 1 MiB on A100 changes to the
-Simple protocol and takes twice as long as one of half the size.
+The estimates are those of NCCL's tuner (src/graph/tuning.cc, 2.27 to 2.29): base latencies, latencies of
+one hop by kind of link, and bandwidths derived from the rings that it found. They differ from what the
+library then takes (`cost.py`), and where they err, the library errs: a two-device all-reduce of 1 MiB on
+A100 changes to the Simple protocol and takes twice as long as one of half the size.
 """
 
 from __future__ import annotations
