@@ -11,7 +11,7 @@ import chakrakit
 
 SOURCE = Path(chakrakit.__file__).parent
 LAYERS = [
-    {"errors", "arrays"},
+    {"errors", "arrays", "results"},
     {"parallel"},
     {"trace"},
     {"machines"},
@@ -22,6 +22,7 @@ LAYERS = [
     {"studies"},
     {"campaigns"},
     {"views"},
+    {"api"},
     {"cli"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

@@ -43,12 +43,15 @@ def command(
     full: bool,
     as_json: bool,
 ) -> None:
-    """Link observer and Kineto files of any number of ranks into a run.
+    """Link recordings of any number of ranks into a run.
 
-    IN is a pair of files, one of the two alone, or a directory with those of all ranks; plain or
-    .gz. What belongs together is told by what is in the files.
+    IN is a file or a directory with those of all ranks, plain or .gz: PyTorch's observer and Kineto
+    (either alone will do, with the captures of its CUDA graphs), an SQLite export of Nsight Systems,
+    rocprofv3's JSON, or communication alone from PyTorch's flight recorder or NCCL Inspector. What
+    a file is and what belongs together is told by what is in the files.
     """
-    from chakrakit.sources.pytorch.linking import LinkOptions, link
+    from chakrakit.sources.inputs import link
+    from chakrakit.sources.pytorch.linking import LinkOptions
     from chakrakit.trace.storage import write
 
     spool = output.absolute().parent

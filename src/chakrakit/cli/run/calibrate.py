@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from chakrakit.cli.shared import json_option, print_json, print_table
@@ -22,10 +20,9 @@ def command(sources: tuple[str, ...], nccl_tests: bool, output: str, as_json: bo
     The profile says what it was fitted on; `chakra simulate --compute FILE` uses it. With --nccl-tests, a
     network model for `chakra simulate --network-model FILE`.
     """
-    from chakrakit.machines.calibrate import calibrate_network, calibrate_profile
+    from chakrakit.api import calibrate
 
-    make = calibrate_network if nccl_tests else calibrate_profile
-    report = make([Path(s) for s in sources], Path(output))
+    report = calibrate(*sources, output=output, nccl_tests=nccl_tests)
     if as_json:
         return print_json(report)
     for table in (report.classes, report.ranges):

@@ -11,10 +11,9 @@ from chakrakit.cli.shared.output import (
     progress,
 )
 from chakrakit.cli.shared.workers import engine_option, workers_of, workers_options
-from chakrakit.cli.shared.workload_options import chosen, field_options
+from chakrakit.cli.shared.workload_options import field_options
 
 __all__ = [
-    "chosen",
     "console",
     "engine_option",
     "field_options",

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
-import msgspec
 
 from chakrakit.cli.shared import (
     console,
@@ -13,22 +10,10 @@ from chakrakit.cli.shared import (
     path_argument,
     print_json,
     print_table,
-    workers_of,
     workers_options,
 )
 
 SHOWN = 100
-
-
-class QueryResult(msgspec.Struct):
-    """The rows of a query."""
-
-    columns: list[str]
-    types: list[str]
-    """Arrow's names of the columns' types."""
-    rows: list[list[Any]]
-    truncated: bool
-    """Whether there were more rows than the limit."""
 
 
 @click.command(name="query")
@@ -59,18 +44,15 @@ def command(
     \b
     chakra query trace "SELECT type, count(*) FROM nodes GROUP BY type"
     """
-    from chakrakit.trace.query import query, rows_of
+    from chakrakit.api import query
 
     if limit is None and not as_json:
         limit = SHOWN
-    table = query(path, sql, None if limit is None else limit + 1, workers_of(engine, jobs))
-    more = limit is not None and table.num_rows > limit
-    rows = rows_of(table.slice(0, limit) if more else table)
+    result = query(path, sql, limit=limit, engine=engine, jobs=jobs)
     if as_json:
-        kinds = [str(k) for k in table.schema.types]
-        return print_json(QueryResult(table.column_names, kinds, rows, more))
-    print_table(table.column_names, ([_shown(v) for v in row] for row in rows))
-    if more:
+        return print_json(result)
+    print_table(result.columns, ([_shown(v) for v in row] for row in result.rows))
+    if result.truncated:
         console().print(f"first {limit:,} rows; --limit shows more")
     return None
 

@@ -33,6 +33,8 @@ from chakrakit.insight.critical_path import (
     walk,
     what_if_of,
 )
+from chakrakit.insight.diagnosis import Culprit
+from chakrakit.insight.hangs import board_of, hang_culprits, is_recording
 from chakrakit.insight.memory import Memory, join_memory
 from chakrakit.insight.rank import Causes, Table
 from chakrakit.insight.time import (
@@ -49,9 +51,12 @@ from chakrakit.insight.time import (
     span_of,
 )
 from chakrakit.parallel import Workers
+from chakrakit.results import Result
 from chakrakit.trace.sets import Run
 
 _SCHEDULED_ROWS = 20_000_000
+_RECORDED_CALLS = 1_000_000
+"""Recordings of communication alone that are larger are asked for culprits and nothing else."""
 
 
 class AnalysisOptions(msgspec.Struct, frozen=True):
@@ -67,7 +72,7 @@ class AnalysisOptions(msgspec.Struct, frozen=True):
     peak_gbps: float = 0.0
 
 
-class Analysis(msgspec.Struct):
+class Analysis(Result, msgspec.Struct):
     """All results. `ranks`, `collectives` and `stragglers` are the heart of their sections."""
 
     name: str
@@ -85,6 +90,8 @@ class Analysis(msgspec.Struct):
     roofline: Roofline
     memory: Memory
     notes: list[str]
+    culprits: list[Culprit] = []
+    """Who is to blame for what is slow or never ends, surest first."""
 
     def tables(self) -> list[Table]:
         """Every section for people, in order of use."""
@@ -137,7 +144,18 @@ def analyze(
     """
     chosen = options or AnalysisOptions()
     ranks = RankTasks(run, workers, names=chosen.faster is not None)
-    return _joined(run, ranks, ranks.gathered(progress), chosen)
+    if not is_recording(run):
+        return _joined(run, ranks, ranks.gathered(progress), chosen)
+    board = board_of(run)
+    large = len(board) > _RECORDED_CALLS
+    facts = GatheredFacts(spread=False) if large else ranks.gathered(progress)
+    found = _joined(run, ranks, facts, chosen)
+    found.culprits = hang_culprits(board)
+    if large:
+        found.notes.append(
+            f"{len(board):,} recorded calls: only culprits are looked for above {_RECORDED_CALLS:,}"
+        )
+    return found
 
 
 def analyze_rows(run: Run, progress: Progress) -> tuple[Analysis, RowFindings]:

@@ -9,13 +9,14 @@ import numpy as np
 
 from chakrakit.insight.analysis.analysis import Analysis
 from chakrakit.insight.rank import ms, percent, short
+from chakrakit.results import Result
 
 _NOTABLE = 0.01
 """Shares below a hundredth are not worth a sentence."""
 _STRETCHES = 3
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(Result, msgspec.Struct, frozen=True):
     """A question, its answer in a figure, and a sentence to it. `share` is of the span, 0 to 1."""
 
     question: str

@@ -9,11 +9,12 @@ from chakrakit.arrays import F64, I64, Mask
 from chakrakit.insight.communication.matching import Matched, calls_of, match_calls
 from chakrakit.insight.communication.summary import full_size
 from chakrakit.insight.rank import Table, ms, rank_views
+from chakrakit.results import Result
 from chakrakit.trace.model import NodeType
 from chakrakit.trace.sets import Run
 
 
-class Straggler(msgspec.Struct):
+class Straggler(Result, msgspec.Struct):
     """A rank by the wait it causes: to collectives it came last to, and by messages sent late."""
 
     rank: int
@@ -25,7 +26,7 @@ class Straggler(msgspec.Struct):
     """How far behind the first rank it came, on average."""
 
 
-class SlowLink(msgspec.Struct):
+class SlowLink(Result, msgspec.Struct):
     """A group or pair whose transfers take longer than the median of the same type and size."""
 
     where: str
@@ -34,7 +35,7 @@ class SlowLink(msgspec.Struct):
     excess_ns: int
 
 
-class Stragglers(msgspec.Struct):
+class Stragglers(Result, msgspec.Struct):
     """Ranks and links, worst first."""
 
     ranks: list[Straggler]

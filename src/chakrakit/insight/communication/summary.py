@@ -8,6 +8,7 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.insight.communication.matching import Matched, calls_of, match_calls
 from chakrakit.insight.rank import Table, ms, rank_views, us
+from chakrakit.results import Result
 from chakrakit.trace.communication import Groups
 from chakrakit.trace.model import CollectiveType, NodeType, collective_name
 from chakrakit.trace.sets import Run
@@ -24,7 +25,7 @@ _SHARES = (
 _MOST_PAIRS = 4096
 
 
-class CollectiveKind(msgspec.Struct):
+class CollectiveKind(Result, msgspec.Struct):
     """All collectives of one type, group and size. Times are means over instances but for the sums.
 
     Bandwidths are bytes a second / 1e9: `algorithm` the size over the transfer, `bus` that times
@@ -48,7 +49,7 @@ class CollectiveKind(msgspec.Struct):
     total_exposed_ns: int
 
 
-class MessageKind(msgspec.Struct):
+class MessageKind(Result, msgspec.Struct):
     """All messages of one size between two ranks."""
 
     src: int
@@ -60,7 +61,7 @@ class MessageKind(msgspec.Struct):
     gbps: float
 
 
-class SizeBin(msgspec.Struct):
+class SizeBin(Result, msgspec.Struct):
     """Collectives and messages from `low` up to twice that."""
 
     low_bytes: int
@@ -68,7 +69,7 @@ class SizeBin(msgspec.Struct):
     bytes: int
 
 
-class Pair(msgspec.Struct):
+class Pair(Result, msgspec.Struct):
     """What one rank sends another; collectives as a ring in the group's order would."""
 
     src: int
@@ -77,7 +78,7 @@ class Pair(msgspec.Struct):
     messages: int
 
 
-class Communication(msgspec.Struct):
+class Communication(Result, msgspec.Struct):
     """All communication of a run."""
 
     collectives: list[CollectiveKind]

@@ -12,6 +12,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.insight.analysis import Analysis, analyze
 from chakrakit.insight.rank import Table, ms, percent, short
 from chakrakit.insight.time import Spent
+from chakrakit.results import Result
 from chakrakit.trace.sets import Run
 
 _UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
@@ -22,7 +23,7 @@ _MOST = 100
 _WORK = ("compute", "communication", "copy", "host")
 
 
-class StepChange(msgspec.Struct):
+class StepChange(Result, msgspec.Struct):
     """The usual step of both sides. `noise_ns` is how far steps of the same side lie apart."""
 
     a_ns: int
@@ -35,14 +36,14 @@ class StepChange(msgspec.Struct):
     b_steps: list[int]
 
 
-class Explained(msgspec.Struct):
+class Explained(Result, msgspec.Struct):
     """A part of the difference of the step: positive where B takes longer. All parts sum to it."""
 
     what: str
     delta_ns: int
 
 
-class Change(msgspec.Struct):
+class Change(Result, msgspec.Struct):
     """One operator, module or group on both sides, a step."""
 
     name: str
@@ -56,7 +57,7 @@ class Change(msgspec.Struct):
     delta_ns: float
 
 
-class Comparison(msgspec.Struct):
+class Comparison(Result, msgspec.Struct):
     """Both sides. `metrics` are what `--fail-if` can ask for: {name: (a, b)}."""
 
     step: StepChange
@@ -68,6 +69,8 @@ class Comparison(msgspec.Struct):
     groups: list[Change]
     metrics: dict[str, tuple[float, float]]
     notes: list[str]
+    broken: list[str] = []
+    """Rules of `--fail-if` that B breaks."""
 
     def tables(self) -> list[Table]:
         """For people: the explanation first."""
@@ -274,7 +277,7 @@ def _notes(a: Analysis, b: Analysis) -> list[str]:
     return notes
 
 
-class Rule(msgspec.Struct, frozen=True):
+class Rule(Result, msgspec.Struct, frozen=True):
     """`step>3%`: fail when B exceeds A by more than 3 %; `idle>2ms` by more than 2 ms."""
 
     metric: str

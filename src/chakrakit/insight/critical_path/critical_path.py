@@ -17,6 +17,7 @@ from chakrakit.arrays import I64
 from chakrakit.insight.communication import Matched, calls_of, match_calls
 from chakrakit.insight.critical_path.events import RankEnd, RankEvents, end_of, events_of
 from chakrakit.insight.rank import Cause, Kind, Table, ms, percent, rank_views
+from chakrakit.results import Result
 from chakrakit.trace.model import EdgeKind, NodeType
 from chakrakit.trace.sets import Run
 
@@ -54,7 +55,7 @@ _WAITS: dict[int, str] = {
 _INSIDE = (EdgeKind.THREAD, EdgeKind.CALL, Cause.ARRIVAL)
 
 
-class Segment(msgspec.Struct, frozen=True):
+class Segment(Result, msgspec.Struct, frozen=True):
     """A stretch of the path: the work of a node, or a wait before or in it.
 
     `what` is `compute`, `communication`, `copy` or `host` for work; `launch`, `kernel gap`,
@@ -70,7 +71,7 @@ class Segment(msgspec.Struct, frozen=True):
     end_ns: int
 
 
-class CriticalPath(msgspec.Struct):
+class CriticalPath(Result, msgspec.Struct):
     """Segments without holes from the first start to the last end; their lengths sum to `length_ns`."""
 
     length_ns: int

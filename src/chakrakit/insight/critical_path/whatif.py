@@ -13,6 +13,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.insight.communication import AllCalls, calls_of, match_all
 from chakrakit.insight.critical_path.model import Graphs, Model, graph_of, per_rank
 from chakrakit.insight.rank import Kind, RankView, Table, ms, percent, rank_views
+from chakrakit.results import Result
 from chakrakit.trace.sets import Run
 
 CLASSES = {
@@ -25,7 +26,7 @@ CRITICAL_NS = 1_000
 """Rows with less slack count as critical: clocks are no finer."""
 
 
-class Gain(msgspec.Struct):
+class Gain(Result, msgspec.Struct):
     """What a class of nodes `factor` times as fast would save."""
 
     what: str
@@ -35,7 +36,7 @@ class Gain(msgspec.Struct):
     makespan_ns: int
 
 
-class KindSlack(msgspec.Struct):
+class KindSlack(Result, msgspec.Struct):
     """Slack of the rows of one kind."""
 
     kind: str
@@ -44,7 +45,7 @@ class KindSlack(msgspec.Struct):
     median_ns: int
 
 
-class WhatIf(msgspec.Struct):
+class WhatIf(Result, msgspec.Struct):
     """Gains, largest first, against the run scheduled again unchanged.
 
     `scheduled_ns` differs from the measured span by what no constraint explains.

@@ -17,6 +17,7 @@ import numpy as np
 from chakrakit.arrays import I64, Mask
 from chakrakit.insight.memory.tensors import Uses, uses_of
 from chakrakit.insight.rank import RankView, Table, ms, percent, rank_views
+from chakrakit.results import Result
 from chakrakit.trace.sets import Run
 
 _ROUND = 512
@@ -25,7 +26,7 @@ _OPTIMIZER = re.compile(r"^Optimizer\.step|_foreach_|_fused_adam|addcdiv|addcmul
 _POINTS = 500
 
 
-class Holder(msgspec.Struct):
+class Holder(Result, msgspec.Struct):
     """What holds memory at the peak: tensors of one kind from one operator."""
 
     kind: str
@@ -34,14 +35,14 @@ class Holder(msgspec.Struct):
     tensors: int
 
 
-class Moment(msgspec.Struct):
+class Moment(Result, msgspec.Struct):
     """Bytes alive from a moment on."""
 
     time_ns: int
     bytes: int
 
 
-class RankMemory(msgspec.Struct):
+class RankMemory(Result, msgspec.Struct):
     """One rank's device memory. `by_kind` is at the peak; `before_bytes` was there before the window."""
 
     rank: int
@@ -54,7 +55,7 @@ class RankMemory(msgspec.Struct):
     tensors: int
 
 
-class Memory(msgspec.Struct):
+class Memory(Result, msgspec.Struct):
     """All ranks. `peak_bytes` is the largest rank's; 0 where the trace names no tensors."""
 
     peak_bytes: int

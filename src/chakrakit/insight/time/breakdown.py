@@ -20,6 +20,7 @@ from chakrakit.insight.rank import (
     percent,
     rank_views,
 )
+from chakrakit.results import Result
 from chakrakit.trace.model import EdgeKind, NodeType
 from chakrakit.trace.sets import Run
 from chakrakit.trace.timing import Intervals
@@ -28,7 +29,7 @@ _HOST = (EdgeKind.LAUNCH, EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD, Edg
 IDLE_CAUSES = ("host", "dependency", "peer", "bubble", "ended", "unknown")
 
 
-class Breakdown(msgspec.Struct):
+class Breakdown(Result, msgspec.Struct):
     """One rank over the run's span, in ns.
 
     compute_ns + exposed_comm_ns + exposed_copy_ns + idle_ns = the span. Exposed communication is what
@@ -51,7 +52,7 @@ class Breakdown(msgspec.Struct):
     idle: dict[str, int]
 
 
-class LaneTime(msgspec.Struct):
+class LaneTime(Result, msgspec.Struct):
     """A stream, an engine or a host thread: how long it was at work, and between first and last."""
 
     lane: str
@@ -62,7 +63,7 @@ class LaneTime(msgspec.Struct):
     last_ns: int
 
 
-class RankTime(msgspec.Struct):
+class RankTime(Result, msgspec.Struct):
     """A rank's breakdown, and its lanes."""
 
     rank: int
@@ -70,7 +71,7 @@ class RankTime(msgspec.Struct):
     lanes: list[LaneTime]
 
 
-class TimeBreakdown(msgspec.Struct):
+class TimeBreakdown(Result, msgspec.Struct):
     """All ranks over one span."""
 
     span_ns: int

@@ -7,13 +7,14 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.insight.rank import Kind, RankView, Table, percent, rank_views, us
+from chakrakit.results import Result
 from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.sets import Run
 
 SMALL_NS = 10_000
 
 
-class Launches(msgspec.Struct):
+class Launches(Result, msgspec.Struct):
     """One rank. The delay is from the launch call's start to the kernel's; small is under 10 µs.
 
     `queue` is how many kernels were launched and had not begun, by time: mean and most;
@@ -33,7 +34,7 @@ class Launches(msgspec.Struct):
     starved_ns: int
 
 
-class LaunchTable(msgspec.Struct):
+class LaunchTable(Result, msgspec.Struct):
     """All ranks."""
 
     ranks: list[Launches]

@@ -6,10 +6,11 @@ import msgspec
 
 from chakrakit.insight.rank import Table, ms, span_ns
 from chakrakit.insight.time.operators import Operators, Spent, operators
+from chakrakit.results import Result
 from chakrakit.trace.sets import Run
 
 
-class Point(msgspec.Struct):
+class Point(Result, msgspec.Struct):
     """An operator on the roofline. `intensity` is operations a byte; `bound` what its peak is set by."""
 
     name: str
@@ -24,7 +25,7 @@ class Point(msgspec.Struct):
     of_roof: float
 
 
-class Roofline(msgspec.Struct):
+class Roofline(Result, msgspec.Struct):
     """Points by time, and the run as a whole. MFU needs the device's peak; 0 where it is not given."""
 
     ops: int

@@ -15,9 +15,10 @@ from chakrakit.machines.calibrate.calibrate import (
     profile_from_trace,
 )
 from chakrakit.machines.device import ClassModel, Profile, write_profile
+from chakrakit.results import Result
 
 
-class FitReport(msgspec.Struct, kw_only=True):
+class FitReport(Result, msgspec.Struct, kw_only=True):
     """One class of a profile: how far rows are missed that are left out."""
 
     operation: str
@@ -27,7 +28,7 @@ class FitReport(msgspec.Struct, kw_only=True):
     """Nine in ten are missed by less."""
 
 
-class RangeReport(msgspec.Struct, kw_only=True):
+class RangeReport(Result, msgspec.Struct, kw_only=True):
     """One range of sizes of a network model."""
 
     collective: str
@@ -38,7 +39,7 @@ class RangeReport(msgspec.Struct, kw_only=True):
     mean_error: float
 
 
-class CalibrationReport(msgspec.Struct, kw_only=True, omit_defaults=True):
+class CalibrationReport(Result, msgspec.Struct, kw_only=True, omit_defaults=True):
     """What was fitted, and how well: a profile's classes, or a network model's ranges."""
 
     fitted_on: list[str]

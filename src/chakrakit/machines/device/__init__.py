@@ -9,7 +9,7 @@ from chakrakit.machines.device.device import (
     element_bytes,
     read_device,
 )
-from chakrakit.machines.device.operations import Launchers, operations_of
+from chakrakit.machines.device.operations import Launchers, Operation, operations_of
 from chakrakit.machines.device.profile import (
     ClassModel,
     Profile,
@@ -43,6 +43,7 @@ __all__ = [
     "DeviceText",
     "Launchers",
     "Measured",
+    "Operation",
     "Profile",
     "Profiled",
     "Quantity",

@@ -8,9 +8,10 @@ import numpy as np
 from chakrakit.machines.device import show_bandwidth, show_bytes, show_time
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load.load import load_machine, preset_names
+from chakrakit.results import Result
 
 
-class Preset(msgspec.Struct, kw_only=True):
+class Preset(Result, msgspec.Struct, kw_only=True):
     """One machine of the package in a row."""
 
     name: str
@@ -22,7 +23,7 @@ class Preset(msgspec.Struct, kw_only=True):
     memory_gb_per_s: int
 
 
-class DimensionReport(msgspec.Struct, kw_only=True):
+class DimensionReport(Result, msgspec.Struct, kw_only=True):
     """One dimension of a machine; bandwidths in bytes/s."""
 
     size: int
@@ -33,7 +34,7 @@ class DimensionReport(msgspec.Struct, kw_only=True):
     bandwidths: list[float]
 
 
-class DeviceReport(msgspec.Struct, kw_only=True):
+class DeviceReport(Result, msgspec.Struct, kw_only=True):
     """One kind of device, in base units, with where its numbers are from."""
 
     name: str
@@ -44,7 +45,7 @@ class DeviceReport(msgspec.Struct, kw_only=True):
     sources: dict[str, str]
 
 
-class MachineReport(msgspec.Struct, kw_only=True):
+class MachineReport(Result, msgspec.Struct, kw_only=True):
     """Everything about a machine, as data."""
 
     name: str
@@ -55,7 +56,7 @@ class MachineReport(msgspec.Struct, kw_only=True):
     device_kinds: list[DeviceReport]
 
 
-class MachinesReport(msgspec.Struct, kw_only=True, omit_defaults=True):
+class MachinesReport(Result, msgspec.Struct, kw_only=True, omit_defaults=True):
     """The presets, or the one machine that was asked for."""
 
     presets: list[Preset] = []

@@ -36,7 +36,19 @@ def parse_name(name: str) -> tuple[str | None, int | None]:
 
 
 def load_machine(name: str) -> Machine:
-    """`dgx-h100`, `dgx-h100:32` (32 nodes), or a file."""
+    """Load a machine by name or from a file.
+
+    Parameters
+    ----------
+    name
+        `dgx-h100`, `dgx-h100:32` (32 nodes), or the path of a machine's file.
+
+    Examples
+    --------
+    >>> ck.load_machine("dgx-h100:2").size
+    16
+
+    """
     preset, nodes = parse_name(name)
     if preset is not None:
         return parse_machine(preset_text(preset), name, nodes)

@@ -9,9 +9,10 @@ import msgspec
 
 from chakrakit.passes.base.base import Pass, default_of
 from chakrakit.passes.base.registry import PASSES, pass_class
+from chakrakit.results import Result
 
 
-class Listed(msgspec.Struct):
+class Listed(Result, msgspec.Struct):
     """A pass that there is."""
 
     name: str
@@ -21,7 +22,7 @@ class Listed(msgspec.Struct):
     preserves: str
 
 
-class Listing(msgspec.Struct):
+class Listing(Result, msgspec.Struct):
     """All of them."""
 
     passes: list[Listed]

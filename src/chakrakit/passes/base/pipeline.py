@@ -8,10 +8,11 @@ from typing import Any, Literal
 import msgspec
 
 from chakrakit.passes.base.base import Pass
+from chakrakit.results import Result
 from chakrakit.trace.sets import Run, TraceSet
 
 
-class Size(msgspec.Struct):
+class Size(Result, msgspec.Struct):
     """How much there is: nodes over all ranks, and the bodies they share."""
 
     ranks: int
@@ -19,7 +20,7 @@ class Size(msgspec.Struct):
     nodes: int
 
 
-class Applied(msgspec.Struct):
+class Applied(Result, msgspec.Struct):
     """One pass: how it is spelled, what it says it preserves, and what came out."""
 
     spec: str
@@ -29,7 +30,7 @@ class Applied(msgspec.Struct):
     """What the pass has to tell; each has its own (docs/passes.md)."""
 
 
-class Transformed(msgspec.Struct):
+class Transformed(Result, msgspec.Struct):
     """What a list of passes did."""
 
     before: Size

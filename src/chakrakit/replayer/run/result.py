@@ -13,6 +13,7 @@ import numpy as np
 from chakrakit.errors import FormatError
 from chakrakit.replayer.plan import Plan, StandIn
 from chakrakit.replayer.run.emulate import EmulationPlan
+from chakrakit.results import Result
 from chakrakit.sources.pytorch.linking import link
 from chakrakit.trace.sets import NS, Run, Times, run_of
 from chakrakit.trace.storage import read
@@ -21,14 +22,14 @@ SUMMARY = "replay.json"
 AnyPlan = Plan | EmulationPlan
 
 
-class Share(msgspec.Struct):
+class Share(Result, msgspec.Struct):
     """Replayed of all there is, from 0 to 1: by number of operators, and by recorded time."""
 
     count: float
     time: float
 
 
-class Spread(msgspec.Struct):
+class Spread(Result, msgspec.Struct):
     """Nanoseconds over the iterations."""
 
     median: int
@@ -36,7 +37,7 @@ class Spread(msgspec.Struct):
     p90: int
 
 
-class Replaced(msgspec.Struct):
+class Replaced(Result, msgspec.Struct):
     """What a stand-in took the place of: `time_ns` is what it took when recorded, a step."""
 
     name: str
@@ -45,7 +46,7 @@ class Replaced(msgspec.Struct):
     why: str = ""
 
 
-class RankResult(msgspec.Struct):
+class RankResult(Result, msgspec.Struct):
     """One rank's replay. `host_ns` and `cpu_ns` are medians of the host's time and processor time."""
 
     rank: int
@@ -59,7 +60,7 @@ class RankResult(msgspec.Struct):
     """Most the device's allocator held; 0 on a CPU."""
 
 
-class ReplayReport(msgspec.Struct):
+class ReplayReport(Result, msgspec.Struct):
     """A replay over all ranks.
 
     `step_ns` is over iterations, of each the slowest rank; `kernel_ns` is the device's time in one
@@ -76,7 +77,7 @@ class ReplayReport(msgspec.Struct):
     ranks: list[RankResult]
 
 
-class RankSummary(msgspec.Struct):
+class RankSummary(Result, msgspec.Struct):
     """What a plan says of itself, for whoever reads the result."""
 
     rank: int
@@ -86,7 +87,7 @@ class RankSummary(msgspec.Struct):
     stand_ins: list[Replaced]
 
 
-class Summary(msgspec.Struct):
+class Summary(Result, msgspec.Struct):
     """`replay.json` of an exported folder."""
 
     mode: str
@@ -94,7 +95,7 @@ class Summary(msgspec.Struct):
     ranks: list[RankSummary]
 
 
-class _Outcome(msgspec.Struct):
+class _Outcome(Result, msgspec.Struct):
     """`rank_N.json` as the runner writes it."""
 
     rank: int

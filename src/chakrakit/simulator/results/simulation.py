@@ -8,14 +8,15 @@ from typing import Any
 from chakrakit.machines.device import Measured, Roofline, WorkModel
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine
+from chakrakit.results import Facts
 from chakrakit.simulator.engine import Outcome, SimulationOptions, run
 from chakrakit.simulator.results.result import Detail, to_run
 from chakrakit.simulator.results.summary import SimulationSummary, summarize
 from chakrakit.trace.sets import Run, TraceSet
 
 
-@dataclass(frozen=True, eq=False)
-class Simulation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Simulation(Facts):
     """A finished simulation: the summary at once, the Run when it is asked for."""
 
     outcome: Outcome
@@ -27,6 +28,10 @@ class Simulation:
     def makespan_ns(self) -> float:
         """The last end."""
         return self.summary.makespan_ns
+
+    def facts(self) -> SimulationSummary:
+        """What `--json` prints."""
+        return self.summary
 
     def run(self, detail: Detail = "classes") -> Run:
         """The traces with their times."""

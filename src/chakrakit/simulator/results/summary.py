@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.machines.fabric import Machine
+from chakrakit.results import Result
 from chakrakit.simulator.collectives import data_bytes, ideal_seconds, moved_bytes
 from chakrakit.simulator.engine import COMM, COMPUTE, MESSAGE, Outcome
 from chakrakit.simulator.results.memory import Memory, memory_over_time
@@ -16,7 +17,7 @@ from chakrakit.trace.timing import Intervals
 NS = 1000
 
 
-class RankSummary(msgspec.Struct, kw_only=True):
+class RankSummary(Result, msgspec.Struct, kw_only=True):
     """One rank. `idle_ns` is what neither device compute nor communication covers, up to its finish."""
 
     rank: int
@@ -29,7 +30,7 @@ class RankSummary(msgspec.Struct, kw_only=True):
     flops: float
 
 
-class FoldSummary(msgspec.Struct, kw_only=True):
+class FoldSummary(Result, msgspec.Struct, kw_only=True):
     """How many ranks each simulated one stands for, and what that rests on."""
 
     factor: float
@@ -37,7 +38,7 @@ class FoldSummary(msgspec.Struct, kw_only=True):
     why: str
 
 
-class CollectiveSummary(msgspec.Struct, kw_only=True):
+class CollectiveSummary(Result, msgspec.Struct, kw_only=True):
     """Collectives of one kind, size and group size. Bandwidth counts the data each member must move."""
 
     collective: str
@@ -53,7 +54,7 @@ class CollectiveSummary(msgspec.Struct, kw_only=True):
     """The time the data needs at full bandwidth without latency, over the time taken; None for messages."""
 
 
-class SimulationSummary(msgspec.Struct, kw_only=True):
+class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     """The whole run."""
 
     makespan_ns: float

@@ -15,6 +15,7 @@ import msgspec
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines.load import load_machine, parse_name
+from chakrakit.results import Result
 from chakrakit.studies.search.objective import Name, objective_of
 from chakrakit.studies.search.parts import why
 from chakrakit.studies.search.searcher import Evaluated, PlanResult, Searcher
@@ -30,7 +31,7 @@ Method = Literal["auto", "exhaustive", "optuna"]
 Progress = Callable[[int, int], None]
 
 
-class SearchResult(msgspec.Struct, kw_only=True):
+class SearchResult(Result, msgspec.Struct, kw_only=True):
     """What `chakra search --json` prints."""
 
     best: PlanResult

@@ -8,6 +8,7 @@ import msgspec
 
 from chakrakit.machines.device import Roofline
 from chakrakit.machines.fabric import Machine
+from chakrakit.results import Result
 from chakrakit.simulator.results import Simulation, simulate, work_model
 from chakrakit.studies.bound import Bounds
 from chakrakit.studies.search.objective import Objective
@@ -17,7 +18,7 @@ from chakrakit.workloads.description import Plan, Workload
 from chakrakit.workloads.generate import generate
 
 
-class PlanResult(msgspec.Struct, kw_only=True):
+class PlanResult(Result, msgspec.Struct, kw_only=True):
     """A plan and what its simulation says. `value` is the objective: seconds, joules or money."""
 
     gpus: int

@@ -9,20 +9,22 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from chakrakit.results import Result
+
 PointRow = dict[str, Any]
 """A row of the table: parameters and figures by column."""
 
 _MAPS = 6
 
 
-class Curve(msgspec.Struct, frozen=True):
+class Curve(Result, msgspec.Struct, frozen=True):
     """The best figure at each value of a parameter, for one machine."""
 
     machine: str
     points: list[tuple[float, float]]
 
 
-class Curves(msgspec.Struct, frozen=True):
+class Curves(Result, msgspec.Struct, frozen=True):
     """Curves of one figure over one parameter; `ideal` continues the first point in proportion."""
 
     over: str
@@ -31,7 +33,7 @@ class Curves(msgspec.Struct, frozen=True):
     ideal: list[tuple[float, float]] = []
 
 
-class Map(msgspec.Struct, frozen=True):
+class Map(Result, msgspec.Struct, frozen=True):
     """The best step time for every pair of values of two parameters; None where nothing fits."""
 
     rows: str
@@ -41,7 +43,7 @@ class Map(msgspec.Struct, frozen=True):
     best_ns: dict[tuple[int, int], float]
 
 
-class Front(msgspec.Struct, frozen=True):
+class Front(Result, msgspec.Struct, frozen=True):
     """All points by step time and another cost; those that no other beats in both come in `best`."""
 
     cost: str

@@ -18,9 +18,11 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
 
 
 class Lines:
-    """A YAML document and the line of everything in it."""
+    """A YAML document and the line of everything in it; `holds` says what it should be about."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(
+        self, path: str | Path, holds: str = "workload, machines and axes; see docs/sweep.md"
+    ) -> None:
         import yaml
 
         self.path = str(path)
@@ -34,7 +36,7 @@ class Lines:
             raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
         _refuse_twice(self._top, self.path)
         if not isinstance(self.content, dict):
-            raise ConfigError(f"{path}: should hold workload, machines and axes; see docs/sweep.md")
+            raise ConfigError(f"{path}: should hold {holds}")
 
     def line(self, place: Place) -> int:
         """The line of a place, or of the nearest thing around it that is in the file."""

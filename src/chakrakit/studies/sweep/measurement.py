@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
+from chakrakit.results import Result
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import RankSummary, SimulationSummary, simulate
 from chakrakit.studies.sweep.bodies import traces_of
 from chakrakit.studies.sweep.points import Point
 
 
-class Row(msgspec.Struct, kw_only=True):
+class Row(Result, msgspec.Struct, kw_only=True):
     """What a point comes to. Times of ranks are means over all of them."""
 
     ranks: int

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from chakrakit.parallel import Outcome, check_engine, each
+from chakrakit.results import Result
 from chakrakit.studies.sweep.measurement import Row, measure
 from chakrakit.studies.sweep.points import Grid, Point, grid
 from chakrakit.studies.sweep.store import Finished, Store
@@ -23,7 +24,7 @@ Progress = Callable[[int, int], None]
 """Called with the weight of what is done, of all that this sweep has to do."""
 
 
-class SweepResult(msgspec.Struct, kw_only=True):
+class SweepResult(Result, msgspec.Struct, kw_only=True):
     """What `chakra sweep --json` prints."""
 
     points: int

@@ -59,7 +59,22 @@ def read_trace(source: Source) -> Trace:
 
 
 def scan_trace(source: Source) -> Iterator[Trace]:
-    """A trace in pieces, in bounded memory, from a file, a pipe or stdin."""
+    """Read a trace in pieces, in bounded memory, from a file, a pipe or standard input.
+
+    Parameters
+    ----------
+    source
+        A path, `-`, or a stream.
+
+    Examples
+    --------
+    >>> builder = ck.TraceBuilder()
+    >>> gemm = builder.comp("gemm", duration_ns=1000)
+    >>> _ = ck.write(builder.build(), "one.et")
+    >>> sum(len(piece) for piece in ck.scan_trace("one.et"))
+    1
+
+    """
     with open_input(source) as stream:
         yield from _scan(stream, display_name(source))
 
@@ -104,7 +119,23 @@ def is_one_file(path: str | os.PathLike[str]) -> bool:
 
 @contextlib.contextmanager
 def open_writer(path: str | os.PathLike[str]) -> Iterator[Writer]:
-    """A writer for one trace in pieces; the file appears when all went well."""
+    """Open a writer for one trace in pieces; the file appears when all went well.
+
+    Parameters
+    ----------
+    path
+        The file; its suffix says the format.
+
+    Examples
+    --------
+    >>> builder = ck.TraceBuilder()
+    >>> gemm = builder.comp("gemm", duration_ns=1000)
+    >>> with ck.open_writer("one.et") as writer:
+    ...     writer.write(builder.build())
+    >>> len(ck.read("one.et")[0])
+    1
+
+    """
     kind = format_of(path)
     with open_output(path, binary_only=kind in (".et", ".parquet")) as stream:
         writer = _writer(kind, stream)

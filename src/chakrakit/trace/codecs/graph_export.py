@@ -14,6 +14,7 @@ import numpy as np
 
 from chakrakit.arrays import U64, Mask
 from chakrakit.errors import ConfigError
+from chakrakit.results import Result
 from chakrakit.trace.files import open_output
 from chakrakit.trace.model import EdgeForm, EdgeKind, NodeType, Trace, node_type_name
 
@@ -22,7 +23,7 @@ _COLUMNS = ("is_cpu_op", "comm_type", "comm_size", "comm_src", "comm_dst", "pg_n
 _GRAPHML_TYPES = {"uint64": "long", "int64": "long", "bool": "boolean"}
 
 
-class Exported(msgspec.Struct):
+class Exported(Result, msgspec.Struct):
     """What was written."""
 
     nodes: int

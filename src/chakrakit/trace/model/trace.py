@@ -17,6 +17,7 @@ from chakrakit.trace.model.edges import Edges, check_range, column
 from chakrakit.trace.model.graph import Graph
 from chakrakit.trace.model.layouts import HAS_INPUTS, HAS_OUTPUTS, Layout, Layouts
 from chakrakit.trace.model.metadata import Metadata
+from chakrakit.trace.model.networkx_graph import networkx_graph
 from chakrakit.trace.model.node import Node
 from chakrakit.trace.model.schema import Member, node_type_name
 from chakrakit.trace.model.show import SHOWN_ROWS, table_html
@@ -342,6 +343,10 @@ class Trace:
         )
         more = f" · first {SHOWN_ROWS} shown" if len(self) > SHOWN_ROWS else ""
         return table_html(("id", "name", "type", "µs", "dependencies"), rows, repr(self) + more)
+
+    def to_networkx(self) -> Any:
+        """The graph over node ids as a `networkx.MultiDiGraph`; needs networkx."""
+        return networkx_graph(self)
 
     def is_type(self, *types: int) -> Mask:
         """Mask of the rows of these types."""

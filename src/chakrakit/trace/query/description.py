@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import I64
+from chakrakit.results import Result
 from chakrakit.trace.codecs import Source, scan_trace
 from chakrakit.trace.communication import UNKNOWN, Groups, group_names, groups_in
 from chakrakit.trace.model import NodeType, Trace, collective_name, columns, node_type_name
@@ -18,14 +19,14 @@ from chakrakit.trace.storage import groups_beside_file, is_stream, place_of, ran
 _COMMUNICATION = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
 
 
-class EdgeCounts(msgspec.Struct):
+class EdgeCounts(Result, msgspec.Struct):
     """Entries of the two dependency lists."""
 
     data: int = 0
     ctrl: int = 0
 
 
-class Communication(msgspec.Struct):
+class Communication(Result, msgspec.Struct):
     """Communication nodes of one kind in one group."""
 
     type: str
@@ -34,7 +35,7 @@ class Communication(msgspec.Struct):
     bytes: int
 
 
-class Info(msgspec.Struct, kw_only=True):
+class Info(Result, msgspec.Struct, kw_only=True):
     """Totals over all ranks."""
 
     ranks: int

@@ -19,6 +19,7 @@ import msgspec
 
 from chakrakit import __version__
 from chakrakit.errors import ChakraError, FormatError
+from chakrakit.results import Result
 from chakrakit.trace.cards import (
     WORKLOAD,
     WorkloadCard,
@@ -50,7 +51,7 @@ _ADDED = "files"
 _MADE = ("versions", "collection", "measured")
 
 
-class BundleReport(msgspec.Struct):
+class BundleReport(Result, msgspec.Struct):
     """What a bundle holds, and what is wrong with it."""
 
     path: str

@@ -43,7 +43,25 @@ _PLACEHOLDER = re.compile(r"\.N(?=\.(et|parquet|json|feeder\.json)(\.gz|\.zst)?$
 
 
 def read(path: Source) -> TraceSet | Run:
-    """Traces from wherever `path` points. Ranks are read from disk when they are first used."""
+    """Read traces from wherever `path` points. Ranks are read from disk when they are first used.
+
+    Parameters
+    ----------
+    path
+        A file, a prefix of `prefix.N.et`, a directory, a bundle, or `-`.
+
+    Returns
+    -------
+    A Run where there are times, else a TraceSet.
+
+    Examples
+    --------
+    >>> ck.write(ck.generate(model="gpt3-125m", dp=2, seq=128, global_batch=2).traces, "w.N.et")
+    {}
+    >>> ck.read("w")[1].node(1).type
+    'COMP_NODE'
+
+    """
     if is_stream(path):
         return _single(read_trace(path), 0, Groups())
     place = place_of(path)
@@ -93,12 +111,32 @@ def write(
     *,
     progress: Callable[[int], Any] | None = None,
 ) -> dict[str, int]:
-    """Writes one rank to a file, or all ranks to `prefix.N.et` files or to a directory.
+    """Write one rank to a file, or all ranks to `prefix.N.et` files, a directory or a bundle.
 
-    With `.N.` in the name there is a file a rank and the groups go to `prefix.json`; a run's times go
-    into the nodes. `NAME.chakra` is a bundle; any other name without a format's suffix is a directory;
-    both keep everything. `progress`
-    is called with each rank written. Returns what the format has no place for: name → how many values.
+    With `.N.` in the name there is one file per rank, the groups go to `prefix.json` and a run's times
+    into the nodes. A directory and a bundle keep everything.
+
+    Parameters
+    ----------
+    traces
+        A Trace, a TraceSet or a Run.
+    path
+        The name says the format: `.et`, `.et.gz`, `.et.zst`, `.json`, `.parquet`, `.chakra`; any other name
+        is a directory.
+    progress
+        Called with each rank that was written.
+
+    Returns
+    -------
+    What the format has no place for: name → how many values.
+
+    Examples
+    --------
+    >>> builder = ck.TraceBuilder()
+    >>> gemm = builder.comp("gemm", duration_ns=1000)
+    >>> ck.write(builder.build(), "one.et")
+    {}
+
     """
     target, step = os.fspath(path), progress or (lambda _rank: None)
     if isinstance(traces, Trace):

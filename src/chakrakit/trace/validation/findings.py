@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from chakrakit.results import Result
 from chakrakit.trace.model import Trace
 from chakrakit.trace.validation.codes import CODES, Severity, by_name
 
@@ -16,7 +17,7 @@ KEEP = 20
 _NAME = 80
 
 
-class Finding(msgspec.Struct, kw_only=True, omit_defaults=False):
+class Finding(Result, msgspec.Struct, kw_only=True, omit_defaults=False):
     """One thing that is wrong. `count` is how many like it this entry stands for."""
 
     code: str
@@ -29,7 +30,7 @@ class Finding(msgspec.Struct, kw_only=True, omit_defaults=False):
     offset: int | None = None
 
 
-class Repair(msgspec.Struct, kw_only=True):
+class Repair(Result, msgspec.Struct, kw_only=True):
     """One kind of repair, and how often it was made."""
 
     code: str
@@ -38,7 +39,7 @@ class Repair(msgspec.Struct, kw_only=True):
     message: str
 
 
-class ValidationReport(msgspec.Struct, kw_only=True):
+class ValidationReport(Result, msgspec.Struct, kw_only=True):
     """All that was found. `ok` means no errors; `counts` is exact where `findings` lists the first few."""
 
     ok: bool

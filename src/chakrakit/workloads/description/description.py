@@ -196,7 +196,7 @@ class Plan(_Part, frozen=True, kw_only=True):
     """Model chunks a stage holds with the interleaved schedule."""
     split: list[int] = []
     """Layers of each virtual stage; by default as even as can be, the first ones larger."""
-    tasks: list[list[str]] = []
+    tasks: list[list[str]] = msgspec.field(default_factory=list, name="cells")
     """An own schedule: for each stage its tasks in order, such as F0, B0, F1.1 (micro-batch.chunk)."""
     recompute: Literal["none", "selective", "full"] = "none"
     order: str = "tp-cp-dp-pp"

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.errors import ConfigError
+from chakrakit.results import Result
 from chakrakit.trace.model import CollectiveType, Edges
 from chakrakit.trace.timing import schedule
 from chakrakit.workloads.description import PipelineSchedule, PipelineTask, Workload
@@ -15,7 +16,7 @@ from chakrakit.workloads.generate.programs import Generated, RankClass
 from chakrakit.workloads.program import Layout, memory
 
 
-class Communication(msgspec.Struct, frozen=True):
+class Communication(Result, msgspec.Struct, frozen=True):
     """Collectives (or messages) of one type on one group, of one rank in one step."""
 
     type: str
@@ -25,7 +26,7 @@ class Communication(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class ClassFigures(msgspec.Struct, frozen=True):
+class ClassFigures(Result, msgspec.Struct, frozen=True):
     """What each rank of a class does. `flops` counts matrix work, `vector_ops` everything else."""
 
     rank_class: str
@@ -38,7 +39,7 @@ class ClassFigures(msgspec.Struct, frozen=True):
     comm: list[Communication]
 
 
-class Replicated(msgspec.Struct, frozen=True):
+class Replicated(Result, msgspec.Struct, frozen=True):
     """Matrix work that several ranks of a replica each do in full."""
 
     name: str
@@ -47,7 +48,7 @@ class Replicated(msgspec.Struct, frozen=True):
     """FLOPs over all ranks beyond doing it once."""
 
 
-class Figures(msgspec.Struct, frozen=True):
+class Figures(Result, msgspec.Struct, frozen=True):
     """The dry run."""
 
     model: str

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from chakrakit.results import Result
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.generate.figures import parameters
 from chakrakit.workloads.models import catalog
 
 
-class ModelRow(msgspec.Struct, frozen=True):
+class ModelRow(Result, msgspec.Struct, frozen=True):
     """A model of the catalog."""
 
     name: str
@@ -19,7 +20,7 @@ class ModelRow(msgspec.Struct, frozen=True):
     """Those one token meets."""
 
 
-class Listing(msgspec.Struct, frozen=True):
+class Listing(Result, msgspec.Struct, frozen=True):
     """All models of the catalog."""
 
     models: list[ModelRow]

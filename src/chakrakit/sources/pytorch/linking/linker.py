@@ -14,10 +14,12 @@ import numpy as np
 
 from chakrakit.errors import ConfigError, FormatError, TraceError
 from chakrakit.parallel import Workers, spread
+from chakrakit.sources.graphs import Capture
 from chakrakit.sources.pytorch.communication import (
     Clock,
     Recorded,
     align_clocks,
+    align_windows,
     assign_groups,
     groups_of,
     infer_across_ranks,
@@ -28,11 +30,12 @@ from chakrakit.sources.pytorch.communication import Groups as RecordedGroups
 from chakrakit.sources.pytorch.linking.nodes import communication_columns, to_trace
 from chakrakit.sources.pytorch.linking.overhead import Overhead, fit
 from chakrakit.sources.pytorch.linking.periods import steady_period
-from chakrakit.sources.pytorch.linking.rank import Rank, link_rank
+from chakrakit.sources.pytorch.linking.rank import Rank, captures_of, link_rank
 from chakrakit.sources.pytorch.linking.report import LinkReport, RankReport, report_rank
 from chakrakit.sources.pytorch.linking.spool import Spool
 from chakrakit.sources.pytorch.match import Join, align_passes
 from chakrakit.sources.pytorch.read import (
+    Found,
     Kineto,
     Observer,
     Pair,
@@ -91,8 +94,12 @@ def link(
     inputs: Iterable[str | Path], options: LinkOptions | None = None
 ) -> tuple[Run, LinkReport]:
     """Link all ranks found in files and directories; see `LinkOptions`."""
+    return link_found(find_pairs([Path(p) for p in inputs]), options)
+
+
+def link_found(found: Found, options: LinkOptions | None = None) -> tuple[Run, LinkReport]:
+    """Link ranks whose files are known."""
     chosen = options or LinkOptions()
-    found = find_pairs([Path(p) for p in inputs])
     times = _times_by_rank(chosen.times, found.pairs)
     overhead = _overhead(chosen, found.pairs)
     ranks = _link_all(found.pairs, times, overhead, chosen)
@@ -218,10 +225,11 @@ def _link_one(
 def _read_and_link(pair: Pair, times: Path | None, overhead: Overhead | None) -> Rank:
     """One rank, with recording's cost scaled to the un-recorded step where one was timed."""
     observer, kineto, joined = _read_pair(pair, times)
+    captures = [c for path in pair.captures for c in _read_captures(path)]
 
     def linked_with(factor: float) -> Rank:
         scaled = overhead and overhead.scaled(factor)
-        return link_rank(pair.rank, observer, kineto, joined, scaled)
+        return link_rank(pair.rank, observer, kineto, joined, scaled, captures)
 
     linked = linked_with(1.0)
     if times is None:
@@ -231,6 +239,10 @@ def _read_and_link(pair: Pair, times: Path | None, overhead: Overhead | None) ->
         return linked
     factor = fit(lambda f: steady_period(linked_with(f)), overhead.step_ns, now)
     return replace(linked_with(factor), overhead_factor=factor)
+
+
+def _read_captures(path: Path) -> list[Capture]:
+    return captures_of(link_rank(0, None, read_kineto(read_bytes(path), str(path))))
 
 
 def _read_pair(
@@ -245,7 +257,9 @@ def _read_pair(
             raise ConfigError(f"--times {times} needs an observer file to give it structure")
         kineto = read_kineto(read_bytes(times), str(times))
         return observer, kineto, align_passes(observer, kineto)
-    if pair.kineto is not None:
+    if pair.load is not None:
+        kineto = pair.load()
+    elif pair.kineto is not None:
         kineto = read_kineto(read_bytes(pair.kineto), str(pair.kineto))
     return observer, kineto, None
 
@@ -273,7 +287,20 @@ def _merge_groups(ranks: Mapping[int, _Linked]) -> RecordedGroups:
     for linked in ranks.values():
         for name, members in linked.groups.items():
             out.setdefault(name, members)
+    _add_unnamed(ranks, out)
     return out
+
+
+def _add_unnamed(ranks: Mapping[int, _Linked], groups: RecordedGroups) -> None:
+    """Groups that no file describes: those who communicate in one are in it; with none, all are in one."""
+    used: dict[str, set[int]] = {}
+    for rank, linked in ranks.items():
+        for c in list_of(linked):
+            if c.group is not None and c.group not in groups:
+                used.setdefault(c.group, set()).add(rank)
+    groups |= {name: tuple(sorted(members)) for name, members in used.items()}
+    if not groups and len(ranks) > 1:
+        groups["0"] = tuple(sorted(ranks))
 
 
 def _resolve_groups(ranks: dict[int, _Linked], groups: RecordedGroups) -> dict[int, int]:
@@ -285,6 +312,9 @@ def _resolve_groups(ranks: dict[int, _Linked], groups: RecordedGroups) -> dict[i
     for linked in ranks.values():
         name_peers(list_of(linked), groups)
         number_in_groups(list_of(linked))
+    align_windows(
+        {r: x.recorded for r, x in ranks.items()}, {r: x.base_ns for r, x in ranks.items()}
+    )
     return {r: sum(c.inferred for c in list_of(x)) for r, x in ranks.items()}
 
 

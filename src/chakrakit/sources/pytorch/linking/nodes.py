@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I64, U64, Mask
 from chakrakit.sources.pytorch.communication import Collective
 from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.sources.pytorch.linking.graph_nodes import add_graph_columns
 from chakrakit.sources.pytorch.linking.rank import Rank
 from chakrakit.sources.pytorch.work import PHASES, work_of_rows
 from chakrakit.trace.model import Metadata, NodeType, Trace
@@ -28,6 +29,7 @@ def to_trace(linked: Rank, epoch: int) -> Trace:
         **_work(linked),
         **_types(linked),
     }
+    add_graph_columns(linked, columns)
     return Trace.from_columns(columns, linked.edges, _metadata(linked))
 
 

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from chakrakit.arrays import I64
+from chakrakit.sources.graphs import (
+    Capture,
+    Graphs,
+    Recorded,
+    Replay,
+    add_graph_causes,
+    find_captures,
+    find_replays,
+    has_captures,
+    name_rows,
+)
 from chakrakit.sources.pytorch.communication import Collective, find_collectives
 from chakrakit.sources.pytorch.edges import (
     DeviceModel,
@@ -27,7 +39,7 @@ from chakrakit.sources.pytorch.edges import (
 from chakrakit.sources.pytorch.linking.overhead import Overhead
 from chakrakit.sources.pytorch.match import Join, RowNames, Timeline, build_timeline, join
 from chakrakit.sources.pytorch.read import Kineto, Observer
-from chakrakit.sources.pytorch.work import Attribution, attribute
+from chakrakit.sources.pytorch.work import Attribution, attribute, work_of_rows
 from chakrakit.trace.model import Edges
 
 
@@ -55,6 +67,7 @@ class Rank:
     counts: Counter[str] = field(default_factory=Counter)
     undilated_ms: float = 0.0
     overhead_factor: float = 1.0
+    graphs: Graphs = field(default_factory=Graphs)
 
 
 def link_rank(
@@ -63,8 +76,12 @@ def link_rank(
     kineto: Kineto | None,
     joined: Join | None = None,
     overhead: Overhead | None = None,
+    captures: Sequence[Capture] = (),
 ) -> Rank:
-    """Link one rank. Either file may be missing; `joined` overrides how they are paired."""
+    """Link one rank. Either file may be missing; `joined` overrides how they are paired.
+
+    `captures` name the rows of replayed graphs, beside those that were captured in the recording.
+    """
     pairs = joined or _join(observer, kineto)
     line = build_timeline(observer, kineto, pairs)
     names = RowNames(line, observer, kineto)
@@ -74,7 +91,10 @@ def link_rank(
     found = find_collectives(line, names, observer, kineto)
     causes = start_causes(line, device)
     waits = Waits()
+    replays: list[Replay] = []
     if kineto is not None:
+        replays = find_replays(line, names, kineto, device)
+        counts["graph_joins"] = add_graph_causes(line, replays, causes, device.gap)
         counts["handovers"] = _hand_over(line, names, kineto, host)
         waits = add_waits(line, kineto, device, host)
         counts["event_waits"] = add_event_causes(line, names, kineto, device, causes)
@@ -95,7 +115,7 @@ def link_rank(
     # Communication takes its whole time, whatever copies its back end records inside it.
     rows = np.array([c.row for c in found], np.int64)
     own[rows] = line.duration[rows]
-    return Rank(
+    linked = Rank(
         rank,
         observer,
         kineto,
@@ -111,6 +131,19 @@ def link_rank(
         waits,
         counts,
         undilated,
+    )
+    if replays:
+        linked.graphs = name_rows(line, names, replays, [*captures, *captures_of(linked)])
+    return linked
+
+
+def captures_of(linked: Rank) -> list[Capture]:
+    """The graphs that were captured while a rank was recorded."""
+    if linked.kineto is None or not has_captures(linked.line, linked.names):
+        return []
+    work = work_of_rows(linked.line, linked.names, linked.observer, linked.kineto)
+    return find_captures(
+        Recorded(linked.line, linked.names, linked.kineto, linked.device, linked.attribution, *work)
     )
 
 

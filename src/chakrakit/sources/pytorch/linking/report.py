@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from chakrakit.results import Result
 from chakrakit.sources.pytorch.edges import TOLERANCE_NS, violations
 from chakrakit.sources.pytorch.linking.periods import step_periods
 from chakrakit.sources.pytorch.linking.rank import Rank
@@ -16,14 +17,14 @@ from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.timing import schedule
 
 
-class InOut(msgspec.Struct, frozen=True):
+class InOut(Result, msgspec.Struct, frozen=True):
     """How much was in the files, and how much of it is in the trace."""
 
     in_: int = msgspec.field(name="in")
     linked: int
 
 
-class RankReport(msgspec.Struct, kw_only=True):
+class RankReport(Result, msgspec.Struct, kw_only=True):
     """One rank's figures. Times are ns; `edge_violations` counts edges the measurement contradicts."""
 
     rank: int
@@ -49,6 +50,8 @@ class RankReport(msgspec.Struct, kw_only=True):
     dropped: dict[str, int] = {}
     inferred: dict[str, int] = {}
     left_out_events: dict[str, int] = {}
+    graphs: dict[str, int] = {}
+    """Launches of CUDA or HIP graphs, rows they ran, and how many of those a capture names."""
     removed_overhead_ms: float = 0.0
     overhead_factor: float = 1.0
     """How many times what the card says recording cost, to give the un-recorded step back."""
@@ -56,7 +59,7 @@ class RankReport(msgspec.Struct, kw_only=True):
     warnings: list[str] = []
 
 
-class LinkReport(msgspec.Struct, kw_only=True):
+class LinkReport(Result, msgspec.Struct, kw_only=True):
     """All ranks, and what concerns them together."""
 
     ranks: list[RankReport]
@@ -97,7 +100,8 @@ def report_rank(linked: Rank, files: list[str]) -> RankReport:
         waits=_waits(linked),
         repaired=_repaired(linked),
         dropped=_dropped(linked),
-        left_out_events=dict(linked.kineto.left_out) if linked.kineto is not None else {},
+        left_out_events=_left_out(linked),
+        graphs=_graphs(linked),
         removed_overhead_ms=round(linked.undilated_ms, 3),
         overhead_factor=round(linked.overhead_factor, 3),
         warnings=_warnings(linked),
@@ -176,6 +180,38 @@ def _dropped(linked: Rank) -> dict[str, int]:
     out["edges_merged"] = linked.sound.merged
     out["edges_in_circles"] = len(linked.sound.circular)
     return {k: n for k, n in out.items() if n}
+
+
+_NO_NODES = {
+    Kind.OTHER: "other",
+    Kind.SYNC: "cuda_sync",
+    Kind.RANGE: "gpu_user_annotation",
+    Kind.PYTHON: "python_function",
+    Kind.OVERHEAD: "overhead",
+}
+"""Events that are read for what they say about others."""
+
+
+def _left_out(linked: Rank) -> dict[str, int]:
+    """Events of the device tracer's file that are no nodes, by what they are."""
+    if linked.kineto is None:
+        return {}
+    out = Counter(linked.kineto.left_out)
+    for kind, name in _NO_NODES.items():
+        out[name] += int((linked.kineto.kind == kind).sum())
+    return {name: n for name, n in out.items() if n}
+
+
+def _graphs(linked: Rank) -> dict[str, int]:
+    found = linked.graphs
+    if not found.replays:
+        return {}
+    return {
+        "launches": len(found.replays),
+        "kernels": found.kernels,
+        "with_operator": sum(bool(o.name) for o in found.operators.values()),
+        "launches_without_capture": found.unmatched,
+    }
 
 
 def _warnings(linked: Rank) -> list[str]:

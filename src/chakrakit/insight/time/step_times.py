@@ -7,13 +7,14 @@ import numpy as np
 
 from chakrakit.arrays import I32, I64, Mask
 from chakrakit.insight.rank import RankView, Table, ms, rank_views
+from chakrakit.results import Result
 from chakrakit.trace.sets import Run
 
 _ALIKE = 0.95
 _TRIED = 32
 
 
-class Step(msgspec.Struct):
+class Step(Result, msgspec.Struct):
     """One step of one rank. Its period lasts from the end of the step before to its own end."""
 
     rank: int
@@ -23,7 +24,7 @@ class Step(msgspec.Struct):
     period_ns: int
 
 
-class Steps(msgspec.Struct):
+class Steps(Result, msgspec.Struct):
     """Steps of all ranks. `found` says how: `marked`, `repeating`, or `none` (the run is one step)."""
 
     found: str
@@ -122,7 +123,21 @@ def join_steps(parts: list[tuple[str, list[Step]]], span: int) -> Steps:
 
 
 def steps(run: Run) -> Steps:
-    """Steps of a run."""
+    """Find the steps of a run: as marked, or where the same work repeats.
+
+    Parameters
+    ----------
+    run
+        A Run.
+
+    Examples
+    --------
+    >>> traces = ck.generate(model="gpt3-125m", seq=128, global_batch=1).traces
+    >>> run = ck.simulate(traces, "dgx-h100", compute="roofline").run()
+    >>> round(ck.steps(run).median_ns / 1e6, 6) == round(run.step_ms, 6)
+    True
+
+    """
     from chakrakit.insight.rank import span_ns
 
     low, high = span_ns(run)
