@@ -66,7 +66,8 @@ class MessageMatcher:
         targets = self._ends(sorted({*first, *recorded}), False)
         found = self._find(sends, targets)
         self._check_sends(sends, found)
-        rows = np.where(found >= 0, self._simulated(targets.rank, targets.row)[found], -1)
+        rows = np.full(len(found), -1, np.int64)
+        rows[found >= 0] = self._simulated(targets.rank, targets.row)[found[found >= 0]]
         self._check_claims(rows)
         lone = self._unclaimed(receives, rows)
         return self._message(sends, rows, receives, lone)

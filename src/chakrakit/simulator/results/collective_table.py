@@ -80,22 +80,41 @@ def collective(
     eager: bool = False,
     exchange: ExpertExchange | None = None,
 ) -> CollectiveTable:
-    """The time of a collective for each size, as nccl-tests would print it.
+    """Time a collective for each size, as nccl-tests would print it, with nothing else on the links.
 
-    Parameters: `name` is the collective, such as `all-reduce`; `machine` a Machine, a preset or a file;
-    `members` how many devices from 0 on, or which; `sizes` bytes, or text as of `parse_sizes`: the full
-    tensor of an all-reduce, the gathered output of an all-gather, the input of a reduce-scatter, one
-    member's send buffer of an all-to-all. For `dispatch` and `combine` of mixtures of experts the sizes
-    are tokens of each member, and `exchange` says the rest. `kernels` takes the communication library,
-    the serving engines' own all-reduce, or the faster of the two.
+    Parameters
+    ----------
+    name
+        The collective, such as `all-reduce`; or `dispatch` and `combine` of mixtures of experts.
+    machine
+        A Machine, the name of a preset, or a file.
+    members
+        How many devices from 0 on, or which.
+    sizes
+        Bytes, or text such as `1KiB:1GiB` or `4096,1MiB`: the full tensor of an all-reduce, the gathered
+        output of an all-gather, the input of a reduce-scatter, one member's send buffer of an all-to-all;
+        tokens of each member for dispatch and combine.
+    dtype
+        The type of the elements.
+    kernels
+        The communication library, the serving engines' own all-reduce, or the faster of the two.
+    eager
+        Whether an engine launches its kernel each time, and not from a recorded graph.
+    exchange
+        What dispatch and combine exchange.
 
-    Result: a table with one row per size.
+    Returns
+    -------
+    A table with one row per size.
 
-    >>> table = collective("all-reduce", "dgx-h200", 8, "1MiB:4MiB")
+    Examples
+    --------
+    >>> table = ck.collective("all-reduce", "dgx-h200", 8, "1MiB:4MiB")
     >>> [row.bytes for row in table.rows]
     [1048576, 2097152, 4194304]
     >>> table.rows[0].algorithm, table.rows[0].protocol
     ('ring', 'LL')
+
     """
     found = load_machine(machine) if isinstance(machine, str) else machine
     devices = _devices(found, members)
