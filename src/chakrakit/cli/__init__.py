@@ -81,11 +81,10 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from difflib import get_close_matches
+            from chakrakit.errors import nearest
 
-            close = get_close_matches(args[0], COMMANDS, 1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise click.UsageError(f"{error.message}{hint}", ctx) from None
+            hint = nearest(args[0], COMMANDS, len(COMMANDS))
+            raise click.UsageError(f"{error.message} {hint.capitalize()}", ctx) from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from chakrakit.errors import TraceError
 from chakrakit.machines.calibrate.calibrate import (
     merge_profiles,
     network_from_nccl_tests,
@@ -55,6 +56,11 @@ def calibrate_profile(sources: Sequence[Path], output: Path) -> CalibrationRepor
     """Writes the profile; returns each class with its rows and leave-one-out error."""
     parts = [p for source in sources for p in _profiles(source)]
     profile = merge_profiles(parts, output.stem)
+    if not any(profile.classes.values()):
+        raise TraceError(
+            f"{', '.join(str(s) for s in sources)}: no operation has both a shape and a time, so there "
+            "is nothing to fit; give microbenchmarks or a linked trace (chakra link)"
+        )
     write_profile(profile, output)
     classes = [_fit(name, ClassModel(tuple(rows))) for name, rows in profile.classes.items()]
     return CalibrationReport(fitted_on=profile.fitted_on, classes=classes)

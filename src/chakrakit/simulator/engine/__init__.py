@@ -7,7 +7,7 @@ from chakrakit.simulator.engine.disturb import Disturbance, Fault
 from chakrakit.simulator.engine.instances import MESSAGE
 from chakrakit.simulator.engine.native import Outcome, SimulationOptions, run, with_bandwidth
 from chakrakit.simulator.engine.planner import Fixed
-from chakrakit.simulator.engine.program import COMM, COMPUTE
+from chakrakit.simulator.engine.program import COMM, COMPUTE, Program
 
 __all__ = [
     "COMM",
@@ -17,6 +17,7 @@ __all__ = [
     "Fault",
     "Fixed",
     "Outcome",
+    "Program",
     "SimulationOptions",
     "native",
     "run",

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 import chakrakit.core as core
 from chakrakit.arrays import F64, I8, I32, I64
-from chakrakit.errors import ConfigError, TraceError
-from chakrakit.machines.device import Measured, WorkModel
+from chakrakit.errors import ConfigError, TraceError, nearest
+from chakrakit.machines.device import Costs, WorkModel, work_model
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
 from chakrakit.simulator.engine.classes import Classes, apart, refine
@@ -38,7 +38,7 @@ class SimulationOptions:
     """How to simulate. `share_compute` lets concurrent compute rows of a device share it evenly."""
 
     network: Literal["flow", "analytical"] = "flow"
-    work: WorkModel = field(default_factory=Measured)
+    work: WorkModel = field(default_factory=lambda: work_model("auto"))
     fold: bool = True
     algorithms: Algorithms = field(default_factory=Algorithms)
     disturbance: Disturbance = field(default_factory=Disturbance)
@@ -66,6 +66,8 @@ class Outcome:
     binding: I32
     reason: I8
     durations: I64
+    sources: I8
+    """The CostSource of each duration."""
     instances: Instances
     began: I64
     ended: I64
@@ -92,7 +94,8 @@ class _Simulation:
         self.membership = Membership(traces, self.programs, options.assume_missing)
         self.device_of = self._placed()
         self.shape_of = self._shapes()
-        self._durations: dict[tuple[int, int, float], I64] = {}
+        self._check_stragglers()
+        self._costs: dict[tuple[int, int, float], Costs] = {}
 
     def _program(self, number: int) -> Program:
         body = self.traces.body_at(number)
@@ -103,6 +106,12 @@ class _Simulation:
                 "not exist; `chakra validate --fix` drops such dependencies"
             )
         return read_program(body, self.traces.groups)
+
+    def _check_stragglers(self) -> None:
+        for rank in self.options.disturbance.stragglers:
+            if rank not in self.membership.index:
+                known = nearest(rank, self.membership.ranks)
+                raise ConfigError(f"--straggler: no rank {rank}; {known}")
 
     def _placed(self) -> I64:
         ranks = np.array(self.membership.ranks, np.int64)
@@ -206,6 +215,7 @@ class _Simulation:
             found["binding"],
             found["reason"],
             workload["duration"],
+            _concat([self._costs_of(int(i)).source for i in classes.first], np.int8),
             instances,
             found["began"],
             found["ended"],
@@ -234,16 +244,21 @@ class _Simulation:
     # --- arrays for the core ------------------------------------------------------------------
 
     def _durations_of(self, i: int) -> I64:
-        """Durations of the i-th rank's rows."""
+        """Durations of the i-th rank's rows, disturbed as asked."""
+        rank, kind = self.membership.ranks[i], self.programs[self.membership.body(i)].kind
+        return self.options.disturbance.apply(rank, self._costs_of(i).ps, kind == COMPUTE)
+
+    def _costs_of(self, i: int) -> Costs:
+        """What the i-th rank's rows take by themselves, and what says so."""
         rank = self.membership.ranks[i]
         binding = self.traces.bindings[rank]
         device = int(self.machine.device_of[self.device_of[i]])
         key = (binding.body, device, binding.scale)
         program = self.programs[binding.body]
-        if key not in self._durations:
+        if key not in self._costs:
             scaled = bind(program.trace, Binding(binding.body, scale=binding.scale))
-            self._durations[key] = self.options.work.durations(scaled, self.machine.devices[device])
-        return self.options.disturbance.apply(rank, self._durations[key], program.kind == COMPUTE)
+            self._costs[key] = self.options.work.costs(scaled, self.machine.devices[device])
+        return self._costs[key]
 
     def _workload(self, classes: Classes, offset: I64, instances: Instances) -> dict[str, Any]:
         members = [int(i) for i in classes.first]
@@ -303,7 +318,8 @@ class _Simulation:
                     (at, 0, int(classes.rank[self.membership.index[fault.target]]), fault.factor)
                 )
             else:
-                raise ConfigError(f"fault: no rank {fault.target}")
+                known = nearest(fault.target, self.membership.ranks)
+                raise ConfigError(f"--fault: no rank {fault.target}; {known}")
         rows.sort(key=lambda r: r[0])
         columns: Any = list(zip(*rows, strict=True)) or [[], [], [], []]
         return {

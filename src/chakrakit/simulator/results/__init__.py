@@ -16,7 +16,7 @@ from chakrakit.simulator.results.settings import (
     split_fault,
     split_pair,
 )
-from chakrakit.simulator.results.simulation import Simulation, simulate, work_model
+from chakrakit.simulator.results.simulation import Simulation, simulate
 from chakrakit.simulator.results.summary import (
     NS,
     CollectiveSummary,
@@ -43,5 +43,4 @@ __all__ = [
     "split_fault",
     "split_pair",
     "to_run",
-    "work_model",
 ]
