@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from chakrakit.cli.shared import console, print_json, print_table
+from chakrakit.cli.shared import console, print_json, print_recording, print_table
 
 if TYPE_CHECKING:
     from chakrakit.simulator.results import CollectiveSummary, RankSummary, Simulation
@@ -141,6 +141,7 @@ def simulate_native(
 
 def _print(done: Simulation) -> None:
     s, out = done.summary, console()
+    print_recording(s.recording)
     out.print(
         f"{s.makespan_ns / 1e6:,.3f} ms on {s.machine} ({s.network} network, {s.compute} compute)"
     )

@@ -51,7 +51,7 @@ from chakrakit.insight.time import (
 )
 from chakrakit.parallel import Workers
 from chakrakit.results import Result
-from chakrakit.trace.sets import Run
+from chakrakit.trace.sets import RecordedStep, Run, recorded_step_of
 
 _SCHEDULED_ROWS = 20_000_000
 _RECORDED_CALLS = 1_000_000
@@ -91,6 +91,12 @@ class Analysis(Result, msgspec.Struct):
     notes: list[str]
     culprits: list[Culprit] = []
     """Who is to blame for what is slow or never ends, surest first."""
+    bound: str = ""
+    """`host`, `device` or `communication`: what most of the critical path is."""
+    recording: RecordedStep | None = None
+    """The step as recorded, as corrected and as it takes without recording; None for other runs."""
+    warning: str = ""
+    """To be shown before everything else; empty where there is nothing to warn of."""
 
     def tables(self) -> list[Table]:
         """Every section for people, in order of use."""
@@ -189,6 +195,7 @@ def _joined(
     if rows is not None and model is not None and what_if.slack:
         rows.slack = slack_by_rank(model)
     operators = listed_operators(parts.operators)
+    recording = recorded_step_of(run.card)
     return Analysis(
         run.card.name,
         length,
@@ -205,6 +212,9 @@ def _joined(
         roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
         join_memory(parts.memory),
         notes,
+        bound=path.bound,
+        recording=recording,
+        warning=recording.warning if recording else "",
     )
 
 

@@ -50,7 +50,7 @@ from chakrakit.sources.pytorch.read import (
 )
 from chakrakit.trace.communication import Binding, Body, Groups
 from chakrakit.trace.model import Trace
-from chakrakit.trace.sets import Card, Recording, Run, recording_of
+from chakrakit.trace.sets import Card, RecordedStep, Run, recorded_step_of
 
 _PER_BYTE = 2.5
 """Most memory linking takes, as a multiple of the uncompressed files."""
@@ -120,7 +120,7 @@ def link_found(found: Found, options: LinkOptions | None = None) -> tuple[Run, L
     inferred = _resolve_groups(ranks, groups)
     clock = align_clocks({r: x.recorded for r, x in ranks.items()})
     run = _run(ranks, clock, groups)
-    known = recording_of(run.card) or Recording()
+    known = recorded_step_of(run.card) or RecordedStep()
     report = LinkReport(
         ranks=[_finished(ranks[r], clock, inferred) for r in sorted(ranks)],
         groups={name: list(members) for name, members in groups.items()},
