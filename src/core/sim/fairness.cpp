@@ -29,6 +29,7 @@ void Sharing::index_links() {
 void Sharing::solve() {
     index_links();
     rate.assign(offsets.size() - 1, -1);
+    full.clear();
     frozen_.assign(capacity.size(), 0);
     open_.resize(capacity.size());
     active_.clear();
@@ -45,6 +46,7 @@ double Sharing::smallest_share() {
     tight_.clear();
     for (int32_t l : active_)
         if (capacity[l] / open_[l] <= least * kTie) tight_.push_back(l);
+    full.insert(full.end(), tight_.begin(), tight_.end());
     return least;
 }
 

@@ -47,9 +47,11 @@ def _workers(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
 
 
 def _last_stage(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
-    if delays.m_s < BLAMED:
-        return
     last = int(rows.stage.max())
+    # A slow worker of the last stage makes all of it look slow.
+    one = delays.m_w >= BLAMED and (rows.stage[np.isin(rows.rank, delays.suspects)] == last).any()
+    if delays.m_s < BLAMED or one:
+        return
     mine = ~rows.is_comm & (rows.stage == last)
     others = ~rows.is_comm & (rows.stage != last)
     yield Culprit(
@@ -66,9 +68,9 @@ def _lengths(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
     forward, backward = (_compute(rows, f"{way}-compute") for way in ("forward", "backward"))
     if forward.shape != backward.shape or len(forward) < 3:
         return
-    together = float(np.corrcoef(forward, backward)[0, 1])
-    varied = float(forward.std())
-    if together >= TOGETHER and varied >= VARIED:
+    varied = min(float(forward.std()), float(backward.std()))
+    together = float(np.corrcoef(forward, backward)[0, 1]) if varied >= VARIED else 0.0
+    if together >= TOGETHER:
         yield Culprit(
             kind="sequence-imbalance",
             since_step=rows.steps[0],
