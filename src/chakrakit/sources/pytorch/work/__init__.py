@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.work.attribution import PHASES, Attribution, attribute
-from chakrakit.sources.pytorch.work.flops import moves_bytes
+from chakrakit.sources.pytorch.work.attribution import PHASES, Attribution, attribute, layer_of
+from chakrakit.sources.pytorch.work.flops import Call, flops, is_contraction, moves_bytes
 from chakrakit.sources.pytorch.work.work import innermost, work_of_rows
 
-__all__ = ["PHASES", "Attribution", "attribute", "innermost", "moves_bytes", "work_of_rows"]
+__all__ = [
+    "PHASES",
+    "Attribution",
+    "Call",
+    "attribute",
+    "flops",
+    "innermost",
+    "is_contraction",
+    "layer_of",
+    "moves_bytes",
+    "work_of_rows",
+]

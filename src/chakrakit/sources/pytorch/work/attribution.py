@@ -57,7 +57,7 @@ def attribute(
     """Read steps and phases from annotations, modules from stacks where they were recorded."""
     steps = find_steps(line, names)
     modules, module = _modules(line, names, kineto)
-    layers = np.array([_layer(m) for m in modules] or [-1], np.int64)
+    layers = np.array([layer_of(m) for m in modules] or [-1], np.int64)
     layer = np.where(module >= 0, layers[np.maximum(module, 0)], -1)
     return Attribution(
         _step_of(line, steps), _phases(line, names, observer), module, layer, modules, steps
@@ -134,7 +134,8 @@ def _from_stack(line: Timeline, kineto: Kineto, own: I64, known: dict[str, int])
         own[first:last][inside] = known.setdefault(paths[-1], len(known))
 
 
-def _layer(module: str) -> int:
+def layer_of(module: str) -> int:
+    """The number of the layer that a module's path names, or -1."""
     match = _LAYER.search(module)
     if match:
         return int(match[1])
