@@ -34,6 +34,7 @@ NAMES = [
     "analyze",
     "campaign",
     "capture",
+    "capture_jax",
     "collect",
     "compare",
     "feeder_paths",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from chakrakit.sources.capture import capture
     from chakrakit.sources.inputs import link
     from chakrakit.sources.pytorch.collect import collect
+    from chakrakit.sources.xla.jax import capture_jax
     from chakrakit.trace.codecs import open_writer, scan_trace
     from chakrakit.trace.communication import Binding, Groups
     from chakrakit.trace.model import (
@@ -62,6 +63,7 @@ _HOME = {
     "analyze": "insight.analysis",
     "campaign": "campaigns.results",
     "capture": "sources.capture",
+    "capture_jax": "sources.xla.jax",
     "collect": "sources.pytorch.collect",
     "compare": "insight.compare",
     "feeder_paths": "trace.storage",
