@@ -12,7 +12,7 @@ from chakrakit.insight.memory.memory import memory
 from chakrakit.insight.time.launches import launches
 from chakrakit.insight.time.operators import operators
 from chakrakit.insight.time.roofline import roofline
-from chakrakit.insight.time.steps import steps
+from chakrakit.insight.time.step_times import steps
 from chakrakit.trace.sets.run import Run, Times, run_of
 from support import paths
 

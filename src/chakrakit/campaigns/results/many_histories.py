@@ -48,20 +48,30 @@ def campaign(
     workers: Workers | None = None,
     changes: bool = True,
 ) -> CampaignResult:
-    """Runs many random histories of a training campaign with failures, checkpoints and recovery.
+    """Run many random histories of a training campaign with failures, checkpoints and recovery.
 
-    Parameters: `job` is a YAML file (docs/campaigns.md) or what `read_job` gives; `histories` is how
-    many are run, and `seed` decides their chance; `workers` spreads them over processes or a cluster;
-    `changes` says whether to try what one more spare, a faster detector and so on would give.
+    Parameters
+    ----------
+    job
+        A YAML file (docs/campaigns.md), or what `read_job` gives.
+    histories, seed
+        How many histories are run, and what decides their chance: the same seed gives the same ones.
+    workers
+        Spread them over processes or a cluster.
+    changes
+        Whether to try what one more spare, a faster detector and so on would give.
 
-    Result: a `CampaignResult` with days, effective ratio, time lost by cause, and more. Histories are
-    numbered: the same seed gives the same ones, whoever runs them.
+    Returns
+    -------
+    A `CampaignResult` with days, effective ratio, time lost by cause, and more.
 
-        >>> import chakrakit as ck
-        >>> from pathlib import Path
-        >>> _ = Path("job.yaml").write_text("{step_seconds: 10, steps: 8640, cluster: {nodes: 16}}")
-        >>> ck.campaign("job.yaml").days.mean
-        1.0
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("job.yaml").write_text("{step_seconds: 10, steps: 8640, cluster: {nodes: 16}}")
+    >>> ck.campaign("job.yaml").days.mean
+    1.0
+
     """
     made = job if isinstance(job, Job) else read_job(job)
     if histories < 1:

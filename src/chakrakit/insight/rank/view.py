@@ -14,9 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I8, I32, I64, Mask
-from chakrakit.trace.model import NodeType, Trace, callers, collective_name
+from chakrakit.trace.model import NodeType, Trace, collective_name
 from chakrakit.trace.sets import NS, Run, Times, check_length
-from chakrakit.trace.timing import Intervals
+from chakrakit.trace.timing import Intervals, callers
 
 _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")

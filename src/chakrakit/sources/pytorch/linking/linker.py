@@ -157,7 +157,7 @@ def _card(path: Path) -> dict[str, Any]:
 
 def _measured(card: Path) -> dict[str, int]:
     said = _card(card).get("overhead") or {}
-    names = ("operator_ns", "launch_ns", "call_ns", "observer_ns", "step_ns")
+    names = ("operator_ns", "launch_ns", "call_ns", "observer_ns", "graph_node_ns", "step_ns")
     return {k: int(said[k]) for k in names if k in said}
 
 

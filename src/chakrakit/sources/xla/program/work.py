@@ -16,7 +16,8 @@ _MOVES = frozenset((
     "broadcast", "reshape", "transpose", "copy", "slice", "dynamic-slice", "dynamic-update-slice",
     "concatenate", "pad", "gather", "reverse", "convert", "bitcast-convert", "copy-start", "copy-done",
     "rng-bit-generator", "slice-start", "slice-done", "infeed", "outfeed", "sort", "custom-call", "fusion",
-    "call", "while", "conditional", "scatter", "reduce", "reduce-window", "map", "async-start", "async-done", "async-update",
+    "call", "while", "conditional", "scatter", "reduce", "reduce-window", "map", "async-start", "async-done",
+    "async-update",
 )) | FREE  # fmt: skip
 _LIBRARY = re.compile(r"gemm|matmul", re.I)
 """Libraries' matrix products, as `__cublas$gemm`."""

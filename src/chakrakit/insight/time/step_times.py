@@ -123,7 +123,21 @@ def join_steps(parts: list[tuple[str, list[Step]]], span: int) -> Steps:
 
 
 def steps(run: Run) -> Steps:
-    """Steps of a run."""
+    """Find the steps of a run: as marked, or where the same work repeats.
+
+    Parameters
+    ----------
+    run
+        A Run.
+
+    Examples
+    --------
+    >>> traces = ck.generate(model="gpt3-125m", seq=128, global_batch=1).traces
+    >>> run = ck.simulate(traces, "dgx-h100", compute="roofline").run()
+    >>> round(ck.steps(run).median_ns / 1e6, 6) == round(run.step_ms, 6)
+    True
+
+    """
     from chakrakit.insight.rank import span_ns
 
     low, high = span_ns(run)
