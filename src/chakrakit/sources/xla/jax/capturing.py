@@ -54,6 +54,7 @@ def capture_jax(
     ...     return report.kinds[0].flops
     >>> product() if find_spec("jax") else 1024
     1024
+
     """
     if find_spec("jax") is None:
         raise MissingExtra("capturing JAX programs", "jax")
@@ -72,7 +73,7 @@ def _compiled(fn: Any, shapes: Sequence[Any], mesh: Any) -> Module:
     """The scheduled module, by way of its protobuf form."""
     import jax
 
-    with mesh:
+    with _set_mesh(mesh):
         if not hasattr(fn, "compile") and not hasattr(fn, "runtime_executable"):
             arguments = [abstract(s, mesh) for s in shapes]
             given = {"mesh": mesh} if _wants_mesh(fn) else {}
@@ -85,6 +86,13 @@ def _compiled(fn: Any, shapes: Sequence[Any], mesh: Any) -> Module:
     module = parse_hlo(modules[0].as_serialized_hlo_module_proto(), "the compiled module")
     module.allocated = _memory(compiled)
     return module
+
+
+def _set_mesh(mesh: Any) -> Any:
+    """The mesh as the current one; older versions have a mesh that is a context itself."""
+    import jax
+
+    return jax.set_mesh(mesh) if hasattr(jax, "set_mesh") else mesh
 
 
 def _wants_mesh(fn: Any) -> bool:
@@ -171,7 +179,7 @@ def _imported(name: str) -> Any:
 
 def _made(fn: Any, mesh: Any) -> tuple[Any, list[Any]]:
     """A function without shapes makes what is captured: a jitted function and its arguments."""
-    with mesh:
+    with _set_mesh(mesh):
         made = fn(mesh) if inspect.signature(fn).parameters else fn()
     if hasattr(made, "compile") or hasattr(made, "runtime_executable"):
         return made, []
