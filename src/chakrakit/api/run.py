@@ -38,9 +38,10 @@ Pairs = Mapping[Any, Any] | Iterable[str]
 
 def simulate(
     workload: Traces,
-    machine: str | Machine,
+    machine: str | Machine | None = None,
     *,
     compute: str = "auto",
+    communication: Literal["simulated", "measured"] = "simulated",
     network: Literal["flow", "analytical"] = "flow",
     algorithms: Pairs = (),
     network_model: str | os.PathLike[str] | None = None,
@@ -64,9 +65,12 @@ def simulate(
     workload
         A path, a TraceSet or a Run.
     machine
-        A preset (`dgx-h100:32` is 32 nodes), a file, or a Machine.
+        A preset (`dgx-h100:32` is 32 nodes), a file, or a Machine. Not needed where computation
+        and communication are both `measured`.
     compute
         How long operations take: `auto`, `measured`, `roofline`, or a profile.
+    communication
+        Transfers by the machine's network, or as long as the trace says they took (`measured`).
     network
         Links shared max-min fairly (`flow`), or transfers that never meet (`analytical`).
     algorithms
@@ -96,6 +100,7 @@ def simulate(
     disturbance = Disturbance(jitter, seed, slow, tuple(split_fault(t) for t in faults))
     options = SimulationOptions(
         network=network,
+        communication=communication,
         fold=fold,
         algorithms=Algorithms(_pairs(algorithms, "--algorithm")),
         disturbance=disturbance,

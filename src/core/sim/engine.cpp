@@ -362,6 +362,7 @@ void Engine::arrive(int32_t v) {
         ++devices_[w_.device[v]].communicating;
         touch(w_.device[v]);
     }
+    if (w_.after[v] < 0) constrain_end(v, now_ - w_.after[v] - 1);
     int32_t instance = w_.instance[v];
     int32_t& last = last_arrival_[instance];
     // Of those that arrive last the lowest row counts.
@@ -395,7 +396,7 @@ void Engine::end_job(int32_t job) {
 void Engine::end_instance(int32_t instance) {
     out_.ended[instance] = now_;
     for (int32_t v : members_[instance])
-        if (out_.start[v] >= 0) constrain_end(v, now_);
+        if (out_.start[v] >= 0 && w_.after[v] >= 0) constrain_end(v, now_ + w_.after[v]);
 }
 
 // --- room on a device ---------------------------------------------------------------------------

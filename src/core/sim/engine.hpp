@@ -54,6 +54,8 @@ struct Workload {
     std::span<const int64_t> waves;  // rounds a compute row runs in
     std::span<const int32_t> launch_of;
     std::span<const int32_t> instance;
+    // From the end of its instance to a member's own; -1 - d: it ends d after its start instead.
+    std::span<const Time> after;
     std::span<const int32_t> device;
     std::span<const int8_t> lane_kind;
 

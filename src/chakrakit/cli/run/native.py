@@ -35,6 +35,13 @@ _OPTIONS = (
         help="How long operations take; auto: as measured, else by the machine's profile or roofline.",
     ),
     click.option(
+        "--communication",
+        type=click.Choice(["simulated", "measured"]),
+        default="simulated",
+        show_default=True,
+        help="Transfers by the machine's network, or as long as the trace says they took.",
+    ),
+    click.option(
         "--algorithm",
         "algorithms",
         multiple=True,
@@ -89,6 +96,7 @@ _OPTIONS = (
 NATIVE_NAMES = (
     "network",
     "compute",
+    "communication",
     "algorithms",
     "network_model",
     "placement",
@@ -114,7 +122,7 @@ def native_options(command: F) -> F:
 def simulate_native(
     workload: str,
     *,
-    machine: str,
+    machine: str | None,
     compute: str,
     output: str | None,
     as_json: bool,

@@ -45,11 +45,14 @@ def command(
     With --machine, on any machine; with --astra, as ASTRA-sim does. Options that only one of them has
     are left alone by the other.
     """
-    if (astra is None) == (machine is None):
+    measured = settings["compute"] == settings["communication"] == "measured"
+    if (astra is not None and machine is not None) or (
+        astra is None and machine is None and not measured
+    ):
         raise click.UsageError(
             "say what to simulate on: --machine NAME_OR_FILE, or --astra SYSTEM NETWORK MEMORY"
         )
-    if machine is not None:
+    if astra is None:
         names = {"no_fold", "output", "as_json", *NATIVE_NAMES}
         chosen = {n: v for n, v in settings.items() if n in names}
         return simulate_native(workload, machine=machine, **chosen)

@@ -19,6 +19,7 @@ from chakrakit.simulator.collectives import Algorithms, Shape, shapes
 from chakrakit.simulator.engine.classes import Classes, apart, refine
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
 from chakrakit.simulator.engine.instances import Instances, Matcher
+from chakrakit.simulator.engine.measured import as_measured
 from chakrakit.simulator.engine.membership import Membership
 from chakrakit.simulator.engine.messages import FoldRefusedError, device_table
 from chakrakit.simulator.engine.planner import Custom, Fixed
@@ -51,6 +52,8 @@ class SimulationOptions:
     measured_collectives: Fixed | None = None
     dispatch: DispatchPolicy | None = None
     collectives: CollectivePolicy | None = None
+    communication: Literal["simulated", "measured"] = "simulated"
+    """`measured`: every transfer takes the time the trace says, on whatever machine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,11 +198,15 @@ class _Simulation:
             options.algorithms,
             options.custom,
             options.measured_collectives,
-            options.allow_empty,
+            options.allow_empty or options.communication == "measured",
             options.collectives,
         )
         instances = matcher.match()
-        workload = self._workload(classes, matcher.offset, instances)
+        after = np.zeros(int(matcher.offset[-1]), np.int64)
+        if options.communication == "measured":
+            programs = [self.programs[self.membership.body(int(i))] for i in classes.first]
+            after = as_measured(instances, programs, book)
+        workload = self._workload(classes, matcher.offset, instances, after)
         plans, links, routes = book.arrays()
         found = core.sim_run(
             workload, plans, links, options.network == "flow", self._pick(classes, matcher.offset)
@@ -266,7 +273,9 @@ class _Simulation:
             self._costs[key] = self.options.work.costs(scaled, self.machine.devices[device])
         return self._costs[key]
 
-    def _workload(self, classes: Classes, offset: I64, instances: Instances) -> dict[str, Any]:
+    def _workload(
+        self, classes: Classes, offset: I64, instances: Instances, after: I64
+    ) -> dict[str, Any]:
         members = [int(i) for i in classes.first]
         programs = [self.programs[self.membership.body(i)] for i in members]
         lanes = np.r_[0, np.cumsum([len(p.lane_kind) for p in programs])].astype(np.int64)
@@ -284,9 +293,10 @@ class _Simulation:
             "waves": _concat([p.waves for p in programs], np.int64),
             "launch_of": _shifted([p.launch_of for p in programs], offset, np.int32),
             "instance": instances.of_row,
+            "after": after,
             "device": np.repeat(np.arange(len(members)), np.diff(offset)).astype(np.int32),
             "lane_kind": _concat([p.lane_kind for p in programs], np.int8),
-            "comm_slowdown": np.array([self._device(i).comm_slowdown for i in members]),
+            "comm_slowdown": np.array([self._slowdown(i) for i in members]),
             "fair": self.options.share_compute,
             "queue_depth": self.machine.software.queue_depth,
             **self._instance_arrays(instances),
@@ -294,6 +304,11 @@ class _Simulation:
         }
         _check_horizon(workload, offset)
         return workload
+
+    def _slowdown(self, i: int) -> float:
+        """What communication takes from computation beside it; measured times hold that already."""
+        measured = self.options.communication == "measured"
+        return 0.0 if measured else float(self._device(i).comm_slowdown)
 
     def _device(self, i: int) -> Any:
         return self.machine.device(int(self.device_of[i]))
