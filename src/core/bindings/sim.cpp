@@ -51,6 +51,7 @@ sim::Workload workload_of(const nb::dict& d) {
     w.launch_of = view<int32_t>(d, "launch_of");
     w.instance = view<int32_t>(d, "instance");
     w.after = view<int64_t>(d, "after");
+    w.release = view<int64_t>(d, "release");
     w.device = view<int32_t>(d, "device");
     w.lane_kind = view<int8_t>(d, "lane_kind");
     w.comm_slowdown = view<double>(d, "comm_slowdown");

@@ -178,7 +178,7 @@ void Engine::release_all() {
         if (lanes_.releases[v] >= 0) ++rows_[lanes_.releases[v]].end_pending;
     }
     for (int32_t v = 0; v < w_.rows(); ++v)
-        if (rows_[v].start_pending == 0) events_.push({0, kStart, v, 0});
+        if (rows_[v].start_pending == 0) events_.push({w_.release[v], kStart, v, 0});
 }
 
 // --- time ---------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ struct Workload {
     std::span<const int32_t> instance;
     // From the end of its instance to a member's own; -1 - d: it ends d after its start instead.
     std::span<const Time> after;
+    std::span<const Time> release;  // before which a row that nothing else holds does not start
     std::span<const int32_t> device;
     std::span<const int8_t> lane_kind;
 

@@ -44,6 +44,13 @@ def as_measured(instances: Instances, programs: list[Program], book: TransferPla
     return np.where(after < 0, (after + 1) * _PS_PER_NS - 1, after * _PS_PER_NS)
 
 
+def recorded_starts(programs: list[Program]) -> I64:
+    """When each row's rank began after the first of all, in ps: ranks are not recorded from one moment."""
+    first = [int(p.trace.start_ns.min()) if len(p) else 0 for p in programs]
+    begin = [(t - min(first)) * _PS_PER_NS for t in first]
+    return np.repeat(np.array(begin, np.int64), [len(p) for p in programs])
+
+
 def _fix(instances: Instances, book: TransferPlans, transfer: I64) -> None:
     for i, nanos in enumerate(transfer.tolist()):
         copies = len(instances.jobs[i])

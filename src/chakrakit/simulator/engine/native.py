@@ -19,7 +19,7 @@ from chakrakit.simulator.collectives import Algorithms, Shape, shapes
 from chakrakit.simulator.engine.classes import Classes, apart, refine
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
 from chakrakit.simulator.engine.instances import Instances, Matcher
-from chakrakit.simulator.engine.measured import as_measured
+from chakrakit.simulator.engine.measured import as_measured, recorded_starts
 from chakrakit.simulator.engine.membership import Membership
 from chakrakit.simulator.engine.messages import FoldRefusedError, device_table
 from chakrakit.simulator.engine.planner import Custom, Fixed
@@ -202,11 +202,12 @@ class _Simulation:
             options.collectives,
         )
         instances = matcher.match()
-        after = np.zeros(int(matcher.offset[-1]), np.int64)
+        workload = self._workload(classes, matcher.offset, instances)
         if options.communication == "measured":
             programs = [self.programs[self.membership.body(int(i))] for i in classes.first]
-            after = as_measured(instances, programs, book)
-        workload = self._workload(classes, matcher.offset, instances, after)
+            workload["after"] = as_measured(instances, programs, book)
+            workload["release"] = recorded_starts(programs)
+            workload |= self._instance_arrays(instances)
         plans, links, routes = book.arrays()
         found = core.sim_run(
             workload, plans, links, options.network == "flow", self._pick(classes, matcher.offset)
@@ -273,9 +274,7 @@ class _Simulation:
             self._costs[key] = self.options.work.costs(scaled, self.machine.devices[device])
         return self._costs[key]
 
-    def _workload(
-        self, classes: Classes, offset: I64, instances: Instances, after: I64
-    ) -> dict[str, Any]:
+    def _workload(self, classes: Classes, offset: I64, instances: Instances) -> dict[str, Any]:
         members = [int(i) for i in classes.first]
         programs = [self.programs[self.membership.body(i)] for i in members]
         lanes = np.r_[0, np.cumsum([len(p.lane_kind) for p in programs])].astype(np.int64)
@@ -293,7 +292,8 @@ class _Simulation:
             "waves": _concat([p.waves for p in programs], np.int64),
             "launch_of": _shifted([p.launch_of for p in programs], offset, np.int32),
             "instance": instances.of_row,
-            "after": after,
+            "after": np.zeros(int(offset[-1]), np.int64),
+            "release": np.zeros(int(offset[-1]), np.int64),
             "device": np.repeat(np.arange(len(members)), np.diff(offset)).astype(np.int32),
             "lane_kind": _concat([p.lane_kind for p in programs], np.int8),
             "comm_slowdown": np.array([self._slowdown(i) for i in members]),
