@@ -88,12 +88,26 @@ def print_summary(report: LinkReport, output: Path) -> None:
     skew = report.clock.get("residual_skew_ns") or {}
     if skew:
         out.print(f"clocks: {report.clock['rule']}, residual skew {skew['median'] / 1e3:,.1f} µs")
+    _print_steps(report)
     for path, why in report.ignored_files.items():
         out.print(f"not used: {path}: {why}")
     for rank in report.ranks:
         for warning in rank.warnings:
             out.print(f"rank {rank.rank}: {warning}")
     out.print(f"wrote {output}")
+
+
+def _print_steps(report: LinkReport) -> None:
+    """The last step as it was recorded, and without what recording cost, where that was taken out."""
+    steps = report.ranks[0].steps if report.ranks else []
+    if not report.overhead or not steps:
+        return
+    last = steps[-1]
+    recorded = last.get("period_ns") or last["measured_ns"]
+    corrected = last.get("scheduled_period_ns") or last.get("scheduled_ns", 0)
+    bare = report.overhead.get("step_ns") or 0
+    text = f"step: {recorded / 1e6:,.3f} ms recorded, {corrected / 1e6:,.3f} ms corrected"
+    console().print(text + (f", {bare / 1e6:,.3f} ms un-recorded" if bare else ""))
 
 
 def _details(rank: RankReport) -> None:

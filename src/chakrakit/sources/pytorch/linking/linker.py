@@ -330,7 +330,9 @@ def _collector(ranks: Mapping[int, _Linked]) -> dict[str, Any]:
     """What the collector's card of the first rank says of machine and versions; nothing without one."""
     first = min(ranks)
     said = _card(_card_of(ranks[first], first))
-    found = {k: said[k] for k in ("torch", "python", "host", "device", "steps") if k in said}
+    found = {
+        k: said[k] for k in ("torch", "python", "host", "device", "steps", "settings") if k in said
+    }
     return {"collector": found} if found else {}
 
 
