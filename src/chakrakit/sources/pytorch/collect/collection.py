@@ -114,17 +114,11 @@ def _wait_for(raw: Path, ranks: int, seconds: float) -> None:
         time.sleep(0.05)
 
 
-def link_collected(directory: Path, undilate: bool | None = None) -> LinkReport:
-    """Link what was recorded for `directory` into it.
-
-    By default the cost of recording is taken out where bare steps were timed: the report has the
-    recorded and the corrected step.
-    """
+def link_collected(directory: Path, undilate: bool = False) -> LinkReport:
+    """Link what was recorded for `directory` into it."""
     raw = raw_folder(directory)
     names = ("et", "kineto", "capture")
     pairs = sorted(p for name in names for p in raw.glob(f"{name}_*.json.gz"))
-    if undilate is None:
-        undilate = any(_timed_bare(card) for card in raw.glob("card_*.json"))
     if not pairs:
         raise ConfigError(
             f"{raw} holds no recording: the program ended before the first of the steps asked for, "
@@ -134,10 +128,6 @@ def link_collected(directory: Path, undilate: bool | None = None) -> LinkReport:
     run, report = link(pairs, LinkOptions(times=times, undilate=undilate))
     write(run, directory)
     return report
-
-
-def _timed_bare(card: Path) -> bool:
-    return bool((json.loads(card.read_text()).get("overhead") or {}).get("step_ns"))
 
 
 def _rank_of(path: Path) -> int:

@@ -69,6 +69,15 @@ class LinkReport(Result, msgspec.Struct, kw_only=True):
     ignored_files: dict[str, str] = {}
     clock: dict[str, Any] = {}
     overhead: dict[str, Any] = {}
+    step_ns: int = 0
+    """The step of the run that was written."""
+    recorded_step_ns: int = 0
+    corrected_step_ns: int = 0
+    unprofiled_step_ns: int = 0
+    """0 where nobody timed the program without recording it."""
+    corrected: str = ""
+    """How recording's cost was taken out; empty where it was not."""
+    warning: str = ""
 
 
 def report_rank(linked: Rank, files: list[str]) -> RankReport:
