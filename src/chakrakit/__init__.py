@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from chakrakit.passes.select import Compact, Select
     from chakrakit.serving import serve
     from chakrakit.simulator.engine import SimulationOptions
-    from chakrakit.simulator.results import Simulation
+    from chakrakit.simulator.results import Simulation, collective
     from chakrakit.sources.capture import capture
     from chakrakit.sources.pytorch.collect import collect
     from chakrakit.trace.codecs import open_writer, scan_trace
@@ -142,6 +142,7 @@ _HOME = {
     "campaign": "campaigns.results",
     "capture": "sources.capture",
     "collect": "sources.pytorch.collect",
+    "collective": "simulator.results",
     "compare": "api",
     "convert": "api",
     "export": "api",
