@@ -12,7 +12,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Device, Operation, Profiled, find_profile, roofline_seconds
 from chakrakit.machines.fabric import Machine
 from chakrakit.serving.calibration import Constants
-from chakrakit.serving.steps.collectives import CollectiveTimes
+from chakrakit.serving.steps.collectives import times_on
 from chakrakit.serving.steps.costing import StepCost, in_pieces, roofline_attention
 from chakrakit.serving.steps.operators import F64, Operator, StepOperators
 from chakrakit.serving.steps.padded import MaskedAttention, separate_kernels
@@ -37,7 +37,7 @@ class ModelledSteps:
         self.compute = compute
         if compute == "auto":
             self.compute = (constants is None and self.device.profile) or "roofline"
-        self.collectives = CollectiveTimes(machine)
+        self.collectives = times_on(machine)
         if not (self.device.peak and self.device.memory_bandwidth):
             raise ConfigError(
                 f"device {self.device.name!r} has no peak rate or memory bandwidth, which step times need; "
