@@ -13,7 +13,6 @@
 
 namespace chakra::sim {
 
-constexpr int32_t kWhole = 1000000;  // a device, in shares
 constexpr double kFar = 4e18;  // picoseconds from now that are not waited for: no clock has them
 
 // A compute row in progress.
@@ -22,7 +21,6 @@ struct Work {
     double remaining, rate;
     Time since;  // when both were true
     Time began;
-    uint32_t version;
 };
 
 // A communication row that waits for room on its device.
