@@ -72,10 +72,11 @@ fuzz: $(SANITIZED)/fuzz_et  ## feed mutated traces to the codec under the saniti
 
 ASAN_VENV := build/asan-venv
 ASAN_BIN := $(ASAN_VENV)/bin
-SANITIZED_TESTS ?= tests/core tests/trace/test_et.py tests/trace/test_et_edits.py tests/trace/test_json_text.py \
-	tests/trace/test_graph.py tests/trace/test_schedule.py tests/trace/test_feeder.py tests/simulator/astra \
-	tests/simulator/test_engine.py tests/simulator/test_network.py tests/simulator/test_room.py \
-	tests/sources/pytorch/test_readers.py tests/sources/pytorch/test_damage.py
+SANITIZED_TESTS ?= tests/core tests/trace/codecs/test_et.py tests/trace/codecs/test_et_edits.py \
+	tests/trace/codecs/test_json_text.py tests/trace/model/test_graph.py tests/trace/timing/test_schedule.py \
+	tests/trace/storage/test_feeder.py tests/simulator/astra tests/simulator/engine/test_engine.py \
+	tests/simulator/engine/test_network.py tests/simulator/engine/test_device_sharing.py \
+	tests/sources/pytorch/read/test_readers.py tests/sources/pytorch/linking/test_damage.py
 
 # Not editable: the import hook of an editable install would find the ordinary build first.
 $(ASAN_VENV)/.deps: pyproject.toml
@@ -84,7 +85,7 @@ $(ASAN_VENV)/.deps: pyproject.toml
 		click rich joblib pytest==9.2.0 pytest-xdist==3.8.0 hypothesis==6.170.15 protobuf==7.36.2 grpcio-tools==1.85.1
 	touch $@
 
-$(ASAN_VENV)/.built: $(ASAN_VENV)/.deps $(CORE) CMakeLists.txt $(wildcard src/chakrakit/*.py src/chakrakit/*/*.py src/chakrakit/*/*/*.py)
+$(ASAN_VENV)/.built: $(ASAN_VENV)/.deps $(CORE) CMakeLists.txt $(shell find src/chakrakit -name "*.py")
 	$(ASAN_BIN)/pip install -q --no-build-isolation --no-deps --force-reinstall \
 		-C cmake.define.CHAKRA_SANITIZE=ON -C build-dir=build/asan .
 	touch $@

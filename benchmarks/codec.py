@@ -26,10 +26,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import numpy as np
 import pyarrow as pa
 
-from chakrakit import _core
-from chakrakit.trace import columns, et
-from chakrakit.trace.edges import Edges
-from chakrakit.trace.trace import Trace
+import chakrakit.core as core
+from chakrakit.trace.codecs import et
+from chakrakit.trace.model import Edges, Trace, columns
 from oracle import bodies_of, message, varint
 
 INTEGERS = ("rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid", "stream")
@@ -204,7 +203,7 @@ def to_json(path: Path, out: Path) -> None:
         first = True
         for piece in et.scan(stream, path.name):
             for frames in et.frames(piece):
-                sink.write(_core.json_nodes(frames, first))
+                sink.write(core.json_nodes(frames, first))
                 first = False
 
 

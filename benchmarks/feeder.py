@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from chakrakit.trace.feeder import Feeder, feeder_paths
+from chakrakit.trace.storage import Feeder, feeder_paths
 
 KINDS = ("chain", "star", "random", "attributes", "reversed", "sparse")
 HERE = Path(__file__).parent

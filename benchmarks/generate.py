@@ -20,7 +20,10 @@ L8B = "--model llama3.1-8b --seq 512"
 
 # name → options, STAGE's CPU seconds
 CASES: dict[str, tuple[str, float | None]] = {
-    "405b-16384": ("--model llama3.1-405b --tp 8 --pp 16 --dp 128 --seq 8192 --global-batch 2048", None),
+    "405b-16384": (
+        "--model llama3.1-405b --tp 8 --pp 16 --dp 128 --seq 8192 --global-batch 2048",
+        None,
+    ),
     "d01": (GPT.format(L=4) + " --micro-batch 16", 3.74),
     "d02": (GPT.format(L=4) + " --tp 4 --micro-batch 16", 4.62),
     "d03": (GPT.format(L=4) + " --tp 4 --no-sequence-parallel --micro-batch 16", 4.61),
@@ -53,11 +56,14 @@ CASES: dict[str, tuple[str, float | None]] = {
     "s04": (GPT.format(L=32) + " --dp 2 --tp 2 --pp 2 --micro-batch 2", 81.14),
     "s06": (GPT.format(L=4) + " --dp 32 --tp 4 --pp 2 --global-batch 32", 6.08),
     "s07": (GPT.format(L=4) + " --dp 128 --tp 4 --pp 2 --global-batch 128", 12.90),
-    "s09": ("--model llama2-70b --kv-heads 64 --dp 4 --tp 4 --pp 4 --seq 2048 --global-batch 64 "
-            "--micro-batch 16", 68.43),
+    "s09": (
+        "--model llama2-70b --kv-heads 64 --dp 4 --tp 4 --pp 4 --seq 2048 --global-batch 64 "
+        "--micro-batch 16",
+        68.43,
+    ),
     "c01": (L8B + " --dp 4 --data fsdp --global-batch 16 --micro-batch 4", 24.83),
     "c02": (L8B + " --tp 4 --global-batch 4 --micro-batch 4", 26.78),
-}  # fmt: skip
+}
 
 
 def run(options: str, per_rank: bool) -> tuple[float, float, float]:

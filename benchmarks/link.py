@@ -65,8 +65,14 @@ def write_pair(folder: Path, operators: int) -> int:
         depth = i % 4
         rf, base = i + 1, (i // 4) * 40
         name = ("aten::linear", "aten::addmm", "aten::mul", "aten::fill_")[depth]
-        ids = {"t": 10 * i, "s": 10 * i + 1, "t1": 10 * i + 2, "s1": 10 * i + 3, "t2": 10 * i + 4,
-               "s2": 10 * i + 5}  # fmt: skip
+        ids = {
+            "t": 10 * i,
+            "s": 10 * i + 1,
+            "t1": 10 * i + 2,
+            "s1": 10 * i + 3,
+            "t2": 10 * i + 4,
+            "s2": 10 * i + 5,
+        }
         nodes.append(_NODE.format(id=i + 2, name=name, parent=i + 1 if depth else 1, rf=rf, **ids))
         events.append(_OP.format(name=name, ts=base + 3 * depth, dur=36 - 6 * depth, rf=rf))
         if depth == 3:
@@ -88,8 +94,7 @@ def measure(operators: int) -> dict[str, float]:
         size = sum(f.stat().st_size for f in Path(folder).iterdir())
         chakra = Path(sys.executable).with_name("chakra")
         child = subprocess.Popen(
-            [chakra, "link", folder, "-o", Path(folder) / "run", "--json"],
-            stdout=subprocess.PIPE,
+            [chakra, "link", folder, "-o", Path(folder) / "run", "--json"], stdout=subprocess.PIPE
         )
         _, status, usage = os.wait4(child.pid, 0)
         assert child.stdout is not None
@@ -97,8 +102,13 @@ def measure(operators: int) -> dict[str, float]:
         assert status == 0
         assert report["ranks"][0]["host_ops"]["linked"] == operators
     seconds = usage.ru_utime + usage.ru_stime
-    return {"operators": operators, "json_mb": size / 1e6, "cpu_s": seconds,
-            "peak_mb": usage.ru_maxrss / 1e3, "memory_ratio": usage.ru_maxrss * 1e3 / size}  # fmt: skip
+    return {
+        "operators": operators,
+        "json_mb": size / 1e6,
+        "cpu_s": seconds,
+        "peak_mb": usage.ru_maxrss / 1e3,
+        "memory_ratio": usage.ru_maxrss * 1e3 / size,
+    }
 
 
 def main() -> None:
@@ -111,10 +121,14 @@ def main() -> None:
     )
     for size in sizes:
         m = measure(size)
-        print(f"{size:>10,} {m['json_mb']:>8.1f} {m['cpu_s']:>7.2f} {m['cpu_s'] / size * 1e6:>7.1f} "
-              f"{m['peak_mb']:>8.0f} {m['memory_ratio']:>7.2f}")  # fmt: skip
-    print(f"reference: {REFERENCE_SECONDS} CPU s for {CLAIM_OPS:,}; claim: under {CLAIM_SECONDS} s, "
-          f"peak under {CLAIM_MEMORY} × JSON")  # fmt: skip
+        print(
+            f"{size:>10,} {m['json_mb']:>8.1f} {m['cpu_s']:>7.2f} {m['cpu_s'] / size * 1e6:>7.1f} "
+            f"{m['peak_mb']:>8.0f} {m['memory_ratio']:>7.2f}"
+        )
+    print(
+        f"reference: {REFERENCE_SECONDS} CPU s for {CLAIM_OPS:,}; claim: under {CLAIM_SECONDS} s, "
+        f"peak under {CLAIM_MEMORY} × JSON"
+    )
 
 
 if __name__ == "__main__":

@@ -24,11 +24,17 @@ CONSTANT = 142e12
 
 # billions, tp, pp, dp, batch, seconds
 TABLE = [
-    ("1.7b", 1, 1, 32, 512, 3.528), ("3.6b", 2, 1, 32, 512, 3.697), ("7.5b", 4, 1, 32, 512, 3.696),
-    ("18.4b", 8, 1, 32, 1024, 9.399), ("39.1b", 8, 2, 32, 1536, 14.45), ("76.1b", 8, 4, 32, 1792, 16.06),
-    ("145.6b", 8, 8, 24, 2304, 24.82), ("310.1b", 8, 16, 15, 2160, 37.61),
-    ("529.6b", 8, 35, 9, 2520, 54.09), ("1008b", 8, 64, 6, 3072, 102.6),
-]  # fmt: skip
+    ("1.7b", 1, 1, 32, 512, 3.528),
+    ("3.6b", 2, 1, 32, 512, 3.697),
+    ("7.5b", 4, 1, 32, 512, 3.696),
+    ("18.4b", 8, 1, 32, 1024, 9.399),
+    ("39.1b", 8, 2, 32, 1536, 14.45),
+    ("76.1b", 8, 4, 32, 1792, 16.06),
+    ("145.6b", 8, 8, 24, 2304, 24.82),
+    ("310.1b", 8, 16, 15, 2160, 37.61),
+    ("529.6b", 8, 35, 9, 2520, 54.09),
+    ("1008b", 8, 64, 6, 3072, 102.6),
+]
 # size, pp, chunks, batch, micro-batch, seconds with full and with selective recompute
 OTHER_TABLE = [("22b", 1, 1, 4, 4, 1.42, 1.10), ("175b", 8, 3, 64, 1, 18.13, 13.75)]
 COMMON = {"bucket_mb": 1e6}  # gradients were reduced after backward, not beside it
@@ -49,7 +55,7 @@ def machine(nodes: int, compute: float, memory: float) -> str:
 
 def seconds(workload: Workload, compute: float, memory: float) -> float:
     """One iteration on as many nodes of eight as it needs."""
-    from chakrakit.simulator.simulate import simulate
+    from chakrakit.simulator.results import simulate
 
     place = machine(workload.plan.world // 8, compute, memory)
     return simulate(generate(workload), place, compute="roofline").makespan_ns / 1e9
@@ -83,8 +89,14 @@ def table() -> None:
         plain = flops(workloads[0]) / (tp * pp * dp) / CONSTANT
         errors.append(time / published - 1)
         constants.append(plain / published - 1)
-        cells = (f"{tp * pp * dp}", f"{micro}", f"{published:.3f}", f"{time:.3f}", f"{errors[-1]:+.1%}",
-                 f"{constants[-1]:+.1%}")  # fmt: skip
+        cells = (
+            f"{tp * pp * dp}",
+            f"{micro}",
+            f"{published:.3f}",
+            f"{time:.3f}",
+            f"{errors[-1]:+.1%}",
+            f"{constants[-1]:+.1%}",
+        )
         print(f"{size:<8}" + "".join(f"{c:>12}" for c in cells), flush=True)
     mean = [sum(map(abs, e)) / len(e) for e in (errors, constants)]
     print(f"mean of the errors' sizes: {mean[0]:.1%}; with a constant rate {mean[1]:.1%}")
@@ -98,8 +110,16 @@ def fit() -> None:
         step = Step(global_batch=batch, micro_batch=micro, dtype="fp16")
         for recompute, published in (("full", full), ("selective", selective)):
             sequence = recompute == "selective"
-            plan = Plan(tp=8, pp=pp, schedule=schedule, chunks=chunks, recompute=recompute,
-                        sequence_parallel=sequence, save_gathered=False, **COMMON)  # fmt: skip
+            plan = Plan(
+                tp=8,
+                pp=pp,
+                schedule=schedule,
+                chunks=chunks,
+                recompute=recompute,
+                sequence_parallel=sequence,
+                save_gathered=False,
+                **COMMON,
+            )
             rows.append(
                 (Workload(model=named(f"megatron-{size}"), plan=plan, step=step), published)
             )

@@ -19,8 +19,8 @@ import torch
 from torch import nn
 
 import chakrakit as ck
-from chakrakit.replay.options import Options
-from chakrakit.replay.replay import replay
+from chakrakit.replayer.plan import ReplayOptions
+from chakrakit.replayer.run import replay
 
 STEPS = 7
 
@@ -106,7 +106,7 @@ def compared(name: str, step, folder: Path) -> None:
         for _ in range(4):
             step()
             collected.step()
-    report = replay(str(folder / "run"), Options(), iterations=STEPS, warmup=2)
+    report = replay(str(folder / "run"), ReplayOptions(), iterations=STEPS, warmup=2)
     assert report is not None
     replayed = report.ranks[0].cpu_ns / 1e6
     covered = report.coverage
@@ -118,16 +118,33 @@ def compared(name: str, step, folder: Path) -> None:
 
 def dispatch() -> None:
     """A plan of small operators against the same in a loop."""
-    from chakrakit.replay.runner.program import Program
+    from chakrakit.replayer.runner import Program
 
     steps = [
-        {"do": "call", "op": "aten::add", "overload": "Tensor",
-         "args": [{"slot": 0}, {"slot": 1}], "outs": [2]},
-        {"do": "call", "op": "aten::view", "overload": "", "args": [{"slot": 2}, [16]],
-         "outs": [3], "free": [2]},
-        {"do": "call", "op": "aten::mul", "overload": "Tensor",
-         "args": [{"slot": 3}, {"slot": 3}], "outs": [4], "free": [3, 4]},
-    ]  # fmt: skip
+        {
+            "do": "call",
+            "op": "aten::add",
+            "overload": "Tensor",
+            "args": [{"slot": 0}, {"slot": 1}],
+            "outs": [2],
+        },
+        {
+            "do": "call",
+            "op": "aten::view",
+            "overload": "",
+            "args": [{"slot": 2}, [16]],
+            "outs": [3],
+            "free": [2],
+        },
+        {
+            "do": "call",
+            "op": "aten::mul",
+            "overload": "Tensor",
+            "args": [{"slot": 3}, {"slot": 3}],
+            "outs": [4],
+            "free": [3, 4],
+        },
+    ]
     repeat = 10_000
     with torch.inference_mode():
         program = Program(torch, {"slots": 5, "steps": steps}, "cpu", [])

@@ -66,8 +66,10 @@ class Watch:
         self._thread.join()
         large = sorted((p for p in self.peak.items() if p[0] != self.pid), key=lambda p: -p[1])
         others = ", ".join(f"{kib / 1024:,.0f}" for _, kib in large if kib > 50_000)
-        return (f"parent {self.peak.get(self.pid, 0) / 1024:,.0f} MiB, workers [{others}] MiB, "
-                f"{sum(self.cpu.values()):.1f} CPU s")  # fmt: skip
+        return (
+            f"parent {self.peak.get(self.pid, 0) / 1024:,.0f} MiB, workers [{others}] MiB, "
+            f"{sum(self.cpu.values()):.1f} CPU s"
+        )
 
 
 def measured(*arguments: str) -> bytes:
@@ -86,11 +88,35 @@ def measured(*arguments: str) -> bytes:
 def prepare(folder: Path, ranks: int) -> str:
     made, run, out = (str(folder / n) for n in ("made", "run", "ranks/r.N.parquet"))
     for arguments in (
-        ["generate", "--model", "llama-3.1-70b", "--tp", "8", "--pp", "4", "--dp", str(ranks // 32),
-         "--global-batch", str(ranks // 4), "--seq", "4096", "-o", made],
-        ["simulate", made, "--machine", f"dgx-h100:{ranks // 8}", "--compute", "roofline", "-o", run],
+        [
+            "generate",
+            "--model",
+            "llama-3.1-70b",
+            "--tp",
+            "8",
+            "--pp",
+            "4",
+            "--dp",
+            str(ranks // 32),
+            "--global-batch",
+            str(ranks // 4),
+            "--seq",
+            "4096",
+            "-o",
+            made,
+        ],
+        [
+            "simulate",
+            made,
+            "--machine",
+            f"dgx-h100:{ranks // 8}",
+            "--compute",
+            "roofline",
+            "-o",
+            run,
+        ],
         ["convert", run, out],
-    ):  # fmt: skip
+    ):
         subprocess.run([*CHAKRA, *arguments], check=True, stdout=subprocess.DEVNULL)
     return str(folder / "ranks")
 

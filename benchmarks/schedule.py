@@ -11,9 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
-from chakrakit.trace.graph import Graph
-from chakrakit.trace.schedule import schedule
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Graph
+from chakrakit.trace.timing import schedule
 
 RESOURCES = 512
 REPEATS = 5

@@ -10,10 +10,9 @@ import sys
 import time
 
 from chakrakit.parallel import each
-from chakrakit.simulator.simulate import simulate
+from chakrakit.simulator.results import simulate
 from chakrakit.studies.bound import Bounds
-from chakrakit.studies.search import machine_for, search
-from chakrakit.studies.space import space_of, workloads
+from chakrakit.studies.search import machine_for, search, space_of, workloads
 from chakrakit.workloads.description import Step
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import named
@@ -23,8 +22,8 @@ SMALL, FULL = ("llama-3.1-8b", 16), ("llama-3.1-70b", 256)
 
 def measured(task):
     """Step time and bound of a plan in ns, and the CPU seconds of the simulation."""
+    from chakrakit.machines.device import Roofline
     from chakrakit.machines.load import load_machine
-    from chakrakit.machines.work import Roofline
 
     workload, name = task
     machine = load_machine(name)
@@ -42,19 +41,25 @@ def main(model: str, gpus: int) -> None:
     began = time.process_time()
     found, _ = search(named(model), step, [gpus], "dgx-h100")
     cost = time.process_time() - began
-    print(f"search: {found.best.step_ns / 1e6:.3f} ms in {cost:.1f} s of CPU, "
-          f"{found.evaluated} simulated, {found.pruned} pruned")  # fmt: skip
+    print(
+        f"search: {found.best.step_ns / 1e6:.3f} ms in {cost:.1f} s of CPU, "
+        f"{found.evaluated} simulated, {found.pruned} pruned"
+    )
     name = machine_for("dgx-h100", gpus)
     plans = list(workloads(space_of(named(model), [gpus], step, {}), named(model), step))
     outcomes = list(each(measured, [(w, name) for w in plans]))
     failed = [o.error for o in outcomes if o.error]
     rows = [o.value for o in outcomes if o.value]
     best = min(r[0] for r in rows)
-    print(f"all {len(rows)} plans that fit of {len(plans)}: best {best / 1e6:.3f} ms in "
-          f"{sum(r[2] for r in rows):.0f} s of CPU, {len(failed)} failed")  # fmt: skip
-    print(f"search is {100 * (found.best.step_ns / best - 1):.4f} % above it; "
-          f"bound / step: worst {max(b / s for s, b, _ in rows):.6f}, "
-          f"mean {sum(b / s for s, b, _ in rows) / len(rows):.4f}")  # fmt: skip
+    print(
+        f"all {len(rows)} plans that fit of {len(plans)}: best {best / 1e6:.3f} ms in "
+        f"{sum(r[2] for r in rows):.0f} s of CPU, {len(failed)} failed"
+    )
+    print(
+        f"search is {100 * (found.best.step_ns / best - 1):.4f} % above it; "
+        f"bound / step: worst {max(b / s for s, b, _ in rows):.6f}, "
+        f"mean {sum(b / s for s, b, _ in rows) / len(rows):.4f}"
+    )
 
 
 if __name__ == "__main__":

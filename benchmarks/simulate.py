@@ -10,8 +10,7 @@ import time
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.machines.load import load_machine
-from chakrakit.simulator import native
-from chakrakit.simulator.disturb import Disturbance
+from chakrakit.simulator.engine import Disturbance, native
 
 NODES, BUCKETS = 1_000, 40
 
@@ -47,7 +46,7 @@ def three_dimensional(ranks: int) -> TraceSet:
     return TraceSet([t.build()], bindings, Groups(groups))
 
 
-def report(what: str, traces: TraceSet, options: native.Options) -> None:
+def report(what: str, traces: TraceSet, options: native.SimulationOptions) -> None:
     machine = load_machine(f"dgx-h100:{len(traces) // 8}")
     begun = time.process_time()
     out = native.run(traces, machine, options)
@@ -60,11 +59,13 @@ def report(what: str, traces: TraceSet, options: native.Options) -> None:
 
 
 def main() -> None:
-    jitter = native.Options(disturbance=Disturbance(jitter=0.05, seed=1))
-    report("data parallel, folded", data_parallel(16_384), native.Options())
-    report("data parallel, all ranks apart", data_parallel(1_024), native.Options(fold=False))
+    jitter = native.SimulationOptions(disturbance=Disturbance(jitter=0.05, seed=1))
+    report("data parallel, folded", data_parallel(16_384), native.SimulationOptions())
+    report(
+        "data parallel, all ranks apart", data_parallel(1_024), native.SimulationOptions(fold=False)
+    )
     report("data parallel, jitter", data_parallel(1_024), jitter)
-    report("tensor and data parallel, folded", three_dimensional(4_096), native.Options())
+    report("tensor and data parallel, folded", three_dimensional(4_096), native.SimulationOptions())
     report("tensor and data parallel, jitter", three_dimensional(256), jitter)
 
 

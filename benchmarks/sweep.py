@@ -15,9 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from chakrakit.studies.measure import measure
-from chakrakit.studies.points import grid
-from chakrakit.studies.study import read_study
+from chakrakit.studies.sweep import grid, measure, read_study
 
 STUDY = Path(__file__).parents[1] / "examples" / "sweep_llama.yaml"
 COMMAND = [
@@ -47,9 +45,11 @@ def killed_and_resumed(folder: Path) -> None:
     done = subprocess.run([*COMMAND, "-o", str(folder)], capture_output=True, check=True)
     result = json.loads(done.stdout)
     keys = Counter(json.loads(line)["key"] for line in file.read_bytes().splitlines())
-    print(f"{result['points']} points: killed after {kept}, resumed with {result['reused']} reused, "
-          f"{result['done']} done, {result['failed']} failed, {max(keys.values()) - 1} repeated; "
-          f"{time.monotonic() - began:.0f} s in all on this machine")  # fmt: skip
+    print(
+        f"{result['points']} points: killed after {kept}, resumed with {result['reused']} reused, "
+        f"{result['done']} done, {result['failed']} failed, {max(keys.values()) - 1} repeated; "
+        f"{time.monotonic() - began:.0f} s in all on this machine"
+    )
 
 
 def cached(folder: Path) -> None:

@@ -32,9 +32,13 @@ def make() -> ck.Run:
     names = np.array([f"kernel {i}" for i in range(500)])[rng.integers(0, 500, SLICES)]
     row = np.arange(SLICES, dtype=np.int32)
     columns = {
-        "name": names.tolist(), "type": np.full(SLICES, 4), "is_cpu_op": np.zeros(SLICES, bool),
-        "stream": stream, "start_time_ns": start, "duration_ns": took,
-    }  # fmt: skip
+        "name": names.tolist(),
+        "type": np.full(SLICES, 4),
+        "is_cpu_op": np.zeros(SLICES, bool),
+        "stream": stream,
+        "start_time_ns": start,
+        "duration_ns": took,
+    }
     return ck.Run([ck.Trace.from_columns(columns, ck.Edges.of(row[:-1], row[1:]))])
 
 

@@ -62,8 +62,16 @@ def ask(address: str, what: str, /, **given: object) -> dict:
 
 
 def window(address: str, rank: int, layout: dict, begin: int, end: int) -> None:
-    ask(address, "window", rank=rank, from_=begin, to=end, width=PARTS, first=0,
-        last=len(layout["tracks"]))  # fmt: skip
+    ask(
+        address,
+        "window",
+        rank=rank,
+        from_=begin,
+        to=end,
+        width=PARTS,
+        first=0,
+        last=len(layout["tracks"]),
+    )
 
 
 def moves(address: str, rank: int, layout: dict) -> list[float]:

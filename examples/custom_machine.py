@@ -2,20 +2,25 @@
 
 from data_parallel import training_step
 
-from chakrakit.machines.description import parse_machine
-from chakrakit.machines.draw import draw
-from chakrakit.simulator.simulate import simulate
+from chakrakit.machines.load import draw, parse_machine
+from chakrakit.simulator.results import simulate
 
 MACHINE = {
     "name": "two-racks",
     "device": {"name": "fast", "peak": {"bf16": "400 TFLOP/s"}, "memory": "80 GB"},
     "network": [
         {"topology": "full", "size": 4, "bandwidth": "100 GB/s", "latency": "500 ns"},
-        {"topology": "fat-tree", "arity": [4, 2], "bandwidth": "100 Gb/s", "latency": "1 us",
-         "oversubscription": 4, "joins": "gateways"},
+        {
+            "topology": "fat-tree",
+            "arity": [4, 2],
+            "bandwidth": "100 Gb/s",
+            "latency": "1 us",
+            "oversubscription": 4,
+            "joins": "gateways",
+        },
     ],
     "changes": [{"ranks": "16-31", "device": {"name": "slow", "peak": {"bf16": "200 TFLOP/s"}}}],
-}  # fmt: skip
+}
 
 if __name__ == "__main__":
     machine = parse_machine(MACHINE, "two-racks")

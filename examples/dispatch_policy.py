@@ -1,9 +1,9 @@
 """A dispatch policy in thirty lines: what a free device runs next, longest tail first."""
 
 from chakrakit import TraceBuilder, TraceSet
-from chakrakit.machines.description import parse_machine
-from chakrakit.simulator.native import Options
-from chakrakit.simulator.simulate import simulate
+from chakrakit.machines.load import parse_machine
+from chakrakit.simulator.engine import SimulationOptions
+from chakrakit.simulator.results import simulate
 
 
 class LongestTailFirst:
@@ -40,6 +40,5 @@ if __name__ == "__main__":
         ("as they get ready", None),
         ("longest tail first", LongestTailFirst(traces)),
     ):
-        print(
-            f"{name:20} {simulate(traces, machine, options=Options(dispatch=policy)).makespan_ns:8,.0f} ns"
-        )
+        done = simulate(traces, machine, options=SimulationOptions(dispatch=policy))
+        print(f"{name:20} {done.makespan_ns:8,.0f} ns")

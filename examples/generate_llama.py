@@ -8,8 +8,7 @@ from pathlib import Path
 
 import chakrakit
 from chakrakit.workloads.description import Plan, Step, Workload
-from chakrakit.workloads.dry_run import dry_run
-from chakrakit.workloads.generate import generated
+from chakrakit.workloads.generate import dry_run, generated
 from chakrakit.workloads.models import named
 
 workload = Workload(

@@ -9,14 +9,19 @@ from __future__ import annotations
 import msgspec
 
 from chakrakit.workloads.description import Plan, Step, Workload
-from chakrakit.workloads.dry_run import dry_run
-from chakrakit.workloads.families import Rows
-from chakrakit.workloads.generate import generated
-from chakrakit.workloads.layers import linear
-from chakrakit.workloads.operators import add, lookup, norm, vector
-from chakrakit.workloads.sharding import Dim, Tensor
-from chakrakit.workloads.stack import FAMILIES
-from chakrakit.workloads.tape import Tape
+from chakrakit.workloads.generate import dry_run, generated
+from chakrakit.workloads.layers import (
+    FAMILIES,
+    Dim,
+    FamilyBlocks,
+    Tape,
+    Tensor,
+    add,
+    linear,
+    lookup,
+    norm,
+    vector,
+)
 
 
 class Gated(msgspec.Struct, frozen=True, kw_only=True, tag="gated", tag_field="family"):
@@ -28,7 +33,7 @@ class Gated(msgspec.Struct, frozen=True, kw_only=True, tag="gated", tag_field="f
     vocab: int = 32000
 
 
-def gated(model: Gated, plan: Plan, step: Step, axes: tuple[str, ...]) -> Rows:
+def gated(model: Gated, plan: Plan, step: Step, axes: tuple[str, ...]) -> FamilyBlocks:
     """The model's blocks; `axes` is how the sequence is cut between layers."""
     shape = (Dim(step.micro_batch), Dim(step.seq, axes), Dim(model.hidden))
 
@@ -49,8 +54,12 @@ def gated(model: Gated, plan: Plan, step: Step, axes: tuple[str, ...]) -> Rows:
         x = tape.input(*shape)
         return vector(tape, "loss", [x], ops=3, keeps=[x])
 
-    return Rows(["embed"], ["layer"] * model.layers, ["error"],
-                {"embed": embed, "layer": layer, "error": error})  # fmt: skip
+    return FamilyBlocks(
+        ["embed"],
+        ["layer"] * model.layers,
+        ["error"],
+        {"embed": embed, "layer": layer, "error": error},
+    )
 
 
 FAMILIES[Gated] = gated

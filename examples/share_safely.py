@@ -4,7 +4,7 @@ from pathlib import Path
 
 import chakrakit
 from chakrakit.passes import Anonymize
-from chakrakit.simulator.simulate import simulate
+from chakrakit.simulator.results import simulate
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import named

@@ -7,10 +7,9 @@ from collections import Counter
 
 from data_parallel import training_step
 
-from chakrakit.simulator.disturb import Disturbance
-from chakrakit.simulator.native import Options
-from chakrakit.simulator.simulate import simulate
-from chakrakit.trace.schedule import Reason
+from chakrakit.simulator.engine import Disturbance, SimulationOptions
+from chakrakit.simulator.results import simulate
+from chakrakit.trace.timing import Reason
 
 
 def main() -> None:
@@ -24,7 +23,7 @@ def main() -> None:
         "both": Disturbance(jitter=0.05, seed=1, stragglers={5: 1.5}),
     }
     for name, disturbance in cases.items():
-        done = simulate(traces, "dgx-h100:4", options=Options(disturbance=disturbance))
+        done = simulate(traces, "dgx-h100:4", options=SimulationOptions(disturbance=disturbance))
         times = done.run("full").times_of(0)
         blamed = Counter(times.binding_rank[times.reason == Reason.PEER].tolist()).most_common(1)
         who = (

@@ -4,7 +4,7 @@ Run as it stands: `python examples/what_if.py`
 """
 
 from chakrakit.passes import Edit, Recost, ScaleRanks
-from chakrakit.simulator.simulate import simulate
+from chakrakit.simulator.results import simulate
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import named
@@ -25,11 +25,17 @@ def main() -> None:
     questions = {
         "as it is": (many, "dgx-h100:8"),
         "on A100s": (many | Recost("dgx-a100", measured_on="dgx-h100"), "dgx-a100:8"),
-        "products in fp8": (many | Recost("dgx-h100", measured_on="dgx-h100", dtypes=fp8), "dgx-h100:8"),
+        "products in fp8": (
+            many | Recost("dgx-h100", measured_on="dgx-h100", dtypes=fp8),
+            "dgx-h100:8",
+        ),
         "messages in bf16": (many | Recost(dtypes={"communication": "bf16"}), "dgx-h100:8"),
         "attention for nothing": (many | Edit(scale=0, classes=("attention",)), "dgx-h100:8"),
-        "every layer 100 us longer": (many | Edit(add_us=100, names=(r".*mlp\.down$",)), "dgx-h100:8"),
-    }  # fmt: skip
+        "every layer 100 us longer": (
+            many | Edit(add_us=100, names=(r".*mlp\.down$",)),
+            "dgx-h100:8",
+        ),
+    }
     for question, (traces, machine) in questions.items():
         ms = simulate(traces, machine).makespan_ns / 1e6
         print(f"{question:26}{ms:8.3f} ms  {' | '.join(traces.card.passes[1:])}")

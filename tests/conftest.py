@@ -2,7 +2,7 @@
 
 from hypothesis import settings
 
-from engines import pickled  # noqa: F401 - a fixture
+from support.engines import pickled  # noqa: F401 - a fixture
 
 settings.register_profile("same", derandomize=True)
 settings.load_profile("same")

@@ -35,12 +35,12 @@ from itertools import product
 from study import Row, Study, markdown, prediction, span
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
-from chakrakit.machines.description import parse_machine
-from chakrakit.machines.machine import Machine
-from chakrakit.passes.comm.comm import Comm
-from chakrakit.simulator.choice import Algorithms
-from chakrakit.simulator.native import Options, run
-from chakrakit.views.line_chart import Line, line_chart
+from chakrakit.machines.fabric import Machine
+from chakrakit.machines.load import parse_machine
+from chakrakit.passes.comm import Comm
+from chakrakit.simulator.collectives import Algorithms
+from chakrakit.simulator.engine import SimulationOptions, run
+from chakrakit.views.charts import Line, line_chart
 
 NODES, WIDTH = 4, 8
 RANKS = NODES * WIDTH
@@ -70,18 +70,28 @@ class Setting:
 
 STAGES = {
     "plain": [("all-reduce", "", 1)],
-    "plain nested": [("reduce-scatter", "in", 1), ("all-reduce", "out", WIDTH), ("all-gather", "in", WIDTH)],
+    "plain nested": [
+        ("reduce-scatter", "in", 1),
+        ("all-reduce", "out", WIDTH),
+        ("all-gather", "in", WIDTH),
+    ],
     "summable": [("all-reduce", "", 1)],
     "flat": [("all-to-all", "", 1), ("all-gather", "", RANKS)],
-    "nested": [("reduce-scatter", "in", 1), ("all-to-all", "out", WIDTH), ("all-gather", "out", RANKS),
-               ("all-gather", "in", WIDTH)],
-}  # fmt: skip
+    "nested": [
+        ("reduce-scatter", "in", 1),
+        ("all-to-all", "out", WIDTH),
+        ("all-gather", "out", RANKS),
+        ("all-gather", "in", WIDTH),
+    ],
+}
 """The collectives of each scheme: type, group, and what part of the gradients a rank puts in."""
 CODED = {"summable": (0,), "flat": (0, 1), "nested": (1, 2)}
 TYPES = {
-    "all-reduce": CollectiveType.ALL_REDUCE, "all-to-all": CollectiveType.ALL_TO_ALL,
-    "all-gather": CollectiveType.ALL_GATHER, "reduce-scatter": CollectiveType.REDUCE_SCATTER,
-}  # fmt: skip
+    "all-reduce": CollectiveType.ALL_REDUCE,
+    "all-to-all": CollectiveType.ALL_TO_ALL,
+    "all-gather": CollectiveType.ALL_GATHER,
+    "reduce-scatter": CollectiveType.REDUCE_SCATTER,
+}
 STREAM = 20
 """Of the first stage; each has one of its own, so that pieces follow each other through them."""
 
@@ -93,8 +103,17 @@ def reduction(t: TraceBuilder, size: int, setting: Setting, deps: Sequence[int])
         before = list(deps)
         for number, (kind, group, share) in enumerate(STAGES[setting.scheme]):
             bytes_ = max(1, size // setting.parts // share)
-            before = [t.collective(f"{kind} {number}", TYPES[kind], bytes_, stream=STREAM + number,
-                                   pg_name=f"{group or 'all'}", phase=f"{number}", deps=before)]  # fmt: skip
+            before = [
+                t.collective(
+                    f"{kind} {number}",
+                    TYPES[kind],
+                    bytes_,
+                    stream=STREAM + number,
+                    pg_name=f"{group or 'all'}",
+                    phase=f"{number}",
+                    deps=before,
+                )
+            ]
         ends += before
     return ends
 
@@ -114,8 +133,13 @@ def spread(t: TraceBuilder) -> TraceSet:
 def coded(traces: TraceSet, setting: Setting, codec: Codec) -> TraceSet:
     """The stages that are coded get encoders and decoders, on streams of their own."""
     for number in CODED[setting.scheme]:
-        traces = traces | Comm(action="compress", phases=(f"{number}",), ratio=codec.ratio,
-                               throughput=f"{codec.rate} GB/s", stream=40 + 2 * number)  # fmt: skip
+        traces = traces | Comm(
+            action="compress",
+            phases=(f"{number}",),
+            ratio=codec.ratio,
+            throughput=f"{codec.rate} GB/s",
+            stream=40 + 2 * number,
+        )
     return traces
 
 
@@ -158,21 +182,25 @@ def machine(link: float) -> Machine:
 
 
 ALGORITHMS: dict[str, dict[str, str]] = {
-    "auto": {}, "ring": {"all-reduce": "ring", "all-gather": "ring", "all-to-all": "pairwise"},
+    "auto": {},
+    "ring": {"all-reduce": "ring", "all-gather": "ring", "all-to-all": "pairwise"},
     "halving": {"all-reduce": "halving-doubling", "all-gather": "halving-doubling"},
-    "tree": {"all-reduce": "double-tree"}, "hierarchical": {"all-reduce": "hierarchical"},
+    "tree": {"all-reduce": "double-tree"},
+    "hierarchical": {"all-reduce": "hierarchical"},
     "direct": {"all-reduce": "direct", "all-gather": "direct", "all-to-all": "direct"},
-}  # fmt: skip
+}
 USABLE = {
-    "plain": tuple(ALGORITHMS), "plain nested": ("auto", "ring", "halving"),
-    "summable": ("auto", "ring", "hierarchical"), "flat": ("auto", "ring", "halving"),
+    "plain": tuple(ALGORITHMS),
+    "plain nested": ("auto", "ring", "halving"),
+    "summable": ("auto", "ring", "hierarchical"),
+    "flat": ("auto", "ring", "halving"),
     "nested": ("auto", "ring"),
-}  # fmt: skip
+}
 
 
 def time_us(traces: TraceSet, link: float, algorithm: str) -> float:
     """Microseconds until all is done; codecs share the device with whatever else runs on it."""
-    options = Options(algorithms=Algorithms(ALGORITHMS[algorithm]), share_compute=True)
+    options = SimulationOptions(algorithms=Algorithms(ALGORITHMS[algorithm]), share_compute=True)
     return run(traces, machine(link), options).makespan_ps * 1e-6
 
 
@@ -190,8 +218,9 @@ def settings(
     """All combinations."""
     return [
         Setting(scheme, algorithm, p, f)
-        for scheme in schemes for algorithm, p, f in product(USABLE[scheme], parts, fused)
-    ]  # fmt: skip
+        for scheme in schemes
+        for algorithm, p, f in product(USABLE[scheme], parts, fused)
+    ]
 
 
 def measure(quick: bool) -> list[Row]:
@@ -228,8 +257,15 @@ def best(size: int, link: float, codec: Codec | None, side: str, found: list[Set
         times[s] = time_us(traces, link, s.algorithm)
     s = min(times, key=lambda s: times[s])
     given = {"ratio": codec.ratio if codec else 1, "codec_gb_s": codec.rate if codec else 0}
-    return {"what": "message" if size else "step", "bytes": size, "link_gbit_s": link, **given, "side": side,
-            **vars(s), "time_us": round(times[s], 3)}  # fmt: skip
+    return {
+        "what": "message" if size else "step",
+        "bytes": size,
+        "link_gbit_s": link,
+        **given,
+        "side": side,
+        **vars(s),
+        "time_us": round(times[s], 3),
+    }
 
 
 # --- what it says -----------------------------------------------------------------------------------
@@ -244,8 +280,11 @@ def gains(
     rows: list[Row], what: str, schemes: Sequence[str] = REAL, side: str = "in pieces"
 ) -> Gains:
     """How many times as long the best plain one takes as the best of the schemes."""
-    plain = {(r["bytes"], r["link_gbit_s"]): r["time_us"] for r in rows
-             if r["what"] == what and r["side"] == "plain"}  # fmt: skip
+    plain = {
+        (r["bytes"], r["link_gbit_s"]): r["time_us"]
+        for r in rows
+        if r["what"] == what and r["side"] == "plain"
+    }
     found: Gains = {}
     for r in rows:
         if r["what"] == what and r["side"] == side and r["scheme"] in schemes:
@@ -264,8 +303,8 @@ def table(rows: list[Row]) -> str:
             found = {k: g for k, g in gains(rows, what).items() if k[2:] == (ratio, rate)}
             for size in sorted({k[0] for k in found}):
                 name = f"{size / 1e6:g} MB" if what == "message" else "a step"
-                cells = [f"{g:.2f}" for k, g in sorted(found.items()) if k[0] == size]
-                lines.append((ratio, rate, name, *cells))
+                tasks = [f"{g:.2f}" for k, g in sorted(found.items()) if k[0] == size]
+                lines.append((ratio, rate, name, *tasks))
     links = sorted({r["link_gbit_s"] for r in rows})
     return markdown(
         ("ratio", "codec GB/s", "message", *(f"{link:g} Gb/s" for link in links)), lines
@@ -306,20 +345,26 @@ def _predictions(single: Gains, turn: Gains, whole: Gains) -> list[str]:
     fast = [g for k, g in whole.items() if k[1] == max(j[1] for j in whole)]
     return [
         prediction(
-            1, max(small) < 1 and min(pays) >= 0.1 and max(pays) <= 10,
+            1,
+            max(small) < 1 and min(pays) >= 0.1 and max(pays) <= 10,
             f"{least / 1e6:g} MB gains {span(small)}; the least size that pays is, by link, "
-            f"{span(pays, 'g')} MB"),
+            f"{span(pays, 'g')} MB",
+        ),
         prediction(
-            2, over < 1.005 and all(g < 1 for g in slow),
+            2,
+            over < 1.005 and all(g < 1 for g in slow),
             f"the gain is at most {over:.2f} times the ratio; with a codec of up to four times the link's "
-            f"rate it is {span(slow)}"),
+            f"rate it is {span(slow)}",
+        ),
         prediction(
-            3, not claimed,
+            3,
+            not claimed,
             f"9.65 times is reached against the best plain algorithm in {len(claimed)} of {len(single)} "
-            f"cases {' and '.join(f'({_at(k)})' for k in sorted(claimed))}".strip()),
+            f"cases {' and '.join(f'({_at(k)})' for k in sorted(claimed))}".strip(),
+        ),
         prediction(4, max(pieces) < 3, f"pieces gain {span(pieces)} over coding in turn"),
         prediction(5, max(fast) <= 1, f"a step on the fastest links gains {span(fast)}"),
-    ]  # fmt: skip
+    ]
 
 
 def _pieces(pieces: Gains, turn: Gains) -> str:

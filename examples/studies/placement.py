@@ -36,14 +36,14 @@ from study import Row, Study, markdown, prediction, span
 
 from chakrakit import TraceSet
 from chakrakit.insight.communication import communication
-from chakrakit.machines.description import parse_machine
-from chakrakit.machines.machine import Machine
-from chakrakit.machines.work import Roofline
+from chakrakit.machines.device import Roofline
+from chakrakit.machines.fabric import Machine
+from chakrakit.machines.load import parse_machine
 from chakrakit.passes.select import Select
-from chakrakit.simulator.choice import Algorithms
-from chakrakit.simulator.native import Options, Outcome, run
-from chakrakit.simulator.result import to_run
-from chakrakit.views.line_chart import Line, line_chart
+from chakrakit.simulator.collectives import Algorithms
+from chakrakit.simulator.engine import Outcome, SimulationOptions, run
+from chakrakit.simulator.results import to_run
+from chakrakit.views.charts import Line, line_chart
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import named
@@ -52,9 +52,10 @@ Path = tuple[int, ...]
 """The device of each place; ranks take the places in order."""
 REDUCING = ("all-reduce", "all-gather", "reduce-scatter")
 ALGORITHMS: dict[str, dict[str, str]] = {
-    "auto": {}, "ring": dict.fromkeys(REDUCING, "ring"),
+    "auto": {},
+    "ring": dict.fromkeys(REDUCING, "ring"),
     "halving": dict.fromkeys(REDUCING, "halving-doubling"),
-}  # fmt: skip
+}
 USUAL = ("tp", "cp", "dp", "pp")
 
 
@@ -142,8 +143,16 @@ def tree_site(name: str, plan: Plan, over: float, seed: int, hashed: bool = Fals
     cables as bandwidth asks for, and each pair of devices keeps to one of them.
     """
     inside = {"topology": "switch", "size": 4, "bandwidth": "300 GB/s", "latency": "300 ns"}
-    outside = {"topology": "fat-tree", "size": 16, "arity": [16, 4], "joins": "flat", "bandwidth": "25 GB/s",
-               "latency": "1 us", "oversubscription": over, "uplinks": [] if hashed else [1]}  # fmt: skip
+    outside = {
+        "topology": "fat-tree",
+        "size": 16,
+        "arity": [16, 4],
+        "joins": "flat",
+        "bandwidth": "25 GB/s",
+        "latency": "1 us",
+        "oversubscription": over,
+        "uplinks": [] if hashed else [1],
+    }
     machine = parse_machine({"device": "a100-sxm-80gb", "network": [inside, outside]}, "tree")
     nodes = np.random.default_rng(seed).permutation(16) if seed else np.arange(16)
     given = tuple(int(4 * node + i) for node in nodes for i in range(4))
@@ -182,9 +191,8 @@ def tiled(dims: tuple[int, int]) -> Iterator[tuple[str, Path]]:
     for across, up in product(_divisors(wide), _divisors(high)):
         for inner, outer in product(_walks(across, up), _walks(wide // across, high // up)):
             path = tuple(
-                (tx * across + x) + wide * (ty * up + y)
-                for tx, ty in outer[1] for x, y in inner[1]
-            )  # fmt: skip
+                (tx * across + x) + wide * (ty * up + y) for tx, ty in outer[1] for x, y in inner[1]
+            )
             if path not in seen:
                 seen.add(path)
                 yield f"{across}×{up} {inner[0]}, {outer[0]}", path
@@ -232,13 +240,16 @@ class Trials:
         """The best of all orders, algorithms and paths."""
         tried = product(orders, self.site.algorithms, paths.items())
         return min(
-            (Choice(plan, o, a, name, self.step_ms(plan, o, a, path), path) for o, a, (name, path) in tried),
+            (
+                Choice(plan, o, a, name, self.step_ms(plan, o, a, path), path)
+                for o, a, (name, path) in tried
+            ),
             key=lambda c: c.step_ms,
-        )  # fmt: skip
+        )
 
     def simulated(self, plan: str, order: str, algorithm: str, places: Path) -> Outcome:
         """A step with each rank on its place."""
-        options = Options(
+        options = SimulationOptions(
             work=Roofline(), algorithms=Algorithms(ALGORITHMS[algorithm]), placement=places
         )
         return run(self.workload(plan, order), self.site.machine, options)
@@ -297,10 +308,17 @@ def sides(site: Site, tries: int, seeds: int) -> Iterator[Row]:
 
 def _row(site: Site, side: str, trials: Trials, c: Choice) -> Row:
     return {
-        "kind": site.kind, "site": site.name, "oversubscription": site.oversubscription, "side": side,
-        "plan": c.plan, "order": c.order, "algorithm": c.algorithm, "path": c.path,
-        "simulated": len(trials.known), "step_ms": round(c.step_ms, 4),
-    }  # fmt: skip
+        "kind": site.kind,
+        "site": site.name,
+        "oversubscription": site.oversubscription,
+        "side": side,
+        "plan": c.plan,
+        "order": c.order,
+        "algorithm": c.algorithm,
+        "path": c.path,
+        "simulated": len(trials.known),
+        "step_ms": round(c.step_ms, 4),
+    }
 
 
 # --- the study --------------------------------------------------------------------------------------
@@ -351,8 +369,11 @@ def best_of(rows: list[Row]) -> dict[Key, dict[str, Row]]:
         by = found.setdefault((r["kind"], r["site"], r["oversubscription"]), {})
         by[r["side"]] = min(by.get(r["side"], r), r, key=lambda row: row["step_ms"])
     for key, by in found.items():
-        some = [r["step_ms"] for r in rows if r["side"] == "random" and r["site"] == key[1]
-                and r["oversubscription"] == key[2]]  # fmt: skip
+        some = [
+            r["step_ms"]
+            for r in rows
+            if r["side"] == "random" and r["site"] == key[1] and r["oversubscription"] == key[2]
+        ]
         by["random"] = {**by["random"], "step_ms": sum(some) / len(some)}
     return found
 
@@ -379,10 +400,14 @@ def table(rows: list[Row]) -> str:
     """A site a line: how many times as long as `aware`."""
     factors, best = gains(rows), best_of(rows)
     lines = [
-        (*key[1:], *(f"{g[s]:.3f}" for s in ("default", "ordered", "mapped", "random")),
-         _told(best[key]["ordered"]), _told(best[key]["aware"]))
+        (
+            *key[1:],
+            *(f"{g[s]:.3f}" for s in ("default", "ordered", "mapped", "random")),
+            _told(best[key]["ordered"]),
+            _told(best[key]["aware"]),
+        )
         for key, g in factors.items()
-    ]  # fmt: skip
+    ]
     heads = ("default", "ordered", "mapped", "random", "ordered chose", "aware chose")
     return markdown(("site", "oversubscription", *heads), lines)
 
@@ -416,8 +441,11 @@ def _tree(kind: str, found: dict[Key, dict[str, float]]) -> str:
 
 
 def _predictions(rows: list[Row], found: dict[Key, dict[str, float]]) -> list[str]:
-    alone = {key[1]: max(by["default"] for by in by_plan(rows, key[1]).values())
-             for key in found if key[0] in SLICES}  # fmt: skip
+    alone = {
+        key[1]: max(by["default"] for by in by_plan(rows, key[1]).values())
+        for key in found
+        if key[0] in SLICES
+    }
     meshes = [alone[key[1]] for key in found if key[0] == "mesh"]
     ranked = [alone[s] for s in ("mesh 2×16", "mesh 4×8", "mesh 4×4") if s in alone]
     free = [g["ordered"] for key, g in found.items() if key[0] in SLICES]
@@ -427,8 +455,11 @@ def _predictions(rows: list[Row], found: dict[Key, dict[str, float]]) -> list[st
             kinds.setdefault(key[1], []).append(g["ordered"])
     scattered = list(kinds.values())
     grows = all(a <= b for g in scattered for a, b in pairwise(g))
-    none = [g["ordered"] for key, g in found.items()
-            if key[0] in ("node", "leaf by leaf") or (key[0] == "scattered" and key[2] == 1)]  # fmt: skip
+    none = [
+        g["ordered"]
+        for key, g in found.items()
+        if key[0] in ("node", "leaf by leaf") or (key[0] == "scattered" and key[2] == 1)
+    ]
     worst = [
         key[1] for key, g in found.items() if g["random"] < max(g["default"], g["mapped"]) - 1e-6
     ]
@@ -436,20 +467,28 @@ def _predictions(rows: list[Row], found: dict[Key, dict[str, float]]) -> list[st
     more = "grows" if grows else "does not always grow"
     return [
         prediction(
-            1, min(meshes) > 1.1 and all(a > b for a, b in pairwise(ranked)),
+            1,
+            min(meshes) > 1.1 and all(a > b for a, b in pairwise(ranked)),
             "by placement alone, at the sharding where it helps most, default / aware is "
-            + ", ".join(f"{site} {g:.2f}" for site, g in alone.items())),
-        prediction(2, max(free) < 1.2, f"with the sharding free ordered / aware is {span(free)} on slices"),
+            + ", ".join(f"{site} {g:.2f}" for site, g in alone.items()),
+        ),
         prediction(
-            3, grows and all(g < 1.02 for g in none),
+            2, max(free) < 1.2, f"with the sharding free ordered / aware is {span(free)} on slices"
+        ),
+        prediction(
+            3,
+            grows and all(g < 1.02 for g in none),
             f"with scattered nodes the gain {more} with oversubscription, to "
             f"{max((g[-1] for g in scattered), default=1):.2f}; leaf by leaf, without oversubscription and "
-            f"within a node it is {span(none)}"),
+            f"within a node it is {span(none)}",
+        ),
         prediction(
-            4, not worst,
+            4,
+            not worst,
             f"random takes up to {most:.2f} times as long as aware, and is not the worst in {len(worst)} of "
-            f"{len(found)} sites"),
-    ]  # fmt: skip
+            f"{len(found)} sites",
+        ),
+    ]
 
 
 def _slices(rows: list[Row], keys: list[Key]) -> list[str]:
@@ -478,8 +517,13 @@ def draw(rows: list[Row]) -> str:
     for name in dict.fromkeys(s[1] for s in found):
         points = sorted((s[2], g["ordered"]) for s, g in found.items() if s[1] == name)
         lines.append(Line(name, points, dashed="scattered" not in name))
-    return line_chart("Best order of axes on the nodes as they come, against topology-aware placement", lines,
-                      "oversubscription", "× aware", level=1.0)  # fmt: skip
+    return line_chart(
+        "Best order of axes on the nodes as they come, against topology-aware placement",
+        lines,
+        "oversubscription",
+        "× aware",
+        level=1.0,
+    )
 
 
 STUDY = Study("placement", measure, table, verdict, draw)

@@ -7,7 +7,7 @@ Prediction, written before the first run:
 
 1. Without variation the two are equal: a fixed order can be the very order that readiness takes.
 2. The gain grows with the spread of durations, and is larger where micro-batches differ as a whole
-   (multimodal data) or on the first stages only (an encoder) than where every cell jitters by itself, as
+   (multimodal data) or on the first stages only (an encoder) than where every task jitters by itself, as
    independent jitter averages out over the micro-batches of a step.
 3. It is tens of percent at a spread of 0.4 at most, not 1.77 times: memory bounds the micro-batches in
    flight for both, and a full stage has no choice but a backward pass. With fewer in flight than stages it
@@ -17,8 +17,8 @@ Prediction, written before the first run:
 Fairness. All sides see the same durations, memory limit and network, receive eagerly, and may split the
 backward pass in two. They have the same plans: 1F1B with 0, 1, 2, 4 … extra forwards ahead, GPipe where
 memory allows, ZB-H1, and what three greedy rules do with undisturbed durations. `fixed` keeps to the plan.
-`ready` takes it as a hint, or goes by a rule, and runs any ready cell, as the paper does. `fixed, whole` and
-`ready, whole` are the same without splitting the backward pass. `window` runs ready cells only so far ahead
+`ready` takes it as a hint, or goes by a rule, and runs any ready task, as the paper does. `fixed, whole` and
+`ready, whole` are the same without splitting the backward pass. `window` runs ready tasks only so far ahead
 in the plan, and may let a stage wait; its window is tuned, too. (`window` and `whole` were added after a
 first run, in which splitting had hidden what readiness does.) Every side chooses on some seeds and is
 judged on others.
@@ -37,12 +37,12 @@ import numpy as np
 from study import Row, Study, interval, markdown, prediction, span
 
 from chakrakit import TraceBuilder, TraceSet
-from chakrakit.machines.description import parse_machine
-from chakrakit.machines.machine import Machine
-from chakrakit.simulator.native import Options, run
-from chakrakit.simulator.simulate import simulate
-from chakrakit.views.line_chart import Line, line_chart
-from chakrakit.workloads.schedules import schedule_named
+from chakrakit.machines.fabric import Machine
+from chakrakit.machines.load import parse_machine
+from chakrakit.simulator.engine import SimulationOptions, run
+from chakrakit.simulator.results import simulate
+from chakrakit.views.charts import Line, line_chart
+from chakrakit.workloads.description import schedule_named
 
 NS = 1_000_000
 """A forward takes 1 ms, and so does each half of a backward."""
@@ -50,7 +50,7 @@ TUNING, JUDGING = range(2), range(100, 108)
 WINDOWS = (0, 1, 2, 4, 8)
 SPLITS = {"whole": ("F", "B"), "halves": ("F", "I", "W")}
 RULES = {"backward first": "BIFW", "weights early": "BIWF", "oldest": ""}
-"""Which kind of cell goes first; among equals the oldest micro-batch."""
+"""Which kind of task goes first; among equals the oldest micro-batch."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,14 @@ class Case:
 
 
 Order = tuple[tuple[str, ...], ...]
-"""The cells of each stage, such as F3, in order."""
+"""The tasks of each stage, such as F3, in order."""
 
 
 @dataclass(frozen=True)
 class Setting:
     """How a pipeline runs: by a plan, or by a rule where there is none.
 
-    A plan binds, or lets ready cells overtake up to `window` others, or any number of them (-1).
+    A plan binds, or lets ready tasks overtake up to `window` others, or any number of them (-1).
     """
 
     name: str
@@ -92,7 +92,7 @@ class Setting:
 
 
 def work(case: Case, seed: int) -> dict[str, np.ndarray]:
-    """Nanoseconds of each kind of cell by (stage, micro-batch)."""
+    """Nanoseconds of each kind of task by (stage, micro-batch)."""
     shape = (3, case.stages, case.batches)
     drawn = {"cell": shape, "batch": (1, 1, case.batches), "encoder": (1, 1, case.batches)}[
         case.source
@@ -109,7 +109,7 @@ def work(case: Case, seed: int) -> dict[str, np.ndarray]:
 def pipeline(
     stages: int, batches: int, limit: int, size: int, split: str, order: Order | None
 ) -> TraceSet:
-    """A trace a stage, a node a cell; `order`, where there is one, as dependencies."""
+    """A trace a stage, a node a task; `order`, where there is one, as dependencies."""
     bodies = []
     for number in range(stages):
         stage = _Stage(number, number == stages - 1, size, limit, split)
@@ -137,9 +137,9 @@ class _Stage:
         deps = [self.t.recv(f"recv F{m}", s - 1, s, self.size, tag=tag)] if s else []
         if m >= self.limit:
             deps.append(self.node[f"{self.kinds[-1]}{m - self.limit}"])
-        cell = self.node[f"F{m}"] = self.t.comp(f"F{m}", deps=deps)
+        task = self.node[f"F{m}"] = self.t.comp(f"F{m}", deps=deps)
         if not self.last:
-            self.t.send(f"send F{m}", s, s + 1, self.size, tag=tag, deps=[cell])
+            self.t.send(f"send F{m}", s, s + 1, self.size, tag=tag, deps=[task])
 
     def backward(self, m: int) -> None:
         """Whole, or the half that the stage before waits for and the other."""
@@ -147,11 +147,11 @@ class _Stage:
         if not self.last:
             deps.append(self.t.recv(f"recv B{m}", s + 1, s, self.size, tag=tag))
         first, *second = (f"{kind}{m}" for kind in self.kinds[1:])
-        cell = self.node[first] = self.t.comp(first, deps=deps)
+        task = self.node[first] = self.t.comp(first, deps=deps)
         if s:
-            self.t.send(f"send B{m}", s, s - 1, self.size, tag=tag, deps=[cell])
+            self.t.send(f"send B{m}", s, s - 1, self.size, tag=tag, deps=[task])
         for name in second:
-            self.node[name] = self.t.comp(name, deps=[cell])
+            self.node[name] = self.t.comp(name, deps=[task])
 
 
 def timed(traces: TraceSet, work: dict[str, np.ndarray]) -> TraceSet:
@@ -172,7 +172,7 @@ class ReadyFirst:
 
     def __init__(self, setting: Setting) -> None:
         plan = setting.plan or ()
-        self.places = [{cell: i for i, cell in enumerate(stage)} for stage in plan]
+        self.places = [{task: i for i, task in enumerate(stage)} for stage in plan]
         self.left = [list(range(len(stage))) for stage in plan]
         self.window = setting.window
         self.rule = RULES.get(setting.name, "")
@@ -189,14 +189,14 @@ class ReadyFirst:
         left.remove(first)
         return places.index(first)
 
-    def by_rule(self, cell: str) -> tuple[int, int, str]:
+    def by_rule(self, task: str) -> tuple[int, int, str]:
         """Smallest first."""
-        return (self.rule.find(cell[0]), int(cell[1:]), cell)
+        return (self.rule.find(task[0]), int(task[1:]), task)
 
 
 def job(
     case: Case, setting: Setting, work: dict[str, np.ndarray]
-) -> tuple[TraceSet, Machine, Options]:
+) -> tuple[TraceSet, Machine, SimulationOptions]:
     """What to simulate, on what, and how."""
     width = 1e9
     size = max(1, round(case.transfer * NS * 1e-9 * width))
@@ -206,7 +206,7 @@ def job(
     order = setting.plan if binds else None
     traces = pipeline(case.stages, case.batches, case.limit, size, setting.split, order)
     policy = None if binds else ReadyFirst(setting)
-    return timed(traces, work), machine, Options(fold=False, dispatch=policy)
+    return timed(traces, work), machine, SimulationOptions(fold=False, dispatch=policy)
 
 
 @cache
@@ -243,8 +243,8 @@ def _extras(case: Case) -> Iterator[int]:
 
 
 def _named(name: str, case: Case) -> Order:
-    cells = schedule_named(name, case.stages, case.batches).cells
-    return tuple(tuple(f"{c.kind}{c.micro_batch}" for c in stage) for stage in cells)
+    tasks = schedule_named(name, case.stages, case.batches).tasks
+    return tuple(tuple(f"{c.kind}{c.micro_batch}" for c in stage) for stage in tasks)
 
 
 def _one_f_one_b(case: Case, extra: int) -> Order:
@@ -263,14 +263,14 @@ def _one_f_one_b(case: Case, extra: int) -> Order:
 
 @cache
 def order_taken(case: Case, setting: Setting) -> Order:
-    """The order in which a setting starts the cells of each stage."""
+    """The order in which a setting starts the tasks of each stage."""
     traces, machine, options = job(case, setting, work(case, 0))
     done = simulate(traces, machine, options=options).run("summary")
     orders = []
     for stage, trace in done:
         names = np.array(trace.nodes.column("name").to_pylist())
-        cells = np.flatnonzero([n[1:].isdigit() for n in names])
-        at = cells[np.argsort(done.start(stage)[cells], kind="stable")]
+        tasks = np.flatnonzero([n[1:].isdigit() for n in names])
+        at = tasks[np.argsort(done.start(stage)[tasks], kind="stable")]
         orders.append(tuple(str(n) for n in names[at]))
     return tuple(orders)
 
@@ -311,8 +311,13 @@ def judged(case: Case, quick: bool) -> Iterator[Row]:
     for side, best in chosen(case, tuning).items():
         for seed in judging:
             busiest = sum(work(case, seed)[k] for k in "FB").sum(axis=1).max()
-            yield {"side": side, "setting": told(best), "seed": seed,
-                   "step_ms": round(step_ms(case, best, seed), 4), "busiest_ms": busiest / 1e6}  # fmt: skip
+            yield {
+                "side": side,
+                "setting": told(best),
+                "seed": seed,
+                "step_ms": round(step_ms(case, best, seed), 4),
+                "busiest_ms": busiest / 1e6,
+            }
 
 
 def chosen(case: Case, seeds: range) -> dict[str, Setting]:
@@ -324,10 +329,13 @@ def chosen(case: Case, seeds: range) -> dict[str, Setting]:
     good = dict.fromkeys(replace(s, window=0) for s in (fixed, ready) if s.plan)
     windows = [replace(plan, window=w) for plan in good for w in WINDOWS]
     return {
-        "1f1b": binding[0], "fixed": fixed, "ready": ready, "window": tuned(case, windows, seeds),
+        "1f1b": binding[0],
+        "fixed": fixed,
+        "ready": ready,
+        "window": tuned(case, windows, seeds),
         "fixed, whole": tuned(case, [s for s in binding if s.split == "whole"], seeds),
         "ready, whole": tuned(case, [s for s in hints if s.split == "whole"], seeds),
-    }  # fmt: skip
+    }
 
 
 def told(setting: Setting) -> str:
@@ -360,8 +368,13 @@ def gains(rows: list[Row], side: str, against: str = "fixed") -> dict[tuple, tup
     return {case: interval(found) for case, found in ratios.items()}
 
 
-PAIRS = (("fixed", "ready"), ("fixed", "window"), ("fixed, whole", "ready, whole"), ("1f1b", "ready, whole"),
-         ("1f1b", "ready"))  # fmt: skip
+PAIRS = (
+    ("fixed", "ready"),
+    ("fixed", "window"),
+    ("fixed, whole", "ready, whole"),
+    ("1f1b", "ready, whole"),
+    ("1f1b", "ready"),
+)
 
 
 def table(rows: list[Row]) -> str:
@@ -399,17 +412,23 @@ def _predictions(rows: list[Row]) -> list[str]:
     growth, size = "grows" if grows else "does not always grow", "larger" if wider else "not larger"
     return [
         prediction(
-            1, all(abs(g - 1) < 1e-3 for g in calm),
-            f"without variation fixed / ready is {span(calm, '.3f')}"),
+            1,
+            all(abs(g - 1) < 1e-3 for g in calm),
+            f"without variation fixed / ready is {span(calm, '.3f')}",
+        ),
         prediction(
-            2, grows and wider,
-            f"the gain {growth} with the spread, and is {size} for micro-batches as a whole than for cells "
-            "by themselves"),
+            2,
+            grows and wider,
+            f"the gain {growth} with the spread, and is {size} for micro-batches as a whole than for tasks "
+            "by themselves",
+        ),
         prediction(
-            3, max(modest) < 1.5 and all(g < 1.02 for g in tight),
-            f"up to a spread of 0.4 it is {span(modest)}, with fewer in flight than stages {span(tight)}"),
+            3,
+            max(modest) < 1.5 and all(g < 1.02 for g in tight),
+            f"up to a spread of 0.4 it is {span(modest)}, with fewer in flight than stages {span(tight)}",
+        ),
         prediction(4, min(over) > 1, f"against 1F1B it looks {span(over)} times as large"),
-    ]  # fmt: skip
+    ]
 
 
 def _span(noisy: dict[tuple, tuple[float, float]]) -> str:

@@ -35,11 +35,11 @@ from itertools import product
 from study import Row, Study, markdown, prediction, span
 
 from chakrakit import Binding, CollectiveType, EdgeForm, EdgeKind, Groups, TraceBuilder, TraceSet
-from chakrakit.machines.description import parse_machine
-from chakrakit.machines.machine import Machine
-from chakrakit.simulator.choice import Algorithms
-from chakrakit.simulator.native import Options, run, with_bandwidth
-from chakrakit.views.line_chart import Line, line_chart
+from chakrakit.machines.fabric import Machine
+from chakrakit.machines.load import parse_machine
+from chakrakit.simulator.collectives import Algorithms
+from chakrakit.simulator.engine import SimulationOptions, run, with_bandwidth
+from chakrakit.views.charts import Line, line_chart
 
 RANKS = 8
 COMPUTE_NS = 8_000_000
@@ -99,8 +99,13 @@ def step(case: Case, setting: Setting) -> TraceSet:
 def _layer(t: TraceBuilder, case: Case, setting: Setting, layers: int) -> int:
     """Kernels one after another; the last one's id."""
     for _ in range(case.kernels):
-        last = t.comp("gemm", duration_ns=COMPUTE_NS // layers // case.kernels, stream=1, waves=case.waves,
-                      device_share=setting.occupancy)  # fmt: skip
+        last = t.comp(
+            "gemm",
+            duration_ns=COMPUTE_NS // layers // case.kernels,
+            stream=1,
+            waves=case.waves,
+            device_share=setting.occupancy,
+        )
     return last
 
 
@@ -108,18 +113,29 @@ def _collectives(t: TraceBuilder, setting: Setting, size: int, after: int | None
     """A collective in pieces."""
     found = []
     for _ in range(setting.pieces):
-        node = t.collective("all-reduce", CollectiveType.ALL_REDUCE, size // setting.pieces, stream=2,
-                            device_share=setting.share, comm_priority=setting.priority)  # fmt: skip
+        node = t.collective(
+            "all-reduce",
+            CollectiveType.ALL_REDUCE,
+            size // setting.pieces,
+            stream=2,
+            device_share=setting.share,
+            comm_priority=setting.priority,
+        )
         if after is not None:
             t.edge(after, node, EdgeKind.EVENT, form=EdgeForm.FINISH_START, lag_ns=EVENT_NS)
         found.append(node)
     return found
 
 
-MACHINE = parse_machine({
-    "network": [{"topology": "switch", "size": RANKS, "bandwidth": BANDWIDTH, "latency": "500 ns"}],
-    "software": {"collective_overhead": "10 us"},
-}, "one switch")  # fmt: skip
+MACHINE = parse_machine(
+    {
+        "network": [
+            {"topology": "switch", "size": RANKS, "bandwidth": BANDWIDTH, "latency": "500 ns"}
+        ],
+        "software": {"collective_overhead": "10 us"},
+    },
+    "one switch",
+)
 
 
 def machine(share: float) -> Machine:
@@ -129,7 +145,7 @@ def machine(share: float) -> Machine:
 
 def total_ms(case: Case, setting: Setting) -> float:
     """Milliseconds until all is done."""
-    options = Options(algorithms=Algorithms({"all-reduce": "ring"}))
+    options = SimulationOptions(algorithms=Algorithms({"all-reduce": "ring"}))
     return run(step(case, setting), machine(setting.share), options).makespan_ps * 1e-9
 
 
@@ -184,8 +200,15 @@ def measure(quick: bool) -> list[Row]:
             times = {s: total_ms(case, s) for s in (found[::7] if quick else found)}
             best = min(times, key=lambda s: times[s])
             chosen = {k: v for k, v in vars(best).items() if k != "side"}
-            rows.append({**vars(case), "side": side, **chosen, "total_ms": round(times[best], 4),
-                         "bound_ms": round(bound_ms(case), 4)})  # fmt: skip
+            rows.append(
+                {
+                    **vars(case),
+                    "side": side,
+                    **chosen,
+                    "total_ms": round(times[best], 4),
+                    "bound_ms": round(bound_ms(case), 4),
+                }
+            )
     return rows
 
 
@@ -231,11 +254,16 @@ def verdict(rows: list[Row]) -> list[str]:
     backward = {c: by for c, by in found.items() if c[0] == "backward"}
     top = max(found, key=lambda c: saving(found[c], "both"))
     lines = [*_predictions(beside, backward), *_beside(beside)]
-    lines.append(f"The most that both controls take off plain overlap is {saving(found[top], 'both'):.1%} "
-                 f"({_named(top)}).")  # fmt: skip
+    lines.append(
+        f"The most that both controls take off plain overlap is {saving(found[top], 'both'):.1%} "
+        f"({_named(top)})."
+    )
     for ratio in sorted({c[1] for c in found}):
-        told = [f"{w} {max(saving(by, 'both') for c, by in found.items() if c[:2] == (w, ratio)):.1%}"
-                for w in ("beside", "backward") if any(c[:2] == (w, ratio) for c in found)]  # fmt: skip
+        told = [
+            f"{w} {max(saving(by, 'both') for c, by in found.items() if c[:2] == (w, ratio)):.1%}"
+            for w in ("beside", "backward")
+            if any(c[:2] == (w, ratio) for c in found)
+        ]
         lines.append(
             f"Communication {ratio:g} times compute: at most {', '.join(told)} off plain overlap."
         )
@@ -256,22 +284,30 @@ def _predictions(
     short = [saving(by, "both") for c, by in backward.items() if c[2] >= 16]
     return [
         prediction(
-            1, max(plain) < 0.02 and min(first) > -0.005,
+            1,
+            max(plain) < 0.02 and min(first) > -0.005,
             f"beside one kernel plain overlap takes {span(plain, '.1%')} off running one after the other, "
-            f"and launching the collective first {span(first, '.1%')} off both controls"),
+            f"and launching the collective first {span(first, '.1%')} off both controls",
+        ),
         prediction(
-            2, min(many, default=0) > -0.02 and max(one, default=0) < 0.02 and max(alone) < 0.01,
+            2,
+            min(many, default=0) > -0.02 and max(one, default=0) < 0.02 and max(alone) < 0.01,
             f"priority alone takes {span(one, '.1%')} off plain overlap beside a kernel of one wave and "
             f"differs from both by {span(many, '.1%')} from 16 waves on; occupancy alone takes "
-            f"{span(alone, '.1%')} off"),
+            f"{span(alone, '.1%')} off",
+        ),
         prediction(
-            3, most < 0.5 and top[1] == 1.0 and max(odd, default=0) < 0.1,
+            3,
+            most < 0.5 and top[1] == 1.0 and max(odd, default=0) < 0.1,
             f"the most is {most:.1%}, with communication {top[1]:g} times compute; with a fifth or five "
-            f"times as much it is {span(odd, '.1%')}"),
+            f"times as much it is {span(odd, '.1%')}",
+        ),
         prediction(
-            4, max(short, default=0) < 0.02,
-            f"with 16 or more kernels a layer {span(short, '.1%')} are left"),
-    ]  # fmt: skip
+            4,
+            max(short, default=0) < 0.02,
+            f"with 16 or more kernels a layer {span(short, '.1%')} are left",
+        ),
+    ]
 
 
 def _beside(found: dict[tuple, dict[str, Row]]) -> list[str]:
@@ -308,8 +344,14 @@ def draw(rows: list[Row]) -> str:
         points = sorted((c[3], by[side]["total_ms"]) for c, by in found.items())
         lines.append(Line(side, points, dashed=side in ("sequential", "overlap")))
     bound = next(iter(found.values()))["both"]["bound_ms"]
-    return line_chart("A collective beside one kernel, each 8 ms alone", lines, "waves of the kernel", "ms",
-                      log_x=True, level=bound)  # fmt: skip
+    return line_chart(
+        "A collective beside one kernel, each 8 ms alone",
+        lines,
+        "waves of the kernel",
+        "ms",
+        log_x=True,
+        level=bound,
+    )
 
 
 STUDY = Study("stream_priority", measure, table, verdict, draw)

@@ -74,7 +74,7 @@ def read_rows(path: Path) -> list[Row]:
 def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table as Markdown."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(str(task) for task in line) + " |" for line in lines)
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:

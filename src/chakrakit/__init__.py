@@ -13,59 +13,61 @@ if TYPE_CHECKING:
     from chakrakit.insight.analysis import analyze
     from chakrakit.insight.compare import compare
     from chakrakit.sources.pytorch.collect import collect
-    from chakrakit.sources.pytorch.link import link
-    from chakrakit.trace.builder import TraceBuilder
-    from chakrakit.trace.card import Card
-    from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
-    from chakrakit.trace.feeder import Feeder, feeder_paths
-    from chakrakit.trace.formats import open_writer, scan_trace
-    from chakrakit.trace.graph import Graph
-    from chakrakit.trace.groups import Groups
-    from chakrakit.trace.metadata import Metadata
-    from chakrakit.trace.node import Node
-    from chakrakit.trace.run import Run, Times
-    from chakrakit.trace.schedule import Schedule, schedule
-    from chakrakit.trace.schema import CollectiveType, Member, NodeType
-    from chakrakit.trace.sql import query
-    from chakrakit.trace.store import read, write
-    from chakrakit.trace.trace import Trace
-    from chakrakit.trace.traceset import Binding, TraceSet
-    from chakrakit.trace.validation.check import validate
-    from chakrakit.trace.validation.findings import ValidationReport
+    from chakrakit.sources.pytorch.linking import link
+    from chakrakit.trace.codecs import open_writer, scan_trace
+    from chakrakit.trace.communication import Binding, Groups
+    from chakrakit.trace.model import (
+        CollectiveType,
+        EdgeForm,
+        EdgeKind,
+        Edges,
+        Graph,
+        Member,
+        Metadata,
+        Node,
+        NodeType,
+        Trace,
+        TraceBuilder,
+    )
+    from chakrakit.trace.query import query
+    from chakrakit.trace.sets import Card, Run, Times, TraceSet
+    from chakrakit.trace.storage import Feeder, feeder_paths, read, write
+    from chakrakit.trace.timing import Schedule, schedule
+    from chakrakit.trace.validation import ValidationReport, validate
 
 _HOME = {
-    "Binding": "trace.traceset",
-    "Card": "trace.card",
-    "CollectiveType": "trace.schema",
-    "EdgeForm": "trace.edges",
-    "EdgeKind": "trace.edges",
-    "Edges": "trace.edges",
-    "Feeder": "trace.feeder",
-    "Graph": "trace.graph",
-    "Groups": "trace.groups",
-    "Member": "trace.schema",
-    "Metadata": "trace.metadata",
-    "Node": "trace.node",
-    "NodeType": "trace.schema",
-    "Run": "trace.run",
-    "Schedule": "trace.schedule",
-    "Times": "trace.run",
-    "Trace": "trace.trace",
-    "TraceBuilder": "trace.builder",
-    "TraceSet": "trace.traceset",
-    "ValidationReport": "trace.validation.findings",
+    "Binding": "trace.communication",
+    "Card": "trace.sets",
+    "CollectiveType": "trace.model",
+    "EdgeForm": "trace.model",
+    "EdgeKind": "trace.model",
+    "Edges": "trace.model",
+    "Feeder": "trace.storage",
+    "Graph": "trace.model",
+    "Groups": "trace.communication",
+    "Member": "trace.model",
+    "Metadata": "trace.model",
+    "Node": "trace.model",
+    "NodeType": "trace.model",
+    "Run": "trace.sets",
+    "Schedule": "trace.timing",
+    "Times": "trace.sets",
+    "Trace": "trace.model",
+    "TraceBuilder": "trace.model",
+    "TraceSet": "trace.sets",
+    "ValidationReport": "trace.validation",
     "analyze": "insight.analysis",
     "collect": "sources.pytorch.collect",
     "compare": "insight.compare",
-    "feeder_paths": "trace.feeder",
-    "link": "sources.pytorch.link",
-    "open_writer": "trace.formats",
-    "query": "trace.sql",
-    "read": "trace.store",
-    "scan_trace": "trace.formats",
-    "schedule": "trace.schedule",
-    "validate": "trace.validation.check",
-    "write": "trace.store",
+    "feeder_paths": "trace.storage",
+    "link": "sources.pytorch.linking",
+    "open_writer": "trace.codecs",
+    "query": "trace.query",
+    "read": "trace.storage",
+    "scan_trace": "trace.codecs",
+    "schedule": "trace.timing",
+    "validate": "trace.validation",
+    "write": "trace.storage",
 }
 
 __all__ = ["__version__", *_HOME]

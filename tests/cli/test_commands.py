@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,8 @@ from click.testing import CliRunner, Result
 
 from chakrakit import Binding, CollectiveType, Groups, Trace, TraceBuilder, TraceSet, read, write
 from chakrakit.cli import COMMANDS, main
-from chakrakit.cli.schemas import RESULTS, result_type, schema_text
-
-DOCS = Path(__file__).parents[2] / "docs"
+from chakrakit.cli.shared.schemas import RESULTS, result_type, schema_text
+from support.paths import DOCS
 
 
 def chakra(*arguments: object, input: bytes | None = None) -> Result:
@@ -51,9 +51,17 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("path", "ranks"),
-    [("one.et", 1), ("one.et.gz", 1), ("one.et.zst", 1), ("one.parquet", 1), ("two.json", 1), ("t", 2),
-     ("t.1.et", 1), ("d", 2)],
-)  # fmt: skip
+    [
+        ("one.et", 1),
+        ("one.et.gz", 1),
+        ("one.et.zst", 1),
+        ("one.parquet", 1),
+        ("two.json", 1),
+        ("t", 2),
+        ("t.1.et", 1),
+        ("d", 2),
+    ],
+)
 def test_info_of_every_kind_of_path(place: Path, path: str, ranks: int) -> None:
     done = chakra("info", place / path, "--json")
     assert done.exit_code == 0
@@ -146,6 +154,7 @@ def test_completion_scripts(shell: str) -> None:
 
 def test_the_shell_is_told_the_commands() -> None:
     environment = {
+        **os.environ,
         "_CHAKRA_COMPLETE": "bash_complete",
         "COMP_WORDS": "chakra in",
         "COMP_CWORD": "1",
@@ -198,8 +207,9 @@ def test_errors_are_one_line_and_exit_2(
 def test_empty_standard_input_is_an_error() -> None:
     done = chakra("info", "-", input=b"")
     assert (done.exit_code, done.stderr) == (
-        2, "error: <stdin>: the file is empty; a trace has at least a header\n"
-    )  # fmt: skip
+        2,
+        "error: <stdin>: the file is empty; a trace has at least a header\n",
+    )
 
 
 def test_debug_shows_the_traceback_wherever_it_stands(place: Path) -> None:
@@ -233,15 +243,20 @@ def test_help_lists_every_command_without_importing_them() -> None:
 @pytest.mark.parametrize("command", sorted(RESULTS))
 def test_schemas_are_current(command: str) -> None:
     path = DOCS / "schemas" / f"{command}.json"
-    assert path.read_bytes() == schema_text(command), "run: python -m chakrakit.cli.schemas"
+    assert path.read_bytes() == schema_text(command), "run: python -m chakrakit.cli.shared.schemas"
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["info", "t"], ["info", "d"], ["convert", "one.et", "x.feeder.json"], ["export", "one.et", "x.dot"],
-     ["query", "d", "SELECT name, duration_ns / 7, [1], NULL, sum(id) OVER () FROM nodes"]],
+    [
+        ["info", "t"],
+        ["info", "d"],
+        ["convert", "one.et", "x.feeder.json"],
+        ["export", "one.et", "x.dot"],
+        ["query", "d", "SELECT name, duration_ns / 7, [1], NULL, sum(id) OVER () FROM nodes"],
+    ],
     ids=lambda a: a[0],
-)  # fmt: skip
+)
 def test_what_is_printed_is_of_the_type_that_is_published(
     place: Path, monkeypatch, arguments: list
 ) -> None:
@@ -262,8 +277,19 @@ def test_a_stream_in_python_is_what_the_command_reads(place: Path) -> None:
 def test_bundle_makes_checks_and_extracts(place: Path) -> None:
     out = place / "b.chakra"
     (place / "card.yaml").write_text("description: small\n")
-    made = chakra("bundle", place / "d", "-o", out, "--card", place / "card.yaml", "--field", "contact=me",
-                  "--add", place / "card.yaml", "--json")  # fmt: skip
+    made = chakra(
+        "bundle",
+        place / "d",
+        "-o",
+        out,
+        "--card",
+        place / "card.yaml",
+        "--field",
+        "contact=me",
+        "--add",
+        place / "card.yaml",
+        "--json",
+    )
     assert made.exit_code == 0
     assert json.loads(made.stdout)["card"]["description"] == "small"
     checked = chakra("bundle", out, "--check", "--json")

@@ -9,8 +9,26 @@ import pytest
 
 from chakrakit.cli import main
 
-PLAN = ["--model", "llama3.1-8b", "--layers", "4", "--dp", "2", "--tp", "2", "--pp", "2", "--seq", "128",
-        "--global-batch", "8", "--micro-batch", "2", "--schedule", "1f1b"]  # fmt: skip
+PLAN = [
+    "--model",
+    "llama3.1-8b",
+    "--layers",
+    "4",
+    "--dp",
+    "2",
+    "--tp",
+    "2",
+    "--pp",
+    "2",
+    "--seq",
+    "128",
+    "--global-batch",
+    "8",
+    "--micro-batch",
+    "2",
+    "--schedule",
+    "1f1b",
+]
 
 
 def run(capfd, *arguments: str) -> str:

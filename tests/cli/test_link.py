@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-DATA = Path(__file__).parents[1] / "data" / "pytorch"
+from support import paths
+
+DATA = paths.DATA / "pytorch"
 CHAKRA = Path(sys.executable).with_name("chakra")
 
 

@@ -36,12 +36,21 @@ def test_the_promised_json(workload, tmp_path):
     assert read(target).makespan_ns == pytest.approx(found["makespan_ns"])
 
 
-@pytest.mark.parametrize("words", [
-    ("--no-fold",), ("--network", "analytical"), ("--compute", "roofline"),
-    ("--algorithm", "all-reduce=ring"),
-    ("--jitter", "0.1", "--seed", "3"), ("--straggler", "2=1.5"), ("--fault", "device:1@100=0.5"),
-    ("--fault", "link:0-switch 0.0@0=0.5"), ("--share-compute",), ("--detail", "full"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--no-fold",),
+        ("--network", "analytical"),
+        ("--compute", "roofline"),
+        ("--algorithm", "all-reduce=ring"),
+        ("--jitter", "0.1", "--seed", "3"),
+        ("--straggler", "2=1.5"),
+        ("--fault", "device:1@100=0.5"),
+        ("--fault", "link:0-switch 0.0@0=0.5"),
+        ("--share-compute",),
+        ("--detail", "full"),
+    ],
+)
 def test_options(workload, words):
     assert run("simulate", workload, "--machine", "dgx-h100", *words).exit_code == 0
 
@@ -64,19 +73,22 @@ def test_folding_changes_nothing(workload):
     assert a["ranks"] == b["ranks"]
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (("--machine", "nowhere"), "neither a file nor a preset"),
-    (("--machine", "ethernet-100g:2"), "2 devices and the workload 8 ranks"),
-    (("--machine", "dgx-h100", "--algorithm", "all-reduce"), "LEFT=RIGHT"),
-    (("--machine", "dgx-h100", "--algorithm", "all-reduce=magic"), "no algorithm 'magic'"),
-    (("--machine", "dgx-h100", "--straggler", "x=2"), "RANK=FACTOR"),
-    (("--machine", "dgx-h100", "--fault", "sun"), "device:RANK@NS=FACTOR"),
-    (("--machine", "dgx-h100", "--fault", "link:0-7@0=0.5"), "no link between"),
-    (("--machine", "dgx-h100", "--compute", "guess"), "give measured, roofline"),
-    (("--machine", "dgx-h100", "--network-model", "guess"), "cannot be read"),
-    (("--machine", "dgx-h100", "--placement", "guess"), "cannot be read"),
-    (("--machine", "dgx-h100", "--placement", __file__), "not a placement"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--machine", "nowhere"), "neither a file nor a preset"),
+        (("--machine", "ethernet-100g:2"), "2 devices and the workload 8 ranks"),
+        (("--machine", "dgx-h100", "--algorithm", "all-reduce"), "LEFT=RIGHT"),
+        (("--machine", "dgx-h100", "--algorithm", "all-reduce=magic"), "no algorithm 'magic'"),
+        (("--machine", "dgx-h100", "--straggler", "x=2"), "RANK=FACTOR"),
+        (("--machine", "dgx-h100", "--fault", "sun"), "device:RANK@NS=FACTOR"),
+        (("--machine", "dgx-h100", "--fault", "link:0-7@0=0.5"), "no link between"),
+        (("--machine", "dgx-h100", "--compute", "guess"), "give measured, roofline"),
+        (("--machine", "dgx-h100", "--network-model", "guess"), "cannot be read"),
+        (("--machine", "dgx-h100", "--placement", "guess"), "cannot be read"),
+        (("--machine", "dgx-h100", "--placement", __file__), "not a placement"),
+    ],
+)
 def test_errors_are_a_line_and_exit_two(workload, words, said, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["simulate", workload, *words])

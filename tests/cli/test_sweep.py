@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from chakrakit.cli import main
+from support.paths import EXAMPLES
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "sweep_llama.yaml"
+EXAMPLE = EXAMPLES / "sweep_llama.yaml"
 
 
 def run(capfd, *arguments: object) -> str:
@@ -42,12 +43,23 @@ def test_the_example_runs_and_is_reported(capfd, tmp_path: Path) -> None:
     study = small_example(tmp_path)
     found = json.loads(run(capfd, "sweep", study, "--json", "--jobs", 1))
     folder = tmp_path / "study.sweep"
-    assert found == {"points": 24, "done": 24, "failed": 0, "reused": 0, "skipped": 8,
-                     "table": str(folder / "table.parquet")}  # fmt: skip
+    assert found == {
+        "points": 24,
+        "done": 24,
+        "failed": 0,
+        "reused": 0,
+        "skipped": 8,
+        "table": str(folder / "table.parquet"),
+    }
     assert pq.read_table(found["table"]).num_rows == 24
     page = (folder / "report.html").read_text()
-    for heading in ("Fastest that fit", "Step time over plan.tp", "plan.tp by plan.data",
-                    "Memory of a rank against step time", "Energy of a step against step time"):  # fmt: skip
+    for heading in (
+        "Fastest that fit",
+        "Step time over plan.tp",
+        "plan.tp by plan.data",
+        "Memory of a rank against step time",
+        "Energy of a step against step time",
+    ):
         assert heading in page
     assert not re.search(r"(src|href)=[\"']http", page)
     told = run(capfd, "sweep", study)
@@ -56,8 +68,8 @@ def test_the_example_runs_and_is_reported(capfd, tmp_path: Path) -> None:
 
 
 def test_the_whole_example_can_be(capfd) -> None:
-    from chakrakit.studies.points import grid
-    from chakrakit.studies.study import read_study
+    from chakrakit.studies.sweep.points import grid
+    from chakrakit.studies.sweep.study import read_study
 
     made = grid(read_study(EXAMPLE))
     assert (len(made.points), made.skipped) == (1128, 24)
@@ -80,8 +92,25 @@ def test_an_unknown_engine_ends_with_two(capfd, tmp_path: Path) -> None:
     assert "no engine 'slurm'; there are local, ray, dask" in capfd.readouterr().err
 
 
-SEARCH = ["search", "--model", "llama3.1-8b", "--gpus", 16, "--machine", "dgx-h100", "--seq", 512, "--tp",
-          "2,8", "--pp", 1, "--micro-batch", 1, "--recompute", "none"]  # fmt: skip
+SEARCH = [
+    "search",
+    "--model",
+    "llama3.1-8b",
+    "--gpus",
+    16,
+    "--machine",
+    "dgx-h100",
+    "--seq",
+    512,
+    "--tp",
+    "2,8",
+    "--pp",
+    1,
+    "--micro-batch",
+    1,
+    "--recompute",
+    "none",
+]
 
 
 def test_search_answers_with_the_plan_and_the_traces(capfd, tmp_path: Path) -> None:
@@ -90,8 +119,18 @@ def test_search_answers_with_the_plan_and_the_traces(capfd, tmp_path: Path) -> N
     best = found["best"]
     assert best["tp"] * best["pp"] * best["cp"] * best["dp"] == 16
     assert all(r["why"] for r in found["runners_up"])
-    again = json.loads(run(capfd, "simulate", tmp_path / "best", "--machine", found["machine"], "--compute",
-                           "roofline", "--json"))  # fmt: skip
+    again = json.loads(
+        run(
+            capfd,
+            "simulate",
+            tmp_path / "best",
+            "--machine",
+            found["machine"],
+            "--compute",
+            "roofline",
+            "--json",
+        )
+    )
     assert again["makespan_ns"] == best["step_ns"]
 
 

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from chakrakit import TraceBuilder, TraceSet
 from chakrakit.cli import main
-from chakrakit.cli.schemas import result_type
-from chakrakit.trace.store import read, write
+from chakrakit.cli.shared.schemas import result_type
+from chakrakit.trace.storage.store import read, write
 
 
 def chakra(*arguments):
@@ -34,8 +34,17 @@ def place(tmp_path):
 def test_passes_are_applied_in_order_and_noted(place):
     yaml = place / "passes.yaml"
     yaml.write_text("- edit: {scale: 3, phases: forward}\n- compact\n")
-    done = chakra("transform", place / "in", "--passes", yaml, "--pass", "select{ranks=1}",
-                  "-o", place / "out", "--json")  # fmt: skip
+    done = chakra(
+        "transform",
+        place / "in",
+        "--passes",
+        yaml,
+        "--pass",
+        "select{ranks=1}",
+        "-o",
+        place / "out",
+        "--json",
+    )
     assert done.exit_code == 0, done.output
     found = msgspec.json.decode(done.stdout, type=result_type("transform"), strict=True)
     assert found.card_passes == [

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 import chakrakit as ck
 from chakrakit.cli import group
+from support.paths import DATA
 
-FEEDER_TRACE = str(Path(__file__).parents[1] / "data" / "et" / "feeder_tests_chakra.0.et.gz")
+FEEDER_TRACE = str(DATA / "et" / "feeder_tests_chakra.0.et.gz")
 
 
 def run(*args, **options):

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 import chakrakit as ck
+from support import paths
 
-DATA = Path(__file__).parents[1] / "data" / "pytorch"
+DATA = paths.DATA / "pytorch"
 SHOTS = os.environ.get("CHAKRA_SCREENSHOTS")
 """A folder for pictures of the page, to be looked at."""
 
@@ -171,8 +172,15 @@ def driver(tmp_path_factory) -> Iterator[Any]:
 
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
-    for word in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "hide-scrollbars",
-                 "window-size=1500,900", "disable-background-networking"):  # fmt: skip
+    for word in (
+        "headless=new",
+        "no-sandbox",
+        "disable-gpu",
+        "disable-dev-shm-usage",
+        "hide-scrollbars",
+        "window-size=1500,900",
+        "disable-background-networking",
+    ):
         options.add_argument(f"--{word}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     made = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))

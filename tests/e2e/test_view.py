@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.trace.run import Times, run_of
+from chakrakit.trace.sets.run import Times, run_of
 
 pytestmark = pytest.mark.slow
 EVIL = "<script>window.pwned = 1</script>"
@@ -125,8 +125,10 @@ def test_two_runs_are_compared(view, simulated):
     assert page.js("new Set([...chakra.timeline.data.windows.keys()].map((k) => k[0])).size") == 2
     assert page.js("chakra.state.diff")
     assert "slower" in page.text("#legend")
-    codes = page.js("[...chakra.timeline.data.windows.values()].flatMap((w) => w.lines.flatMap((l) => "
-                    "[...l.code, ...l.most]))")  # fmt: skip
+    codes = page.js(
+        "[...chakra.timeline.data.windows.values()].flatMap((w) => w.lines.flatMap((l) => "
+        "[...l.code, ...l.most]))"
+    )
     assert {1} <= set(codes)
     page.shot("compared")
     page.tab("Comparison")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-STUDIES = Path(__file__).parents[2] / "examples" / "studies"
+from support.paths import EXAMPLES
+
+STUDIES = EXAMPLES / "studies"
 sys.path.insert(0, str(STUDIES))
 
 import compression  # noqa: E402
@@ -103,7 +104,9 @@ def test_a_window_of_nothing_is_the_fixed_order():
     for plan in readiness.plans(CASE):
         edges = readiness.job(CASE, readiness.replace(plan, window=0), work)
         traces, machine, _ = readiness.job(CASE, plan, work)
-        policy = readiness.Options(dispatch=readiness.ReadyFirst(readiness.replace(plan, window=0)))
+        policy = readiness.SimulationOptions(
+            dispatch=readiness.ReadyFirst(readiness.replace(plan, window=0))
+        )
         waiting = readiness.run(traces, machine, policy)
         assert waiting.makespan_ps == readiness.run(*edges).makespan_ps, plan.name
 
@@ -148,8 +151,11 @@ def test_some_ways_go_from_neighbour_to_neighbour_and_close_a_ring():
     def apart(a, b):
         return abs(a % 4 - b % 4) + abs(a // 4 - b // 4)
 
-    rings = [p for p in dict(placement.tiled((4, 2))).values()
-             if all(apart(a, b) == 1 for a, b in pairwise([*p, p[0]]))]  # fmt: skip
+    rings = [
+        p
+        for p in dict(placement.tiled((4, 2))).values()
+        if all(apart(a, b) == 1 for a, b in pairwise([*p, p[0]]))
+    ]
     assert rings
 
 

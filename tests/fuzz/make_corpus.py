@@ -12,8 +12,8 @@ from random import Random
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-import random_messages as random  # noqa: E402
-from oracle import bodies_of, file_of  # noqa: E402
+from support import random_messages as random  # noqa: E402
+from support.oracle import bodies_of, file_of  # noqa: E402
 
 
 def main() -> None:

@@ -28,8 +28,10 @@ EDITS_US = (0, 50, 200, 800)
 def load_collector():
     """The stand-alone collector: beside this file, or in chakrakit's sources."""
     here = Path(__file__).resolve()
-    for path in (here.with_name("collector.py"),
-                 here.parents[2] / "src/chakrakit/sources/pytorch/collector.py"):  # fmt: skip
+    for path in (
+        here.with_name("collector.py"),
+        here.parents[2] / "src/chakrakit/sources/pytorch/collector.py",
+    ):
         if path.exists():
             spec = importlib.util.spec_from_file_location("chakra_collector", path)
             module = importlib.util.module_from_spec(spec)
@@ -44,8 +46,11 @@ class Spin:
     def __init__(self, model: nn.Module) -> None:
         self.gpu_us = self.host_us = 0
         self.count = 0
-        clock = torch.cuda.get_device_properties(0).clock_rate if hasattr(
-            torch.cuda.get_device_properties(0), "clock_rate") else 1_980_000  # fmt: skip
+        clock = (
+            torch.cuda.get_device_properties(0).clock_rate
+            if hasattr(torch.cuda.get_device_properties(0), "clock_rate")
+            else 1_980_000
+        )
         self.cycles_per_us = clock / 1000
         for module in model.modules():
             if isinstance(module, nn.Linear):
@@ -96,16 +101,26 @@ def main() -> None:
     edits = []
     for gpu_us, host_us in [(e, 0) for e in EDITS_US] + [(0, e) for e in EDITS_US[1:]]:
         spin.gpu_us, spin.host_us = gpu_us, host_us
-        edits.append({"gpu_us": gpu_us, "host_us": host_us, "count": spin.count,
-                      "step_ms_back_to_back": back_to_back_ms(model, optimizer)})  # fmt: skip
+        edits.append(
+            {
+                "gpu_us": gpu_us,
+                "host_us": host_us,
+                "count": spin.count,
+                "step_ms_back_to_back": back_to_back_ms(model, optimizer),
+            }
+        )
     spin.gpu_us = spin.host_us = 0
     collector = load_collector()
     with collector.Collector(out / "raw", (14, 16), two_pass=True) as c:
         for _ in range(18):
             step(model, optimizer)
             c.step()
-    measured = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__,
-                "base_ms": plain, "edits": edits}  # fmt: skip
+    measured = {
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "base_ms": plain,
+        "edits": edits,
+    }
     (out / "measured.json").write_text(json.dumps(measured, indent=1))
     print(json.dumps(measured, indent=1))
     if distributed:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.trace.run import Times, run_of
-
-DATA = Path(__file__).parents[1] / "data"
+from chakrakit.trace.sets.run import Times, run_of
+from support.paths import DATA
 
 
 @pytest.fixture(scope="session")
 def linked():
     """Linked recordings by name; each is linked once."""
-    from chakrakit.sources.pytorch.link import Options, link
+    from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
 
     known: dict[str, ck.Run] = {}
 
@@ -27,7 +24,9 @@ def linked():
             folder = DATA / "pytorch" / name
             if two_passes:
                 times = (folder / "kineto_only.json.gz",)
-                known[key] = link([folder / "et.json.gz"], Options(times=times, undilate=True))[0]
+                known[key] = link([folder / "et.json.gz"], LinkOptions(times=times, undilate=True))[
+                    0
+                ]
             elif (folder / "et.json.gz").exists():
                 known[key] = link([folder / "et.json.gz", folder / "kineto.json.gz"])[0]
             else:
@@ -73,8 +72,14 @@ def random_run(seed: int, ranks: int = 2, nodes: int = 30) -> tuple[ck.Run, list
         for i, kind in enumerate(shape):
             deps = sorted(set(rng.integers(0, i, rng.integers(0, 3)).tolist())) if i else []
             stream = {"comp": 7, "copy": 8, "coll": 20}[str(kind)]
-            program.append({"kind": str(kind), "stream": stream, "deps": deps,
-                            "ns": int(rng.integers(0, 50)) * 100})  # fmt: skip
+            program.append(
+                {
+                    "kind": str(kind),
+                    "stream": stream,
+                    "deps": deps,
+                    "ns": int(rng.integers(0, 50)) * 100,
+                }
+            )
         programs.append(program)
     for i, kind in enumerate(shape):
         if kind == "coll":
@@ -109,11 +114,24 @@ def run_of_programs(programs: list[list[dict]]) -> ck.Run:
         for i, node in enumerate(program):
             name = f"{node['kind']} {i % 5}"
             if node["kind"] == "coll":
-                t.collective(name, ck.CollectiveType.ALL_REDUCE, 1024, pg_name="1", stream=node["stream"],
-                             deps=node["deps"], duration_ns=node["ns"])  # fmt: skip
+                t.collective(
+                    name,
+                    ck.CollectiveType.ALL_REDUCE,
+                    1024,
+                    pg_name="1",
+                    stream=node["stream"],
+                    deps=node["deps"],
+                    duration_ns=node["ns"],
+                )
             elif node["kind"] == "copy":
-                t.node(name, ck.NodeType.MEM_LOAD_NODE, duration_ns=node["ns"], deps=node["deps"],
-                       stream=node["stream"], is_cpu_op=False)  # fmt: skip
+                t.node(
+                    name,
+                    ck.NodeType.MEM_LOAD_NODE,
+                    duration_ns=node["ns"],
+                    deps=node["deps"],
+                    stream=node["stream"],
+                    is_cpu_op=False,
+                )
             else:
                 t.comp(name, duration_ns=node["ns"], deps=node["deps"], stream=node["stream"])
         bodies.append(t.build())

@@ -9,35 +9,49 @@ from typing import Any
 
 import click
 
+__all__ = ["COMMANDS", "group", "main"]
+
 # Idle BLAS threads would burn CPU time; nothing here uses BLAS.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 COMMANDS = {
-    "info": "What a trace holds: ranks, nodes, edges, groups, sizes.",
-    "validate": "Check a trace, and repair what can be repaired safely.",
-    "convert": "Convert between .et, JSON and Parquet, one file or all ranks.",
-    "query": "Ask with SQL: nodes, edges, collectives, ranks.",
-    "export": "Write a (selected) graph as GraphML or DOT, a timeline for Perfetto.",
-    "link": "Link PyTorch's observer and Kineto files of any number of ranks into a run.",
-    "collect": "Record a PyTorch program's steps and link them.",
-    "machines": "List and draw machines to simulate on.",
-    "models": "Models that `generate` knows by name.",
-    "generate": "Traces of a model under a parallel plan, with nothing run.",
-    "transform": "Change traces: select, compact, scale, other devices, edits.",
-    "simulate": "Run a workload on a machine, or as ASTRA-sim would.",
-    "replay": "Run a trace on real hardware, or its communication alone.",
-    "analyze": "Where the time went, what is exposed, who waits for whom, what would help.",
-    "compare": "What differs between two runs, and what explains it.",
-    "report": "One page about a run: HTML that works offline, JSON or Markdown.",
-    "view": "Look at a run, or two, in the browser.",
-    "sweep": "Run a study: workloads × machines × passes, here or on a cluster; resumable.",
-    "search": "The fastest (cheapest, thriftiest) parallel plan of a model on a machine.",
-    "calibrate": "Make a compute profile or a network model from measurements.",
-    "bundle": "Pack traces and the card of their workload into one file, or check one.",
-    "completion": "Print the script that lets your shell complete commands.",
-    "demo": "Llama-3.1-8B on 64 GPUs: generated, simulated on two networks, compared, reported.",
+    "info": ("traces", "What a trace holds: ranks, nodes, edges, groups, sizes."),
+    "validate": ("traces", "Check a trace, and repair what can be repaired safely."),
+    "convert": ("traces", "Convert between .et, JSON and Parquet, one file or all ranks."),
+    "query": ("traces", "Ask with SQL: nodes, edges, collectives, ranks."),
+    "export": ("traces", "Write a (selected) graph as GraphML or DOT, a timeline for Perfetto."),
+    "link": ("make", "Link PyTorch's observer and Kineto files of any number of ranks into a run."),
+    "collect": ("make", "Record a PyTorch program's steps and link them."),
+    "machines": ("run", "List and draw machines to simulate on."),
+    "models": ("make", "Models that `generate` knows by name."),
+    "generate": ("make", "Traces of a model under a parallel plan, with nothing run."),
+    "transform": ("traces", "Change traces: select, compact, scale, other devices, edits."),
+    "simulate": ("run", "Run a workload on a machine, or as ASTRA-sim would."),
+    "replay": ("run", "Run a trace on real hardware, or its communication alone."),
+    "analyze": (
+        "look",
+        "Where the time went, what is exposed, who waits for whom, what would help.",
+    ),
+    "compare": ("look", "What differs between two runs, and what explains it."),
+    "report": ("look", "One page about a run: HTML that works offline, JSON or Markdown."),
+    "view": ("look", "Look at a run, or two, in the browser."),
+    "sweep": (
+        "explore",
+        "Run a study: workloads × machines × passes, here or on a cluster; resumable.",
+    ),
+    "search": (
+        "explore",
+        "The fastest (cheapest, thriftiest) parallel plan of a model on a machine.",
+    ),
+    "calibrate": ("run", "Make a compute profile or a network model from measurements."),
+    "bundle": ("traces", "Pack traces and the card of their workload into one file, or check one."),
+    "completion": ("explore", "Print the script that lets your shell complete commands."),
+    "demo": (
+        "explore",
+        "Llama-3.1-8B on 64 GPUs: generated, simulated on two networks, compared, reported.",
+    ),
 }
-"""Each is the function `command` of `chakrakit.cli.NAME`."""
+"""Name → room and help; each is the function `command` of `chakrakit.cli.ROOM.NAME`."""
 
 
 class _Commands(click.Group):
@@ -49,12 +63,13 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"chakrakit.cli.{cmd_name}").command
+        room = COMMANDS[cmd_name][0]
+        command: click.Command = import_module(f"chakrakit.cli.{room}.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -10,8 +10,9 @@ Functions and items travel pickled; on a cluster, chakrakit and the files an ite
 from __future__ import annotations
 
 from chakrakit.parallel.as_finished import ATTEMPTS, each
-from chakrakit.parallel.engine import check_engine, cores
+from chakrakit.parallel.engine import cores
 from chakrakit.parallel.in_order import Workers, spread
 from chakrakit.parallel.outcome import Outcome
+from chakrakit.parallel.starter import check_engine
 
 __all__ = ["ATTEMPTS", "Outcome", "Workers", "check_engine", "cores", "each", "spread"]

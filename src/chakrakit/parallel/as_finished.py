@@ -8,8 +8,9 @@ from contextlib import closing
 from itertools import chain
 from typing import Any, TypeVar
 
-from chakrakit.parallel.engine import Engine, starter
+from chakrakit.parallel.engine import Engine
 from chakrakit.parallel.outcome import Outcome, text_of
+from chakrakit.parallel.starter import starter
 
 BESIDE, ATTEMPTS = 2, 4
 """How often an item is tried whose worker dies: first beside others, then with nothing beside it.

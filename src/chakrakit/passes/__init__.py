@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.passes.registry import PASSES, pass_class
+from chakrakit.passes.base import PASSES, pass_class
 
 _NAMES = {place.partition(":")[2]: name for name, place in PASSES.items()}
 

@@ -263,7 +263,7 @@ void bind_result(nb::module_& m) {
 // Raised as (message, whether some rank would wait for ever).
 void bind_error(nb::module_& m) {
     static PyObject* error =
-        PyErr_NewException("chakrakit._core.SimulationError", PyExc_ValueError, nullptr);
+        PyErr_NewException("chakrakit.core.SimulationError", PyExc_ValueError, nullptr);
     m.attr("SimulationError") = nb::handle(error);
     nb::register_exception_translator([](const std::exception_ptr& p, void*) {
         try {

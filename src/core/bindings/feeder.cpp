@@ -1,4 +1,4 @@
-// _core.Feeder, _core.FeedNode and _core.Frontier; chakrakit.trace.feeder says what they are for.
+// core.Feeder, core.FeedNode and core.Frontier; chakrakit.trace.storage.feeder says what they are for.
 #include "core/feeder/feeder.hpp"
 
 #include <nanobind/stl/function.h>
@@ -227,7 +227,7 @@ void bind_frontier(nb::module_& m) {
 
 void feeder(nb::module_& m) {
     static PyObject* feed_error =
-        PyErr_NewException("chakrakit._core.FeedError", PyExc_RuntimeError, nullptr);
+        PyErr_NewException("chakrakit.core.FeedError", PyExc_RuntimeError, nullptr);
     m.attr("FeedError") = nb::handle(feed_error);
     nb::register_exception_translator([](const std::exception_ptr& p, void*) {
         try {

@@ -1,4 +1,4 @@
-// The extension module chakrakit._core: arrays in, arrays out.
+// The extension module chakrakit.core: arrays in, arrays out.
 #include "core/bindings/bind.hpp"
 #include "core/error.hpp"
 
@@ -13,9 +13,9 @@ void schedule(nb::module_& m);
 void sim(nb::module_& m);
 }  // namespace chakra::bind
 
-NB_MODULE(_core, m) {
+NB_MODULE(core, m) {
     static PyObject* format_error =
-        PyErr_NewException("chakrakit._core.FormatError", PyExc_ValueError, nullptr);
+        PyErr_NewException("chakrakit.core.FormatError", PyExc_ValueError, nullptr);
     m.attr("FormatError") = nb::handle(format_error);
     nb::register_exception_translator([](const std::exception_ptr& p, void*) {
         try {

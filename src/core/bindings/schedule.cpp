@@ -1,4 +1,4 @@
-// chakrakit._core: the scheduler. The Python side (trace/schedule.py) checks every array first.
+// chakrakit.core: the scheduler. The Python side (trace/schedule.py) checks every array first.
 #include "core/timing/schedule.hpp"
 
 #include <span>

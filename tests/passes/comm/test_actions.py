@@ -10,13 +10,13 @@ import pytest
 import chakrakit
 from chakrakit import Binding, CollectiveType, EdgeKind, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.machines.description import parse_machine
+from chakrakit.machines.load.description import parse_machine
 from chakrakit.passes.comm.comm import Comm
 from chakrakit.passes.comm.lanes import issue_order
-from chakrakit.simulator.choice import Algorithms
-from chakrakit.simulator.native import Options
-from chakrakit.simulator.simulate import simulate
-from passes.comm.cases import DATA, case, generated, makespan
+from chakrakit.simulator.collectives.choice import Algorithms
+from chakrakit.simulator.engine.native import SimulationOptions
+from chakrakit.simulator.results.simulation import simulate
+from support.comm_cases import DATA, case, generated, makespan
 
 AR, RS, AG = CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_GATHER
 
@@ -53,7 +53,7 @@ def _nodes(trace, *columns):
 
 
 def _simulated(traces, **fixed):
-    options = Options(
+    options = SimulationOptions(
         algorithms=Algorithms(fixed and {k.replace("_", "-"): v for k, v in fixed.items()})
     )
     return simulate(traces, "ethernet-100g:4", options=options)
@@ -143,8 +143,10 @@ def test_with_rings_two_halves_take_as_long_as_the_whole(ranks):
     t = TraceBuilder()
     t.collective("sync", AR, 4_000_000)
     traces = _alike(t, ranks)
-    times = [simulate(s, machine, options=Options(algorithms=fixed)).makespan_ns
-             for s in (traces, traces | Comm("split-all-reduce"))]  # fmt: skip
+    times = [
+        simulate(s, machine, options=SimulationOptions(algorithms=fixed)).makespan_ns
+        for s in (traces, traces | Comm("split-all-reduce"))
+    ]
     assert times[0] == times[1]
 
 
@@ -407,10 +409,15 @@ def _recorded_kernels():
 
 
 STREAMED = [
-    Comm("offload", stream=800), Comm("compress", ratio=2, throughput="1 GB/s", stream=900),
-    Comm("compress", ratio=2, throughput="1 GB/s"), Comm("serialize"), Comm("prefetch"),
-    Comm("split", parts=3), Comm("split-all-reduce"), Comm("fuse", size="3 MB"),
-]  # fmt: skip
+    Comm("offload", stream=800),
+    Comm("compress", ratio=2, throughput="1 GB/s", stream=900),
+    Comm("compress", ratio=2, throughput="1 GB/s"),
+    Comm("serialize"),
+    Comm("prefetch"),
+    Comm("split", parts=3),
+    Comm("split-all-reduce"),
+    Comm("fuse", size="3 MB"),
+]
 
 
 @pytest.mark.parametrize(
@@ -485,8 +492,9 @@ def test_callers_are_still_the_same_nodes():
 
 def test_a_folded_set_of_many_ranks_costs_what_its_bodies_cost():
     t = _gradients([400] * 6)
-    traces = TraceSet([t.build()], {r: Binding(0, {"": "g"}) for r in range(20_000)},
-                      Groups({"g": range(20_000)}))  # fmt: skip
+    traces = TraceSet(
+        [t.build()], {r: Binding(0, {"": "g"}) for r in range(20_000)}, Groups({"g": range(20_000)})
+    )
     out = traces | Comm("bucket", size=1000)
     assert out.body_count == 1
     assert np.count_nonzero(out.body(0).types == 7) == 3

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 import chakrakit
 from chakrakit import EdgeKind, Edges
 from chakrakit.errors import ChakraError, ConfigError, TraceError
+from chakrakit.passes.base.spec import parse
 from chakrakit.passes.comm.channels import channels_of
 from chakrakit.passes.comm.comm import Comm
-from chakrakit.passes.spec import parse
-from chakrakit.trace.schema import CollectiveType
-from passes.comm.cases import CASES, bytes_of, case, compute_of, data_kinds, makespan, reached
-from simulator.random_workloads import random_case
+from chakrakit.trace.model.schema import CollectiveType
+from support.comm_cases import CASES, bytes_of, case, compute_of, data_kinds, makespan, reached
+from support.random_workloads import random_case
 
 KEEP_BYTES = [
     Comm("bucket", size="60 MB"),
@@ -75,9 +75,12 @@ FEW = [("ddp", change) for change in ALL] + [("dp-tp-pp", c) for c in (KEEP_BYTE
 
 @pytest.mark.parametrize(
     ("name", "change"),
-    [pytest.param(n, c, id=f"{n} {c}", marks=[] if (n, c) in FEW else pytest.mark.slow)
-     for n in CASES for c in ALL],
-)  # fmt: skip
+    [
+        pytest.param(n, c, id=f"{n} {c}", marks=[] if (n, c) in FEW else pytest.mark.slow)
+        for n in CASES
+        for c in ALL
+    ],
+)
 def test_what_is_stated_holds_and_the_set_still_runs(name, change):
     traces, machine, compute = case(name)
     out = _applied(traces, change)
@@ -146,8 +149,11 @@ def test_compression_divides_bytes_and_adds_the_codec_on_both_ends():
     assert out.column("comm_size", 0).tolist() == [0, 0, 1_000_000, 0, 0]
     assert out.column("stream").tolist() == [1, 2, 2, 2, 1]
     assert list(zip(out.edges.src.tolist(), out.edges.dst.tolist(), strict=True)) == [
-        (0, 1), (1, 2), (2, 3), (3, 4),
-    ]  # fmt: skip
+        (0, 1),
+        (1, 2),
+        (2, 3),
+        (3, 4),
+    ]
     assert out.ids.tolist() == [0, 1, 2, 3, 4]
 
 
@@ -192,8 +198,11 @@ def test_codecs_of_each_stream_of_communication_have_streams_of_their_own():
     body = (traces | Comm("compress", ratio=2, throughput="1 TB/s", stream=90)).body_at(0)
     names, streams = body.names.to_pylist(), body.column("stream", -1).tolist()
     calls = dict(zip(names, streams, strict=True))
-    pairs = {(calls[n.rpartition(".")[0]], n.rpartition(".")[2], s) for n, s in calls.items()
-             if n.endswith((".encode", ".decode"))}  # fmt: skip
+    pairs = {
+        (calls[n.rpartition(".")[0]], n.rpartition(".")[2], s)
+        for n, s in calls.items()
+        if n.endswith((".encode", ".decode"))
+    }
     assert len({s for _, _, s in pairs}) == len(pairs) >= 4
 
 
@@ -223,17 +232,20 @@ def test_a_group_is_known_by_its_own_name_too():
     assert out[0].body(0).table.equals(out[1].body(0).table)
 
 
-@pytest.mark.parametrize(("spec", "message"), [
-    ("comm{action=compress, ratio=4}", "needs throughput"),
-    ("comm{action=bucket, size=1MB, ratio=2}", "bucket has no ratio"),
-    ("comm{action=bucket, size=0}", "0 would never"),
-    ("comm{action=split}", "size or parts"),
-    ("comm{action=split, parts=0}", "1 or more"),
-    ("comm{action=compress, ratio=0.5, throughput=1GB/s}", "1 or more"),
-    ("comm{action=offload, stream=-1}", "streams are numbers"),
-    ("comm{action=fuse, size=1MB, types=[all-reuce]}", "no 'all-reuce'"),
-    ("comm{action=shrink}", "action is 'shrink'; there are algorithm, split-all-reduce"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("comm{action=compress, ratio=4}", "needs throughput"),
+        ("comm{action=bucket, size=1MB, ratio=2}", "bucket has no ratio"),
+        ("comm{action=bucket, size=0}", "0 would never"),
+        ("comm{action=split}", "size or parts"),
+        ("comm{action=split, parts=0}", "1 or more"),
+        ("comm{action=compress, ratio=0.5, throughput=1GB/s}", "1 or more"),
+        ("comm{action=offload, stream=-1}", "streams are numbers"),
+        ("comm{action=fuse, size=1MB, types=[all-reuce]}", "no 'all-reuce'"),
+        ("comm{action=shrink}", "action is 'shrink'; there are algorithm, split-all-reduce"),
+    ],
+)
 def test_options_that_make_no_sense_are_refused(spec, message):
     with pytest.raises(ConfigError, match=message):
         parse(spec)

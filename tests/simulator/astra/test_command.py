@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from astra_cases import network, system
 from click.testing import CliRunner, Result
 
 import chakrakit
 from chakrakit import CollectiveType, Run, TraceBuilder, TraceSet, write
 from chakrakit.cli import group
 from chakrakit.errors import ChakraError
+from support.astra_cases import network, system
 
 MB = 1 << 20
 
@@ -88,14 +88,27 @@ def test_a_run_with_every_nodes_times_and_counters(inputs: list[str], tmp_path: 
         assert run.start(rank).tolist() == [0, 5_000, 5_000]
         assert run.end(rank).tolist() == [5_000, 97_440, 12_000]
     assert run.counters["collectives"].to_pylist() == [
-        {"group": 0, "sequence": 0, "collective": "all-reduce", "bytes": MB, "members": 8,
-         "first_ns": 5_000, "last_ns": 5_000, "end_ns": 97_440, "transfer_ns": 92_440},
-    ]  # fmt: skip
+        {
+            "group": 0,
+            "sequence": 0,
+            "collective": "all-reduce",
+            "bytes": MB,
+            "members": 8,
+            "first_ns": 5_000,
+            "last_ns": 5_000,
+            "end_ns": 97_440,
+            "transfer_ns": 92_440,
+        }
+    ]
     links = run.counters["links"].to_pylist()
     # 4 chunks of 14 messages of 32 KiB
     assert links[3] == {
-        "rank": 3, "link": "dimension 0", "messages": 56, "bytes": 56 * 32_768, "busy_ns": 0,
-    }  # fmt: skip
+        "rank": 3,
+        "link": "dimension 0",
+        "messages": 56,
+        "bytes": 56 * 32_768,
+        "busy_ns": 0,
+    }
 
 
 @pytest.mark.parametrize("fold", [[], ["--no-fold"]])
@@ -105,8 +118,11 @@ def test_links_with_congestion(inputs: list[str], tmp_path: Path, fold: list[str
     assert isinstance(run, Run)
     links = run.counters["links"].to_pylist()
     assert [(row["rank"], row["link"]) for row in links[:4]] == [
-        (0, "down"), (0, "up"), (1, "down"), (1, "up"),
-    ]  # fmt: skip
+        (0, "down"),
+        (0, "up"),
+        (1, "down"),
+        (1, "up"),
+    ]
     assert {(row["messages"], row["bytes"], row["busy_ns"]) for row in links} == {
         (56, 56 * 32_768, 56 * 610)
     }

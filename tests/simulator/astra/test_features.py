@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from astra_cases import case_of, coll, comp, figures, network, node, recv, run, send, system
 
 from chakrakit import CollectiveType, Trace, TraceBuilder, TraceSet, write
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.simulator.astra import Options, make_config, simulate
+from chakrakit.simulator.astra import AstraOptions, make_config, simulate
+from support.astra_cases import case_of, coll, comp, figures, network, node, recv, run, send, system
 
 MB = 1 << 20
 
@@ -46,9 +46,12 @@ def test_memory_nodes_must_exist() -> None:
 def test_one_op_of_each_kind_runs_at_a_time() -> None:
     """CPU, GPU and communication slots are apart; within one, the lowest id goes first."""
     nodes = [
-        comp(9, 5), comp(3, 7), comp(4, 2, is_cpu_op=True),
-        coll(5, MB, kind="broadcast"), coll(6, MB, kind="broadcast"),
-    ]  # fmt: skip
+        comp(9, 5),
+        comp(3, 7),
+        comp(4, 2, is_cpu_op=True),
+        coll(5, MB, kind="broadcast"),
+        coll(6, MB, kind="broadcast"),
+    ]
     result = run(case_of([nodes, nodes], network(("Switch", 2))))
     ids = result.table(0)["id"].tolist()
     start = dict(zip(ids, result.start(0).tolist(), strict=True))
@@ -211,4 +214,4 @@ def test_ranks_beyond_the_network_are_left_out_with_a_note(tmp_path: Path) -> No
 
 def test_options_are_checked() -> None:
     with pytest.raises(ConfigError, match="--queues is 0"):
-        Options(queues=0)
+        AstraOptions(queues=0)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from astra_cases import Case, case_of, coll, comp, network, recv, run, send, system
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from support.astra_cases import Case, case_of, coll, comp, network, recv, run, send, system
 
 MB = 1 << 20
 SHAPES = ("Ring", "FullyConnected", "Switch")
@@ -184,9 +185,12 @@ def test_a_tie_that_depends_on_rank_numbers_is_not_folded() -> None:
     [
         ({"args": ["--rendezvous-protocol=true"]}, "rendezvous"),
         ({"system": system("doubleBinaryTree")}, "doubleBinaryTree"),
-        ({"backend": "aware", "system": system("direct"), "network": network(("Ring", 8))}, "share a link"),
+        (
+            {"backend": "aware", "system": system("direct"), "network": network(("Ring", 8))},
+            "share a link",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_folded_says_why(change: dict[str, Any], reason: str) -> None:
     case = case_of([[coll(0, MB)] for _ in range(8)], network(("Switch", 8))) | change
     result = same(case)
@@ -212,9 +216,17 @@ MICROS = st.integers(0, 3)
     size=st.integers(64, 1 << 16),
 )
 def test_any_mixture_agrees(
-    shape: str, algorithm: str, aware: bool, chunks: int, queues: int, splits: int,
-    micros: list[int], kinds: list[str], late: int | None, size: int,
-) -> None:  # fmt: skip
+    shape: str,
+    algorithm: str,
+    aware: bool,
+    chunks: int,
+    queues: int,
+    splits: int,
+    micros: list[int],
+    kinds: list[str],
+    late: int | None,
+    size: int,
+) -> None:
     graphs = []
     for rank in range(8):
         nodes = [comp(0, micros[0] + (rank == late))]
@@ -249,9 +261,14 @@ def test_any_mixture_agrees(
     stage=st.one_of(st.none(), st.integers(0, 1)),
 )
 def test_two_dimensions_agree(
-    algorithms: list[str], shapes: list[str], chunks: int, queues: int, baseline: bool, kind: str,
+    algorithms: list[str],
+    shapes: list[str],
+    chunks: int,
+    queues: int,
+    baseline: bool,
+    kind: str,
     stage: int | None,
-) -> None:  # fmt: skip
+) -> None:
     """`stage` makes one half of the ranks slower, so that there are two classes."""
     if kind == "all_to_all":
         algorithms = ["direct" if a == "halvingDoubling" else a for a in algorithms]

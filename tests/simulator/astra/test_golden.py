@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 from typing import Any
 
 import pytest
-from astra_cases import case_of, coll, figures, network, read_cases, run, system
 
 from chakrakit.errors import ChakraError
 from chakrakit.simulator.astra.log import log_lines
+from support import paths
+from support.astra_cases import case_of, coll, figures, network, read_cases, run, system
 
-DATA = Path(__file__).parents[2] / "data" / "astra"
+DATA = paths.DATA / "astra"
 RECORDED = list(read_cases(DATA / "golden.jsonl.gz"))
 ANSWERED = [(case, result) for case, result in RECORDED if "cycles" in result]
 UNANSWERED = [case for case, result in RECORDED if "cycles" not in result]
@@ -34,8 +34,12 @@ def test_what_it_never_answers_is_an_error(case: Any) -> None:
 
 @pytest.mark.parametrize("row", SWEEP, ids=lambda r: f"{r['npus']}-{r['bytes']}-{r['backend']}")
 def test_the_hgx_h100_sweep(row: dict[str, str]) -> None:
-    net = {"topology": ["Switch"], "npus_count": [int(row["npus"])], "bandwidth": [400],
-           "latency": [936.25]}  # fmt: skip
+    net = {
+        "topology": ["Switch"],
+        "npus_count": [int(row["npus"])],
+        "bandwidth": [400],
+        "latency": [936.25],
+    }
     ranks = [[coll(0, int(row["bytes"]))] for _ in range(int(row["npus"]))]
     sys = system("ring", active_chunks_per_dimension=2, local_mem_bw=3350)
     result = run(case_of(ranks, net, sys, backend=row["backend"]))

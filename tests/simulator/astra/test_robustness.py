@@ -5,9 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from astra_cases import Case, case_of, coll, comp, figures, network, node, recv, run, send, system
 
 from chakrakit.errors import ChakraError, ConfigError, DeadlockError, TraceError
+from support.astra_cases import (
+    Case,
+    case_of,
+    coll,
+    comp,
+    figures,
+    network,
+    node,
+    recv,
+    run,
+    send,
+    system,
+)
 
 MB = 1 << 20
 TWO = network(("Switch", 2))
@@ -33,108 +45,227 @@ GROUPED = {"comm_group": {"1": [0, 1], "2": [2]}}
 ERRORS: dict[str, tuple[Case, type[ChakraError], str]] = {
     "a zero-time node with nothing in flight": (
         on_all([node("INVALID_NODE", 0), comp(1, 5, [0])]),
-        DeadlockError, r"rank 0, node 0 \(invalid node\) takes no time"),
+        DeadlockError,
+        r"rank 0, node 0 \(invalid node\) takes no time",
+    ),
     "roofline without data": (
-        on_all([comp(0, 0, num_ops=10, tensor_size=0), comp(1, 0, [0], num_ops=9, tensor_size=9)],
-               sys=ROOFLINE), DeadlockError, r"rank 0, node 0 \(compute\) takes no time"),
+        on_all(
+            [comp(0, 0, num_ops=10, tensor_size=0), comp(1, 0, [0], num_ops=9, tensor_size=9)],
+            sys=ROOFLINE,
+        ),
+        DeadlockError,
+        r"rank 0, node 0 \(compute\) takes no time",
+    ),
     "roofline without operations": (
         on_all([comp(0, 0, num_ops=0, tensor_size=10)], sys=ROOFLINE),
-        TraceError, r"rank 0, node 0 \(compute\): roofline gives no time: `num_ops`"),
+        TraceError,
+        r"rank 0, node 0 \(compute\): roofline gives no time: `num_ops`",
+    ),
     "roofline without attributes": (
-        on_all([comp(0, 5)], sys=ROOFLINE), TraceError, "node 0 .*`num_ops` and `tensor_size`"),
+        on_all([comp(0, 5)], sys=ROOFLINE),
+        TraceError,
+        "node 0 .*`num_ops` and `tensor_size`",
+    ),
     "a receive that nobody sends": (
         both([recv(3, 1, 64, tag=7)], [comp(0, 5)]),
-        DeadlockError, r"rank 0, node 3 \(receive\) waits for 64 bytes with tag 7 from rank 1"),
+        DeadlockError,
+        r"rank 0, node 3 \(receive\) waits for 64 bytes with tag 7 from rank 1",
+    ),
     "a rank that misses a collective": (
-        case_of([[coll(4, MB)]] * 3 + [[comp(0, 5)]], FOUR), DeadlockError,
+        case_of([[coll(4, MB)]] * 3 + [[comp(0, 5)]], FOUR),
+        DeadlockError,
         r"3 of 4 ranks never finish: rank 0, node 4 \(all-reduce of 1048576 bytes, all ranks\).*"
-        r"rank 3, which finished at tick 5000"),
+        r"rank 3, which finished at tick 5000",
+    ),
     "halvingDoubling on 6": (
         on_all([coll(0, MB)], SIX, sys=system("halvingDoubling")),
-        TraceError, "rank 0, node 0 .*halvingDoubling needs a power of two members, not 6"),
+        TraceError,
+        "rank 0, node 0 .*halvingDoubling needs a power of two members, not 6",
+    ),
     "a dependency cycle": (
         on_all([comp(0, 5), comp(1, 5, [2]), comp(2, 5, [1])]),
-        DeadlockError, r"rank 0: 2 nodes never run \(1, 2.*dependency cycle"),
+        DeadlockError,
+        r"rank 0: 2 nodes never run \(1, 2.*dependency cycle",
+    ),
     "a repeated id": (
-        on_all([comp(7, 5), comp(7, 6)]), TraceError, "rank 0, node 7: two nodes have this id"),
+        on_all([comp(7, 5), comp(7, 6)]),
+        TraceError,
+        "rank 0, node 7: two nodes have this id",
+    ),
     "fewer algorithms than dimensions": (
-        on_all([coll(0, MB)], PLANE), TraceError,
-        "node 0 .*`all-reduce-implementation` has 1 entries and the network 2 dimensions"),
+        on_all([coll(0, MB)], PLANE),
+        TraceError,
+        "node 0 .*`all-reduce-implementation` has 1 entries and the network 2 dimensions",
+    ),
     "more algorithms than dimensions": (
-        on_all([coll(0, MB)], sys=system(["ring", "ring"])), TraceError, "2 entries"),
+        on_all([coll(0, MB)], sys=system(["ring", "ring"])),
+        TraceError,
+        "2 entries",
+    ),
     "a tree for an all-gather": (
         on_all([coll(0, MB, kind="all_gather")], sys=system("doubleBinaryTree")),
-        TraceError, "doubleBinaryTree would run this all-gather as an all-reduce"),
+        TraceError,
+        "doubleBinaryTree would run this all-gather as an all-reduce",
+    ),
     "no local memory bandwidth": (
-        on_all([coll(0, MB)], sys=system(local_mem_bw=None)), TraceError, "`local-mem-bw` is missing"),
+        on_all([coll(0, MB)], sys=system(local_mem_bw=None)),
+        TraceError,
+        "`local-mem-bw` is missing",
+    ),
     "an all-gather of nothing": (
-        on_all([coll(0, 0, kind="all_gather")]), TraceError, "an all-gather of 0 bytes"),
+        on_all([coll(0, 0, kind="all_gather")]),
+        TraceError,
+        "an all-gather of 0 bytes",
+    ),
     "an all-gather smaller than its chunks": (
-        on_all([coll(0, 3, kind="all_gather")]), TraceError, "3 bytes cannot be cut into 4 chunks"),
+        on_all([coll(0, 3, kind="all_gather")]),
+        TraceError,
+        "3 bytes cannot be cut into 4 chunks",
+    ),
     "a send to oneself": (
-        on_all([send(0, 0, 64)]), TraceError, r"rank 0, node 0 \(send\): sends to rank 0"),
+        on_all([send(0, 0, 64)]),
+        TraceError,
+        r"rank 0, node 0 \(send\): sends to rank 0",
+    ),
     "a send to nobody": (
-        on_all([send(0, 9, 64)]), TraceError, "sends to rank 9; give another rank below 4"),
+        on_all([send(0, 9, 64)]),
+        TraceError,
+        "sends to rank 9; give another rank below 4",
+    ),
     "a send of another rank": (
         on_all([node("COMM_SEND_NODE", 0, comm_src=2, comm_dst=1, comm_size=4, comm_tag=0)]),
-        TraceError, "rank 0, node 0: `comm_src` of a send must be the rank itself, not 2"),
+        TraceError,
+        "rank 0, node 0: `comm_src` of a send must be the rank itself, not 2",
+    ),
     "an empty trace": (on_all([]), TraceError, "rank 0: has no nodes"),
     "no splits": (
         on_all([coll(0, MB)], sys=system(preferred_dataset_splits=None)),
-        TraceError, "`preferred-dataset-splits` is missing or 0"),
+        TraceError,
+        "`preferred-dataset-splits` is missing or 0",
+    ),
     "no algorithm": (
         on_all([coll(0, MB)], sys=system(all_reduce_implementation=None)),
-        TraceError, "no `all-reduce-implementation`"),
+        TraceError,
+        "no `all-reduce-implementation`",
+    ),
     "a tree on 6": (
         on_all([coll(0, MB)], SIX, sys=system("doubleBinaryTree")),
-        TraceError, "doubleBinaryTree needs a power of two members, not 6"),
+        TraceError,
+        "doubleBinaryTree needs a power of two members, not 6",
+    ),
     "a tree in a group": (
-        case_of([[coll(0, MB, pg_name="1")]] * 2 + [[comp(0, 1)]] * 2, FOUR,
-                system("doubleBinaryTree"), **GROUPED), TraceError, "group smaller than the network"),
-    "a reduce": (on_all([coll(0, MB, kind="reduce")]), TraceError, "`comm_type` 1 is not simulated"),
-    "a barrier": (on_all([coll(0, MB, kind="barrier")]), TraceError, "`comm_type` 9 is not simulated"),
+        case_of(
+            [[coll(0, MB, pg_name="1")]] * 2 + [[comp(0, 1)]] * 2,
+            FOUR,
+            system("doubleBinaryTree"),
+            **GROUPED,
+        ),
+        TraceError,
+        "group smaller than the network",
+    ),
+    "a reduce": (
+        on_all([coll(0, MB, kind="reduce")]),
+        TraceError,
+        "`comm_type` 1 is not simulated",
+    ),
+    "a barrier": (
+        on_all([coll(0, MB, kind="barrier")]),
+        TraceError,
+        "`comm_type` 9 is not simulated",
+    ),
     "halvingDoubling for an all-to-all": (
         on_all([coll(0, MB, kind="all_to_all")], sys=system("halvingDoubling")),
-        TraceError, "halvingDoubling cannot do an all-to-all"),
+        TraceError,
+        "halvingDoubling cannot do an all-to-all",
+    ),
     "a congested ring of 2": (
         on_all([coll(0, MB)], network(("Ring", 2)), backend="aware"),
-        ConfigError, "no Ring of 2 ranks"),
+        ConfigError,
+        "no Ring of 2 ranks",
+    ),
     "congestion in two dimensions": (
-        on_all([coll(0, MB)], PLANE, backend="aware"), ConfigError, "--backend unaware"),
+        on_all([coll(0, MB)], PLANE, backend="aware"),
+        ConfigError,
+        "--backend unaware",
+    ),
     "a group of one": (
-        case_of([[comp(0, 1)], [comp(0, 1)], [coll(5, MB, pg_name="2")], [comp(0, 1)]], FOUR, **GROUPED),
-        TraceError, r"rank 2, node 5 \(all-reduce of 1048576 bytes, group 2\): it has nothing to do"),
+        case_of(
+            [[comp(0, 1)], [comp(0, 1)], [coll(5, MB, pg_name="2")], [comp(0, 1)]], FOUR, **GROUPED
+        ),
+        TraceError,
+        r"rank 2, node 5 \(all-reduce of 1048576 bytes, group 2\): it has nothing to do",
+    ),
     "an unknown group": (
-        on_all([coll(0, MB, pg_name="8")]), TraceError, "node 0: communicator group 8 is not defined"),
+        on_all([coll(0, MB, pg_name="8")]),
+        TraceError,
+        "node 0: communicator group 8 is not defined",
+    ),
     "a rank outside its group": (
         on_all([coll(0, MB, pg_name="1")], **GROUPED),
-        TraceError, "rank 2, node 0 .*the rank is not a member of group 1"),
+        TraceError,
+        "rank 2, node 0 .*the rank is not a member of group 1",
+    ),
     "no dimension taking part": (
-        on_all([coll(0, MB, involved_dim=[False])]), TraceError, "it has nothing to do"),
+        on_all([coll(0, MB, involved_dim=[False])]),
+        TraceError,
+        "it has nothing to do",
+    ),
     "a missing attribute": (
-        on_all([node("COMM_COLL_NODE", 0, comm_type=0)]), TraceError, "`comm_size` is missing"),
+        on_all([node("COMM_COLL_NODE", 0, comm_type=0)]),
+        TraceError,
+        "`comm_size` is missing",
+    ),
     "a missing dependency": (
-        on_all([comp(0, 5, [9])]), TraceError, "rank 0, node 0: depends on node 9, which is not"),
+        on_all([comp(0, 5, [9])]),
+        TraceError,
+        "rank 0, node 0: depends on node 9, which is not",
+    ),
     "communication on the CPU": (
-        on_all([coll(0, MB, is_cpu_op=True)]), TraceError, "cannot be a CPU op"),
+        on_all([coll(0, MB, is_cpu_op=True)]),
+        TraceError,
+        "cannot be a CPU op",
+    ),
     "memory that is not there": (
-        on_all([node("MEM_LOAD_NODE", 0, tensor_size=64)]), TraceError, "NO_MEMORY_EXPANSION"),
+        on_all([node("MEM_LOAD_NODE", 0, tensor_size=64)]),
+        TraceError,
+        "NO_MEMORY_EXPANSION",
+    ),
     "collectives of different sizes": (
-        both([coll(0, MB)], [coll(0, 2 * MB)]), TraceError, "another member runs a different collective"),
+        both([coll(0, MB)], [coll(0, 2 * MB)]),
+        TraceError,
+        "another member runs a different collective",
+    ),
     "a time beyond counting": (
         on_all([comp(i, 1 << 50, [i - 1] if i else []) for i in range(9)]),
-        TraceError, "time is too long"),
-    "a duration beyond counting": (on_all([comp(0, 1 << 60)]), TraceError, "its duration is too long"),
+        TraceError,
+        "time is too long",
+    ),
+    "a duration beyond counting": (
+        on_all([comp(0, 1 << 60)]),
+        TraceError,
+        "its duration is too long",
+    ),
     "bytes beyond counting": (on_all([coll(0, 1 << 60)]), TraceError, "bytes are too many"),
     "a send that nobody receives, with rendezvous": (
         both([send(0, 1, 64)], [comp(0, 5)], args=["--rendezvous-protocol=true"]),
-        DeadlockError, r"rank 0, node 0 \(send\) waits for rank 1 to post a receive of 64 bytes"),
+        DeadlockError,
+        r"rank 0, node 0 \(send\) waits for rank 1 to post a receive of 64 bytes",
+    ),
     "collectives in another order": (
-        case_of([[coll(0, MB, pg_name="1"), coll(1, MB, [0], pg_name="3")],
-                 [coll(0, MB, pg_name="3"), coll(1, MB, [0], pg_name="1")],
-                 [comp(0, 1)], [comp(0, 1)]], FOUR, comm_group={"1": [0, 1], "3": [1, 0]}),
-        DeadlockError, r"group 1\) waits .*rank 1, which waits in group 3"),
-}  # fmt: skip
+        case_of(
+            [
+                [coll(0, MB, pg_name="1"), coll(1, MB, [0], pg_name="3")],
+                [coll(0, MB, pg_name="3"), coll(1, MB, [0], pg_name="1")],
+                [comp(0, 1)],
+                [comp(0, 1)],
+            ],
+            FOUR,
+            comm_group={"1": [0, 1], "3": [1, 0]},
+        ),
+        DeadlockError,
+        r"group 1\) waits .*rank 1, which waits in group 3",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", ERRORS)
@@ -150,17 +281,25 @@ CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
     "a named group": ({"comm_group": {"tp": [0, 1]}}, "group 'tp': ids are whole numbers"),
     "a group of strangers": ({"comm_group": {"1": [0, 9]}}, "group 1: rank 9 does not exist"),
     "a group with a double": ({"comm_group": {"1": [0, 0]}}, "group 1: a rank is listed twice"),
-    "a shared bus": ({"system": system(model_shared_bus=1)}, "`model-shared-bus` 1 is not simulated"),
+    "a shared bus": (
+        {"system": system(model_shared_bus=1)},
+        "`model-shared-bus` 1 is not simulated",
+    ),
     "an unknown algorithm": ({"system": system("rings")}, "unknown algorithm 'rings'"),
-    "an unknown topology": ({"network": network(("Mesh", 4))}, r"network: Invalid enum value 'Mesh'"),
+    "an unknown topology": (
+        {"network": network(("Mesh", 4))},
+        r"network: Invalid enum value 'Mesh'",
+    ),
     "one rank": ({"network": network(("Ring", 1))}, "`npus_count` is 1; it must be 2 or more"),
     "a negative latency": ({"network": {**FOUR, "latency": [-1]}}, "`latency` is -1; it must be 0"),
     "endless latency": ({"network": {**FOUR, "latency": [float("nan")]}}, "`latency` is nan"),
     "too many ranks": ({"network": network(("Ring", 2000), ("Ring", 2000))}, "4,000,000 ranks are"),
     "uneven lists": ({"network": {**FOUR, "latency": []}}, "one entry for each dimension"),
     "a text for a number": (
-        {"system": system(local_mem_bw="fast")}, r"system: Expected `int \| float`.*local-mem-bw"),
-}  # fmt: skip
+        {"system": system(local_mem_bw="fast")},
+        r"system: Expected `int \| float`.*local-mem-bw",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -174,9 +313,11 @@ LENIENT: dict[str, tuple[Case, Any]] = {
     "a dependency cycle": (on_all([comp(0, 5), comp(1, 5, [2]), comp(2, 5, [1])]), 5000),
     "a repeated id": (on_all([comp(7, 5), comp(7, 6)]), 6000),
     "a zero-time node with nothing in flight": (
-        on_all([node("INVALID_NODE", 0), comp(1, 5, [0])]), -1),
+        on_all([node("INVALID_NODE", 0), comp(1, 5, [0])]),
+        -1,
+    ),
     "a receive that nobody sends": (both([recv(0, 1, 64)], [comp(0, 5)]), [-1, 5000]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LENIENT)

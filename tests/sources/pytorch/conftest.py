@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from chakrakit.sources.pytorch.kineto import read_kineto
-from chakrakit.sources.pytorch.observer import read_observer
-from chakrakit.sources.pytorch.rank import Rank, link_rank
+from chakrakit.sources.pytorch.linking.rank import Rank, link_rank
+from chakrakit.sources.pytorch.read.kineto import read_kineto
+from chakrakit.sources.pytorch.read.observer import read_observer
+from support import paths
 
-DATA = Path(__file__).parents[2] / "data" / "pytorch"
+DATA = paths.DATA / "pytorch"
 
 
 @dataclass
@@ -30,9 +31,17 @@ class Recording:
 
     def _event(self, cat: str, name: str, tid: int, ts: float, dur: float, **args: Any) -> None:
         self.events.append(
-            {"ph": "X", "cat": cat, "name": name, "pid": 9, "tid": tid, "ts": ts, "dur": dur,
-             "args": args}
-        )  # fmt: skip
+            {
+                "ph": "X",
+                "cat": cat,
+                "name": name,
+                "pid": 9,
+                "tid": tid,
+                "ts": ts,
+                "dur": dur,
+                "args": args,
+            }
+        )
 
     def op(
         self, name, ts, dur, *, tid=1, reads=(), writes=(), values=None, parent=1, seq=-1, **attrs
@@ -43,12 +52,14 @@ class Recording:
         shapes = [[4, 4] for _ in reads] + [[] for _ in values or []]
         self.nodes.append(
             {
-                "id": number + 1, "name": name, "ctrl_deps": parent,
-                "inputs": _io(ins, shapes), "outputs": _io([self._tensor(s) for s in writes],
-                                                           [[4, 4] for _ in writes]),
+                "id": number + 1,
+                "name": name,
+                "ctrl_deps": parent,
+                "inputs": _io(ins, shapes),
+                "outputs": _io([self._tensor(s) for s in writes], [[4, 4] for _ in writes]),
                 "attrs": _attrs(rf_id=number, tid=tid, seq_id=seq, scope=0, **attrs),
             }
-        )  # fmt: skip
+        )
         cat = "user_annotation" if name.startswith(("ProfilerStep", "gloo:")) else "cpu_op"
         self._event(cat, name, tid, ts, dur, **{"Record function id": number})
         return number + 1

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 import chakrakit as ck
 from chakrakit.views.app.session import Session
-from chakrakit.views.app.side import Side
+from chakrakit.views.app.shown_run import ShownRun
+from support import paths
 
 pytest.importorskip("starlette", reason="pip install 'chakrakit[view]'")
 PORT = 8127
-DATA = Path(__file__).parents[2] / "data" / "pytorch"
+DATA = paths.DATA / "pytorch"
 
 
 class Client:
@@ -45,7 +45,9 @@ class Client:
 
 @pytest.fixture
 def client() -> Callable[..., Client]:
-    return lambda *runs: Client(Session([Side(run, f"run {i}", []) for i, run in enumerate(runs)]))
+    return lambda *runs: Client(
+        Session([ShownRun(run, f"run {i}", []) for i, run in enumerate(runs)])
+    )
 
 
 @pytest.fixture(scope="session")

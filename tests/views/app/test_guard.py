@@ -14,8 +14,15 @@ def test_this_machine_s_names_are_answered(client, two_ranks, host):
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example:8127", "127.0.0.1", "127.0.0.1:80", "127.0.0.1.evil.example:8127", "0.0.0.0:8127", ""],
-)  # fmt: skip
+    [
+        "evil.example:8127",
+        "127.0.0.1",
+        "127.0.0.1:80",
+        "127.0.0.1.evil.example:8127",
+        "0.0.0.0:8127",
+        "",
+    ],
+)
 def test_another_host_is_refused(client, two_ranks, host):
     """A name that an attacker's DNS leads here would come as the Host."""
     for path in ("/", "/api/session", "/static/main.js"):

@@ -24,8 +24,10 @@ def lines(draw) -> Line:
 
 windows = st.builds(
     lambda begin, length, buckets: Window(begin, begin + length, buckets),
-    st.integers(-20, 400), st.integers(1, 500), st.integers(1, 40),
-)  # fmt: skip
+    st.integers(-20, 400),
+    st.integers(1, 500),
+    st.integers(1, 40),
+)
 
 
 def overlap(line: Line, i: int, begin: int, end: int) -> int:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.rank_view import rank_view
-from chakrakit.trace.run import Times, run_of
-from chakrakit.views.app.serve import open_session
+from chakrakit.insight.rank.view import rank_view
+from chakrakit.trace.sets.run import Times, run_of
+from chakrakit.views.app.launch import open_session
 from chakrakit.views.app.server import static_files
 
 EVIL = '</script><script>alert(1)</script><img src=x onerror="alert(2)">'
@@ -173,8 +173,15 @@ def test_two_runs_tell_what_changed(client):
     )
     shown = {}
     for side in (0, 1):
-        found = ask("window", side=side, rank=0, first=0, last=1, paint="change",
-                    **{"from": 0, "to": 400, "width": 100})  # fmt: skip
+        found = ask(
+            "window",
+            side=side,
+            rank=0,
+            first=0,
+            last=1,
+            paint="change",
+            **{"from": 0, "to": 400, "width": 100},
+        )
         (line,) = found["lines"]
         names = ask("session")["changes"]
         pairs = zip(line["name"], line["code"], strict=True)
@@ -209,7 +216,7 @@ def test_ranks_that_do_the_same_are_one_row(client):
 
 
 def test_large_runs_are_analyzed_when_asked_only(client, two_ranks, monkeypatch):
-    monkeypatch.setattr("chakrakit.views.app.side._SMALL", 5)
+    monkeypatch.setattr("chakrakit.views.app.shown_run._SMALL", 5)
     ask = client(two_ranks)
     assert ask("node", rank=0, row=0)["analysis"] == "idle"
     ask("analyze")
@@ -317,8 +324,14 @@ def test_only_the_page_s_own_files_are_served(client, two_ranks):
     assert {"index.html", "main.js", "app.css"} <= set(static_files())
     for name in [*static_files(), "report.js", "report.css"]:
         assert web.get(f"/static/{name}").status_code == 200
-    for path in ("/static/../server.py", "/static/%2e%2e/server.py", "/static//etc/passwd",
-                 "/static/", "/etc/passwd", "/static/..%2f..%2freport.py"):  # fmt: skip
+    for path in (
+        "/static/../server.py",
+        "/static/%2e%2e/server.py",
+        "/static//etc/passwd",
+        "/static/",
+        "/etc/passwd",
+        "/static/..%2f..%2freport.py",
+    ):
         assert web.get(path).status_code == 404
     assert web.post("/api/session").status_code == 405
 
@@ -326,9 +339,15 @@ def test_only_the_page_s_own_files_are_served(client, two_ranks):
 def test_rows_nested_deeper_than_a_screen_are_counted(client):
     n = 300
     trace = ck.Trace.from_columns(
-        {"name": [f"f{i}" for i in range(n)], "type": [4] * n, "is_cpu_op": [True] * n, "tid": [1] * n,
-         "start_time_ns": np.arange(n) * 10, "duration_ns": 10_000 - 20 * np.arange(n)}
-    )  # fmt: skip
+        {
+            "name": [f"f{i}" for i in range(n)],
+            "type": [4] * n,
+            "is_cpu_op": [True] * n,
+            "tid": [1] * n,
+            "start_time_ns": np.arange(n) * 10,
+            "duration_ns": 10_000 - 20 * np.arange(n),
+        }
+    )
     ask = client(ck.Run([trace]))
     layout = ask("rank", rank=0)
     assert (layout["too_deep"], layout["tracks"][0]["depth"]) == (100, 200)

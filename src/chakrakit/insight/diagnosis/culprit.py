@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from chakrakit.results import Result
+
 CulpritKind = Literal[
     "slow-rank",
     "slow-link",
@@ -21,7 +23,7 @@ CulpritKind = Literal[
 """What is wrong: something is slow, or a collective can never end."""
 
 
-class Culprit(msgspec.Struct, frozen=True, kw_only=True):
+class Culprit(Result, msgspec.Struct, frozen=True, kw_only=True):
     """One finding. Fields that do not apply are None; the list in a result is worst first."""
 
     kind: CulpritKind

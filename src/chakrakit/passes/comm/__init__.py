@@ -1,1 +1,7 @@
-"""Changes to communication: one file an action, on channels of calls that meet across ranks."""
+"""Changes to communication: one file per action, on channels of calls that meet across ranks."""
+
+from __future__ import annotations
+
+from chakrakit.passes.comm.comm import Comm
+
+__all__ = ["Comm"]

@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
-from chakrakit.passes.comm.channels import I64, Channel
+from chakrakit.passes.comm.channels import Channel
 from chakrakit.passes.comm.job import Job
 from chakrakit.passes.comm.lanes import on_host, order_kind
 from chakrakit.passes.comm.meeting import Meeting
@@ -99,8 +100,11 @@ def _kinds(job: Job, channel: Channel, indices: I64) -> list[tuple[object, ...]]
     columns: list[Sequence[object]] = [channel.types[indices].tolist()]
     for side in channel.sides:
         for name, default in (
-            ("comm_dtype", ""), ("comm_algorithm", ""), ("comm_src", -1), ("comm_dst", -1),
-        ):  # fmt: skip
+            ("comm_dtype", ""),
+            ("comm_algorithm", ""),
+            ("comm_src", -1),
+            ("comm_dst", -1),
+        ):
             columns.append(job.column(side, name, default)[indices].tolist())
     return list(zip(*columns, strict=True))
 

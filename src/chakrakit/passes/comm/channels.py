@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
-from chakrakit.trace.collectives import canonical_group
-from chakrakit.trace.traceset import TraceSet
-from chakrakit.trace.validation.communication import Calls, Communication, CommunicationReader
-from chakrakit.trace.validation.communication import Channel as Messages
-
-I64 = NDArray[np.int64]
+from chakrakit.trace.communication import canonical_group
+from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.validation import Calls, Communication, CommunicationReader
+from chakrakit.trace.validation import Channel as Messages
 
 Place = TypeVar("Place")
 End = TypeVar("End", bound=Hashable)
@@ -31,7 +29,7 @@ MESSAGE = -2
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class BodyCalls:
     """The calls of one body, in the order in which they meet those of the other sides."""
 
     body: int
@@ -48,7 +46,7 @@ class Channel:
     """What bodies and ranks call the group; empty for messages."""
     ranks: int
     """Members of its groups; 0 where they differ."""
-    sides: tuple[Side, ...]
+    sides: tuple[BodyCalls, ...]
     types: I64
     sizes: I64
     """Bytes; where the sides differ, the largest."""
@@ -107,7 +105,7 @@ def _channel(
         called,
         frozenset([*groups, *(n for _, own in sides for n in own)]),
         sizes.pop() if len(sizes) == 1 else 0,
-        tuple(Side(body, c.row) for (body, _), c in zip(sides, calls, strict=True)),
+        tuple(BodyCalls(body, c.row) for (body, _), c in zip(sides, calls, strict=True)),
         calls[0].kind,
         np.max([c.size for c in calls], axis=0),
         calls[0].seq if all(c.numbered for c in calls) else None,
@@ -175,10 +173,14 @@ def _message_channel(
         raise TraceError(f"{name}: sends and receives do not match; chakra validate says where")
     sizes = np.max([one.size for one in here.values()], axis=0)
     return Channel(
-        name, frozenset(), 2,
-        tuple(Side(end[0], one.row, one.is_send) for end, one in here.items()),
-        np.full(len(sizes), MESSAGE, np.int64), sizes, None,
-    )  # fmt: skip
+        name,
+        frozenset(),
+        2,
+        tuple(BodyCalls(end[0], one.row, one.is_send) for end, one in here.items()),
+        np.full(len(sizes), MESSAGE, np.int64),
+        sizes,
+        None,
+    )
 
 
 # --- who meets ----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.quantities import Quantity, parse, positive
+from chakrakit.machines.device import Quantity, parse, positive
 from chakrakit.passes.base import Pass, with_bodies
 from chakrakit.passes.comm.buckets import bucket, fuse, split
 from chakrakit.passes.comm.compress import Codec, compress
@@ -17,10 +17,9 @@ from chakrakit.passes.comm.offload import offload
 from chakrakit.passes.comm.overlap import serialize, shift
 from chakrakit.passes.comm.report import report
 from chakrakit.passes.comm.swap import join_all_reduce, set_algorithm, split_all_reduce
-from chakrakit.passes.times import settled
-from chakrakit.trace.collectives import UNKNOWN
-from chakrakit.trace.run import Run
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.passes.nodes import with_run_times
+from chakrakit.trace.communication import UNKNOWN
+from chakrakit.trace.sets import Run, TraceSet
 
 
 @dataclass(frozen=True)
@@ -39,9 +38,18 @@ class Comm(Pass):
         "keep those of the data); what can be reached along data; freedom from deadlock"
     )
     action: Literal[
-        "algorithm", "split-all-reduce", "join-all-reduce", "bucket", "fuse", "split", "compress", "prefetch",
-        "delay", "serialize", "offload",
-    ]  # fmt: skip
+        "algorithm",
+        "split-all-reduce",
+        "join-all-reduce",
+        "bucket",
+        "fuse",
+        "split",
+        "compress",
+        "prefetch",
+        "delay",
+        "serialize",
+        "offload",
+    ]
     groups: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     phases: tuple[str, ...] = ()
@@ -77,7 +85,7 @@ class Comm(Pass):
     def apply(self, traces: TraceSet) -> TraceSet:
         """The changed traces, which must be timed again."""
         if isinstance(traces, Run) and traces.times is not None:
-            traces = settled(traces)
+            traces = with_run_times(traces)
         job = Job(traces, self._choice())
         _ACTIONS[self.action][2](self, job)
         after = job.result()
@@ -111,14 +119,15 @@ _ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...], _Run]] = {
     "fuse": (("size",), (), lambda o, job: fuse(job, o.bytes_of_size())),
     "split": ((), ("size", "parts"), lambda o, job: split(job, *_pieces(o))),
     "compress": (
-        ("ratio", "throughput"), ("decode_throughput", "stream"),
+        ("ratio", "throughput"),
+        ("decode_throughput", "stream"),
         lambda o, job: compress(job, o.codec()),
     ),
     "prefetch": ((), ("calls",), lambda o, job: shift(job, o.calls or 1)),
     "delay": ((), ("calls",), lambda o, job: shift(job, -(o.calls or 1))),
     "serialize": ((), (), lambda _, job: serialize(job)),
     "offload": (("stream",), (), lambda o, job: offload(job, o.stream or 0)),
-}  # fmt: skip
+}
 """Action → options it needs, options it takes, and what it does."""
 _OPTIONS = {
     "algorithm",

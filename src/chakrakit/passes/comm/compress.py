@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
-from chakrakit.passes.comm.channels import I64, Channel
+from chakrakit.passes.comm.channels import Channel
 from chakrakit.passes.comm.job import Job
 from chakrakit.passes.comm.lanes import (
     data_kind,
@@ -23,13 +24,19 @@ from chakrakit.passes.comm.lanes import (
     stream_lane,
 )
 from chakrakit.passes.comm.rewrite import Rewrite
-from chakrakit.trace.edges import EdgeKind
-from chakrakit.trace.schema import CollectiveType
+from chakrakit.trace.model import CollectiveType, EdgeKind
 
 COMPRESSIBLE = (
-    "all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "gather",
-    "scatter", "message",
-)  # fmt: skip
+    "all-reduce",
+    "reduce-scatter",
+    "all-gather",
+    "all-to-all",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "message",
+)
 _GATHERS = (CollectiveType.ALL_GATHER, CollectiveType.GATHER)
 _SCATTERS = (
     CollectiveType.REDUCE_SCATTER,

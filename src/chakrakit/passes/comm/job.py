@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.passes.base import with_bodies
-from chakrakit.passes.comm.channels import I64, MESSAGE, Channel, Side, channels_of
+from chakrakit.passes.comm.channels import MESSAGE, BodyCalls, Channel, channels_of
 from chakrakit.passes.comm.rewrite import Rewrite
-from chakrakit.trace.collectives import UNKNOWN
-from chakrakit.trace.schema import CollectiveType
-from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Body, TraceSet
+from chakrakit.trace.communication import UNKNOWN, Body
+from chakrakit.trace.model import CollectiveType, Trace
+from chakrakit.trace.sets import TraceSet
 
 Edit = Callable[[Rewrite], None]
 
@@ -101,15 +101,15 @@ class Job:
                 found[side.body].append(side.rows[chosen])
         return {body: np.unique(np.concatenate(parts)) for body, parts in found.items()}
 
-    def _in_phase(self, channel: Channel, phases: Sequence[str]) -> NDArray[np.bool_]:
+    def _in_phase(self, channel: Channel, phases: Sequence[str]) -> Mask:
         """Calls that some side issues in one of these phases: all sides must do the same."""
         if not phases:
             return np.ones(len(channel), np.bool_)
         found = [np.isin(self.column(s, "phase", ""), phases) for s in channel.sides]
-        mask: NDArray[np.bool_] = np.logical_or.reduce(found)
+        mask: Mask = np.logical_or.reduce(found)
         return mask
 
-    def column(self, side: Side, name: str, default: object) -> NDArray[Any]:
+    def column(self, side: BodyCalls, name: str, default: object) -> NDArray[Any]:
         """An attribute of a side's calls."""
         return self.traces.body_at(side.body).column(name, default)[side.rows]
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrakit.trace.edges import EdgeKind
-from chakrakit.trace.trace import Trace
+from chakrakit.arrays import I64, Mask
+from chakrakit.trace.model import EdgeKind, Trace
 
-I64 = NDArray[np.int64]
 NO_LANE = -1
 
 
@@ -19,7 +17,7 @@ def issue_order(body: Trace) -> I64:
     return place
 
 
-def on_host(body: Trace) -> NDArray[np.bool_]:
+def on_host(body: Trace) -> Mask:
     """The rows that run on the host."""
     return body.column("is_cpu_op", False).astype(np.bool_)
 
@@ -34,7 +32,7 @@ def lane_of(body: Trace) -> I64:
     return lane
 
 
-def stream_lane(stream: NDArray[np.int64] | int) -> I64:
+def stream_lane(stream: I64 | int) -> I64:
     """The lane of a stream."""
     return 2 * np.abs(np.asarray(stream, np.int64))
 

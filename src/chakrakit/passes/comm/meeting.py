@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
-from chakrakit.passes.comm.channels import I64, Channel, channels_of
+from chakrakit.passes.comm.channels import Channel, channels_of
 from chakrakit.passes.comm.waits import highest_before, waits
-from chakrakit.trace.graph import Graph
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.trace.model import Graph
+from chakrakit.trace.sets import TraceSet
 
 
 class Meeting:

@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.errors import ConfigError
-from chakrakit.passes.comm.channels import I64
 from chakrakit.passes.comm.job import Job
 from chakrakit.passes.comm.lanes import (
     NO_LANE,
@@ -19,9 +19,8 @@ from chakrakit.passes.comm.lanes import (
 )
 from chakrakit.passes.comm.overlap import ANY
 from chakrakit.passes.comm.rewrite import Rewrite
-from chakrakit.passes.comm.waits import Mask, turn_edges
-from chakrakit.trace.edges import EdgeKind
-from chakrakit.trace.trace import Trace
+from chakrakit.passes.comm.waits import turn_edges
+from chakrakit.trace.model import EdgeKind, Trace
 
 
 def offload(job: Job, stream: int) -> None:

@@ -6,14 +6,12 @@ from functools import partial
 
 import numpy as np
 
-from chakrakit.passes.comm.channels import I64
+from chakrakit.arrays import I64
 from chakrakit.passes.comm.job import TYPES, Job
 from chakrakit.passes.comm.lanes import issue_order, on_host
 from chakrakit.passes.comm.rewrite import Rewrite
 from chakrakit.passes.comm.waits import highest_before, is_comm, waits
-from chakrakit.trace.edges import EdgeKind
-from chakrakit.trace.schema import NodeType
-from chakrakit.trace.trace import Trace
+from chakrakit.trace.model import EdgeKind, NodeType, Trace
 
 ANY = tuple(TYPES)
 _ISSUE = [int(k) for k in (EdgeKind.CTRL, EdgeKind.LAUNCH, EdgeKind.CALL, EdgeKind.INFERRED)]

@@ -8,18 +8,23 @@ from typing import Any
 import numpy as np
 
 from chakrakit.passes.comm.waits import is_comm
-from chakrakit.trace.schema import NodeType, collective_name, node_type_name
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.trace.model import NodeType, collective_name, node_type_name
+from chakrakit.trace.sets import TraceSet
 
 
 def report(before: TraceSet, after: TraceSet) -> dict[str, Any]:
     """One row a type of communication."""
     old, new = _counted(before), _counted(after)
     rows = [
-        {"type": kind, "calls before": old[0][kind], "calls after": new[0][kind],
-         "bytes before": old[1][kind], "bytes after": new[1][kind]}
+        {
+            "type": kind,
+            "calls before": old[0][kind],
+            "calls after": new[0][kind],
+            "bytes before": old[1][kind],
+            "bytes after": new[1][kind],
+        }
         for kind in sorted(old[0].keys() | new[0].keys())
-    ]  # fmt: skip
+    ]
     return {"communication": rows}
 
 

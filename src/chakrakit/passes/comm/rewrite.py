@@ -15,19 +15,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from chakrakit.arrays import I64, U64, Mask
 from chakrakit.errors import TraceError
-from chakrakit.passes.comm.channels import I64
 from chakrakit.passes.comm.values import edited
 from chakrakit.passes.comm.waits import turn_edges
-from chakrakit.trace.dependencies import resolve
-from chakrakit.trace.edges import EdgeForm, EdgeKind, Edges
-from chakrakit.trace.schema import NodeType
-from chakrakit.trace.trace import Trace
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace, resolve
 
 _SHARED = (
-    "start_time_micros", "start_time_ns", "is_cpu_op", "tid", "stream", "device", "phase", "layer",
-    "micro_batch", "chunk", "step",
-)  # fmt: skip
+    "start_time_micros",
+    "start_time_ns",
+    "is_cpu_op",
+    "tid",
+    "stream",
+    "device",
+    "phase",
+    "layer",
+    "micro_batch",
+    "chunk",
+    "step",
+)
 """What work added for a communication takes over from it; it is issued with it."""
 
 
@@ -62,7 +68,7 @@ class Rewrite:
         self._edges: list[tuple[int, int, int, int, int]] = []
         self._dropped = np.zeros(len(self.body.edges), np.bool_)
         self._values: dict[str, dict[int, Any]] = {}
-        self._numbers: dict[str, tuple[NDArray[np.bool_], NDArray[Any]]] = {}
+        self._numbers: dict[str, tuple[Mask, NDArray[Any]]] = {}
 
     # --- what can be done -----------------------------------------------------------------------
 
@@ -116,8 +122,9 @@ class Rewrite:
         """Edges of the body again, into this row."""
         edges = self.body.edges
         for i in numbers:
-            self._edges.append((int(edges.src[i]), row, int(edges.kind[i]), int(edges.form[i]),
-                                int(edges.lag[i])))  # fmt: skip
+            self._edges.append(
+                (int(edges.src[i]), row, int(edges.kind[i]), int(edges.form[i]), int(edges.lag[i]))
+            )
 
     def drop_edges(self, numbers: ArrayLike) -> None:
         """Edges of the body that go."""
@@ -146,14 +153,14 @@ class Rewrite:
             made = made.with_columns({"caller": self._callers(made, place, ids)})
         return made.with_columns({"id": ids}).with_edges(self._wired(place))
 
-    def _callers(self, made: Trace, place: I64, ids: NDArray[np.uint64]) -> pa.Array:
+    def _callers(self, made: Trace, place: I64, ids: U64) -> pa.Array:
         """The attribute that names another node by its id, which may have moved."""
         said, has = made.column("caller", 0).astype(np.int64), made.has("caller")
         rows = resolve(self.body.ids, said.astype(np.uint64))
         moved = ids[place[self.first[rows]]].astype(np.int64)
         return pa.array(np.where(rows >= 0, moved, said), mask=~has)
 
-    def _arranged(self, kept: I64) -> tuple[I64, NDArray[np.uint64]]:
+    def _arranged(self, kept: I64) -> tuple[I64, U64]:
         """Rows in their new order in the file, and their ids: later ones move up to make room."""
         new = np.arange(len(self._added)) + len(self.body)
         rows = np.r_[kept, new]
@@ -221,9 +228,13 @@ class Rewrite:
         touched = (src != edges.src) | (dst != edges.dst)
         stays = ~self._dropped & ~(touched & (src == dst))
         moved = Edges(
-            place[src].astype(np.int32), place[dst].astype(np.int32), edges.kind, edges.form,
-            edges.lag, edges.ctrl,
-        ).where(stays)  # fmt: skip
+            place[src].astype(np.int32),
+            place[dst].astype(np.int32),
+            edges.kind,
+            edges.form,
+            edges.lag,
+            edges.ctrl,
+        ).where(stays)
         src, dst, kind, form, lag = np.array(self._edges, np.int64).reshape(-1, 5).T
         added = Edges.of(
             place[src],
@@ -237,7 +248,7 @@ class Rewrite:
         )
 
 
-def _once(edges: Edges, touched: NDArray[np.bool_]) -> Edges:
+def _once(edges: Edges, touched: Mask) -> Edges:
     """Of equal edges that a change has made, the one with the largest lag; others stay as they are."""
     order = np.lexsort((edges.ctrl, -edges.lag, edges.form, edges.src, edges.dst))
     ends = np.stack([edges.src, edges.dst, edges.form])[:, order]

@@ -6,11 +6,23 @@ import re
 from collections.abc import Sequence
 
 from chakrakit.passes.comm.rewrite import Rewrite
-from chakrakit.trace.trace import Trace
+from chakrakit.trace.model import Trace
 
 _BITS = re.compile(r"(\d+)")
-_NAMED = {"float": 4, "double": 8, "half": 2, "long int": 8, "long": 8, "int": 4, "short": 2,
-          "bool": 1, "char": 1, "unsigned char": 1, "signed char": 1, "byte": 1}  # fmt: skip
+_NAMED = {
+    "float": 4,
+    "double": 8,
+    "half": 2,
+    "long int": 8,
+    "long": 8,
+    "int": 4,
+    "short": 2,
+    "bool": 1,
+    "char": 1,
+    "unsigned char": 1,
+    "signed char": 1,
+    "byte": 1,
+}
 
 
 def element_bytes(body: Trace, row: int) -> int:

@@ -6,12 +6,13 @@ from functools import partial
 
 import numpy as np
 
-from chakrakit.passes.comm.channels import I64, Channel
+from chakrakit.arrays import I64
+from chakrakit.passes.comm.channels import Channel
 from chakrakit.passes.comm.job import TYPES, Job
 from chakrakit.passes.comm.lanes import data_kind
 from chakrakit.passes.comm.rewrite import Rewrite
 from chakrakit.passes.comm.sizes import add_up, shard_of
-from chakrakit.trace.schema import CollectiveType
+from chakrakit.trace.model import CollectiveType
 
 _SCATTERS = (CollectiveType.REDUCE_SCATTER, CollectiveType.REDUCE_SCATTER_BLOCK)
 _LARGEST_ELEMENT = 16

@@ -6,9 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from chakrakit.trace.columns import STORAGE_TYPES, storage_of_member
-from chakrakit.trace.trace import Trace
-from chakrakit.trace.vocabulary import by_name
+from chakrakit.trace.model import STORAGE_TYPES, Trace, by_name, storage_of_member
 
 
 def edited(trace: Trace, column: str, edits: list[tuple[int, Any]]) -> pa.Array:

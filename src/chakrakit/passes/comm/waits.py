@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrakit.passes.comm.lanes import I64, implied_order
-from chakrakit.trace.edges import EdgeForm, EdgeKind
-from chakrakit.trace.graph import Graph
-from chakrakit.trace.schema import NodeType
-from chakrakit.trace.trace import Trace
-
-Mask = NDArray[np.bool_]
+from chakrakit.arrays import I64, Mask
+from chakrakit.passes.comm.lanes import implied_order
+from chakrakit.trace.model import EdgeForm, EdgeKind, Graph, NodeType, Trace
 
 _COMM = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
 _TURN = [int(k) for k in (EdgeKind.CTRL, EdgeKind.STREAM, EdgeKind.THREAD)]

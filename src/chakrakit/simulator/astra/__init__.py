@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from chakrakit.simulator.astra.config import Config, make_config, read_config
-from chakrakit.simulator.astra.options import Options
+from chakrakit.simulator.astra.log import log_lines
+from chakrakit.simulator.astra.options import AstraOptions
 from chakrakit.simulator.astra.result import Result
-from chakrakit.simulator.astra.simulate import simulate, simulate_program
+from chakrakit.simulator.astra.run import write_run
+from chakrakit.simulator.astra.simulation import simulate, simulate_program
+from chakrakit.simulator.astra.summary import about, rows
 
 __all__ = [
+    "AstraOptions",
     "Config",
-    "Options",
     "Result",
+    "about",
+    "log_lines",
     "make_config",
     "read_config",
+    "rows",
     "simulate",
     "simulate_program",
+    "write_run",
 ]

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chakrakit.arrays import I32, I64, U64
 from chakrakit.simulator.astra.result import Result
-from chakrakit.trace.schema import NodeType
+from chakrakit.trace.model import NodeType
 
 _NAMES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
 _WAYS = {"Ring": ("clockwise", "anticlockwise"), "Switch": ("up", "down")}
@@ -35,9 +36,7 @@ def link_table(result: Result) -> pa.Table:
     ).sort_by([("rank", "ascending"), ("link", "ascending")])
 
 
-def _per_member(
-    result: Result, classes: NDArray[np.uint32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _per_member(result: Result, classes: NDArray[np.uint32]) -> tuple[I64, I64]:
     """Repeats a class's row for each of its ranks: (row, rank)."""
     by_class = np.argsort(result.class_of, kind="stable")
     sizes = np.bincount(result.class_of)
@@ -48,9 +47,7 @@ def _per_member(
     return row, by_class[first[row] + within]
 
 
-def _links(
-    result: Result, keys: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+def _links(result: Result, keys: I64) -> tuple[I64, I64, list[str]]:
     """Each link's rank, its place among the rank's links, and the places' names."""
     network = result.config.network
     if result.options.backend == "unaware":
@@ -99,9 +96,7 @@ def _group_rows(result: Result, group: int, members: list[int]) -> pa.Table:
     )
 
 
-def _member_rows(
-    result: Result, group: int, rank: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]:
+def _member_rows(result: Result, group: int, rank: int) -> tuple[I64, I64, I32, U64]:
     """A rank's collectives of a group in the order it issued them."""
     table, start = result.table(rank), result.start(rank)
     mine = (table["type"] == NodeType.COMM_COLL_NODE) & (table["group"] == group) & (start >= 0)

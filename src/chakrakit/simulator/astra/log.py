@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrakit.arrays import Mask
 from chakrakit.simulator.astra.result import Result
-from chakrakit.trace.intervals import Intervals
-from chakrakit.trace.schema import NodeType
+from chakrakit.trace.model import NodeType
+from chakrakit.trace.timing import Intervals
 
 _KINDS = ("GPU", "Comm", "CPU", "Remote mem")
 _COMM = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
@@ -47,7 +48,7 @@ def times_by_kind(result: Result, rank: int) -> dict[str, int]:
     return found
 
 
-def _masks(table: dict[str, NDArray[Any]]) -> dict[str, NDArray[np.bool_]]:
+def _masks(table: dict[str, NDArray[Any]]) -> dict[str, Mask]:
     kind = table["type"]
     compute = kind == NodeType.COMP_NODE
     cpu = compute & (table["is_cpu_op"] != 0)

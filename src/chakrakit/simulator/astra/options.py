@@ -11,7 +11,7 @@ Backend = Literal["unaware", "aware"]
 
 
 @dataclass(frozen=True)
-class Options:
+class AstraOptions:
     """One run's settings; the defaults are ASTRA-sim's.
 
     `lenient` gives ASTRA-sim's answer where it silently answers wrong or some ranks never finish, instead

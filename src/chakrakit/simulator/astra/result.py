@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit import _core
+import chakrakit.core as core
+from chakrakit.arrays import I64
 from chakrakit.simulator.astra.config import Config
-from chakrakit.simulator.astra.options import Options
-
-Ticks = NDArray[np.int64]
+from chakrakit.simulator.astra.options import AstraOptions
 
 
 @dataclass(frozen=True)
@@ -23,10 +22,10 @@ class Result:
     Ranks that were folded share a *class*; everything can be asked by rank all the same.
     """
 
-    program: _core.AstraProgram
-    outcome: _core.AstraResult
+    program: core.AstraProgram
+    outcome: core.AstraResult
     config: Config
-    options: Options
+    options: AstraOptions
     groups: dict[int, list[int]]
 
     @property
@@ -45,12 +44,12 @@ class Result:
         return self.outcome.representative
 
     @cached_property
-    def cycles(self) -> Ticks:
+    def cycles(self) -> I64:
         """When each rank finished."""
         return self.outcome.finished[self.class_of]
 
     @cached_property
-    def exposed(self) -> Ticks:
+    def exposed(self) -> I64:
         """What ASTRA-sim calls exposed communication: cycles less the time of GPU compute."""
         never = self.cycles < 0
         return np.where(never, -1, self.cycles - self.outcome.gpu_time[self.class_of])
@@ -88,11 +87,11 @@ class Result:
     def _tables(self) -> dict[int, dict[str, NDArray[Any]]]:
         return {}
 
-    def start(self, rank: int) -> Ticks:
+    def start(self, rank: int) -> I64:
         """When each of a rank's nodes was issued, in the order of `table`."""
         return self.outcome.start(int(self.class_of[rank]))
 
-    def end(self, rank: int) -> Ticks:
+    def end(self, rank: int) -> I64:
         """When each of a rank's nodes was done."""
         return self.outcome.end(int(self.class_of[rank]))
 

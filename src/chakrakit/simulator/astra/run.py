@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import U64
 from chakrakit.simulator.astra.counters import collective_table, link_table
 from chakrakit.simulator.astra.result import Result
-from chakrakit.trace.groups import Groups
-from chakrakit.trace.run import Run, Times
-from chakrakit.trace.store import read, write
-from chakrakit.trace.traceset import Binding, TraceSet
+from chakrakit.trace.communication import Binding, Groups
+from chakrakit.trace.sets import Run, Times, TraceSet
+from chakrakit.trace.storage import read, write
 
 
 def write_run(result: Result, workload: str, path: str) -> None:
@@ -44,8 +43,9 @@ def to_run(result: Result, traces: TraceSet) -> Run:
         tool="chakra simulate", settings=settings, tick_ps=1000, epoch_ns=0, passes=[]
     )
     groups = Groups({str(g): m for g, m in result.groups.items()}).merged(traces.groups)
-    return Run(traces._bodies, bindings, groups, card, times=times, timing=timing,
-               counters=counters)  # fmt: skip
+    return Run(
+        traces._bodies, bindings, groups, card, times=times, timing=timing, counters=counters
+    )
 
 
 def _bindings(result: Result, traces: TraceSet) -> dict[int, Binding]:
@@ -59,7 +59,7 @@ def _bindings(result: Result, traces: TraceSet) -> dict[int, Binding]:
     return bindings
 
 
-def _times(result: Result, rank: int, ids: NDArray[np.uint64]) -> Times:
+def _times(result: Result, rank: int, ids: U64) -> Times:
     """From ascending id to the file's order. Of repeated ids the last is the one that ran."""
     start = np.full(len(ids), -1, np.int64)
     end = start.copy()

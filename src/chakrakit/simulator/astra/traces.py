@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chakrakit import _core
+import chakrakit.core as core
+from chakrakit.arrays import I64, U64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.simulator.astra.workload import BITS, Columns, build_body, graph_columns
-from chakrakit.trace.schema import NodeType
-from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.sets import TraceSet
 
 
-def load_traces(traces: TraceSet, ranks: int, *, lenient: bool) -> _core.AstraProgram:
+def load_traces(traces: TraceSet, ranks: int, *, lenient: bool) -> core.AstraProgram:
     """Ranks 0 … `ranks`-1; those that run the same body in the same way share one graph."""
     missing = [rank for rank in range(ranks) if rank not in traces.bindings]
     if missing:
@@ -24,7 +24,7 @@ def load_traces(traces: TraceSet, ranks: int, *, lenient: bool) -> _core.AstraPr
             f"the network has {ranks} ranks and the workload none for rank {missing[0]}; they must "
             "be the same number"
         )
-    bodies: list[_core.AstraBody] = []
+    bodies: list[core.AstraBody] = []
     body_of, known = [], {}
     for rank in range(ranks):
         key = _sharing(traces, rank)
@@ -33,7 +33,7 @@ def load_traces(traces: TraceSet, ranks: int, *, lenient: bool) -> _core.AstraPr
             columns = trace_columns(traces.trace(rank))
             bodies.append(build_body(columns, f"rank {rank}", rank, lenient=lenient))
         body_of.append(known[key])
-    return _core.astra_program(bodies, body_of)
+    return core.astra_program(bodies, body_of)
 
 
 def _sharing(traces: TraceSet, rank: int) -> tuple[Any, ...]:
@@ -72,7 +72,7 @@ def trace_columns(trace: Trace) -> Columns:
     return columns
 
 
-def _attribute(trace: Trace, name: str, present: NDArray[np.bool_]) -> NDArray[Any]:
+def _attribute(trace: Trace, name: str, present: Mask) -> NDArray[Any]:
     if name == "pg_name":
         return _groups(trace)
     if name == "involved_dim":
@@ -83,18 +83,18 @@ def _attribute(trace: Trace, name: str, present: NDArray[np.bool_]) -> NDArray[A
     return values
 
 
-def _groups(trace: Trace) -> NDArray[np.int64]:
+def _groups(trace: Trace) -> I64:
     coded = trace.table.column("pg_name").combine_chunks().dictionary_encode()
     names = coded.dictionary.to_pylist()
     for name in names:
         if name and not name.isdecimal():
             raise TraceError(f"`pg_name` {name!r} is not the number of a communicator group")
     numbers = np.array([int(name or 0) for name in names] + [0], np.int64)
-    chosen: NDArray[np.int64] = numbers[coded.indices.fill_null(len(names)).to_numpy()]
+    chosen: I64 = numbers[coded.indices.fill_null(len(names)).to_numpy()]
     return chosen
 
 
-def _dimensions(trace: Trace, present: NDArray[np.bool_]) -> NDArray[np.uint32]:
+def _dimensions(trace: Trace, present: Mask) -> NDArray[np.uint32]:
     masks = np.zeros(len(trace), np.uint32)
     lists = trace.table.column("involved_dim").to_pylist()
     for row in np.flatnonzero(present).tolist():
@@ -102,7 +102,7 @@ def _dimensions(trace: Trace, present: NDArray[np.bool_]) -> NDArray[np.uint32]:
     return masks
 
 
-def _dependencies(trace: Trace) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+def _dependencies(trace: Trace) -> tuple[U64, U64]:
     """Data and control dependencies of each node, one after the other, as ids."""
     rows, ids = [], []
     for name in ("data_deps", "ctrl_deps"):

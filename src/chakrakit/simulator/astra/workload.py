@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit import _core
+import chakrakit.core as core
 from chakrakit.errors import ConfigError
 from chakrakit.simulator.astra.config import Config, read_groups
 
@@ -50,15 +50,15 @@ def _as(value: NDArray[Any], kind: Any) -> NDArray[Any]:
     return np.ascontiguousarray(value, dtype=kind)
 
 
-def load_files(prefix: str, ranks: int, *, lenient: bool) -> _core.AstraProgram:
+def load_files(prefix: str, ranks: int, *, lenient: bool) -> core.AstraProgram:
     """`prefix.N.et` for every rank; files with the same bytes become one graph."""
-    return _core.astra_load([f"{prefix}.{rank}.et" for rank in range(ranks)], lenient)
+    return core.astra_load([f"{prefix}.{rank}.et" for rank in range(ranks)], lenient)
 
 
-def bind_groups(program: _core.AstraProgram, config: Config) -> dict[int, list[int]]:
+def bind_groups(program: core.AstraProgram, config: Config) -> dict[int, list[int]]:
     """Gives the program its communicator groups: the file's, then those of its metadata nodes."""
     groups = dict(config.groups)
-    for node, text in _core.astra_texts(program):
+    for node, text in core.astra_texts(program):
         for group, members in _metadata_groups(node, text, config.network.ranks).items():
             if groups.setdefault(group, members) != members:
                 raise ConfigError(
@@ -86,7 +86,7 @@ def _metadata_groups(node: int, text: str, ranks: int) -> dict[int, list[int]]:
     return read_groups(found, ranks, f"metadata node {node}")
 
 
-def load_custom(prefix: str, config: Config, *, lenient: bool) -> _core.AstraCustom:
+def load_custom(prefix: str, config: Config, *, lenient: bool) -> core.AstraCustom:
     """The graphs `prefix.P.et` of a custom collective, for as many positions as there are files."""
     base = _find_prefix(prefix, config)
     paths: list[str] = []
@@ -97,7 +97,7 @@ def load_custom(prefix: str, config: Config, *, lenient: bool) -> _core.AstraCus
             f"{config.names.get('system', 'system')}: custom collective {prefix!r}: there is no "
             f"file {prefix}.0.et"
         )
-    return _core.astra_load_custom(paths, lenient)
+    return core.astra_load_custom(paths, lenient)
 
 
 def _find_prefix(prefix: str, config: Config) -> str:
@@ -113,6 +113,6 @@ def is_prefix(workload: str) -> bool:
 
 def build_body(
     columns: Columns, where: str, rank: int | None, *, lenient: bool = False
-) -> _core.AstraBody:
+) -> core.AstraBody:
     """One graph from its columns. `where` begins errors; `rank` is None in a custom collective."""
-    return _core.astra_body(columns, where, -1 if rank is None else rank, lenient)
+    return core.astra_body(columns, where, -1 if rank is None else rank, lenient)

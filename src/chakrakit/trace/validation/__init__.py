@@ -1,1 +1,25 @@
 """Validation: what is wrong with traces, and the repairs that cannot change what they mean."""
+
+from __future__ import annotations
+
+from chakrakit.trace.validation.check import validate
+from chakrakit.trace.validation.communication import (
+    Calls,
+    Channel,
+    Communication,
+    CommunicationReader,
+)
+from chakrakit.trace.validation.findings import KEEP, Finding, ValidationReport
+from chakrakit.trace.validation.fixes import fix
+
+__all__ = [
+    "KEEP",
+    "Calls",
+    "Channel",
+    "Communication",
+    "CommunicationReader",
+    "Finding",
+    "ValidationReport",
+    "fix",
+    "validate",
+]

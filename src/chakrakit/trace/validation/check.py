@@ -10,19 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from chakrakit.arrays import U64
 from chakrakit.errors import FormatError
 from chakrakit.parallel import Workers, spread
-from chakrakit.trace import et
-from chakrakit.trace.formats import Source, scan_trace
-from chakrakit.trace.groups import Groups, groups_in
-from chakrakit.trace.places import RANKED, groups_beside_file, place_of, rank_files
-from chakrakit.trace.schema import NodeType
-from chakrakit.trace.store import read
-from chakrakit.trace.streams import STDIO
-from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import Binding, Body, TraceSet
+from chakrakit.trace.codecs import Source, et, scan_trace
+from chakrakit.trace.communication import Binding, Body, Groups, groups_in
+from chakrakit.trace.files import STDIO
+from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.storage import RANKED, groups_beside_file, place_of, rank_files, read
 from chakrakit.trace.validation.communication import Communication, CommunicationReader
 from chakrakit.trace.validation.findings import KEEP, Findings, ValidationReport
 from chakrakit.trace.validation.graph import GraphChecker
@@ -70,8 +67,8 @@ class Checked:
     """
 
     ranks: int
-    dangling: list[NDArray[np.uint64]]
-    circular: list[NDArray[np.uint64]]
+    dangling: list[U64]
+    circular: list[U64]
 
 
 def check(
@@ -115,8 +112,8 @@ class _Body:
     findings: Findings
     communication: Communication
     groups: Groups
-    dangling: NDArray[np.uint64]
-    circular: NDArray[np.uint64]
+    dangling: U64
+    circular: U64
     whole: bool
 
 
@@ -149,8 +146,9 @@ def _check_body(
         if not graph.spool.rows:
             findings.add("no-nodes", rank, "the trace has no nodes")
     findings.nodes += graph.spool.rows
-    return _Body(findings, reader.finish(), groups, graph.dangling_control, graph.circular_control,
-                 whole)  # fmt: skip
+    return _Body(
+        findings, reader.finish(), groups, graph.dangling_control, graph.circular_control, whole
+    )
 
 
 def _groups_of(piece: Trace) -> Groups:

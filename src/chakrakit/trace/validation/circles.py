@@ -9,13 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrakit.trace.edges import EdgeForm
-from chakrakit.trace.graph import Graph
-
-Rows = NDArray[np.int32]
-Mask = NDArray[np.bool_]
+from chakrakit.arrays import I32, I64, U8, Mask
+from chakrakit.trace.model import EdgeForm, Graph
 
 
 @dataclass(frozen=True)
@@ -26,12 +22,10 @@ class Circles:
     """
 
     path: list[int]
-    closing: NDArray[np.int64] | None
+    closing: I64 | None
 
 
-def find_circles(
-    n: int, src: Rows, dst: Rows, form: NDArray[np.uint8], ctrl: Mask
-) -> Circles | None:
+def find_circles(n: int, src: I32, dst: I32, form: U8, ctrl: Mask) -> Circles | None:
     """None for a graph without circles. Without the closing edges there are none left."""
     per_row = 2 if form.any() else 1
     a, b = _ends(src, dst, form) if per_row == 2 else (src, dst)
@@ -52,7 +46,7 @@ def find_circles(
     return Circles(path, np.flatnonzero(closing))
 
 
-def _ends(src: Rows, dst: Rows, form: NDArray[np.uint8]) -> tuple[Rows, Rows]:
+def _ends(src: I32, dst: I32, form: U8) -> tuple[I32, I32]:
     """The events an edge joins: starts are 2 × row, ends 2 × row + 1."""
     from_end = (form != EdgeForm.START_START).astype(np.int32)
     to_end = (form == EdgeForm.FINISH_FINISH).astype(np.int32)
@@ -64,7 +58,7 @@ def _as_rows(events: list[int], per_row: int) -> list[int]:
     return [r for i, r in enumerate(rows) if r != rows[i - 1]] or rows[:1]
 
 
-def _places(data: Graph) -> NDArray[np.int64]:
+def _places(data: Graph) -> I64:
     """An order that the data edges keep: that of the file where they keep it."""
     if (data.src < data.dst).all():
         return np.arange(data.n)
@@ -73,7 +67,7 @@ def _places(data: Graph) -> NDArray[np.int64]:
     return place
 
 
-def components(graph: Graph) -> NDArray[np.int64]:
+def components(graph: Graph) -> I64:
     """A number for each row, equal for rows that reach each other (Tarjan's algorithm)."""
     offsets, targets = graph.out_offsets.tolist(), graph.out_targets
     component = np.arange(graph.n, dtype=np.int64)
@@ -108,7 +102,7 @@ def components(graph: Graph) -> NDArray[np.int64]:
     return component
 
 
-def _suspects(graph: Graph) -> NDArray[np.int64]:
+def _suspects(graph: Graph) -> I64:
     """Rows that are on a circle or between circles: neither sorted from the front nor from the back."""
     from_front = np.ones(graph.n, np.bool_)
     from_front[graph._sorted] = False

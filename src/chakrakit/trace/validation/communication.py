@@ -11,20 +11,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chakrakit.trace.collectives import UNKNOWN, group_names
-from chakrakit.trace.schema import NodeType
-from chakrakit.trace.trace import Trace
+from chakrakit.arrays import I32, I64, U64, Mask
+from chakrakit.trace.communication import UNKNOWN, group_names
+from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.validation.findings import shown
 from chakrakit.trace.validation.spool import short_names
 
-Longs = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-
 _COMM = (NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE)
 _COLUMNS: dict[str, int] = {
-    "comm_type": UNKNOWN, "comm_size": UNKNOWN, "comm_src": UNKNOWN, "comm_dst": UNKNOWN,
-    "comm_tag": 0, "comm_seq": UNKNOWN,
-}  # fmt: skip
+    "comm_type": UNKNOWN,
+    "comm_size": UNKNOWN,
+    "comm_src": UNKNOWN,
+    "comm_dst": UNKNOWN,
+    "comm_tag": 0,
+    "comm_seq": UNKNOWN,
+}
 
 
 class CommunicationReader:
@@ -48,7 +49,7 @@ class CommunicationReader:
         return Communication(pa.concat_tables(self._parts).unify_dictionaries().combine_chunks())
 
 
-def _reduced(piece: Trace, rows: Longs, base: int) -> pa.Table:
+def _reduced(piece: Trace, rows: I64, base: int) -> pa.Table:
     split = piece.has("in_splits") | piece.has("out_splits")
     return pa.table(
         {
@@ -68,11 +69,11 @@ def _reduced(piece: Trace, rows: Longs, base: int) -> pa.Table:
 class Calls:
     """Collectives of one group as a body issues them. Equal `key` means nothing to complain about."""
 
-    row: Longs
-    id: NDArray[np.uint64]
-    kind: Longs
-    size: Longs
-    seq: Longs
+    row: I64
+    id: U64
+    kind: I64
+    size: I64
+    seq: I64
     split: Mask
     numbered: bool
     """Whether all of them have a number (comm_seq); then they are in the order of the numbers."""
@@ -96,9 +97,9 @@ class Channel:
     is_send: bool
     peer: int
     tag: int
-    row: Longs
-    id: NDArray[np.uint64]
-    size: Longs
+    row: I64
+    id: U64
+    size: I64
 
 
 class Communication:
@@ -114,10 +115,10 @@ class Communication:
         return int(self._table.num_rows)
 
     @cached_property
-    def _codes(self) -> NDArray[np.int32]:
+    def _codes(self) -> I32:
         codes = self._table.column("group").combine_chunks()
         indices = codes.indices if isinstance(codes, pa.DictionaryArray) else codes.chunk(0).indices
-        array: NDArray[np.int32] = indices.to_numpy(zero_copy_only=False)
+        array: I32 = indices.to_numpy(zero_copy_only=False)
         return np.where(self._of_type(NodeType.COMM_COLL_NODE), array, -1)
 
     def _of_type(self, kind: NodeType) -> Mask:
@@ -171,7 +172,7 @@ class Communication:
         return found
 
     @cached_property
-    def own_ends(self) -> list[tuple[int, Longs, NDArray[np.uint64], bool]]:
+    def own_ends(self) -> list[tuple[int, I64, U64, bool]]:
         """What sends say is their source and receives their destination: (said, rows, ids, is_send)."""
         found = []
         for kind, end in (

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from chakrakit.trace.trace import Trace
+from chakrakit.results import Result
+from chakrakit.trace.model import Trace
 from chakrakit.trace.validation.codes import CODES, Severity, by_name
 
 KEEP = 20
@@ -16,7 +17,7 @@ KEEP = 20
 _NAME = 80
 
 
-class Finding(msgspec.Struct, kw_only=True, omit_defaults=False):
+class Finding(Result, msgspec.Struct, kw_only=True, omit_defaults=False):
     """One thing that is wrong. `count` is how many like it this entry stands for."""
 
     code: str
@@ -29,7 +30,7 @@ class Finding(msgspec.Struct, kw_only=True, omit_defaults=False):
     offset: int | None = None
 
 
-class Repair(msgspec.Struct, kw_only=True):
+class Repair(Result, msgspec.Struct, kw_only=True):
     """One kind of repair, and how often it was made."""
 
     code: str
@@ -38,7 +39,7 @@ class Repair(msgspec.Struct, kw_only=True):
     message: str
 
 
-class ValidationReport(msgspec.Struct, kw_only=True):
+class ValidationReport(Result, msgspec.Struct, kw_only=True):
     """All that was found. `ok` means no errors; `counts` is exact where `findings` lists the first few."""
 
     ok: bool
@@ -87,8 +88,16 @@ class Findings:
         """One finding."""
         if self.room(code, rank):
             severity = by_name()[code].severity
-            found = Finding(code=code, severity=severity, rank=rank, node=node, name=name,
-                            message=message, count=count, offset=offset)  # fmt: skip
+            found = Finding(
+                code=code,
+                severity=severity,
+                rank=rank,
+                node=node,
+                name=name,
+                message=message,
+                count=count,
+                offset=offset,
+            )
             self._kept[code, rank].append(found)
         self._counts[code, rank] += count
 
@@ -165,6 +174,7 @@ class Findings:
             return kept
         code, rank = key
         message = f"{more:,} more like these, {self._counts[key]:,} in all"
-        rest = Finding(code=code, severity=by_name()[code].severity, rank=rank, message=message,
-                       count=more)  # fmt: skip
+        rest = Finding(
+            code=code, severity=by_name()[code].severity, rank=rank, message=message, count=more
+        )
         return [*kept, rest]

@@ -18,26 +18,28 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chakrakit.arrays import I32, I64, U8, U64, Mask
 from chakrakit.errors import ChakraError, FormatError
 from chakrakit.parallel import Workers
-from chakrakit.trace.columns import column_name
-from chakrakit.trace.dependencies import Dependencies, edge_codes, edge_columns_that_fit
-from chakrakit.trace.formats import open_writer, scan_trace
-from chakrakit.trace.layouts import Layout, Layouts
-from chakrakit.trace.places import place_of
-from chakrakit.trace.run import Run
-from chakrakit.trace.schema import Member
-from chakrakit.trace.store import rank_files, read, write
-from chakrakit.trace.streams import STDIO, open_input
-from chakrakit.trace.trace import Trace
-from chakrakit.trace.traceset import TraceSet
+from chakrakit.trace.codecs import open_writer, scan_trace
+from chakrakit.trace.files import STDIO, open_input
+from chakrakit.trace.model import (
+    Dependencies,
+    Layout,
+    Layouts,
+    Member,
+    Trace,
+    by_name,
+    column_name,
+    edge_codes,
+    edge_columns_that_fit,
+)
+from chakrakit.trace.sets import Run, TraceSet
+from chakrakit.trace.storage import place_of, rank_files, read, write
 from chakrakit.trace.validation.check import Checked, Progress, check, job_of, validate
 from chakrakit.trace.validation.findings import KEEP, Findings, Repair, ValidationReport
 from chakrakit.trace.validation.graph import repeated
 from chakrakit.trace.validation.nodes import misplaced
-from chakrakit.trace.vocabulary import by_name
-
-Mask = NDArray[np.bool_]
 
 _DONE = {
     "dangling-control": "dropped control references to nodes that do not exist",
@@ -47,9 +49,10 @@ _DONE = {
     "attribute-member": "moved attributes to the oneof member that tools read",
 }
 _RANGES = {
-    Member.int32_val: (-(2**31), 2**31 - 1), Member.uint32_val: (0, 2**32 - 1),
+    Member.int32_val: (-(2**31), 2**31 - 1),
+    Member.uint32_val: (0, 2**32 - 1),
     Member.uint64_val: (0, 2**63 - 1),
-}  # fmt: skip
+}
 
 
 def fix(
@@ -94,10 +97,15 @@ def _readable(target: str | os.PathLike[str]) -> str:
 
 def _with_repairs(report: ValidationReport, repairs: Counter[tuple[str, int]]) -> ValidationReport:
     report.repairs = [
-        Repair(code=code, rank=rank, count=repairs[code, rank], message=f"{repairs[code, rank]:,} {text}")
+        Repair(
+            code=code,
+            rank=rank,
+            count=repairs[code, rank],
+            message=f"{repairs[code, rank]:,} {text}",
+        )
         for code, text in _DONE.items()
         for rank in sorted(r for c, r in repairs if c == code)
-    ]  # fmt: skip
+    ]
     return report
 
 
@@ -122,8 +130,15 @@ def _write_set(
 ) -> None:
     bodies = [partial(f.whole, file) for f, file in zip(fixers, files.values(), strict=True)]  # type: ignore[attr-defined]
     if isinstance(traces, Run):
-        fixed: TraceSet = Run(bodies, traces.bindings, traces.groups, traces.card, times=traces.times,
-                              timing=traces.timing, counters=traces.counters)  # fmt: skip
+        fixed: TraceSet = Run(
+            bodies,
+            traces.bindings,
+            traces.groups,
+            traces.card,
+            times=traces.times,
+            timing=traces.timing,
+            counters=traces.counters,
+        )
     else:
         fixed = TraceSet(bodies, traces.bindings, traces.groups, traces.card)
     try:
@@ -137,8 +152,8 @@ class Fixer:
     """Repairs the pieces of one body and counts the repairs by (code, rank)."""
 
     rank: int
-    dangling: NDArray[np.uint64]
-    circular: NDArray[np.uint64]
+    dangling: U64
+    circular: U64
     repairs: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def pieces(self, source: str | os.PathLike[str]) -> Iterator[Trace]:
@@ -185,7 +200,7 @@ class Fixer:
         useless: Mask = own | missing | against
         return useless
 
-    def _closes_circle(self, targets: NDArray[np.uint64], deps: Dependencies) -> Mask:
+    def _closes_circle(self, targets: U64, deps: Dependencies) -> Mask:
         found: Mask = (
             deps.ctrl & np.isin(deps.ids, self.circular[0]) & np.isin(targets, self.circular[1])
         )
@@ -205,9 +220,7 @@ class Fixer:
         return piece
 
 
-def _with_entries(
-    piece: Trace, deps: Dependencies, keep: Mask, codes: NDArray[np.uint8], lags: NDArray[np.int64]
-) -> Trace:
+def _with_entries(piece: Trace, deps: Dependencies, keep: Mask, codes: U8, lags: I64) -> Trace:
     """The piece with only these entries; kinds and lags follow where they were aligned."""
     order = np.lexsort((deps.slot, deps.dst))
     kept = order[keep[order]]
@@ -226,17 +239,13 @@ def _with_entries(
     return Trace(table, piece.layouts, piece.metadata)
 
 
-def _lists(values: pa.Array, dst: NDArray[np.int32], rows: int) -> pa.Array:
+def _lists(values: pa.Array, dst: I32, rows: int) -> pa.Array:
     counts = np.bincount(dst, minlength=rows)
     return pa.ListArray.from_arrays(np.r_[0, np.cumsum(counts)].astype(np.int32), values)
 
 
 def _aligned(
-    piece: Trace,
-    name: str,
-    deps: Dependencies,
-    kept: NDArray[np.int64],
-    values: NDArray[np.generic],
+    piece: Trace, name: str, deps: Dependencies, kept: I64, values: NDArray[np.generic]
 ) -> pa.Array:
     fits = edge_columns_that_fit(piece.table, deps, name)
     old = piece.table.column(name).to_pylist()

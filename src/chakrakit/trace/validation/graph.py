@@ -7,23 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.trace.dependencies import (
+from chakrakit.arrays import I32, I64, U8, U64, Mask
+from chakrakit.trace.model import (
     FORM_SHIFT,
     KIND_BITS,
     Dependencies,
+    EdgeForm,
+    EdgeKind,
+    Trace,
     edge_codes,
     edge_columns_that_fit,
     resolve,
 )
-from chakrakit.trace.edges import EdgeForm, EdgeKind
-from chakrakit.trace.trace import Trace
 from chakrakit.trace.validation.circles import find_circles
 from chakrakit.trace.validation.findings import Findings
 from chakrakit.trace.validation.id_set import IdSet
 from chakrakit.trace.validation.spool import Entries, Spool
 
-Longs = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 _SHOWN = 8
 _FORM, _CTRL = np.uint8(0x7F), np.uint8(0x80)
 
@@ -32,8 +32,8 @@ _FORM, _CTRL = np.uint8(0x7F), np.uint8(0x80)
 class _Open:
     """Dependencies on ids that had not been seen when they were read."""
 
-    src: NDArray[np.uint64]
-    dst: Longs
+    src: U64
+    dst: I64
     ctrl: Mask
 
 
@@ -49,7 +49,7 @@ class GraphChecker:
         self._rank, self._findings = rank, findings
         self._seen = IdSet()
         self._open: list[_Open] = []
-        self._spans: list[tuple[Longs, Longs]] = []
+        self._spans: list[tuple[I64, I64]] = []
         self.spool = Spool()
         self.dangling_control = np.zeros(0, np.uint64)
         """After finish(): the ids that control dependencies name and no node has."""
@@ -73,7 +73,7 @@ class GraphChecker:
         form |= np.where(deps.ctrl, _CTRL, np.uint8(0))
         self.spool.add(piece, Entries(deps.ids[~own], dst, form[~own]))
 
-    def _place(self, deps: Dependencies, rows: NDArray[np.int32], other: Mask, base: int) -> None:
+    def _place(self, deps: Dependencies, rows: I32, other: Mask, base: int) -> None:
         """Settles what can be settled; notes what points forward or nowhere yet."""
         ahead = other & (rows > deps.dst)
         if ahead.any():
@@ -84,17 +84,19 @@ class GraphChecker:
             dst = deps.dst[unseen].astype(np.int64) + base
             self._open.append(_Open(deps.ids[unseen], dst, deps.ctrl[unseen]))
 
-    def _check_edge_columns(
-        self, piece: Trace, deps: Dependencies, codes: NDArray[np.uint8]
-    ) -> NDArray[np.uint8]:
+    def _check_edge_columns(self, piece: Trace, deps: Dependencies, codes: U8) -> U8:
         """Reports what does not fit; gives each entry's form, finish→start where it is not known."""
         for column, code in (
             ("edge_kinds", "edge-kinds-length"),
             ("edge_lags_ns", "edge-lags-length"),
         ):
             wrong = piece.has(column) & ~edge_columns_that_fit(piece.table, deps, column)
-            self._report(code, piece, np.flatnonzero(wrong), f"{column} has another length than its "
-                         "data_deps and ctrl_deps together")  # fmt: skip
+            self._report(
+                code,
+                piece,
+                np.flatnonzero(wrong),
+                f"{column} has another length than its data_deps and ctrl_deps together",
+            )
         kind, form = codes & KIND_BITS, codes >> FORM_SHIFT
         odd = (kind > max(EdgeKind)) | (form > max(EdgeForm))
         rows = np.unique(deps.dst[odd])
@@ -111,9 +113,7 @@ class GraphChecker:
             again[order[1:][ids[order[1:]] == ids[order[:-1]]]] = True
         self._report("duplicate-id", piece, np.flatnonzero(again), "has the id of an earlier node")
 
-    def _check_repeats(
-        self, piece: Trace, deps: Dependencies, codes: NDArray[np.uint8], lags: Longs
-    ) -> None:
+    def _check_repeats(self, piece: Trace, deps: Dependencies, codes: U8, lags: I64) -> None:
         repeats = repeated(deps, codes, lags)
         self._report("duplicate-dependency", piece, deps.dst[repeats], "lists a dependency twice")
 
@@ -126,8 +126,9 @@ class GraphChecker:
     def finish(self) -> None:
         """Reports dangling dependencies and a cycle, if there is one."""
         if self._open:
-            src, dst, ctrl = (np.concatenate([getattr(o, f) for o in self._open])
-                              for f in ("src", "dst", "ctrl"))  # fmt: skip
+            src, dst, ctrl = (
+                np.concatenate([getattr(o, f) for o in self._open]) for f in ("src", "dst", "ctrl")
+            )
             self._open.clear()
             there = self._seen.contains(src)
             self._report_dangling("dangling-data", src, dst, ~there & ~ctrl)
@@ -138,21 +139,24 @@ class GraphChecker:
         if self._spans:
             self._report_cycle()
 
-    def _report_dangling(self, code: str, src: NDArray[np.uint64], dst: Longs, which: Mask) -> None:
+    def _report_dangling(self, code: str, src: U64, dst: I64, which: Mask) -> None:
         chosen = np.flatnonzero(which)
         chosen = chosen[np.argsort(dst[chosen], kind="stable")]
         kept = chosen[: self._findings.room(code, self._rank)]
         nodes = self.spool.nodes(dst[kept].tolist())
         list_name = "data_deps" if code == "dangling-data" else "ctrl_deps"
-        cure = ("find the lost node, or remove the reference if what it made is not needed"
-                if code == "dangling-data" else "--fix drops the reference")  # fmt: skip
+        cure = (
+            "find the lost node, or remove the reference if what it made is not needed"
+            if code == "dangling-data"
+            else "--fix drops the reference"
+        )
         for i in kept.tolist():
             node, name = nodes[int(dst[i])]
             text = f"{list_name} names id {src[i]}, which no node has; {cure}"
             self._findings.add(code, self._rank, text, node=node, name=name)
         self._findings.count(code, self._rank, len(chosen) - len(kept))
 
-    def _rows_of(self, wanted: NDArray[np.uint64]) -> Longs:
+    def _rows_of(self, wanted: U64) -> I64:
         """The row of each id, all of which are there."""
         found = np.full(len(wanted), -1, np.int64)
         for first, ids in self.spool.ids():
@@ -175,8 +179,13 @@ class GraphChecker:
             f"{len(circle):,} nodes wait for each other and can never run: {_path(circle, nodes)}"
         )
         if found.closing is None:
-            self._findings.add("cycle", self._rank, f"{text}; remove one of these dependencies",
-                               node=node, name=name)  # fmt: skip
+            self._findings.add(
+                "cycle",
+                self._rank,
+                f"{text}; remove one of these dependencies",
+                node=node,
+                name=name,
+            )
             return
         self._note_closing(rows, src[found.closing], dst[found.closing])
         count = len(found.closing)
@@ -185,17 +194,16 @@ class GraphChecker:
         )
         self._findings.add("control-cycle", self._rank, text, node=node, name=name, count=count)
 
-    def _note_closing(self, rows: Longs, src: NDArray[np.int32], dst: NDArray[np.int32]) -> None:
+    def _note_closing(self, rows: I64, src: I32, dst: I32) -> None:
         ids = self._ids_of(rows)
         self.circular_control = np.unique(np.stack([ids[src], ids[dst]]), axis=1)
 
-    def _ids_of(self, rows: Longs) -> NDArray[np.uint64]:
-        return np.concatenate([i[rows[(rows >= f) & (rows < f + len(i))] - f]
-                               for f, i in self.spool.ids()])  # fmt: skip
+    def _ids_of(self, rows: I64) -> U64:
+        return np.concatenate(
+            [i[rows[(rows >= f) & (rows < f + len(i))] - f] for f, i in self.spool.ids()]
+        )
 
-    def _edges_among(
-        self, rows: Longs
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
+    def _edges_among(self, rows: I64) -> tuple[I32, I32, U8]:
         """The dependencies among these rows, which are numbered from 0 in their order."""
         ids = self._ids_of(rows)
         src, dst, form = [], [], []
@@ -210,7 +218,7 @@ class GraphChecker:
         return np.concatenate(src), np.concatenate(dst), np.concatenate(form)
 
 
-def repeated(deps: Dependencies, codes: NDArray[np.uint8], lags: Longs) -> Longs:
+def repeated(deps: Dependencies, codes: U8, lags: I64) -> I64:
     """The entries that say what an earlier entry of the same list says: same id, kind, form and lag."""
     counts = np.bincount(2 * deps.dst.astype(np.int64) + deps.ctrl)
     several = np.flatnonzero(counts[2 * deps.dst.astype(np.int64) + deps.ctrl] > 1)
@@ -222,7 +230,7 @@ def repeated(deps: Dependencies, codes: NDArray[np.uint8], lags: Longs) -> Longs
     return np.sort(several[order[1:][same]])
 
 
-def _covered(first: Longs, last: Longs) -> Longs:
+def _covered(first: I64, last: I64) -> I64:
     """All rows within any of the spans, ascending."""
     order = np.argsort(first, kind="stable")
     first, last = first[order], np.maximum.accumulate(last[order])
@@ -230,7 +238,7 @@ def _covered(first: Longs, last: Longs) -> Longs:
     starts, ends = first[np.r_[0, cuts + 1]], last[np.r_[cuts, len(last) - 1]]
     sizes = ends - starts + 1
     before = np.cumsum(sizes) - sizes
-    rows: Longs = np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
+    rows: I64 = np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
     return rows
 
 

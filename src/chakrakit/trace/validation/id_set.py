@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ids = NDArray[np.uint64]
-_Run = tuple[Ids, Ids]
+from chakrakit.arrays import U64, Mask
+
+_Run = tuple[U64, U64]
 
 
 class IdSet:
@@ -20,7 +20,7 @@ class IdSet:
     def __init__(self) -> None:
         self._runs: list[_Run] = []
 
-    def add(self, ids: Ids) -> None:
+    def add(self, ids: U64) -> None:
         """Adds ids in any order; those that are there already do no harm."""
         if not len(ids):
             return
@@ -31,7 +31,7 @@ class IdSet:
         while len(self._runs) > 1 and len(self._runs[-2][0]) <= 2 * len(self._runs[-1][0]):
             self._runs[-2:] = [_merged(*self._runs[-2:])]
 
-    def contains(self, ids: Ids) -> NDArray[np.bool_]:
+    def contains(self, ids: U64) -> Mask:
         """For each id, whether it was added."""
         found = np.zeros(len(ids), np.bool_)
         for first, last in self._runs:

@@ -11,14 +11,10 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from chakrakit.trace.schema import CollectiveType, Member, NodeType
-from chakrakit.trace.trace import Trace
+from chakrakit.arrays import I64, Mask
+from chakrakit.trace.model import CollectiveType, Member, NodeType, Trace, by_name
 from chakrakit.trace.validation.findings import Findings
 from chakrakit.trace.validation.raw import RawAttribute, raw_attributes
-from chakrakit.trace.vocabulary import by_name
-
-Mask = NDArray[np.bool_]
-Rows = NDArray[np.int64]
 
 _T = NodeType
 _MEMORY = (_T.MEM_LOAD_NODE, _T.MEM_STORE_NODE)
@@ -32,7 +28,7 @@ class Hit:
     """Rows that break a rule, and what to say about each."""
 
     code: str
-    rows: Rows
+    rows: I64
     message: Callable[[int], str]
 
 
@@ -81,8 +77,12 @@ def types(piece: Piece) -> Iterator[Hit]:
 
 def names(piece: Piece) -> Iterator[Hit]:
     """Names that say something."""
-    empty = [np.isin(c.indices.to_numpy(), np.flatnonzero(pc.binary_length(c.dictionary).to_numpy() == 0))
-             for c in piece.trace.names.chunks]  # fmt: skip
+    empty = [
+        np.isin(
+            c.indices.to_numpy(), np.flatnonzero(pc.binary_length(c.dictionary).to_numpy() == 0)
+        )
+        for c in piece.trace.names.chunks
+    ]
     yield _where(
         "empty-name", np.concatenate(empty) if empty else np.zeros(0, np.bool_), "has no name"
     )
@@ -126,16 +126,23 @@ def collectives(piece: Piece) -> Iterator[Hit]:
     kind = piece.values("comm_type", -1)
     without = chosen & piece.lacks("comm_type")
     yield _where("missing-comm-type", without, "a collective without comm_type (int64_val)")
-    odd = np.flatnonzero(chosen & piece.trace.has("comm_type")
-                         & ((kind < 0) | (kind > max(CollectiveType))))  # fmt: skip
+    odd = np.flatnonzero(
+        chosen & piece.trace.has("comm_type") & ((kind < 0) | (kind > max(CollectiveType)))
+    )
     yield Hit(
         "unknown-comm-type", odd, lambda row: f"comm_type {kind[row]} is not in the schema; kept"
     )
     sized = chosen & (kind != CollectiveType.BARRIER)
-    yield _where("missing-comm-size", sized & piece.lacks("comm_size"),
-                 "a collective without comm_size (int64_val, bytes)")  # fmt: skip
-    yield _where("missing-group", chosen & piece.lacks("pg_name"),
-                 'a collective without pg_name (string_val; "" says all ranks)')  # fmt: skip
+    yield _where(
+        "missing-comm-size",
+        sized & piece.lacks("comm_size"),
+        "a collective without comm_size (int64_val, bytes)",
+    )
+    yield _where(
+        "missing-group",
+        chosen & piece.lacks("pg_name"),
+        'a collective without pg_name (string_val; "" says all ranks)',
+    )
 
 
 def messages(piece: Piece) -> Iterator[Hit]:
@@ -143,8 +150,11 @@ def messages(piece: Piece) -> Iterator[Hit]:
     chosen = piece.trace.is_type(*_MESSAGE)
     if not chosen.any():
         return
-    yield _where("missing-comm-size", chosen & piece.lacks("comm_size"),
-                 "a message without comm_size (int64_val, bytes)")  # fmt: skip
+    yield _where(
+        "missing-comm-size",
+        chosen & piece.lacks("comm_size"),
+        "a message without comm_size (int64_val, bytes)",
+    )
     for kind, name in zip(_MESSAGE, ("comm_dst", "comm_src"), strict=True):
         bare = piece.trace.is_type(kind) & piece.lacks(name)
         yield _where("missing-peer", bare, f"a {kind.name} without {name} (int32_val, a rank)")
@@ -160,7 +170,7 @@ def members(piece: Piece) -> Iterator[Hit]:
         yield _misplaced_hit(rows, name, member)
 
 
-def _misplaced_hit(rows: Rows, name: str, member: int) -> Hit:
+def _misplaced_hit(rows: I64, name: str, member: int) -> Hit:
     wanted = by_name()[name].member.name
     text = f"{name} is written as {Member(member).name}; tools that read {wanted} do not see it"
     return Hit("attribute-member", rows, lambda _row: text)

@@ -12,19 +12,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrakit.trace.collectives import UNKNOWN, canonical_group
-from chakrakit.trace.groups import Groups
-from chakrakit.trace.schema import CollectiveType, collective_name
-from chakrakit.trace.traceset import Binding
+from chakrakit.arrays import I64, Mask
+from chakrakit.trace.communication import UNKNOWN, Binding, Groups, canonical_group
+from chakrakit.trace.model import CollectiveType, collective_name
 from chakrakit.trace.validation.communication import Calls, Channel, Communication
 from chakrakit.trace.validation.findings import Findings, shown
 
 _C = CollectiveType
 _EQUAL_SIZES = (_C.ALL_REDUCE, _C.ALL_GATHER, _C.REDUCE_SCATTER, _C.REDUCE_SCATTER_BLOCK)
-
-_Mask = NDArray[np.bool_]
 
 
 @dataclass
@@ -118,8 +114,16 @@ def _report_group(
     """A finding for each rank that uses the group, at the first collective that does."""
     for rank, names in ranks.items():
         calls = world.calls(rank, names)
-        _add_at(world, code, rank, int(calls.row[0]), int(calls.id[0]),
-                f"issues collectives in group {shown(group)!r}, {text}", len(calls), findings)  # fmt: skip
+        _add_at(
+            world,
+            code,
+            rank,
+            int(calls.row[0]),
+            int(calls.id[0]),
+            f"issues collectives in group {shown(group)!r}, {text}",
+            len(calls),
+            findings,
+        )
 
 
 def _add_at(
@@ -171,8 +175,16 @@ def _check_numbers(
     if len(again):
         at = int(again[0])
         text = f"uses number (comm_seq) {calls.seq[at]} of group {shown(group)!r} twice{_others(ranks)}"
-        _add_at(world, "collective-seq", ranks[0], int(calls.row[at]), int(calls.id[at]), text,
-                len(again), findings)  # fmt: skip
+        _add_at(
+            world,
+            "collective-seq",
+            ranks[0],
+            int(calls.row[at]),
+            int(calls.id[at]),
+            text,
+            len(again),
+            findings,
+        )
 
 
 @dataclass
@@ -199,14 +211,14 @@ class _Pair:
             return self._types(types, findings)
         return self._sizes(findings)
 
-    def _missing_number(
-        self, ours: NDArray[np.int64], others: NDArray[np.int64], findings: Findings
-    ) -> None:
+    def _missing_number(self, ours: I64, others: I64, findings: Findings) -> None:
         apart = np.setxor1d(ours, others)
         number = int(apart[0])
         who = self.ranks[0] if number in others else self.other
-        text = (f"rank {who} has no collective number {number} of group {shown(self.group)!r}, "
-                f"the other has (ranks {self.ranks[0]} and {self.other}){_others(self.ranks)}")  # fmt: skip
+        text = (
+            f"rank {who} has no collective number {number} of group {shown(self.group)!r}, "
+            f"the other has (ranks {self.ranks[0]} and {self.other}){_others(self.ranks)}"
+        )
         self._report("collective-missing", None, text, len(apart), findings)
 
     def _missing(self, findings: Findings) -> None:
@@ -214,17 +226,21 @@ class _Pair:
         differ = np.flatnonzero(_differ(self.mine, self.theirs, n))
         at = int(differ[0]) if len(differ) else n
         place = at if at < len(self.mine) else None
-        text = (f"issues {len(self.mine):,} collectives in group {shown(self.group)!r}, rank {self.other} "
-                f"{len(self.theirs):,}; they first differ at number {at}{_others(self.ranks)}")  # fmt: skip
+        text = (
+            f"issues {len(self.mine):,} collectives in group {shown(self.group)!r}, rank {self.other} "
+            f"{len(self.theirs):,}; they first differ at number {at}{_others(self.ranks)}"
+        )
         count = abs(len(self.mine) - len(self.theirs))
         self._report("collective-missing", place, text, count, findings)
 
-    def _types(self, differ: _Mask, findings: Findings) -> None:
+    def _types(self, differ: Mask, findings: Findings) -> None:
         at = int(np.flatnonzero(differ)[0])
         order = _same_in_another_order(self.mine, self.theirs)
-        text = (f"its collective number {at} of group {shown(self.group)!r} is "
-                f"{_call_text(self.mine, at)}, that of rank {self.other} "
-                f"{_call_text(self.theirs, at)}{_others(self.ranks)}")  # fmt: skip
+        text = (
+            f"its collective number {at} of group {shown(self.group)!r} is "
+            f"{_call_text(self.mine, at)}, that of rank {self.other} "
+            f"{_call_text(self.theirs, at)}{_others(self.ranks)}"
+        )
         code = "collective-order" if order else "collective-type"
         self._report(code, at, text, int(differ.sum()), findings)
 
@@ -239,13 +255,15 @@ class _Pair:
         self._size("alltoall-size", differ & (self.mine.kind == _C.ALL_TO_ALL) & ~free, findings)
         return None
 
-    def _size(self, code: str, differ: _Mask, findings: Findings) -> None:
+    def _size(self, code: str, differ: Mask, findings: Findings) -> None:
         if not differ.any():
             return
         at = int(np.flatnonzero(differ)[0])
-        text = (f"its collective number {at} of group {shown(self.group)!r}, an "
-                f"{collective_name(int(self.mine.kind[at]))}, has {self.mine.size[at]:,} bytes, that of "
-                f"rank {self.other} {self.theirs.size[at]:,}{_others(self.ranks)}")  # fmt: skip
+        text = (
+            f"its collective number {at} of group {shown(self.group)!r}, an "
+            f"{collective_name(int(self.mine.kind[at]))}, has {self.mine.size[at]:,} bytes, that of "
+            f"rank {self.other} {self.theirs.size[at]:,}{_others(self.ranks)}"
+        )
         self._report(code, at, text, int(differ.sum()), findings)
 
     def _report(self, code: str, at: int | None, text: str, count: int, findings: Findings) -> None:
@@ -256,15 +274,15 @@ class _Pair:
         _add_at(self.world, code, self.ranks[0], row, node, text, count, findings)
 
 
-def _both_known(a: NDArray[np.int64], b: NDArray[np.int64]) -> _Mask:
-    mask: _Mask = (a != UNKNOWN) & (b != UNKNOWN)
+def _both_known(a: I64, b: I64) -> Mask:
+    mask: Mask = (a != UNKNOWN) & (b != UNKNOWN)
     return mask
 
 
-def _differ(a: Calls, b: Calls, n: int) -> _Mask:
+def _differ(a: Calls, b: Calls, n: int) -> Mask:
     kinds = _both_known(a.kind[:n], b.kind[:n]) & (a.kind[:n] != b.kind[:n])
     sizes = _both_known(a.size[:n], b.size[:n]) & (a.size[:n] != b.size[:n])
-    differ: _Mask = kinds | sizes
+    differ: Mask = kinds | sizes
     return differ
 
 
@@ -272,7 +290,7 @@ def _same_in_another_order(a: Calls, b: Calls) -> bool:
     return all(np.array_equal(x, y) for x, y in zip(_sorted(a), _sorted(b), strict=True))
 
 
-def _sorted(calls: Calls) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _sorted(calls: Calls) -> tuple[I64, I64]:
     order = np.lexsort((calls.size, calls.kind))
     return calls.kind[order], calls.size[order]
 
@@ -348,13 +366,23 @@ def _check_channel(
     sends = pair[True][1] if True in pair else None
     recvs = pair[False][1] if False in pair else None
     sent, received = (0 if c is None else len(c.row) for c in (sends, recvs))
-    for code, rank, channel, other in (("unmatched-send", src, sends, received),
-                                       ("unmatched-recv", dst, recvs, sent)):  # fmt: skip
+    for code, rank, channel, other in (
+        ("unmatched-send", src, sends, received),
+        ("unmatched-recv", dst, recvs, sent),
+    ):
         if channel is not None and len(channel.row) > other:
             peer = dst if channel.is_send else src
             text = _unmatched_text(rank, peer, channel, other, tags)
-            _add_at(world, code, rank, int(channel.row[other]), int(channel.id[other]), text,
-                    len(channel.row) - other, findings)  # fmt: skip
+            _add_at(
+                world,
+                code,
+                rank,
+                int(channel.row[other]),
+                int(channel.id[other]),
+                text,
+                len(channel.row) - other,
+                findings,
+            )
     if sends is not None and recvs is not None:
         _check_sizes(world, src, dst, sends, recvs, findings)
 
@@ -364,8 +392,10 @@ def _unmatched_text(rank: int, peer: int, channel: Channel, other: int, tags: li
     toward = "to" if channel.is_send else "from"
     further = [str(t) for t in tags[:5] if t != channel.tag] if not other else []
     hint = f"; between them there are also tags {', '.join(further)}" if further else ""
-    return (f"rank {rank} {verb} {len(channel.row):,} messages with tag {channel.tag} {toward} rank "
-            f"{peer}, which {counter} {other:,} of them{hint}")  # fmt: skip
+    return (
+        f"rank {rank} {verb} {len(channel.row):,} messages with tag {channel.tag} {toward} rank "
+        f"{peer}, which {counter} {other:,} of them{hint}"
+    )
 
 
 def _check_sizes(
@@ -376,10 +406,20 @@ def _check_sizes(
     differ = np.flatnonzero(_both_known(a, b) & (a != b))
     if len(differ):
         at = int(differ[0])
-        text = (f"sends {a[at]:,} bytes with tag {sends.tag} to rank {dst}, whose receive is for "
-                f"{b[at]:,} (node {recvs.id[at]})")  # fmt: skip
-        _add_at(world, "message-size", src, int(sends.row[at]), int(sends.id[at]), text, len(differ),
-                findings)  # fmt: skip
+        text = (
+            f"sends {a[at]:,} bytes with tag {sends.tag} to rank {dst}, whose receive is for "
+            f"{b[at]:,} (node {recvs.id[at]})"
+        )
+        _add_at(
+            world,
+            "message-size",
+            src,
+            int(sends.row[at]),
+            int(sends.id[at]),
+            text,
+            len(differ),
+            findings,
+        )
 
 
 def _short(ranks: list[int]) -> str:

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chakrakit.trace import columns
-from chakrakit.trace.schema import Member
-from chakrakit.trace.trace import Trace
-from chakrakit.trace.vocabulary import Attribute, by_name
+from chakrakit.trace.model import Attribute, Member, Trace, by_name, columns
 
 _NAME, _DOC = 1, 2
 

@@ -10,25 +10,22 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from chakrakit.trace.trace import Trace
+from chakrakit.arrays import I64, U8, U64
+from chakrakit.trace.model import Trace
 from chakrakit.trace.validation.findings import shown
 
 _IN_MEMORY = 64 << 20
 _NAME_UNITS = 400
-
-Longs = NDArray[np.int64]
-Ids = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class Entries:
     """Dependencies of one piece, in rows of the whole trace; the form's top bit is for control."""
 
-    src: Ids
-    dst: Longs
-    form: NDArray[np.uint8]
+    src: U64
+    dst: I64
+    form: U8
 
 
 class Spool:
@@ -54,7 +51,7 @@ class Spool:
         self._pieces.append((self.rows, len(piece), len(entries.src), place, len(names)))
         self.rows += len(piece)
 
-    def ids(self) -> Iterator[tuple[int, Ids]]:
+    def ids(self) -> Iterator[tuple[int, U64]]:
         """(first row, ids) of each piece."""
         for first, rows, _, place, _ in self._pieces:
             self._file.seek(place)

@@ -1,1 +1,7 @@
 """`chakra view`: a local web app on runs of any size; the server cuts them to what a screen can show."""
+
+from __future__ import annotations
+
+from chakrakit.views.app.launch import open_session, serve
+
+__all__ = ["open_session", "serve"]

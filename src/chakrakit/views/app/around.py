@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from chakrakit.insight.rank_view import I64
-from chakrakit.trace.edges import EdgeKind
-from chakrakit.trace.graph import Graph
+from chakrakit.arrays import I64
+from chakrakit.trace.model import EdgeKind, Graph
 from chakrakit.views.app.node import brief
-from chakrakit.views.app.side import Side
+from chakrakit.views.app.shown_run import ShownRun
 
 _COLUMN = 12
 """Most nodes at one distance: those nearest in time; the others are counted."""
 
 
-def around(side: Side, rank: int, row: int, hops: int) -> dict[str, Any]:
+def around(side: ShownRun, rank: int, row: int, hops: int) -> dict[str, Any]:
     """Nodes with their columns (0 for the node itself), the edges between them, how many are left out."""
     view = side.view(rank)
     column = {row: 0}
@@ -62,14 +61,17 @@ def _neighbours(graph: Graph, rows: I64, direction: int) -> I64:
     return np.unique(np.concatenate(found)).astype(np.int64) if found else np.zeros(0, np.int64)
 
 
-def _between(side: Side, rank: int, rows: list[int]) -> list[dict[str, Any]]:
+def _between(side: ShownRun, rank: int, rows: list[int]) -> list[dict[str, Any]]:
     """Edges with both ends among the rows."""
     edges = side.view(rank).trace.edges
     bounds = np.searchsorted(edges.dst, [[r, r + 1] for r in rows])
     numbers = np.concatenate([np.arange(a, b) for a, b in bounds.tolist()]).astype(np.int64)
     numbers = numbers[np.isin(edges.src[numbers], rows)]
     return [
-        {"from": int(edges.src[i]), "to": int(edges.dst[i]),
-         "edge": EdgeKind(int(edges.kind[i])).name.lower()}
+        {
+            "from": int(edges.src[i]),
+            "to": int(edges.dst[i]),
+            "edge": EdgeKind(int(edges.kind[i])).name.lower(),
+        }
         for i in numbers.tolist()
-    ]  # fmt: skip
+    ]

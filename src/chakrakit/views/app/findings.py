@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
+from chakrakit.arrays import I32, I64
 from chakrakit.errors import ChakraError
-from chakrakit.insight.analysis import Analysis, Rows, analyze_rows
+from chakrakit.insight.analysis import Analysis, RowFindings, analyze_rows
 from chakrakit.insight.critical_path import Segment
-from chakrakit.insight.rank_view import I32, I64
-from chakrakit.trace.run import Run
+from chakrakit.trace.sets import Run
 from chakrakit.views.app.lod import Line
 
 
@@ -21,7 +21,7 @@ class Found:
     """What the analysis gave, and the critical path as lines."""
 
     analysis: Analysis
-    rows: Rows
+    rows: RowFindings
 
     @cached_property
     def whats(self) -> list[str]:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrakit.insight.rank_view import I32, I64
+from chakrakit.arrays import I8, I32, I64
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,7 @@ class Line:
     start: I64
     end: I64
     row: I32
-    code: NDArray[np.int8]
+    code: I8
 
     def __len__(self) -> int:
         return len(self.start)
@@ -78,8 +77,10 @@ class Line:
     def _sums(self) -> dict[int, I64]:
         """By code, the busy time of all slices before each place."""
         length = self.end - self.start
-        parts = {c: length if len(self.codes) == 1 else np.where(self.code == c, length, 0)
-                 for c in self.codes}  # fmt: skip
+        parts = {
+            c: length if len(self.codes) == 1 else np.where(self.code == c, length, 0)
+            for c in self.codes
+        }
         return {c: np.concatenate([[0], np.cumsum(part)]) for c, part in parts.items()}
 
     def busy_before(self, when: I64) -> dict[int, I64]:
@@ -115,10 +116,12 @@ class Line:
         """What the short slices fill of each part."""
         borders, rest = window.borders, self.part(long)
         drawn = rest.busy_before(borders) if len(rest) else {}
-        busy = np.stack([
-            np.diff(sums) - (np.diff(drawn[c]) if c in drawn else 0)
-            for c, sums in self.busy_before(borders).items()
-        ])  # fmt: skip
+        busy = np.stack(
+            [
+                np.diff(sums) - (np.diff(drawn[c]) if c in drawn else 0)
+                for c, sums in self.busy_before(borders).items()
+            ]
+        )
         count = np.diff(np.searchsorted(self.start, borders))
         count -= np.diff(np.searchsorted(rest.start, borders))
         total = busy.sum(axis=0)

@@ -6,26 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from chakrakit.insight.causes import Cause, Causes
-from chakrakit.insight.matching import Matched
-from chakrakit.insight.rank_view import Kind, RankView
-from chakrakit.trace.edges import EdgeForm, EdgeKind
-from chakrakit.trace.node import Node
+from chakrakit.insight.communication import Matched
+from chakrakit.insight.rank import Cause, Causes, Kind, RankView
+from chakrakit.trace.model import EdgeForm, EdgeKind, Node
 from chakrakit.views.app.findings import Found
-from chakrakit.views.app.side import Side
+from chakrakit.views.app.shown_run import ShownRun
 
 MOST = 200
 """Edges and peers beyond this are counted, not sent."""
 _VALUE = 2_000
 """So are characters of a value."""
 _CAUSES: dict[int, str] = {
-    Cause.LANE: "the row before it on its lane", Cause.RECORDED: "what the run recorded",
-    Cause.OWN: "its own work", Cause.INSIDE: "the last row inside it",
-    Cause.ARRIVAL: "the last rank to arrive", Cause.MESSAGE: "the sender",
-}  # fmt: skip
+    Cause.LANE: "the row before it on its lane",
+    Cause.RECORDED: "what the run recorded",
+    Cause.OWN: "its own work",
+    Cause.INSIDE: "the last row inside it",
+    Cause.ARRIVAL: "the last rank to arrive",
+    Cause.MESSAGE: "the sender",
+}
 
 
-def brief(side: Side, rank: int, row: int) -> dict[str, Any]:
+def brief(side: ShownRun, rank: int, row: int) -> dict[str, Any]:
     """Enough to name a row and to find it on the screen."""
     lines = side.lines(rank)
     view = side.view(rank)
@@ -43,7 +44,7 @@ def brief(side: Side, rank: int, row: int) -> dict[str, Any]:
     }
 
 
-def describe(side: Side, rank: int, row: int) -> dict[str, Any]:
+def describe(side: ShownRun, rank: int, row: int) -> dict[str, Any]:
     """Everything the panel shows. What needs the analysis is there once that is done."""
     view = side.view(rank)
     node: Node = view.trace[row]
@@ -56,16 +57,25 @@ def describe(side: Side, rank: int, row: int) -> dict[str, Any]:
         "own": int(view.own[row]) if view.ran[row] else None,
         "operator": view.name(int(view.operator[row])) if view.operator[row] != row else "",
         "attributes": {k: _value(v) for k, v in node.attributes.items()},
-        "fields": {c: _value(v) for c in ("inputs_values", "inputs_shapes", "inputs_types", "outputs_values",
-                                          "outputs_shapes", "outputs_types")
-                   if (v := node.get(c))},
+        "fields": {
+            c: _value(v)
+            for c in (
+                "inputs_values",
+                "inputs_shapes",
+                "inputs_types",
+                "outputs_values",
+                "outputs_shapes",
+                "outputs_types",
+            )
+            if (v := node.get(c))
+        },
         "parents": parents,
         "children": children,
         "analysis": side.findings.state,
         "waits": _waits(side, found, rank, row) if found else [],
         "slack": _slack(found, rank, row) if found else None,
         "peers": _peers(side, found, rank, row) if found else None,
-    }  # fmt: skip
+    }
 
 
 def _value(value: Any) -> str:
@@ -74,7 +84,7 @@ def _value(value: Any) -> str:
 
 
 def _edges(
-    side: Side, view: RankView, rank: int, row: int
+    side: ShownRun, view: RankView, rank: int, row: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     edges, graph = view.trace.edges, view.trace.graph
     into = np.arange(*np.searchsorted(edges.dst, [row, row + 1]))
@@ -83,11 +93,13 @@ def _edges(
     def told(numbers: Any, ends: Any) -> dict[str, Any]:
         shown = [
             brief(side, rank, int(ends[i]))
-            | {"edge": EdgeKind(int(edges.kind[i])).name.lower(),
-               "form": EdgeForm(int(edges.form[i])).name.lower().replace("_", " → "),
-               "lag": int(edges.lag[i])}
+            | {
+                "edge": EdgeKind(int(edges.kind[i])).name.lower(),
+                "form": EdgeForm(int(edges.form[i])).name.lower().replace("_", " → "),
+                "lag": int(edges.lag[i]),
+            }
             for i in numbers[:MOST]
-        ]  # fmt: skip
+        ]
         return {"count": len(numbers), "shown": shown}
 
     return told(into, edges.src), told(out, edges.dst)
@@ -98,7 +110,7 @@ def _slack(found: Found, rank: int, row: int) -> int | None:
     return None if known is None else int(known[row])
 
 
-def _waits(side: Side, found: Found, rank: int, row: int) -> list[dict[str, Any]]:
+def _waits(side: ShownRun, found: Found, rank: int, row: int) -> list[dict[str, Any]]:
     """What its start and its end waited for last."""
     causes: Causes | None = found.rows.causes.get(found.stand_in(rank))
     if causes is None:
@@ -123,7 +135,7 @@ def _article(word: str) -> str:
     return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
 
 
-def _peers(side: Side, found: Found, rank: int, row: int) -> dict[str, Any] | None:
+def _peers(side: ShownRun, found: Found, rank: int, row: int) -> dict[str, Any] | None:
     """The calls of other ranks that belong to this one's."""
     matched = found.rows.matched
     mine = np.flatnonzero((matched.rank == rank) & (matched.row == row))
@@ -149,11 +161,15 @@ def _peers(side: Side, found: Found, rank: int, row: int) -> dict[str, Any] | No
     }
 
 
-def _call(side: Side, matched: Matched, i: int) -> dict[str, Any]:
+def _call(side: ShownRun, matched: Matched, i: int) -> dict[str, Any]:
     """A call of another rank, which need not be read for this."""
     start, end = int(matched.start[i]), int(matched.end[i])
-    return {"rank": int(matched.rank[i]), "row": int(matched.row[i]), "start": start - side.origin,
-            "length": end - start}  # fmt: skip
+    return {
+        "rank": int(matched.rank[i]),
+        "row": int(matched.row[i]),
+        "start": start - side.origin,
+        "length": end - start,
+    }
 
 
 def _last(matched: Matched, call: int, rank: int) -> int | None:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrakit.insight.rank_view import I32, I64, Kind, RankView
-from chakrakit.insight.tracks import Track, Tracks, tracks_of
-from chakrakit.trace.intervals import Intervals
+from chakrakit.arrays import I8, I32, I64
+from chakrakit.insight.rank import Kind, RankView, Track, Tracks, tracks_of
+from chakrakit.trace.timing import Intervals
 from chakrakit.views.app.lod import Line, Window
 
 _DEEPEST = 200
@@ -44,7 +43,7 @@ class RankLines:
     place: tuple[I32, I32]
     """Track and depth of each row; -1 for rows that are not drawn."""
     too_deep: int
-    """Rows with more around them than can be drawn."""
+    """RowFindings with more around them than can be drawn."""
 
     @property
     def bytes(self) -> int:
@@ -67,7 +66,7 @@ class RankLines:
     @cached_property
     def short_names(self) -> list[str]:
         """What fits beside a slice."""
-        from chakrakit.insight.table import short
+        from chakrakit.insight.rank import short
 
         return [short(name, 120) for name in self.names[1]]
 
@@ -82,18 +81,29 @@ def lines_of(view: RankView, origin: int) -> RankLines:
     place[0][tracks.row], place[1][tracks.row] = tracks.track, tracks.depth
     first, last = view.span
     return RankLines(
-        len(view), (first - origin, last - origin), _track_lines(tracks, view.kind, origin),
-        _strip(view, origin), view.names, place, deep,
-    )  # fmt: skip
+        len(view),
+        (first - origin, last - origin),
+        _track_lines(tracks, view.kind, origin),
+        _strip(view, origin),
+        view.names,
+        place,
+        deep,
+    )
 
 
 def _shallow(tracks: Tracks) -> Tracks:
     kept = tracks.depth < _DEEPEST
-    return Tracks(tracks.tracks, tracks.row[kept], tracks.track[kept], tracks.depth[kept], tracks.start[kept],
-                  tracks.end[kept])  # fmt: skip
+    return Tracks(
+        tracks.tracks,
+        tracks.row[kept],
+        tracks.track[kept],
+        tracks.depth[kept],
+        tracks.start[kept],
+        tracks.end[kept],
+    )
 
 
-def _track_lines(tracks: Tracks, codes: NDArray[np.int8], origin: int) -> list[TrackLines]:
+def _track_lines(tracks: Tracks, codes: I8, origin: int) -> list[TrackLines]:
     bounds = np.searchsorted(tracks.track, np.arange(len(tracks.tracks) + 1))
     out = []
     for track, (a, b) in zip(tracks.tracks, itertools.pairwise(bounds.tolist()), strict=True):
@@ -105,7 +115,7 @@ def _track_lines(tracks: Tracks, codes: NDArray[np.int8], origin: int) -> list[T
     return out
 
 
-def _line(tracks: Tracks, codes: NDArray[np.int8], at: I64 | slice, origin: int) -> Line:
+def _line(tracks: Tracks, codes: I8, at: I64 | slice, origin: int) -> Line:
     start, end, row = tracks.start[at] - origin, tracks.end[at] - origin, tracks.row[at]
     return Line(start, end, row.astype(np.int32), codes[row])
 

@@ -11,27 +11,33 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chakrakit.arrays import I64, Mask
 from chakrakit.errors import ConfigError
-from chakrakit.insight.rank_view import I64, Mask, RankView
-from chakrakit.trace.columns import column_name
-from chakrakit.trace.graph_export import type_code
+from chakrakit.insight.rank import RankView
+from chakrakit.trace.codecs import type_code
+from chakrakit.trace.model import column_name
 from chakrakit.views.app.node import brief
-from chakrakit.views.app.side import Side
+from chakrakit.views.app.shown_run import ShownRun
 
 MOST = 200
 _SECONDS = 1.0
 _TERM = re.compile(r"^\s*([\w:.\-]+)\s*(>=|<=|!=|=|>|<|~)\s*(.*?)\s*$")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "=": pc.equal, "!=": pc.not_equal, ">": pc.greater, "<": pc.less, ">=": pc.greater_equal,
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    ">": pc.greater,
+    "<": pc.less,
+    ">=": pc.greater_equal,
     "<=": pc.less_equal,
-}  # fmt: skip
+}
 _TIMES: dict[str, Callable[[RankView], I64]] = {
-    "duration": lambda view: view.duration, "start": lambda view: view.start
-}  # fmt: skip
+    "duration": lambda view: view.duration,
+    "start": lambda view: view.start,
+}
 _UNITS = {"": 1, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
 
 
-def search(side: Side, text: str, first: int) -> dict[str, Any]:
+def search(side: ShownRun, text: str, first: int) -> dict[str, Any]:
     """Hits in folds of ranks from the `first` on, as many as a second allows; `next` goes on from there.
 
     `text` is a part of a name, a node's id, or a comparison: `pg_name=1`, `comm_size>1000000`,
@@ -50,11 +56,16 @@ def search(side: Side, text: str, first: int) -> dict[str, Any]:
         upto += 1
         if time.monotonic() - began > _SECONDS:
             break
-    return {"hits": hits, "total": total, "next": upto if upto < len(side.folds) else None,
-            "ranks": upto, "of": len(side.folds)}  # fmt: skip
+    return {
+        "hits": hits,
+        "total": total,
+        "next": upto if upto < len(side.folds) else None,
+        "ranks": upto,
+        "of": len(side.folds),
+    }
 
 
-def _matcher(text: str, side: Side) -> Callable[[RankView], Mask]:
+def _matcher(text: str, side: ShownRun) -> Callable[[RankView], Mask]:
     text = text.strip()
     if not text:
         raise ConfigError("search for a part of a name, an id, or attribute=value")
@@ -124,7 +135,7 @@ def _nanos(key: str, value: str) -> int:
 
 
 def _compared(view: RankView, key: str, sign: str, value: str) -> Mask:
-    """Rows whose column compares so; a value that is none of the column's type fits no row."""
+    """RowFindings whose column compares so; a value that is none of the column's type fits no row."""
     name = key if key in ("id", "type") else column_name(key)
     table = view.trace.table
     if name not in table.column_names:

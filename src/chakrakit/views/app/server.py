@@ -22,7 +22,7 @@ from chakrakit.views.app.lod import Window
 from chakrakit.views.app.node import describe
 from chakrakit.views.app.search import search
 from chakrakit.views.app.session import Session
-from chakrakit.views.app.side import Side
+from chakrakit.views.app.shown_run import ShownRun
 from chakrakit.views.app.window import rank_layout, rank_window
 
 _MOST_BUCKETS = 8_000
@@ -70,18 +70,18 @@ class Question:
             raise ConfigError(f"a window from {begin} to {end} is empty")
         return Window(begin, end, self.number("width", 1, _MOST_BUCKETS))
 
-    def side(self, session: Session) -> Side:
+    def side(self, session: Session) -> ShownRun:
         """`side`: 0, or 1 for the other run."""
         return session.sides[self.number("side", 0, len(session.sides), 0)]
 
-    def place(self, session: Session) -> tuple[Side, int]:
+    def place(self, session: Session) -> tuple[ShownRun, int]:
         """`side` and `rank`."""
         side = self.side(session)
         rank = self.number("rank", 0, 2**31)
         side.key(rank)
         return side, rank
 
-    def row(self, session: Session) -> tuple[Side, int, int]:
+    def row(self, session: Session) -> tuple[ShownRun, int, int]:
         """`side`, `rank` and `row`."""
         side, rank = self.place(session)
         return side, rank, self.number("row", 0, len(side.view(rank)))
@@ -148,9 +148,18 @@ def _section(session: Session, asked: Question) -> Any:
 
 
 _ANSWERS: dict[str, Answer] = {
-    "session": _session, "rank": _rank, "window": _window, "at": _at, "node": _node, "around": _around,
-    "search": _search, "progress": _progress, "analyze": _analyze, "path": _path, "section": _section,
-}  # fmt: skip
+    "session": _session,
+    "rank": _rank,
+    "window": _window,
+    "at": _at,
+    "node": _node,
+    "around": _around,
+    "search": _search,
+    "progress": _progress,
+    "analyze": _analyze,
+    "path": _path,
+    "section": _section,
+}
 
 
 def app(session: Session, port: int) -> Guard:

@@ -7,23 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import I8
 from chakrakit.errors import ConfigError
-from chakrakit.insight.analysis import Analysis
-from chakrakit.insight.answers import ranks_text
-from chakrakit.insight.compare import Comparison, compare_analyses
-from chakrakit.insight.load import facts_of
-from chakrakit.insight.pairing import Change, Paired, pair
-from chakrakit.insight.rank_view import Kind
-from chakrakit.trace.run import Run
-from chakrakit.views import charts
+from chakrakit.insight.analysis import Analysis, ranks_text
+from chakrakit.insight.compare import Comparison, Paired, RowChange, compare_analyses, pair
+from chakrakit.insight.rank import Kind, facts_of
+from chakrakit.trace.sets import Run
 from chakrakit.views.app.lod import Window
 from chakrakit.views.app.node import brief
-from chakrakit.views.app.side import Recent, Side
-from chakrakit.views.markup import join
-from chakrakit.views.report import SECTIONS, comparison_section
-from chakrakit.views.timeline import Options, write_timeline
+from chakrakit.views.app.shown_run import Recent, ShownRun
+from chakrakit.views.charts import charts, join
+from chakrakit.views.pages import SECTIONS, comparison_section
+from chakrakit.views.timeline import TimelineOptions, write_timeline
 
 _PAIRS = 64
 _PATH_SHOWN = 300
@@ -34,14 +30,14 @@ _KINDS = {
     Kind.HOST: "host",
     Kind.NONE: "other",
 }
-_CHANGES = [change.name.lower() for change in Change]
+_CHANGES = [change.name.lower() for change in RowChange]
 _COMPARISON = "Comparison"
 
 
 class Session:
     """One or two sides; everything is made when it is first asked for, and kept."""
 
-    def __init__(self, sides: list[Side]) -> None:
+    def __init__(self, sides: list[ShownRun]) -> None:
         self.sides = sides
         self._pairs: Recent[tuple[Paired, Paired]] = Recent(threading.RLock(), _PAIRS)
         self._comparison: Comparison | None = None
@@ -71,23 +67,23 @@ class Session:
         key = (a.key(rank), b.key(rank))
         return self._pairs.get(key, lambda: pair(a.view(rank), b.view(rank)))
 
-    def changes(self, side: Side, rank: int) -> NDArray[np.int8]:
-        """A Change a row of this side's rank."""
+    def changes(self, side: ShownRun, rank: int) -> I8:
+        """A RowChange a row of this side's rank."""
         found = self._paired(rank)
         if found is None:
-            return np.full(len(side.view(rank)), Change.ALONE, np.int8)
+            return np.full(len(side.view(rank)), RowChange.ALONE, np.int8)
         return found[self.sides.index(side)].change
 
-    def twin(self, side: Side, rank: int, row: int) -> dict[str, Any] | None:
+    def twin(self, side: ShownRun, rank: int, row: int) -> dict[str, Any] | None:
         """The same row on the other side."""
         found = self._paired(rank)
         if found is None:
             return None
         number = self.sides.index(side)
         other, mine = 1 - number, found[number]
-        change = Change(int(mine.change[row]))
+        change = RowChange(int(mine.change[row]))
         what = change.name.lower()
-        if change is Change.ALONE:
+        if change is RowChange.ALONE:
             what = "added" if number else "removed"
         twin = int(mine.twin[row])
         node = brief(self.sides[other], rank, twin) if twin >= 0 else None
@@ -102,7 +98,7 @@ class Session:
             for f in (side.findings for side in self.sides)
         ]
 
-    def path(self, side: Side, begin: int, end: int) -> dict[str, Any]:
+    def path(self, side: ShownRun, begin: int, end: int) -> dict[str, Any]:
         """The critical path's longest segments in a stretch of time, in order; starts the analysis."""
         side.findings.start()
         found = side.findings.found
@@ -118,11 +114,17 @@ class Session:
             "attribution": list(path.attribution.items()),
             "count": count,
             "segments": [
-                {"rank": s.rank, "row": s.row, "name": s.name, "what": s.what, "start": s.start_ns - origin,
-                 "length": s.end_ns - s.start_ns}
+                {
+                    "rank": s.rank,
+                    "row": s.row,
+                    "name": s.name,
+                    "what": s.what,
+                    "start": s.start_ns - origin,
+                    "length": s.end_ns - s.start_ns,
+                }
                 for s in shown
             ],
-        }  # fmt: skip
+        }
 
     def section(self, number: int, name: str) -> dict[str, Any]:
         """A tab as markup, every name in it escaped; starts the analysis."""
@@ -149,20 +151,20 @@ class Session:
 
     # --- files ----------------------------------------------------------------------------------
 
-    def write_window(self, side: Side, ranks: list[int], window: Window, file: Path) -> None:
+    def write_window(self, side: ShownRun, ranks: list[int], window: Window, file: Path) -> None:
         """These ranks' timeline in this stretch, for Perfetto."""
         if not ranks:
             raise ConfigError("no ranks are shown")
         run = side.run.select_ranks(ranks)
         assert isinstance(run, Run)
         begin, end = window.begin + side.origin, window.end + side.origin
-        write_timeline(run, file, Options(window=(begin, end)))
+        write_timeline(run, file, TimelineOptions(window=(begin, end)))
 
 
-def _side_summary(side: Side) -> dict[str, Any]:
+def _side_summary(side: ShownRun) -> dict[str, Any]:
     return {
         "name": side.name,
         "facts": " · ".join(f"{k} {v}".strip() for k, v in facts_of(side.run).items()),
         "notes": side.notes,
         "folds": [[f.first, len(f.ranks), ranks_text(f.ranks)] for f in side.folds],
-    }  # fmt: skip
+    }

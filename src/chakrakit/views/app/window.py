@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrakit.insight.rank_view import I32, I64
+from chakrakit.arrays import I8, I32, I64
 from chakrakit.views.app.findings import Found
 from chakrakit.views.app.lod import Line, Window
 from chakrakit.views.app.rank_lines import RankLines
-from chakrakit.views.app.side import Side
+from chakrakit.views.app.shown_run import ShownRun
 
 _FULL = 255
 """Shares are sent as whole numbers up to this."""
 
 
-def rank_layout(side: Side, rank: int) -> dict[str, Any]:
+def rank_layout(side: ShownRun, rank: int) -> dict[str, Any]:
     """What a rank has: its tracks and how deep they are; and who does the same."""
     lines = side.lines(rank)
     return {
@@ -33,11 +32,7 @@ def rank_layout(side: Side, rank: int) -> dict[str, Any]:
 
 
 def rank_window(
-    side: Side,
-    rank: int,
-    window: Window,
-    tracks: range,
-    code: NDArray[np.int8] | None = None,
+    side: ShownRun, rank: int, window: Window, tracks: range, code: I8 | None = None
 ) -> dict[str, Any]:
     """The strip of a rank, the lines of some of its tracks, and the critical path once it is known.
 
@@ -61,7 +56,7 @@ def rank_window(
     }
 
 
-def _coded(line: Line, code: NDArray[np.int8] | None) -> Line:
+def _coded(line: Line, code: I8 | None) -> Line:
     return line if code is None else Line(line.start, line.end, line.row, code[line.row])
 
 
@@ -109,7 +104,7 @@ def _shares(busy: I64, length: I64) -> list[int]:
     return shares
 
 
-def _path(side: Side, rank: int, window: Window, found: Found) -> dict[str, Any] | None:
+def _path(side: ShownRun, rank: int, window: Window, found: Found) -> dict[str, Any] | None:
     line = found.path(rank)
     if line is None:
         return None

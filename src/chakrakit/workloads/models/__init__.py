@@ -1,34 +1,9 @@
-"""Named models, and Hugging Face `config.json` files."""
+"""Models by name, Hugging Face `config.json` files, and workloads as files."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from chakrakit.workloads.models.files import from_plain, read_workload, write_workload
+from chakrakit.workloads.models.naming import named
+from chakrakit.workloads.models.published import catalog
 
-from chakrakit.errors import ConfigError
-from chakrakit.workloads.description import Model
-from chakrakit.workloads.models.catalog import catalog
-
-
-def named(name: str) -> Model:
-    """A model by its name in the catalog, or from a `config.json` (or the directory that has one)."""
-    known = catalog()
-    spelled = {_letters(k): k for k in known}
-    if _letters(name) in spelled:
-        return known[spelled[_letters(name)]]
-    path = Path(name)
-    if path.is_dir():
-        path = path / "config.json"
-    if path.is_file():
-        from chakrakit.workloads.models.huggingface import read_config
-
-        return read_config(path)
-    from difflib import get_close_matches
-
-    close = get_close_matches(name.lower(), known, 3)
-    hint = f"did you mean {' or '.join(close)}?" if close else "see `chakra models`"
-    raise ConfigError(f"no model {name!r}; {hint} A path to a Hugging Face config.json works too")
-
-
-def _letters(name: str) -> str:
-    """A name however it is hyphenated: llama-3.1-8b and llama3.1-8b are one."""
-    return "".join(c for c in name.lower() if c.isalnum() or c == ".")
+__all__ = ["catalog", "from_plain", "named", "read_workload", "write_workload"]

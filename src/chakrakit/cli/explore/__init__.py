@@ -1,0 +1,1 @@
+"""Commands over many runs, and the demo."""

@@ -1,0 +1,163 @@
+"""`chakra search`: the best plan of a model on a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chakrakit.cli.shared import console, json_option, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from chakrakit.studies.search import PlanResult, SearchResult
+
+_NUMBERS = ("tp", "pp", "cp", "ep", "micro_batch")
+_WORDS = ("data", "recompute", "schedule")
+
+
+def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
+    """An option for each axis of the space."""
+    for name in reversed(_NUMBERS + _WORDS):
+        some = "N,N,…" if name in _NUMBERS else "A,B,…"
+        flag = f"--{name.replace('_', '-')}"
+        function = click.option(flag, name, metavar=some, help="Choose only from these.")(function)
+    return function
+
+
+@click.command(name="search")
+@click.option(
+    "--model", required=True, metavar="M", help="A name from `chakra models`, or a config.json."
+)
+@click.option(
+    "--gpus", required=True, metavar="N[,N…]", help="How many devices; several to choose from."
+)
+@click.option(
+    "--machine",
+    required=True,
+    metavar="NAME_OR_FILE",
+    help="A preset gets as many nodes as the devices need.",
+)
+@click.option(
+    "--objective", type=click.Choice(["step", "energy", "price"]), default="step", show_default=True
+)
+@click.option(
+    "--batch", type=int, help="Sequences in a step over all devices; by default one a device."
+)
+@click.option("--seq", type=int, default=4096, show_default=True, help="Tokens of a sequence.")
+@click.option("--compute", default="roofline", show_default=True, metavar="roofline|PROFILE")
+@click.option("--price-per-hour", type=float, help="Of a device, where the machine does not say.")
+@click.option(
+    "--method",
+    type=click.Choice(["auto", "exhaustive", "optuna"]),
+    default="auto",
+    show_default=True,
+)
+@click.option("--trials", type=int, default=300, show_default=True, help="Plans that optuna tries.")
+@click.option("--runners-up", "runners", type=int, default=5, show_default=True)
+@click.option("-o", "--output", metavar="DIR", help="Write the best plan's traces.")
+@json_option
+@_axis_options
+def command(
+    model: str,
+    gpus: str,
+    batch: int | None,
+    seq: int,
+    output: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Find the fastest plan (or the cheapest, or the thriftiest) that fits the devices' memory.
+
+    Every combination of tp, pp, cp, ep, micro-batch, data parallelism, recomputation and schedule is
+    bounded from below; the simulator decides between those that their bounds leave.
+
+    \b
+    chakra search --model llama-3.1-70b --gpus 256 --machine dgx-h100 -o best
+    """
+    from chakrakit.studies.search import search
+    from chakrakit.workloads.description import Step
+    from chakrakit.workloads.models import named
+
+    counts = _numbers("gpus", gpus)
+    given = {n: _numbers(n, options.pop(n)) for n in _NUMBERS}
+    given |= {n: _words(options.pop(n)) for n in _WORDS}  # type: ignore[misc]
+    step = Step(seq=seq, global_batch=batch or max(counts))
+    with progress("plans") as told:
+        found, workload = search(named(model), step, counts, given=given, progress=told, **options)
+    if output:
+        from chakrakit.trace.storage import write
+        from chakrakit.workloads.generate import generate
+
+        write(generate(workload), output)
+    if as_json:
+        return print_json(found)
+    _print(found, output, options["compute"])
+    return None
+
+
+def _numbers(name: str, text: str | None) -> list[int]:
+    from chakrakit.errors import ConfigError
+
+    try:
+        return [int(part) for part in _words(text)]
+    except ValueError:
+        flag = name.replace("_", "-")
+        raise ConfigError(f"--{flag} {text}: give whole numbers with commas, like 1,2,4") from None
+
+
+def _words(text: str | None) -> list[str]:
+    return [part.strip() for part in text.split(",")] if text else []
+
+
+def _print(found: SearchResult, output: str | None, compute: str) -> None:
+    out = console()
+    plans = [("best", found.best), *((str(i), r) for i, r in enumerate(found.runners_up, 2))]
+    head = (
+        "",
+        "gpus",
+        "dp",
+        "tp",
+        "pp",
+        "cp",
+        "ep",
+        "batch",
+        "data",
+        "recompute",
+        "schedule",
+        "step ms",
+        "MFU %",
+        "GiB",
+    )
+    print_table(head, [(name, *_cells(plan)) for name, plan in plans])
+    out.print(f"best: {found.best.why}")
+    for name, plan in plans[1:]:
+        out.print(f"{name}: {plan.why}")
+    out.print(
+        f"{found.evaluated:,} plans simulated, {found.pruned:,} decided by their bounds, "
+        f"{found.over_memory:,} of them by memory; {found.method}, by {found.objective}, on "
+        f"{found.machine}"
+    )
+    if output:
+        out.print(f"again: chakra simulate {output} --machine {found.machine} --compute {compute}")
+
+
+def _cells(plan: PlanResult) -> tuple[object, ...]:
+    schedule = plan.schedule + (f"/{plan.chunks}" if plan.chunks > 1 else "")
+    mfu = f"{100 * plan.mfu:.1f}" if plan.mfu is not None else ""
+    memory = f"{plan.memory_bytes / 2**30:.1f}"
+    return (
+        plan.gpus,
+        plan.dp,
+        plan.tp,
+        plan.pp,
+        plan.cp,
+        plan.ep,
+        plan.micro_batch,
+        plan.data,
+        plan.recompute,
+        schedule,
+        f"{plan.step_ns / 1e6:,.1f}",
+        mfu,
+        memory,
+    )

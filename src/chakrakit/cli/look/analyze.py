@@ -1,0 +1,62 @@
+"""`chakra analyze`: where the time went, what is exposed, who waits for whom, what would help."""
+
+from __future__ import annotations
+
+import click
+
+from chakrakit.cli.shared import (
+    console,
+    json_option,
+    print_json,
+    print_table,
+    progress,
+    workers_of,
+    workers_options,
+)
+
+
+@click.command(name="analyze")
+@click.argument("path", metavar="RUN")
+@click.option(
+    "--faster",
+    multiple=True,
+    metavar="WHAT=K",
+    help="Try WHAT k times faster: compute, communication, copy, host, group:NAME, or a pattern "
+    "of operator or kernel names.",
+)
+@click.option("--peak-tflops", default=0.0, help="The device's peak, for MFU and the roofline.")
+@click.option("--peak-gbps", default=0.0, help="Its memory's peak in GB/s.")
+@click.option("--ranks", default="", metavar="0,1,…", help="Only these ranks.")
+@click.option("--rows", default=12, show_default=True, help="Most rows of a table.")
+@workers_options
+@json_option
+def command(
+    path: str,
+    faster: tuple[str, ...],
+    peak_tflops: float,
+    peak_gbps: float,
+    ranks: str,
+    rows: int,
+    engine: str | None,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    """Say what happened in RUN: measured, simulated or replayed."""
+    from chakrakit.insight.analysis import AnalysisOptions, analyze
+    from chakrakit.insight.rank import pairs, read_run
+
+    workers = workers_of(engine, jobs)
+    run = read_run(path, ranks)
+    options = AnalysisOptions(pairs(faster) or None, peak_tflops, peak_gbps)
+    with progress("analyzing") as show:
+        result = analyze(run, options, show, workers)
+    if as_json:
+        return print_json(result)
+    for note in result.notes:
+        console().print(f"note: {note}")
+    for table in result.tables():
+        if table.rows:
+            short = table.first(rows)
+            print_table(short.head, short.rows, title=short.title)
+            console().print()
+    return None

@@ -1,0 +1,58 @@
+"""`chakra compare`: what differs between two runs, and what explains it."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from chakrakit.cli.shared import console, json_option, print_json, print_table
+
+
+@click.command(name="compare")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option(
+    "--also-a", multiple=True, metavar="RUN", help="More runs of A's kind: they give the noise."
+)
+@click.option("--also-b", multiple=True, metavar="RUN", help="More runs of B's kind.")
+@click.option(
+    "--fail-if",
+    "rules",
+    multiple=True,
+    metavar="RULE",
+    help="Exit 1 if B is worse: 'step>3%', 'exposed_comm>2ms', 'memory>5%'.",
+)
+@click.option("--rows", default=15, show_default=True, help="Most rows of a table.")
+@json_option
+def command(
+    a: str,
+    b: str,
+    also_a: tuple[str, ...],
+    also_b: tuple[str, ...],
+    rules: tuple[str, ...],
+    rows: int,
+    as_json: bool,
+) -> None:
+    """Compare run B with run A: the step, what explains its change, operators, modules, groups."""
+    from chakrakit.insight.compare import compare, failures, parse_rule
+    from chakrakit.insight.rank import read_run
+
+    for rule in rules:
+        parse_rule(rule)
+    result = compare([read_run(p) for p in (a, *also_a)], [read_run(p) for p in (b, *also_b)])
+    if as_json:
+        print_json(result)
+    else:
+        for note in result.notes:
+            console().print(f"note: {note}")
+        for table in result.tables():
+            if table.rows:
+                short = table.first(rows)
+                print_table(short.head, short.rows, title=short.title)
+                console().print()
+    broken = failures(result, rules)
+    for why in broken:
+        click.echo(f"fails: {why}", err=True)
+    if broken:
+        sys.exit(1)

@@ -1,0 +1,123 @@
+"""`chakra generate`: traces of a model that never ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from chakrakit.cli.shared import (
+    chosen,
+    console,
+    field_options,
+    json_option,
+    print_json,
+    print_table,
+)
+
+
+def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds an option for every field of a description."""
+    for option in reversed(field_options()):
+        function = option(function)
+    return function
+
+
+@click.command(name="generate", context_settings={"max_content_width": 110})
+@click.argument("path", metavar="[WORKLOAD.yaml]", required=False)
+@click.option(
+    "--model", "model_name", metavar="M", help="A name from `chakra models`, or a config.json."
+)
+@click.option("-o", "--output", metavar="OUT", help="A directory, or NAME.N.et for a file a rank.")
+@click.option("--dry-run", is_flag=True, help="Only the figures; write nothing.")
+@click.option("--memory-gib", type=float, help="Refuse a plan that needs more memory a device.")
+@click.option("--machine", metavar="NAME", help="Refuse a plan that does not fit this machine.")
+@json_option
+@_with_fields
+def command(
+    path: str | None,
+    model_name: str | None,
+    output: str | None,
+    dry_run: bool,
+    memory_gib: float | None,
+    machine: str | None,
+    as_json: bool,
+    **fields: Any,
+) -> None:
+    """Generate traces of a model under a parallel plan, with nothing run.
+
+    The workload is a YAML file, or --model with options; options win over the file.
+
+    \b
+    chakra generate --model llama3.1-8b --dp 4 --tp 2 --seq 4096 --global-batch 32 -o out
+    """
+    from chakrakit.workloads.generate import dry_run as figures_of
+    from chakrakit.workloads.generate import generated, refuse_over_capacity
+
+    made = generated(chosen(path, model_name, fields))
+    figures = figures_of(made)
+    if memory_gib:
+        refuse_over_capacity(figures, int(memory_gib * 2**30), "the device")
+    if machine:
+        from chakrakit.machines.load import load_machine
+
+        smallest = min(load_machine(machine).devices, key=lambda device: device.memory)
+        refuse_over_capacity(figures, int(smallest.memory), f"{smallest.name} of {machine}")
+    if output and not dry_run:
+        from chakrakit.trace.storage import write
+
+        write(made.traces(), output)
+    if as_json:
+        return print_json(figures)
+    _print(figures)
+    if output and not dry_run:
+        console().print(
+            f"wrote {figures.ranks:,} ranks in {len(figures.per_rank):,} bodies to {output}"
+        )
+    elif not dry_run:
+        console().print("nothing written; give -o OUT")
+    return None
+
+
+def _print(figures: Any) -> None:
+    out = console()
+    active = f" ({figures.active_parameters:,} a token)" if _differs(figures) else ""
+    out.print(
+        f"{figures.model}: {figures.parameters:,} parameters{active}, {figures.ranks:,} ranks"
+    )
+    out.print(
+        f"{figures.micro_batches} micro-batches, {figures.tokens:,} tokens, "
+        f"{figures.flops_total:.6g} FLOPs a step, bubble {figures.bubble_fraction:.2%}"
+    )
+    kinds = list(dict.fromkeys(k for c in figures.per_rank for k in c.memory))
+    shown = figures.per_rank[:32]
+    print_table(
+        ("ranks of", "ranks", "nodes", "GFLOP", *(f"{k} MiB" for k in kinds)),
+        (
+            (
+                c.rank_class,
+                c.ranks,
+                c.nodes,
+                c.flops // 10**9,
+                *(c.memory.get(k, 0) >> 20 for k in kinds),
+            )
+            for c in shown
+        ),
+    )
+    print_table(
+        ("ranks of", "communication", "group", "of", "count", "bytes"),
+        (
+            (c.rank_class, m.type, m.group, m.ranks, m.count, m.bytes)
+            for c in shown[:8]
+            for m in c.comm
+        ),
+    )
+    if len(figures.per_rank) > len(shown):
+        out.print(f"and {len(figures.per_rank) - len(shown):,} more; --json has all")
+    for r in figures.replicated:
+        out.print(f"replicated {r.times} times: {r.name} ({r.flops:.4g} FLOPs more than once)")
+
+
+def _differs(figures: Any) -> bool:
+    return bool(figures.active_parameters != figures.parameters)

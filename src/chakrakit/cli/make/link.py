@@ -1,0 +1,112 @@
+"""`chakra link`: from PyTorch's files to a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from chakrakit.cli.shared import console, engine_option, json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from chakrakit.sources.pytorch.linking import LinkReport, RankReport
+
+
+@click.command(name="link")
+@click.argument("inputs", metavar="IN…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The run.")
+@click.option(
+    "--times",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    help="Kineto recorded without the observer: times from here, one file a rank.",
+)
+@click.option("--undilate", is_flag=True, help="Take out what recording cost the host.")
+@click.option(
+    "--memory", default=8.0, show_default=True, help="GiB ranks linked together may take."
+)
+@click.option("--jobs", default=0, help="Most processes; 0 for one a core.")
+@engine_option
+@click.option(
+    "--report", "full", is_flag=True, help="Show all that was matched, repaired, dropped."
+)
+@json_option
+def command(
+    inputs: tuple[Path, ...],
+    output: Path,
+    times: tuple[Path, ...],
+    undilate: bool,
+    memory: float,
+    jobs: int,
+    engine: str | None,
+    full: bool,
+    as_json: bool,
+) -> None:
+    """Link observer and Kineto files of any number of ranks into a run.
+
+    IN is a pair of files, one of the two alone, or a directory with those of all ranks; plain or
+    .gz. What belongs together is told by what is in the files.
+    """
+    from chakrakit.sources.pytorch.linking import LinkOptions, link
+    from chakrakit.trace.storage import write
+
+    spool = output.absolute().parent
+    options = LinkOptions(times, undilate, None, int(memory * 2**30), jobs, engine, spool)
+    run, report = link(inputs, options)
+    run.cache_bytes = 0  # each rank is written once
+    write(run, output)
+    if as_json:
+        return print_json(report)
+    print_summary(report, output)
+    if full:
+        for rank in report.ranks:
+            _details(rank)
+    return None
+
+
+def print_summary(report: LinkReport, output: Path) -> None:
+    """A row a rank, and what concerns them all."""
+    rows = [
+        (
+            r.rank,
+            f"{r.host_ops.linked:,}/{r.host_ops.in_:,}",
+            f"{r.device_activities.linked:,}/{r.device_activities.in_:,}",
+            sum(r.collectives.values()) + sum(r.p2p.values()),
+            f"{r.measured_span_ns / 1e6:,.3f}",
+            f"{r.scheduled_span_ns / 1e6:,.3f}",
+            r.edge_violations,
+        )
+        for r in report.ranks
+    ]
+    head = ("rank", "operators", "device", "comm", "measured ms", "scheduled ms", "violations")
+    print_table(head, rows)
+    out = console()
+    skew = report.clock.get("residual_skew_ns") or {}
+    if skew:
+        out.print(f"clocks: {report.clock['rule']}, residual skew {skew['median'] / 1e3:,.1f} µs")
+    for path, why in report.ignored_files.items():
+        out.print(f"not used: {path}: {why}")
+    for rank in report.ranks:
+        for warning in rank.warnings:
+            out.print(f"rank {rank.rank}: {warning}")
+    out.print(f"wrote {output}")
+
+
+def _details(rank: RankReport) -> None:
+    sections = {
+        "matched by": rank.matched_by,
+        "edges": rank.edges,
+        "collectives": rank.collectives,
+        "messages": rank.p2p,
+        "waits": rank.waits,
+        "repaired": rank.repaired,
+        "dropped": rank.dropped,
+        "inferred": rank.inferred,
+        "not nodes": rank.left_out_events,
+        "start error (ns)": rank.start_error_ns,
+    }
+    rows = [(title, key, n) for title, counts in sections.items() for key, n in counts.items()]
+    rows += [("device", "orphans", rank.orphans)]
+    rows += [("device", "programmatic overlaps", rank.programmatic_overlaps)]
+    print_table(("what", "which", "count"), rows, title=f"rank {rank.rank}")

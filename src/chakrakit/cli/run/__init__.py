@@ -1,0 +1,1 @@
+"""Commands that run traces on machines, simulated or real."""

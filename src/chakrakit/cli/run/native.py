@@ -1,0 +1,216 @@
+"""The native simulator's options on the command line, for `chakra simulate --machine`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from chakrakit.cli.shared import console, print_json, print_table
+
+if TYPE_CHECKING:
+    from chakrakit.simulator.results import CollectiveSummary, RankSummary, Simulation
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "--machine",
+        metavar="NAME_OR_FILE",
+        help="On a machine: a preset (`dgx-h100:32` is 32 nodes; see `chakra machines`) or a file.",
+    ),
+    click.option(
+        "--network",
+        type=click.Choice(["flow", "analytical"]),
+        default="flow",
+        show_default=True,
+        help="Links shared max-min fairly, or transfers that never meet.",
+    ),
+    click.option(
+        "--compute",
+        metavar="measured|roofline|PROFILE",
+        default="measured",
+        show_default=True,
+        help="How long operations take.",
+    ),
+    click.option(
+        "--algorithm",
+        "algorithms",
+        multiple=True,
+        metavar="COLLECTIVE=NAME",
+        help="Use this algorithm, as in all-reduce=ring; repeatable.",
+    ),
+    click.option(
+        "--network-model",
+        metavar="FILE",
+        help="Collectives as measured: from `chakra calibrate --nccl-tests`.",
+    ),
+    click.option(
+        "--placement",
+        metavar="FILE",
+        help="The device of each rank, a JSON list; by default rank 0 is on device 0, and so on.",
+    ),
+    click.option("--share-compute", is_flag=True, help="Concurrent kernels of a device share it."),
+    click.option(
+        "--jitter", type=float, default=0.0, help="Standard deviation of durations, as a share."
+    ),
+    click.option(
+        "--straggler",
+        "stragglers",
+        multiple=True,
+        metavar="RANK=FACTOR",
+        help="A rank whose device takes FACTOR times as long; repeatable.",
+    ),
+    click.option(
+        "--fault",
+        "faults",
+        multiple=True,
+        metavar="KIND:TARGET@NS=FACTOR",
+        help="From a time on, `device:3@1e6=0.5` or `link:0-switch 0.0@0=0.1`; repeatable.",
+    ),
+    click.option("--seed", type=int, default=0, help="Of the jitter."),
+    click.option(
+        "--assume-missing",
+        type=click.Choice(["symmetric"]),
+        help="Ranks nobody recorded arrive with the others of their group.",
+    ),
+    click.option("--allow-empty", is_flag=True, help="Let collectives of 0 bytes pass as latency."),
+    click.option(
+        "--detail",
+        type=click.Choice(["summary", "classes", "full"]),
+        default="classes",
+        show_default=True,
+        help="How much the Run says about what nodes waited for.",
+    ),
+)
+
+
+NATIVE_NAMES = (
+    "network",
+    "compute",
+    "algorithms",
+    "network_model",
+    "placement",
+    "share_compute",
+    "jitter",
+    "stragglers",
+    "faults",
+    "seed",
+    "assume_missing",
+    "allow_empty",
+    "detail",
+)
+"""What the options are called as arguments, --machine apart."""
+
+
+def native_options(command: F) -> F:
+    """Adds the options to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def simulate_native(
+    workload: str,
+    *,
+    machine: str,
+    compute: str,
+    output: str | None,
+    as_json: bool,
+    detail: str,
+    **settings: Any,
+) -> None:
+    """Runs the native simulator and prints what came out."""
+    from chakrakit.simulator.results import simulate
+    from chakrakit.trace.storage import read, write
+
+    done = simulate(read(workload), machine, compute=compute, options=options_of(**settings))
+    if output is not None:
+        write(done.run(detail), output)  # type: ignore[arg-type]
+    if as_json:
+        print_json(done.summary)
+    else:
+        _print(done)
+
+
+def options_of(
+    *,
+    network: str,
+    no_fold: bool,
+    algorithms: tuple[str, ...],
+    network_model: str | None,
+    placement: str | None,
+    share_compute: bool,
+    jitter: float,
+    stragglers: tuple[str, ...],
+    faults: tuple[str, ...],
+    seed: int,
+    assume_missing: str | None,
+    allow_empty: bool,
+) -> Any:
+    """The command line's words as SimulationOptions."""
+    from chakrakit.simulator.collectives import Algorithms
+    from chakrakit.simulator.engine import Disturbance, SimulationOptions
+    from chakrakit.simulator.results import (
+        read_network_model,
+        read_placement,
+        split_fault,
+        split_pair,
+    )
+
+    pairs = dict(split_pair(text, "--algorithm") for text in algorithms)
+    slow = {
+        int(r): float(f) for r, f in (split_pair(t, "--straggler", number=True) for t in stragglers)
+    }
+    return SimulationOptions(
+        network=network,  # type: ignore[arg-type]
+        fold=not no_fold,
+        algorithms=Algorithms(pairs),
+        disturbance=Disturbance(jitter, seed, slow, tuple(split_fault(t) for t in faults)),
+        assume_missing=assume_missing is not None,
+        allow_empty=allow_empty,
+        share_compute=share_compute,
+        placement=read_placement(placement) if placement else None,
+        measured_collectives=read_network_model(network_model) if network_model else None,
+    )
+
+
+def _print(done: Simulation) -> None:
+    s, out = done.summary, console()
+    out.print(
+        f"{s.makespan_ns / 1e6:,.3f} ms on {s.machine} ({s.network} network, {s.compute} compute)"
+    )
+    out.print(f"{len(s.ranks):,} ranks, {s.fold.factor:g} for each simulated: {s.fold.why}")
+    if s.ghosts:
+        out.print(f"{len(s.ghosts)} ranks were not recorded and are assumed symmetric")
+    figures = [
+        ("MFU", s.mfu, "{:.1%}"),
+        ("energy", s.energy_joules, "{:,.1f} J"),
+        ("price", s.price, "{:.4f}"),
+    ]
+    out.print(", ".join(f"{n} {f.format(v)}" for n, v, f in figures if v is not None))
+    _print_ranks(s.ranks)
+    _print_collectives(s.collectives)
+
+
+def _print_ranks(ranks: list[RankSummary]) -> None:
+    shown = ranks if len(ranks) <= 16 else ranks[:8]
+    rows = []
+    for r in shown:
+        times = (r.finish_ns, r.compute_ns, r.exposed_comm_ns, r.idle_ns)
+        rows.append((r.rank, *(f"{t / 1e6:,.3f}" for t in times), f"{r.peak_bytes / 1e9:,.3f}"))
+    print_table(("rank", "finish ms", "compute ms", "exposed ms", "idle ms", "peak GB"), rows)
+    if len(shown) < len(ranks):
+        console().print(f"… and {len(ranks) - len(shown):,} more ranks")
+
+
+def _print_collectives(collectives: list[CollectiveSummary]) -> None:
+    rows = []
+    for c in collectives:
+        times = (f"{c.mean_ns / 1e3:,.2f}", f"{c.wait_ns / 1e3:,.2f}", f"{c.gb_per_s:,.1f}")
+        head = (c.collective, c.algorithm, c.members, c.size, c.count)
+        ideal = "–" if c.ideal_share is None else f"{c.ideal_share:.0%}"
+        rows.append((*head, *times, ideal))
+    heads = ("collective", "algorithm", "of", "bytes", "count", "us", "waited", "GB/s", "ideal")
+    print_table(heads, rows)

@@ -1,0 +1,127 @@
+"""`chakra replay`: a trace on real hardware."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from chakrakit.cli.shared import console, json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from chakrakit.replayer.run import ReplayReport
+
+_SHOWN = 12
+
+
+@click.command(name="replay")
+@click.argument("trace", metavar="TRACE")
+@click.option(
+    "--mode",
+    type=click.Choice(["full", "compute", "comm", "emulate"]),
+    default="full",
+    show_default=True,
+    help="All operators, no communication, communication alone, or "
+    "communication with waits in place of compute.",
+)
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--nproc", default=0, help="Ranks; by default as many as were recorded.")
+@click.option("--iterations", default=10, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--warmup",
+    default=3,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Iterations that are not timed.",
+)
+@click.option("--step", default=-1, help="Which recorded step; by default the last.")
+@click.option("--gaps", is_flag=True, help="Keep the host's own time between operators.")
+@click.option(
+    "--shrink",
+    type=click.Choice(["keep", "scale"]),
+    default="keep",
+    show_default=True,
+    help="In a group with fewer members: keep each one's part, or the whole.",
+)
+@click.option("--backend", default="", help="gloo or nccl; by default what suits the device.")
+@click.option("--timeout", default=300.0, show_default=True, help="Seconds to wait for a rank.")
+@click.option(
+    "--export",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write plans and runner; python DIR/run.py runs them with PyTorch alone.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="RUN", help="Write the replayed run."
+)
+@json_option
+def command(
+    trace: str,
+    mode: str,
+    device: str,
+    nproc: int,
+    iterations: int,
+    warmup: int,
+    step: int,
+    gaps: bool,
+    shrink: str,
+    backend: str,
+    timeout: float,
+    folder: Path | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Replay TRACE: a linked run, files of PyTorch's profiler, or an exported folder that was run.
+
+    Says how much was replayed and what stood in for the rest.
+    """
+    from chakrakit.replayer.plan import ReplayOptions
+    from chakrakit.replayer.run import export, replay
+
+    options = ReplayOptions(mode, device, nproc, gaps, shrink, step, backend)
+    if folder is not None:
+        made = export(trace, folder, options)
+        console().print(f"wrote {folder} for {len(made.plans)} ranks: python {folder}/run.py")
+        return None
+    report = replay(
+        trace, options, iterations=iterations, warmup=warmup, timeout_s=timeout, output=output
+    )
+    if report is None:
+        return None  # another rank of torchrun's reports
+    if as_json:
+        return print_json(report)
+    _show(report, output)
+    return None
+
+
+def _show(report: ReplayReport, output: Path | None) -> None:
+    head = ("rank", "plays", "step ms", "p10", "p90", "cpu ms", "kernels ms", "coverage")
+    rows = [
+        (
+            r.rank,
+            r.recorded_rank,
+            *(
+                f"{ns / 1e6:,.3f}"
+                for ns in (r.step_ns.median, r.step_ns.p10, r.step_ns.p90, r.cpu_ns, r.kernel_ns)
+            ),
+            f"{r.coverage.time:.1%}",
+        )
+        for r in report.ranks
+    ]
+    print_table(head, rows)
+    out = console()
+    step, share = report.step_ns, report.coverage
+    out.print(
+        f"step {step.median / 1e6:,.3f} ms over {report.iterations} iterations "
+        f"({step.p10 / 1e6:,.3f} to {step.p90 / 1e6:,.3f})"
+    )
+    out.print(f"replayed: {share.count:.1%} of operators, {share.time:.1%} of their time")
+    if report.stand_ins:
+        rows = [(s.name, s.count, f"{s.time_ns / 1e6:,.3f}", s.why) for s in report.stand_ins]
+        print_table(("stand-in for", "count", "ms", "why"), rows[:_SHOWN])
+        if len(rows) > _SHOWN:
+            out.print(f"… and {len(rows) - _SHOWN} more (--json has all)")
+    if output is not None:
+        out.print(f"wrote {output}")

@@ -1,0 +1,102 @@
+"""`chakra simulate`: a workload on a machine that need not exist."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chakrakit.cli.run.native import NATIVE_NAMES, native_options, simulate_native
+from chakrakit.cli.shared import console, json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from chakrakit.simulator.astra import Result
+
+
+@click.command(name="simulate")
+@click.argument("workload")
+@click.option(
+    "--astra",
+    nargs=3,
+    metavar="SYSTEM NETWORK MEMORY",
+    help="Simulate as ASTRA-sim does, with its system JSON, network YAML and memory JSON.",
+)
+@click.option("--groups", metavar="FILE", help="Communicator groups, JSON.")
+@click.option(
+    "--backend",
+    type=click.Choice(["unaware", "aware"]),
+    default="unaware",
+    help="Network without or with congestion.",
+)
+@click.option("--queues", type=int, default=1, help="Queues per network dimension.")
+@click.option("--injection-scale", type=float, default=1.0, help="Multiplies `endpoint-delay`.")
+@click.option("--rendezvous", is_flag=True, help="A send waits until its receive is posted.")
+@click.option("--lenient", is_flag=True, help="ASTRA-sim's answer where it is wrong or incomplete.")
+@click.option("--no-fold", is_flag=True, help="Simulate every rank; the answer is the same.")
+@click.option("--astra-log", is_flag=True, help="Print ASTRA-sim's own summary lines.")
+@click.option("-o", "--output", metavar="RUN", help="Write every node's times as a Run.")
+@native_options
+@json_option
+def command(
+    workload: str, astra: tuple[str, str, str] | None, machine: str | None, **settings: Any
+) -> None:
+    """Simulate WORKLOAD, a prefix of PREFIX.N.et files or anything `chakra info` reads.
+
+    With --machine, on any machine; with --astra, as ASTRA-sim does. Options that only one of them has
+    are left alone by the other.
+    """
+    if (astra is None) == (machine is None):
+        raise click.UsageError(
+            "say what to simulate on: --machine NAME_OR_FILE, or --astra SYSTEM NETWORK MEMORY"
+        )
+    if machine is not None:
+        names = {"no_fold", "output", "as_json", *NATIVE_NAMES}
+        chosen = {n: v for n, v in settings.items() if n in names}
+        return simulate_native(workload, machine=machine, **chosen)
+    assert astra is not None
+    return _simulate_astra(
+        workload, astra, **{n: v for n, v in settings.items() if n not in NATIVE_NAMES}
+    )
+
+
+def _simulate_astra(
+    workload: str,
+    files: tuple[str, str, str],
+    *,
+    groups: str | None,
+    output: str | None,
+    astra_log: bool,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    from chakrakit.simulator import astra as engine
+
+    config = engine.read_config(*files, groups)
+    settings["fold"] = not settings.pop("no_fold")
+    result = engine.simulate(workload, config, engine.AstraOptions(**settings))
+    for key in result.config.ignored:
+        click.echo(f"note: {key}", err=True)
+    if output is not None:
+        from chakrakit.simulator.astra import write_run
+
+        write_run(result, workload, output)
+    if astra_log:
+        _print_log(result, err=as_json)
+    if as_json:
+        print_json(result.as_json())
+    elif not astra_log:
+        _print_table(result)
+
+
+def _print_log(result: Result, *, err: bool) -> None:
+    from chakrakit.simulator.astra import log_lines
+
+    for line in log_lines(result):
+        click.echo(line, err=err)
+
+
+def _print_table(result: Result) -> None:
+    from chakrakit.simulator.astra import about, rows
+
+    print_table(("ranks", "cycles (ns)", "exposed"), rows(result))
+    console().print(about(result))

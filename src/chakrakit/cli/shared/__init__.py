@@ -1,0 +1,28 @@
+"""What the commands share: output, options, schemas."""
+
+from __future__ import annotations
+
+from chakrakit.cli.shared.output import (
+    console,
+    json_option,
+    path_argument,
+    print_json,
+    print_table,
+    progress,
+)
+from chakrakit.cli.shared.workers import engine_option, workers_of, workers_options
+from chakrakit.cli.shared.workload_options import chosen, field_options
+
+__all__ = [
+    "chosen",
+    "console",
+    "engine_option",
+    "field_options",
+    "json_option",
+    "path_argument",
+    "print_json",
+    "print_table",
+    "progress",
+    "workers_of",
+    "workers_options",
+]

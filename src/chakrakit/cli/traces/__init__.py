@@ -1,0 +1,1 @@
+"""Commands on traces as files."""

@@ -1,0 +1,43 @@
+"""`chakra convert`: between formats, one file or all ranks."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from chakrakit.cli.shared import json_option, print_json, progress
+
+
+class Converted(msgspec.Struct):
+    """What a conversion could not keep."""
+
+    left_out: dict[str, int]
+    """Name → how many values the target's format has no place for."""
+
+
+@click.command(name="convert")
+@click.argument("path", metavar="IN")
+@click.argument("target", metavar="OUT")
+@json_option
+def command(path: str, target: str, as_json: bool) -> None:
+    """Convert IN to OUT; OUT's name says the format.
+
+    \b
+    out.et  out.et.gz  out.et.zst   Chakra protobuf
+    out.json                        one JSON document, lossless
+    out.feeder.json                 the feeder's workload_graph
+    out.parquet                     columns
+    out.N.et (or any of the above)  a file a rank, groups in out.json
+    out                             a directory with everything
+
+    A single file is converted in pieces: it may be larger than memory, or come through a pipe.
+    """
+    from chakrakit.trace.storage import convert
+
+    with progress("converting") as step:
+        left_out = convert(path, target, step)
+    if as_json:
+        return print_json(Converted(left_out))
+    for name, count in left_out.items():
+        click.echo(f"note: {count:,} values of {name!r} have no place in {target}", err=True)
+    return None

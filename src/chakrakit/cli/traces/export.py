@@ -1,0 +1,111 @@
+"""`chakra export`: a (selected) graph, or a run's timeline, for other tools."""
+
+from __future__ import annotations
+
+import click
+
+from chakrakit.cli.shared import json_option, path_argument, print_json
+
+
+@click.command(name="export")
+@path_argument
+@click.argument("target", metavar="OUT")
+@click.option("--rank", type=int, metavar="R", help="The rank to export (default: the lowest).")
+@click.option("--around", type=int, metavar="ID", help="Only what is near the node with this id.")
+@click.option(
+    "--hops",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="How many edges away still is near.",
+)
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Only nodes of this type, such as COMM_COLL_NODE; may be repeated.",
+)
+@click.option("--name", metavar="REGEX", help="Only nodes in whose name this is found.")
+@click.option(
+    "--perfetto", is_flag=True, help="A run's timeline in Perfetto's own format (.pftrace)."
+)
+@click.option("--chrome", is_flag=True, help="A run's timeline as Chrome JSON (.json).")
+@click.option("--no-flows", is_flag=True, help="A timeline without arrows.")
+@click.option(
+    "--node-size",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Ranks in a machine, to group them in a timeline.",
+)
+@json_option
+def command(
+    path: str,
+    target: str,
+    rank: int | None,
+    around: int | None,
+    hops: int,
+    types: tuple[str, ...],
+    name: str | None,
+    perfetto: bool,
+    chrome: bool,
+    no_flows: bool,
+    node_size: int,
+    as_json: bool,
+) -> None:
+    """Write the graph of one rank to OUT.graphml or OUT.dot, or a run's timeline.
+
+    All edges between the chosen nodes are kept, with their kinds: a data and a control edge between
+    the same two nodes are two edges.
+
+    OUT.pftrace and OUT.json (also .gz) are timelines of all ranks, to be opened at ui.perfetto.dev:
+    slices in ns on serial tracks, arrows for dependencies, counters for memory and links.
+    """
+    if perfetto or chrome or target.removesuffix(".gz").endswith((".pftrace", ".json")):
+        return _timeline(path, target, perfetto, chrome, no_flows, node_size, as_json)
+    from chakrakit.trace.codecs import Selection, export
+    from chakrakit.trace.storage import read
+
+    traces = read(path)
+    if rank is None:
+        rank = traces.ranks[0]
+        if len(traces) > 1:
+            click.echo(f"note: rank {rank} of {len(traces):,}; --rank chooses another", err=True)
+    found = export(traces.trace(rank), target, Selection(around, hops, types, name))
+    if as_json:
+        return print_json(found)
+    if found.dangling:
+        click.echo(
+            f"note: {found.dangling:,} dependencies on nodes that do not exist are left out",
+            err=True,
+        )
+    click.echo(f"{found.nodes:,} nodes and {found.edges:,} edges to {target}", err=True)
+    return None
+
+
+def _timeline(
+    path: str,
+    target: str,
+    perfetto: bool,
+    chrome: bool,
+    no_flows: bool,
+    node_size: int,
+    as_json: bool,
+) -> None:
+    from chakrakit.insight.rank import read_run
+    from chakrakit.views.timeline import TimelineOptions, write_timeline
+
+    if perfetto and chrome:
+        raise click.UsageError("choose one of --perfetto and --chrome")
+    as_chrome = chrome or (not perfetto and target.removesuffix(".gz").endswith(".json"))
+    options = TimelineOptions(flows=not no_flows, node_size=node_size)
+    found = write_timeline(read_run(path), target, options, chrome=as_chrome)
+    if as_json:
+        return print_json(found)
+    click.echo(
+        f"{found.nodes:,} slices and {found.edges:,} arrows to {target}; open it at ui.perfetto.dev",
+        err=True,
+    )
+    return None

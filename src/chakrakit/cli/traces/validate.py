@@ -1,0 +1,110 @@
+"""`chakra validate`: what is wrong with a trace, and the repairs that are safe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from chakrakit.cli.shared import (
+    console,
+    json_option,
+    path_argument,
+    print_json,
+    progress,
+    workers_of,
+    workers_options,
+)
+
+if TYPE_CHECKING:
+    from chakrakit.parallel import Workers
+    from chakrakit.trace.validation import Finding, ValidationReport
+
+_COLOURS = {"error": "bold red", "warning": "yellow", "info": "dim"}
+
+
+@click.command(name="validate")
+@path_argument
+@click.option("--fix", "repair", is_flag=True, help="Make the repairs that cannot change meaning.")
+@click.option("-o", "--output", metavar="OUT", help="Where the repaired trace goes, with --fix.")
+@click.option(
+    "--all", "everything", is_flag=True, help="List all findings, not 20 of a kind and rank."
+)
+@workers_options
+@json_option
+def command(
+    path: str,
+    repair: bool,
+    output: str | None,
+    everything: bool,
+    engine: str | None,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    """Check a trace: framing, schema, graph, attributes, and ranks against each other.
+
+    Exits 0 if there are no errors (warnings are fine), else 1. With --fix the trace goes to OUT,
+    repaired: a file for a file (by its suffix), a directory for a prefix or a directory; what is then
+    reported is OUT. Data dependencies are never touched.
+    """
+    if repair != (output is not None):
+        raise click.UsageError("--fix and -o OUT go together: the input is never changed in place")
+    report = _run(path, output, None if everything else _keep(), workers_of(engine, jobs))
+    if as_json:
+        print_json(report)
+    else:
+        _print(report)
+    if not report.ok:
+        click.get_current_context().exit(1)
+
+
+def _keep() -> int:
+    from chakrakit.trace.validation import KEEP
+
+    return KEEP
+
+
+def _run(
+    path: str, output: str | None, keep: int | None, workers: Workers | None
+) -> ValidationReport:
+    from chakrakit.trace.validation import fix, validate
+
+    with progress("validating") as show:
+
+        def step(piece: int) -> None:
+            show(piece, None)
+
+        if output is None:
+            return validate(path, keep=keep, progress=step, workers=workers)
+        return fix(path, output, keep=keep, progress=step, workers=workers)
+
+
+def _print(report: ValidationReport) -> None:
+    from rich.text import Text
+
+    out = console()
+    for repair in report.repairs:
+        out.print(Text(f"repaired rank {repair.rank}: {repair.message} ({repair.code})"))
+    last = ""
+    for finding in report.findings:
+        if finding.code != last:
+            last = finding.code
+            title = f"{finding.severity} {last}: {report.counts[last]:,}"
+            out.print(Text(title, style=_COLOURS[finding.severity]))
+        out.print(Text(f"  {_line(finding)}"))
+    verdict = "ok" if report.ok else "not ok"
+    out.print(
+        Text(
+            f"{verdict}: {report.nodes:,} nodes of {report.ranks:,} ranks, {report.errors:,} errors, "
+            f"{report.warnings:,} warnings, {report.infos:,} notes"
+        )
+    )
+
+
+def _line(finding: Finding) -> str:
+    where = [] if finding.rank is None else [f"rank {finding.rank}"]
+    if finding.node is not None:
+        where.append(
+            f"node {finding.node} {finding.name!r}" if finding.name else f"node {finding.node}"
+        )
+    return f"{' '.join(where)}: {finding.message}" if where else finding.message

@@ -1,0 +1,33 @@
+"""`analyze`: every question at once, each rank read once."""
+
+from __future__ import annotations
+
+from chakrakit.insight.analysis.analysis import (
+    Analysis,
+    AnalysisOptions,
+    RowFindings,
+    analyze,
+    analyze_rows,
+)
+from chakrakit.insight.analysis.headlines import (
+    Answer,
+    answers,
+    count_text,
+    ranks_text,
+    size_text,
+    time_text,
+)
+
+__all__ = [
+    "Analysis",
+    "AnalysisOptions",
+    "Answer",
+    "RowFindings",
+    "analyze",
+    "analyze_rows",
+    "answers",
+    "count_text",
+    "ranks_text",
+    "size_text",
+    "time_text",
+]

@@ -1,0 +1,261 @@
+"""`analyze`: every question at once, each rank read once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from chakrakit.arrays import I64
+from chakrakit.errors import DeadlockError
+from chakrakit.insight.analysis.gather import GatheredFacts, Progress, RankTasks
+from chakrakit.insight.communication import (
+    CollectiveKind,
+    Communication,
+    Matched,
+    SlowLink,
+    Straggler,
+    Stragglers,
+    communication_of,
+    match_all,
+    stragglers_of,
+)
+from chakrakit.insight.critical_path import (
+    CriticalPath,
+    LoadedEvents,
+    Model,
+    RankEvents,
+    WhatIf,
+    add_peers,
+    is_undilated,
+    kinds_only,
+    slack_by_rank,
+    walk,
+    what_if_of,
+)
+from chakrakit.insight.memory import Memory, join_memory
+from chakrakit.insight.rank import Causes, Table
+from chakrakit.insight.time import (
+    Launches,
+    LaunchTable,
+    Operators,
+    RankTime,
+    Roofline,
+    Steps,
+    join_breakdown,
+    join_steps,
+    listed_operators,
+    roofline_of,
+    span_of,
+)
+from chakrakit.parallel import Workers
+from chakrakit.results import Result
+from chakrakit.trace.sets import Run
+
+_SCHEDULED_ROWS = 20_000_000
+
+
+class AnalysisOptions(msgspec.Struct, frozen=True):
+    """What to ask.
+
+    faster       classes and factors to try; None for every kind twice as fast
+    peak_tflops  the device's peak, for MFU and the roofline
+    peak_gbps    its memory's
+    """
+
+    faster: tuple[tuple[str, float], ...] | None = None
+    peak_tflops: float = 0.0
+    peak_gbps: float = 0.0
+
+
+class Analysis(Result, msgspec.Struct):
+    """All results. `ranks`, `collectives` and `stragglers` are the heart of their sections."""
+
+    name: str
+    span_ns: int
+    ranks: list[RankTime]
+    steps: Steps
+    critical_path: CriticalPath
+    what_if: WhatIf
+    collectives: list[CollectiveKind]
+    communication: Communication
+    stragglers: list[Straggler]
+    slow_links: list[SlowLink]
+    operators: Operators
+    launches: list[Launches]
+    roofline: Roofline
+    memory: Memory
+    notes: list[str]
+
+    def tables(self) -> list[Table]:
+        """Every section for people, in order of use."""
+        from chakrakit.insight.time import TimeBreakdown
+
+        late = Stragglers(self.stragglers, self.slow_links)
+        return [
+            TimeBreakdown(self.span_ns, self.ranks).table(),
+            self.steps.table(),
+            self.critical_path.table(),
+            self.what_if.table(),
+            self.what_if.slack_table(),
+            self.communication.table(),
+            late.table(),
+            late.link_table(),
+            self.operators.table(),
+            self.operators.kernel_table(),
+            self.operators.module_table(),
+            self.operators.shape_table(),
+            LaunchTable(self.launches).table(),
+            self.roofline.table(),
+            self.memory.table(),
+        ]
+
+
+@dataclass(eq=False)
+class RowFindings:
+    """What an analysis found out about single rows, for those who ask about one.
+
+    `causes` and `slack` are by rank; a rank that `stands_for` maps to another has that one's. Slack
+    is empty where the run was not scheduled again.
+    """
+
+    matched: Matched = field(init=False)
+    stands_for: dict[int, int] = field(default_factory=dict)
+    causes: dict[int, Causes] = field(default_factory=dict)
+    slack: dict[int, I64] = field(default_factory=dict)
+
+
+def analyze(
+    run: Run,
+    options: AnalysisOptions | None = None,
+    progress: Progress = lambda _done, _total: None,
+    workers: Workers | None = None,
+) -> Analysis:
+    """Everything about a run; `progress` is told how many ranks are done, of how many.
+
+    With `workers`, ranks are looked at there, one a task, and this process keeps what is small of
+    them: what the critical path passes through is read again.
+    """
+    chosen = options or AnalysisOptions()
+    ranks = RankTasks(run, workers, names=chosen.faster is not None)
+    return _joined(run, ranks, ranks.gathered(progress), chosen)
+
+
+def analyze_rows(run: Run, progress: Progress) -> tuple[Analysis, RowFindings]:
+    """As `analyze`, with what was found out about single rows."""
+    ranks = RankTasks(run, None, names=False)
+    parts = ranks.gathered(progress)
+    causes = {rank: events.causes for rank, events in parts.events.items()}
+    rows = RowFindings(stands_for=parts.stands_for, causes=causes)
+    return _joined(run, ranks, parts, AnalysisOptions(), rows), rows
+
+
+def _joined(
+    run: Run,
+    ranks: RankTasks,
+    parts: GatheredFacts,
+    options: AnalysisOptions,
+    rows: RowFindings | None = None,
+) -> Analysis:
+    span = span_of(parts.busy)
+    length = span[1] - span[0]
+    matched = match_all(parts.calls, run.groups, run.world_size)
+    if rows is not None:
+        rows.matched = matched
+    path = _path(run, ranks, parts, matched, span)
+    notes = _notes(run, parts, length)
+    talk = communication_of(matched, run.groups, run.world_size)
+    late = stragglers_of(matched)
+    times = join_breakdown(parts.busy, matched, span).ranks
+    model = _model(parts, matched)
+    del matched  # it is as large as the model
+    what_if = _what_if(parts, model, length, options, notes)
+    if rows is not None and model is not None and what_if.slack:
+        rows.slack = slack_by_rank(model)
+    operators = listed_operators(parts.operators)
+    return Analysis(
+        run.card.name,
+        length,
+        times,
+        join_steps(parts.steps, length),
+        path,
+        what_if,
+        talk.collectives,
+        talk,
+        late.ranks,
+        late.links,
+        operators,
+        parts.launches,
+        roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
+        join_memory(parts.memory),
+        notes,
+    )
+
+
+def _path(
+    run: Run, ranks: RankTasks, parts: GatheredFacts, matched: Matched, span: tuple[int, int]
+) -> CriticalPath:
+    if parts.events:
+        add_peers(parts.events, matched, parts.stands_for)
+        path = walk(parts.events, parts.ends, span, is_undilated(run))
+        parts.events.clear()
+        return path
+
+    def load(rank: int) -> RankEvents:
+        found = ranks.task(rank).events()
+        add_peers({rank: found}, matched, parts.stands_for)
+        return found
+
+    events = LoadedEvents([e.rank for e in parts.ends], load)
+    return walk(events, parts.ends, span, is_undilated(run))
+
+
+def _notes(run: Run, parts: GatheredFacts, length: int) -> list[str]:
+    notes = []
+    if not length:
+        notes.append("no node takes any time: an observer's file has none; link it with Kineto's")
+    if run.missing_ranks:
+        notes.append(
+            f"{len(run.missing_ranks)} ranks that groups name were not recorded: "
+            "waiting for them counts as transfer"
+        )
+    if parts.stands_for:
+        notes.append(
+            f"{len(parts.stands_for):,} ranks run the program of another at the same times: "
+            "the critical path shows that one, gains count it once"
+        )
+    if parts.lost:
+        notes.append(f"{parts.lost:,} nodes have no times and are left out")
+    return notes
+
+
+def _model(parts: GatheredFacts, matched: Matched) -> Model | None:
+    return Model(parts.graphs, matched, parts.stands_for) if parts.can_schedule else None
+
+
+def _what_if(
+    parts: GatheredFacts,
+    model: Model | None,
+    length: int,
+    options: AnalysisOptions,
+    notes: list[str],
+) -> WhatIf:
+    if model is None:
+        note = (
+            f"{parts.rows:,} nodes: what-if and slack are left out above {parts.room}; select ranks"
+        )
+        notes.append(note)
+        return WhatIf(length, 0, [], [], note)
+    faster = None if options.faster is None else list(options.faster)
+    budget = _SCHEDULED_ROWS // max(model.n, 1) - 1
+    if faster is None and budget < 6:
+        faster = [(what, 2.0) for what in ("compute", "communication")]
+    names = parts.names or [kinds_only(model)]
+    try:
+        return what_if_of(model, names, length, faster, slack=budget >= 2)
+    except DeadlockError as error:
+        note = (
+            f"what-if and slack are left out: dependencies contradict the order of events ({error})"
+        )
+        notes.append(note)
+        return WhatIf(length, 0, [], [], note)

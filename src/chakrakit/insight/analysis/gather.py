@@ -1,0 +1,167 @@
+"""All ranks of a run looked at, here or on workers, and what is kept of them put together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from chakrakit.insight.analysis.rank_facts_task import RankFacts, RankTask, Wanted, rank_facts
+from chakrakit.insight.communication import AllCalls, RankCalls, rebound
+from chakrakit.insight.critical_path import Graphs, RankEnd, RankEvents, RankGraph, RankNames
+from chakrakit.insight.memory import RankMemory
+from chakrakit.insight.time import Launches, RankBusy, RankOperators, Step, add_operators
+from chakrakit.parallel import Workers, spread
+from chakrakit.trace.sets import Run
+
+MOST_ROWS = 8_000_000
+"""Runs larger than this are not scheduled again: what-if and slack would need too much memory."""
+SPREAD_BYTES = 1_200_000_000
+"""The same with workers, where no process should take more than 1.5 GB: most that scheduling may need."""
+_ROW_BYTES, _EDGE_BYTES = 130, 34  # measured
+Progress = Callable[[int, int], Any]
+
+
+@dataclass
+class GatheredFacts:
+    """What was taken from each rank as it passed."""
+
+    spread: bool
+    busy: list[RankBusy] = field(default_factory=list)
+    calls: AllCalls = field(default_factory=AllCalls)
+    events: dict[int, RankEvents] = field(default_factory=dict)
+    ends: list[RankEnd] = field(default_factory=list)
+    graphs: Graphs = field(default_factory=Graphs)
+    names: list[RankNames] = field(default_factory=list)
+    steps: list[tuple[str, list[Step]]] = field(default_factory=list)
+    operators: RankOperators = field(default_factory=lambda: RankOperators(0))
+    launches: list[Launches] = field(default_factory=list)
+    memory: list[RankMemory | None] = field(default_factory=list)
+    rows: int = 0
+    edges: int = 0
+    lost: int = 0
+    stands_for: dict[int, int] = field(default_factory=dict)
+    """RankTasks that run another's program at the same times, and that other."""
+
+    def add(self, part: RankFacts) -> None:
+        """A rank that was looked at."""
+        self._add_sums(part)
+        self.calls.add(part.calls)
+        self.ends.append(part.end)
+        self.lost += part.lost
+        self.rows += part.end.rows
+        if part.events is not None:
+            self.events[part.busy.rank] = part.events
+        if part.graph is not None:
+            self._add_graph(part.graph, part.names)
+
+    def _add_graph(self, graph: RankGraph, names: RankNames | None) -> None:
+        self.edges += len(graph.edges)
+        if not self.can_schedule:
+            self.graphs, self.names = Graphs(), []
+            return
+        self.graphs.add(graph)
+        if names is not None:
+            self.names.append(names)
+
+    @property
+    def can_schedule(self) -> bool:
+        """Whether there is room to schedule all of it again."""
+        if self.spread:
+            return self.rows * _ROW_BYTES + self.edges * _EDGE_BYTES <= SPREAD_BYTES
+        return self.rows <= MOST_ROWS
+
+    @property
+    def room(self) -> str:
+        """That room, for a message."""
+        return f"{SPREAD_BYTES / 1e9} GB with workers" if self.spread else f"{MOST_ROWS:,}"
+
+    def repeat(self, part: RankFacts, rank: int, calls: RankCalls) -> None:
+        """The parts of an earlier rank, under another's number."""
+        self.stands_for[rank] = part.busy.rank
+        self.calls.add(calls)
+        way, steps = part.steps
+        self._add_sums(
+            replace(
+                part,
+                busy=replace(part.busy, rank=rank),
+                steps=(way, [msgspec.structs.replace(s, rank=rank) for s in steps]),
+                launches=msgspec.structs.replace(part.launches, rank=rank),
+                memory=part.memory and msgspec.structs.replace(part.memory, rank=rank),
+            )
+        )
+
+    def _add_sums(self, part: RankFacts) -> None:
+        self.busy.append(part.busy)
+        self.steps.append(part.steps)
+        add_operators(self.operators, part.operators)
+        self.launches.append(part.launches)
+        self.memory.append(part.memory)
+
+
+class RankTasks:
+    """The ranks of a run as tasks; of those with the same program and times, the first alone.
+
+    `names` says whether rows will be selected by name. Without workers the events of all ranks are kept.
+    """
+
+    def __init__(self, run: Run, workers: Workers | None, names: bool) -> None:
+        self._run, self._workers = run, workers
+        self._wanted = Wanted(events=workers is None, names=names)
+        keys = [self._key(rank) for rank in run.ranks]
+        self._shared = {key for key, count in Counter(keys).items() if count > 1}
+        self._firsts = dict(zip(reversed(keys), reversed(run.ranks), strict=True))
+
+    def _key(self, rank: int) -> object:
+        """What ranks with the same times and program have in common."""
+        run, binding = self._run, self._run.bindings[rank]
+        return rank if run.times is None else (binding.body, run.timing[rank], binding.scale)
+
+    def task(self, rank: int) -> RankTask:
+        """A rank, for whoever looks at it."""
+        run, binding = self._run, self._run.bindings[rank]
+        body = run.body_at if self._workers is None else run.reader_of
+        times = None if run.times is None else run.times[run.timing[rank]]
+        wanted = replace(self._wanted, program=self._key(rank) in self._shared)
+        return RankTask(rank, body(binding.body), binding, times, run.tick_ps, wanted)
+
+    def gathered(self, progress: Progress) -> GatheredFacts:
+        """Looks at all of them, in order."""
+        parts = GatheredFacts(spread=self._workers is not None)
+        kept = self._run.cache_bytes
+        # Each rank is needed once: what the set keeps for later would only take room.
+        self._run.cache_bytes = 0
+        try:
+            self._take_all(parts, progress)
+        finally:
+            self._run.cache_bytes = kept
+        return parts
+
+    def _take_all(self, parts: GatheredFacts, progress: Progress) -> None:
+        run = self._run
+        tasks = (self.task(r) for r in run.ranks if self._firsts[self._key(r)] == r)
+        looked = spread(rank_facts, tasks, self._workers)
+        first: dict[object, RankFacts] = {}
+        for done, rank in enumerate(run.ranks, 1):
+            key = self._key(rank)
+            if self._firsts[key] == rank:
+                part = next(looked)
+                parts.add(part)
+                if key in self._shared:
+                    first[key] = part.light()
+            else:
+                self._again(parts, rank, first[key])
+            progress(done, len(run))
+
+    def _again(self, parts: GatheredFacts, rank: int, part: RankFacts) -> None:
+        """A rank that was seen under another number is not looked at again."""
+        binding, program = self._run.bindings[rank], part.program
+        assert program is not None
+        if len({binding.groups.get(g, g) for g in program.group}) < len(set(program.group)):
+            # Groups that become one would have to be numbered anew.
+            parts.add(rank_facts(self.task(rank)))
+        else:
+            parts.repeat(part, rank, rebound(program, rank, binding))

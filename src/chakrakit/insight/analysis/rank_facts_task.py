@@ -1,0 +1,116 @@
+"""What an analysis takes from one rank: made where the rank is read, here or on a worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from chakrakit.insight.communication import RankCalls, calls_of
+from chakrakit.insight.critical_path import (
+    RankEnd,
+    RankEvents,
+    RankGraph,
+    RankNames,
+    end_of,
+    events_of,
+    graph_of,
+    names_of,
+)
+from chakrakit.insight.memory import RankMemory, memory_of
+from chakrakit.insight.rank import RankView, view_of
+from chakrakit.insight.time import (
+    Launches,
+    RankBusy,
+    RankOperators,
+    Step,
+    busy_of,
+    launches_of,
+    operators_of,
+    steps_of,
+)
+from chakrakit.trace.communication import Binding, Body, bind
+from chakrakit.trace.model import Trace
+from chakrakit.trace.sets import Times
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be kept of a rank besides its sums.
+
+    events   what the critical path needs, as large as the rank
+    names    what patterns select by, as large as the rank
+    program  the calls of the body as it stands, for ranks that run it at the same times
+    """
+
+    events: bool = False
+    names: bool = False
+    program: bool = False
+
+
+@dataclass(frozen=True)
+class RankTask:
+    """A rank to rank_facts at, in this process or another."""
+
+    rank: int
+    body: Body
+    binding: Binding
+    times: Times | None
+    tick_ps: int
+    wanted: Wanted = Wanted()
+
+    def program(self) -> Trace:
+        """The body, read if need be."""
+        return self.body if isinstance(self.body, Trace) else self.body()
+
+    def view(self, program: Trace) -> RankView:
+        """The rank as every analysis sees it."""
+        return view_of(self.rank, bind(program, self.binding), self.times, self.tick_ps)
+
+    def events(self) -> RankEvents:
+        """What the critical path needs of the rank."""
+        return events_of(self.view(self.program()), self.times)
+
+
+@dataclass(frozen=True, eq=False)
+class RankFacts:
+    """One rank's part of every section. All but `graph`, `events` and `names` is small."""
+
+    busy: RankBusy
+    calls: RankCalls
+    steps: tuple[str, list[Step]]
+    operators: RankOperators
+    launches: Launches
+    memory: RankMemory | None
+    end: RankEnd
+    lost: int
+    """Rows that have no times."""
+    graph: RankGraph | None
+    events: RankEvents | None
+    names: RankNames | None
+    program: RankCalls | None
+
+    def light(self) -> RankFacts:
+        """The same without what is large."""
+        return replace(self, graph=None, events=None, names=None)
+
+
+def rank_facts(task: RankTask) -> RankFacts:
+    """All sections' parts of one rank."""
+    program, wanted = task.program(), task.wanted
+    view = task.view(program)
+    events = events_of(view, task.times)
+    return RankFacts(
+        busy=busy_of(view, events.causes),
+        calls=calls_of(view),
+        steps=steps_of(view),
+        operators=operators_of(view),
+        launches=launches_of(view),
+        memory=memory_of(view),
+        end=end_of(events),
+        lost=int(np.count_nonzero(~view.ran)),
+        graph=graph_of(view),
+        events=events if wanted.events else None,
+        names=names_of(view) if wanted.names else None,
+        program=calls_of(replace(view, rank=-1, trace=program)) if wanted.program else None,
+    )

@@ -1,0 +1,80 @@
+"""Arrows on a timeline: dependencies between tracks, messages, and the members of a collective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from chakrakit.arrays import I32, I64, Mask
+from chakrakit.insight.communication.matching import Matched
+from chakrakit.insight.rank import RankView
+from chakrakit.trace.model import EdgeKind
+
+_ARROWS = (
+    EdgeKind.LAUNCH,
+    EdgeKind.EVENT,
+    EdgeKind.SYNC,
+    EdgeKind.TENSOR,
+    EdgeKind.DATA,
+    EdgeKind.AUTOGRAD,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """Where arrows touch one rank: at which row, which arrow, and whether it begins or stops there.
+
+    An arrow's id is above 0 and its own over all ranks; it goes through its rows in order of start.
+    """
+
+    row: I64
+    id: I64
+    begins: Mask
+    stops: Mask
+
+
+def own_flows(view: RankView, lane: I32, first: int) -> tuple[Flows, int]:
+    """Dependencies between lanes of one rank; ids from `first` on, and the next one that is free.
+
+    Arrows go forward in time: an edge whose target begins before its source is left out.
+    """
+    edges = view.trace.edges
+    crosses = lane[edges.src] != lane[edges.dst]
+    shown = crosses & np.isin(edges.kind, _ARROWS) & view.ran[edges.src] & view.ran[edges.dst]
+    shown &= view.start[edges.src] <= view.start[edges.dst]
+    src, dst = edges.src[shown], edges.dst[shown]
+    ids = first + np.arange(len(src), dtype=np.int64)
+    row = np.concatenate([src, dst]).astype(np.int64)
+    stops = np.repeat([False, True], len(src))
+    return Flows(row, np.concatenate([ids, ids]), ~stops, stops), first + len(src)
+
+
+def shared_flows(matched: Matched, first: int, shown: Mask) -> dict[int, Flows]:
+    """One arrow a collective through its members in order of arrival, one a message; by rank.
+
+    Only calls that are `shown` count, and arrows that have two ends.
+    """
+    key = np.where(matched.collective, matched.instance, -1)
+    messages = matched.partner >= 0
+    low = np.minimum(np.arange(len(matched)), matched.partner)
+    count = int(key.max(initial=-1)) + 1
+    ids = first + np.where(matched.collective, key, count + np.where(messages, low, 0))
+    rows = np.flatnonzero((matched.collective | messages) & shown)
+    _, which, ends = np.unique(ids[rows], return_inverse=True, return_counts=True)
+    rows = rows[ends[which] > 1]
+    order = rows[np.lexsort((rows, matched.start[rows], ids[rows]))]
+    changes = ids[order[1:]] != ids[order[:-1]]
+    begins, stops = (
+        (np.r_[True, changes], np.r_[changes, True]) if len(order) else (changes, changes)
+    )
+    out = {}
+    for rank in np.unique(matched.rank[order]).tolist():
+        mine = matched.rank[order] == rank
+        out[rank] = Flows(matched.row[order[mine]], ids[order[mine]], begins[mine], stops[mine])
+    return out
+
+
+def joined(parts: list[Flows]) -> Flows:
+    """All arrows of a rank."""
+    return Flows(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Flows)))

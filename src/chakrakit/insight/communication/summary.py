@@ -1,0 +1,333 @@
+"""Communication by type, group and size: bandwidth, waiting apart from transfer, who talks to whom."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from chakrakit.arrays import I64
+from chakrakit.insight.communication.matching import Matched, calls_of, match_calls
+from chakrakit.insight.rank import Table, ms, rank_views, us
+from chakrakit.results import Result
+from chakrakit.trace.communication import Groups
+from chakrakit.trace.model import CollectiveType, NodeType, collective_name
+from chakrakit.trace.sets import Run
+
+_REDUCES = (CollectiveType.ALL_REDUCE,)
+_SHARES = (
+    CollectiveType.ALL_GATHER,
+    CollectiveType.REDUCE_SCATTER,
+    CollectiveType.REDUCE_SCATTER_BLOCK,
+    CollectiveType.ALL_TO_ALL,
+    CollectiveType.GATHER,
+    CollectiveType.SCATTER,
+)
+_MOST_PAIRS = 4096
+
+
+class CollectiveKind(Result, msgspec.Struct):
+    """All collectives of one type, group and size. Times are means over instances but for the sums.
+
+    Bandwidths are bytes a second / 1e9: `algorithm` the size over the transfer, `bus` that times
+    the share each link must carry in an ideal ring, as nccl-tests count them. The size of an
+    all-gather or a gather is what each rank ends up with.
+    """
+
+    type: str
+    group: str
+    members: int
+    size_bytes: int
+    count: int
+    transfer_ns: float
+    fastest_ns: int
+    slowest_ns: int
+    wait_ns: float
+    skew_ns: float
+    algorithm_gbps: float
+    bus_gbps: float
+    total_wait_ns: int
+    total_exposed_ns: int
+
+
+class MessageKind(Result, msgspec.Struct):
+    """All messages of one size between two ranks."""
+
+    src: int
+    dst: int
+    size_bytes: int
+    count: int
+    transfer_ns: float
+    wait_ns: float
+    gbps: float
+
+
+class SizeBin(Result, msgspec.Struct):
+    """Collectives and messages from `low` up to twice that."""
+
+    low_bytes: int
+    count: int
+    bytes: int
+
+
+class Pair(Result, msgspec.Struct):
+    """What one rank sends another; collectives as a ring in the group's order would."""
+
+    src: int
+    dst: int
+    bytes: int
+    messages: int
+
+
+class Communication(Result, msgspec.Struct):
+    """All communication of a run."""
+
+    collectives: list[CollectiveKind]
+    messages: list[MessageKind]
+    sizes: list[SizeBin]
+    pairs: list[Pair]
+    pairs_left_out: int
+    slowest: list[dict[str, int | str]]
+    """Single collectives by the wait in them, worst first."""
+
+    def table(self) -> Table:
+        """A type, group and size a row."""
+        head = (
+            "type",
+            "group",
+            "ranks",
+            "bytes",
+            "count",
+            "transfer µs",
+            "wait µs",
+            "skew µs",
+            "alg GB/s",
+            "bus GB/s",
+            "exposed ms",
+        )
+        rows = [
+            (
+                c.type,
+                c.group or "(all)",
+                c.members,
+                c.size_bytes,
+                c.count,
+                us(c.transfer_ns),
+                us(c.wait_ns),
+                us(c.skew_ns),
+                round(c.algorithm_gbps, 2),
+                round(c.bus_gbps, 2),
+                ms(c.total_exposed_ns),
+            )
+            for c in self.collectives
+        ]
+        rows += [
+            (
+                "MESSAGE",
+                f"{m.src}→{m.dst}",
+                2,
+                m.size_bytes,
+                m.count,
+                us(m.transfer_ns),
+                us(m.wait_ns),
+                0.0,
+                round(m.gbps, 2),
+                round(m.gbps, 2),
+                0.0,
+            )
+            for m in self.messages
+        ]
+        return Table.of("communication", head, rows)
+
+
+def bus_factor(kind: int, members: int) -> float:
+    """What part of the size crosses each link of an ideal ring."""
+    if members < 2:
+        return 1.0
+    if kind in _REDUCES:
+        return 2 * (members - 1) / members
+    return (members - 1) / members if kind in _SHARES else 1.0
+
+
+def full_size(kind: I64, size: I64, members: I64) -> I64:
+    """The size bandwidth is counted by: an all-gather's input is one rank's share of it."""
+    shares = np.isin(kind, (CollectiveType.ALL_GATHER, CollectiveType.GATHER))
+    return np.where(shares, size * members, size)
+
+
+def communication_of(matched: Matched, groups: Groups, world: int) -> Communication:
+    """From matched calls."""
+    pairs = _pairs(matched, groups, world)
+    return Communication(
+        _collectives(matched),
+        _messages(matched),
+        _sizes(matched),
+        pairs[:_MOST_PAIRS],
+        max(len(pairs) - _MOST_PAIRS, 0),
+        _slowest(matched),
+    )
+
+
+class _Instances:
+    """One entry a collective: what its calls say together."""
+
+    def __init__(self, matched: Matched) -> None:
+        self.rows = np.flatnonzero(matched.collective)
+        number = matched.instance[self.rows]
+        order = np.argsort(number, kind="stable")
+        self.rows = self.rows[order]
+        self.first = np.flatnonzero(np.r_[True, number[order][1:] != number[order][:-1]])
+        if not len(self.rows):
+            self.first = self.rows
+        self.head = self.rows[self.first]
+
+    def reduce(self, how: np.ufunc, values: I64) -> I64:
+        """One value an instance."""
+        if not len(self.rows):
+            return np.zeros(0, np.int64)
+        out: I64 = how.reduceat(values[self.rows], self.first)
+        return out
+
+
+def _collectives(matched: Matched) -> list[CollectiveKind]:
+    found = _Instances(matched)
+    head = found.head
+    size = full_size(
+        matched.kind[head], found.reduce(np.maximum, matched.size), matched.members[head]
+    )
+    keys = np.stack([matched.kind[head], matched.group_code[head], size])
+    kinds, which = np.unique(keys, axis=1, return_inverse=True)
+    which = which.reshape(-1)
+    # The last rank's transfer: from the last arrival to its end; others may be done a little before.
+    transfer = found.reduce(np.maximum, matched.end) - matched.arrival[head]
+    transfer = np.maximum(transfer, 0)
+    skew = matched.arrival[head] - matched.first[head]
+    wait, exposed = (found.reduce(np.add, v) for v in (matched.wait, matched.exposed))
+    calls = found.reduce(np.add, np.ones(len(matched), np.int64))
+    out = []
+    for i, (kind, group, bytes_) in enumerate(kinds.T.tolist()):
+        mine = np.flatnonzero(which == i)
+        members = int(matched.members[head[mine]].max())
+        mean = float(transfer[mine].mean())
+        rate = bytes_ / mean if mean > 0 else 0.0
+        out.append(
+            CollectiveKind(
+                collective_name(kind) if kind >= 0 else "COLLECTIVE",
+                matched.group_names[group],
+                members,
+                bytes_,
+                len(mine),
+                mean,
+                int(transfer[mine].min()),
+                int(transfer[mine].max()),
+                float(wait[mine].sum() / calls[mine].sum()),
+                float(skew[mine].mean()),
+                rate,
+                rate * bus_factor(kind, members),
+                int(wait[mine].sum()),
+                int(exposed[mine].sum()),
+            )
+        )
+    return sorted(out, key=lambda c: -c.count * c.transfer_ns)
+
+
+def _messages(matched: Matched) -> list[MessageKind]:
+    """By the receiving end; by the sending one where the receiver was not recorded."""
+    receives = matched.type == NodeType.COMM_RECV_NODE
+    alone = (matched.type == NodeType.COMM_SEND_NODE) & (matched.partner < 0)
+    rows = np.flatnonzero(receives | alone)
+    if not len(rows):
+        return []
+    keys = np.stack([matched.src[rows], matched.dst[rows], matched.size[rows]])
+    kinds, which = np.unique(keys, axis=1, return_inverse=True)
+    out = []
+    for i, (src, dst, size) in enumerate(kinds.T.tolist()):
+        mine = rows[which.reshape(-1) == i]
+        mean = float(matched.transfer[mine].mean())
+        out.append(
+            MessageKind(
+                src,
+                dst,
+                size,
+                len(mine),
+                mean,
+                float(matched.wait[mine].mean()),
+                size / mean if mean > 0 else 0.0,
+            )
+        )
+    return sorted(out, key=lambda m: -m.count * (m.transfer_ns + m.wait_ns))
+
+
+def _sizes(matched: Matched) -> list[SizeBin]:
+    rows = np.concatenate(
+        [_Instances(matched).head, np.flatnonzero(matched.type == NodeType.COMM_SEND_NODE)]
+    )
+    size = full_size(matched.kind, matched.size, matched.members)[rows]
+    power = np.zeros(len(size), np.int64)
+    power[size > 0] = np.frexp(size[size > 0].astype(np.float64))[1] - 1
+    out = []
+    for p in np.unique(power).tolist():
+        mine = size[power == p]
+        out.append(SizeBin(2**p if p else 0, len(mine), int(mine.sum())))
+    return out
+
+
+def _pairs(matched: Matched, groups: Groups, world: int) -> list[Pair]:
+    sends = np.flatnonzero(
+        (matched.type == NodeType.COMM_SEND_NODE)
+        | ((matched.type == NodeType.COMM_RECV_NODE) & (matched.partner < 0))
+    )
+    parts = [np.stack([matched.src[sends], matched.dst[sends], matched.size[sends]])]
+    head = _Instances(matched).head
+    keys = np.stack([matched.group_code[head], matched.kind[head]])
+    for code, kind in np.unique(keys, axis=1).T.tolist():
+        mine = head[(matched.group_code[head] == code) & (matched.kind[head] == kind)]
+        ranks = np.array(groups.ranks_of(matched.group_names[code], range(world)) or (), np.int64)
+        if len(ranks) > 1:
+            total = full_size(matched.kind[mine], matched.size[mine], matched.members[mine]).sum()
+            parts += _traffic(kind, ranks, int(total))
+    table = np.concatenate(parts, axis=1)
+    if not table.shape[1]:
+        return []
+    ends, which = np.unique(table[:2], axis=1, return_inverse=True)
+    moved = np.bincount(which.reshape(-1), table[2].astype(np.float64))
+    count = np.bincount(which.reshape(-1))
+    order = np.argsort(-moved, kind="stable")
+    return [Pair(int(ends[0, i]), int(ends[1, i]), int(moved[i]), int(count[i])) for i in order]
+
+
+def _traffic(kind: int, ranks: I64, size: int) -> list[I64]:
+    """(src, dst, bytes) of `size` bytes: all-to-all between all, anything else around a ring."""
+    n = len(ranks)
+    if kind == CollectiveType.ALL_TO_ALL:
+        src, dst = (a.reshape(-1) for a in np.meshgrid(ranks, ranks, indexing="ij"))
+        apart = src != dst
+        return [np.stack([src[apart], dst[apart], np.full(n * (n - 1), size // n)])]
+    moved = int(size * bus_factor(kind, n)) if kind != CollectiveType.BARRIER else 0
+    return [np.stack([ranks, np.roll(ranks, -1), np.full(n, moved)])]
+
+
+def _slowest(matched: Matched, count: int = 10) -> list[dict[str, int | str]]:
+    found = _Instances(matched)
+    wait = found.reduce(np.add, matched.wait)
+    worst = np.argsort(-wait, kind="stable")[:count]
+    return [
+        {
+            "type": collective_name(int(matched.kind[h])) if matched.kind[h] >= 0 else "COLLECTIVE",
+            "group": matched.group_names[matched.group_code[h]],
+            "seq": int(matched.seq[h]),
+            "arrival_ns": int(matched.arrival[h]),
+            "skew_ns": int(matched.arrival[h] - matched.first[h]),
+            "wait_ns": int(wait[i]),
+            "last_rank": int(matched.rank[matched.last[h]]),
+        }
+        for i, h in zip(worst.tolist(), found.head[worst].tolist(), strict=True)
+        if wait[i] > 0
+    ]
+
+
+def communication(run: Run) -> Communication:
+    """All communication of a run."""
+    calls = [calls_of(view) for view in rank_views(run)]
+    return communication_of(
+        match_calls(calls, run.groups, run.world_size), run.groups, run.world_size
+    )

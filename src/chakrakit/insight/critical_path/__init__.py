@@ -1,0 +1,50 @@
+"""The critical path across ranks, and what would change it."""
+
+from __future__ import annotations
+
+from chakrakit.insight.critical_path.critical_path import (
+    CriticalPath,
+    Segment,
+    add_peers,
+    is_undilated,
+    walk,
+)
+from chakrakit.insight.critical_path.events import (
+    LoadedEvents,
+    RankEnd,
+    RankEvents,
+    end_of,
+    events_of,
+)
+from chakrakit.insight.critical_path.model import Graphs, Model, RankGraph, graph_of
+from chakrakit.insight.critical_path.whatif import (
+    RankNames,
+    WhatIf,
+    kinds_only,
+    names_of,
+    slack_by_rank,
+    what_if_of,
+)
+
+__all__ = [
+    "CriticalPath",
+    "Graphs",
+    "LoadedEvents",
+    "Model",
+    "RankEnd",
+    "RankEvents",
+    "RankGraph",
+    "RankNames",
+    "Segment",
+    "WhatIf",
+    "add_peers",
+    "end_of",
+    "events_of",
+    "graph_of",
+    "is_undilated",
+    "kinds_only",
+    "names_of",
+    "slack_by_rank",
+    "walk",
+    "what_if_of",
+]

@@ -1,0 +1,280 @@
+"""A run as one graph that can be scheduled again: all ranks, their collectives and messages coupled.
+
+A collective ends on every rank a fixed transfer time after the last rank has come; a receive its
+transfer time after both ends have begun. Everything else is the traces' own edges and, where they do
+not say it, the order of serial lanes. With unchanged durations the schedule gives back the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.arrays import F64, I8, I32, I64, Mask
+from chakrakit.insight.communication import AllCalls, GrowingArray, Matched, calls_of, match_all
+from chakrakit.insight.rank import RankView, lane_pairs, rank_views
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType
+from chakrakit.trace.sets import Run
+from chakrakit.trace.timing import Schedule, schedule
+
+_HOST_EDGES = (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD)
+_LONG_AGO = -(2**62)
+
+
+@dataclass(frozen=True, eq=False)
+class RankGraph:
+    """One rank's rows and constraints."""
+
+    rank: int
+    begin: int | None
+    """When its first row began; None where none ran."""
+    own: I64
+    release: I64
+    """When rows that nothing holds back began; far in the past for others."""
+    kind: I8
+    holder: I32
+    """The host row around each row; at the top, the row itself."""
+    edges: Edges
+
+
+def graph_of(view: RankView) -> RankGraph:
+    """The part of one rank."""
+    edges = view.trace.edges
+    edges = edges.where(view.ran[edges.src] & view.ran[edges.dst])
+    if not (edges.kind == EdgeKind.STREAM).any():
+        edges = Edges.concat([edges, _lane_edges(view, edges)])
+    free = view.ran.copy()
+    free[edges.dst[edges.form != EdgeForm.FINISH_FINISH]] = False
+    ran = view.end >= 0
+    rows = np.arange(len(view), dtype=np.int32)
+    return RankGraph(
+        view.rank,
+        int(view.start[ran].min()) if ran.any() else None,
+        np.where(view.ran, view.own, 0),
+        np.where(free, view.start, _LONG_AGO),
+        view.kind,
+        np.where(view.parent >= 0, view.parent, rows),
+        edges,
+    )
+
+
+def _lane_edges(view: RankView, edges: Edges) -> Edges:
+    """The order on lanes whose rows never overlap: streams, and engines that do one thing at a time.
+
+    Where an edge says the same already, it is enough.
+    """
+    before, after = lane_pairs(view)
+    said = edges.where((edges.form == EdgeForm.FINISH_START) & (edges.lag >= 0))
+    known = said.src.astype(np.int64) * len(view) + said.dst
+    new = ~np.isin(before * len(view) + after, known)
+    return Edges.of(before[new], after[new], EdgeKind.STREAM)
+
+
+class Graphs:
+    """The graphs of all ranks, one rank's rows after another's."""
+
+    def __init__(self) -> None:
+        self.offset: dict[int, int] = {}
+        self.begin: int | None = None
+        self.own, self.release = GrowingArray(np.int64), GrowingArray(np.int64)
+        self.kind, self.holder = GrowingArray(np.int8), GrowingArray(np.int32)
+        self.src, self.dst = GrowingArray(np.int32), GrowingArray(np.int32)
+        self.edge_kind, self.form, self.lag = (
+            GrowingArray(np.int8),
+            GrowingArray(np.int8),
+            GrowingArray(np.int64),
+        )
+
+    def add(self, part: RankGraph) -> None:
+        """A rank's rows."""
+        shift = len(self.own)
+        self.offset[part.rank] = shift
+        if part.begin is not None:
+            self.begin = part.begin if self.begin is None else min(self.begin, part.begin)
+        self.own.add(part.own)
+        self.release.add(part.release)
+        self.kind.add(part.kind)
+        self.holder.add(part.holder + np.int32(shift))
+        self.add_edges(part.edges, shift)
+
+    def add_edges(self, edges: Edges, shift: int = 0) -> None:
+        """Edges between rows of all ranks, or of one whose rows begin at `shift`."""
+        self.src.add(edges.src + np.int32(shift))
+        self.dst.add(edges.dst + np.int32(shift))
+        self.edge_kind.add(edges.kind)
+        self.form.add(edges.form)
+        self.lag.add(edges.lag)
+
+    def edges_taken(self) -> Edges:
+        """All edges; nothing is left here. Which list they were in does not matter any more."""
+        neither = np.broadcast_to(np.False_, len(self.src))
+        return Edges(
+            self.src.taken(),
+            self.dst.taken(),
+            self.edge_kind.taken(),
+            self.form.taken(),
+            self.lag.taken(),
+            neither,
+        )
+
+
+class Model:
+    """The whole run as rows 0…n-1: the ranks' rows one after another, then one row a coupling.
+
+    `offset[rank]` is where a rank's rows begin. `own` and `edges` are what a change may scale:
+    `own` the time of each row, `transfer[row]` the edge that carries a coupled call's transfer (-1
+    for others). `stands_for` maps ranks without a part of their own to one with the same program and
+    times: what they do is what that one does. The graphs are used up.
+    """
+
+    def __init__(
+        self, graphs: Graphs, matched: Matched, stands_for: Mapping[int, int] | None = None
+    ) -> None:
+        self.offset, self.rows = graphs.offset, len(graphs.own)
+        at = self._places(matched, stands_for or {})
+        present = np.isin(matched.rank, list(self.offset))
+        couplings, extra, transfer_of = _couplings(matched, at, self.rows, present)
+        self.n = self.rows + couplings
+        self._add_couplings(graphs, extra, couplings)
+        self._couple(matched, at, transfer_of, len(extra))
+
+    def _add_couplings(self, graphs: Graphs, extra: Edges, couplings: int) -> None:
+        graphs.add_edges(extra)
+        for column in (graphs.own, graphs.release):
+            column.add(np.zeros(couplings, np.int64))
+        self.own, self.release = graphs.own.taken(), graphs.release.taken()
+        self.release[: self.rows] -= graphs.begin or 0
+        np.maximum(self.release, 0, out=self.release)
+        self.kind, self._holder = graphs.kind.taken(), graphs.holder.taken()
+        self.edges = graphs.edges_taken()
+
+    def _couple(self, matched: Matched, at: I64, transfer_of: I64, extra: int) -> None:
+        """Coupled calls end when the coupling lets them."""
+        coupled = transfer_of >= 0
+        self.own[at[coupled]] = 0
+        receives = coupled & ~matched.collective
+        self.own[at[receives]] = matched.transfer[receives]
+        self.transfer = np.full(self.n, -1, np.int32)
+        self.transfer[at[coupled]] = transfer_of[coupled] + len(self.edges) - extra
+
+    def _places(self, matched: Matched, stands_for: Mapping[int, int]) -> I64:
+        """The row of each call, or of the call that stands for it."""
+        ranks, which = np.unique(matched.rank, return_inverse=True)
+        first = [self.offset[stands_for.get(r, r)] for r in ranks.tolist()]
+        return np.array(first or [0], np.int64)[which] + matched.row
+
+    def schedule(self, own: I64 | None = None) -> Schedule:
+        """All rows again; with `own`, they take that long."""
+        times = self.own if own is None else own
+        return schedule(self.n, self.edges, times, release=self.release)
+
+    @cached_property
+    def end(self) -> I64:
+        """When each row ends with nothing changed; of that schedule nothing else is kept."""
+        return self.schedule().end
+
+    @property
+    def makespan(self) -> int:
+        """How long the run takes as scheduled."""
+        return int(self.end.max()) if self.n else 0
+
+    def makespan_with(self, factors: F64) -> int:
+        """The same with every row's own time, transfer and host gap before it multiplied."""
+        own = np.rint(self.own * factors).astype(np.int64)
+        numbers, by = self._scaled_edges(factors)
+        lag = self.edges.lag
+        kept = lag[numbers]
+        lag[numbers] = np.rint(kept * by).astype(np.int64)  # a copy of all would be large
+        try:
+            end = self.schedule(own).end
+        finally:
+            lag[numbers] = kept
+        return int(end.max()) if self.n else 0
+
+    def _scaled_edges(self, factors: F64) -> tuple[I64, F64]:
+        """Edges whose lag is time of a row, and that row's factor: transfers, and gaps of the host.
+
+        The host's gap before a row is time of the row around it; at the top, of the row itself.
+        """
+        rows = np.flatnonzero((self.transfer >= 0) & (factors != 1.0))
+        gaps = np.flatnonzero(np.isin(self.edges.kind, _HOST_EDGES) & (self.edges.lag > 0))
+        by = factors[self._holder[self.edges.dst[gaps]]]
+        gaps, by = gaps[by != 1.0], by[by != 1.0]
+        numbers = np.concatenate([self.transfer[rows].astype(np.int64), gaps])
+        return numbers, np.concatenate([factors[rows], by])
+
+    @cached_property
+    def slack(self) -> I64:
+        """How much later each row could end with the run taking no longer.
+
+        The longest way from a row to the run's end is found by scheduling the graph backwards:
+        starts and ends change places, and with them the forms of edges.
+        """
+        turned = np.array(
+            [EdgeForm.FINISH_START, EdgeForm.FINISH_FINISH, EdgeForm.START_START], np.int8
+        )
+        back = Edges(
+            self.edges.dst,
+            self.edges.src,
+            self.edges.kind,
+            turned[self.edges.form],
+            self.edges.lag,
+            self.edges.ctrl,
+        )
+        after = schedule(self.n, back, self.own).start
+        return np.asarray(self.makespan - after - self.end)
+
+
+def _couplings(matched: Matched, at: I64, first: int, present: Mask) -> tuple[int, Edges, I64]:
+    """Extra rows, the edges through them, and the number of the edge that carries each transfer.
+
+    A row stands for 'all have come': every member's start leads to it, and it to the end of every
+    member that has rows of its own.
+    """
+    none = np.full(len(matched), -1, np.int64)
+    joins = matched.collective & (matched.end >= matched.arrival)
+    joins &= np.isin(matched.instance, matched.instance[present])
+    receives = (matched.type == NodeType.COMM_RECV_NODE) & (matched.partner >= 0)
+    partner = np.maximum(matched.partner, 0)
+    receives &= (matched.end >= matched.start[partner]) & present if len(matched) else receives
+    calls, messages = np.flatnonzero(joins), np.flatnonzero(receives)
+    numbers, which = np.unique(matched.instance[calls], return_inverse=True)
+    meeting = first + which.reshape(-1)
+    posted = first + len(numbers) + np.arange(len(messages))
+    mine = present[calls]
+    lag = np.concatenate([(matched.end - matched.arrival)[calls[mine]], matched.transfer[messages]])
+    come = Edges.of(
+        np.concatenate([at[calls], at[matched.partner[messages]]]),
+        np.concatenate([meeting, posted]),
+        EdgeKind.INFERRED,
+        EdgeForm.START_START,
+    )
+    held = np.concatenate([calls[mine], messages])
+    leave = Edges.of(
+        np.concatenate([meeting[mine], posted]),
+        at[held],
+        EdgeKind.INFERRED,
+        EdgeForm.FINISH_FINISH,
+        lag,
+    )
+    none[held] = len(come) + np.arange(len(leave))
+    return len(numbers) + len(messages), Edges.concat([come, leave]), none
+
+
+def model_of(run: Run) -> Model:
+    """The model of a run."""
+    graphs, calls = Graphs(), AllCalls()
+    for view in rank_views(run):
+        graphs.add(graph_of(view))
+        calls.add(calls_of(view))
+    return Model(graphs, match_all(calls, run.groups, run.world_size))
+
+
+def per_rank(model: Model, values: NDArray[np.generic]) -> Mapping[int, NDArray[np.generic]]:
+    """A value a row of the model, as one array a rank."""
+    ends = [*list(model.offset.values())[1:], model.rows]
+    return {r: values[a:b] for (r, a), b in zip(model.offset.items(), ends, strict=True)}

@@ -1,0 +1,185 @@
+"""What would help: how much shorter the run is if a class of nodes were k times faster."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from chakrakit.arrays import I8, I32, I64, Mask
+from chakrakit.errors import ConfigError
+from chakrakit.insight.communication import AllCalls, calls_of, match_all
+from chakrakit.insight.critical_path.model import Graphs, Model, graph_of, per_rank
+from chakrakit.insight.rank import Kind, RankView, Table, ms, percent, rank_views
+from chakrakit.results import Result
+from chakrakit.trace.sets import Run
+
+CLASSES = {
+    "compute": Kind.COMPUTE,
+    "communication": Kind.COMM,
+    "copy": Kind.COPY,
+    "host": Kind.HOST,
+}
+CRITICAL_NS = 1_000
+"""Rows with less slack count as critical: clocks are no finer."""
+
+
+class Gain(Result, msgspec.Struct):
+    """What a class of nodes `factor` times as fast would save."""
+
+    what: str
+    factor: float
+    nodes: int
+    saved_ns: int
+    makespan_ns: int
+
+
+class KindSlack(Result, msgspec.Struct):
+    """Slack of the rows of one kind."""
+
+    kind: str
+    rows: int
+    critical: int
+    median_ns: int
+
+
+class WhatIf(Result, msgspec.Struct):
+    """Gains, largest first, against the run scheduled again unchanged.
+
+    `scheduled_ns` differs from the measured span by what no constraint explains.
+    """
+
+    measured_ns: int
+    scheduled_ns: int
+    gains: list[Gain]
+    slack: list[KindSlack]
+    note: str = ""
+
+    def table(self) -> Table:
+        """A class a row."""
+        head = ("if … were", "× faster", "nodes", "saves ms", "%")
+        rows = [
+            (g.what, g.factor, g.nodes, ms(g.saved_ns), percent(g.saved_ns, self.scheduled_ns))
+            for g in self.gains
+        ]
+        return Table.of("what would help", head, rows)
+
+    def slack_table(self) -> Table:
+        """How many rows of each kind the run waits for, and how much room the others have."""
+        rows = [
+            (s.kind, s.rows, s.critical, percent(s.critical, s.rows), ms(s.median_ns))
+            for s in self.slack
+        ]
+        return Table.of("slack", ("kind", "nodes", "without slack", "%", "median slack ms"), rows)
+
+
+@dataclass(eq=False)
+class RankNames:
+    """What rows can be selected by: their kind, their name, their operator's name and their group."""
+
+    rank: int
+    kind: I8
+    name: I32
+    operator: I32
+    texts: list[str]
+    group: I32
+    groups: list[str]
+
+
+def names_of(view: RankView) -> RankNames:
+    """The part of one rank."""
+    codes, texts = view.names
+    group, groups = view.texts("pg_name")
+    return RankNames(view.rank, view.kind, codes, codes[view.operator], texts, group, groups)
+
+
+def kinds_only(model: Model) -> RankNames:
+    """All rows of a model, to be selected by kind."""
+    none = np.zeros(0, np.int32)
+    return RankNames(-1, model.kind, none, none, [], none, [])
+
+
+def select(names: RankNames, what: str) -> Mask:
+    """Rows of a class: `compute`, `communication`, `copy`, `host`, `group:NAME`, or a pattern.
+
+    A pattern takes device rows whose name, or whose operator's name, begins to match it.
+    """
+    if what in CLASSES:
+        return np.asarray(names.kind == CLASSES[what])
+    if what.startswith("group:"):
+        told = np.array([g == what[6:] for g in names.groups] + [False])
+        return np.asarray(told[names.group] & (names.kind == Kind.COMM))
+    try:
+        pattern = re.compile(what)
+    except re.error as error:
+        raise ConfigError(f"{what!r} is no class and no pattern: {error}") from None
+    hit = np.array([bool(pattern.match(t)) for t in names.texts] or [False])
+    return np.asarray((hit[names.name] | hit[names.operator]) & (names.kind <= Kind.COPY))
+
+
+def gain(model: Model, names: list[RankNames], what: str, factor: float) -> Gain:
+    """By scheduling everything again."""
+    if not factor > 0:
+        raise ConfigError(f"{what} {factor} × faster: the factor should be above 0")
+    chosen = np.concatenate([select(n, what) for n in names])
+    factors = np.ones(model.n)
+    factors[: model.rows][chosen] = 1 / factor
+    makespan = model.makespan_with(factors)
+    return Gain(what, factor, int(chosen.sum()), model.makespan - makespan, makespan)
+
+
+def slack_summary(model: Model) -> list[KindSlack]:
+    """Slack by kind."""
+    slack = model.slack[: model.rows]
+    out = []
+    for kind in (Kind.COMPUTE, Kind.COMM, Kind.COPY, Kind.HOST):
+        mine = slack[model.kind == kind]
+        if len(mine):
+            critical = int((mine <= CRITICAL_NS).sum())
+            out.append(KindSlack(kind.name.lower(), len(mine), critical, int(np.median(mine))))
+    return out
+
+
+def what_if(run: Run, faster: list[tuple[str, float]] | None = None) -> WhatIf:
+    """Gains of the given classes (by default every kind twice as fast) and slack."""
+    from chakrakit.insight.rank import span_ns
+
+    graphs, calls, names = Graphs(), AllCalls(), []
+    for view in rank_views(run):
+        graphs.add(graph_of(view))
+        calls.add(calls_of(view))
+        names.append(names_of(view))
+    model = Model(graphs, match_all(calls, run.groups, run.world_size))
+    span = span_ns(run)
+    return what_if_of(model, names, span[1] - span[0], faster)
+
+
+def what_if_of(
+    model: Model,
+    names: list[RankNames],
+    measured: int,
+    faster: list[tuple[str, float]] | None,
+    slack: bool = True,
+) -> WhatIf:
+    """From a model that is at hand."""
+    if faster is None:
+        here = {int(k) for k in np.unique(model.kind)}
+        faster = [(what, 2.0) for what, kind in CLASSES.items() if kind in here]
+    gains = [gain(model, names, what, factor) for what, factor in faster]
+    gains.sort(key=lambda g: -g.saved_ns)
+    return WhatIf(measured, model.makespan, gains, slack_summary(model) if slack else [])
+
+
+def slack(run: Run) -> dict[int, I64]:
+    """Slack of every row in ns, by rank."""
+    from chakrakit.insight.critical_path.model import model_of
+
+    return slack_by_rank(model_of(run))
+
+
+def slack_by_rank(model: Model) -> dict[int, I64]:
+    """Slack of every row of a model, by rank."""
+    found = per_rank(model, model.slack[: model.rows])
+    return {rank: np.asarray(values, np.int64) for rank, values in found.items()}

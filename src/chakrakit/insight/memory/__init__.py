@@ -1,0 +1,7 @@
+"""Memory over time, by kind and holder."""
+
+from __future__ import annotations
+
+from chakrakit.insight.memory.memory import Memory, RankMemory, join_memory, memory_of
+
+__all__ = ["Memory", "RankMemory", "join_memory", "memory_of"]

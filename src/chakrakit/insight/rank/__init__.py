@@ -1,0 +1,49 @@
+"""One rank of a run as arrays, what its rows waited for, and how results are shown."""
+
+from __future__ import annotations
+
+from chakrakit.insight.rank.causes import Cause, Causes, causes_of, lane_pairs
+from chakrakit.insight.rank.load import as_run, facts_of, name_of, pairs, read_run
+from chakrakit.insight.rank.table import Cell, Table, ms, percent, short, us
+from chakrakit.insight.rank.tracks import Borders, Track, Tracks, borders, tracks_of
+from chakrakit.insight.rank.untimed import scheduled
+from chakrakit.insight.rank.view import (
+    Kind,
+    RankView,
+    comm_name,
+    rank_view,
+    rank_views,
+    span_ns,
+    view_of,
+)
+
+__all__ = [
+    "Borders",
+    "Cause",
+    "Causes",
+    "Cell",
+    "Kind",
+    "RankView",
+    "Table",
+    "Track",
+    "Tracks",
+    "as_run",
+    "borders",
+    "causes_of",
+    "comm_name",
+    "facts_of",
+    "lane_pairs",
+    "ms",
+    "name_of",
+    "pairs",
+    "percent",
+    "rank_view",
+    "rank_views",
+    "read_run",
+    "scheduled",
+    "short",
+    "span_ns",
+    "tracks_of",
+    "us",
+    "view_of",
+]

@@ -1,0 +1,309 @@
+"""One rank of a Run as arrays that every analysis starts from: times in ns, what a row is, where it ran."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chakrakit.arrays import I8, I32, I64, Mask
+from chakrakit.trace.model import NodeType, Trace, callers, collective_name
+from chakrakit.trace.sets import NS, Run, Times, check_length
+from chakrakit.trace.timing import Intervals
+
+_COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
+_RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
+_DONE_BY_DEVICE = re.compile(r"^(nccl|rccl)")
+_MARK = re.compile(r"^ProfilerStep#\d+$|^PyTorch Profiler")
+_RECEIVE = 9
+
+
+class Kind(IntEnum):
+    """What a row spends its time on."""
+
+    COMPUTE = 0
+    COMM = 1
+    COPY = 2
+    HOST = 3
+    NONE = 4
+    """Did not run, or stands for no work."""
+
+
+@dataclass(frozen=True, eq=False)
+class RankView:
+    """A rank's rows: `start` and `end` in whole ns, and what the trace says about them.
+
+    `own` is the time a row works by itself: for host rows of a linked trace without what runs
+    inside and without waiting, else from start to end. Rows that did not run have kind NONE.
+    """
+
+    rank: int
+    trace: Trace
+    start: I64
+    end: I64
+    measured: bool
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @cached_property
+    def ran(self) -> Mask:
+        """Rows that have times; a simulator gives -1 to those that never ran."""
+        return self.end >= np.maximum(self.start, 0)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First start and last end; (0, -1) where nothing ran."""
+        if not self.ran.any():
+            return 0, -1
+        return int(self.start[self.ran].min()), int(self.end[self.ran].max())
+
+    @cached_property
+    def duration(self) -> I64:
+        """From start to end."""
+        return self.end - self.start
+
+    @cached_property
+    def own(self) -> I64:
+        """Time of the row's own work."""
+        if not self.measured or "own_ns" not in self.trace.table.column_names:
+            return self.duration
+        own = self.trace.column("own_ns", -1)
+        return np.where(own >= 0, np.minimum(own, self.duration), self.duration)
+
+    @cached_property
+    def on_host(self) -> Mask:
+        """Rows that run on the host."""
+        if "is_cpu_op" not in self.trace.table.column_names:
+            return np.zeros(len(self), np.bool_)
+        return np.asarray(self.trace.column("is_cpu_op", False), np.bool_)
+
+    @cached_property
+    def names(self) -> tuple[I32, list[str]]:
+        """A code a row, and the name of each code."""
+        coded = self.trace.names.combine_chunks()
+        if not hasattr(coded, "indices"):
+            coded = coded.dictionary_encode()
+        return coded.indices.to_numpy(zero_copy_only=False), coded.dictionary.to_pylist()
+
+    def name(self, row: int) -> str:
+        """A row's name."""
+        codes, texts = self.names
+        return str(texts[codes[row]])
+
+    def named(self, test: Callable[[str], Any]) -> Mask:
+        """Rows whose name passes; each distinct name is asked once."""
+        codes, texts = self.names
+        return np.array([bool(test(t)) for t in texts] or [False], np.bool_)[codes]
+
+    def texts(self, column: str) -> tuple[I32, list[str]]:
+        """A text attribute as codes and values; -1 where a row does not have it."""
+        if column not in self.trace.table.column_names:
+            return np.full(len(self), -1, np.int32), []
+        coded = self.trace.table.column(column).combine_chunks().dictionary_encode()
+        return coded.indices.fill_null(-1).to_numpy(
+            zero_copy_only=False
+        ), coded.dictionary.to_pylist()
+
+    @cached_property
+    def is_runtime(self) -> Mask:
+        """Host rows that are calls of the device's runtime, not operators."""
+        return self.on_host & self.named(_RUNTIME.match)
+
+    @cached_property
+    def is_mark(self) -> Mask:
+        """Rows that only mark a range, such as a profiler's step."""
+        return self.on_host & self.named(_MARK.match)
+
+    @cached_property
+    def is_comm(self) -> Mask:
+        """Communication. What the host says of it before a kernel does it (NCCL) is not it."""
+        types = self.trace.types
+        found = (types >= NodeType.COMM_SEND_NODE) & (types <= NodeType.COMM_COLL_NODE)
+        if not (found & self.on_host).any():
+            return found
+        unknown = (types == NodeType.COMM_COLL_NODE) & ~self.trace.has("comm_type")
+        announced = unknown | self.named(_DONE_BY_DEVICE.match)
+        return np.asarray(found & ~(self.on_host & announced))
+
+    @cached_property
+    def kind(self) -> I8:
+        """A Kind a row. Where nothing runs on a device, the host's innermost operators compute."""
+        kind = np.full(len(self), Kind.COMPUTE, np.int8)
+        kind[self.on_host] = Kind.HOST
+        moves = self.trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
+        kind[~self.on_host & (moves | self.named(_COPY.match))] = Kind.COPY
+        if not self.has_device:
+            kind[self.on_host & self.is_leaf & ~self.is_mark] = Kind.COMPUTE
+        kind[self.is_comm] = Kind.COMM
+        idle = self.trace.is_type(NodeType.METADATA_NODE, NodeType.INVALID_NODE) & ~self.on_host
+        kind[~self.ran | idle] = Kind.NONE
+        return kind
+
+    @cached_property
+    def has_device(self) -> bool:
+        """Whether anything but communication runs on a device."""
+        return bool((~self.on_host & self.ran & ~self.is_comm).any())
+
+    @cached_property
+    def parent(self) -> I32:
+        """For host rows, the host row around it on its thread; -1 for none."""
+        return callers(self.trace, self.start, self.end, self.on_host & self.ran)
+
+    @cached_property
+    def is_leaf(self) -> Mask:
+        """Rows with nothing inside."""
+        leaf = np.ones(len(self), np.bool_)
+        leaf[self.parent[self.parent >= 0]] = False
+        return leaf
+
+    @cached_property
+    def operator(self) -> I32:
+        """The operator a row belongs to: a kernel's is the one around its launch; itself if none is."""
+        own = np.arange(len(self), dtype=np.int32)
+        edges = self.trace.edges
+        launch = edges.where(edges.kind == 3)
+        holder = own.copy()
+        holder[launch.dst] = launch.src
+        for _ in range(64):
+            up = self.is_runtime[holder] & (self.parent[holder] >= 0)
+            if not up.any():
+                break
+            holder = np.where(up, self.parent[holder], holder)
+        return np.where(self.is_runtime[holder], own, holder).astype(np.int32)
+
+    @cached_property
+    def background(self) -> Mask:
+        """Rows of threads that only call the runtime, such as those that poll for completion."""
+        lane, names = self.lanes
+        working = np.zeros(len(names), np.bool_)
+        working[lane[~self.is_runtime]] = True
+        return ~working[lane]
+
+    @cached_property
+    def lanes(self) -> tuple[I32, list[str]]:
+        """Where each row ran, as a number and the lanes' names; device lanes first, then threads."""
+        host = self.on_host
+        device = np.where(host, 0, self.trace.column("device", 0))
+        place = np.where(host, self.trace.column("tid", -1), self.trace.column("stream", -1))
+        without = ~host & (place < 0)
+        if without.any():
+            # A receive is posted and waits beside other communication; it must not hold that up.
+            engine = self.kind.astype(np.int64)
+            engine[self.trace.types == NodeType.COMM_RECV_NODE] = _RECEIVE
+            place[without] = -2 - engine[without]
+        distinct, lane = _unique_rows([host, device, place])
+        return lane.astype(np.int32), [_lane_name(*map(int, k)) for k in distinct]
+
+    def busy(self, *kinds: Kind) -> Intervals:
+        """When rows of these kinds were at work; a host row that waits works at its end."""
+        rows = np.flatnonzero(np.isin(self.kind, kinds))
+        begin, end = self.start[rows], self.end[rows]
+        late = np.flatnonzero((self.on_host & ~self.is_comm)[rows])
+        begin[late] = end[late] - self.own[rows[late]]
+        return Intervals.of(begin, end)
+
+    @cached_property
+    def works_on_device(self) -> Mask:
+        """Rows that make up the timeline: those of the device, and communication anywhere."""
+        return self.kind <= Kind.COPY
+
+
+def _unique_rows(columns: list[NDArray[Any]]) -> tuple[I64, I64]:
+    """Distinct rows of these columns, ascending, and which of them each row is."""
+    parts = [_unique(column) for column in columns]
+    varied = [(values, number) for values, number in parts if len(values) > 1]
+    if len(varied) == 1:
+        found, which = np.arange(len(varied[0][0])), varied[0][1]
+    else:
+        code = np.zeros(len(columns[0]), np.int64)
+        for values, number in varied:
+            code = code * len(values) + number
+        found, which = _unique(code)
+    numbers = np.unravel_index(found, [max(len(values), 1) for values, _ in parts])
+    told = [values[n] for (values, _), n in zip(parts, numbers, strict=True)]
+    return np.stack(told, axis=1).astype(np.int64), which
+
+
+def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], I64]:
+    """As np.unique with its inverse, but by hashing: few values in millions of rows need no sorting."""
+    if len(values) and values.min() == values.max():
+        return values[:1], np.broadcast_to(np.int64(0), len(values))
+    coded = pa.array(values).dictionary_encode()
+    distinct = coded.dictionary.to_numpy(zero_copy_only=False)
+    order = np.argsort(distinct)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return distinct[order], place[coded.indices.to_numpy()]
+
+
+def _lane_name(on_host: int, device: int, place: int) -> str:
+    if on_host:
+        return f"thread {place}" if place >= 0 else "host"
+    if place >= 0:
+        return f"device {device} stream {place}"
+    return (
+        f"device {device} {'receive' if -2 - place == _RECEIVE else Kind(-2 - place).name.lower()}"
+    )
+
+
+def rank_view(run: Run, rank: int) -> RankView:
+    """The view of one rank."""
+    times = None if run.times is None else run.times_of(rank)
+    return view_of(rank, run.trace(rank), times, run.tick_ps)
+
+
+def view_of(rank: int, trace: Trace, times: Times | None, tick_ps: int) -> RankView:
+    """The view of a rank's own trace; without `times`, those in its nodes count."""
+    if times is None:
+        return RankView(rank, trace, trace.start_ns, trace.end_ns, True)
+    start, end = times.start, times.end
+    check_length(len(start), len(trace), rank)
+    if tick_ps != NS:
+        # Both are rounded down, so that what was equal or in order stays so.
+        start, end = (np.where(t < 0, t, t * tick_ps // NS) for t in (start, end))
+    return RankView(rank, trace, start, end, False)
+
+
+def rank_views(run: Run) -> Iterator[RankView]:
+    """All ranks, one at a time, so that a set larger than memory can be walked."""
+    return (rank_view(run, rank) for rank in run.ranks)
+
+
+def group_of(view: RankView) -> tuple[I32, list[str]]:
+    """The process group of each row, as codes and names."""
+    return view.texts("pg_name")
+
+
+def comm_name(view: RankView, row: int) -> str:
+    """`ALL_REDUCE`, `SEND`, … of a communication row."""
+    kind = int(view.trace.types[row])
+    if kind == NodeType.COMM_COLL_NODE:
+        code = int(view.trace.column("comm_type", -1)[row])
+        return collective_name(code) if code >= 0 else "COLLECTIVE"
+    return "SEND" if kind == NodeType.COMM_SEND_NODE else "RECV"
+
+
+def span_ns(run: Run) -> tuple[int, int]:
+    """First start and last end over the rows that ran, in whole ns."""
+    low, high = [], []
+    done: set[int] = set()
+    for rank in run.ranks:
+        if run.times is not None and run.timing[rank] in done:
+            continue
+        done.add(run.timing[rank])
+        times = run.times_of(rank)
+        ran = times.end >= np.maximum(times.start, 0)
+        if ran.any():
+            low.append(int(times.start[ran].min()))
+            high.append(int(times.end[ran].max()))
+    if not low:
+        return 0, 0
+    return min(low) * run.tick_ps // NS, max(high) * run.tick_ps // NS

@@ -1,0 +1,268 @@
+"""Where a rank's time goes: computing, communicating, copying, idle and why. Sums to the span exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from chakrakit.arrays import I64
+from chakrakit.insight.communication import Matched, RankCalls, calls_of, match_calls
+from chakrakit.insight.rank import (
+    Cause,
+    Causes,
+    Kind,
+    RankView,
+    Table,
+    causes_of,
+    ms,
+    percent,
+    rank_views,
+)
+from chakrakit.results import Result
+from chakrakit.trace.model import EdgeKind, NodeType
+from chakrakit.trace.sets import Run
+from chakrakit.trace.timing import Intervals
+
+_HOST = (EdgeKind.LAUNCH, EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD, EdgeKind.SYNC)
+IDLE_CAUSES = ("host", "dependency", "peer", "bubble", "ended", "unknown")
+
+
+class Breakdown(Result, msgspec.Struct):
+    """One rank over the run's span, in ns.
+
+    compute_ns + exposed_comm_ns + exposed_copy_ns + idle_ns = the span. Exposed communication is what
+    no computation covers, exposed copying what neither covers. Of the exposed communication,
+    `exposed_wait_ns` is waiting for peers that are late to a collective, `bubble_ns` waiting for a
+    message to be sent, the rest moves data. `idle` splits idle_ns by what the next work waited for:
+    the host, a dependency, a peer, a message (bubble); `ended` is after the rank's last work.
+    """
+
+    compute_ns: int
+    comm_ns: int
+    exposed_comm_ns: int
+    copy_ns: int
+    exposed_copy_ns: int
+    idle_ns: int
+    overlap_ns: int
+    exposed_wait_ns: int
+    bubble_ns: int
+    busy_ns: int
+    idle: dict[str, int]
+
+
+class LaneTime(Result, msgspec.Struct):
+    """A stream, an engine or a host thread: how long it was at work, and between first and last."""
+
+    lane: str
+    rows: int
+    busy_ns: int
+    idle_ns: int
+    first_ns: int
+    last_ns: int
+
+
+class RankTime(Result, msgspec.Struct):
+    """A rank's breakdown, and its lanes."""
+
+    rank: int
+    breakdown: Breakdown
+    lanes: list[LaneTime]
+
+
+class TimeBreakdown(Result, msgspec.Struct):
+    """All ranks over one span."""
+
+    span_ns: int
+    ranks: list[RankTime]
+
+    def table(self) -> Table:
+        """A rank a row, in ms."""
+        rows = [_line(r.rank, r.breakdown, self.span_ns) for r in self.ranks]
+        head = (
+            "rank",
+            "compute",
+            "comm",
+            "exposed comm",
+            "waiting in it",
+            "bubble",
+            "exposed copy",
+            "idle",
+            "idle: host",
+            "busy %",
+        )
+        return Table.of(f"time by rank, ms of {ms(self.span_ns):,}", head, rows)
+
+
+def _line(rank: int, b: Breakdown, span: int) -> tuple[int | float, ...]:
+    return (
+        rank,
+        ms(b.compute_ns),
+        ms(b.comm_ns),
+        ms(b.exposed_comm_ns),
+        ms(b.exposed_wait_ns),
+        ms(b.bubble_ns),
+        ms(b.exposed_copy_ns),
+        ms(b.idle_ns),
+        ms(b.idle.get("host", 0)),
+        percent(b.busy_ns, span),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class RankBusy:
+    """How long a rank worked, its idle stretches by cause, and its lanes.
+
+    `covered` is where computation covers communication: waiting there is not exposed. `idle` counts
+    from the first work (`begin`) to the last (`done`; both None without any); `head` is why the first
+    came no earlier. `low` and `high` are the first start and the last end of anything.
+    """
+
+    rank: int
+    compute_ns: int
+    comm_ns: int
+    exposed_comm_ns: int
+    copy_ns: int
+    exposed_copy_ns: int
+    busy_ns: int
+    begin: int | None
+    done: int | None
+    covered: Intervals
+    idle: dict[str, int]
+    head: str
+    lanes: list[LaneTime]
+    low: int
+    high: int
+
+
+def busy_of(view: RankView, causes: Causes) -> RankBusy:
+    """The part of one rank."""
+    compute, comm, copy = (view.busy(k) for k in (Kind.COMPUTE, Kind.COMM, Kind.COPY))
+    busy = compute | comm | copy
+    gaps = busy.gaps(busy.low, busy.high)
+    low, high = view.span
+    work = np.flatnonzero(view.works_on_device)
+    first = work[[int(np.argmin(view.start[work]))]] if len(work) else work
+    head = IDLE_CAUSES[int(_why(view, causes, first)[0])] if len(first) else "ended"
+    return RankBusy(
+        view.rank,
+        compute.total,
+        comm.total,
+        (comm - compute).total,
+        copy.total,
+        ((copy - compute) - comm).total,
+        busy.total,
+        busy.low if len(busy) else None,
+        busy.high if len(busy) else None,
+        compute & comm,
+        _idle_by_cause(view, causes, gaps),
+        head,
+        _lanes(view),
+        low,
+        high,
+    )
+
+
+def span_of(parts: list[RankBusy]) -> tuple[int, int]:
+    """First start and last end over all ranks."""
+    known = [p for p in parts if p.high >= p.low]
+    return min((p.low for p in known), default=0), max((p.high for p in known), default=0)
+
+
+def _idle_by_cause(view: RankView, causes: Causes, gaps: Intervals) -> dict[str, int]:
+    rows = np.flatnonzero(view.works_on_device)
+    if not len(gaps) or not len(rows):
+        return {}
+    rows = rows[np.argsort(view.start[rows], kind="stable")]
+    place = np.searchsorted(view.start[rows], gaps.end, side="left")
+    why = _why(view, causes, rows[np.minimum(place, len(rows) - 1)])
+    length = np.zeros(len(IDLE_CAUSES), np.int64)
+    np.add.at(length, why, gaps.end - gaps.start)
+    return {name: int(length[i]) for i, name in enumerate(IDLE_CAUSES) if length[i]}
+
+
+def _why(view: RankView, causes: Causes, rows: I64) -> I64:
+    """The number in IDLE_CAUSES of what held each row back."""
+    code = causes.start[rows]
+    why = np.full(len(rows), IDLE_CAUSES.index("dependency"), np.int64)
+    why[np.isin(code, _HOST) | view.on_host[rows]] = IDLE_CAUSES.index("host")
+    why[code == Cause.NOTHING] = IDLE_CAUSES.index("unknown")
+    why[(causes.start_rank[rows] >= 0) | (code == Cause.ARRIVAL)] = IDLE_CAUSES.index("peer")
+    why[view.trace.types[rows] == NodeType.COMM_RECV_NODE] = IDLE_CAUSES.index("bubble")
+    return why
+
+
+def _lanes(view: RankView) -> list[LaneTime]:
+    lane, names = view.lanes
+    rows = np.flatnonzero(view.ran & (view.kind != Kind.NONE))
+    rows = rows[np.argsort(lane[rows], kind="stable")]
+    out = []
+    first = np.flatnonzero(np.r_[True, lane[rows[1:]] != lane[rows[:-1]]]) if len(rows) else rows
+    for mine in np.split(rows, first[1:]):
+        if not len(mine):
+            continue
+        begin, end = view.start[mine], view.end[mine]
+        busy = Intervals.of(begin, end).total
+        low, high = int(begin.min()), int(end.max())
+        name = names[lane[mine[0]]]
+        out.append(LaneTime(name, len(mine), busy, high - low - busy, low, high))
+    return out
+
+
+def join_breakdown(parts: list[RankBusy], matched: Matched, span: tuple[int, int]) -> TimeBreakdown:
+    """All ranks' parts, with waiting for peers apart from moving data."""
+    ranks = [RankTime(p.rank, _breakdown(p, matched, span), p.lanes) for p in parts]
+    return TimeBreakdown(span[1] - span[0], ranks)
+
+
+def _breakdown(part: RankBusy, matched: Matched, span: tuple[int, int]) -> Breakdown:
+    wait, bubble = _waits(part, matched)
+    return Breakdown(
+        compute_ns=part.compute_ns,
+        comm_ns=part.comm_ns,
+        exposed_comm_ns=part.exposed_comm_ns,
+        copy_ns=part.copy_ns,
+        exposed_copy_ns=part.exposed_copy_ns,
+        idle_ns=span[1] - span[0] - part.busy_ns,
+        overlap_ns=part.comm_ns - part.exposed_comm_ns,
+        exposed_wait_ns=wait,
+        bubble_ns=bubble,
+        busy_ns=part.busy_ns,
+        idle=_whole_idle(part, span),
+    )
+
+
+def _whole_idle(part: RankBusy, span: tuple[int, int]) -> dict[str, int]:
+    """With what lies before the rank's first work and after its last."""
+    if part.begin is None or part.done is None:
+        return {part.head: span[1] - span[0]}
+    idle = dict(part.idle)
+    for cause, length in ((part.head, part.begin - span[0]), ("ended", span[1] - part.done)):
+        if length:
+            idle[cause] = idle.get(cause, 0) + length
+    return idle
+
+
+def _waits(part: RankBusy, matched: Matched) -> tuple[int, int]:
+    """Exposed time in which all communication of the rank only waits: for peers, for messages."""
+    mine = np.flatnonzero(matched.rank == part.rank)
+    if not len(mine):
+        return 0, 0
+    upto = matched.start[mine] + matched.wait[mine]
+    moving = Intervals.of(upto, matched.end[mine]) | part.covered
+    receives = matched.type[mine] == NodeType.COMM_RECV_NODE
+    bubble = Intervals.of(matched.start[mine[receives]], upto[receives]) - moving
+    peers = Intervals.of(matched.start[mine[~receives]], upto[~receives]) - moving
+    return (peers - bubble).total, bubble.total
+
+
+def breakdown(run: Run) -> TimeBreakdown:
+    """Time by rank and lane."""
+    parts: list[RankBusy] = []
+    calls: list[RankCalls] = []
+    for view in rank_views(run):
+        parts.append(busy_of(view, causes_of(view, run.times_of(view.rank))))
+        calls.append(calls_of(view))
+    matched = match_calls(calls, run.groups, run.world_size)
+    return join_breakdown(parts, matched, span_of(parts))

@@ -1,0 +1,222 @@
+"""What the time is spent on: operators, kernels, modules, and operators by the shapes they work on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.arrays import I64
+from chakrakit.insight.rank import Kind, RankView, Table, ms, percent, rank_views, short, us
+from chakrakit.results import Result
+from chakrakit.trace.sets import Run
+
+Totals = dict[tuple[str, ...], list[int]]
+_SECTIONS = ("operators", "kernels", "modules", "phases", "shapes")
+
+
+class Spent(Result, msgspec.Struct):
+    """All nodes of one name: how many, their time, their work. Host time is the operator's own."""
+
+    name: str
+    kind: str
+    count: int
+    time_ns: int
+    mean_ns: float
+    ops: int
+    bytes: int
+    host_ns: int = 0
+    shapes: str = ""
+
+
+class Operators(Result, msgspec.Struct):
+    """By operator, kernel, module, phase, and (operator, shapes); longest first, over all ranks."""
+
+    total_ns: int
+    operators: list[Spent]
+    kernels: list[Spent]
+    modules: list[Spent]
+    phases: list[Spent]
+    shapes: list[Spent]
+
+    def table(self) -> Table:
+        """Operators by device time."""
+        return self._table("operators by device time", self.operators)
+
+    def kernel_table(self) -> Table:
+        """Kernels by time."""
+        return self._table("kernels", self.kernels)
+
+    def module_table(self) -> Table:
+        """Modules by device time."""
+        return self._table("modules by device time", self.modules)
+
+    def shape_table(self) -> Table:
+        """Every operator with every shapes it was called with."""
+        rows = [
+            (short(s.name), s.shapes[:70], s.count, ms(s.time_ns), us(s.mean_ns), s.ops, s.bytes)
+            for s in self.shapes
+        ]
+        head = ("operator", "shapes", "count", "ms", "mean µs", "FLOPs", "bytes")
+        return Table.of("operators by shapes", head, rows)
+
+    def _table(self, title: str, spent: Iterable[Spent]) -> Table:
+        rows = [
+            (
+                short(s.name),
+                s.kind,
+                s.count,
+                ms(s.time_ns),
+                percent(s.time_ns, self.total_ns),
+                us(s.mean_ns),
+                ms(s.host_ns),
+            )
+            for s in spent
+        ]
+        return Table.of(title, ("name", "kind", "count", "ms", "%", "mean µs", "host ms"), rows)
+
+
+@dataclass
+class RankOperators:
+    """Sums of one rank: key → [count, ns, ops, bytes, host ns]."""
+
+    total_ns: int
+    operators: Totals = field(default_factory=dict)
+    kernels: Totals = field(default_factory=dict)
+    modules: Totals = field(default_factory=dict)
+    phases: Totals = field(default_factory=dict)
+    shapes: Totals = field(default_factory=dict)
+
+
+def operators_of(view: RankView) -> RankOperators:
+    """The part of one rank."""
+    work = np.flatnonzero(view.works_on_device)
+    codes, texts = view.names
+    operator = view.operator[work]
+    out = RankOperators(int(_spent(view, work).sum()))
+    _sum(out.kernels, view, work, [(codes[work], texts)])
+    _sum(out.operators, view, work, [(codes[operator], texts)])
+    for name, totals in (("module", out.modules), ("phase", out.phases)):
+        column, values = view.texts(name)
+        known = column[work] >= 0
+        _sum(totals, view, work[known], [(column[work[known]], values)])
+    shape, values = view.texts("inputs_shapes")
+    known = shape[operator] >= 0
+    _sum(
+        out.shapes,
+        view,
+        work[known],
+        [(codes[operator[known]], texts), (shape[operator[known]], values)],
+    )
+    _add_host(out, view)
+    return out
+
+
+def _spent(view: RankView, rows: I64) -> I64:
+    return np.where(view.on_host[rows] & ~view.is_comm[rows], view.own[rows], view.duration[rows])
+
+
+def _sum(
+    totals: Totals, view: RankView, rows: I64, keys: list[tuple[NDArray[np.integer], list[str]]]
+) -> None:
+    """Adds rows up by kind and the given texts."""
+    if not len(rows):
+        return
+    code = view.kind[rows].astype(np.int64)
+    for column, texts in keys:
+        code = code * (len(texts) + 1) + column
+    _, first, group = np.unique(code, return_index=True, return_inverse=True)
+    size = len(first)
+    facts = [np.bincount(group, minlength=size), _add(group, _spent(view, rows), size)]
+    facts += [_add(group, view.trace.column(n, 0)[rows], size) for n in ("num_ops", "tensor_size")]
+    for i, at in enumerate(first.tolist()):
+        kind = Kind(int(view.kind[rows[at]])).name.lower()
+        key = (kind, *(texts[column[at]] for column, texts in keys))
+        old = totals.setdefault(key, [0, 0, 0, 0, 0])
+        for j, fact in enumerate(facts):
+            old[j] += int(fact[i])
+
+
+def _add(group: I64, values: I64, size: int) -> I64:
+    """Exact sums by group: floats would lose the last digits of large counts."""
+    out = np.zeros(size, np.int64)
+    np.add.at(out, group, values.astype(np.int64))
+    return out
+
+
+def _add_host(out: RankOperators, view: RankView) -> None:
+    """The host's own time of operators, where the device does the work."""
+    if not view.has_device:
+        return
+    rows = np.flatnonzero(view.on_host & view.ran & ~view.is_mark & ~view.is_comm)
+    codes, texts = view.names
+    holder = view.operator[rows]
+    size = len(texts)
+    host = np.bincount(codes[holder], _own_host(view, rows).astype(np.float64), size)
+    for name in np.flatnonzero(host).tolist():
+        for kind in ("compute", "comm", "copy"):
+            if (kind, texts[name]) in out.operators:
+                out.operators[kind, texts[name]][4] += int(host[name])
+                break
+
+
+def _own_host(view: RankView, rows: I64) -> I64:
+    """Self time: a row without what runs inside it."""
+    inside = np.zeros(len(view), np.int64)
+    nested = np.flatnonzero(view.parent >= 0)
+    np.add.at(inside, view.parent[nested], view.duration[nested])
+    alone = np.maximum(np.minimum(view.duration - inside, view.own), 0)
+    return np.asarray(alone[rows], np.int64)
+
+
+def join_operators(parts: Iterable[RankOperators]) -> Operators:
+    """All ranks together."""
+    total = RankOperators(0)
+    for part in parts:
+        add_operators(total, part)
+    return listed_operators(total)
+
+
+def add_operators(total: RankOperators, part: RankOperators) -> None:
+    """Another rank's sums."""
+    total.total_ns += part.total_ns
+    for name in _SECTIONS:
+        _merge(getattr(total, name), getattr(part, name))
+
+
+def listed_operators(total: RankOperators) -> Operators:
+    """Sums as lists, longest first."""
+    return Operators(total.total_ns, *(_list(getattr(total, n)) for n in _SECTIONS))
+
+
+def _merge(into: Totals, more: Totals) -> None:
+    for key, values in more.items():
+        old = into.setdefault(key, [0, 0, 0, 0, 0])
+        for i, value in enumerate(values):
+            old[i] += value
+
+
+def _list(totals: Totals) -> list[Spent]:
+    order = sorted(totals.items(), key=lambda item: (-item[1][1], item[0]))
+    return [
+        Spent(
+            key[1],
+            key[0],
+            v[0],
+            v[1],
+            v[1] / v[0],
+            v[2],
+            v[3],
+            v[4],
+            key[2] if len(key) > 2 else "",
+        )
+        for key, v in order
+    ]
+
+
+def operators(run: Run) -> Operators:
+    """Time by operator, kernel, module, phase and shapes."""
+    return join_operators([operators_of(view) for view in rank_views(run)])

@@ -1,0 +1,130 @@
+"""Steps: as the trace marks them, or found where the same work repeats."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from chakrakit.arrays import I32, I64, Mask
+from chakrakit.insight.rank import RankView, Table, ms, rank_views
+from chakrakit.results import Result
+from chakrakit.trace.sets import Run
+
+_ALIKE = 0.95
+_TRIED = 32
+
+
+class Step(Result, msgspec.Struct):
+    """One step of one rank. Its period lasts from the end of the step before to its own end."""
+
+    rank: int
+    step: int
+    start_ns: int
+    end_ns: int
+    period_ns: int
+
+
+class Steps(Result, msgspec.Struct):
+    """Steps of all ranks. `found` says how: `marked`, `repeating`, or `none` (the run is one step)."""
+
+    found: str
+    steps: list[Step]
+    median_ns: int
+    """The usual step: of each step the slowest rank's period, of those the median. Where there are
+    more than two, the first is left out: it began before it was recorded."""
+
+    def table(self) -> Table:
+        """A step and rank a row."""
+        rows = [(s.rank, s.step, ms(s.start_ns), ms(s.end_ns), ms(s.period_ns)) for s in self.steps]
+        return Table.of(
+            f"steps ({self.found})", ("rank", "step", "start ms", "end ms", "period ms"), rows
+        )
+
+
+def steps_of(view: RankView) -> tuple[str, list[Step]]:
+    """The part of one rank."""
+    rows = np.flatnonzero(view.works_on_device & ~_orphan(view))
+    if not len(rows):
+        return "none", []
+    number, found = _numbers(view, rows)
+    known = number >= 0
+    rows, number = rows[known], number[known]
+    if not len(rows):
+        return "none", []
+    values = np.unique(number)
+    out = []
+    before = _before_first(view, rows, number, int(values[0]))
+    for value in values.tolist():
+        mine = rows[number == value]
+        start, end = int(view.start[mine].min()), int(view.end[mine].max())
+        out.append(Step(view.rank, value, start, end, end - before))
+        before = end
+    return found, out
+
+
+def _orphan(view: RankView) -> Mask:
+    return np.asarray(view.trace.column("orphan", False), np.bool_)
+
+
+def _before_first(view: RankView, rows: I64, number: I64, first: int) -> int:
+    """When the device was done with what came before; else when the step began on the host."""
+    orphans = np.flatnonzero(_orphan(view))
+    if len(orphans):
+        return int(view.end[orphans].max())
+    start = int(view.start[rows[number == first]].min())
+    host = view.on_host & view.ran & (view.trace.column("step", -1) == first)
+    return min(start, int(view.start[host].min())) if host.any() else start
+
+
+def _numbers(view: RankView, rows: I64) -> tuple[I64, str]:
+    if "step" in view.trace.table.column_names:
+        number = view.trace.column("step", -1)[rows]
+        if (number >= 0).any():
+            return number, "marked"
+    rows_sorted = rows[np.argsort(view.start[rows], kind="stable")]
+    period = _period(view.names[0][rows_sorted])
+    number = np.zeros(len(rows), np.int64)
+    if not period:
+        return number, "none"
+    place = np.empty(len(rows), np.int64)
+    place[np.argsort(view.start[rows], kind="stable")] = np.arange(len(rows))
+    return place // period, "repeating"
+
+
+def _period(codes: I32) -> int:
+    """The length after which names repeat, 0 if they do not: tried are gaps between rare names."""
+    values, counts = np.unique(codes, return_counts=True)
+    again = counts >= 2
+    rare = values[again][np.argsort(counts[again], kind="stable")][:_TRIED]
+    tried: set[int] = set()
+    for value in rare.tolist():
+        gaps = np.diff(np.flatnonzero(codes == value))
+        tried.add(int(np.median(gaps)))
+    for period in sorted(tried):
+        # Shorter than that, and a loop inside a step would pass for the step.
+        if 4 <= period <= len(codes) // 2 and (codes[period:] == codes[:-period]).mean() >= _ALIKE:
+            return period
+    return 0
+
+
+def join_steps(parts: list[tuple[str, list[Step]]], span: int) -> Steps:
+    """All ranks' steps."""
+    ways = {way for way, _ in parts}
+    found = next((w for w in ("marked", "repeating") if w in ways), "none")
+    steps = [s for _, part in parts for s in part]
+    if found == "none":
+        return Steps("none", steps, span)
+    periods: dict[int, int] = {}
+    for s in steps:
+        periods[s.step] = max(periods.get(s.step, 0), s.period_ns)
+    order = [periods[k] for k in sorted(periods)]
+    usual = order[1:] if len(order) > 2 else order
+    return Steps(found, steps, int(np.median(usual)))
+
+
+def steps(run: Run) -> Steps:
+    """Steps of a run."""
+    from chakrakit.insight.rank import span_ns
+
+    low, high = span_ns(run)
+    return join_steps([steps_of(v) for v in rank_views(run)], high - low)

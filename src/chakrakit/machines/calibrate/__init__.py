@@ -1,0 +1,8 @@
+"""Profiles and network models from measurements."""
+
+from __future__ import annotations
+
+from chakrakit.machines.calibrate.calibrate import NetworkModel
+from chakrakit.machines.calibrate.calibrated import calibrate_network, calibrate_profile
+
+__all__ = ["NetworkModel", "calibrate_network", "calibrate_profile"]

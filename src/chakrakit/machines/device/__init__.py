@@ -1,0 +1,64 @@
+"""What one accelerator can do, and how long an operation takes on it."""
+
+from __future__ import annotations
+
+from chakrakit.machines.device.device import (
+    Device,
+    DeviceText,
+    dtype_name,
+    element_bytes,
+    read_device,
+)
+from chakrakit.machines.device.operations import Launchers, operations_of
+from chakrakit.machines.device.profile import (
+    ClassModel,
+    Profile,
+    Profiled,
+    Row,
+    find_profile,
+    write_profile,
+)
+from chakrakit.machines.device.quantities import (
+    Quantity,
+    parse,
+    positive,
+    show_bandwidth,
+    show_bytes,
+    show_time,
+)
+from chakrakit.machines.device.work import (
+    MOST_NS,
+    PS_PER_NS,
+    Measured,
+    Roofline,
+    WorkModel,
+    roofline_seconds,
+)
+
+__all__ = [
+    "MOST_NS",
+    "PS_PER_NS",
+    "ClassModel",
+    "Device",
+    "DeviceText",
+    "Launchers",
+    "Measured",
+    "Profile",
+    "Profiled",
+    "Quantity",
+    "Roofline",
+    "Row",
+    "WorkModel",
+    "dtype_name",
+    "element_bytes",
+    "find_profile",
+    "operations_of",
+    "parse",
+    "positive",
+    "read_device",
+    "roofline_seconds",
+    "show_bandwidth",
+    "show_bytes",
+    "show_time",
+    "write_profile",
+]

@@ -1,0 +1,124 @@
+"""Device: what one accelerator can do, and what it costs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from chakrakit.errors import ConfigError
+from chakrakit.machines.device.quantities import Quantity, parse, positive
+
+DTYPES = {
+    "float32": "fp32",
+    "float": "fp32",
+    "tf32": "tf32",
+    "bfloat16": "bf16",
+    "c10::bfloat16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "c10::half": "fp16",
+    "float64": "fp64",
+    "double": "fp64",
+    "int8": "int8",
+    "fp8_e4m3": "fp8",
+    "float8_e4m3fn": "fp8",
+    "fp8_e5m2": "fp8",
+}
+"""What traces call element types, in the names that `peak` uses."""
+_BYTES = {
+    "fp64": 8,
+    "fp32": 4,
+    "tf32": 4,
+    "bf16": 2,
+    "fp16": 2,
+    "fp8": 1,
+    "int8": 1,
+    "fp4": 0.5,
+    "int64": 8,
+    "long": 8,
+    "int32": 4,
+    "int": 4,
+    "byte": 1,
+    "bool": 1,
+    "mask": 1,
+}
+
+
+def dtype_name(dtype: str) -> str:
+    """An element type in the names that `peak` uses."""
+    return DTYPES.get(dtype.lower(), dtype.lower())
+
+
+def element_bytes(dtype: str) -> float:
+    """Bytes of an element; 0 for a type nobody knows."""
+    return _BYTES.get(dtype_name(dtype), 0.0)
+
+
+class DeviceText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A device as a file describes it."""
+
+    name: str = "device"
+    peak: dict[str, Quantity] = {}
+    """Dense peak rate by dtype, FLOP/s."""
+    memory: Quantity = 0
+    memory_bandwidth: Quantity = 0
+    compute_efficiency: float = 1.0
+    """Achievable share of the peak rate, for the roofline."""
+    memory_efficiency: float = 1.0
+    kernel_overhead: Quantity = 0
+    """Shortest time a kernel takes."""
+    power: Quantity = 0
+    idle_power: Quantity = 0
+    price_per_hour: float = 0.0
+    comm_slowdown: float = 0.0
+    """Compute takes 1 + this times as long while the device communicates."""
+    sources: dict[str, str] = {}
+    """Where each number is from, by field."""
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """A device in base units: FLOP/s, bytes, bytes/s, seconds, watts."""
+
+    name: str
+    peak: dict[str, float]
+    memory: float
+    memory_bandwidth: float
+    compute_efficiency: float
+    memory_efficiency: float
+    kernel_overhead: float
+    power: float
+    idle_power: float
+    price_per_hour: float
+    comm_slowdown: float
+    sources: dict[str, str]
+
+    def peak_rate(self, dtype: str) -> float:
+        """The rate for a dtype; where the device does not name it, the widest type it has."""
+        name = dtype_name(dtype)
+        if name in self.peak:
+            return self.peak[name]
+        fallbacks = [n for n in ("bf16", "fp16", "fp32") if n in self.peak]
+        return self.peak[fallbacks[0]] if fallbacks else max(self.peak.values(), default=0.0)
+
+
+def read_device(text: DeviceText, where: str) -> Device:
+    """The device with every number checked."""
+    for name in ("compute_efficiency", "memory_efficiency"):
+        if not 0 < getattr(text, name) <= 1:
+            raise ConfigError(f"{where}.{name}: {getattr(text, name)} is not in (0, 1]")
+    for name in ("comm_slowdown", "price_per_hour"):
+        if not 0 <= getattr(text, name) < float("inf"):
+            raise ConfigError(f"{where}.{name}: {getattr(text, name)} is not 0 or more")
+    return Device(
+        name=text.name,
+        peak={d: positive(v, "rate", f"{where}.peak.{d}") for d, v in text.peak.items()},
+        memory=parse(text.memory, "bytes", f"{where}.memory"),
+        memory_bandwidth=parse(text.memory_bandwidth, "bandwidth", f"{where}.memory_bandwidth"),
+        compute_efficiency=text.compute_efficiency,
+        memory_efficiency=text.memory_efficiency,
+        kernel_overhead=parse(text.kernel_overhead, "time", f"{where}.kernel_overhead"),
+        power=parse(text.power, "power", f"{where}.power"),
+        idle_power=parse(text.idle_power, "power", f"{where}.idle_power"),
+        price_per_hour=text.price_per_hour,
+        comm_slowdown=text.comm_slowdown,
+        sources=text.sources,
+    )

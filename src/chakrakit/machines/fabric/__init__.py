@@ -1,0 +1,24 @@
+"""Devices joined by links, as one graph with routes."""
+
+from __future__ import annotations
+
+from chakrakit.machines.fabric.fabrics import Dragonfly, Fabric, Full, Ring, Tree, lone_port
+from chakrakit.machines.fabric.graph import AnyGraph
+from chakrakit.machines.fabric.links import Links, Routes
+from chakrakit.machines.fabric.machine import Dimension, Joins, Machine, Software
+
+__all__ = [
+    "AnyGraph",
+    "Dimension",
+    "Dragonfly",
+    "Fabric",
+    "Full",
+    "Joins",
+    "Links",
+    "Machine",
+    "Ring",
+    "Routes",
+    "Software",
+    "Tree",
+    "lone_port",
+]

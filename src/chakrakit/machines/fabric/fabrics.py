@@ -1,0 +1,286 @@
+"""Fabrics: ports joined in one regular shape, with every route known by arithmetic.
+
+A fabric numbers its vertices with the ports first and the switches after them. `routes(a, b)` gives
+the links from port a[i] to port b[i] for all i at once; where several shortest ways exist, the choice
+is ECMP's hash of the pair, or the destination modulo the number of ways (`modulo`), which spreads
+regular traffic evenly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from chakrakit.arrays import I64
+from chakrakit.errors import ConfigError
+from chakrakit.machines.fabric.links import Links, RouteParts, Routes, mix
+
+
+class Fabric(Protocol):
+    """What every shape offers."""
+
+    @property
+    def shape(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def ports(self) -> int:
+        """How many ends it joins."""
+        ...
+
+    @property
+    def vertices(self) -> int:
+        """Ports and switches."""
+        ...
+
+    @property
+    def links(self) -> Links:
+        """All of them, one way each."""
+        ...
+
+    def routes(self, a: I64, b: I64) -> Routes:
+        """The links from a[i] to b[i], which differ."""
+        ...
+
+
+def _one_hop(link: I64) -> Routes:
+    return Routes(np.arange(len(link) + 1, dtype=np.int64), link)
+
+
+@dataclass(frozen=True, eq=False)
+class Full:
+    """Every port has a link of its own to every other."""
+
+    ports: int
+    links: Links
+    shape: str = "full"
+
+    @classmethod
+    def make(cls, n: int, bandwidth: float, latency: float) -> Full:
+        """N ports."""
+        pairs = [(a, b, bandwidth, latency) for a in range(n) for b in range(n) if a != b]
+        return cls(n, Links.of(pairs))
+
+    @property
+    def vertices(self) -> int:
+        """Ports only."""
+        return self.ports
+
+    def routes(self, a: I64, b: I64) -> Routes:
+        """The one link."""
+        return _one_hop(a * (self.ports - 1) + b - (b > a))
+
+
+@dataclass(frozen=True, eq=False)
+class Ring:
+    """Ports in a circle or a line, each linked to the next; the shorter way, clockwise on ties."""
+
+    ports: int
+    links: Links
+    closed: bool = True
+
+    @classmethod
+    def make(cls, n: int, bandwidth: float, latency: float, closed: bool = True) -> Ring:
+        """N ports; `closed=False` leaves out the link from the last to the first."""
+        # A circle of two is one cable, not two.
+        closed = closed and n > 2
+        cables = n if closed else n - 1
+        forward = [(i, (i + 1) % n, bandwidth, latency) for i in range(cables)]
+        backward = [((i + 1) % n, i, bandwidth, latency) for i in range(cables)]
+        return cls(n, Links.of(forward + backward), closed)
+
+    @property
+    def shape(self) -> str:
+        """`ring` or `line`."""
+        return "ring" if self.closed else "line"
+
+    @property
+    def vertices(self) -> int:
+        """Ports only."""
+        return self.ports
+
+    def routes(self, a: I64, b: I64) -> Routes:
+        """Hop by hop along the circle."""
+        n, cables = self.ports, len(self.links) // 2
+        ahead = (b - a) % n if self.closed else np.maximum(b - a, 0)
+        behind = (a - b) % n if self.closed else np.maximum(a - b, 0)
+        forward = (ahead <= behind) if self.closed else b > a
+        hops = np.where(forward, ahead, behind)
+        offsets = np.r_[0, np.cumsum(hops)].astype(np.int64)
+        step = np.arange(offsets[-1]) - np.repeat(offsets[:-1], hops)
+        way, start = np.repeat(forward, hops), np.repeat(a, hops)
+        link = np.where(way, (start + step) % n, cables + (start - 1 - step) % n)
+        return Routes(offsets, link)
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A fat tree of switches; with one level, a single switch.
+
+    `arity` counts children by level from the ports up. A switch of level i has `uplinks[i]` ways up
+    and `1/oversubscription` of the bandwidth of its ways down, shared evenly among them.
+    """
+
+    ports: int
+    links: Links
+    arity: tuple[int, ...]
+    uplinks: tuple[int, ...]
+    modulo: bool
+    vertices: int
+    switches: tuple[int, ...]
+
+    @classmethod
+    def make(
+        cls,
+        arity: Sequence[int],
+        bandwidth: float,
+        latency: float,
+        oversubscription: float = 1.0,
+        uplinks: Sequence[int] | None = None,
+        modulo: bool = False,
+    ) -> Tree:
+        """The tree's switches and links."""
+        arity = tuple(arity)
+        ways = tuple(uplinks or [max(1, math.ceil(k / oversubscription)) for k in arity[:-1]])
+        if len(ways) != len(arity) - 1:
+            raise ConfigError(f"uplinks: give {len(arity) - 1} numbers, one a level below the top")
+        n = math.prod(arity)
+        counts = [n // math.prod(arity[: i + 1]) * math.prod(ways[:i]) for i in range(len(arity))]
+        first = [n + sum(counts[:i]) for i in range(len(arity))]
+        ups = [_uplinks(np.arange(n), np.arange(n) // arity[0] + first[0], bandwidth, latency)]
+        for level, q in enumerate(ways):
+            bandwidth = bandwidth * arity[level] / oversubscription / q
+            low = np.repeat(np.arange(counts[level]), q)
+            planes = math.prod(ways[:level])
+            block, plane = low // planes // arity[level + 1], low % planes
+            high = block * planes * q + plane * q + np.tile(np.arange(q), counts[level])
+            ups.append(_uplinks(low + first[level], high + first[level + 1], bandwidth, latency))
+        links = Links.concat([part for up in ups for part in (up, _reversed(up))])
+        return cls(n, links, arity, ways, modulo, n + sum(counts), tuple(counts))
+
+    @property
+    def shape(self) -> str:
+        """`switch` or `fat-tree`."""
+        return "switch" if len(self.arity) == 1 else "fat-tree"
+
+    def routes(self, a: I64, b: I64) -> Routes:
+        """Up to the lowest common switch, and down."""
+        parts, pair = RouteParts(len(a)), np.arange(len(a))
+        parts.add(pair, a)
+        downs = [(pair, self.ports + b)]
+        plane, size, planes = np.zeros(len(a), np.int64), self.arity[0], 1
+        base = 2 * self.ports
+        for level, q in enumerate(self.uplinks):
+            pair = pair[a[pair] // size != b[pair] // size]
+            choice = (b[pair] if self.modulo else mix(a[pair], b[pair], level).astype(np.int64)) % q
+            count = self.switches[level] * q
+            climb = (a[pair] // size * planes + plane[pair]) * q + choice
+            parts.add(pair, base + climb)
+            downs.append(
+                (pair, base + count + (b[pair] // size * planes + plane[pair]) * q + choice)
+            )
+            plane[pair] = plane[pair] * q + choice
+            size, planes, base = size * self.arity[level + 1], planes * q, base + 2 * count
+        for down in reversed(downs):
+            parts.add(*down)
+        return parts.build()
+
+
+def _uplinks(low: I64, high: I64, bandwidth: float, latency: float) -> Links:
+    return Links(low, high, np.full(len(low), bandwidth), np.full(len(low), latency))
+
+
+def _reversed(links: Links) -> Links:
+    return Links(links.dst, links.src, links.bandwidth, links.latency)
+
+
+@dataclass(frozen=True, eq=False)
+class Dragonfly:
+    """Groups of fully connected routers; every two groups share one cable. Minimal routes.
+
+    The cable between groups i and j hangs at router ((j - i - 1) mod groups) // h of group i, where a
+    router has h cables to other groups.
+    """
+
+    ports: int
+    links: Links
+    groups: int
+    routers: int
+    hosts: int
+    shape: str = "dragonfly"
+
+    @classmethod
+    def make(
+        cls,
+        groups: int,
+        routers: int,
+        hosts: int,
+        bandwidth: float,
+        latency: float,
+        oversubscription: float = 1.0,
+    ) -> Dragonfly:
+        """`groups` × `routers` × `hosts` ports; cables between groups are the oversubscribed ones."""
+        n, per = groups * routers * hosts, -(-(groups - 1) // routers)
+        port = np.arange(n)
+        up = _uplinks(port, n + port // hosts, bandwidth, latency)
+        router = [n + g * routers for g in range(groups)]
+        local = [
+            (router[g] + a, router[g] + b, bandwidth, latency)
+            for g in range(groups)
+            for a in range(routers)
+            for b in range(routers)
+            if a != b
+        ]
+        wide = bandwidth / oversubscription
+        far = [
+            (
+                router[i] + (j - i - 1) % groups // per,
+                router[j] + (i - j - 1) % groups // per,
+                wide,
+                latency,
+            )
+            for i in range(groups)
+            for j in range(groups)
+            if i != j
+        ]
+        links = Links.concat([up, _reversed(up), Links.of(local), Links.of(far)])
+        return cls(n, links, groups, routers, hosts)
+
+    @property
+    def vertices(self) -> int:
+        """Ports and routers."""
+        return self.ports + self.groups * self.routers
+
+    def routes(self, a: I64, b: I64) -> Routes:
+        """Port, router, at most one local hop, the cable, at most one local hop, port."""
+        parts, pair = RouteParts(len(a)), np.arange(len(a))
+        ra, rb = a // self.hosts, b // self.hosts
+        ga, gb = ra // self.routers, rb // self.routers
+        per = -(-(self.groups - 1) // self.routers)
+        far = ga != gb
+        leave = np.where(far, ga * self.routers + (gb - ga - 1) % self.groups // per, rb)
+        enter = np.where(far, gb * self.routers + (ga - gb - 1) % self.groups // per, rb)
+        parts.add(pair, a)
+        self._local(parts, pair, ra, leave)
+        base = 2 * self.ports + self.groups * self.routers * (self.routers - 1)
+        parts.add(pair[far], base + (ga * (self.groups - 1) + gb - (gb > ga))[far])
+        self._local(parts, pair, np.where(far, enter, rb), rb)
+        parts.add(pair, self.ports + b)
+        return parts.build()
+
+    def _local(self, parts: RouteParts, pair: I64, a: I64, b: I64) -> None:
+        differ = a != b
+        x, y = a[differ] % self.routers, b[differ] % self.routers
+        group = a[differ] // self.routers
+        link = group * self.routers * (self.routers - 1) + x * (self.routers - 1) + y - (y > x)
+        parts.add(pair[differ], 2 * self.ports + link)
+
+
+def lone_port() -> Full:
+    """One port and no link."""
+    return Full(1, Links.of([]))

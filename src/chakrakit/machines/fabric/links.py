@@ -1,0 +1,126 @@
+"""Links and routes as arrays: what fabrics are made of and what the simulator's core reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chakrakit.arrays import F64, I64, U64
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Directed links between vertices: entry i of each array belongs to link i.
+
+    `bandwidth` is bytes/s, `latency` seconds. A cable is two links.
+    """
+
+    src: I64
+    dst: I64
+    bandwidth: F64
+    latency: F64
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, int, float, float]]) -> Links:
+        """From (src, dst, bandwidth, latency) rows."""
+        columns: list[Any] = list(zip(*rows, strict=True)) if rows else [[], [], [], []]
+        return cls(
+            np.array(columns[0], np.int64),
+            np.array(columns[1], np.int64),
+            np.array(columns[2], np.float64),
+            np.array(columns[3], np.float64),
+        )
+
+    @classmethod
+    def concat(cls, parts: Sequence[Links]) -> Links:
+        """All links of the parts, in order."""
+        if not parts:
+            return cls.of([])
+        return cls(
+            *(
+                np.concatenate([getattr(p, n) for p in parts])
+                for n in ("src", "dst", "bandwidth", "latency")
+            )
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Routes:
+    """For each pair asked for, the links it takes in order: `links[offsets[i]:offsets[i + 1]]`."""
+
+    offsets: I64
+    links: I64
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def route(self, i: int) -> I64:
+        """The links of pair i."""
+        return self.links[self.offsets[i] : self.offsets[i + 1]]
+
+    def latency(self, links: Links) -> F64:
+        """Seconds from end to end of each route."""
+        return _reduce(np.add, links.latency[self.links], self.offsets, 0.0)
+
+    def bandwidth(self, links: Links) -> F64:
+        """Bytes/s of the narrowest link of each route; infinite for a route of none."""
+        return _reduce(np.minimum, links.bandwidth[self.links], self.offsets, np.inf)
+
+
+def _reduce(how: np.ufunc, values: F64, offsets: I64, empty: float) -> F64:
+    out = np.full(len(offsets) - 1, empty)
+    some = np.diff(offsets) > 0
+    if some.any():
+        out[some] = how.reduceat(values, offsets[:-1][some])
+    return out
+
+
+class RouteParts:
+    """Collects hops of many pairs in any order and puts each pair's in sequence."""
+
+    def __init__(self, pairs: int) -> None:
+        self.pairs = pairs
+        self._parts: list[tuple[I64, I64, I64]] = []
+        self._stage = 0
+
+    def add(self, pair: I64, link: I64) -> None:
+        """One hop of each of these pairs; calls come in the order of the hops."""
+        self._parts.append((pair, np.full(len(pair), self._stage, np.int64), link))
+        self._stage += 1
+
+    def add_routes(self, pair: I64, routes: Routes) -> None:
+        """Whole routes, the i-th for pair[i]."""
+        hops = np.diff(routes.offsets)
+        self._parts.append(
+            (np.repeat(pair, hops), np.full(len(routes.links), self._stage, np.int64), routes.links)
+        )
+        self._stage += 1
+
+    def build(self) -> Routes:
+        """The routes."""
+        if not self._parts:
+            return Routes(np.zeros(self.pairs + 1, np.int64), np.zeros(0, np.int64))
+        pair = np.concatenate([p[0] for p in self._parts])
+        stage = np.concatenate([p[1] for p in self._parts])
+        link = np.concatenate([p[2] for p in self._parts])
+        order = np.lexsort((stage, pair))  # stable: hops of one stage stay in order
+        counts = np.bincount(pair, minlength=self.pairs)
+        return Routes(np.r_[0, np.cumsum(counts)].astype(np.int64), link[order])
+
+
+def mix(*parts: I64 | int) -> U64:
+    """A fixed 64-bit hash of integers (splitmix64), the same on every machine: ECMP's choice."""
+    state: Any = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        for part in parts:
+            state = state ^ np.asarray(part).astype(np.uint64)
+            state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            state = state ^ (state >> np.uint64(31))
+    return np.atleast_1d(state)

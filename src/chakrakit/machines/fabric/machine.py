@@ -1,0 +1,242 @@
+"""Machine: devices joined by one fabric a dimension, as one graph with routes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from chakrakit.arrays import I64
+from chakrakit.errors import ConfigError
+from chakrakit.machines.device import Device
+from chakrakit.machines.fabric.fabrics import Fabric
+from chakrakit.machines.fabric.links import Links, RouteParts, Routes
+
+Joins = Literal["rails", "flat", "gateways"]
+"""How a dimension meets the ones inside it: a fabric for every inner place (`rails`), one fabric with a
+port for every device (`flat`), or one with a port for every group of devices (`gateways`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dimension:
+    """One level of the hierarchy: `size` places, joined by copies of `fabric`."""
+
+    size: int
+    fabric: Fabric
+    joins: Joins = "rails"
+    reduction: bool = False
+    """Whether its switches add up what passes through them."""
+
+
+@dataclass(frozen=True)
+class Software:
+    """What the communication library and the driver add, in seconds."""
+
+    collective_overhead: float = 0.0
+    step_overhead: float = 0.0
+    queue_depth: int = 0
+    """Kernels a stream takes before a launch blocks; 0 for no limit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """Devices 0 … n-1 and directed links between them and the switches.
+
+    Device d has the address (a0, a1, …) with d = a0 + a1·n0 + a2·n0·n1 + …, innermost dimension first.
+    A route goes dimension by dimension from the inside out; a `flat` or `gateways` dimension is crossed
+    alone, as it reaches any device of the other group. `links` may be changed link by link (`replaced`);
+    routes stay as they are.
+    """
+
+    name: str
+    dimensions: tuple[Dimension, ...]
+    devices: tuple[Device, ...]
+    device_of: I64
+    software: Software = field(default_factory=Software)
+    changed_links: Links | None = None
+
+    @cached_property
+    def size(self) -> int:
+        """How many devices there are."""
+        return math.prod(d.size for d in self.dimensions)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Places by dimension, innermost first."""
+        return tuple(d.size for d in self.dimensions)
+
+    def device(self, rank: int) -> Device:
+        """The device a rank runs on."""
+        return self.devices[int(self.device_of[rank])]
+
+    @cached_property
+    def _inner(self) -> list[int]:
+        """Devices within one place of each dimension."""
+        return [math.prod(self.shape[:k]) for k in range(len(self.shape))]
+
+    def address(self, devices: I64, k: int) -> I64:
+        """The place of each device in dimension k."""
+        return devices // self._inner[k] % self.shape[k]
+
+    def instance(self, devices: I64, k: int) -> I64:
+        """Which copy of dimension k's fabric each device has its port on."""
+        outer = devices // (self._inner[k] * self.shape[k])
+        if self.dimensions[k].joins != "rails":
+            return outer
+        return outer * self._inner[k] + devices % self._inner[k]
+
+    def instances(self, k: int) -> int:
+        """How many copies of dimension k's fabric there are."""
+        outer = self.size // (self._inner[k] * self.shape[k])
+        return outer * (self._inner[k] if self.dimensions[k].joins == "rails" else 1)
+
+    # --- the graph ----------------------------------------------------------------------------
+
+    @cached_property
+    def _first_link(self) -> list[int]:
+        counts = [
+            self.instances(k) * len(d.fabric.links) + self._attached(k) * 2
+            for k, d in enumerate(self.dimensions)
+        ]
+        return [sum(counts[:k]) for k in range(len(counts) + 1)]
+
+    def _attached(self, k: int) -> int:
+        return self.size if self.dimensions[k].joins == "gateways" else 0
+
+    @cached_property
+    def _first_vertex(self) -> list[int]:
+        counts = [self.instances(k) * self._own_vertices(k) for k in range(len(self.dimensions))]
+        return [self.size + sum(counts[:k]) for k in range(len(counts) + 1)]
+
+    def _own_vertices(self, k: int) -> int:
+        """Vertices of one copy of a fabric that are not devices."""
+        fabric = self.dimensions[k].fabric
+        return fabric.vertices - (0 if self.dimensions[k].joins == "gateways" else fabric.ports)
+
+    @property
+    def vertices(self) -> int:
+        """Devices, gateways and switches."""
+        return self._first_vertex[-1]
+
+    @cached_property
+    def links(self) -> Links:
+        """All directed links."""
+        if self.changed_links is not None:
+            return self.changed_links
+        return Links.concat([self._links_of(k) for k in range(len(self.dimensions))])
+
+    def _links_of(self, k: int) -> Links:
+        fabric, copies = self.dimensions[k].fabric, self.instances(k)
+        which = np.repeat(np.arange(copies), len(fabric.links))
+        copied = Links(
+            self._vertex(k, which, np.tile(fabric.links.src, copies)),
+            self._vertex(k, which, np.tile(fabric.links.dst, copies)),
+            np.tile(fabric.links.bandwidth, copies),
+            np.tile(fabric.links.latency, copies),
+        )
+        if not self._attached(k):
+            return copied
+        all_devices = np.arange(self.size)
+        gateway = self._vertex(k, self.instance(all_devices, k), self.address(all_devices, k))
+        width = np.full(self.size, fabric.links.bandwidth.max(initial=1.0))
+        none = np.zeros(self.size)
+        up = Links(all_devices, gateway, width, none)
+        return Links.concat([copied, up, Links(gateway, all_devices, width, none)])
+
+    def _vertex(self, k: int, instance: I64, local: I64) -> I64:
+        """The machine's number for a vertex of a copy of dimension k's fabric."""
+        dimension, fabric = self.dimensions[k], self.dimensions[k].fabric
+        if dimension.joins == "gateways":
+            return self._first_vertex[k] + instance * fabric.vertices + local
+        switch = self._first_vertex[k] + instance * self._own_vertices(k) + local - fabric.ports
+        span = self._inner[k] * self.shape[k]
+        if dimension.joins == "flat":
+            device = instance * span + local
+        else:
+            outer, inside = instance // self._inner[k], instance % self._inner[k]
+            device = outer * span + local * self._inner[k] + inside
+        return np.where(local < fabric.ports, device, switch)
+
+    def vertex_names(self) -> list[str]:
+        """A name for every vertex: `device 3`, `switch 0.2` (dimension and number)."""
+        names = [f"device {i}" for i in range(self.size)]
+        for k in range(len(self.dimensions)):
+            count = self.instances(k) * self._own_vertices(k)
+            given = getattr(self.dimensions[k].fabric, "names", ())[
+                self.dimensions[k].fabric.ports :
+            ]
+            names += given if count == len(given) else [f"switch {k}.{i}" for i in range(count)]
+        return names
+
+    # --- routes -------------------------------------------------------------------------------
+
+    def routes(self, src: I64, dst: I64) -> Routes:
+        """The links from device src[i] to device dst[i]; none where they are the same."""
+        src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)
+        parts, at = RouteParts(len(src)), src.copy()
+        lowest = self._lowest_dimension(src, dst)
+        for k in range(len(self.dimensions)):
+            move = np.flatnonzero((lowest <= k) & (self.address(at, k) != self.address(dst, k)))
+            if len(move):
+                self._cross(parts, move, at, dst, k)
+        return parts.build()
+
+    def _lowest_dimension(self, src: I64, dst: I64) -> I64:
+        """The innermost dimension a route uses: those inside a flat one are not crossed."""
+        lowest = np.zeros(len(src), np.int64)
+        for k, dimension in enumerate(self.dimensions):
+            if dimension.joins != "rails":
+                lowest[self.address(src, k) != self.address(dst, k)] = k
+        return lowest
+
+    def _cross(self, parts: RouteParts, move: I64, at: I64, dst: I64, k: int) -> None:
+        """Moves `at` to its destination's place in dimension k."""
+        joins, here = self.dimensions[k].joins, at[move]
+        span = self._inner[k] * self.shape[k]
+        if joins == "rails":
+            there = here + (self.address(dst[move], k) - self.address(here, k)) * self._inner[k]
+            a, b = self.address(here, k), self.address(there, k)
+        else:
+            there = here // span * span + dst[move] % span
+            flat = joins == "flat"
+            a = here % span if flat else self.address(here, k)
+            b = there % span if flat else self.address(there, k)
+        if joins == "gateways":
+            parts.add(move, self._attach(k, 0) + here)
+        base = self._first_link[k] + self.instance(here, k) * len(self.dimensions[k].fabric.links)
+        local = self.dimensions[k].fabric.routes(a, b)
+        hops = np.diff(local.offsets)
+        parts.add_routes(move, Routes(local.offsets, local.links + np.repeat(base, hops)))
+        if joins == "gateways":
+            parts.add(move, self._attach(k, self.size) + there)
+        at[move] = there
+
+    def _attach(self, k: int, down: int) -> int:
+        copied = self.instances(k) * len(self.dimensions[k].fabric.links)
+        return self._first_link[k] + copied + down
+
+    def reduction_links(self, devices: I64) -> tuple[I64, I64] | None:
+        """Links up to and down from the one switch that can reduce for these devices, if there is one."""
+        for k, dimension in enumerate(self.dimensions):
+            same = len(np.unique(self.instance(devices, k))) == 1
+            if not (dimension.reduction and same and dimension.fabric.shape == "switch"):
+                continue
+            ports = self.address(devices, k)
+            if dimension.joins == "flat":
+                ports = devices % (self._inner[k] * self.shape[k])
+            elif dimension.joins == "gateways" or len(np.unique(ports)) < len(ports):
+                continue
+            base = self._first_link[k] + self.instance(devices, k) * len(dimension.fabric.links)
+            return base + ports, base + dimension.fabric.ports + ports
+        return None
+
+    def check_ranks(self, ranks: int) -> None:
+        """An error unless the machine has a device for each of so many ranks."""
+        if ranks > self.size:
+            raise ConfigError(
+                f"{self.name} has {self.size:,} devices and the workload {ranks:,} ranks; "
+                "ask for more nodes, as in dgx-h100:32"
+            )

@@ -1,0 +1,331 @@
+"""A machine as a file describes it: YAML or JSON, typed, with errors that say where."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from chakrakit.errors import ConfigError
+from chakrakit.machines.device import Device, DeviceText, Quantity, parse, positive, read_device
+from chakrakit.machines.fabric import (
+    AnyGraph,
+    Dimension,
+    Dragonfly,
+    Fabric,
+    Full,
+    Joins,
+    Links,
+    Machine,
+    Ring,
+    Software,
+    Tree,
+    lone_port,
+)
+
+MAX_DEVICES = 1 << 20
+
+
+class DimensionText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """One level of a network."""
+
+    topology: Literal["ring", "line", "mesh", "torus", "full", "switch", "fat-tree", "dragonfly"]
+    size: int = 0
+    """Places; `dims` and `arity` give it where the topology has them."""
+    bandwidth: Quantity
+    """Of each link, per direction."""
+    latency: Quantity = 0
+    """Of each link."""
+    joins: Joins = "rails"
+    dims: list[int] = []
+    """Of a mesh, a torus, or a dragonfly (groups, routers a group, hosts a router)."""
+    arity: list[int] = []
+    """Of a fat tree: children by level, from the devices up."""
+    oversubscription: float = 1.0
+    uplinks: list[int] = []
+    routing: Literal["hash", "modulo"] = "hash"
+    reduction: bool = False
+
+
+class SoftwareText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What the communication library and the driver add."""
+
+    collective_overhead: Quantity = 0
+    step_overhead: Quantity = 0
+    queue_depth: int = 0
+
+
+class LinkText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A link of an explicit graph, both ways unless `one_way`."""
+
+    ends: tuple[str, str]
+    bandwidth: Quantity
+    latency: Quantity = 0
+    one_way: bool = False
+
+
+class GraphText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """An explicit graph: devices are ranks in this order; other names are switches."""
+
+    devices: list[str]
+    links: list[LinkText]
+
+
+class ChangeText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What is different about some devices: another device, or other links of a dimension."""
+
+    ranks: list[int] | str
+    """Numbers, or text like `0-7,16`."""
+    device: DeviceText | str | None = None
+    dimension: int | None = None
+    bandwidth: Quantity | None = None
+    latency: Quantity | None = None
+
+
+class MachineText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The whole file. `network` lists dimensions from the inside out; `graph` is the other way."""
+
+    name: str = "machine"
+    device: DeviceText | str = msgspec.field(default_factory=DeviceText)
+    nodes: int | None = None
+    """Size of the outermost dimension, wherever it says `size: 0`."""
+    network: list[DimensionText] = []
+    graph: GraphText | None = None
+    software: SoftwareText = msgspec.field(default_factory=SoftwareText)
+    changes: list[ChangeText] = []
+    sources: dict[str, str] = {}
+
+
+def parse_machine(content: Any, where: str, nodes: int | None = None) -> Machine:
+    """A machine from decoded YAML or JSON."""
+    try:
+        text = msgspec.convert(content, MachineText)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    if nodes is not None:
+        text = msgspec.structs.replace(text, nodes=nodes)
+    return build_machine(text, where)
+
+
+def build_machine(text: MachineText, where: str = "machine") -> Machine:
+    """The machine, every number checked."""
+    if bool(text.network) == (text.graph is not None):
+        raise ConfigError(f"{where}: give either `network` (a list of dimensions) or `graph`")
+    device = _device(text.device, f"{where}.device")
+    dims = _graph(text.graph, where) if text.graph else _network(text, where)
+    size = math.prod(d.size for d in dims)
+    if size > MAX_DEVICES:
+        raise ConfigError(f"{where}: {size:,} devices; {MAX_DEVICES:,} is the most")
+    machine = Machine(text.name, dims, (device,), np.zeros(size, np.int64), _software(text, where))
+    for i, change in enumerate(text.changes):
+        machine = _changed(machine, change, f"{where}.changes[{i}]")
+    return machine
+
+
+def _device(text: DeviceText | str, where: str) -> Device:
+    if isinstance(text, DeviceText):
+        return read_device(text, where)
+    folder = Path(__file__).parent.parent / "presets"
+    for file in sorted(folder.glob("*.yaml")):
+        found = load_yaml(file).get("device")
+        if isinstance(found, dict) and found.get("name") == text:
+            return read_device(msgspec.convert(found, DeviceText), where)
+    raise ConfigError(f"{where}: no preset has a device {text!r}; describe it")
+
+
+def load_yaml(file: Path) -> dict[str, Any]:
+    """A YAML (or JSON) file's mapping."""
+    import yaml
+
+    try:
+        found = yaml.safe_load(file.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(f"{file}: cannot be read as YAML: {str(error).splitlines()[0]}") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{file}: should be a mapping with `device` and `network`")
+    return found
+
+
+def _software(text: MachineText, where: str) -> Software:
+    s, at = text.software, f"{where}.software"
+    if s.queue_depth < 0:
+        raise ConfigError(f"{at}.queue_depth: {s.queue_depth} is below 0")
+    return Software(
+        parse(s.collective_overhead, "time", f"{at}.collective_overhead"),
+        parse(s.step_overhead, "time", f"{at}.step_overhead"),
+        s.queue_depth,
+    )
+
+
+# --- dimensions ---------------------------------------------------------------------------------
+
+
+def _network(text: MachineText, where: str) -> tuple[Dimension, ...]:
+    dims: list[Dimension] = []
+    for k, level in enumerate(text.network):
+        at = f"{where}.network[{k}]"
+        if k == len(text.network) - 1 and text.nodes is not None:
+            level = _resized(level, text.nodes, at)
+        dims += _dimension(level, math.prod(d.size for d in dims), at)
+    return tuple(dims)
+
+
+def _resized(level: DimensionText, nodes: int, where: str) -> DimensionText:
+    """The outermost dimension with another number of places."""
+    if level.topology == "fat-tree" and len(level.arity) > 1:
+        inner = math.prod(level.arity[:-1])
+        arity = [*level.arity[:-1], -(-nodes // inner)] if nodes > inner else [nodes]
+        if math.prod(arity) != nodes:
+            raise ConfigError(
+                f"{where}: {nodes} nodes do not fill leaves of {inner}; use a multiple"
+            )
+        return msgspec.structs.replace(level, arity=arity, size=nodes)
+    if level.dims and level.topology in ("torus", "mesh"):
+        return msgspec.structs.replace(level, dims=_near_cube(nodes, len(level.dims)), size=0)
+    return msgspec.structs.replace(level, size=nodes)
+
+
+def _near_cube(n: int, axes: int) -> list[int]:
+    """N as a product of `axes` numbers that are as even as its divisors allow, largest last."""
+    if axes == 1:
+        return [n]
+    low = max(d for d in range(1, max(1, round(n ** (1 / axes))) + 1) if n % d == 0)
+    return sorted([low, *_near_cube(n // low, axes - 1)])
+
+
+def _dimension(level: DimensionText, inside: int, where: str) -> list[Dimension]:
+    bandwidth = positive(level.bandwidth, "bandwidth", f"{where}.bandwidth")
+    latency = parse(level.latency, "time", f"{where}.latency")
+    if level.oversubscription <= 0:
+        raise ConfigError(f"{where}.oversubscription: {level.oversubscription} is not more than 0")
+    for name in ("dims", "arity", "uplinks"):
+        if any(n < 1 for n in getattr(level, name)):
+            raise ConfigError(f"{where}.{name}: {getattr(level, name)} has a number below 1")
+    if level.topology in ("torus", "mesh"):
+        return [_axis(level, n, bandwidth, latency) for n in _sizes(level, where)]
+    size = _size(level, where)
+    ports = size * (inside if level.joins == "flat" else 1)
+    if ports > MAX_DEVICES or (level.topology == "full" and ports > 4096):
+        raise ConfigError(f"{where}: a {level.topology} of {ports:,} ports is too large")
+    fabric = _fabric(level, ports, bandwidth, latency, where) if ports > 1 else lone_port()
+    return [Dimension(size, fabric, level.joins, level.reduction)]
+
+
+def _sizes(level: DimensionText, where: str) -> list[int]:
+    if not level.dims:
+        raise ConfigError(f"{where}.dims: a {level.topology} needs its sizes, as in [4, 4, 4]")
+    return level.dims
+
+
+def _size(level: DimensionText, where: str) -> int:
+    given = level.dims or level.arity
+    size = level.size or (math.prod(given) if given else 0)
+    if size < 1:
+        raise ConfigError(f"{where}.size: {size}; give the number of places, 1 or more")
+    return size
+
+
+def _axis(level: DimensionText, n: int, bandwidth: float, latency: float) -> Dimension:
+    closed = level.topology == "torus"
+    return Dimension(n, Ring.make(n, bandwidth, latency, closed) if n > 1 else lone_port())
+
+
+def _fabric(level: DimensionText, n: int, bandwidth: float, latency: float, where: str) -> Fabric:
+    if level.topology in ("ring", "line"):
+        return Ring.make(n, bandwidth, latency, level.topology == "ring")
+    if level.topology == "full":
+        return Full.make(n, bandwidth, latency)
+    if level.topology == "dragonfly":
+        return _dragonfly(level, n, bandwidth, latency, where)
+    arity = (level.arity or [n]) if level.topology == "fat-tree" else [n]
+    if math.prod(arity) != n:
+        raise ConfigError(
+            f"{where}.arity: {arity} makes {math.prod(arity):,} ports and there are {n:,}"
+        )
+    ways, modulo = level.uplinks or None, level.routing == "modulo"
+    return Tree.make(arity, bandwidth, latency, level.oversubscription, ways, modulo)
+
+
+def _dragonfly(
+    level: DimensionText, n: int, bandwidth: float, latency: float, where: str
+) -> Fabric:
+    if len(level.dims) != 3 or math.prod(level.dims) != n:
+        raise ConfigError(f"{where}.dims: give [groups, routers, hosts] with a product of {n}")
+    groups, routers, hosts = level.dims
+    return Dragonfly.make(groups, routers, hosts, bandwidth, latency, level.oversubscription)
+
+
+# --- explicit graphs ----------------------------------------------------------------------------
+
+
+def _graph(text: GraphText, where: str) -> tuple[Dimension, ...]:
+    if len(set(text.devices)) != len(text.devices) or not text.devices:
+        raise ConfigError(f"{where}.graph.devices: give each device once, and at least one")
+    number = {name: i for i, name in enumerate(text.devices)}
+    rows: list[tuple[int, int, float, float]] = []
+    for i, link in enumerate(text.links):
+        at = f"{where}.graph.links[{i}]"
+        bandwidth = positive(link.bandwidth, "bandwidth", f"{at}.bandwidth")
+        latency = parse(link.latency, "time", f"{at}.latency")
+        a, b = (number.setdefault(end, len(number)) for end in link.ends)
+        if a == b:
+            raise ConfigError(f"{at}.ends: a link from {link.ends[0]!r} to itself")
+        rows += [(a, b, bandwidth, latency)] + (
+            [] if link.one_way else [(b, a, bandwidth, latency)]
+        )
+    fabric = AnyGraph(len(text.devices), len(number), Links.of(rows), names=tuple(number))
+    return (Dimension(len(text.devices), fabric),)
+
+
+# --- changes ------------------------------------------------------------------------------------
+
+
+def parse_ranks(text: list[int] | str, size: int, where: str) -> list[int]:
+    """`[0, 1]` or `"0-7,16"` as numbers below `size`."""
+    try:
+        ranks = _spans(text) if isinstance(text, str) else text
+    except ValueError:
+        raise ConfigError(f"{where}: {text!r} is no list of ranks; write 0-7,16") from None
+    wrong = [r for r in ranks if not 0 <= r < size]
+    if wrong:
+        raise ConfigError(f"{where}: no rank {wrong[0]}; there are {size}")
+    return ranks
+
+
+def _spans(text: str) -> list[int]:
+    ends = [[int(n) for n in part.split("-")] for part in text.split(",")]
+    return [r for span in ends for r in range(span[0], span[-1] + 1)]
+
+
+def _changed(machine: Machine, change: ChangeText, where: str) -> Machine:
+    ranks = np.array(parse_ranks(change.ranks, machine.size, f"{where}.ranks"), np.int64)
+    if change.device is not None:
+        device_of = machine.device_of.copy()
+        device_of[ranks] = len(machine.devices)
+        devices = (*machine.devices, _device(change.device, f"{where}.device"))
+        machine = replace(machine, devices=devices, device_of=device_of)
+    if change.bandwidth is not None or change.latency is not None:
+        machine = _changed_links(machine, change, ranks, where)
+    return machine
+
+
+def _changed_links(
+    machine: Machine, change: ChangeText, ranks: np.ndarray[Any, Any], where: str
+) -> Machine:
+    links = machine.links
+    touched = np.isin(links.src, ranks) | np.isin(links.dst, ranks)
+    if change.dimension is not None:
+        if not 0 <= change.dimension < len(machine.dimensions):
+            raise ConfigError(f"{where}.dimension: {change.dimension} of {len(machine.dimensions)}")
+        first, last = machine._first_link[change.dimension : change.dimension + 2]
+        touched &= (np.arange(len(links)) >= first) & (np.arange(len(links)) < last)
+    bandwidth, latency = links.bandwidth.copy(), links.latency.copy()
+    if change.bandwidth is not None:
+        bandwidth[touched] = positive(change.bandwidth, "bandwidth", f"{where}.bandwidth")
+    if change.latency is not None:
+        latency[touched] = parse(change.latency, "time", f"{where}.latency")
+    return replace(machine, changed_links=replace(links, bandwidth=bandwidth, latency=latency))

@@ -1,0 +1,60 @@
+"""Machines by name or file: presets, our own files, InfraGraph, ASTRA-sim's network files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from chakrakit.errors import ConfigError
+from chakrakit.machines.fabric import Machine
+from chakrakit.machines.load.description import load_yaml, parse_machine
+
+_PRESETS = Path(__file__).parent.parent / "presets"
+_NAME = re.compile(r"(?P<name>[a-z0-9.-]+?)(:(?P<nodes>\d{1,7}))?$")
+
+
+def preset_names() -> list[str]:
+    """The machines that come with the package."""
+    return sorted(f.stem for f in _PRESETS.glob("*.yaml"))
+
+
+def preset_text(name: str) -> dict[str, Any]:
+    """A preset's description."""
+    return load_yaml(_PRESETS / f"{name}.yaml")
+
+
+def parse_name(name: str) -> tuple[str | None, int | None]:
+    """The preset a name means and its number of nodes; no preset where it means a file."""
+    found = _NAME.match(name)
+    if not found or found["name"] not in preset_names():
+        return None, None
+    nodes = int(found["nodes"]) if found["nodes"] else None
+    if nodes == 0:
+        raise ConfigError(f"{name}: 0 nodes; give 1 or more")
+    return found["name"], nodes
+
+
+def load_machine(name: str) -> Machine:
+    """`dgx-h100`, `dgx-h100:32` (32 nodes), or a file."""
+    preset, nodes = parse_name(name)
+    if preset is not None:
+        return parse_machine(preset_text(preset), name, nodes)
+    file = Path(name)
+    if not file.is_file():
+        known = ", ".join(preset_names())
+        raise ConfigError(f"{name}: neither a file nor a preset; the presets are {known}")
+    return read_machine(load_yaml(file), name)
+
+
+def read_machine(content: dict[str, Any], where: str) -> Machine:
+    """A decoded file of any kind; its keys say which."""
+    if {"instances", "edges"} & set(content) and "devices" in content:
+        from chakrakit.machines.load.infragraph import parse_infragraph
+
+        return parse_infragraph(content, where)
+    if "npus_count" in content:
+        from chakrakit.machines.load.astra_network import parse_astra_network
+
+        return parse_astra_network(content, where)
+    return parse_machine(content, where)

@@ -1,0 +1,189 @@
+"""Anonymize: what may be shared of a trace, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chakrakit.passes.anonymize.policy import STARTS, Policy
+from chakrakit.passes.anonymize.pseudonyms import Pseudonyms, renamed
+from chakrakit.passes.anonymize.report import report
+from chakrakit.passes.base import PASSES, Pass, map_bodies
+from chakrakit.passes.nodes import with_run_times
+from chakrakit.trace.communication import Binding, Groups
+from chakrakit.trace.model import Metadata, Trace
+from chakrakit.trace.sets import Card, Run, TraceSet
+
+
+@dataclass(frozen=True)
+class Anonymize(Pass):
+    """Replace names by keyed pseudonyms and drop all that a simulation does not need.
+
+    Operators, kernels, modules and groups get pseudonyms, the same for the same name under the same
+    `key`; without a key one is drawn and forgotten. Arguments, shapes, schemas, files, unknown
+    attributes, the header, where it came from and when are dropped. What is left is in the report
+    (`explain`). `keep` and `drop` name attributes that are to be treated otherwise. `times` keeps
+    starts and durations (`exact`; the first start becomes 1 µs), durations alone, or none.
+    """
+
+    name = "anonymize"
+    preserves = (
+        "the graph with its kinds of edges; types, sizes, ranks and groups of communication; work, "
+        "streams and threads; durations unless times=none; so the simulated time of measured and "
+        "roofline work on every machine"
+    )
+    key: str = field(default="", repr=False)
+    times: Literal["exact", "durations", "none"] = "exact"
+    keep: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        Policy.of(self.times, self.keep, self.drop)
+
+    def __str__(self) -> str:
+        """Without the key: the card travels with the traces."""
+        return super(Anonymize, dataclasses.replace(self, key="")).__str__()
+
+    def apply(self, traces: TraceSet) -> TraceSet:
+        """The anonymized traces; a run stays one if its times do. Counters are dropped."""
+        policy = Policy.of(self.times, self.keep, self.drop)
+        if self.times != "exact" and isinstance(traces, Run) and traces.times is not None:
+            traces = with_run_times(traces)
+        names = Pseudonyms(self.key.encode() or secrets.token_bytes(32))
+        groups = {} if "pg_name" in policy.keep else names.groups(_group_names(traces))
+        worker = _Worker(policy, names, groups, _own_names(traces), _clock_base(traces, policy))
+        changed = map_bodies(traces, worker.anonymized)
+        bindings = {rank: _bound(b, groups) for rank, b in traces.bindings.items()}
+        members = Groups({groups.get(n, n): ranks for n, ranks in traces.groups.items()})
+        card = _card(traces.card, isinstance(traces, Run) and self.times == "exact")
+        if card.kind == "run" and isinstance(traces, Run):
+            return Run(
+                changed._bodies, bindings, members, card, times=traces.times, timing=traces.timing
+            )
+        return TraceSet(changed._bodies, bindings, members, card)
+
+    def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
+        """What is left, column by column, and every word that is no pseudonym."""
+        return report(Policy.of(self.times, self.keep, self.drop), before, after)
+
+
+def _group_names(traces: TraceSet) -> set[str]:
+    bound = {n for b in traces.bindings.values() for pair in b.groups.items() for n in pair}
+    return bound | set(traces.groups)
+
+
+def _own_names(traces: TraceSet) -> frozenset[str]:
+    """Every name of an operator, kernel or module: none may stay, not even where it is a common word."""
+    found: set[str] = set()
+    for number in range(traces.body_count):
+        trace = traces.body_at(number)
+        for column in {"name", "module"} & set(trace.table.column_names):
+            texts = pc.unique(trace.table.column(column)).to_pylist()
+            parts = (t.split(".") for t in texts if t and column == "module")
+            found.update((t for t in texts if t), *parts)
+    return frozenset(found)
+
+
+def _bound(binding: Binding, groups: dict[str, str]) -> Binding:
+    own = {groups.get(role, role): groups.get(n, n) for role, n in binding.groups.items()}
+    return dataclasses.replace(binding, groups=own)
+
+
+def _clock_base(traces: TraceSet, policy: Policy) -> int:
+    """What is taken off every start, in ns, so that nobody learns when the recording was made.
+
+    Whole microseconds, and one less than the first start: a node that has no start stays before it.
+    """
+    if not any(policy.treatment(c) == "kept" for c in STARTS):
+        return 0
+    starts = [traces.body_at(i).start_ns for i in range(traces.body_count)]
+    first = min((int(s[s > 0].min()) for s in starts if (s > 0).any()), default=0)
+    return max(0, first // 1000 - 1) * 1000
+
+
+def _card(card: Card, is_run: bool) -> Card:
+    """Only what the numbers need to be read right; of earlier passes, which they were."""
+    bare = [name for p in card.passes if (name := p.partition("{")[0]) in PASSES]
+    settings = {"undilate": True} if card.settings.get("undilate") else {}
+    return Card(
+        kind="run" if is_run else "traces",
+        tool="chakra transform",
+        settings=settings,
+        passes=bare,
+        tick_ps=card.tick_ps,
+        partial=card.partial,
+    )
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """Changes one body after another in the same way."""
+
+    policy: Policy
+    names: Pseudonyms
+    groups: dict[str, str]
+    secret: frozenset[str]
+    base: int
+
+    def anonymized(self, trace: Trace) -> Trace:
+        """A body rebuilt from what may stay, so that nothing else can come along."""
+        data: dict[str, Any] = {}
+        for column in trace.table.column_names:
+            treatment = self.policy.treatment(column)
+            if column.startswith("_") or treatment == "dropped":
+                continue
+            values = trace.table.column(column)
+            data[column] = values if treatment == "kept" else self._renamed(column, values)
+        data |= self._starts(trace, data)
+        made = Trace.from_columns(data, None, _header(trace.metadata))
+        return made if self.policy.times == "exact" else _in_issue_order(trace, made)
+
+    def _renamed(self, column: str, values: pa.ChunkedArray) -> pa.Array:
+        if column == "pg_name":
+            return renamed(values, lambda n: self.groups.get(n) or self.names.groups([n])[n])
+        if column == "module":
+            return renamed(values, self.names.path)
+        if column == "name":
+            return renamed(values, self.names.of)
+        return renamed(values, lambda t: t if self._may_stay(column, t) else self.names.of(t))
+
+    def _may_stay(self, column: str, text: str) -> bool:
+        """Words of the vocabulary, unless they are a name here; the roofline needs element types."""
+        secret = text in self.secret and not column.endswith("dtype")
+        return self.policy.is_word(column, text) and not secret
+
+    def _starts(self, trace: Trace, data: dict[str, Any]) -> dict[str, Any]:
+        """Starts since the set's first; a node without one has none afterwards either."""
+        found: dict[str, Any] = {}
+        if "start_time_micros" in data:
+            micros = trace.column("start_time_micros")
+            found["start_time_micros"] = np.where(
+                micros > 0, micros - np.uint64(self.base // 1000), micros
+            )
+        if "start_time_ns" in data:
+            nanos = trace.column("start_time_ns", 0)
+            moved = np.where(nanos > 0, nanos - self.base, nanos)
+            found["start_time_ns"] = pa.array(moved, mask=~trace.has("start_time_ns"))
+        return found
+
+
+def _header(metadata: Metadata) -> Metadata:
+    """A version that is only a number may stay."""
+    plain = all(p.isascii() and p.isdecimal() for p in metadata.version.split("."))
+    return Metadata.of(metadata.version if plain else "")
+
+
+def _in_issue_order(before: Trace, after: Trace) -> Trace:
+    """Numbered in the order of the starts that are gone, which is the order work was issued in."""
+    number = np.empty(len(before), np.uint64)
+    number[np.lexsort((before.ids, before.start_ns))] = np.arange(len(before), dtype=np.uint64)
+    edges = before.edges
+    if "edge_lags_ns" not in after.table.column_names:
+        edges = dataclasses.replace(edges, lag=np.zeros(len(edges), np.int64))
+    return after.with_columns({"id": number}).with_edges(edges)

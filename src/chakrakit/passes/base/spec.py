@@ -1,0 +1,97 @@
+"""From text and YAML to passes, with errors that say which field of which pass is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from chakrakit.errors import ConfigError
+from chakrakit.passes.base.base import Pass
+from chakrakit.passes.base.registry import pass_class
+from chakrakit.passes.base.spelling import split
+
+
+def parse(spec: str) -> Pass:
+    """`name{field=value, …}` as a pass."""
+    name, fields = split(spec)
+    return make(name, fields, f"--pass {spec!r}")
+
+
+def read_passes(path: str | Path) -> list[Pass]:
+    """A YAML list of passes: `- compact`, `- edit{scale=2}` or `- edit: {scale: 2}`."""
+    import yaml
+
+    try:
+        found = yaml.load(Path(path).read_bytes(), yaml.BaseLoader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(found, list):
+        raise ConfigError(f"{path}: should be a list of passes, such as '- compact'")
+    return [_entry(entry, f"{path}: pass {i}") for i, entry in enumerate(found, 1)]
+
+
+def _entry(entry: Any, place: str) -> Pass:
+    if isinstance(entry, str):
+        name, fields = split(entry)
+    elif isinstance(entry, dict) and len(entry) == 1:
+        name, fields = next(iter(entry.items()))
+        fields = {str(k).replace("-", "_"): v for k, v in _mapping(fields, place).items()}
+    else:
+        raise ConfigError(f"{place} should be name{{field=value}} or name: {{field: value}}")
+    return make(str(name), fields, place)
+
+
+def _mapping(fields: Any, place: str) -> Mapping[str, Any]:
+    if fields in ("", None):
+        return {}
+    if not isinstance(fields, dict):
+        raise ConfigError(f"{place} should have its fields as a mapping, field: value")
+    return fields
+
+
+def make(name: str, fields: Mapping[str, Any], place: str) -> Pass:
+    """A pass from plain values, which may all be text."""
+    try:
+        kind = pass_class(name)
+        _known(kind, fields)
+        _one_of(kind, fields)
+        return msgspec.convert(_listed(kind, fields), kind, strict=False)
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from None
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{place}: {error}".replace("`$.", "`")) from None
+
+
+def _listed(kind: type[Pass], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields with one value made a list of one where a list is wanted: `ranks=3` is `ranks=[3]`."""
+    hints = get_type_hints(kind)
+    lists = {name for name, hint in hints.items() if get_origin(hint) is tuple}
+    return {
+        name: [value] if name in lists and not isinstance(value, (list, tuple)) else value
+        for name, value in fields.items()
+    }
+
+
+def _one_of(kind: type[Pass], fields: Mapping[str, Any]) -> None:
+    """A field with a few possible words has one of them."""
+    for name, hint in get_type_hints(kind).items():
+        if get_origin(hint) is Literal and name in fields and fields[name] not in get_args(hint):
+            raise ConfigError(
+                f"{kind.name}: {name} is {fields[name]!r}; there are {', '.join(get_args(hint))}"
+            )
+
+
+def _known(kind: type[Pass], fields: Mapping[str, Any]) -> None:
+    names = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    for field in fields:
+        if field not in names:
+            close = get_close_matches(field, names, 1)
+            hint = (
+                f"did you mean {close[0]!r}?" if close else f"it has {', '.join(names) or 'none'}"
+            )
+            raise ConfigError(f"{kind.name} has no field {field!r}; {hint}")

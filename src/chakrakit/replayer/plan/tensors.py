@@ -1,0 +1,149 @@
+"""Tensors as the observer writes them, checked: which storage, where in it, of which shape and type."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from chakrakit.errors import TraceError
+from chakrakit.replayer.plan.schema_text import split_list
+
+_TYPES = {
+    "float": ("float32", 4),
+    "double": ("float64", 8),
+    "c10::Half": ("float16", 2),
+    "c10::BFloat16": ("bfloat16", 2),
+    "long int": ("int64", 8),
+    "long": ("int64", 8),
+    "int": ("int32", 4),
+    "short int": ("int16", 2),
+    "short": ("int16", 2),
+    "signed char": ("int8", 1),
+    "unsigned char": ("uint8", 1),
+    "bool": ("bool", 1),
+    "c10::complex<float>": ("complex64", 8),
+    "c10::complex<double>": ("complex128", 16),
+    "c10::Float8_e4m3fn": ("float8_e4m3fn", 1),
+    "c10::Float8_e5m2": ("float8_e5m2", 1),
+    "unsigned short": ("uint16", 2),
+    "unsigned int": ("uint32", 4),
+    "unsigned long": ("uint64", 8),
+}
+"""C++'s names of element types → PyTorch's, and bytes."""
+
+ITEM_BYTES = dict(_TYPES.values())
+
+INTEGERS = frozenset(n for n in ITEM_BYTES if n.startswith(("int", "uint")))
+
+_MOST_BYTES = 1 << 48
+_MOST_DIMENSIONS = 64
+_UNDEFINED = "nullptr"
+
+
+class Unsupported(Exception):  # noqa: N818 - not an error: a stand-in takes the operator's place
+    """An operator's arguments cannot be given to PyTorch as they were recorded."""
+
+
+class Tensor(NamedTuple):
+    """A view of a storage. Offset, shape and strides are in elements."""
+
+    storage: int
+    device: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    @property
+    def elements(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
+
+    @property
+    def extent(self) -> int:
+        """Bytes from the storage's begin to its last element."""
+        if not self.elements:
+            return 0
+        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        return (self.offset + last + 1) * ITEM_BYTES[self.dtype]
+
+    @property
+    def lists(self) -> tuple[str, list[int], list[int], int]:
+        """Type, shape, strides and offset as a plan has them."""
+        return self.dtype, list(self.shape), list(self.strides), self.offset
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is `[tensor, storage, offset, elements, element bytes, device]`."""
+    return (
+        isinstance(value, list)
+        and len(value) == 6
+        and isinstance(value[5], str)
+        and all(type(v) is int for v in value[:5])
+    )
+
+
+def is_undefined(kind: str) -> bool:
+    """Whether a recorded type is that of a tensor that is not there."""
+    return _UNDEFINED in kind
+
+
+def read_tensor(value: list[Any], shape: Any, kind: str, strides: Any, place: str) -> Tensor:
+    """A recorded tensor; a TraceError for one that cannot be, Unsupported for an unknown type."""
+    storage, offset, elements, width = value[1:5]
+    name = kind.removeprefix("Tensor(").removesuffix(")")
+    if name not in _TYPES:
+        raise Unsupported(f"tensors of {name or 'unknown type'}")
+    dtype, bytes_each = _TYPES[name]
+    sizes = _sizes(shape, "shape", place)
+    steps = _sizes(strides, "strides", place)
+    if len(steps) != len(sizes):
+        steps = _contiguous(sizes)
+    if offset < 0 or elements < 0:
+        raise TraceError(f"{place}: a tensor with offset {offset} and {elements} elements")
+    found = Tensor(storage, value[5], dtype, sizes, steps, offset)
+    if found.elements != elements:
+        raise TraceError(
+            f"{place}: a tensor of shape {list(sizes)[:8]} cannot have {elements:,} elements"
+        )
+    if width != bytes_each:
+        raise TraceError(f"{place}: elements of {name} have {bytes_each} bytes, not {width}")
+    if max(found.extent, elements * bytes_each) > _MOST_BYTES:
+        raise TraceError(
+            f"{place}: a tensor of shape {list(sizes)[:8]} takes {found.extent:,} bytes; no machine "
+            "has them"
+        )
+    return found
+
+
+def _sizes(found: Any, what: str, place: str) -> tuple[int, ...]:
+    if not isinstance(found, list) or len(found) > _MOST_DIMENSIONS:
+        raise TraceError(f"{place}: a tensor's {what} should be a short list of numbers")
+    for size in found:
+        if type(size) is not int or not 0 <= size <= _MOST_BYTES:
+            raise TraceError(f"{place}: {size!r} in a tensor's {what}; sizes are numbers from 0")
+    return tuple(found)
+
+
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of files that record none."""
+    out, step = [], 1
+    for size in reversed(shape):
+        out.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(out))
+
+
+def item_types(kind: str) -> list[str]:
+    """Types of the items of `GenericList[Tensor(float),Int]` or `Tuple[…]`."""
+    _, bracket, rest = kind.partition("[")
+    return split_list(rest.removesuffix("]")) if bracket else []
+
+
+def storages_in(value: Any) -> set[tuple[str, int]]:
+    """(device, number) of every storage that recorded values mention."""
+    if is_tensor(value):
+        return {(value[5], value[1])}
+    if not isinstance(value, list | tuple):
+        return set()
+    return {key for item in value for key in storages_in(item)}

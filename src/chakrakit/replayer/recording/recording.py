@@ -1,0 +1,217 @@
+"""One rank's trace as replay reads it: rows, what runs inside what, which kernels a host row launched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+import chakrakit.core as core
+from chakrakit.arrays import I32, Mask
+from chakrakit.errors import TraceError
+from chakrakit.trace.model import EdgeKind, NodeType, Trace
+
+_SLACK_NS = 10_000
+"""By how much an operator may outlive the one it is in: clocks are read one after the other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """Rows in order of start. Read-only; every list has an entry a row."""
+
+    rank: int
+    trace: Trace
+    level: I32 | None = None
+    """How many nodes must come before each, of other ranks too; only for traces that never ran."""
+
+    def __len__(self) -> int:
+        return len(self.trace)
+
+    def place(self, row: int) -> str:
+        """How an error names a row."""
+        return f"rank {self.rank}, node {self.trace.ids[row]} ({self.names[row]!r})"
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the rows."""
+        found: list[str] = self.trace.names.cast(pa.string()).to_pylist()
+        return found
+
+    @cached_property
+    def schemas(self) -> list[str]:
+        """What `op_schema` says; "" where it says nothing."""
+        return self._texts("op_schema")
+
+    @cached_property
+    def backends(self) -> list[str]:
+        """What `kernel_backend` says, such as triton."""
+        return self._texts("kernel_backend")
+
+    @cached_property
+    def host(self) -> list[bool]:
+        """Whether a row ran on the host."""
+        found: list[bool] = self.trace.column("is_cpu_op", False).tolist()
+        return found
+
+    @cached_property
+    def on_host_only(self) -> bool:
+        """Whether nothing ran on a device."""
+        return all(self.host)
+
+    @cached_property
+    def threads(self) -> list[int]:
+        """Host thread of each row, 0 where it has none."""
+        found: list[int] = self.trace.column("tid", 0).tolist()
+        return found
+
+    @cached_property
+    def parents(self) -> list[int]:
+        """The row a host row runs inside of; -1 for none and for rows of a device."""
+        if "caller" not in self.trace.table.column_names:
+            return self._nested_by_time()
+        callers = self.trace.column("caller", -1)
+        rows = {int(node): row for row, node in enumerate(self.trace.ids.tolist())}
+        return [rows.get(int(c), -1) if int(c) >= 0 else -1 for c in callers.tolist()]
+
+    def _nested_by_time(self) -> list[int]:
+        start, end = self.trace.start_ns, self.trace.end_ns
+        rows = np.flatnonzero(np.array(self.host, np.bool_))
+        parent = np.full(len(self), -1, np.int64)
+        if len(rows):
+            threads = np.array(self.threads, np.int64)
+            rows = rows[np.lexsort((-end[rows], start[rows], threads[rows]))]
+            _, number = np.unique(threads[rows], return_inverse=True)
+            outer, _ = core.nest(number.astype(np.int32), start[rows], end[rows], _SLACK_NS)
+            inside = outer >= 0
+            parent[rows[inside]] = rows[outer[inside]]
+        found: list[int] = parent.tolist()
+        return found
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Rows by start; a row comes after the one it is inside of."""
+        found: list[int] = np.lexsort(
+            (np.arange(len(self)), -self.trace.end_ns, self.trace.start_ns)
+        ).tolist()
+        return found
+
+    @cached_property
+    def launched(self) -> dict[int, list[int]]:
+        """Host row → the device rows it launched."""
+        found: dict[int, list[int]] = {}
+        for src, dst in self._edges(EdgeKind.LAUNCH):
+            if not self.host[dst]:
+                found.setdefault(src, []).append(dst)
+        return found
+
+    @cached_property
+    def issuers(self) -> dict[int, int]:
+        """Communication row → the host row that issued it, where that is another row."""
+        edges = {dst: src for src, dst in self._edges(EdgeKind.LAUNCH)}
+        rows = np.flatnonzero(self.is_comm)
+        return {int(r): edges.get(int(r), self.parents[int(r)]) for r in rows}
+
+    @cached_property
+    def comm_rows(self) -> dict[int, list[int]]:
+        """Host row → the communication rows that it, or something inside it, issued."""
+        found: dict[int, list[int]] = {}
+        for row, issuer in self.issuers.items():
+            outer = row if self.host[row] and self.schemas[row] else issuer
+            while outer >= 0:
+                found.setdefault(outer, []).append(row)
+                outer = self.parents[outer]
+        return found
+
+    @cached_property
+    def group_names(self) -> list[str | None]:
+        """What `pg_name` says."""
+        if "pg_name" not in self.trace.table.column_names:
+            return [None] * len(self)
+        found: list[str | None] = self.trace.table.column("pg_name").cast(pa.string()).to_pylist()
+        return found
+
+    @cached_property
+    def main_device(self) -> str:
+        """Where the work was done: cuda if any tensor was there."""
+        texts = self._texts("inputs_values") + self._texts("outputs_values")
+        return "cuda" if any('"cuda' in t for t in texts) or not all(self.host) else "cpu"
+
+    @cached_property
+    def is_comm(self) -> Mask:
+        """Rows that stand for a collective or a message."""
+        kinds = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
+        return self.trace.is_type(*kinds)
+
+    def _edges(self, kind: EdgeKind) -> list[tuple[int, int]]:
+        edges = self.trace.edges
+        rows = np.flatnonzero(edges.kind == int(kind))
+        return list(zip(edges.src[rows].tolist(), edges.dst[rows].tolist(), strict=True))
+
+    def number(self, column: str, row: int, default: int) -> int:
+        """What a numeric attribute says of a row."""
+        if column not in self._numbers:
+            self._numbers[column] = self.trace.column(column, default).tolist()
+        return int(self._numbers[column][row])
+
+    @cached_property
+    def _numbers(self) -> dict[str, list[int]]:
+        return {}
+
+    def arguments(self, row: int, side: str) -> Recorded:
+        """What was recorded of a row's `inputs` or `outputs`."""
+        return Recorded(*(self._parsed(f"{side}_{what}", row) for what in _WHAT))
+
+    def _parsed(self, column: str, row: int) -> list[Any]:
+        text = self._texts(column)[row]
+        try:
+            found = msgspec.json.decode(text) if text else []
+        except msgspec.DecodeError:
+            raise TraceError(f"{self.place(row)}: {column} is not a list of JSON") from None
+        if not isinstance(found, list):
+            raise TraceError(f"{self.place(row)}: {column} is not a list")
+        return found
+
+    def _texts(self, column: str) -> list[str]:
+        if column not in self._cache:
+            names = self.trace.table.column_names
+            if column in names:
+                values = self.trace.table.column(column).cast(pa.string()).fill_null("")
+                self._cache[column] = values.to_pylist()
+            else:
+                self._cache[column] = [""] * len(self)
+        return self._cache[column]
+
+    @cached_property
+    def _cache(self) -> dict[str, list[str]]:
+        return {}
+
+
+_WHAT = ("values", "shapes", "types", "strides")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Inputs or outputs of an operator: parallel lists, nested where an argument is a list."""
+
+    values: Sequence[Any]
+    shapes: Sequence[Any]
+    types: Sequence[Any]
+    strides: Sequence[Any]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def item(self, i: int) -> tuple[Any, Any, str, Any]:
+        """Value, shape, type and strides of one argument; what is missing is empty."""
+        kind = self.types[i] if i < len(self.types) else ""
+        return (
+            self.values[i],
+            self.shapes[i] if i < len(self.shapes) else [],
+            kind if isinstance(kind, str) else "",
+            self.strides[i] if i < len(self.strides) else [],
+        )

@@ -1,0 +1,8 @@
+"""`replay`: plans exported, run and read back."""
+
+from __future__ import annotations
+
+from chakrakit.replayer.run.result import ReplayReport
+from chakrakit.replayer.run.session import export, replay
+
+__all__ = ["ReplayReport", "export", "replay"]

@@ -1,0 +1,238 @@
+"""What a replay gave: a report over all ranks, and the run that was recorded of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from chakrakit.errors import FormatError
+from chakrakit.replayer.plan import Plan, StandIn
+from chakrakit.replayer.run.emulate import EmulationPlan
+from chakrakit.results import Result
+from chakrakit.sources.pytorch.linking import link
+from chakrakit.trace.sets import NS, Run, Times, run_of
+from chakrakit.trace.storage import read
+
+SUMMARY = "replay.json"
+AnyPlan = Plan | EmulationPlan
+
+
+class Share(Result, msgspec.Struct):
+    """Replayed of all there is, from 0 to 1: by number of operators, and by recorded time."""
+
+    count: float
+    time: float
+
+
+class Spread(Result, msgspec.Struct):
+    """Nanoseconds over the iterations."""
+
+    median: int
+    p10: int
+    p90: int
+
+
+class Replaced(Result, msgspec.Struct):
+    """What a stand-in took the place of: `time_ns` is what it took when recorded, a step."""
+
+    name: str
+    count: int
+    time_ns: int
+    why: str = ""
+
+
+class RankResult(Result, msgspec.Struct):
+    """One rank's replay. `host_ns` and `cpu_ns` are medians of the host's time and processor time."""
+
+    rank: int
+    recorded_rank: int
+    coverage: Share
+    step_ns: Spread
+    host_ns: int
+    cpu_ns: int
+    kernel_ns: int
+    memory_bytes: int
+    """Most the device's allocator held; 0 on a CPU."""
+
+
+class ReplayReport(Result, msgspec.Struct):
+    """A replay over all ranks.
+
+    `step_ns` is over iterations, of each the slowest rank; `kernel_ns` is the device's time in one
+    iteration of the busiest rank, 0 on a CPU.
+    """
+
+    mode: str
+    device: str
+    coverage: Share
+    stand_ins: list[Replaced]
+    step_ns: Spread
+    kernel_ns: int
+    iterations: int
+    ranks: list[RankResult]
+
+
+class RankSummary(Result, msgspec.Struct):
+    """What a plan says of itself, for whoever reads the result."""
+
+    rank: int
+    recorded_rank: int
+    count: list[int]
+    time_ns: list[int]
+    stand_ins: list[Replaced]
+
+
+class Summary(Result, msgspec.Struct):
+    """`replay.json` of an exported folder."""
+
+    mode: str
+    device: str
+    ranks: list[RankSummary]
+
+
+class _Outcome(Result, msgspec.Struct):
+    """`rank_N.json` as the runner writes it."""
+
+    rank: int
+    steps_ns: list[int]
+    host_ns: list[int]
+    cpu_ns: list[int]
+    kernel_ns: int = 0
+    memory_bytes: int = 0
+    not_covered: list[dict[str, Any]] = []
+    torch: str = ""
+    device: str = ""
+    start: list[int] = []
+    end: list[int] = []
+    epoch_ns: int = 0
+
+
+def summarize(plan: AnyPlan) -> RankSummary:
+    """The part of a plan that a report needs."""
+    if isinstance(plan, EmulationPlan):
+        left = [e for e in plan.communication.values() if e.group < 0]
+        found = [(e.op, 0, "cannot be done here") for e in left]
+    else:
+        steps = [s for s in plan.steps if isinstance(s, StandIn)]
+        found = [(s.name, s.host_ns + s.device_ns, "") for s in steps]
+    return RankSummary(plan.rank, plan.recorded_rank, plan.count, plan.time_ns, _together(found))
+
+
+def _together(found: list[tuple[str, int, str]]) -> list[Replaced]:
+    count: Counter[tuple[str, str]] = Counter()
+    time_ns: Counter[tuple[str, str]] = Counter()
+    for name, ns, why in found:
+        count[name, why] += 1
+        time_ns[name, why] += ns
+    out = [Replaced(name, n, time_ns[name, why], why) for (name, why), n in count.items()]
+    return sorted(out, key=lambda r: (-r.time_ns, r.name, r.why))
+
+
+def read_report(folder: Path, results: Path) -> ReplayReport:
+    """The report of a folder that was run."""
+    summary = _read(folder / SUMMARY, Summary)
+    outcomes = [_read(results / f"rank_{r.rank}.json", _Outcome) for r in summary.ranks]
+    pairs = list(zip(summary.ranks, outcomes, strict=True))
+    slowest = [max(steps) for steps in zip(*(o.steps_ns for o in outcomes), strict=False)]
+    replaced = [
+        (r.name, r.time_ns // max(r.count, 1), r.why)
+        for s in summary.ranks
+        for r in s.stand_ins
+        for _ in range(r.count)
+    ]
+    replaced += [
+        (str(n["name"]), int(n["time_ns"]), str(n["why"])) for o in outcomes for n in o.not_covered
+    ]
+    return ReplayReport(
+        mode=summary.mode,
+        device=summary.device,
+        coverage=_coverage(pairs),
+        stand_ins=_together(replaced),
+        step_ns=_spread(slowest),
+        kernel_ns=max((o.kernel_ns for o in outcomes), default=0),
+        iterations=len(slowest),
+        ranks=[_rank(s, o) for s, o in pairs],
+    )
+
+
+def _read(path: Path, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except OSError as error:
+        raise FormatError(
+            f"cannot be read: {error.strerror}; was the replay run?", path=str(path)
+        ) from None
+    except msgspec.MsgspecError as error:
+        raise FormatError(f"not a result of a replay: {error}", path=str(path)) from None
+
+
+def _coverage(pairs: list[tuple[RankSummary, _Outcome]]) -> Share:
+    lost_time = sum(int(n["time_ns"]) for _, o in pairs for n in o.not_covered)
+    lost = sum(len(o.not_covered) for _, o in pairs)
+    count = [sum(s.count[i] for s, _ in pairs) for i in (0, 1)]
+    time = [sum(s.time_ns[i] for s, _ in pairs) for i in (0, 1)]
+    share = _ratio(count[0] - lost, count[1])
+    # Without times, an operator counts as much as another.
+    return Share(share, _ratio(time[0] - lost_time, time[1]) if time[1] else share)
+
+
+def _ratio(part: int, whole: int) -> float:
+    """All of nothing is all of it."""
+    return part / whole if whole else 1.0
+
+
+def _spread(values: list[int]) -> Spread:
+    if len(values) < 2:
+        only = values[0] if values else 0
+        return Spread(only, only, only)
+    tenths = quantiles(values, n=10, method="inclusive")
+    return Spread(round(median(values)), round(tenths[0]), round(tenths[-1]))
+
+
+def _rank(summary: RankSummary, outcome: _Outcome) -> RankResult:
+    return RankResult(
+        rank=summary.rank,
+        recorded_rank=summary.recorded_rank,
+        coverage=_coverage([(summary, outcome)]),
+        step_ns=_spread(outcome.steps_ns),
+        host_ns=round(median(outcome.host_ns or [0])),
+        cpu_ns=round(median(outcome.cpu_ns or [0])),
+        kernel_ns=outcome.kernel_ns,
+        memory_bytes=outcome.memory_bytes,
+    )
+
+
+def replayed_run(folder: Path, results: Path, report: ReplayReport) -> Run:
+    """What was recorded of a replay as a run: linked from its profile, or the trace with new times."""
+    if (folder / "trace").is_dir():
+        return _with_times(folder, results, report)
+    measured = {"replay": msgspec.to_builtins(report)}
+    found = link([results])[0]
+    found.card = found.card.replace(name=folder.name, tool="chakra replay", measured=measured)
+    return found
+
+
+def _with_times(folder: Path, results: Path, report: ReplayReport) -> Run:
+    outcomes = [_read(results / f"rank_{r.rank}.json", _Outcome) for r in report.ranks]
+    epoch = min(o.epoch_ns for o in outcomes)
+    times = {
+        o.rank: Times(
+            np.array(o.start, np.int64) + o.epoch_ns - epoch,
+            np.array(o.end, np.int64) + o.epoch_ns - epoch,
+        )
+        for o in outcomes
+    }
+    measured = {"replay": msgspec.to_builtins(report)}
+    return run_of(
+        read(str(folder / "trace")),
+        times,
+        tool="chakra replay",
+        epoch_ns=epoch,
+        tick_ps=NS,
+        measured=measured,
+    )

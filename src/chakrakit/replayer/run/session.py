@@ -1,0 +1,188 @@
+"""`replay`: a trace compiled, exported, run on this machine, and its result read back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from chakrakit.errors import ChakraError, FormatError, MissingExtra, TraceError
+from chakrakit.replayer.compile import compile_rank
+from chakrakit.replayer.plan import Plan, ReplayOptions, World
+from chakrakit.replayer.recording import Recording, issue_levels, load_traces, one_step
+from chakrakit.replayer.run.emulate import EmulationPlan, emulate_rank
+from chakrakit.replayer.run.export_folder import RESULTS, export_plans
+from chakrakit.replayer.run.result import SUMMARY, ReplayReport, read_report, replayed_run
+from chakrakit.replayer.runner import FOLLOWED, PIPE
+from chakrakit.trace.communication import Binding
+from chakrakit.trace.sets import Card, TraceSet
+
+
+class ReplayFailed(ChakraError):  # noqa: N818 - reads as what happened
+    """A rank of a replay ended badly; the message is what the runner said."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Plans of all ranks, and the step of the trace they come from."""
+
+    plans: list[Plan] | list[EmulationPlan]
+    traces: TraceSet
+
+
+def prepare(traces: TraceSet, options: ReplayOptions) -> Prepared:
+    """Compile a step for every rank of the replay; everything that can be checked is."""
+    found = one_step(traces, options.step)
+    size = options.nproc or len(found)
+    world = World(tuple(found), size, traces.groups)
+    groups = world.all_groups()
+    seen = {rank: Recording(rank, trace) for rank, trace in found.items()}
+    for recording in seen.values():
+        _check_order(recording)
+    if options.mode in ("comm", "emulate") and not any(t.start_ns.any() for t in found.values()):
+        levels = issue_levels(found)
+        seen = {rank: Recording(rank, trace, levels[rank]) for rank, trace in found.items()}
+    ranks = [(seen[world.recorded_rank(r)], world, r, groups, options) for r in range(size)]
+    step = TraceSet(
+        [seen[r].trace for r in found],
+        {r: Binding(r % len(found), world.renamed(r)) for r in range(size)},
+        world.named_groups(),
+        Card(name=traces.card.name, tool="chakra replay", source=traces.card.source),
+    )
+    if options.mode in ("comm", "emulate"):
+        return Prepared([emulate_rank(*r) for r in ranks], step)
+    return Prepared([compile_rank(*r) for r in ranks], step)
+
+
+def _check_order(seen: Recording) -> None:
+    """What waits for itself can be done in no order."""
+    circle = seen.trace.graph.find_cycle()
+    if circle is not None and len(circle):
+        place = seen.place(int(circle[0]))
+        raise TraceError(
+            f"{place} waits for itself, over {len(circle)} nodes; chakra validate --fix"
+        )
+
+
+def export(path: str, folder: Path, options: ReplayOptions) -> Prepared:
+    """Compile a trace into a folder that runs by itself."""
+    made = prepare(load_traces(path), options)
+    export_plans(made.plans, made.traces, folder)
+    return made
+
+
+def replay(
+    path: str,
+    options: ReplayOptions,
+    *,
+    iterations: int = 10,
+    warmup: int = 3,
+    timeout_s: float = 300.0,
+    output: Path | None = None,
+) -> ReplayReport | None:
+    """Replay a trace on this machine; with `output`, leave the replayed run there.
+
+    `path` may also be a folder made by `export` that was run elsewhere: then only its result is read.
+    Under torchrun every rank calls this, and only the first gets the report; the others get None.
+    """
+    folder = Path(path)
+    if (folder / SUMMARY).is_file():
+        return finish(folder, output)
+    if find_spec("torch") is None:
+        raise MissingExtra("replay", "torch")
+    ranks = int(os.environ.get("WORLD_SIZE", 0)) if "RANK" in os.environ else 0
+    with tempfile.TemporaryDirectory(prefix="chakra-replay-") as scratch:
+        place = Path(scratch) / "replay"
+        export(path, place, replace(options, nproc=ranks) if ranks else options)
+        command = [
+            sys.executable,
+            str(place / "run.py"),
+            "--iterations",
+            str(iterations),
+            "--warmup",
+            str(warmup),
+            "--timeout",
+            str(timeout_s),
+        ]
+        if output is None and options.device == "cpu":
+            command.append("--no-profile")
+        if ranks:
+            return _under_torchrun(command, place, ranks, timeout_s, output)
+        run_folder(command)
+        return finish(place, output)
+
+
+def _under_torchrun(
+    command: list[str], place: Path, ranks: int, timeout_s: float, output: Path | None
+) -> ReplayReport | None:
+    """One rank of several that torchrun started: they meet in a folder of the machine's temporary one."""
+    run = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}-{os.environ.get('MASTER_PORT', '')}"
+    results = Path(tempfile.gettempdir()) / f"chakra-replay-{os.getuid()}-{run}"
+    first = os.environ["RANK"] == "0"
+    if first:  # nobody ends before this rank has begun, so what is there is of another time
+        shutil.rmtree(results, ignore_errors=True)
+        results.mkdir(mode=0o700)
+    run_folder([*command, "--out", str(results)])
+    if not first:
+        return None
+    wanted = [results / f"rank_{r}.json" for r in range(ranks)]
+    deadline = time.monotonic() + timeout_s
+    while not all(p.is_file() for p in wanted) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    try:
+        return finish(place, output, results)
+    finally:
+        shutil.rmtree(results, ignore_errors=True)
+
+
+def run_folder(command: list[str]) -> None:
+    """Run an exported folder; what it says of an error becomes one. It does not outlive this process."""
+    reader, writer = os.pipe()
+    try:
+        with subprocess.Popen(
+            command,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            pass_fds=[reader],
+            env={**os.environ, PIPE: str(reader)},
+        ) as process:
+            os.close(reader)
+            assert process.stderr is not None
+            said = process.stderr.read()
+    finally:
+        os.close(writer)
+    if process.returncode:
+        raise ReplayFailed(_explain(said.splitlines(), process.returncode))
+
+
+def _explain(lines: list[str], code: int) -> str:
+    """What the starter said, and of the ranks the one that failed first by itself."""
+    told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    own = [
+        line.replace("error: ", "", 1)
+        for line in lines
+        if line.startswith("rank ") and ": error: " in line and FOLLOWED not in line
+    ]
+    if told or own:
+        return "; ".join([*told[:1], *own[:1]])
+    return "\n".join(lines[-5:]) or f"the replay ended with code {code}"
+
+
+def finish(folder: Path, output: Path | None, results: Path | None = None) -> ReplayReport:
+    """The report of a folder that was run, and its run."""
+    results = results or folder / RESULTS
+    if not results.is_dir():
+        raise FormatError(f"has not been run; run python {folder}/run.py first", path=str(folder))
+    report = read_report(folder, results)
+    if output is not None:
+        from chakrakit.trace.storage import write
+
+        write(replayed_run(folder, results, report), output)
+    return report

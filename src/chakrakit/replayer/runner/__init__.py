@@ -1,0 +1,19 @@
+"""Executes plans with PyTorch and the standard library alone; copied as it is by `chakra replay --export`."""
+
+from __future__ import annotations
+
+from .collectives import FUNCTIONAL, ISSUED, MESSAGES, NO_WORK
+from .operators import ALLOWED, COMPOSITE, REFUSED
+from .supervise import FOLLOWED, PIPE
+
+__all__ = [
+    "ALLOWED",
+    "COMPOSITE",
+    "FOLLOWED",
+    "FUNCTIONAL",
+    "ISSUED",
+    "MESSAGES",
+    "NO_WORK",
+    "PIPE",
+    "REFUSED",
+]

@@ -1,0 +1,170 @@
+"""Running a plan: checked once, warmed up, timed, and once more under the profiler."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import time
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from .groups import end_groups, start_groups
+from .limits import ReplayError, check_memory, host_memory
+from .program import Program
+from .storages import make_externals
+from .threads import Threads
+
+_DEVICE_ROWS = ("kernel", "gpu_memcpy", "gpu_memset")
+_MEMORY_SHARE = 0.95
+
+
+def run_plan(plan: dict[str, Any], settings: dict[str, Any], out: Path | None) -> dict[str, Any]:
+    """Replay one rank; gives what was measured."""
+    import torch
+
+    device = choose_device(torch, plan)
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // local_ranks(plan)))
+    check_room(torch, plan, device)
+    groups = start_groups(torch, plan, settings["timeout_s"])
+    try:
+        with torch.inference_mode():
+            return _Measurement(torch, plan, device, groups, settings).result(out)
+    finally:
+        end_groups(torch)
+
+
+def choose_device(torch: Any, plan: dict[str, Any]) -> str:
+    """The device this rank works on."""
+    if plan["device"] != "cuda":
+        return "cpu"
+    if not torch.cuda.is_available():
+        raise ReplayError("the plan is for a GPU and this machine has none; use --device cpu")
+    number = int(os.environ.get("LOCAL_RANK", plan["rank"])) % torch.cuda.device_count()
+    torch.cuda.set_device(number)
+    return f"cuda:{number}"
+
+
+def local_ranks(plan: dict[str, Any]) -> int:
+    """How many ranks share this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", plan["world"]))
+
+
+def check_room(torch: Any, plan: dict[str, Any], device: str) -> None:
+    """Refuse a plan that does not fit, host or device, with all ranks that share them."""
+    needed = plan["memory"]
+    here = local_ranks(plan)
+    check_memory(needed.get("cpu", 0) * here, int(host_memory() * _MEMORY_SHARE), "this machine")
+    if device.startswith("cuda"):
+        sharing = -(-here // torch.cuda.device_count())
+        free = int(torch.cuda.mem_get_info()[0] * _MEMORY_SHARE)
+        check_memory(needed.get("cuda", 0) * sharing, free, "the GPU")
+
+
+class _Measurement:
+    """One rank's replay from first iteration to result."""
+
+    def __init__(
+        self,
+        torch: Any,
+        plan: dict[str, Any],
+        device: str,
+        groups: list[Any],
+        settings: dict[str, Any],
+    ) -> None:
+        self.torch, self.plan, self.device, self.settings = torch, plan, device, settings
+        self.on_device = device.startswith("cuda")
+        self.program = Program(torch, plan, device, groups)
+        make_externals(torch, plan, self.program.slots, device)
+        self.program.check()
+        threads = [s.get("thread", 0) for s in plan["steps"]]
+        self.threads = Threads(torch, self.program.steps, threads)
+
+    def result(self, out: Path | None) -> dict[str, Any]:
+        for _ in range(self.settings["warmup"]):
+            self.threads.run()
+        self._together()
+        steps, host, cpu = self._timed()
+        kernels = self._profiled(out) if out is not None else {}
+        self.threads.close()
+        memory = self.torch.cuda.max_memory_allocated() if self.on_device else 0
+        return {
+            "rank": self.plan["rank"],
+            "steps_ns": steps,
+            "host_ns": host,
+            "cpu_ns": cpu,
+            "kernel_ns": sum(ns for _, ns in kernels.values()),
+            "kernels": {name: list(found) for name, found in kernels.items()},
+            "memory_bytes": memory,
+            "not_covered": self.program.not_covered,
+            "torch": self.torch.__version__,
+            "device": self.torch.cuda.get_device_name() if self.on_device else "cpu",
+        }
+
+    def _together(self) -> None:
+        """All ranks begin at the same time, with nothing left to do."""
+        if self.on_device:
+            self.torch.cuda.synchronize()
+        if self.torch.distributed.is_available() and self.torch.distributed.is_initialized():
+            self.torch.distributed.barrier()
+
+    def _timed(self) -> tuple[list[int], list[int], list[int]]:
+        """Nanoseconds of each iteration: from end to end, of the host alone, of the processor."""
+        marks = [time.perf_counter_ns()]
+        cpu = [time.process_time_ns()]
+        events = [self._event()]
+        for _ in range(self.settings["iterations"]):
+            self.threads.run()
+            events.append(self._event())
+            marks.append(time.perf_counter_ns())
+            cpu.append(time.process_time_ns())
+        host = [b - a for a, b in pairwise(marks)]
+        used = [b - a for a, b in pairwise(cpu)]
+        if not self.on_device:
+            return host, host, used
+        self.torch.cuda.synchronize()
+        steps = [int(a.elapsed_time(b) * 1e6) for a, b in pairwise(events)]
+        return steps, host, used
+
+    def _event(self) -> Any:
+        """A mark on the device's own clock: iterations follow each other without waiting."""
+        if not self.on_device:
+            return None
+        event = self.torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def _profiled(self, out: Path) -> dict[str, tuple[int, int]]:
+        """One more iteration, recorded as Kineto; gives count and time of kernels by name."""
+        profiler = self.torch.profiler
+        kinds = [profiler.ProfilerActivity.CPU]
+        if self.on_device:
+            kinds.append(profiler.ProfilerActivity.CUDA)
+        self.program.marking = True
+        for recorded in (False, True):  # the first time, the profiler itself warms up
+            self._together()
+            mark = profiler.record_function(f"ProfilerStep#{int(recorded)}")
+            with profiler.profile(activities=kinds, record_shapes=True) as record, mark:
+                self.threads.run()
+                if self.on_device:
+                    self.torch.cuda.synchronize()
+        self.program.marking = False
+        raw = out / f"kineto_{self.plan['rank']}.json"
+        record.export_chrome_trace(str(raw))
+        data = raw.read_bytes()
+        raw.unlink()
+        (out / f"{raw.name}.gz").write_bytes(gzip.compress(data, 6))
+        return _kernels(data)
+
+
+def _kernels(data: bytes) -> dict[str, tuple[int, int]]:
+    count: Counter[str] = Counter()
+    time_ns: Counter[str] = Counter()
+    for event in json.loads(data).get("traceEvents", []):
+        if event.get("cat") in _DEVICE_ROWS:
+            count[event["name"]] += 1
+            time_ns[event["name"]] += round(event.get("dur", 0) * 1000)
+    return {name: (count[name], time_ns[name]) for name in count}

@@ -1,0 +1,33 @@
+"""How collectives move data: algorithms as steps among members, and which one is chosen."""
+
+from __future__ import annotations
+
+from chakrakit.simulator.collectives.algorithms import direct_all_to_all
+from chakrakit.simulator.collectives.choice import (
+    ALGORITHMS,
+    COLLECTIVES,
+    Algorithms,
+    data_bytes,
+    estimate,
+    ideal_seconds,
+    moved_bytes,
+)
+from chakrakit.simulator.collectives.collective_steps import SWITCH, CollectiveSteps, Step
+from chakrakit.simulator.collectives.group_shape import Shape, grid_of, shapes
+
+__all__ = [
+    "ALGORITHMS",
+    "COLLECTIVES",
+    "SWITCH",
+    "Algorithms",
+    "CollectiveSteps",
+    "Shape",
+    "Step",
+    "data_bytes",
+    "direct_all_to_all",
+    "estimate",
+    "grid_of",
+    "ideal_seconds",
+    "moved_bytes",
+    "shapes",
+]

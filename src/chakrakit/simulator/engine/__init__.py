@@ -1,0 +1,23 @@
+"""Traces on a machine: programs, classes of ranks, plans and the engine that runs them."""
+
+from __future__ import annotations
+
+from chakrakit.simulator.engine import native
+from chakrakit.simulator.engine.disturb import Disturbance, Fault
+from chakrakit.simulator.engine.instances import MESSAGE, Fixed
+from chakrakit.simulator.engine.native import Outcome, SimulationOptions, run, with_bandwidth
+from chakrakit.simulator.engine.program import COMM, COMPUTE
+
+__all__ = [
+    "COMM",
+    "COMPUTE",
+    "MESSAGE",
+    "Disturbance",
+    "Fault",
+    "Fixed",
+    "Outcome",
+    "SimulationOptions",
+    "native",
+    "run",
+    "with_bandwidth",
+]

@@ -1,0 +1,89 @@
+"""What goes wrong: stragglers, jitter, links and devices that slow down or fail. All of it seeded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from chakrakit.arrays import I64, Mask
+from chakrakit.errors import ConfigError
+from chakrakit.machines.fabric import Machine
+
+
+@dataclass(frozen=True)
+class Fault:
+    """From `at_ns` on, a device or a link works at `factor` of its speed; 0 is a failure, 1 the recovery.
+
+    `target` is a rank, or for a link (from, to), as ranks or vertex names; both ways count.
+    """
+
+    kind: Literal["device", "link"]
+    target: int | tuple[int | str, int | str]
+    at_ns: float
+    factor: float
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.factor < float("inf")) or not (0 <= self.at_ns < 2**52):
+            raise ConfigError(
+                f"fault on {self.target}: factor {self.factor} at {self.at_ns} ns is impossible"
+            )
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """Everything that makes ranks differ.
+
+    `jitter` is the standard deviation of each row's duration, as a share of it: durations are multiplied
+    by e^(jitter·z), z normal, with a generator seeded by (seed, rank). `stragglers` multiplies all
+    durations of a rank's device rows.
+    """
+
+    jitter: float = 0.0
+    seed: int = 0
+    stragglers: Mapping[int, float] = field(default_factory=dict)
+    faults: Sequence[Fault] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.jitter < 10:
+            raise ConfigError(f"jitter {self.jitter} is not in 0 … 10")
+        for rank, factor in self.stragglers.items():
+            if not 0 < factor < 1e6:
+                raise ConfigError(f"straggler {rank}: factor {factor} is not more than 0")
+
+    def key(self, rank: int) -> tuple[object, ...]:
+        """What sets this rank apart from others; equal keys are equally disturbed."""
+        faults = tuple(f for f in self.faults if f.kind == "device" and f.target == rank)
+        return (rank if self.jitter else -1, self.stragglers.get(rank, 1.0), faults)
+
+    def apply(self, rank: int, durations: I64, device_rows: Mask) -> I64:
+        """A rank's durations as they come out."""
+        factor = np.where(device_rows, self.stragglers.get(rank, 1.0), 1.0)
+        if self.jitter:
+            draws = np.random.Generator(np.random.Philox([self.seed, rank])).standard_normal(
+                len(durations)
+            )
+            factor = factor * np.exp(self.jitter * draws)
+        if (factor == 1.0).all():
+            return durations
+        return np.rint(durations * factor).astype(np.int64)
+
+
+def link_numbers(machine: Machine, ends: tuple[int | str, int | str]) -> list[int]:
+    """The links between two vertices, both ways."""
+    names = machine.vertex_names()
+    number = {name: i for i, name in enumerate(names)}
+    found = []
+    for end in ends:
+        vertex = end if isinstance(end, int) else number.get(end, -1)
+        if not 0 <= vertex < len(names):
+            raise ConfigError(f"no vertex {end!r}; there are {', '.join(names[:4])}, … {names[-1]}")
+        found.append(vertex)
+    a, b = found
+    links = machine.links
+    both = ((links.src == a) & (links.dst == b)) | ((links.src == b) & (links.dst == a))
+    if not both.any():
+        raise ConfigError(f"no link between {names[a]} and {names[b]}")
+    return [int(i) for i in np.flatnonzero(both)]

@@ -1,0 +1,398 @@
+"""The native simulator: traces on a machine, class by class, with the network of every rank."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+import chakrakit.core as core
+from chakrakit.arrays import F64, I8, I32, I64
+from chakrakit.errors import ConfigError, TraceError
+from chakrakit.machines.device import Measured, WorkModel
+from chakrakit.machines.fabric import Machine
+from chakrakit.simulator.collectives import Algorithms, Shape, shapes
+from chakrakit.simulator.engine.classes import Classes, apart, refine
+from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
+from chakrakit.simulator.engine.instances import Custom, Fixed, FoldRefusedError, Instances, Matcher
+from chakrakit.simulator.engine.membership import Membership
+from chakrakit.simulator.engine.plans import PS, TransferPlans, link_bytes
+from chakrakit.simulator.engine.policies import CollectivePolicy, DispatchPolicy, ReadyRow
+from chakrakit.simulator.engine.program import COMPUTE, PLAIN, Program, read_program
+from chakrakit.simulator.engine.stuck import check_finished
+from chakrakit.trace.communication import Binding, bind
+from chakrakit.trace.sets import TraceSet
+
+SPLITS = 8
+"""How often classes are split before every rank is simulated alone."""
+
+
+@dataclass(frozen=True)
+class SimulationOptions:
+    """How to simulate. `share_compute` lets concurrent compute rows of a device share it evenly."""
+
+    network: Literal["flow", "analytical"] = "flow"
+    work: WorkModel = field(default_factory=Measured)
+    fold: bool = True
+    algorithms: Algorithms = field(default_factory=Algorithms)
+    disturbance: Disturbance = field(default_factory=Disturbance)
+    assume_missing: bool = False
+    allow_empty: bool = False
+    share_compute: bool = False
+    placement: tuple[int, ...] | None = None
+    """The device of each rank; by default its own number."""
+    custom: Custom | None = None
+    measured_collectives: Fixed | None = None
+    dispatch: DispatchPolicy | None = None
+    collectives: CollectivePolicy | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came out: arrays over the rows of the simulated classes, in picoseconds."""
+
+    membership: Membership
+    classes: Classes
+    why: str
+    offset: I64
+    start: I64
+    end: I64
+    binding: I32
+    reason: I8
+    durations: I64
+    instances: Instances
+    began: I64
+    ended: I64
+    link_bytes: F64
+    events: int
+
+    @property
+    def makespan_ps(self) -> int:
+        """The last end."""
+        return int(self.end.max(initial=0))
+
+
+def run(traces: TraceSet, machine: Machine, options: SimulationOptions | None = None) -> Outcome:
+    """Simulates all ranks of the traces on the machine."""
+    return _Simulation(traces, machine, options or SimulationOptions()).run()
+
+
+class _Simulation:
+    def __init__(self, traces: TraceSet, machine: Machine, options: SimulationOptions) -> None:
+        if not len(traces):
+            raise TraceError("no ranks to simulate")
+        self.traces, self.machine, self.options = traces, machine, options
+        self.programs = [self._program(b) for b in range(traces.body_count)]
+        self.membership = Membership(traces, self.programs, options.assume_missing)
+        self.device_of = self._placed()
+        self.shape_of = self._shapes()
+        self._durations: dict[tuple[int, int, float], I64] = {}
+
+    def _program(self, number: int) -> Program:
+        body = self.traces.body_at(number)
+        if body.dangling.num_rows:
+            first = body.dangling.slice(0, 1).to_pylist()[0]
+            raise TraceError(
+                f"body {number}: node {body.ids[first['row']]} depends on node {first['id']}, which does "
+                "not exist; `chakra validate --fix` drops such dependencies"
+            )
+        return read_program(body, self.traces.groups)
+
+    def _placed(self) -> I64:
+        ranks = np.array(self.membership.ranks, np.int64)
+        placement = self.options.placement
+        if placement is None:
+            self.machine.check_ranks(max(self.traces.world_size, int(ranks.max()) + 1))
+            return ranks
+        if self.traces.missing_ranks:
+            raise ConfigError("a placement is for all ranks, and some were not recorded")
+        known = dict(enumerate(placement))
+        for rank in ranks.tolist():
+            if not 0 <= known.get(rank, -1) < self.machine.size:
+                raise ConfigError(
+                    f"the placement leaves rank {rank} without one of {self.machine.size} devices; list a "
+                    "device from 0 for every rank"
+                )
+        devices = np.array([placement[r] for r in ranks.tolist()], np.int64)
+        if len(np.unique(devices)) != len(devices):
+            raise ConfigError("the placement puts two ranks on one device")
+        return devices
+
+    def _shapes(self) -> list[Shape | None]:
+        """How each group lies on the machine; groups of one size are looked at together."""
+        out: list[Shape | None] = [None] * len(self.membership.groups)
+        by_size: dict[int, list[int]] = {}
+        for g, group in enumerate(self.membership.groups):
+            if len(group.members) > 1:
+                by_size.setdefault(len(group.members), []).append(g)
+        for numbers in by_size.values():
+            devices = np.stack([self._devices(self.membership.groups[g].members) for g in numbers])
+            for g, shape in zip(numbers, shapes(self.machine, devices), strict=True):
+                out[g] = shape
+        return out
+
+    def _devices(self, ranks: I64) -> I64:
+        known = self.membership.index
+        return np.array(
+            [self.device_of[known[r]] if r in known else r for r in ranks.tolist()], np.int64
+        )
+
+    # --- folding ------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        if not self.options.fold:
+            return self._attempt(apart(self.membership), "not asked for")[0]
+        if self.options.dispatch is not None:
+            return self._attempt(apart(self.membership), "a dispatch policy may treat ranks apart")[
+                0
+            ]
+        split: list[Hashable] = [0] * len(self.membership.groups)
+        for attempt in range(SPLITS):
+            classes = self._classes(split)
+            try:
+                outcome, diverged = self._attempt(classes, _why(classes, attempt))
+            except FoldRefusedError as error:
+                return self._attempt(apart(self.membership), str(error))[0]
+            if diverged is None:
+                return outcome
+            split = [(s, d) for s, d in zip(split, diverged, strict=True)]
+        return self._attempt(apart(self.membership), "equal groups kept ending apart")[0]
+
+    def _classes(self, split: list[Hashable]) -> Classes:
+        ranks = self.membership.ranks
+        disturbance = self.options.disturbance
+        rank_keys = [
+            (self.traces.bindings[r].scale, int(self.machine.device_of[d]), disturbance.key(r))
+            for r, d in zip(ranks, self.device_of.tolist(), strict=True)
+        ]
+        group_keys = list(zip(self.shape_of, split, strict=True))
+        return refine(self.membership, rank_keys, group_keys)
+
+    def _attempt(self, classes: Classes, why: str) -> tuple[Outcome, list[int] | None]:
+        """Simulates one rank a class; also says which groups ended apart from others of their class."""
+        book = TransferPlans(self.machine)
+        options = self.options
+        matcher = Matcher(
+            self.membership,
+            classes,
+            book,
+            self.shape_of,
+            self.device_of,
+            options.algorithms,
+            options.custom,
+            options.measured_collectives,
+            options.allow_empty,
+            options.collectives,
+        )
+        instances = matcher.match()
+        workload = self._workload(classes, matcher.offset, instances)
+        plans, links, routes = book.arrays()
+        found = core.sim_run(
+            workload, plans, links, options.network == "flow", self._pick(classes, matcher.offset)
+        )
+        if found["diverged"] >= 0:
+            groups = self._ended_apart(classes, instances, found)
+            return None, groups  # type: ignore[return-value]
+        check_finished(self.membership, classes, matcher.offset, instances, found)
+        moved = link_bytes(plans, routes, found["job_runs"], len(self.machine.links))
+        outcome = Outcome(
+            self.membership,
+            classes,
+            why,
+            matcher.offset,
+            found["start"],
+            found["end"],
+            found["binding"],
+            found["reason"],
+            workload["duration"],
+            instances,
+            found["began"],
+            found["ended"],
+            moved,
+            int(found["events"]),
+        )
+        return outcome, None
+
+    def _ended_apart(
+        self, classes: Classes, instances: Instances, found: dict[str, Any]
+    ) -> list[int]:
+        """1 for the groups of the diverged class that ended first, 0 for all others."""
+        number = int(found["diverged"])
+        group_class = instances.group_class[number]
+        if group_class < 0:
+            raise FoldRefusedError(
+                "messages between equal pairs of ranks end apart on this machine"
+            )
+        first_job = sum(len(j) for j in instances.jobs[:number])
+        ended = found["job_ended"][first_job : first_job + len(instances.jobs[number])]
+        earliest = ended[ended >= 0].min()
+        marks = np.zeros(len(self.membership.groups), np.int64)
+        marks[classes.groups_of(group_class)] = (ended == earliest).astype(np.int64)
+        return [int(m) for m in marks]
+
+    # --- arrays for the core ------------------------------------------------------------------
+
+    def _durations_of(self, i: int) -> I64:
+        """Durations of the i-th rank's rows."""
+        rank = self.membership.ranks[i]
+        binding = self.traces.bindings[rank]
+        device = int(self.machine.device_of[self.device_of[i]])
+        key = (binding.body, device, binding.scale)
+        program = self.programs[binding.body]
+        if key not in self._durations:
+            scaled = bind(program.trace, Binding(binding.body, scale=binding.scale))
+            self._durations[key] = self.options.work.durations(scaled, self.machine.devices[device])
+        return self.options.disturbance.apply(rank, self._durations[key], program.kind == COMPUTE)
+
+    def _workload(self, classes: Classes, offset: I64, instances: Instances) -> dict[str, Any]:
+        members = [int(i) for i in classes.first]
+        programs = [self.programs[self.membership.body(i)] for i in members]
+        lanes = np.r_[0, np.cumsum([len(p.lane_kind) for p in programs])].astype(np.int64)
+        kind = _concat([p.kind for p in programs], np.int8)
+        for rows in instances.plain:
+            kind[rows] = PLAIN
+        workload = {
+            **_edges(programs, offset),
+            "duration": _concat([self._durations_of(i) for i in members], np.int64),
+            "kind": kind,
+            "lane": _shifted([p.lane for p in programs], lanes, np.int32),
+            "order": _concat([p.order for p in programs], np.int64),
+            "priority": _concat([p.priority for p in programs], np.int32),
+            "share": _concat([p.share for p in programs], np.int32),
+            "waves": _concat([p.waves for p in programs], np.int64),
+            "launch_of": _shifted([p.launch_of for p in programs], offset, np.int32),
+            "instance": instances.of_row,
+            "device": np.repeat(np.arange(len(members)), np.diff(offset)).astype(np.int32),
+            "lane_kind": _concat([p.lane_kind for p in programs], np.int8),
+            "comm_slowdown": np.array([self._device(i).comm_slowdown for i in members]),
+            "fair": self.options.share_compute,
+            "queue_depth": self.machine.software.queue_depth,
+            **self._instance_arrays(instances),
+            **self._fault_arrays(classes),
+        }
+        _check_horizon(workload, offset)
+        return workload
+
+    def _device(self, i: int) -> Any:
+        return self.machine.device(int(self.device_of[i]))
+
+    def _instance_arrays(self, instances: Instances) -> dict[str, Any]:
+        overhead = round(self.machine.software.collective_overhead * PS)
+        counts = [len(j) for j in instances.jobs]
+        return {
+            "needed": np.array(instances.needed, np.int32),
+            "overhead": np.full(len(counts), overhead, np.int64),
+            "instance_jobs": np.r_[0, np.cumsum(counts)].astype(np.int64),
+            "job_plan": _concat(instances.jobs, np.int32),
+        }
+
+    def _fault_arrays(self, classes: Classes) -> dict[str, Any]:
+        rows: list[tuple[int, int, int, float]] = []
+        for fault in self.options.disturbance.faults:
+            at = round(fault.at_ns * 1000)
+            if fault.kind == "link":
+                assert isinstance(fault.target, tuple)
+                rows += [
+                    (at, 1, link, fault.factor) for link in link_numbers(self.machine, fault.target)
+                ]
+            elif fault.target in self.membership.index:
+                assert isinstance(fault.target, int)
+                rows.append(
+                    (at, 0, int(classes.rank[self.membership.index[fault.target]]), fault.factor)
+                )
+            else:
+                raise ConfigError(f"fault: no rank {fault.target}")
+        rows.sort(key=lambda r: r[0])
+        columns: Any = list(zip(*rows, strict=True)) or [[], [], [], []]
+        return {
+            "fault_time": np.array(columns[0], np.int64),
+            "fault_is_link": np.array(columns[1], np.int8),
+            "fault_target": np.array(columns[2], np.int32),
+            "fault_factor": np.array(columns[3], np.float64),
+        }
+
+    def _pick(self, classes: Classes, offset: I64) -> Any:
+        policy = self.options.dispatch
+        if policy is None:
+            return None
+        durations = [self._durations_of(int(i)) for i in classes.first]
+
+        @cache
+        def ready_row(row: int) -> ReadyRow:
+            """Asked for many times: a row that is not chosen is offered again."""
+            c = int(np.searchsorted(offset, row, "right")) - 1
+            local = row - int(offset[c])
+            node = self.programs[self.membership.body(int(classes.first[c]))].trace[local]
+            rank = self.membership.ranks[int(classes.first[c])]
+            return ReadyRow(rank, local, node.id, node.name, int(durations[c][local]))
+
+        def pick(_lane: int, now: int, rows: list[int]) -> int:
+            chosen = policy.pick([ready_row(row) for row in rows], now)
+            if chosen is None:
+                return -1
+            if not 0 <= chosen < len(rows):
+                raise ConfigError(
+                    f"{type(policy).__name__}.pick chose {chosen!r} of {len(rows)} ready rows; return an "
+                    "index into the list, or None to wait"
+                )
+            return chosen
+
+        return pick
+
+
+MOST_PS = 2**61
+"""Work of one rank beyond which times might not fit 64 bits: 26 days."""
+
+
+def _check_horizon(workload: dict[str, Any], offset: I64) -> None:
+    """An error unless all that a rank does, one after another, stays within the clock."""
+    rank = np.repeat(np.arange(len(offset) - 1), np.diff(offset))
+    # A compute row with a small share of its device takes that much longer.
+    stretch = np.where(workload["kind"] == COMPUTE, 1e6 / np.maximum(workload["share"], 1), 1.0)
+    work = np.bincount(rank, workload["duration"] * stretch, minlength=len(offset) - 1)
+    lags = np.abs(workload["lag"]).astype(np.float64)
+    work += np.bincount(rank[workload["dst"]], lags, minlength=len(offset) - 1)
+    if work.size and work.max() > MOST_PS:
+        raise TraceError(
+            f"durations and lags of a rank add up to {work.max() * 1e-12 / 86400:,.0f} days; check "
+            "their unit, which is nanoseconds, and device_share"
+        )
+
+
+def _why(classes: Classes, attempt: int) -> str:
+    if classes.factor == 1:
+        return "no two ranks have the same body, durations, device, groups and peers"
+    count = f"{len(classes.rank):,} ranks fall into {classes.count:,} classes"
+    said = f"{count} of the same body, durations, device, groups and peers"
+    again = f"; split {attempt} times where equal groups ended apart" if attempt else ""
+    return f"{said}; all copies of every collective ended together{again}"
+
+
+def _concat(parts: list[Any], dtype: Any) -> NDArray[Any]:
+    return np.concatenate([*parts, np.zeros(0, dtype)]).astype(dtype)
+
+
+def _shifted(parts: list[Any], offset: I64, dtype: Any) -> NDArray[Any]:
+    """Numbers that count within a part, counted over all; -1 stays."""
+    moved = [np.where(p >= 0, p + o, -1) for p, o in zip(parts, offset[:-1], strict=True)]
+    return _concat(moved, dtype)
+
+
+def _edges(programs: list[Program], offset: I64) -> dict[str, Any]:
+    parts = [p.edges for p in programs]
+    return {
+        "src": _concat([e.src + o for e, o in zip(parts, offset[:-1], strict=True)], np.int32),
+        "dst": _concat([e.dst + o for e, o in zip(parts, offset[:-1], strict=True)], np.int32),
+        "form": _concat([e.form for e in parts], np.int8),
+        "lag": _concat([e.lag for e in parts], np.int64) * 1000,
+    }
+
+
+def with_bandwidth(machine: Machine, factor: float) -> Machine:
+    """The same machine with every link `factor` times as fast."""
+    links = replace(machine.links, bandwidth=machine.links.bandwidth * factor)
+    return replace(machine, changed_links=links)

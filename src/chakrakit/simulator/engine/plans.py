@@ -1,0 +1,232 @@
+"""Plans: moves laid on a machine, as the arrays the core runs.
+
+A family is one schedule for many groups of the same size: their plans differ only in the routes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chakrakit.arrays import F64, I64
+from chakrakit.errors import ConfigError
+from chakrakit.machines.fabric import Machine, Routes
+from chakrakit.simulator.collectives import SWITCH, CollectiveSteps
+
+PS = 1e12
+MOST_SECONDS = 100_000
+MOST_TRANSFERS = 60_000_000
+"""Beyond this many transfers the plans would not fit in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Family:
+    """Arrays of one plan (steps, positions, bytes), and what differs between the copies."""
+
+    repeat: I64
+    after: list[tuple[int, ...]]
+    step_of: I64
+    keys: I64
+    """Route keys, a row a copy: src · devices + dst, or -1 - link for a way to or from a switch."""
+    bytes: F64
+    wait: I64
+    """ps on top of the route's latency, by transfer."""
+
+
+class TransferPlans:
+    """Collects plans and numbers them; `arrays` gives everything at once with the routes they use."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.count = 0
+        self._families: list[_Family] = []
+        self._transfers = 0
+
+    def add(self, moves: CollectiveSteps, devices: I64, total: float) -> int:
+        """Plans for groups of devices, a row a group; returns the first one's number."""
+        self._check_time(total)
+        piece = total / moves.pieces
+        counts = [np.asarray(s.count * piece, np.float64) for s in moves.steps]
+        return self.add_bytes(moves, devices, counts)
+
+    def add_bytes(self, moves: CollectiveSteps, devices: I64, counts: list[F64]) -> int:
+        """The same with the bytes of every transfer given, an array a step."""
+        copies = len(devices)
+        self._transfers += copies * moves.transfers()
+        if self._transfers > MOST_TRANSFERS:
+            raise ConfigError(
+                f"more than {MOST_TRANSFERS:,} transfers; choose an algorithm with fewer, such as ring "
+                "or halving-doubling, or fewer ranks"
+            )
+        steps, numbers = _joined(moves)
+        src = np.concatenate([s.src for s in moves.steps] or [np.zeros(0, np.int64)])
+        dst = np.concatenate([s.dst for s in moves.steps] or [np.zeros(0, np.int64)])
+        step_of = np.repeat(numbers, [len(s.src) for s in moves.steps])
+        keys, wait = self._keys(src, dst, devices)
+        waits = np.concatenate(
+            [np.full(len(s.src), round(s.wait * PS)) for s in moves.steps] or [wait]
+        )
+        family = _Family(
+            np.array([moves.steps[i].repeat for i in steps], np.int64),
+            [tuple(sorted({int(numbers[b]) for b in moves.after(i)})) for i in steps],
+            step_of,
+            keys,
+            np.concatenate([*counts, np.zeros(0)]),
+            (wait + waits).astype(np.int64),
+        )
+        self._families.append(family)
+        self.count += copies
+        return self.count - copies
+
+    def _check_time(self, total: float) -> None:
+        """Beyond this, times might not fit 64 bits of picoseconds."""
+        least = float(self.machine.links.bandwidth.min(initial=np.inf))
+        if total / least > MOST_SECONDS:
+            raise ConfigError(
+                f"a collective or message of {total:,.0f} bytes takes longer than {MOST_SECONDS:,} s "
+                f"at {least:,.0f} bytes/s; check comm_size and bandwidth"
+            )
+
+    def _keys(self, src: I64, dst: I64, devices: I64) -> tuple[I64, I64]:
+        size = self.machine.size
+        switch = (src == SWITCH) | (dst == SWITCH)
+        keys = devices[:, src] * size + devices[:, dst]
+        wait = np.zeros(len(src), np.int64)
+        if switch.any():
+            keys, wait = self._switch_keys(src, dst, devices, keys, wait)
+        return keys, wait
+
+    def _switch_keys(
+        self, src: I64, dst: I64, devices: I64, keys: I64, wait: I64
+    ) -> tuple[I64, I64]:
+        """Ways to the switch and back; what comes back starts after the first bytes have gone up."""
+        for copy, group in enumerate(devices):
+            found = self.machine.reduction_links(group)
+            if found is None:
+                raise ConfigError("in-switch reduction needs all members on one reducing switch")
+            up, down = found
+            keys[copy, dst == SWITCH] = -1 - up[src[dst == SWITCH]]
+            keys[copy, src == SWITCH] = -1 - down[dst[src == SWITCH]]
+        latest = self.machine.links.latency[up].max() if len(devices) else 0.0
+        wait[src == SWITCH] = round(float(latest) * PS)
+        return keys, wait
+
+    def add_pairs(self, src: I64, dst: I64, size: float) -> int:
+        """Plans of one message each, from src[i] to dst[i]."""
+        self._check_time(size)
+        family = _Family(
+            np.ones(1, np.int64),
+            [()],
+            np.zeros(1, np.int64),
+            (np.asarray(src, np.int64) * self.machine.size + dst)[:, None],
+            np.array([float(size)]),
+            np.zeros(1, np.int64),
+        )
+        self._families.append(family)
+        self._transfers += len(src)
+        self.count += len(src)
+        return self.count - len(src)
+
+    def add_fixed(self, seconds: float, copies: int) -> int:
+        """Plans that take a given time and use no link."""
+        wait = np.array([round(seconds * PS)], np.int64)
+        none = np.zeros((copies, 1), np.int64)
+        self._families.append(
+            _Family(np.ones(1, np.int64), [()], np.zeros(1, np.int64), none, np.zeros(1), wait)
+        )
+        self.count += copies
+        return self.count - copies
+
+    # --- arrays -------------------------------------------------------------------------------
+
+    def arrays(self) -> tuple[dict[str, Any], dict[str, Any], Routes]:
+        """The plans, the links and the routes, as the core takes them."""
+        keys = np.concatenate(
+            [f.keys.reshape(-1) for f in self._families] or [np.zeros(0, np.int64)]
+        )
+        used, number = np.unique(keys, return_inverse=True)
+        routes = self._routes(used)
+        latency = np.rint(routes.latency(self.machine.links) * PS).astype(np.int64)
+        latency += round(self.machine.software.step_overhead * PS)
+        return self._plans(number, latency), self._links(routes), routes
+
+    def _routes(self, keys: I64) -> Routes:
+        """A key of a device with itself is a message that goes nowhere: no links."""
+        links = -1 - keys[keys < 0]
+        pairs = keys[keys >= 0]
+        found = self.machine.routes(pairs // self.machine.size, pairs % self.machine.size)
+        first = np.arange(len(links) + 1, dtype=np.int64)
+        offsets = np.concatenate([first, found.offsets[1:] + len(links)])
+        return Routes(offsets, np.concatenate([links, found.links]))
+
+    def _links(self, routes: Routes) -> dict[str, Any]:
+        return {
+            "bandwidth": self.machine.links.bandwidth / PS,
+            "route_offsets": routes.offsets,
+            "route_links": routes.links.astype(np.int32),
+        }
+
+    def _plans(self, number: I64, latency: I64) -> dict[str, Any]:
+        parts, at = [], 0
+        for family in self._families:
+            routes = number[at : at + family.keys.size].reshape(family.keys.shape)
+            at += family.keys.size
+            parts.append(_family_arrays(family, routes, latency))
+        names = ("steps", "repeat", "transfers", "afters", "after", "route", "bytes", "delay")
+        none = np.zeros(0, np.int64)
+        joined = {k: np.concatenate([none, *(p[k] for p in parts)]) for k in names}
+        return {
+            "plan_steps": _offsets(joined["steps"]),
+            "repeat": joined["repeat"].astype(np.int64),
+            "after_offsets": _offsets(joined["afters"]),
+            "after": joined["after"].astype(np.int32),
+            "step_transfers": _offsets(joined["transfers"]),
+            "route": joined["route"].astype(np.int32),
+            "bytes": joined["bytes"].astype(np.float64),
+            "delay": joined["delay"].astype(np.int64),
+        }
+
+
+def _offsets(counts: I64) -> I64:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _joined(moves: CollectiveSteps) -> tuple[list[int], I64]:
+    """The moves that begin a step of the plan, and for each move the step it belongs to."""
+    heads = [i for i, s in enumerate(moves.steps) if not s.joined]
+    numbers = np.cumsum([not s.joined for s in moves.steps]).astype(np.int64) - 1
+    return heads, numbers
+
+
+def _family_arrays(family: _Family, routes: I64, latency: I64) -> dict[str, Any]:
+    """The family's plans one after another, transfers of a step sorted by delay."""
+    copies, steps = len(routes), len(family.repeat)
+    delay = latency[routes] + family.wait
+    order = (
+        np.stack([np.lexsort((delay[c], family.step_of)) for c in range(copies)])
+        if copies
+        else delay
+    )
+    counts = np.bincount(family.step_of, minlength=steps)
+    after = np.array([b for a in family.after for b in a], np.int64)
+    return {
+        "steps": np.full(copies, steps),
+        "repeat": np.tile(family.repeat, copies),
+        "transfers": np.tile(counts, copies),
+        "afters": np.tile([len(a) for a in family.after], copies),
+        "after": np.tile(after, copies),
+        "route": np.take_along_axis(routes, order, 1).reshape(-1),
+        "bytes": family.bytes[order].reshape(-1),
+        "delay": np.take_along_axis(delay, order, 1).reshape(-1),
+    }
+
+
+def link_bytes(plans: dict[str, Any], routes: Routes, runs: I64, links: int) -> F64:
+    """Bytes over each link, given how often each plan ran."""
+    per_step = np.repeat(runs, np.diff(plans["plan_steps"])) * plans["repeat"]
+    moved = np.repeat(per_step, np.diff(plans["step_transfers"])) * plans["bytes"]
+    by_route = np.bincount(plans["route"], moved, minlength=len(routes))
+    each = np.repeat(by_route, np.diff(routes.offsets))
+    return np.bincount(routes.links, each, minlength=links).astype(np.float64)

@@ -1,0 +1,195 @@
+"""Program: one body as the arrays a simulation needs, before ranks and machines come in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chakrakit.arrays import I8, I32, I64, Mask
+from chakrakit.errors import TraceError
+from chakrakit.trace.communication import WORLD, Groups, group_names, nth_of_kind
+from chakrakit.trace.model import EdgeKind, Edges, NodeType, Trace
+
+PLAIN, COMPUTE, COMM = 0, 1, 2
+ORDERED, POOL, QUEUE_ONLY = 0, 1, 2
+_HOST, _DEVICE = -1, -2
+"""Lanes of rows that name no thread and no stream."""
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """Collectives of a body: parallel arrays, a row a call. `role` is the body's own group name.
+
+    `algorithm` is what the trace asks for, "" where it leaves the choice.
+    """
+
+    row: I64
+    role: list[str]
+    seq: I64
+    type: I64
+    size: I64
+    root: I64
+    algorithm: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """Sends and receives of a body, in issue order. `peer` is the other end in the body's own numbers."""
+
+    row: I64
+    is_send: Mask
+    peer: I64
+    tag: I64
+    size: I64
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A body ready to run.
+
+    Rows with a `stream` or `tid` run in order on it. Device and host compute rows without one share one
+    pool lane each, as they get ready; communication without a stream starts whenever it can. A trace with
+    stream edges has the order of its streams in them, and streams then only limit how far launches run
+    ahead; with thread or call edges the same holds for its threads.
+    """
+
+    trace: Trace
+    edges: Edges
+    kind: I8
+    lane: I32
+    lane_kind: I8
+    order: I64
+    priority: I32
+    share: I32
+    """Of the device, in millionths: what a compute row uses at most, what a communication row holds."""
+    waves: I64
+    """Rounds a compute row runs in; communication of a higher priority gets in between them."""
+    launch_of: I32
+    calls: Calls
+    messages: Messages
+
+    def __len__(self) -> int:
+        return len(self.trace)
+
+
+def read_program(trace: Trace, groups: Groups) -> Program:
+    """The program of a body."""
+    kind = _kinds(trace)
+    lane, lane_kind = _lanes(trace)
+    order = np.empty(len(trace), np.int64)
+    order[np.lexsort((trace.ids, trace.start_ns))] = np.arange(len(trace))
+    return Program(
+        trace,
+        trace.edges,
+        kind,
+        lane,
+        lane_kind,
+        order,
+        trace.column("comm_priority", 0).astype(np.int32),
+        _shares(trace, kind),
+        _waves(trace),
+        _launchers(trace),
+        _calls(trace, groups, order),
+        _messages(trace, order),
+    )
+
+
+def _kinds(trace: Trace) -> I8:
+    comm = trace.is_type(NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
+    device = trace.is_type(NodeType.COMP_NODE) & ~trace.column("is_cpu_op", False)
+    return np.where(comm, COMM, np.where(device, COMPUTE, PLAIN)).astype(np.int8)
+
+
+def _shares(trace: Trace, kind: I8) -> I32:
+    share = np.where(kind == COMM, 0.0, 1.0)
+    given = trace.has("device_share")
+    share[given] = trace.column("device_share", 0.0)[given]
+    _check(trace, given & ~((share >= 1e-6) & (share <= 1)), "device_share", "from 1e-6 to 1")
+    return np.rint(share * 1e6).astype(np.int32)
+
+
+def _waves(trace: Trace) -> I64:
+    waves = trace.column("waves", 1).astype(np.int64)
+    _check(trace, waves < 1, "waves", "1 or more")
+    return waves
+
+
+def _check(trace: Trace, wrong: Mask, name: str, expected: str) -> None:
+    for row in np.flatnonzero(wrong)[:1].tolist():
+        value = trace.column(name, 0)[row]
+        raise TraceError(
+            f"node {trace.ids[row]} ({trace[row].name!r}): {name} is {value}; it should be {expected}"
+        )
+
+
+def _lanes(trace: Trace) -> tuple[I32, I8]:
+    """The lane of each row, numbered from 0, and what kind each lane is."""
+    host = trace.column("is_cpu_op", False).astype(np.bool_)
+    works = trace.is_type(NodeType.COMP_NODE)
+    keys = np.full(len(trace), _NONE, np.int64)
+    keys[works] = np.where(host[works], _HOST, _DEVICE)
+    on_stream, on_thread = trace.has("stream") & ~host, trace.has("tid") & host
+    # Threads and streams are told apart by parity; numbers below 0 are the pools.
+    keys[on_stream] = 2 * np.abs(trace.column("stream", 0)[on_stream].astype(np.int64))
+    threads = 2 * np.abs(trace.column("tid", 0)[on_thread].astype(np.int64)) + 1
+    keys[on_thread] = _NONE if _ordered_by(trace, EdgeKind.THREAD, EdgeKind.CALL) else threads
+    used, number = np.unique(keys, return_inverse=True)
+    skip = int(len(used) > 0 and used[0] == _NONE)
+    stream_kind = QUEUE_ONLY if _ordered_by(trace, EdgeKind.STREAM) else ORDERED
+    kinds = [POOL if k < 0 else ORDERED if k % 2 else stream_kind for k in used[skip:].tolist()]
+    return (number - skip).astype(np.int32), np.array(kinds, np.int8)
+
+
+def _ordered_by(trace: Trace, *kinds: EdgeKind) -> bool:
+    return bool(np.isin(trace.edges.kind, [int(k) for k in kinds]).any())
+
+
+_NONE = np.iinfo(np.int64).min
+
+
+def _launchers(trace: Trace) -> I32:
+    launch_of = np.full(len(trace), -1, np.int32)
+    edges = trace.edges
+    launch = edges.kind == EdgeKind.LAUNCH
+    launch_of[edges.dst[launch]] = edges.src[launch]
+    return launch_of
+
+
+def _calls(trace: Trace, groups: Groups, order: I64) -> Calls:
+    rows = np.flatnonzero(trace.is_type(NodeType.COMM_COLL_NODE))
+    rows = rows[np.argsort(order[rows])]
+    names = group_names(trace, rows).to_pylist()
+    roles = ["" if n in WORLD and n not in groups else n for n in names]
+    _, codes = np.unique(np.array(roles, object).astype(str), return_inverse=True)
+    given = trace.has("comm_seq")[rows]
+    whole = ~np.isin(codes, codes[~given])
+    seq = np.where(whole, trace.column("comm_seq", 0)[rows].astype(np.int64), nth_of_kind(codes))
+    return Calls(
+        rows,
+        roles,
+        seq,
+        trace.column("comm_type", -1)[rows].astype(np.int64),
+        trace.column("comm_size", 0)[rows].astype(np.int64),
+        trace.column("comm_src", 0)[rows].astype(np.int64),
+        [str(a) for a in trace.column("comm_algorithm", "")[rows].tolist()],
+    )
+
+
+def _messages(trace: Trace, order: I64) -> Messages:
+    rows = np.flatnonzero(trace.is_type(NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE))
+    rows = rows[np.argsort(order[rows])]
+    is_send = trace.types[rows] == NodeType.COMM_SEND_NODE
+    peer = np.where(is_send, trace.column("comm_dst", -1)[rows], trace.column("comm_src", -1)[rows])
+    unknown = np.flatnonzero(peer < 0)
+    if len(unknown):
+        row = int(rows[unknown[0]])
+        end = "comm_dst" if is_send[unknown[0]] else "comm_src"
+        raise TraceError(f"node {trace.ids[row]} ({trace[row].name!r}) does not say {end}")
+    return Messages(
+        rows,
+        is_send,
+        peer.astype(np.int64),
+        trace.column("comm_tag", 0)[rows].astype(np.int64),
+        trace.column("comm_size", 0)[rows].astype(np.int64),
+    )

@@ -1,0 +1,35 @@
+"""`simulate`: from names to a result, its summary and its Run."""
+
+from __future__ import annotations
+
+from chakrakit.simulator.results.result import to_run
+from chakrakit.simulator.results.settings import (
+    read_network_model,
+    read_placement,
+    split_fault,
+    split_pair,
+)
+from chakrakit.simulator.results.simulation import Simulation, simulate, work_model
+from chakrakit.simulator.results.summary import (
+    NS,
+    CollectiveSummary,
+    RankSummary,
+    SimulationSummary,
+    class_rows,
+)
+
+__all__ = [
+    "NS",
+    "CollectiveSummary",
+    "RankSummary",
+    "Simulation",
+    "SimulationSummary",
+    "class_rows",
+    "read_network_model",
+    "read_placement",
+    "simulate",
+    "split_fault",
+    "split_pair",
+    "to_run",
+    "work_model",
+]

@@ -1,0 +1,143 @@
+"""A simulation's outcome as a Run: times by class, what each node waited for, and counters."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from chakrakit.machines.fabric import Machine
+from chakrakit.simulator.engine import Outcome
+from chakrakit.simulator.results.summary import class_memory, class_rows
+from chakrakit.trace.sets import Run, Times
+
+Detail = Literal["summary", "classes", "full"]
+"""`summary`: times only; `classes`: also what each node waited for, as the class's first rank did;
+`full`: that for every rank by itself, which unfolds the run on disk where peers differ."""
+
+
+def to_run(
+    outcome: Outcome, machine: Machine, settings: dict[str, Any], detail: Detail = "classes"
+) -> Run:
+    """The traces with their simulated times, in picoseconds."""
+    traces = outcome.membership.traces
+    times = [_times(outcome, c, detail != "summary") for c in range(outcome.classes.count)]
+    timing = {rank: int(c) for rank, c in zip(traces.ranks, outcome.classes.rank, strict=True)}
+    # What the workload is stays known; how a recording was taken concerns its times alone.
+    workload = {k: v for k, v in traces.card.settings.items() if k != "undilate"}
+    card = traces.card.replace(
+        tool="chakra simulate",
+        settings={**workload, "engine": "native", **settings},
+        tick_ps=1,
+        epoch_ns=0,
+    )
+    counters = {"links": link_table(outcome, machine), "collectives": collective_table(outcome)}
+    memory = memory_table(outcome)
+    if memory is not None:
+        counters["memory"] = memory
+    if detail == "full":
+        times, timing = _unfolded(outcome, times)
+    return Run(
+        traces._bodies,
+        traces.bindings,
+        traces.groups,
+        card,
+        times=times,
+        timing=timing,
+        counters=counters,
+    )
+
+
+def _times(outcome: Outcome, c: int, why: bool) -> Times:
+    rows = class_rows(outcome, c)
+    start, end = outcome.start[rows].copy(), outcome.end[rows].copy()
+    if not why:
+        return Times(start, end)
+    binding = outcome.binding[rows]
+    owner = np.searchsorted(outcome.offset, binding, "right") - 1
+    known = binding >= 0
+    row = np.where(known, binding - outcome.offset[np.maximum(owner, 0)], -1).astype(np.int32)
+    ranks = np.array(outcome.membership.ranks, np.int64)[outcome.classes.first]
+    other = known & (owner != c)
+    rank = np.where(other, ranks[np.maximum(owner, 0)], -1).astype(np.int32)
+    return Times(start, end, row, rank, outcome.reason[rows].copy())
+
+
+def _unfolded(outcome: Outcome, times: list[Times]) -> tuple[list[Times], dict[int, int]]:
+    """Peers by their real rank: of those of the binding class, the one in the same group or pair."""
+    members = [set(g.members.tolist()) for g in outcome.membership.groups]
+    out: list[Times] = []
+    timing: dict[int, int] = {}
+    for i, rank in enumerate(outcome.membership.ranks):
+        timing[rank] = len(out)
+        shared = times[int(outcome.classes.rank[i])]
+        near = set().union(*(members[g] for g in outcome.membership.group_of[i]))
+        near |= set(outcome.membership.peers(i).tolist())
+        assert shared.binding_rank is not None
+        moved = shared.binding_rank.copy()
+        for other in np.unique(moved[moved >= 0]).tolist():
+            moved[shared.binding_rank == other] = _alike(outcome, other, near)
+        out.append(Times(shared.start, shared.end, shared.binding_row, moved, shared.reason))
+    return out, timing
+
+
+def _alike(outcome: Outcome, rank: int, near: set[int]) -> int:
+    index = outcome.membership.index
+    wanted = outcome.classes.rank[index[rank]]
+    same = [r for r in sorted(near) if r in index and outcome.classes.rank[index[r]] == wanted]
+    return same[0] if same else rank
+
+
+def link_table(outcome: Outcome, machine: Machine) -> pa.Table:
+    """Every link that carried something: ends, bytes, time at full rate, share of the makespan."""
+    names = machine.vertex_names()
+    used = np.flatnonzero(outcome.link_bytes > 0)
+    links = machine.links
+    busy = outcome.link_bytes[used] / links.bandwidth[used] * 1e9
+    makespan = outcome.makespan_ps / 1000
+    return pa.table(
+        {
+            "link": used,
+            "src": [names[v] for v in links.src[used]],
+            "dst": [names[v] for v in links.dst[used]],
+            "bandwidth": links.bandwidth[used],
+            "bytes": outcome.link_bytes[used],
+            "busy_ns": busy,
+            "utilization": busy / makespan if makespan else busy * 0,
+        }
+    )
+
+
+def collective_table(outcome: Outcome) -> pa.Table:
+    """Every instance of the simulated classes: what, group, algorithm, last arrival and end in ps."""
+    instances = outcome.instances
+    kinds, groups, seqs = zip(*instances.what, strict=True) if instances.what else ((), (), ())
+    return pa.table(
+        {
+            "collective": pa.array(kinds, pa.string()),
+            "group": pa.array(groups, pa.string()),
+            "seq": pa.array(seqs, pa.int64()),
+            "algorithm": pa.array(instances.algorithm, pa.string()),
+            "comm_size": pa.array(instances.size, pa.int64()),
+            "copies": pa.array([len(j) for j in instances.jobs], pa.int64()),
+            "arrival": outcome.began,
+            "end": outcome.ended,
+        }
+    )
+
+
+def memory_table(outcome: Outcome) -> pa.Table | None:
+    """Bytes held over time, by the lowest rank of each class."""
+    parts = []
+    for c in range(outcome.classes.count):
+        memory = class_memory(outcome, c)
+        if memory is None:
+            continue
+        rank = outcome.membership.ranks[int(outcome.classes.first[c])]
+        parts.append(
+            pa.table(
+                {"rank": np.full(len(memory.time), rank), "time": memory.time, "bytes": memory.held}
+            )
+        )
+    return pa.concat_tables(parts) if parts else None

@@ -1,0 +1,71 @@
+"""The simulator's settings as words: RANK=FACTOR, KIND:TARGET@NS=FACTOR."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from chakrakit.errors import ConfigError, FormatError
+from chakrakit.machines.calibrate import NetworkModel
+from chakrakit.simulator.engine import Fault, Fixed
+
+_FAULT = re.compile(
+    r"(?P<kind>device|link):(?P<target>[^@]+)@(?P<at>[0-9.eE+]+)=(?P<factor>[0-9.eE+-]+)$"
+)
+
+
+def split_pair(text: str, option: str, number: bool = False) -> tuple[str, str]:
+    """`a=b` in two; with `number`, both must be numbers."""
+    left, sign, right = text.partition("=")
+    if not (left and sign and right):
+        raise ConfigError(f"{option} {text!r}: write it as LEFT=RIGHT")
+    if number:
+        try:
+            int(left), float(right)
+        except ValueError:
+            raise ConfigError(f"{option} {text!r}: write it as RANK=FACTOR") from None
+    return left, right
+
+
+def split_fault(text: str) -> Fault:
+    """`device:3@1e6=0.5`, `link:0-1@0=0`; the ends of a link are ranks or vertex names."""
+    found = _FAULT.match(text)
+    if found is None:
+        raise ConfigError(
+            f"--fault {text!r}: write device:RANK@NS=FACTOR or link:FROM-TO@NS=FACTOR"
+        )
+    at, factor = float(found["at"]), float(found["factor"])
+    if found["kind"] == "device":
+        if not found["target"].isdigit():
+            raise ConfigError(f"--fault {text!r}: {found['target']!r} is no rank")
+        return Fault("device", int(found["target"]), at, factor)
+    ends = [int(e) if e.isdigit() else e for e in found["target"].split("-", 1)]
+    if len(ends) != 2:
+        raise ConfigError(f"--fault {text!r}: a link has two ends, as in 0-1")
+    return Fault("link", (ends[0], ends[1]), at, factor)
+
+
+def read_network_model(path: str) -> Fixed:
+    """A network model's file as what the simulator asks."""
+    try:
+        model = msgspec.json.decode(Path(path).read_bytes(), type=NetworkModel)
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror}", path=path) from None
+    except msgspec.MsgspecError as error:
+        raise FormatError(f"not a network model: {error}", path=path) from None
+    return model.seconds
+
+
+def read_placement(path: str) -> tuple[int, ...]:
+    """The device of each rank: a JSON list of numbers, by rank."""
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=tuple[int, ...])
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror}", path=path) from None
+    except msgspec.MsgspecError as error:
+        raise FormatError(
+            f"not a placement: {error}; write the device of each rank, as in [2, 3, 0, 1]",
+            path=path,
+        ) from None

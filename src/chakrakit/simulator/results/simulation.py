@@ -1,0 +1,77 @@
+"""One call from names to a result: what the command line and scripts use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from chakrakit.machines.device import Measured, Roofline, WorkModel
+from chakrakit.machines.fabric import Machine
+from chakrakit.machines.load import load_machine
+from chakrakit.simulator.engine import Outcome, SimulationOptions, run
+from chakrakit.simulator.results.result import Detail, to_run
+from chakrakit.simulator.results.summary import SimulationSummary, summarize
+from chakrakit.trace.sets import Run, TraceSet
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """A finished simulation: the summary at once, the Run when it is asked for."""
+
+    outcome: Outcome
+    machine: Machine
+    summary: SimulationSummary
+    settings: dict[str, Any]
+
+    @property
+    def makespan_ns(self) -> float:
+        """The last end."""
+        return self.summary.makespan_ns
+
+    def run(self, detail: Detail = "classes") -> Run:
+        """The traces with their times."""
+        return to_run(self.outcome, self.machine, self.settings, detail)
+
+
+def work_model(name: str) -> WorkModel:
+    """`measured`, `roofline`, a profile that comes with the package (`h200`), or a profile's file."""
+    if name == "measured":
+        return Measured()
+    if name == "roofline":
+        return Roofline()
+    from chakrakit.machines.device import Profiled, find_profile
+
+    return Profiled(find_profile(name))
+
+
+def simulate(
+    traces: TraceSet,
+    machine: Machine | str,
+    *,
+    compute: str | WorkModel = "measured",
+    options: SimulationOptions | None = None,
+) -> Simulation:
+    """Runs traces on a machine, given as such, by name (`dgx-h100:4`) or as a file."""
+    made = load_machine(machine) if isinstance(machine, str) else machine
+    work = work_model(compute) if isinstance(compute, str) else compute
+    chosen = replace(options or SimulationOptions(), work=work)
+    outcome = run(traces, made, chosen)
+    names = {"network": chosen.network, "compute": work.name, "machine": made.name}
+    return Simulation(
+        outcome, made, summarize(outcome, made, names), {**names, **_settings(chosen)}
+    )
+
+
+def _settings(options: SimulationOptions) -> dict[str, Any]:
+    """What else was asked for, for the card."""
+    d = options.disturbance
+    found: dict[str, Any] = {"algorithms": dict(options.algorithms.fixed) or "auto"}
+    if d.jitter or d.stragglers or d.faults:
+        slow = {str(rank): factor for rank, factor in d.stragglers.items()}
+        faults = [str(f) for f in d.faults]
+        found |= {"jitter": d.jitter, "seed": d.seed, "stragglers": slow, "faults": faults}
+    if options.placement is not None:
+        found["placement"] = list(options.placement)
+    if options.assume_missing:
+        found["assume_missing"] = "symmetric"
+    return found

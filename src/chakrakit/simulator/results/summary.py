@@ -1,0 +1,203 @@
+"""What a simulation comes to: step time, compute, exposed communication, idle, MFU, energy, price."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from chakrakit.machines.fabric import Machine
+from chakrakit.results import Result
+from chakrakit.simulator.collectives import data_bytes, ideal_seconds, moved_bytes
+from chakrakit.simulator.engine import COMM, COMPUTE, MESSAGE, Outcome
+from chakrakit.simulator.results.memory import Memory, memory_over_time
+from chakrakit.trace.timing import Intervals
+
+NS = 1000
+
+
+class RankSummary(Result, msgspec.Struct, kw_only=True):
+    """One rank. `idle_ns` is what neither device compute nor communication covers, up to its finish."""
+
+    rank: int
+    finish_ns: float
+    compute_ns: float
+    comm_ns: float
+    exposed_comm_ns: float
+    idle_ns: float
+    peak_bytes: int
+    flops: float
+
+
+class FoldSummary(Result, msgspec.Struct, kw_only=True):
+    """How many ranks each simulated one stands for, and what that rests on."""
+
+    factor: float
+    classes: int
+    why: str
+
+
+class CollectiveSummary(Result, msgspec.Struct, kw_only=True):
+    """Collectives of one kind, size and group size. Bandwidth counts the data each member must move."""
+
+    collective: str
+    algorithm: str
+    members: int
+    size: int
+    count: int
+    mean_ns: float
+    wait_ns: float
+    """From the first arrival to the last, on average."""
+    gb_per_s: float
+    ideal_share: float | None
+    """The time the data needs at full bandwidth without latency, over the time taken; None for messages."""
+
+
+class SimulationSummary(Result, msgspec.Struct, kw_only=True):
+    """The whole run."""
+
+    makespan_ns: float
+    ranks: list[RankSummary]
+    fold: FoldSummary
+    network: str
+    compute: str
+    machine: str
+    mfu: float | None = None
+    """FLOPs over what all devices could do at their bf16 peak in the step; None without figures."""
+    energy_joules: float | None = None
+    price: float | None = None
+    """In the currency of the devices' `price_per_hour`."""
+    collectives: list[CollectiveSummary] = []
+    ghosts: list[int] = []
+    """Ranks nobody recorded, stood in for."""
+    memory_holders: list[tuple[str, int]] = []
+    """Largest holders at the highest peak."""
+    events: int = 0
+
+
+def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> SimulationSummary:
+    """The summary of an outcome; `settings` gives network, compute and machine by name."""
+    classes = [_class_summary(outcome, c) for c in range(outcome.classes.count)]
+    membership = outcome.membership
+    ranks = [
+        msgspec.structs.replace(classes[int(c)][0], rank=rank)
+        for rank, c in zip(membership.ranks, outcome.classes.rank, strict=True)
+    ]
+    makespan = outcome.makespan_ps / NS
+    peaks = [m for _, m in classes if m is not None]
+    highest = max(peaks, key=lambda m: m.peak) if peaks else None
+    return SimulationSummary(
+        makespan_ns=makespan,
+        ranks=ranks,
+        fold=FoldSummary(
+            factor=outcome.classes.factor, classes=outcome.classes.count, why=outcome.why
+        ),
+        collectives=collective_summaries(outcome),
+        ghosts=_ghosts(outcome),
+        memory_holders=list(highest.holders) if highest else [],
+        events=outcome.events,
+        **_costs(outcome, machine, ranks, makespan),
+        **settings,
+    )
+
+
+def class_rows(outcome: Outcome, c: int) -> slice:
+    """Where the rows of a class are in the outcome's arrays."""
+    return slice(int(outcome.offset[c]), int(outcome.offset[c + 1]))
+
+
+def class_memory(outcome: Outcome, c: int) -> Memory | None:
+    """Memory over time of a class's ranks."""
+    program = outcome.membership.programs[outcome.membership.body(int(outcome.classes.first[c]))]
+    rows = class_rows(outcome, c)
+    return memory_over_time(program.trace, outcome.start[rows], outcome.end[rows])
+
+
+def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Memory | None]:
+    program = outcome.membership.programs[outcome.membership.body(int(outcome.classes.first[c]))]
+    rows = class_rows(outcome, c)
+    start, end = outcome.start[rows], outcome.end[rows]
+    compute, comm = (
+        Intervals.of(start[program.kind == k], end[program.kind == k]) for k in (COMPUTE, COMM)
+    )
+    busy = (compute | comm).total
+    finish = int(end.max(initial=0))
+    memory = class_memory(outcome, c)
+    summary = RankSummary(
+        rank=-1,
+        finish_ns=finish / NS,
+        compute_ns=compute.total / NS,
+        comm_ns=comm.total / NS,
+        exposed_comm_ns=(busy - compute.total) / NS,
+        idle_ns=(finish - busy) / NS,
+        peak_bytes=memory.peak if memory else 0,
+        flops=float(program.trace.column("num_ops", 0)[program.kind == COMPUTE].sum()),
+    )
+    return summary, memory
+
+
+def _ghosts(outcome: Outcome) -> list[int]:
+    groups = outcome.membership.groups
+    return sorted({int(m) for g in groups for m in g.members[g.present < 0]})
+
+
+def _costs(
+    outcome: Outcome, machine: Machine, ranks: list[RankSummary], makespan: float
+) -> dict[str, Any]:
+    devices = [machine.device(r) for r in range(min(len(ranks), machine.size))]
+    peak = sum(d.peak_rate("bf16") for d in devices)
+    flops = sum(r.flops for r in ranks)
+    seconds = makespan * 1e-9
+    out: dict[str, Any] = {"mfu": flops / (peak * seconds) if peak and flops and seconds else None}
+    if any(d.power for d in devices):
+        busy = [(r.compute_ns * 1e-9, d) for r, d in zip(ranks, devices, strict=False)]
+        out["energy_joules"] = sum(b * d.power + (seconds - b) * d.idle_power for b, d in busy)
+    if any(d.price_per_hour for d in devices):
+        out["price"] = sum(d.price_per_hour for d in devices) * seconds / 3600
+    return out
+
+
+def collective_summaries(outcome: Outcome) -> list[CollectiveSummary]:
+    """Achieved against ideal bandwidth, by kind."""
+    found: dict[tuple[str, str, int, int], list[int]] = {}
+    instances = outcome.instances
+    for i, (kind, _, _) in enumerate(instances.what):
+        shape = instances.shape[i]
+        members = shape.n if shape else 2
+        found.setdefault((kind, instances.algorithm[i], members, instances.size[i]), []).append(i)
+    return [_collective(outcome, key, np.array(which)) for key, which in found.items()]
+
+
+def _collective(outcome: Outcome, key: tuple[str, str, int, int], which: Any) -> CollectiveSummary:
+    kind, algorithm, members, size = key
+    took = float((outcome.ended[which] - outcome.began[which]).mean()) / NS
+    total = size if kind == MESSAGE else data_bytes(kind, size, members)
+    shape = outcome.instances.shape[int(which[0])]
+    each = total / members if kind == "all-to-all" else total
+    ideal = ideal_seconds(kind, each, shape) * 1e9 if shape else 0.0
+    moved = moved_bytes(kind, each, members) if shape else float(size)
+    return CollectiveSummary(
+        collective=kind,
+        algorithm=algorithm,
+        members=members,
+        size=size,
+        count=len(which),
+        mean_ns=took,
+        wait_ns=_wait(outcome, which),
+        gb_per_s=moved / took if took else 0.0,
+        ideal_share=_share(ideal, took) if shape else None,
+    )
+
+
+def _share(ideal: float, took: float) -> float:
+    return ideal / took if took else 1.0
+
+
+def _wait(outcome: Outcome, which: Any) -> float:
+    """Mean time from the first arrival to the last."""
+    of_row = outcome.instances.of_row
+    rows = np.flatnonzero(np.isin(of_row, which))
+    first = np.full(len(outcome.began), np.iinfo(np.int64).max)
+    np.minimum.at(first, of_row[rows], outcome.start[rows])
+    return float((outcome.began[which] - first[which]).mean() / NS)

@@ -1,0 +1,194 @@
+"""What linking found, matched, repaired, inferred and left out: per rank and in total."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from chakrakit.results import Result
+from chakrakit.sources.pytorch.edges import TOLERANCE_NS, violations
+from chakrakit.sources.pytorch.linking.periods import step_periods
+from chakrakit.sources.pytorch.linking.rank import Rank
+from chakrakit.sources.pytorch.read import Kind
+from chakrakit.trace.model import EdgeKind
+from chakrakit.trace.timing import schedule
+
+
+class InOut(Result, msgspec.Struct, frozen=True):
+    """How much was in the files, and how much of it is in the trace."""
+
+    in_: int = msgspec.field(name="in")
+    linked: int
+
+
+class RankReport(Result, msgspec.Struct, kw_only=True):
+    """One rank's figures. Times are ns; `edge_violations` counts edges the measurement contradicts."""
+
+    rank: int
+    files: list[str] = []
+    host_ops: InOut
+    device_activities: InOut
+    device_time_ns: InOut
+    runtime_calls: int = 0
+    annotations: int = 0
+    matched_by: dict[str, int] = {}
+    measured_span_ns: int
+    scheduled_span_ns: int
+    start_error_ns: dict[str, int] = {}
+    edge_violations: int
+    edges: dict[str, int] = {}
+    collectives: dict[str, int] = {}
+    p2p: dict[str, int] = {}
+    steps: list[dict[str, Any]] = []
+    orphans: int = 0
+    programmatic_overlaps: int = 0
+    waits: dict[str, int] = {}
+    repaired: dict[str, int] = {}
+    dropped: dict[str, int] = {}
+    inferred: dict[str, int] = {}
+    left_out_events: dict[str, int] = {}
+    removed_overhead_ms: float = 0.0
+    overhead_factor: float = 1.0
+    """How many times what the card says recording cost, to give the un-recorded step back."""
+    clock_offset_ns: int = 0
+    warnings: list[str] = []
+
+
+class LinkReport(Result, msgspec.Struct, kw_only=True):
+    """All ranks, and what concerns them together."""
+
+    ranks: list[RankReport]
+    groups: dict[str, list[int]] = {}
+    ignored_files: dict[str, str] = {}
+    clock: dict[str, Any] = {}
+    overhead: dict[str, Any] = {}
+
+
+def report_rank(linked: Rank, files: list[str]) -> RankReport:
+    """Check the rank against itself by scheduling it, and count everything."""
+    line = linked.line
+    timed = schedule(len(line), linked.edges, linked.own)
+    inside = np.ones(len(line), np.bool_)
+    inside[linked.device.orphans] = False
+    device = line.lane >= 0
+    activities, device_time = _device(linked)
+    messages = Counter(c.type_name for c in linked.collectives if c.is_message)
+    return RankReport(
+        rank=linked.rank,
+        files=files,
+        host_ops=_host_ops(linked),
+        device_activities=activities,
+        device_time_ns=device_time,
+        runtime_calls=int(((line.kind == Kind.CALL) & line.is_host).sum()),
+        annotations=int((line.kind == Kind.ANNOTATION).sum()),
+        matched_by=linked.joined.rules,
+        measured_span_ns=_span(line.start, line.end, inside),
+        scheduled_span_ns=_span(timed.start, timed.end, inside),
+        start_error_ns=_errors(timed.start, line.start, inside),
+        edge_violations=violations(line, linked.edges, TOLERANCE_NS),
+        edges=_edge_counts(linked),
+        collectives=dict(Counter(c.type_name for c in linked.collectives if not c.is_message)),
+        p2p={"SEND": messages["SEND"], "RECV": messages["RECV"]},
+        steps=step_periods(linked, timed.start, timed.end),
+        orphans=int((device & ~inside).sum()),
+        programmatic_overlaps=linked.counts["programmatic_overlaps"],
+        waits=_waits(linked),
+        repaired=_repaired(linked),
+        dropped=_dropped(linked),
+        left_out_events=dict(linked.kineto.left_out) if linked.kineto is not None else {},
+        removed_overhead_ms=round(linked.undilated_ms, 3),
+        overhead_factor=round(linked.overhead_factor, 3),
+        warnings=_warnings(linked),
+    )
+
+
+def _span(start: Any, end: Any, rows: Any) -> int:
+    return int(end[rows].max() - start[rows].min()) if rows.any() else 0
+
+
+def _errors(start: Any, measured: Any, rows: Any) -> dict[str, int]:
+    if not rows.any():
+        return {}
+    wrong = np.abs((start - start[0]) - (measured - measured[0]))[rows]
+    return {"median": int(np.median(wrong)), "largest": int(wrong.max())}
+
+
+def _host_ops(linked: Rank) -> InOut:
+    if linked.observer is not None:
+        given = int(linked.observer.is_operator.sum())
+        return InOut(given, len(np.unique(linked.line.operator[linked.line.operator >= 0])))
+    assert linked.kineto is not None
+    kinds = (Kind.OPERATOR, Kind.ANNOTATION)
+    given = int(np.isin(linked.kineto.kind, kinds).sum())
+    return InOut(given, int((np.isin(linked.line.kind, kinds) & linked.line.is_host).sum()))
+
+
+def _device(linked: Rank) -> tuple[InOut, InOut]:
+    line = linked.line
+    rows = line.lane >= 0
+    here = (int(rows.sum()), int(line.duration[rows].sum()))
+    given = (0, 0)
+    if linked.kineto is not None:
+        events = linked.kineto.is_device
+        given = (int(events.sum()), int(linked.kineto.duration[events].sum()))
+    return InOut(given[0], here[0]), InOut(given[1], here[1])
+
+
+def _edge_counts(linked: Rank) -> dict[str, int]:
+    counts = np.bincount(linked.edges.kind, minlength=len(EdgeKind))
+    return {EdgeKind(i).name.lower(): int(n) for i, n in enumerate(counts) if n}
+
+
+def _waits(linked: Rank) -> dict[str, int]:
+    return {
+        "synchronizations": linked.waits.synchronizations,
+        "blocking_copies": linked.waits.blocking_copies,
+        "blocked_launches": linked.waits.blocked_launches,
+        "stream_waits": linked.counts["event_waits"],
+        "communication": linked.counts["communication_waits"],
+        "handovers": linked.counts["handovers"],
+        "queue_depth": linked.waits.queue_depth,
+    }
+
+
+def _repaired(linked: Rank) -> dict[str, int]:
+    out: Counter[str] = Counter()
+    for name, side in (("observer", linked.observer), ("kineto", linked.kineto)):
+        if side is not None:
+            out[f"{name}_unescaped"] = side.repaired
+            out[f"{name}_truncated"] = int(side.truncated)
+    if linked.observer is not None:
+        out["short_strides"] = linked.observer.short_strides
+        timed = linked.joined.event_of >= 0
+        missing = int((linked.observer.is_operator & ~timed).sum())
+        two_pass = linked.joined.operator_of is not None
+        out["only_in_observer_pass" if two_pass else "placed_without_time"] = missing
+    return {k: n for k, n in out.items() if n}
+
+
+def _dropped(linked: Rank) -> dict[str, int]:
+    out: Counter[str] = Counter()
+    for name, side in (("observer_nodes", linked.observer), ("kineto_events", linked.kineto)):
+        out[name] = side.dropped if side is not None else 0
+    out["edges_against_time"] = linked.counts["refuted_edges"]
+    out["edges_merged"] = linked.sound.merged
+    out["edges_in_circles"] = len(linked.sound.circular)
+    return {k: n for k, n in out.items() if n}
+
+
+def _warnings(linked: Rank) -> list[str]:
+    out = [
+        f"dropped {kind} edge {linked.names[a]!r} → {linked.names[b]!r}: it closed a circle"
+        for a, b, kind in linked.sound.circular[:10]
+    ]
+    seen = linked.observer
+    if seen is not None and not seen.known_schema:
+        out.append(f"schema {seen.schema!r} is newer than what is known here; read by its keys")
+    if seen is not None and seen.truncated:
+        out.append("the observer's file ends early; what it holds is linked")
+    if linked.kineto is not None and linked.kineto.truncated:
+        out.append("the Kineto file ends early; what it holds is linked")
+    return out

@@ -1,0 +1,173 @@
+"""All nodes of one rank on one clock: host threads with their nesting, device lanes in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import chakrakit.core as core
+from chakrakit.arrays import I8, I32, I64, Mask
+from chakrakit.sources.pytorch.match.joining import Join
+from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
+
+Parts = tuple[NDArray[Any], ...]
+"""event, operator, start, end, kind, process and thread (or device and stream) of some rows."""
+
+_SLACK_NS = 10_000
+"""By how much a call may outlive the operator it is in: host and device clocks differ a little."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One row a node, in order of start (longer first), which is also the order of the trace.
+
+    `event` and `operator` are the rows in Kineto and in the observer, -1 for none. Host rows have a
+    `thread` (dense number), device rows a `lane`; the other is -1. `parent` is the row a host row
+    runs inside of, or, for a device row, the row that launched it. `astray` marks host rows that
+    outlive what they began in: asynchronous work, which is no part of its thread's order.
+    """
+
+    event: I64
+    operator: I64
+    start: I64
+    end: I64
+    kind: I8
+    thread: I32
+    lane: I32
+    parent: I64
+    astray: Mask
+    thread_names: list[tuple[int, int]]
+    lane_names: list[tuple[int, int]]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def duration(self) -> I64:
+        """Measured, with everything inside."""
+        return self.end - self.start
+
+    @property
+    def is_host(self) -> Mask:
+        """Rows on host threads."""
+        return self.thread >= 0
+
+    def thread_order(self) -> tuple[I64, I64]:
+        """Rows of every thread in order, asynchronous ones left out, and each one's predecessor.
+
+        The predecessor is -1 for the first row of a thread.
+        """
+        rows = np.flatnonzero(self.is_host & ~self.astray)
+        rows = rows[np.argsort(self.thread[rows], kind="stable")]
+        before = np.full(len(rows), -1, np.int64)
+        same = self.thread[rows[1:]] == self.thread[rows[:-1]]
+        before[1:][same] = rows[:-1][same]
+        return rows, before
+
+    def lane_order(self) -> tuple[I64, I64]:
+        """Rows of every device lane in order, and each one's predecessor or -1."""
+        rows = np.flatnonzero(self.lane >= 0)
+        rows = rows[np.argsort(self.lane[rows], kind="stable")]
+        before = np.full(len(rows), -1, np.int64)
+        same = self.lane[rows[1:]] == self.lane[rows[:-1]]
+        before[1:][same] = rows[:-1][same]
+        return rows, before
+
+    def own_time(self) -> I64:
+        """Duration less that of the rows directly inside, never below 0."""
+        inside = np.flatnonzero((self.parent >= 0) & self.is_host & ~self.astray)
+        outer = self.parent[inside]
+        length = np.minimum(self.end[inside], self.end[outer]) - self.start[inside]
+        spent = np.zeros(len(self), np.int64)
+        np.add.at(spent, outer, length)
+        own: I64 = np.maximum(self.duration - spent, 0)
+        return own
+
+    def is_leaf(self) -> Mask:
+        """Host rows with nothing inside, and all device rows."""
+        leaf = np.ones(len(self), np.bool_)
+        inside = (self.parent >= 0) & self.is_host & ~self.astray
+        leaf[self.parent[inside]] = False
+        return leaf
+
+
+def _dense(*keys: I64) -> tuple[I32, list[tuple[int, int]]]:
+    table, number = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
+    return number.ravel().astype(np.int32), [(int(a), int(b)) for a, b in table]
+
+
+def build_timeline(observer: Observer | None, kineto: Kineto | None, joined: Join) -> Timeline:
+    """Every host and device event of Kineto, and the observer's operators that have none."""
+    parts = [_kineto_part(kineto, joined)] if kineto is not None else []
+    # In two passes, what only the observer saw has no place among the other pass's times.
+    if observer is not None and joined.operator_of is None:
+        parts.append(_placed_part(observer, kineto, joined))
+    event, operator, start, end, kind, pid, tid = (
+        np.concatenate(c) for c in zip(*parts, strict=True)
+    )
+    order = np.lexsort((operator, -end, start))
+    event, operator, start, end, kind, pid, tid = (
+        c[order] for c in (event, operator, start, end, kind, pid, tid)
+    )
+    device = (kind >= Kind.KERNEL) & (kind <= Kind.MEMSET)
+    thread = np.full(len(start), -1, np.int32)
+    lane = np.full(len(start), -1, np.int32)
+    thread[~device], threads = _dense(pid[~device], tid[~device])
+    lane[device], lanes = _dense(pid[device], tid[device])
+    parent, astray = _nesting(thread, start, end, kind)
+    line = Timeline(event, operator, start, end, kind, thread, lane, parent, astray, threads, lanes)
+    if kineto is None and observer is not None:
+        _nest_as_written(line, observer)
+    return line
+
+
+def _kineto_part(kineto: Kineto, joined: Join) -> Parts:
+    rows = np.flatnonzero(kineto.is_host | kineto.is_device)
+    operator = joined.operators(len(kineto))
+    device = kineto.is_device[rows]
+    pid = np.where(device, np.maximum(kineto.device[rows], 0), kineto.pid[rows])
+    tid = np.where(device, kineto.stream[rows], kineto.tid[rows])
+    return (rows, operator[rows], kineto.start[rows], kineto.end[rows], kineto.kind[rows], pid, tid)
+
+
+def _placed_part(observer: Observer, kineto: Kineto | None, joined: Join) -> Parts:
+    """Operators without times, put where the next operator of their thread starts."""
+    rows = np.flatnonzero(observer.is_operator & (joined.event_of < 0))
+    when = np.zeros(len(rows), np.int64)
+    pid = np.zeros(len(rows), np.int64)
+    tid = observer.tid[rows]
+    paired = np.flatnonzero(joined.event_of >= 0)
+    if kineto is not None and len(paired) and len(rows):
+        place = np.minimum(np.searchsorted(paired, rows), len(paired) - 1)
+        nearest = joined.event_of[paired[place]]
+        when, pid, tid = kineto.start[nearest], kineto.pid[nearest], kineto.tid[nearest]
+    none = np.full(len(rows), -1, np.int64)
+    kind = np.full(len(rows), Kind.OPERATOR, np.int8)
+    return none, rows, when, when, kind, pid, tid
+
+
+def _nesting(thread: I32, start: I64, end: I64, kind: I8) -> tuple[I64, Mask]:
+    parent = np.full(len(start), -1, np.int64)
+    astray = np.zeros(len(start), np.bool_)
+    rows = np.flatnonzero(thread >= 0)
+    rows = rows[np.argsort(thread[rows], kind="stable")]
+    if len(rows):
+        outer, loose = core.nest(thread[rows], start[rows], end[rows], _SLACK_NS)
+        inside = outer >= 0
+        parent[rows[inside]] = rows[outer[inside]]
+        astray[rows] = loose.astype(np.bool_) & (kind[rows] != Kind.CALL)
+    return parent, astray
+
+
+def _nest_as_written(line: Timeline, observer: Observer) -> None:
+    """Without times, the observer's own parents are all there is."""
+    row_of = np.full(len(observer), -1, np.int64)
+    row_of[line.operator] = np.arange(len(line))
+    ids = observer.id
+    place = np.minimum(np.searchsorted(ids, observer.parent), len(ids) - 1)
+    known = ids[place] == observer.parent
+    outer = np.where(known, row_of[place], -1)[line.operator]
+    line.parent[:] = np.where(outer == np.arange(len(line)), -1, outer)

@@ -1,0 +1,211 @@
+"""Finding what to link: which files there are, what each is, and which belong together."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from chakrakit.errors import FormatError
+
+_HEAD = 1 << 16
+_GZIP = b"\x1f\x8b"
+_OBSERVER, _KINETO = "observer", "kineto"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file as its first bytes show it; -1 for numbers they do not tell."""
+
+    path: Path
+    kind: str
+    pid: int
+    rank: int
+    numbered: bool
+    """Whether events carry record-function ids, which a recording with the observer has."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Files of one rank; either may be missing."""
+
+    rank: int
+    observer: Path | None
+    kineto: Path | None
+
+    @property
+    def paths(self) -> list[Path]:
+        """Those that are there."""
+        return [p for p in (self.observer, self.kineto) if p is not None]
+
+
+@dataclass
+class Found:
+    """All pairs, and the files that were passed over with the reason why."""
+
+    pairs: list[Pair]
+    ignored: dict[str, str] = field(default_factory=dict)
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file's bytes, uncompressed; a gzip stream that ends early gives what there is."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
+    if data[:2] != _GZIP:
+        return data
+    try:
+        return gzip.decompress(data)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return zlib.decompressobj(31).decompress(data)
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_HEAD)
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
+    return zlib.decompressobj(31).decompress(data, 4 * _HEAD) if data[:2] == _GZIP else data
+
+
+def _number(pattern: bytes, head: bytes) -> int:
+    match = re.search(pattern, head)
+    return int(match[1]) if match else -1
+
+
+def identify(path: Path) -> Source | None:
+    """What a file is, from its first bytes; None for something else."""
+    try:
+        head = _head(path)
+    except zlib.error:
+        return None
+    start = head.lstrip()[:1]
+    if start not in (b"{", b"["):
+        return None
+    if re.search(rb'"nodes"\s*:\s*\[', head) and b'"schema"' in head:
+        return Source(path, _OBSERVER, _number(rb'"pid"\s*:\s*(\d+)', head), -1, True)
+    if re.search(rb'"(traceEvents|schemaVersion|deviceProperties|displayTimeUnit)"|"ph"\s*:', head):
+        pid = _number(rb'"cat"\s*:\s*"(?:cpu_op|user_annotation)"[^{}]*?"pid"\s*:\s*(\d+)', head)
+        rank = _number(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d+)', head)
+        numbered = re.search(rb'"Record function id"\s*:\s*[1-9]', head) is not None
+        return Source(path, _KINETO, pid, rank, numbered)
+    return None
+
+
+def find_pairs(inputs: Iterable[Path]) -> Found:
+    """Pairs by what is in the files: process, numbering and rank first, names only then."""
+    found = Found([])
+    sources = []
+    for path in _files(inputs):
+        source = identify(path)
+        if source is None:
+            found.ignored[str(path)] = "neither an observer nor a Kineto file"
+        else:
+            sources.append(source)
+    observers = [s for s in sources if s.kind == _OBSERVER]
+    kinetos = [s for s in sources if s.kind == _KINETO]
+    if not sources:
+        raise FormatError(
+            "no observer or Kineto file among the inputs; give files that PyTorch's profiler wrote",
+            path=", ".join(map(str, inputs)) or None,
+        )
+    _pair_up(observers, kinetos, found)
+    return found
+
+
+def _files(inputs: Iterable[Path]) -> list[Path]:
+    out: list[Path] = []
+    for path in inputs:
+        if path.is_dir():
+            out += sorted(p for p in path.rglob("*.json*") if p.is_file())
+        elif path.exists():
+            out.append(path)
+        else:
+            raise FormatError("does not exist; give a file or a directory", path=str(path))
+    return list(dict.fromkeys(out))
+
+
+def _pair_up(observers: list[Source], kinetos: list[Source], found: Found) -> None:
+    partner: dict[int, int] = {}
+    taken: set[int] = set()
+    for _, i, j in sorted((-score, i, j) for score, i, j in _scores(observers, kinetos)):
+        if i not in partner and j not in taken:
+            partner[i] = j
+            taken.add(j)
+    pairs = [(o, kinetos[partner[i]] if i in partner else None) for i, o in enumerate(observers)]
+    left = [k for j, k in enumerate(kinetos) if j not in taken]
+    if not observers:
+        _number_pairs([(None, k) for k in left], found)
+        return
+    alone = [o for i, o in enumerate(observers) if i not in partner]
+    if alone and left:
+        _refuse(alone[0], left[0])
+    for kineto in left:
+        found.ignored[str(kineto.path)] = (
+            "no observer file belongs to it; --times takes it for times"
+        )
+    _number_pairs([*pairs], found)
+
+
+def _refuse(observer: Source, kineto: Source) -> None:
+    raise FormatError(
+        f"belongs to process {observer.pid} and {kineto.path} to process {kineto.pid}, so they are "
+        "not of the same rank and run; give both files of each rank",
+        path=str(observer.path),
+    )
+
+
+def _scores(observers: list[Source], kinetos: list[Source]) -> Iterator[tuple[int, int, int]]:
+    """(how surely two files belong together, observer, Kineto) of all that may.
+
+    Files of different processes do not; with thousands of ranks only those of one are looked at.
+    """
+    of_process: dict[int, list[int]] = {}
+    for j, kineto in enumerate(kinetos):
+        of_process.setdefault(kineto.pid, []).append(j)
+    for i, observer in enumerate(observers):
+        known = [*of_process.get(observer.pid, ()), *of_process.get(-1, ())]
+        for j in set(known) if observer.pid != -1 else range(len(kinetos)):
+            yield _score(observer, kinetos[j]), i, j
+
+
+def _score(observer: Source, kineto: Source) -> int:
+    """How surely two files belong together that may."""
+    names = (_name_number(observer.path), _name_number(kineto.path))
+    score = 1 + 8 * (observer.pid == kineto.pid != -1) + 4 * kineto.numbered
+    score += 2 * (observer.path.parent == kineto.path.parent)
+    return score + (names[0] == names[1] and names[0] >= 0)
+
+
+@lru_cache(1 << 16)
+def _name_number(path: Path) -> int:
+    """The rank a file's name or its folder's speaks of, or -1."""
+    for text in (path.name.split(".json")[0], path.parent.name):
+        numbers = re.findall(r"(?:rank|[._-])[_-]?(\d+)(?![a-zA-Z])", text) or re.findall(
+            r"^(\d+)$", text
+        )
+        if numbers:
+            return int(numbers[-1])
+    return -1
+
+
+def _number_pairs(pairs: list[tuple[Source | None, Source | None]], found: Found) -> None:
+    taken: dict[int, Pair] = {}
+    for observer, kineto in pairs:
+        files = [s for s in (kineto, observer) if s is not None]
+        told = [s.rank for s in files if s.rank >= 0] or [
+            n for s in files if (n := _name_number(s.path)) >= 0 and len(pairs) > 1
+        ]
+        rank = told[0] if told else len(taken)
+        pair = Pair(rank, observer.path if observer else None, kineto.path if kineto else None)
+        if rank in taken:
+            both = f"{taken[rank].paths[0]} and {pair.paths[0]}"
+            raise FormatError(f"both say rank {rank}; link them one at a time", path=both)
+        taken[rank] = pair
+    found.pairs += [taken[r] for r in sorted(taken)]

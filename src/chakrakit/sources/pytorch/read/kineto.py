@@ -1,0 +1,197 @@
+"""Kineto's JSON as columns: when everything ran, in exact nanoseconds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+import chakrakit.core as core
+from chakrakit.arrays import I8, I32, I64, Mask
+from chakrakit.errors import FormatError
+from chakrakit.sources.pytorch.read.observer import Extras
+from chakrakit.sources.pytorch.read.texts import Texts
+
+
+class Kind(IntEnum):
+    """What an event is to the linker."""
+
+    OTHER = 0
+    OPERATOR = 1
+    ANNOTATION = 2
+    CALL = 3
+    """A call into the device's runtime or driver."""
+    KERNEL = 4
+    MEMCPY = 5
+    MEMSET = 6
+    SYNC = 7
+    """What the device's tracer says about a synchronization; the call itself is a CALL."""
+    RANGE = 8
+    """A user annotation projected onto the device."""
+    PYTHON = 9
+    OVERHEAD = 10
+
+
+_KINDS = {
+    "cpu_op": Kind.OPERATOR,
+    "operator": Kind.OPERATOR,
+    "user_annotation": Kind.ANNOTATION,
+    "cuda_runtime": Kind.CALL,
+    "cuda_driver": Kind.CALL,
+    "hip_runtime": Kind.CALL,
+    "xpu_runtime": Kind.CALL,
+    "runtime": Kind.CALL,
+    "kernel": Kind.KERNEL,
+    "concurrent_kernel": Kind.KERNEL,
+    "gpu_memcpy": Kind.MEMCPY,
+    "memcpy": Kind.MEMCPY,
+    "gpu_memset": Kind.MEMSET,
+    "memset": Kind.MEMSET,
+    "cuda_sync": Kind.SYNC,
+    "gpu_user_annotation": Kind.RANGE,
+    "python_function": Kind.PYTHON,
+    "overhead": Kind.OVERHEAD,
+}
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Kineto's arrows from a forward operator to its backward one, matched by id."""
+
+    forward_tid: I64
+    forward_ts: I64
+    backward_tid: I64
+    backward_ts: I64
+
+
+@dataclass(frozen=True)
+class Kineto:
+    """Complete events of one Kineto file, in file order.
+
+    `start` and `end` are nanoseconds since `base_ns`. A number that the file does not give is -1.
+    """
+
+    kind: I8
+    name: I32
+    pid: I64
+    tid: I64
+    start: I64
+    end: I64
+    external: I64
+    rf_id: I64
+    correlation: I64
+    stream: I64
+    device: I64
+    sequence: I64
+    fwd_thread: I64
+    bytes: I64
+    python_id: I64
+    python_parent: I64
+    graph_node: I64
+    text_columns: dict[str, I32]
+    extras: Extras
+    flows: Flows
+    texts: Texts
+    base_ns: int
+    host_name: str
+    distributed: dict[str, Any]
+    devices: list[dict[str, Any]]
+    left_out: dict[str, int]
+    truncated: bool
+    repaired: int
+    dropped: int
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def duration(self) -> I64:
+        """How long each event took."""
+        return self.end - self.start
+
+    @property
+    def is_device(self) -> Mask:
+        """Kernels, copies and fills: what ran on the device."""
+        return (self.kind >= Kind.KERNEL) & (self.kind <= Kind.MEMSET)
+
+    @property
+    def is_host(self) -> Mask:
+        """Operators, annotations and runtime calls: what ran on host threads."""
+        return (self.kind >= Kind.OPERATOR) & (self.kind <= Kind.CALL)
+
+
+def read_kineto(data: bytes, path: str = "") -> Kineto:
+    """Columns of a Kineto file's bytes (uncompressed)."""
+    try:
+        raw = core.read_kineto(data)
+    except core.FormatError as error:
+        message, offset = error.args
+        raise FormatError(
+            f"{message}; give the file written by export_chrome_trace",
+            path=path or None,
+            offset=offset,
+        ) from None
+    return _kineto(raw)
+
+
+_NUMBERS = (
+    "pid",
+    "tid",
+    "external",
+    "rf_id",
+    "correlation",
+    "stream",
+    "device",
+    "sequence",
+    "fwd_thread",
+    "bytes",
+    "python_id",
+    "python_parent",
+    "graph_node",
+)
+_IO_TEXTS = ("in_dims", "in_types", "in_strides", "in_values", "grid", "block")
+
+
+def _kineto(raw: dict[str, Any]) -> Kineto:
+    texts = Texts(*raw["texts"])
+    kinds = [_KINDS.get(s.lower(), Kind.OTHER) for s in texts.strings]
+    return Kineto(
+        kind=np.asarray(kinds, np.int8)[raw["cat"]],
+        name=raw["name"],
+        start=raw["ts"],
+        end=raw["ts"] + raw["dur"],
+        **{c: raw[c] for c in _NUMBERS},
+        text_columns={c: raw[c] for c in _IO_TEXTS},
+        extras=Extras(raw["extra_event"], raw["extra_key"], raw["extra_value"], texts),
+        flows=_flows(raw),
+        texts=texts,
+        base_ns=raw["base_ns"],
+        host_name=texts[raw["host_name"]],
+        distributed=_object(texts[raw["distributed"]]) or {},
+        devices=_object(texts[raw["devices"]]) or [],
+        left_out={texts[k] or "(none)": n for k, n in raw["left_out"].items()},
+        truncated=raw["truncated"],
+        repaired=raw["repaired"],
+        dropped=raw["dropped"],
+    )
+
+
+def _object(text: str) -> Any:
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return None
+
+
+def _flows(raw: dict[str, Any]) -> Flows:
+    finish = raw["flow_finish"].astype(np.bool_)
+    begin_ids, first = np.unique(raw["flow_id"][~finish], return_index=True)
+    end_ids, last = np.unique(raw["flow_id"][finish], return_index=True)
+    _, b, e = np.intersect1d(begin_ids, end_ids, return_indices=True)
+    tid, ts = raw["flow_tid"], raw["flow_ts"]
+    return Flows(
+        tid[~finish][first[b]], ts[~finish][first[b]], tid[finish][last[e]], ts[finish][last[e]]
+    )

@@ -1,0 +1,142 @@
+"""Where in the program a row belongs: its step, its phase, its module and layer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+import chakrakit.core as core
+from chakrakit.arrays import I64
+from chakrakit.sources.pytorch.match import RowNames, Timeline, inherit
+from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
+
+PHASES = ("forward", "backward", "optimizer", "other")
+_STEP = re.compile(r"^ProfilerStep#(\d+)$")
+_PHASE_WORDS = (
+    (2, re.compile(r"^Optimizer\.(step|zero_grad)|^#* ?optimi[sz]er ?#*$|optimizer[._]step", re.I)),
+    (
+        1,
+        re.compile(
+            r"^autograd::engine::evaluate|^#* ?backward ?#*$|^CompiledFunctionBackward", re.I
+        ),
+    ),
+    (0, re.compile(r"^#* ?(forward|prefill|decode( \d+)?) ?#*$|\.forward$", re.I)),
+)
+_MODULE = re.compile(r"^nn\.Module: (.+)$|\((blocks?[.\w]+|layers?[.\w]+|[\w]+(\.[\w]+)+)\)$")
+_IN_STACK = "nn.Module: "
+_LAYER = re.compile(r"(?:layers?|blocks?|h|stages?)[._](\d+)")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: its number and when its range on the host began and ended."""
+
+    number: int
+    start: int
+    end: int
+    thread: int
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """One entry a row; -1 where the files do not say."""
+
+    step: I64
+    phase: I64
+    module: I64
+    layer: I64
+    modules: list[str]
+    steps: list[Step]
+
+
+def attribute(
+    line: Timeline, names: RowNames, observer: Observer | None, kineto: Kineto | None
+) -> Attribution:
+    """Read steps and phases from annotations, modules from stacks where they were recorded."""
+    steps = find_steps(line, names)
+    modules, module = _modules(line, names, kineto)
+    layers = np.array([_layer(m) for m in modules] or [-1], np.int64)
+    layer = np.where(module >= 0, layers[np.maximum(module, 0)], -1)
+    return Attribution(
+        _step_of(line, steps), _phases(line, names, observer), module, layer, modules, steps
+    )
+
+
+def find_steps(line: Timeline, names: RowNames) -> list[Step]:
+    """The profiler's own step ranges, in order."""
+    rows = np.flatnonzero(names.where(_STEP.match) & line.is_host & (line.event >= 0))
+    found = []
+    for row in rows.tolist():
+        match = _STEP.match(names[row])
+        assert match is not None
+        found.append(
+            Step(int(match[1]), int(line.start[row]), int(line.end[row]), int(line.thread[row]))
+        )
+    return sorted(found, key=lambda s: s.start)
+
+
+def _step_of(line: Timeline, steps: list[Step]) -> I64:
+    """By when a row began; a device row by when it was launched, so that late kernels stay."""
+    out = np.full(len(line), -1, np.int64)
+    device = line.lane >= 0
+    launched = device & (line.parent >= 0)
+    when = line.start.copy()
+    when[launched] = line.start[line.parent[launched]]
+    for step in steps:
+        inside = (when >= step.start) & (when <= step.end) & (launched | ~device)
+        out[inside] = step.number
+    return out
+
+
+def _phases(line: Timeline, names: RowNames, observer: Observer | None) -> I64:
+    out = np.full(len(line), -1, np.int64)
+    for phase, pattern in reversed(_PHASE_WORDS):
+        out[names.where(pattern.search) & line.is_host] = phase
+    if observer is not None:
+        known = line.operator >= 0
+        backward = np.zeros(len(line), np.bool_)
+        backward[known] = observer.scope[line.operator[known]] == 1
+        out[backward & (out < 0)] = 1
+    return inherit(line, out)
+
+
+def _modules(line: Timeline, names: RowNames, kineto: Kineto | None) -> tuple[list[str], I64]:
+    """Modules from Python's stack (`nn.Module: Block_3`), else from annotations that name one."""
+    own = np.full(len(line), -1, np.int64)
+    known: dict[str, int] = {}
+    for row in np.flatnonzero(names.where(_MODULE.search) & line.is_host).tolist():
+        match = _MODULE.search(names[row])
+        assert match is not None
+        own[row] = known.setdefault(match[1] or match[2], len(known))
+    if kineto is not None:
+        _from_stack(line, kineto, own, known)
+    return list(known), inherit(line, own)
+
+
+def _from_stack(line: Timeline, kineto: Kineto, own: I64, known: dict[str, int]) -> None:
+    """Give rows the path of the innermost module range of their thread that encloses their start."""
+    is_module = kineto.texts.where(lambda s: s.startswith(_IN_STACK))
+    events = np.flatnonzero((kineto.kind == Kind.PYTHON) & is_module[kineto.name])
+    number = {name: i for i, name in enumerate(line.thread_names)}
+    threads = np.array([number.get((int(kineto.pid[e]), int(kineto.tid[e])), -1) for e in events])
+    order = np.lexsort((-kineto.end[events], kineto.start[events], threads))
+    events, threads = events[order], threads[order].astype(np.int32)
+    outer, _ = core.nest(threads, kineto.start[events], kineto.end[events], 0)
+    paths: list[str] = []
+    for event, thread, above in zip(events.tolist(), threads.tolist(), outer.tolist(), strict=True):
+        name = kineto.texts[kineto.name[event]].removeprefix(_IN_STACK)
+        paths.append(f"{paths[above]}/{name}" if above >= 0 else name)
+        first = np.searchsorted(line.start, kineto.start[event])
+        last = np.searchsorted(line.start, kineto.end[event])
+        inside = line.thread[first:last] == thread
+        own[first:last][inside] = known.setdefault(paths[-1], len(known))
+
+
+def _layer(module: str) -> int:
+    match = _LAYER.search(module)
+    if match:
+        return int(match[1])
+    tail = re.search(r"(?:Block|Layer|Bottleneck)\w*_(\d+)(?:/|$)", module)
+    return int(tail[1]) if tail else -1

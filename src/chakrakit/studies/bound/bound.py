@@ -1,0 +1,203 @@
+"""What a plan needs at least: a step time that no simulation of it goes below, and its memory.
+
+All micro-batches of a stage run the same rows, so one task of each kind tells all of them. Cells are
+measured with computation as the machine has it and communication as if it were alone on the machine;
+then they are put in the order of the pipeline's schedule, messages between stages included. What is left
+out is only ever more time: waiting for links that others use, for stragglers, and for gradients' buckets
+of earlier tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from chakrakit.arrays import I64
+from chakrakit.machines.device import WorkModel
+from chakrakit.machines.fabric import Machine
+from chakrakit.studies.bound.isolated_times import IsolatedTimes
+from chakrakit.studies.bound.pipeline import pipeline_starts
+from chakrakit.studies.bound.stage_kinds import StageKinds
+from chakrakit.studies.bound.task_rows import TaskRows
+from chakrakit.trace.model import Graph
+from chakrakit.workloads.description import Workload
+from chakrakit.workloads.program import Layout, model_state, trace_of
+
+Key = tuple[str, int]
+"""A task's kind and chunk."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Times in picoseconds. `compute_ps` is summed over all ranks."""
+
+    step_ps: int
+    compute_ps: int
+    memory_bytes: int
+
+
+class Bounds:
+    """Bounds of training plans on one machine."""
+
+    def __init__(self, machine: Machine, work: WorkModel) -> None:
+        self.machine, self.work, self.alone = machine, work, IsolatedTimes(machine)
+        self._last: _Plan | None = None
+        self.durations: dict[tuple[object, ...], int] = {}
+        """Picoseconds of computations, by what they are; most plans share most of them."""
+
+    def memory(self, workload: Workload) -> int:
+        """Bytes that the fullest rank needs; the same as the dry run says."""
+        return self._plan(workload).memory
+
+    def of(self, workload: Workload) -> Bound:
+        """The bound of a workload that can be."""
+        return self._plan(workload).bound()
+
+    def _plan(self, workload: Workload) -> _Plan:
+        """Memory and time of a plan are mostly asked for one after the other."""
+        if self._last is None or self._last.layout.workload is not workload:
+            self._last = _Plan(workload, self)
+        return self._last
+
+
+class _Plan:
+    def __init__(self, workload: Workload, bounds: Bounds) -> None:
+        self.bounds, self.layout = bounds, Layout(workload)
+        self.kinds = StageKinds(self.layout)
+
+    @cached_property
+    def rows(self) -> TaskRows:
+        """The rows to be timed."""
+        return TaskRows(self.layout, self.kinds.stages)
+
+    # --- memory -------------------------------------------------------------------------------
+
+    @cached_property
+    def memory(self) -> int:
+        """Bytes that the fullest rank needs."""
+        return max(self._memory(s, kind) for s, kind in enumerate(self.kinds.of))
+
+    def _memory(self, s: int, kind: int) -> int:
+        """Cells hold and free the same in every micro-batch, so their sums are enough."""
+        net, peak = self._holding[kind]
+        tasks = [(c.kind, c.chunk) for c in self.kinds.tasks(s)]
+        after = np.cumsum([net[c] for c in tasks])
+        most = (after + np.array([peak[c] - net[c] for c in tasks])).max(initial=0)
+        return int(most) + self._state[kind]
+
+    @cached_property
+    def _holding(self) -> list[tuple[dict[Key, int], dict[Key, int]]]:
+        """For each kind of stage, what tasks leave held, and the most while they run."""
+        found = []
+        for stage in self.kinds.stages:
+            net: dict[Key, int] = {}
+            peak: dict[Key, int] = {}
+            for key, template in stage.templates.items():
+                alloc, free = template.columns["alloc"], template.columns["free"]
+                held = np.cumsum(alloc - free)
+                net[key] = int(held[-1]) if len(held) else 0
+                peak[key] = int((held + free).max(initial=0))
+            found.append((net, peak))
+        return found
+
+    @cached_property
+    def _state(self) -> list[int]:
+        return [sum(model_state(self.layout, s.held()).values()) for s in self.kinds.stages]
+
+    # --- time ---------------------------------------------------------------------------------
+
+    def bound(self) -> Bound:
+        spans = self._spans()
+        starts = pipeline_starts(self.kinds, self.rows, spans, self._message)
+        tails = self._tails()
+        ends = [start + tails[kind] for start, kind in zip(starts, self.kinds.of, strict=True)]
+        busy, compute = self._busy()
+        return Bound(max(*ends, busy, self._crowded()), compute, self.memory)
+
+    @cached_property
+    def _weights(self) -> I64:
+        """Picoseconds of each row: messages between stages apart, they are the pipeline's."""
+        return np.where(self.rows.is_compute, self._durations(), self._alone())
+
+    def _durations(self) -> I64:
+        book = self.layout.book
+        found, inverse = self.rows.distinct()
+        keys = [
+            (book.ops.texts[op], book.dtypes.texts[dtype], book.shapes.texts[shapes], *sizes)
+            for op, dtype, shapes, *sizes in found.tolist()
+        ]
+        known = self.bounds.durations
+        if any(key not in known for key in keys):
+            first = np.unique(inverse, return_index=True)[1]
+            trace = trace_of(self.rows.program(first), book, {}, 0, "")
+            kinds = [self.bounds.work.durations(trace, d) for d in self.bounds.machine.devices]
+            known |= dict(zip(keys, np.minimum.reduce(kinds).tolist(), strict=True))
+        return np.array([known[key] for key in keys], np.int64)[inverse]
+
+    def _alone(self) -> I64:
+        out = np.zeros(len(self.rows), np.int64)
+        for kind, size, role, rows in self.rows.collectives():
+            out[rows] = self.bounds.alone.collective(kind, size, self.layout.mesh.members(role))
+        return out
+
+    @cached_property
+    def _finish(self) -> I64:
+        """When each row ends, after the first computation of its segment began.
+
+        Communication that no computation of the segment comes before may have begun earlier: it
+        counts for nothing.
+        """
+        src, dst = self.rows.edges()
+        graph = Graph(len(self.rows), src, dst)
+        after, _ = graph.longest_path(self.rows.is_compute.astype(np.int64))
+        weights = np.where(after > 0, self._weights, 0)
+        finish, _ = graph.longest_path(weights)
+        return finish
+
+    def _spans(self) -> I64:
+        """The time from the first computation to the last of each segment."""
+        spans = np.zeros(3 * len(self.rows.blocks), np.int64)
+        mine = np.flatnonzero(self.rows.is_compute)
+        np.maximum.at(spans, self.rows.segment[mine], self._finish[mine])
+        return spans
+
+    def _tails(self) -> list[int]:
+        """For each kind of stage, from the start of its last task to the end of its step."""
+        return [
+            int(self._finish[block.rows].max(initial=0))
+            for block in self.rows.blocks
+            if block.is_tail
+        ]
+
+    def _busy(self) -> tuple[int, int]:
+        """Work on the busiest stream of any stage, and computation over all ranks."""
+        streams, most, total = self.rows.streams, 0, 0
+        for kind in range(len(self.kinds.stages)):
+            work = np.zeros(int(streams.max(initial=0)) + 1)
+            compute = 0
+            for block, times in self.rows.counts(kind):
+                weights = times * self._weights[block]
+                work += np.bincount(streams[block], weights, len(work))
+                compute += int(weights[self.rows.is_compute[block]].sum())
+            most = max(most, int(work[self.rows.ordered[: len(work)]].max(initial=0)))
+            total += compute * self.kinds.ranks(kind)
+        return most, total
+
+    def _crowded(self) -> int:
+        """The busiest link under all collectives of the first rank, whichever streams they are on."""
+        mesh, times = self.layout.mesh, np.zeros(len(self.rows), np.int64)
+        for block, count in self.rows.counts(self.kinds.of[0]):
+            times[block] = count
+        load = np.zeros(len(self.bounds.machine.links))
+        for kind, size, role, rows in self.rows.collectives():
+            members = mesh.members(role)[0]
+            if times[rows].any() and mesh.first in members and len(members) > 1:
+                load += times[rows].sum() * self.bounds.alone.load(kind, size, members)
+        return int(load.max(initial=0))
+
+    def _message(self, size: int, src: int, dst: int) -> int:
+        ranks = self.layout.mesh.ranks_at(src)
+        peers = self.layout.mesh.peers(ranks, f"pp:{dst}")
+        return self.bounds.alone.message(size, ranks, peers)

@@ -1,0 +1,9 @@
+"""The search for the best plan."""
+
+from __future__ import annotations
+
+from chakrakit.studies.search.plan_search import SearchResult, machine_for, search
+from chakrakit.studies.search.searcher import PlanResult
+from chakrakit.studies.search.space import space_of, workloads
+
+__all__ = ["PlanResult", "SearchResult", "machine_for", "search", "space_of", "workloads"]

@@ -1,0 +1,108 @@
+"""The plans to choose from: every combination of degrees, batches and methods that can be."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from chakrakit.errors import ConfigError
+from chakrakit.workloads.description import Model, Plan, Step, Workload, check
+from chakrakit.workloads.program import Layout
+
+LONG = 16384
+"""Tokens from which on sequences are worth cutting: below, cp is 1 unless it is asked for."""
+_SCHEDULES = ("1f1b", "interleaved/2", "interleaved/4", "zb-h1")
+
+
+class Space(msgspec.Struct, frozen=True, kw_only=True):
+    """What to choose from, by axis. A schedule of several chunks is written `interleaved/2`."""
+
+    gpus: list[int]
+    tp: list[int]
+    pp: list[int]
+    cp: list[int]
+    ep: list[int]
+    micro_batch: list[int]
+    data: list[str]
+    recompute: list[str]
+    schedule: list[str]
+
+    @property
+    def size(self) -> int:
+        """Combinations, possible or not."""
+        count = 1
+        for values in self.axes().values():
+            count *= len(values)
+        return count
+
+    def axes(self) -> dict[str, list[Any]]:
+        """Values by axis."""
+        return {f.name: getattr(self, f.name) for f in msgspec.structs.fields(type(self))}
+
+
+def space_of(
+    model: Model, gpus: Sequence[int], step: Step, given: Mapping[str, Sequence[Any]]
+) -> Space:
+    """The whole space of a model on so many devices; axes that are given are taken as they are."""
+    layers, experts = getattr(model, "layers", 1), getattr(model, "experts", 0)
+    degrees = sorted({d for n in gpus for d in range(1, n + 1) if n % d == 0})
+    least = min(gpus)
+    axes: dict[str, Sequence[Any]] = {
+        "tp": [d for d in degrees if d <= getattr(model, "heads", 1)],
+        "pp": [d for d in degrees if d <= layers],
+        "cp": [d for d in degrees if d <= 16 and step.seq >= LONG] or [1],
+        "ep": [d for d in degrees if experts and experts % d == 0] or [1],
+        "micro_batch": [b for b in (1, 2, 4, 8) if b <= max(1, step.global_batch)],
+        "data": ["zero1", "fsdp"] if least > 1 or len(gpus) > 1 else ["ddp"],
+        "recompute": ["none", "selective", "full"],
+        "schedule": list(_SCHEDULES),
+    }
+    axes |= {name: values for name, values in given.items() if values}
+    for name, values in axes.items():
+        if not values:
+            raise ConfigError(f"{name} has no value to choose from; give one, such as --{name} 1")
+    return Space(gpus=list(gpus), **{name: list(values) for name, values in axes.items()})
+
+
+def workloads(space: Space, model: Model, step: Step) -> Iterator[Workload]:
+    """Every combination that can be, once."""
+    for choice in itertools.product(*space.axes().values()):
+        made = workload_of(dict(zip(space.axes(), choice, strict=True)), space, model, step)
+        if made is not None:
+            yield made
+
+
+def workload_of(
+    choice: Mapping[str, Any], space: Space, model: Model, step: Step
+) -> Workload | None:
+    """The workload of one combination; None if it cannot be, or is another one under another name."""
+    ways = choice["tp"] * choice["pp"] * choice["cp"]
+    if choice["gpus"] % ways or (choice["pp"] == 1 and choice["schedule"] != space.schedule[0]):
+        return None
+    dp = choice["gpus"] // ways
+    if dp * choice["cp"] == 1 and choice["data"] != space.data[0]:
+        return None
+    name, _, chunks = str(choice["schedule"]).partition("/")
+    if choice["pp"] == 1:
+        name, chunks = "1f1b", ""
+    plan = Plan(
+        dp=dp,
+        tp=choice["tp"],
+        pp=choice["pp"],
+        cp=choice["cp"],
+        ep=choice["ep"],
+        data=choice["data"],
+        recompute=choice["recompute"],
+        schedule=name,
+        chunks=int(chunks or 1),
+    )
+    made = Workload(model=model, plan=plan, step=step.replace(micro_batch=choice["micro_batch"]))
+    try:
+        check(made)
+        Layout(made).schedule  # noqa: B018 - the schedule has rules of its own
+    except ConfigError:
+        return None
+    return made

@@ -1,0 +1,22 @@
+"""Sweeps: the points of a study, run, kept and put in one table."""
+
+from __future__ import annotations
+
+from chakrakit.studies.sweep import findings
+from chakrakit.studies.sweep.findings import PointRow
+from chakrakit.studies.sweep.measurement import mean, measure
+from chakrakit.studies.sweep.points import grid
+from chakrakit.studies.sweep.study import Study, read_study
+from chakrakit.studies.sweep.sweep_run import SweepResult, sweep
+
+__all__ = [
+    "PointRow",
+    "Study",
+    "SweepResult",
+    "findings",
+    "grid",
+    "mean",
+    "measure",
+    "read_study",
+    "sweep",
+]

@@ -1,0 +1,133 @@
+"""What a sweep's table shows: best points, curves, maps of two parameters, the Pareto front."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from chakrakit.results import Result
+
+PointRow = dict[str, Any]
+"""A row of the table: parameters and figures by column."""
+
+_MAPS = 6
+
+
+class Curve(Result, msgspec.Struct, frozen=True):
+    """The best figure at each value of a parameter, for one machine."""
+
+    machine: str
+    points: list[tuple[float, float]]
+
+
+class Curves(Result, msgspec.Struct, frozen=True):
+    """Curves of one figure over one parameter; `ideal` continues the first point in proportion."""
+
+    over: str
+    figure: str
+    curves: list[Curve]
+    ideal: list[tuple[float, float]] = []
+
+
+class Map(Result, msgspec.Struct, frozen=True):
+    """The best step time for every pair of values of two parameters; None where nothing fits."""
+
+    rows: str
+    columns: str
+    row_values: list[Any]
+    column_values: list[Any]
+    best_ns: dict[tuple[int, int], float]
+
+
+class Front(Result, msgspec.Struct, frozen=True):
+    """All points by step time and another cost; those that no other beats in both come in `best`."""
+
+    cost: str
+    points: list[PointRow]
+    best: list[PointRow]
+
+
+def usable(table: pa.Table) -> list[PointRow]:
+    """The rows that are done and fit their machine's memory, fastest first."""
+    rows = [r for r in table.to_pylist() if r["status"] == "done" and r["fits"]]
+    return sorted(rows, key=lambda r: r["step_ns"])
+
+
+def parameters(table: pa.Table) -> list[str]:
+    """The columns that say which point it is."""
+    names: list[str] = table.column_names
+    return names[: names.index("status")]
+
+
+def varied(table: pa.Table) -> list[str]:
+    """Of the parameters, those with more than one value."""
+    return [n for n in parameters(table) if len(table.column(n).unique()) > 1]
+
+
+def all_curves(table: pa.Table) -> list[Curves]:
+    """Throughput over ranks where their number varies; step time over every other number."""
+    rows = usable(table)
+    found = []
+    if len({r["ranks"] for r in rows}) > 1 and all(r["tokens_per_s"] for r in rows):
+        found.append(_scaling(rows))
+    for name in varied(table):
+        if all(_number(r[name]) for r in rows) and len({r[name] for r in rows}) > 1:
+            found.append(Curves(name, "step_ns", _curves(rows, name, "step_ns", min)))
+    return found
+
+
+def _scaling(rows: Sequence[PointRow]) -> Curves:
+    curves = _curves(rows, "ranks", "tokens_per_s", max)
+    first = max((c.points[0] for c in curves), key=lambda p: p[1] / p[0])
+    last = max(p[0] for c in curves for p in c.points)
+    ideal = [first, (last, first[1] * last / first[0])]
+    return Curves("ranks", "tokens_per_s", curves, ideal)
+
+
+def _curves(rows: Sequence[PointRow], over: str, figure: str, best: Any) -> list[Curve]:
+    found: dict[str, dict[float, float]] = {}
+    for row in rows:
+        at = found.setdefault(row["machine"], {})
+        x, y = float(row[over]), row[figure]
+        at[x] = best(at.get(x, y), y)
+    return [Curve(name, sorted(at.items())) for name, at in found.items()]
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def maps(table: pa.Table) -> list[Map]:
+    """A map for each pair of parameters that vary, up to six."""
+    pairs = itertools.combinations(varied(table), 2)
+    return [_map(table, a, b) for a, b in itertools.islice(pairs, _MAPS)]
+
+
+def _map(table: pa.Table, rows: str, columns: str) -> Map:
+    values = [table.column(n).unique().to_pylist() for n in (rows, columns)]
+    best: dict[tuple[int, int], float] = {}
+    for row in usable(table):
+        at = values[0].index(row[rows]), values[1].index(row[columns])
+        best[at] = min(best.get(at, row["step_ns"]), row["step_ns"])
+    return Map(rows, columns, values[0], values[1], best)
+
+
+def fronts(table: pa.Table) -> list[Front]:
+    """Step time against memory, and against energy and price where the machines have them."""
+    rows = usable(table)
+    costs = ["memory_bytes", "energy_joules", "price"]
+    known = [c for c in costs if rows and all(r[c] is not None for r in rows)]
+    return [Front(cost, rows, front(rows, "step_ns", cost)) for cost in known]
+
+
+def front(rows: Sequence[PointRow], first: str, second: str) -> list[PointRow]:
+    """The rows that no other row beats in one figure without losing in the other, by the first."""
+    found: list[PointRow] = []
+    for row in sorted(rows, key=lambda r: (r[first], r[second])):
+        if not found or row[second] < found[-1][second]:
+            found.append(row)
+    return found

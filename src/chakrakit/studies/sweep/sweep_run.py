@@ -1,0 +1,101 @@
+"""A sweep: run the points of a study that are not finished, keep each as it comes, write the table."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from chakrakit.parallel import Outcome, check_engine, each
+from chakrakit.results import Result
+from chakrakit.studies.sweep.measurement import Row, measure
+from chakrakit.studies.sweep.points import Grid, Point, grid
+from chakrakit.studies.sweep.store import Finished, Store
+from chakrakit.studies.sweep.study import Study
+from chakrakit.studies.sweep.table import table_of, write_table
+
+_BODIES = "bodies"
+"""Where points share traces while a sweep runs; gigabytes that nobody needs when it is over."""
+
+Progress = Callable[[int, int], None]
+"""Called with the weight of what is done, of all that this sweep has to do."""
+
+
+class SweepResult(Result, msgspec.Struct, kw_only=True):
+    """What `chakra sweep --json` prints."""
+
+    points: int
+    done: int
+    failed: int
+    reused: int
+    """Of the points, those that an earlier sweep had finished."""
+    skipped: int
+    """Combinations that cannot be, left out as the study asks."""
+    table: str
+
+
+def sweep(
+    study: Study,
+    folder: str | Path,
+    *,
+    engine: str = "local",
+    jobs: int | None = None,
+    retry: bool = False,
+    progress: Progress = lambda _done, _total: None,
+) -> SweepResult:
+    """Runs what is left of a study, in any number of sittings; `retry` runs failed points again too.
+
+    All points are checked before the first one runs. Each is kept the moment it is finished, so that
+    nothing but the points that were running is lost when this is stopped, however that happens.
+    """
+    check_engine(engine)
+    made = grid(study)
+    place = Path(folder)
+    store = Store(place)
+    with store.writing() as writer:
+        finished = store.read()
+        wanted = {p.key: p for p in made.points}
+        kept = {k: f for k, f in finished.items() if k in wanted and not _again(f, retry)}
+        todo = _ordered([p for k, p in wanted.items() if k not in kept], study)
+        total, done = sum(p.weight for p in todo), 0
+        run = partial(measure, cache=(place / _BODIES).resolve())
+        for outcome in each(run, todo, engine, jobs):
+            point = todo[outcome.index]
+            one = _finished(point, outcome)
+            writer.add(one)
+            finished[point.key] = one
+            progress(done := done + point.weight, total)
+        write_table(table_of(made.points, finished), place / "table.parquet")
+        shutil.rmtree(place / _BODIES, ignore_errors=True)
+    return _result(made, finished, kept, place)
+
+
+def _again(one: Finished, retry: bool) -> bool:
+    return one.died or (retry and one.row is None)
+
+
+def _ordered(points: list[Point], study: Study) -> list[Point]:
+    """Machine by machine: whoever comes second to a workload finds its traces made."""
+    number = {m.name: i for i, m in enumerate(study.machines)}
+    return sorted(points, key=lambda p: number[p.machine.name])
+
+
+def _finished(point: Point, outcome: Outcome[Row]) -> Finished:
+    return Finished(key=point.key, row=outcome.value, error=outcome.error, died=outcome.died)
+
+
+def _result(
+    made: Grid, finished: Mapping[str, Finished], kept: Mapping[str, Finished], place: Path
+) -> SweepResult:
+    done = sum(finished[p.key].row is not None for p in made.points)
+    return SweepResult(
+        points=len(made.points),
+        done=done,
+        failed=len(made.points) - done,
+        reused=sum(p.key in kept for p in made.points),
+        skipped=made.skipped,
+        table=str(place / "table.parquet"),
+    )

@@ -1,0 +1,142 @@
+"""The `.et` codec: varint-delimited protobuf, straight to and from columns."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+import chakrakit.core as core
+from chakrakit.arrays import U8
+from chakrakit.errors import FormatError, TraceError
+from chakrakit.trace.model import Layouts, Metadata, Trace, columns, wire
+
+CHUNK_ROWS = 65_536
+_WHOLE_ROWS = 1 << 17  # large batches sit on large pages
+_BLOCK = 1 << 20
+_CHUNK_BYTES = 1 << 28
+_MAX_COLUMNS = 512
+
+
+def read(stream: io.BufferedReader, name: str) -> Trace:
+    """The whole trace, its names in one dictionary."""
+    decoder = _decoder()
+    batches = list(_batches(stream, name, decoder, _WHOLE_ROWS))
+    return _assembled(decoder, batches, Metadata(decoder.metadata))
+
+
+def _assembled(decoder: core.Decoder, batches: list[dict[str, Any]], metadata: Metadata) -> Trace:
+    names = columns.names_array(*decoder.names(False))
+    tables = [columns.table_from_batch(b, names) for b in batches]
+    table = pa.concat_tables(tables, promote_options="default")
+    return Trace(table, _layouts(decoder), metadata)
+
+
+def scan(stream: io.BufferedReader, name: str, rows: int = CHUNK_ROWS) -> Iterator[Trace]:
+    """The trace in pieces of at most `rows` nodes, in bounded memory."""
+    decoder = _decoder()
+    for batch in _batches(stream, name, decoder, rows):
+        names = columns.names_array(*decoder.names(True))
+        table = columns.table_from_batch(batch, names)
+        yield Trace(table, _layouts(decoder, forget=True), Metadata(decoder.metadata))
+
+
+def recast(trace: Trace, keep: set[str]) -> Trace:
+    """The same trace with only these attributes as columns, the others raw."""
+    known = [(n, s) for n, s in columns.known_columns() if n in keep]
+    seen = {n for n, _ in known}
+    for name in sorted(keep - seen):
+        kind = trace.table.schema.field(columns.column_name(name)).type
+        storage = columns.STORAGE_TYPES.index(columns.storage_type(kind, name))
+        known.append((name, storage))
+    decoder = core.Decoder(known, len(known))
+    header = np.frombuffer(wire.frame(trace.metadata.raw or b""), np.uint8)
+    batches = []
+    for data in (header, *frames(trace)):
+        position = _decode(decoder, data, True, _WHOLE_ROWS, "trace")
+        while decoder.full:
+            batches.append(decoder.take_batch())
+            position += _decode(decoder, data[position:], True, _WHOLE_ROWS, "trace")
+    batches.append(decoder.take_batch())
+    return _assembled(decoder, batches, trace.metadata)
+
+
+def frames(trace: Trace, rows: int = CHUNK_ROWS) -> Iterator[U8]:
+    """The nodes as bytes, a chunk of at most `rows` at a time."""
+    for batch in chunks_of(trace.table, rows):
+        try:
+            yield core.encode(columns.encoder_input(batch, trace.layouts))
+        except core.FormatError as error:
+            raise TraceError(f"the trace cannot be encoded: {error.args[0]}") from None
+
+
+def chunks_of(table: pa.Table, rows: int = CHUNK_ROWS) -> Iterator[pa.Table]:
+    """Pieces of at most `rows` rows, each in one Arrow chunk where it can be."""
+    for batch in table.to_batches(max_chunksize=rows):
+        if batch.num_rows:
+            yield pa.Table.from_batches([batch])
+
+
+class EtWriter:
+    """Writes traces, or pieces of one, to a stream. The first piece's metadata is the header."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._started = False
+
+    def write(self, piece: Trace) -> None:
+        """Appends the nodes of this piece."""
+        if not self._started and piece.metadata.raw is not None:
+            self._stream.write(wire.frame(piece.metadata.raw))
+        self._started = True
+        for data in frames(piece):
+            self._stream.write(memoryview(data))  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """Nothing is left to write."""
+
+
+def _decoder() -> core.Decoder:
+    return core.Decoder(columns.known_columns(), _MAX_COLUMNS)
+
+
+def _layouts(decoder: core.Decoder, forget: bool = False) -> Layouts:
+    flags, offsets, numbers, members = decoder.layouts(forget)
+    return Layouts.from_core(decoder.column_names, flags, offsets, numbers, members)
+
+
+def _batches(
+    stream: io.BufferedReader, name: str, decoder: core.Decoder, rows: int
+) -> Iterator[dict[str, Any]]:
+    """Decoded batches; at least one, if only an empty one for a trace without nodes."""
+    buffer = np.empty(_BLOCK, np.uint8)
+    filled, last, any_batch = 0, False, False
+    while not last:
+        if filled == len(buffer):
+            buffer = np.concatenate([buffer, np.empty_like(buffer)])
+        got = stream.readinto(memoryview(buffer)[filled:])  # type: ignore[arg-type]
+        filled, last = filled + got, got == 0
+        position = 0
+        while True:
+            position += _decode(decoder, buffer[position:filled], last, rows, name)
+            if not decoder.full:
+                break
+            any_batch = True
+            yield decoder.take_batch()
+        buffer[: filled - position] = buffer[position:filled].copy()
+        filled -= position
+    if not decoder.started:
+        raise FormatError("the file is empty; a trace has at least a header", path=name)
+    if decoder.rows or not any_batch:
+        yield decoder.take_batch()
+
+
+def _decode(decoder: core.Decoder, data: U8, last: bool, rows: int, name: str) -> int:
+    try:
+        return decoder.decode(data, last, rows, _CHUNK_BYTES)
+    except core.FormatError as error:
+        message, offset = error.args
+        raise FormatError(message, path=name, offset=offset) from None

@@ -1,0 +1,206 @@
+"""Traces as Parquet: the table of nodes, with what the table does not say in the file's metadata."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from typing import Annotated, Any, BinaryIO
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chakrakit.arrays import I32
+from chakrakit.errors import FormatError, TraceError
+from chakrakit.trace.codecs import et
+from chakrakit.trace.model import Layouts, Member, Metadata, Trace, by_name, columns
+
+_LAYOUTS, _METADATA, _VERSION = b"chakra.layouts", b"chakra.metadata", b"chakra.version"
+
+_PlainLayout = tuple[Annotated[int, msgspec.Meta(ge=0, le=3)], list[tuple[str | None, int]]]
+
+
+class ParquetWriter:
+    """Writes pieces of a trace as one Parquet file.
+
+    The columns are the first piece's and the vocabulary's; attributes that show up later go to the
+    raw column, so that nothing is lost and memory stays bounded.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._writer: Any = None
+        self._schema: pa.Schema | None = None
+        self._types: dict[str, pa.DataType] = {}
+        self._layouts = Layouts(())
+        self._metadata: Metadata | None = None
+
+    def write(self, piece: Trace) -> None:
+        """Appends the nodes of this piece."""
+        if self._schema is None:
+            self._metadata = piece.metadata
+            self._schema = _schema(piece.table.schema)
+            self._types = dict(zip(self._schema.names, self._schema.types, strict=True))
+            self._writer = pq.ParquetWriter(self._stream, self._schema, compression="zstd")
+        kept, others = self._sorted_out(piece.table.schema)
+        if others:
+            piece = et.recast(piece, kept)
+        self._layouts, renumbered = self._layouts.merge(piece.layouts)
+        table = _plain(piece.table, self._schema, renumbered)
+        self._writer.write_table(table)
+
+    def _sorted_out(self, schema: pa.Schema) -> tuple[set[str], set[str]]:
+        """The piece's attributes that have their column in the file, and those that do not."""
+        kept: set[str] = set()
+        others: set[str] = set()
+        for field in schema:
+            attribute = columns.attribute_name(field.name)
+            if attribute is not None:
+                kind = columns.storage_type(field.type, field.name)
+                same = self._types.get(field.name) == kind
+                (kept if same else others).add(attribute)
+        return kept, others
+
+    def close(self) -> None:
+        """Writes the layouts and the header, known only now."""
+        if self._schema is None:
+            self.write(Trace.from_columns({"name": []}))
+        raw = self._metadata.raw if self._metadata else b""
+        self._writer.add_key_value_metadata(
+            {
+                _VERSION: b"1",
+                _LAYOUTS: msgspec.json.encode(self._layouts.to_plain()),
+                **({} if raw is None else {_METADATA: base64.b64encode(raw)}),
+            }
+        )
+        self._writer.close()
+
+
+def _schema(first: pa.Schema) -> pa.Schema:
+    fields = dict(columns.FIELD_TYPES)
+    fields["name"] = pa.string()
+    for attribute in by_name().values():
+        storage = columns.storage_of_member(attribute.member)
+        fields[columns.column_name(attribute.name)] = columns.STORAGE_TYPES[storage]
+    for field in first:
+        if field.name not in fields and not field.name.startswith("_"):
+            fields[field.name] = columns.storage_type(field.type, field.name)
+    return pa.schema(list({**fields, **columns.PRIVATE_TYPES}.items()))
+
+
+def _plain(table: pa.Table, schema: pa.Schema, renumbered: Any) -> pa.Table:
+    """The table in the file's types: names as strings, missing columns as nulls."""
+    rows = table.num_rows
+    layout = pa.array(renumbered[table.column("_layout").to_numpy()].astype(np.int32))
+    found = {
+        f.name: table.column(f.name).cast(f.type)
+        if f.name in table.column_names
+        else pa.nulls(rows, f.type)
+        for f in schema
+        if f.name != "_layout"
+    }
+    return pa.table({**found, "_layout": layout}, schema=schema)
+
+
+def scan(stream: io.BufferedReader, name: str, rows: int = et.CHUNK_ROWS) -> Iterator[Trace]:
+    """A Parquet trace in pieces. Also takes a plain table that has `id` and what else is there."""
+    try:
+        file = pq.ParquetFile(_seekable(stream))
+        layouts, metadata = _described(file, name)
+        first = True
+        for batch in file.iter_batches(batch_size=rows):
+            first = False
+            yield _piece(pa.Table.from_batches([batch]), layouts, metadata)
+        if first:
+            yield _piece(file.schema_arrow.empty_table(), layouts, metadata)
+    except TraceError as error:
+        raise FormatError(str(error), path=name) from None
+    except (pa.ArrowException, msgspec.MsgspecError, ValueError, TypeError, OSError) as error:
+        raise FormatError(f"not a Parquet trace: {_one_line(error)}", path=name) from None
+
+
+def _one_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _seekable(stream: io.BufferedReader) -> Any:
+    """Parquet has its index at the end: a pipe must be read whole."""
+    return stream if stream.seekable() else pa.BufferReader(stream.read())
+
+
+def _described(file: pq.ParquetFile, name: str) -> tuple[Layouts | None, Metadata]:
+    notes = file.metadata.metadata or {}
+    raw = notes.get(_METADATA)
+    if raw is None and _VERSION in notes:
+        metadata = Metadata(None)
+    else:
+        metadata = Metadata.checked(base64.b64decode(raw or b"", validate=True), name)
+    if _LAYOUTS not in notes:
+        return None, metadata
+    plain = msgspec.json.decode(notes[_LAYOUTS], type=list[_PlainLayout])
+    for _, entries in plain:
+        _check_entries(entries)
+    return Layouts.from_plain(plain), metadata
+
+
+def _check_entries(entries: list[tuple[str | None, int]]) -> None:
+    names = [n for n, _ in entries if n is not None]
+    if len(set(names)) != len(names):
+        raise TraceError("a layout lists an attribute twice")
+    for name, member in entries:
+        if name is not None and member not in Member._value2member_map_:
+            raise TraceError(f"a layout has {member} as the member of {name!r}")
+
+
+def _piece(table: pa.Table, layouts: Layouts | None, metadata: Metadata) -> Trace:
+    """Nothing of the file is trusted: columns are brought to their types, layouts are checked."""
+    if "id" not in table.column_names:
+        raise TraceError("the table has no column 'id'; a trace's table has one")
+    if len(set(table.column_names)) != len(table.column_names):
+        raise TraceError("the table has two columns of one name")
+    fields = set(columns.FIELD_TYPES) - set(columns.IO_COLUMNS)
+    data = {
+        c: table.column(c)
+        for c in table.column_names
+        if c in fields or table.column(c).null_count < table.num_rows
+    }
+    plain = {c: v for c, v in data.items() if not c.startswith("_")}
+    trace = Trace.from_columns(plain, None, metadata)
+    return trace if layouts is None else _with_private(trace, data, layouts)
+
+
+def _with_private(trace: Trace, data: dict[str, pa.ChunkedArray], layouts: Layouts) -> Trace:
+    """The trace with the layouts and raw bytes that the file has for it."""
+    private = {
+        c: columns.cast(data[c].combine_chunks(), kind, c)
+        for c, kind in columns.PRIVATE_TYPES.items()
+        if c in data
+    }
+    rows = private.pop("_layout", pa.nulls(len(trace), pa.int32()))
+    numbers = rows.fill_null(-1).to_numpy(zero_copy_only=False)
+    if len(numbers) and not (numbers.min() >= 0 and numbers.max() < len(layouts.items)):
+        raise TraceError("a row refers to a layout that is not there")
+    public = trace.nodes
+    _check_layouts(public, layouts, numbers)
+    found = {c: public.column(c) for c in public.column_names}
+    return Trace(pa.table({**found, **private, "_layout": rows}), layouts, trace.metadata)
+
+
+def _check_layouts(table: pa.Table, layouts: Layouts, rows: I32) -> None:
+    """Each row has exactly the attributes that its layout says, in members that fit."""
+    used = layouts.used(rows)[0]
+    names = set(used.names())
+    attributes = {a for c in table.column_names if (a := columns.attribute_name(c)) is not None}
+    for name in sorted(names | attributes):
+        column = columns.column_name(name)
+        if column not in table.column_names:
+            raise TraceError(f"a layout has {name!r}, for which there is no column")
+        values = table.column(column).combine_chunks()
+        has = layouts.members(name)[rows] != 0
+        if (has != values.is_valid().to_numpy(zero_copy_only=False)).any():
+            raise TraceError(f"rows and layouts disagree about who has {name!r}")
+        members = {m for item in used.items for n, m in item.entries if n == name}
+        if not all(columns.stores(values.type, m) for m in members):
+            raise TraceError(f"a layout's oneof member cannot hold the {values.type} of {name!r}")

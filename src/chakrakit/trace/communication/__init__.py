@@ -1,0 +1,31 @@
+"""Communication across ranks: groups, bindings, and collectives and messages matched once."""
+
+from __future__ import annotations
+
+from chakrakit.trace.communication.binding import Binding, Body, bind
+from chakrakit.trace.communication.collectives import (
+    UNKNOWN,
+    Collectives,
+    canonical_group,
+    group_names,
+    match,
+    nth_of_kind,
+)
+from chakrakit.trace.communication.groups import MAX_RANKS, WORLD, Groups, groups_in, read_groups
+
+__all__ = [
+    "MAX_RANKS",
+    "UNKNOWN",
+    "WORLD",
+    "Binding",
+    "Body",
+    "Collectives",
+    "Groups",
+    "bind",
+    "canonical_group",
+    "group_names",
+    "groups_in",
+    "match",
+    "nth_of_kind",
+    "read_groups",
+]

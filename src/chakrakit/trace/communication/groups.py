@@ -1,0 +1,113 @@
+"""Process groups: names to ranks, as the `{"1": [0, 1], …}` files of the Chakra world have them."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chakrakit.errors import FormatError
+from chakrakit.trace.files import BundlePath, open_input
+from chakrakit.trace.model import NodeType, Trace
+
+WORLD = ("", "0")
+"""Names that mean all ranks unless a group with that name is defined."""
+MAX_RANKS = 2**31
+
+
+class Groups(Mapping[str, tuple[int, ...]]):
+    """Immutable mapping of group name to its ranks, in the group's own order."""
+
+    def __init__(self, groups: Mapping[str, Sequence[int]] | None = None) -> None:
+        self._groups = {str(n): tuple(int(r) for r in ranks) for n, ranks in (groups or {}).items()}
+
+    def __getitem__(self, name: str) -> tuple[int, ...]:
+        return self._groups[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Groups) and self._groups == other._groups
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._groups.items()))
+
+    def __repr__(self) -> str:
+        return f"Groups({len(self)} groups of {sorted({len(r) for r in self.values()})} ranks)"
+
+    def ranks_of(self, name: str, world: Sequence[int]) -> tuple[int, ...] | None:
+        """The ranks of a group; `world` for a name that means all; None for an unknown name."""
+        if name in self._groups:
+            return self._groups[name]
+        return tuple(world) if name in WORLD else None
+
+    def merged(self, other: Groups) -> Groups:
+        """These and the other's; these win."""
+        return Groups({**other._groups, **self._groups})
+
+
+def read_groups(path: Path | BundlePath) -> Groups:
+    """A group file, with errors that say which entry is wrong."""
+    with open_input(path) as stream:
+        try:
+            found = json.loads(stream.read())
+        except (ValueError, RecursionError) as error:
+            raise FormatError(f"not a JSON file of groups: {error}", path=str(path)) from None
+    return parse_groups(found, str(path))
+
+
+def parse_groups(found: Any, path: str) -> Groups:
+    """Groups from a decoded JSON object."""
+    if not isinstance(found, dict):
+        raise FormatError('groups should look like {"1": [0, 1], …}', path=path)
+    for name, ranks in found.items():
+        ok = isinstance(ranks, list) and all(type(r) is int and 0 <= r < MAX_RANKS for r in ranks)
+        if not ok:
+            raise FormatError(f"group {name!r} should be a list of rank numbers", path=path)
+        if len(set(ranks)) != len(ranks):
+            raise FormatError(f"group {name!r} lists a rank twice", path=path)
+    return Groups(found)
+
+
+def groups_in(trace: Trace) -> Groups:
+    """Groups that a trace's own process-group node defines (as PyTorch records them).
+
+    A group with an empty list of ranks is the whole world; it is left out, since its size is not known.
+    """
+    rows = np.flatnonzero(trace.types == NodeType.METADATA_NODE)
+    found: dict[str, tuple[int, ...]] = {}
+    names = trace.names.take(pa.array(rows)).cast(pa.string())
+    for row in rows[pc.match_substring(names, "process_group:init").to_numpy()].tolist():
+        found.update(_parse_init(trace[row].get("inputs_values") or ""))
+    return Groups(found)
+
+
+def _parse_init(text: str) -> dict[str, tuple[int, ...]]:
+    """The list of groups inside the node's values: JSON text within a Python or JSON list."""
+    try:
+        outer = ast.literal_eval(text)
+        inner = outer[0] if isinstance(outer, list) and outer else outer
+        groups = json.loads(inner) if isinstance(inner, str) else inner
+        listed = {str(g["pg_name"]): g["ranks"] for g in groups if g.get("ranks")}
+        return dict(parse_groups(listed, "process_group:init"))
+    except (
+        ValueError,
+        TypeError,
+        SyntaxError,
+        LookupError,
+        AttributeError,
+        RecursionError,
+        MemoryError,
+        FormatError,
+    ):
+        return {}  # a name with that text that is not PyTorch's; validation reports unknown groups

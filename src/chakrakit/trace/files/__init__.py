@@ -1,0 +1,51 @@
+"""Bytes in and out: plain and compressed streams, and files inside bundles."""
+
+from __future__ import annotations
+
+from chakrakit.trace.files.bundle_files import (
+    FORMAT,
+    MANIFEST,
+    VERSION,
+    ZIP,
+    BundlePath,
+    ListedFile,
+    Manifest,
+    Problem,
+    digest,
+    is_bundle,
+    listed,
+    open_bundle,
+)
+from chakrakit.trace.files.streams import (
+    STDIO,
+    Source,
+    display_name,
+    open_input,
+    open_output,
+    remove_empty,
+    replacing,
+    temporary_name,
+)
+
+__all__ = [
+    "FORMAT",
+    "MANIFEST",
+    "STDIO",
+    "VERSION",
+    "ZIP",
+    "BundlePath",
+    "ListedFile",
+    "Manifest",
+    "Problem",
+    "Source",
+    "digest",
+    "display_name",
+    "is_bundle",
+    "listed",
+    "open_bundle",
+    "open_input",
+    "open_output",
+    "remove_empty",
+    "replacing",
+    "temporary_name",
+]

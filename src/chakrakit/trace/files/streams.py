@@ -1,0 +1,172 @@
+"""Bytes in and out: files, pipes and stdin; plain, gzip and zstd, told by content."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import os
+import secrets
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from chakrakit.errors import ChakraError, FormatError
+from chakrakit.trace.files.bundle_files import BundlePath
+
+STDIO = "-"
+Source = str | os.PathLike[str] | IO[bytes] | BundlePath
+_BUFFER = 1 << 20
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+def display_name(path: Source) -> str:
+    """How to call this source in a message."""
+    if isinstance(path, BundlePath):
+        return str(path)
+    if isinstance(path, (str, os.PathLike)):
+        return "<stdin>" if os.fspath(path) == STDIO else os.fspath(path)
+    return str(getattr(path, "name", "<stream>"))
+
+
+@contextlib.contextmanager
+def open_input(path: Source) -> Iterator[io.BufferedReader]:
+    """A decompressed, buffered stream that can peek. Damage to the compression is a FormatError."""
+    name = display_name(path)
+    with contextlib.ExitStack() as stack, _damage(name):
+        raw = _open_raw(path, stack)
+        head = raw.peek(4)[:4]
+        if head.startswith(_GZIP):
+            yield _buffered(cast(IO[bytes], gzip.GzipFile(fileobj=raw)))
+        elif head == _ZSTD:
+            yield _buffered(_zstd_reader(raw))
+        else:
+            yield raw
+
+
+def _open_raw(path: Source, stack: contextlib.ExitStack) -> io.BufferedReader:
+    if isinstance(path, BundlePath):
+        return stack.enter_context(path.open())
+    if not isinstance(path, (str, os.PathLike)):
+        return _buffered(path)
+    if os.fspath(path) == STDIO:
+        if sys.stdin is None:
+            raise ChakraError("standard input is closed; give a file, or pipe one in")
+        return _buffered(sys.stdin.buffer)
+    raw = stack.enter_context(io.FileIO(os.fspath(path)))
+    return io.BufferedReader(raw, _BUFFER) if raw.seekable() else _buffered(raw)
+
+
+def _buffered(stream: IO[bytes] | io.RawIOBase) -> io.BufferedReader:
+    """A reader that leaves the stream open and whose first peek sees more than a pipe's first bytes."""
+    if isinstance(stream, io.BufferedReader) and stream.seekable():
+        return stream
+    return io.BufferedReader(_Patient(stream), _BUFFER)
+
+
+class _Patient(io.RawIOBase):
+    """Another stream, read until a buffer is full or nothing is left."""
+
+    def __init__(self, stream: IO[bytes] | io.RawIOBase) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view, filled = memoryview(buffer).cast("B"), 0  # type: ignore[arg-type]
+        while filled < len(view):
+            data = self._stream.read(len(view) - filled)
+            if not data:
+                break
+            view[filled : filled + len(data)] = data
+            filled += len(data)
+        return filled
+
+
+def _zstd_reader(raw: io.BufferedReader) -> IO[bytes]:
+    import pyarrow as pa
+
+    return cast(IO[bytes], pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd"))
+
+
+@contextlib.contextmanager
+def _damage(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise FormatError(f"the gzip data is damaged or cut off: {error}", path=name) from None
+    except OSError as error:
+        if error.errno is not None:
+            raise ChakraError(f"{name}: cannot be read: {error.strerror}") from None
+        raise FormatError(f"the compressed data is damaged: {error}", path=name) from None
+
+
+@contextlib.contextmanager
+def open_output(path: str | os.PathLike[str], binary_only: bool = True) -> Iterator[BinaryIO]:
+    """A stream that becomes the file when all is written; compressed as the suffix says.
+
+    Until then the bytes are in a temporary file beside it, which an error removes.
+    """
+    target = os.fspath(path)
+    if target == STDIO:
+        if binary_only and sys.stdout.isatty():
+            raise ChakraError(
+                "will not write binary data to a terminal; redirect it or name a file"
+            )
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with (
+        replacing(Path(target)) as temporary,
+        temporary.open("wb") as raw,
+        _compressor(raw, target) as stream,
+    ):
+        yield stream
+
+
+@contextlib.contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A temporary path beside `target` that takes its place when the block ends well."""
+    temporary = temporary_name(target)
+    missing = [folder for folder in target.parents if not folder.exists()]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        temporary.replace(target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        remove_empty(missing)
+        if isinstance(error, OSError) and error.errno is not None:
+            raise ChakraError(f"{target}: cannot be written: {error.strerror}") from None
+        raise
+
+
+def temporary_name(target: Path) -> Path:
+    """A new name beside the target."""
+    return target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
+
+
+def remove_empty(folders: list[Path]) -> None:
+    """Takes back directories made for what then was not written."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
+
+
+@contextlib.contextmanager
+def _compressor(raw: BinaryIO, target: str) -> Iterator[BinaryIO]:
+    if target.endswith(".gz"):
+        # mtime 0: the same trace gives the same bytes.
+        with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as stream:
+            yield cast(BinaryIO, stream)
+    elif target.endswith(".zst"):
+        import pyarrow as pa
+
+        with pa.CompressedOutputStream(pa.PythonFile(raw, "w"), "zstd") as stream:
+            yield cast(BinaryIO, stream)
+    else:
+        yield raw

@@ -1,0 +1,81 @@
+"""One trace in memory: schema, columns, edges, graph. It knows no file format."""
+
+from __future__ import annotations
+
+from chakrakit.trace.model import columns, wire
+from chakrakit.trace.model.builder import TraceBuilder
+from chakrakit.trace.model.columns import IO_COLUMNS, STORAGE_TYPES, column_name, storage_of_member
+from chakrakit.trace.model.dependencies import (
+    FORM_SHIFT,
+    KIND_BITS,
+    Dependencies,
+    edge_codes,
+    edge_columns_that_fit,
+    resolve,
+)
+from chakrakit.trace.model.edges import (
+    MAX_ROWS,
+    EdgeForm,
+    EdgeKind,
+    Edges,
+    Scalar,
+    check_range,
+    column,
+)
+from chakrakit.trace.model.graph import Graph
+from chakrakit.trace.model.layouts import Layout, Layouts
+from chakrakit.trace.model.metadata import Metadata
+from chakrakit.trace.model.nesting import callers
+from chakrakit.trace.model.node import Node
+from chakrakit.trace.model.schema import (
+    CollectiveType,
+    Member,
+    NodeType,
+    collective_name,
+    node_type_name,
+)
+from chakrakit.trace.model.show import SHOWN_ROWS, table_html
+from chakrakit.trace.model.trace import Trace
+from chakrakit.trace.model.vocabulary import Attribute, by_name
+from chakrakit.trace.model.wire import field_bytes, varint
+
+__all__ = [
+    "FORM_SHIFT",
+    "IO_COLUMNS",
+    "KIND_BITS",
+    "MAX_ROWS",
+    "SHOWN_ROWS",
+    "STORAGE_TYPES",
+    "Attribute",
+    "CollectiveType",
+    "Dependencies",
+    "EdgeForm",
+    "EdgeKind",
+    "Edges",
+    "Graph",
+    "Layout",
+    "Layouts",
+    "Member",
+    "Metadata",
+    "Node",
+    "NodeType",
+    "Scalar",
+    "Trace",
+    "TraceBuilder",
+    "by_name",
+    "callers",
+    "check_range",
+    "collective_name",
+    "column",
+    "column_name",
+    "columns",
+    "edge_codes",
+    "edge_columns_that_fit",
+    "field_bytes",
+    "node_type_name",
+    "resolve",
+    "storage_of_member",
+    "table_html",
+    "varint",
+    "wire",
+]

@@ -1,0 +1,117 @@
+"""TraceBuilder: traces written by hand, a node a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from chakrakit.errors import TraceError
+from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges
+from chakrakit.trace.model.metadata import Metadata
+from chakrakit.trace.model.schema import CollectiveType, NodeType
+from chakrakit.trace.model.trace import Trace
+
+_TAKEN = {"id", "data_deps", "ctrl_deps", "edge_kinds", "edge_lags_ns"}
+
+
+class TraceBuilder:
+    """Collects nodes and edges; `build()` makes the Trace.
+
+    Every method that adds a node returns its id, to be named in the `deps` of later ones. Durations
+    are nanoseconds, sizes bytes. Further keyword arguments become attributes.
+
+    >>> t = TraceBuilder()
+    >>> a = t.comp("gemm", duration_ns=5_000)
+    >>> b = t.collective("sync grads", CollectiveType.ALL_REDUCE, 1 << 20, deps=[a])
+    >>> t.build()
+    Trace(2 nodes: 1 COMP, 1 COMM_COLL)
+    """
+
+    def __init__(self, metadata: Metadata | None = None) -> None:
+        self._metadata = metadata
+        self._nodes: list[dict[str, Any]] = []
+        self._edges: list[tuple[int, int, int, int, int, bool]] = []
+
+    def node(
+        self,
+        name: str,
+        type: NodeType,
+        *,
+        duration_ns: int = 0,
+        start_ns: int | None = None,
+        deps: Iterable[int] = (),
+        ctrl_deps: Iterable[int] = (),
+        **attributes: Any,
+    ) -> int:
+        """Any node. `deps` are data dependencies, by id; `start_ns` is for work that has been done."""
+        for taken in _TAKEN & attributes.keys():
+            raise TraceError(f"{taken!r} is set by the builder; it cannot be given")
+        number = len(self._nodes)
+        self._nodes.append(
+            {
+                "name": name,
+                "type": int(type),
+                **_time("start_time_micros", "start_time_ns", start_ns or 0),
+                **_time("duration_micros", "duration_ns", duration_ns),
+                **attributes,
+            }
+        )
+        for parent in deps:
+            self.edge(parent, number, EdgeKind.DATA)
+        for parent in ctrl_deps:
+            self.edge(parent, number, EdgeKind.CTRL)
+        return number
+
+    def comp(self, name: str, *, is_cpu_op: bool = False, **fields: Any) -> int:
+        """A compute node."""
+        return self.node(name, NodeType.COMP_NODE, is_cpu_op=is_cpu_op, **fields)
+
+    def collective(self, name: str, kind: CollectiveType, size: int, **fields: Any) -> int:
+        """A collective of `size` bytes; `pg_name=` for a group smaller than all ranks."""
+        attributes = {"is_cpu_op": False, "comm_type": int(kind), "comm_size": size, **fields}
+        return self.node(name, NodeType.COMM_COLL_NODE, **attributes)
+
+    def send(self, name: str, src: int, dst: int, size: int, tag: int = 0, **fields: Any) -> int:
+        """A message to another rank."""
+        return self._message(NodeType.COMM_SEND_NODE, name, src, dst, size, tag, fields)
+
+    def recv(self, name: str, src: int, dst: int, size: int, tag: int = 0, **fields: Any) -> int:
+        """A message from another rank."""
+        return self._message(NodeType.COMM_RECV_NODE, name, src, dst, size, tag, fields)
+
+    def _message(
+        self, type: NodeType, name: str, src: int, dst: int, size: int, tag: int, fields: Any
+    ) -> int:
+        ends = {"comm_src": src, "comm_dst": dst, "comm_size": size, "comm_tag": tag}
+        return self.node(name, type, **{"is_cpu_op": False, **ends, **fields})
+
+    def edge(
+        self,
+        parent: int,
+        child: int,
+        kind: EdgeKind = EdgeKind.DATA,
+        *,
+        form: EdgeForm | None = None,
+        lag_ns: int = 0,
+    ) -> None:
+        """A dependency of `child` on `parent`."""
+        for end in (parent, child):
+            if not 0 <= end < len(self._nodes):
+                raise TraceError(f"node {end} is not in this builder; add it before its edges")
+        form = kind.usual_form if form is None else form
+        self._edges.append((parent, child, int(kind), int(form), lag_ns, kind.usual_ctrl))
+
+    def build(self) -> Trace:
+        """The trace so far; ids are 0, 1, … in the order of the calls."""
+        names = dict.fromkeys(key for node in self._nodes for key in node)
+        data: dict[str, Any] = {n: [node.get(n) for node in self._nodes] for n in names}
+        data.setdefault("name", [])
+        edges = Edges.of(*map(list, zip(*self._edges, strict=True))) if self._edges else None
+        return Trace.from_columns(data, edges, self._metadata)
+
+
+def _time(micros: str, nanos: str, value: int) -> dict[str, int]:
+    """Whole microseconds for every reader; the exact value where they do not say it."""
+    if value < 0:
+        raise TraceError(f"{nanos} is {value}; times are not negative")
+    return {micros: value // 1000, **({nanos: value} if value % 1000 else {})}

@@ -1,0 +1,410 @@
+"""Trace: one rank's program as a table of nodes. It knows no file format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from chakrakit.arrays import I32, I64, U64, Mask
+from chakrakit.errors import TraceError
+from chakrakit.trace.model import columns, dependencies, raw
+from chakrakit.trace.model.edges import Edges, check_range, column
+from chakrakit.trace.model.graph import Graph
+from chakrakit.trace.model.layouts import HAS_INPUTS, HAS_OUTPUTS, Layout, Layouts
+from chakrakit.trace.model.metadata import Metadata
+from chakrakit.trace.model.node import Node
+from chakrakit.trace.model.schema import Member, node_type_name
+from chakrakit.trace.model.show import SHOWN_ROWS, table_html
+from chakrakit.trace.model.vocabulary import by_name
+
+_DEFAULTS: dict[str, Any] = {"start_time_micros": 0, "duration_micros": 0, "type": 0, "name": ""}
+
+
+class Trace:
+    """An immutable table of nodes with dependencies between them.
+
+    `nodes` is the table (Arrow, a row a node, in file order); see ARCHITECTURE.md for its columns.
+    Every change gives a new Trace that shares what did not change. Dependencies are kept as ids, so
+    that a trace with references to nodes it does not have loads, shows and is written back the same;
+    `edges`, `graph` and `dangling` are derived from them on first use.
+    """
+
+    def __init__(
+        self, table: pa.Table, layouts: Layouts | None = None, metadata: Metadata | None = None
+    ) -> None:
+        self.table = table
+        self.layouts = layouts or Layouts()
+        self.metadata = metadata or Metadata()
+
+    # --- making one ---------------------------------------------------------------------------
+
+    @classmethod
+    def from_columns(
+        cls,
+        data: Mapping[str, Any],
+        edges: Edges | None = None,
+        metadata: Metadata | None = None,
+        members: Mapping[str, Member] | None = None,
+    ) -> Trace:
+        """A trace from arrays of equal length, keyed by column name.
+
+        `id` is by default 0, 1, …; `name`, `type` and the times may be left out. Anything that is not
+        a field of a node becomes an attribute; nulls (None, masked) mean a row does not have it.
+        `edges` refer to rows. `members` overrides the oneof member an attribute is written as.
+        """
+        rows = _length(data)
+        table = {
+            name: _field(name, data.get(name), rows)
+            for name in columns.FIELD_TYPES
+            if name in data or name not in columns.IO_COLUMNS
+        }
+        attributes = {n: v for n, v in data.items() if n not in table}
+        table["_layout"] = pa.array(np.zeros(rows, np.int32))
+        io = sum(
+            flag
+            for side, flag in (("inputs", HAS_INPUTS), ("outputs", HAS_OUTPUTS))
+            if any(c.startswith(side) for c in data if c in columns.IO_COLUMNS)
+        )
+        trace = cls(pa.table(table), Layouts((Layout(io),)), metadata)
+        trace = trace.with_columns(attributes, members)
+        return trace if edges is None else trace.with_edges(edges)
+
+    @classmethod
+    def concat(cls, parts: Iterable[Trace]) -> Trace:
+        """The nodes of all parts one after another; the first part's metadata."""
+        tables, layouts, metadata = [], Layouts(()), None
+        types: dict[str, pa.DataType] = {}
+        for part in parts:
+            _check_types(types, part.table.schema)
+            metadata = metadata or part.metadata
+            layouts, renumbered = layouts.merge(part.layouts)
+            rows = renumbered[part._layout_rows]
+            tables.append(_replace(part.table, "_layout", pa.array(rows)))
+        if not tables:
+            raise TraceError("no parts to put together")
+        try:
+            table = pa.concat_tables(tables, promote_options="default")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise TraceError(f"the parts differ in an attribute's type: {error}") from None
+        return cls(table.unify_dictionaries(), layouts, metadata)
+
+    # --- looking at it ------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @cached_property
+    def nodes(self) -> pa.Table:
+        """The table without the private columns."""
+        return self.table.select([c for c in self.table.column_names if not c.startswith("_")])
+
+    @cached_property
+    def ids(self) -> U64:
+        """Node ids by row."""
+        return self.column("id")
+
+    @property
+    def types(self) -> I32:
+        """NodeType numbers by row."""
+        return self.column("type")
+
+    @property
+    def names(self) -> pa.ChunkedArray:
+        """Node names by row, dictionary-encoded."""
+        return self.table.column("name")
+
+    def column(self, name: str, default: Any = None) -> NDArray[Any]:
+        """A column as numpy. Where it is null or missing, `default`; without one that is an error."""
+        if name not in self.table.column_names:
+            if default is None:
+                raise TraceError(
+                    f"no node has {name!r}; there are {', '.join(self.nodes.column_names)}"
+                )
+            return np.full(len(self), default)
+        values = self.table.column(name)
+        if values.null_count:
+            if default is None:
+                raise TraceError(
+                    f"{values.null_count:,} nodes have no {name!r}; pass a default for them"
+                )
+            values = values.fill_null(pa.scalar(default, values.type))
+        array: NDArray[Any] = values.to_numpy()
+        return array
+
+    def has(self, name: str) -> Mask:
+        """For each row, whether it has this attribute or field."""
+        if name not in self.table.column_names:
+            return np.zeros(len(self), np.bool_)
+        mask: Mask = self.table.column(name).is_valid().to_numpy()
+        return mask
+
+    def node(self, node_id: int) -> Node:
+        """The node with this id."""
+        row = self._row_of(node_id)
+        if row is None:
+            raise TraceError(f"no node has id {node_id}")
+        return self[row]
+
+    @cached_property
+    def _by_id(self) -> NDArray[np.intp]:
+        return np.argsort(self.ids, kind="stable")
+
+    def _row_of(self, node_id: int) -> int | None:
+        """Of equal ids the first row counts."""
+        if not 0 <= node_id < 2**64:
+            return None
+        wanted = np.uint64(node_id)
+        place = int(np.searchsorted(self.ids, wanted, sorter=self._by_id))
+        if place == len(self) or self.ids[self._by_id[place]] != wanted:
+            return None
+        return int(self._by_id[place])
+
+    def __getitem__(self, row: int) -> Node:
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"row {row} of a trace of {len(self):,} nodes")
+        return Node(self, row % len(self))
+
+    @cached_property
+    def _resolved(self) -> dependencies.ResolvedDependencies:
+        return dependencies.ResolvedDependencies.of(self.table, self.ids)
+
+    @cached_property
+    def edges(self) -> Edges:
+        """Dependencies between rows, sorted by target; within a row data_deps come first."""
+        return self._resolved.edges()
+
+    @cached_property
+    def graph(self) -> Graph:
+        """All edges as a graph over rows."""
+        return Graph(len(self), self.edges.src, self.edges.dst)
+
+    @property
+    def dangling(self) -> pa.Table:
+        """Dependencies on ids that no node has: row, id, ctrl."""
+        deps, missing = self._resolved.deps, self._resolved.dangling
+        return pa.table(
+            {"row": deps.dst[missing], "id": deps.ids[missing], "ctrl": deps.ctrl[missing]}
+        )
+
+    # --- time ---------------------------------------------------------------------------------
+
+    @cached_property
+    def start_ns(self) -> I64:
+        """Start in nanoseconds: `start_time_ns` where a node has it, else its microseconds."""
+        return self._exact("start_time_ns", "start_time_micros")
+
+    @cached_property
+    def duration_ns(self) -> I64:
+        """Duration in nanoseconds: `duration_ns` where a node has it, else its microseconds."""
+        return self._exact("duration_ns", "duration_micros")
+
+    @cached_property
+    def own_ns(self) -> I64:
+        """What a scheduler takes as a node's duration: `own_ns` where a node has it, else its duration."""
+        if "own_ns" not in self.table.column_names:
+            return self.duration_ns
+        own: I64 = np.where(self.has("own_ns"), self.column("own_ns", 0), self.duration_ns)
+        return own
+
+    @property
+    def end_ns(self) -> I64:
+        """Start plus duration, or the largest time there is."""
+        room = np.iinfo(np.int64).max - np.maximum(self.start_ns, 0)
+        end: I64 = self.start_ns + np.minimum(self.duration_ns, room)
+        return end
+
+    def _exact(self, nanos: str, micros: str) -> I64:
+        if nanos in self.table.column_names and not self.table.column(nanos).null_count:
+            return np.asarray(self.column(nanos), np.int64)
+        coarse = np.minimum(self.column(micros), np.uint64(2**63 // 1000 - 1)).astype(np.int64)
+        if nanos not in self.table.column_names:
+            return np.asarray(coarse * 1000, np.int64)
+        exact: I64 = np.where(self.has(nanos), self.column(nanos, 0), coarse * 1000)
+        return exact
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether any node says when it started."""
+        return bool(self.has("start_time_ns").any() or self.column("start_time_micros").any())
+
+    # --- changing it --------------------------------------------------------------------------
+
+    def select(self, rows: ArrayLike) -> Trace:
+        """These rows (numbers, or a mask), in the given order, with the edges among them.
+
+        Dependencies on rows left out are dropped; references that dangled before are kept.
+        """
+        chosen = self._chosen(rows)
+        new_row = np.full(len(self), -1, np.int32)
+        new_row[chosen] = np.arange(len(chosen), dtype=np.int32)
+        if np.count_nonzero(new_row >= 0) != len(chosen):
+            raise TraceError("a row is selected twice; ids must stay unique")
+        part = Trace(self.table.take(pa.array(chosen)), self.layouts, self.metadata)
+        return part._with_dependencies(self._resolved.selected(new_row, len(chosen)))
+
+    def _chosen(self, rows: ArrayLike) -> I64:
+        chosen = np.asarray(rows)
+        if chosen.dtype == np.bool_:
+            if chosen.shape != (len(self),):
+                raise TraceError(f"a mask of shape {chosen.shape} for {len(self):,} nodes")
+            return np.flatnonzero(chosen)
+        numbers = column(chosen, np.int64, "rows")
+        check_range(numbers, 0, len(self), "rows", f"the trace has {len(self):,} nodes")
+        return numbers
+
+    def with_columns(
+        self, data: Mapping[str, Any], members: Mapping[str, Member] | None = None
+    ) -> Trace:
+        """The same with these columns added or replaced; None removes an attribute.
+
+        A new `id` does not change the dependencies of other nodes on the old one. An attribute keeps
+        its place and oneof member in the rows that had it, unless `members` names another or the
+        values do not fit it.
+        """
+        trace = self
+        for name, values in data.items():
+            if name in columns.FIELD_TYPES:
+                trace = trace._with_field(name, values)
+            else:
+                trace = trace._with_attribute(name, values, (members or {}).get(name))
+        return trace
+
+    def _with_field(self, name: str, values: Any) -> Trace:
+        if values is None and name in columns.IO_COLUMNS:
+            table = self.table.drop_columns([c for c in self.table.column_names if c == name])
+        else:
+            table = _replace(self.table, name, _field(name, values, len(self)))
+        return Trace(table, self.layouts, self.metadata)
+
+    def _with_attribute(self, name: str, values: Any, member: Member | None) -> Trace:
+        attribute = columns.attribute_name(name)
+        if attribute is None:
+            raise TraceError(f"column {name!r} is private; attributes start with a letter")
+        column = columns.column_name(attribute)
+        table, layouts, rows = raw.without(self.table, self.layouts, self._layout_rows, attribute)
+        if values is None:
+            table = table.drop_columns([column]) if column in table.column_names else table
+            layouts, rows = layouts.edited(rows, attribute, np.zeros(len(self), np.bool_), 0, ())
+            return Trace(_replace(table, "_layout", pa.array(rows)), layouts, self.metadata)
+        array = _attribute(column, values, len(self))
+        present = array.is_valid().to_numpy(zero_copy_only=False)
+        wanted = member or columns.member_for(attribute, array.type)
+        fitting = columns.members_that_hold(array)
+        if wanted not in fitting:
+            raise TraceError(
+                f"attribute {attribute!r}: values of type {array.type} do not fit {wanted.name}; "
+                "give other values, or another member in `members`"
+            )
+        kept = {wanted} if member else fitting
+        layouts, rows = layouts.edited(rows, attribute, present, wanted, kept)
+        table = _replace(_replace(table, column, array), "_layout", pa.array(rows))
+        return Trace(table, layouts, self.metadata)
+
+    def with_edges(self, edges: Edges) -> Trace:
+        """The same with these dependencies instead; references that dangled are dropped."""
+        if len(edges) and max(int(edges.src.max()), int(edges.dst.max())) >= len(self):
+            raise TraceError(f"an edge names a row beyond the last of {len(self):,}")
+        return self._with_dependencies(dependencies.columns_from(self.ids, edges))
+
+    def _with_dependencies(self, found: Mapping[str, pa.Array | None]) -> Trace:
+        wanted = {n: c for n, c in found.items() if c is not None or n in self.table.column_names}
+        return self.with_columns(wanted)
+
+    def with_metadata(self, metadata: Metadata) -> Trace:
+        """The same with another header."""
+        return Trace(self.table, self.layouts, metadata)
+
+    @property
+    def _layout_rows(self) -> I32:
+        rows: I32 = self.table.column("_layout").to_numpy()
+        return rows
+
+    # --- showing it ---------------------------------------------------------------------------
+
+    def type_counts(self) -> dict[str, int]:
+        """Number of nodes by type name, in the schema's order."""
+        codes, counts = np.unique(self.types, return_counts=True)
+        return {node_type_name(int(c)): int(n) for c, n in zip(codes, counts, strict=True)}
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(f"{n:,} {t.removesuffix('_NODE')}" for t, n in self.type_counts().items())
+        return f"Trace({len(self):,} nodes: {kinds or 'none'})"
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (n.id, n.name[:60], n.type, f"{n.duration_ns / 1000:,.3f}", len(n.parents))
+            for n in (self[i] for i in range(min(SHOWN_ROWS, len(self))))
+        )
+        more = f" · first {SHOWN_ROWS} shown" if len(self) > SHOWN_ROWS else ""
+        return table_html(("id", "name", "type", "µs", "dependencies"), rows, repr(self) + more)
+
+    def is_type(self, *types: int) -> Mask:
+        """Mask of the rows of these types."""
+        return np.isin(self.types, [int(t) for t in types])
+
+
+def _check_types(types: dict[str, pa.DataType], schema: pa.Schema) -> None:
+    for field in schema:
+        if types.setdefault(field.name, field.type) != field.type:
+            raise TraceError(
+                f"{field.name!r} is {types[field.name]} in one part and {field.type} in another; "
+                "convert one of them with with_columns"
+            )
+
+
+def _length(data: Mapping[str, Any]) -> int:
+    sizes = {name: len(values) for name, values in data.items() if values is not None}
+    if len(set(sizes.values())) > 1:
+        raise TraceError(f"columns differ in length: {sizes}")
+    return next(iter(sizes.values()), 0)
+
+
+def _array(name: str, values: Any, rows: int, kind: pa.DataType | None = None) -> pa.Array:
+    """The values as one Arrow array of the right length; of this kind, if they are a Python list."""
+    hint = kind if isinstance(values, (list, tuple)) else None
+    try:
+        array = (
+            values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, hint)
+        )
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        wanted = f"be {kind}" if kind else "hold values of one kind"
+        raise TraceError(f"column {name!r} should {wanted}: {error}") from None
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if len(array) != rows:
+        raise TraceError(f"column {name!r} has {len(array):,} values for {rows:,} nodes")
+    return array
+
+
+def _field(name: str, values: Any, rows: int) -> pa.Array:
+    """A field of the node in its own type, with its default where it is not given."""
+    kind = columns.FIELD_TYPES[name]
+    if values is None and name == "id":
+        return pa.array(np.arange(rows, dtype=np.uint64))
+    if values is None:
+        default = pa.scalar([] if name.endswith("_deps") else _DEFAULTS.get(name), kind)
+        return pa.repeat(default, rows) if rows else pa.array([], kind)
+    hint = pa.string() if name == "name" else kind
+    array = columns.cast(_array(name, values, rows, hint), kind, name)
+    if array.null_count and name not in columns.IO_COLUMNS:
+        raise TraceError(f"column {name!r} has nulls; every node needs one")
+    return array
+
+
+def _attribute(name: str, values: Any, rows: int) -> pa.Array:
+    array = _array(name, values, rows)
+    known = by_name().get(columns.attribute_name(name) or name)
+    if known is None:
+        return columns.cast(array, columns.storage_type(array.type, name), name)
+    return columns.cast(array, columns.STORAGE_TYPES[columns.storage_of_member(known.member)], name)
+
+
+def _replace(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
+    if name in table.column_names:
+        return table.set_column(table.column_names.index(name), name, column)
+    return table.append_column(name, column)

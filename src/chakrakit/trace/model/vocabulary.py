@@ -1,0 +1,430 @@
+"""Every attribute chakrakit knows: what it means, its unit, its oneof member, who writes and reads it.
+
+`docs/vocabulary.md` is made from this table (`python -m chakrakit.trace.model.vocabulary_page`).
+Other tools read exact oneof members, so the member here is what is written; any integer member is understood
+on reading.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from chakrakit.trace.model.schema import Member
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute name of a node."""
+
+    name: str
+    member: Member
+    unit: str
+    meaning: str
+    writers: str
+    readers: str
+
+
+_A = Attribute
+_M = Member
+
+NODE_ATTRIBUTES: tuple[Attribute, ...] = (
+    _A(
+        "is_cpu_op",
+        _M.bool_val,
+        "",
+        "runs on the host, not on the device; absent means device",
+        "all",
+        "feeders, ASTRA-sim",
+    ),
+    _A(
+        "num_ops",
+        _M.int64_val,
+        "FLOPs",
+        "floating-point operations; a multiply-add is two",
+        "chakrakit, STAGE",
+        "ASTRA-sim roofline, chakrakit",
+    ),
+    _A(
+        "tensor_size",
+        _M.uint64_val,
+        "bytes",
+        "bytes moved by a compute or memory node",
+        "chakrakit, STAGE, generator",
+        "ASTRA-sim roofline and memory, chakrakit",
+    ),
+    _A(
+        "tensor_loc",
+        _M.uint32_val,
+        "",
+        "where a memory node's tensor lives: 0 local, 1 remote",
+        "–",
+        "feeder v3",
+    ),
+    _A("comm_type", _M.int64_val, "", "CollectiveCommType of a collective", "all", "all"),
+    _A(
+        "comm_size",
+        _M.int64_val,
+        "bytes",
+        "all-gather: this rank's input shard; all-reduce, reduce-scatter, all-to-all: this rank's full "
+        "input; send and receive: the message",
+        "all",
+        "all",
+    ),
+    _A(
+        "comm_src",
+        _M.int32_val,
+        "rank",
+        "sender of a point-to-point message",
+        "chakrakit, STAGE",
+        "feeders, ASTRA-sim",
+    ),
+    _A(
+        "comm_dst",
+        _M.int32_val,
+        "rank",
+        "receiver of a point-to-point message",
+        "chakrakit, STAGE",
+        "feeders, ASTRA-sim",
+    ),
+    _A(
+        "comm_tag",
+        _M.int32_val,
+        "",
+        "tag that pairs a send with its receive",
+        "chakrakit, STAGE",
+        "feeders, ASTRA-sim",
+    ),
+    _A(
+        "comm_priority",
+        _M.int32_val,
+        "",
+        "priority among waiting nodes, and of a kernel on its device; larger first",
+        "–",
+        "feeders, ASTRA-sim, chakrakit simulate",
+    ),
+    _A(
+        "device_share",
+        _M.double_val,
+        "0–1",
+        "part of the device: what a compute node uses at most, what a communication node holds while it runs",
+        "chakrakit",
+        "chakrakit simulate",
+    ),
+    _A(
+        "waves",
+        _M.int64_val,
+        "",
+        "rounds of blocks a compute kernel runs in; absent means one",
+        "chakrakit",
+        "chakrakit simulate",
+    ),
+    _A(
+        "pg_name", _M.string_val, "", "process group; empty or absent means all ranks", "all", "all"
+    ),
+    _A(
+        "involved_dim",
+        _M.bool_list,
+        "",
+        "network dimensions a collective uses",
+        "STAGE",
+        "ASTRA-sim",
+    ),
+    _A(
+        "stream",
+        _M.int64_val,
+        "",
+        "device stream; nodes of one stream run in order",
+        "chakrakit, reference converter",
+        "chakrakit",
+    ),
+    _A("tid", _M.int64_val, "", "host thread", "chakrakit, reference converter", "chakrakit"),
+    _A(
+        "fw_tid",
+        _M.int64_val,
+        "",
+        "host thread of the matching forward operator",
+        "chakrakit, reference converter",
+        "chakrakit",
+    ),
+    _A(
+        "rf_id",
+        _M.int64_val,
+        "",
+        "PyTorch record-function id",
+        "chakrakit, reference converter",
+        "chakrakit",
+    ),
+    _A(
+        "fw_parent",
+        _M.int64_val,
+        "",
+        "as PyTorch writes it; not the forward operator",
+        "chakrakit, reference converter",
+        "–",
+    ),
+    _A(
+        "seq_id",
+        _M.int64_val,
+        "",
+        "autograd sequence number; ties forward to backward",
+        "chakrakit, reference converter",
+        "chakrakit",
+    ),
+    _A(
+        "scope",
+        _M.int64_val,
+        "",
+        "PyTorch record scope: 0 function, 1 backward, 7 user",
+        "chakrakit, reference converter",
+        "chakrakit",
+    ),
+    _A(
+        "op_schema",
+        _M.string_val,
+        "",
+        "operator schema as PyTorch prints it",
+        "chakrakit, reference converter",
+        "chakrakit replay",
+    ),
+    _A(
+        "start_time_ns",
+        _M.int64_val,
+        "ns",
+        "exact start; wins over start_time_micros",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
+        "duration_ns",
+        _M.int64_val,
+        "ns",
+        "exact duration; wins over duration_micros",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
+        "edge_kinds",
+        _M.bytes_val,
+        "",
+        "a byte per entry of data_deps, then ctrl_deps: kind in the low five bits, form in the high three",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
+        "edge_lags_ns",
+        _M.int64_list,
+        "ns",
+        "lag of each dependency, in the same order",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
+        "comm_seq",
+        _M.int64_val,
+        "",
+        "number of this collective within its group; matches ranks",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
+        "comm_algorithm",
+        _M.string_val,
+        "",
+        "algorithm a collective is to use, by the simulator's name; absent: chosen by who runs it",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A("comm_dtype", _M.string_val, "", "element type of the message", "chakrakit", "chakrakit"),
+    _A(
+        "in_splits",
+        _M.int64_list,
+        "elements",
+        "input split sizes of an all-to-all",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
+        "out_splits",
+        _M.int64_list,
+        "elements",
+        "output split sizes of an all-to-all",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
+        "out_size",
+        _M.int64_val,
+        "bytes",
+        "this rank's full output of a collective",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
+        "dtype", _M.string_val, "", "element type a compute node works in", "chakrakit", "chakrakit"
+    ),
+    _A(
+        "phase",
+        _M.string_val,
+        "",
+        "forward, backward, weight, recompute, sync, optimizer or other",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A("layer", _M.int64_val, "", "number of the model's layer", "chakrakit", "chakrakit"),
+    _A("micro_batch", _M.int64_val, "", "number of the micro-batch", "chakrakit", "chakrakit"),
+    _A(
+        "module",
+        _M.string_val,
+        "",
+        "path of the module that issued the node",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
+        "step",
+        _M.int64_val,
+        "",
+        "number of the training or inference step",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
+        "own_ns",
+        _M.int64_val,
+        "ns",
+        "time a scheduler gives the node: for a host operator without its callees and its waiting; absent "
+        "means duration_ns",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A("device", _M.int64_val, "", "number of the device", "chakrakit", "chakrakit"),
+    _A(
+        "orphan",
+        _M.bool_val,
+        "",
+        "launched before the recorded window; outside the step",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
+        "comm_name",
+        _M.string_val,
+        "",
+        "raw name of a collective the schema has no type for",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
+        "pg_inferred",
+        _M.bool_val,
+        "",
+        "the group was inferred across ranks, not recorded",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
+        "caller",
+        _M.int64_val,
+        "id",
+        "the node this one ran inside of, where no times tell",
+        "chakrakit",
+        "chakrakit replay",
+    ),
+    _A(
+        "kernel_backend",
+        _M.string_val,
+        "",
+        "as PyTorch writes it, such as triton",
+        "chakrakit",
+        "chakrakit replay",
+    ),
+    _A("kernel_file", _M.string_val, "", "as PyTorch writes it", "chakrakit", "chakrakit replay"),
+    _A(
+        "tensor_range",
+        _M.string_val,
+        "",
+        "ranges of integer tensors, as PyTorch writes them",
+        "chakrakit",
+        "chakrakit replay",
+    ),
+    _A(
+        "op_type",
+        _M.string_val,
+        "",
+        "operator class: matmul, attention, vector, lookup, optimizer; "
+        "STAGE has letters of its own",
+        "chakrakit, STAGE",
+        "chakrakit",
+    ),
+    _A("y_tensor_size", _M.uint64_val, "bytes", "STAGE's output tensor", "STAGE", "–"),
+    _A("comm_group", _M.string_val, "", "STAGE's group as text", "STAGE", "–"),
+    _A(
+        "inputs",
+        _M.string_list,
+        "name, bytes, …",
+        "tensors read",
+        "STAGE",
+        "ASTRA-sim memory tracker",
+    ),
+    _A(
+        "outputs",
+        _M.string_list,
+        "name, bytes, …",
+        "tensors written",
+        "STAGE",
+        "ASTRA-sim memory tracker",
+    ),
+    _A(
+        "chunk",
+        _M.int64_val,
+        "",
+        "model chunk of a pipeline stage, where not 0",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
+        "mem_alloc",
+        _M.int64_val,
+        "bytes",
+        "held from the node's start until another node frees them",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
+        "shards",
+        _M.string_val,
+        "elements",
+        "of an optimizer on shards: the group that shards, then the weights it shards, as in "
+        "`dp 4096,4096 edp 512`",
+        "chakrakit",
+        "chakrakit scale-ranks",
+    ),
+    _A(
+        "unsharded",
+        _M.int64_list,
+        "",
+        "of a shard that is no whole part: comm_size, out_size, num_ops, tensor_size and own_ns of "
+        "all shards together; 0 where not needed",
+        "chakrakit scale-ranks",
+        "chakrakit scale-ranks",
+    ),
+    _A("mem_free", _M.int64_val, "bytes", "released when the node ends", "chakrakit", "chakrakit"),
+)
+
+
+@cache
+def by_name() -> dict[str, Attribute]:
+    """The vocabulary as a dictionary."""
+    return {a.name: a for a in NODE_ATTRIBUTES}
+
+
+HEADER_ATTRIBUTES: tuple[tuple[str, str, str, str], ...] = (
+    ("schema", "string_val", "version of the source's own format", "reference converter"),
+    ("pid", "uint64_val", "process that was recorded", "reference converter"),
+    ("time", "string_val", "when it was recorded", "reference converter"),
+    ("start_ts", "uint64_val", "first time of the recording, µs", "reference converter"),
+    ("finish_ts", "uint64_val", "last time of the recording, µs", "reference converter"),
+    ("input_file", "string_val", "the whole text it was made from", "reference text converter"),
+)
+"""Attributes of GlobalMetadata: name, member, meaning, writers. Nobody relies on them."""

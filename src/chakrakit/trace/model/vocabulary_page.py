@@ -1,0 +1,106 @@
+"""The page of the documentation about attributes and edges, made from the vocabulary's tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from chakrakit.trace.model.edges import EdgeForm, EdgeKind
+from chakrakit.trace.model.vocabulary import HEADER_ATTRIBUTES, NODE_ATTRIBUTES
+
+
+def page() -> str:
+    """`docs/vocabulary.md`."""
+    return "\n".join([_INTRODUCTION, *_attribute_table(), *_header_table(), *_edge_tables(), ""])
+
+
+_INTRODUCTION = """\
+# Vocabulary
+
+<!-- Made by `python -m chakrakit.trace.model.vocabulary_page`; change the table in vocabulary.py. -->
+
+A Chakra node has few fields; what it is about is in its attributes. This page says what each one means.
+
+## Attributes of nodes
+
+Bytes are bytes and FLOPs are FLOPs (a multiply-add is two). Other tools read exact oneof members, so
+*member* is what chakrakit writes; it reads any integer or boolean member for a number. Attributes that are
+not listed are kept as they are.
+"""
+
+
+def _attribute_table() -> list[str]:
+    rows = [
+        (f"`{a.name}`", f"`{a.member.name}`", a.unit or "–", a.meaning, a.writers, a.readers)
+        for a in NODE_ATTRIBUTES
+    ]
+    return _table(("attribute", "member", "unit", "meaning", "written by", "read by"), rows)
+
+
+def _header_table() -> list[str]:
+    rows = [(f"`{n}`", f"`{m}`", meaning, by) for n, m, meaning, by in HEADER_ATTRIBUTES]
+    head = ("attribute", "member", "meaning", "written by")
+    return ["", "## Attributes of the header", "", *_table(head, rows)]
+
+
+def _edge_tables() -> list[str]:
+    kinds = [
+        (
+            f"`{k.name.lower()}`",
+            str(int(k)),
+            _KIND_MEANINGS[k.name],
+            _arrow(k.usual_form.name),
+            "`ctrl_deps`" if k.usual_ctrl else "`data_deps`",
+        )
+        for k in EdgeKind
+    ]
+    forms = [(_arrow(f.name), str(int(f)), _FORM_MEANINGS[f.name]) for f in EdgeForm]
+    return [
+        "",
+        "## Kinds of edges",
+        "",
+        "An edge of any kind is an entry of the node's `data_deps` or `ctrl_deps`, so that tools which "
+        "know only these get a sound graph. What it is more exactly is in two attributes of the same node: "
+        "`edge_kinds` has a byte per entry of `data_deps` followed by `ctrl_deps`, the kind in the low five "
+        "bits and the form in the high three; `edge_lags_ns` has a number per entry and is left out where "
+        "all are zero. A node without `edge_kinds` has edges of the kinds `data` and `ctrl`, finish→start.",
+        "",
+        *_table(("kind", "code", "meaning", "usual form", "written to"), kinds),
+        "",
+        "## Forms of edges",
+        "",
+        *_table(("form", "code", "meaning"), forms),
+    ]
+
+
+_KIND_MEANINGS = {
+    "DATA": "an entry of `data_deps` in a file that says no more",
+    "CTRL": "an entry of `ctrl_deps` in a file that says no more",
+    "TENSOR": "the target reads what the source wrote",
+    "LAUNCH": "a host operation starts a device operation",
+    "STREAM": "order on one device stream",
+    "THREAD": "order on one host thread; the lag is the host's own gap",
+    "EVENT": "a stream waits for an event of another",
+    "SYNC": "a host operation waits for device work to end",
+    "CALL": "a caller and what it calls",
+    "AUTOGRAD": "a forward operation and its backward",
+    "INFERRED": "found by a tool, not recorded",
+}
+_FORM_MEANINGS = {
+    "FINISH_START": "the target starts after the source ends, and `lag` later",
+    "START_START": "the target starts after the source starts, and `lag` later",
+    "FINISH_FINISH": "the target ends after the source ends, and `lag` later",
+}
+
+
+def _arrow(form: str) -> str:
+    return form.lower().replace("_", "→")
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    lines = [head, ("---",) * len(head), *rows]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

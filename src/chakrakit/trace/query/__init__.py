@@ -1,0 +1,8 @@
+"""Questions about traces: SQL with DuckDB, and what a trace holds at a glance."""
+
+from __future__ import annotations
+
+from chakrakit.trace.query.description import describe
+from chakrakit.trace.query.sql import query, rows_of
+
+__all__ = ["describe", "query", "rows_of"]

@@ -1,0 +1,183 @@
+"""What a trace holds, counted in one pass and bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from chakrakit.arrays import I64
+from chakrakit.results import Result
+from chakrakit.trace.codecs import Source, scan_trace
+from chakrakit.trace.communication import UNKNOWN, Groups, group_names, groups_in
+from chakrakit.trace.model import NodeType, Trace, collective_name, columns, node_type_name
+from chakrakit.trace.sets import Run
+from chakrakit.trace.storage import groups_beside_file, is_stream, place_of, rank_files, read
+
+_COMMUNICATION = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
+
+
+class EdgeCounts(Result, msgspec.Struct):
+    """Entries of the two dependency lists."""
+
+    data: int = 0
+    ctrl: int = 0
+
+
+class Communication(Result, msgspec.Struct):
+    """Communication nodes of one kind in one group."""
+
+    type: str
+    group: str
+    count: int
+    bytes: int
+
+
+class Info(Result, msgspec.Struct, kw_only=True):
+    """Totals over all ranks."""
+
+    ranks: int
+    nodes: int = 0
+    edges: EdgeCounts = msgspec.field(default_factory=EdgeCounts)
+    types: dict[str, int] = {}
+    groups: int = 0
+    bodies: int = 1
+    world_size: int = 0
+    missing_ranks: list[int] = []
+    timed: bool = False
+    span_ns: int = 0
+    compute_ops: int = 0
+    communication: list[Communication] = []
+    attributes: dict[str, int] = {}
+    raw_attributes: int = 0
+    """Nodes with attributes whose value does not fit its column."""
+    versions: list[str] = []
+
+
+class _Counts:
+    """Sums over the pieces of the traces, each counted for as many ranks as run it."""
+
+    def __init__(self) -> None:
+        self.nodes = self.data = self.ctrl = self.ops = self.raw = 0
+        self.types: Counter[int] = Counter()
+        self.attributes: Counter[str] = Counter()
+        self.comm: Counter[tuple[str, str]] = Counter()
+        self.bytes: Counter[tuple[str, str]] = Counter()
+        self.first: int | None = None
+        self.last = 0
+        self.versions: dict[str, None] = {}
+
+    def add(self, piece: Trace, ranks: int) -> None:
+        table = piece.table
+        self.nodes += len(piece) * ranks
+        self.data += _entries(piece, "data_deps") * ranks
+        self.ctrl += _entries(piece, "ctrl_deps") * ranks
+        codes, counts = np.unique(piece.types, return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+            self.types[code] += count * ranks
+        for column in table.column_names:
+            present = len(piece) - table.column(column).null_count
+            name = columns.attribute_name(column)
+            if column == "_raw":
+                self.raw += present * ranks
+            elif name is not None and present:
+                self.attributes[name] += present * ranks
+        if "num_ops" in table.column_names:
+            self.ops += _sum(piece.column("num_ops", 0)) * ranks
+        self._add_times(piece)
+        self._add_communication(piece, ranks)
+        self.versions.setdefault(piece.metadata.version)
+
+    def _add_times(self, piece: Trace) -> None:
+        if not len(piece) or not piece.is_timed:
+            return
+        first = int(piece.start_ns.min())
+        self.first = first if self.first is None else min(self.first, first)
+        self.last = max(self.last, int(piece.end_ns.max()))
+
+    def _add_communication(self, piece: Trace, ranks: int) -> None:
+        rows = np.flatnonzero(piece.is_type(*_COMMUNICATION))
+        if not len(rows):
+            return
+        codes, kinds = piece.types[rows], piece.column("comm_type", UNKNOWN)[rows].astype(np.int64)
+        kinds = np.where(codes == NodeType.COMM_COLL_NODE, kinds, -2 - codes)
+        groups = group_names(piece, rows).dictionary_encode()
+        sizes = np.maximum(piece.column("comm_size", 0)[rows].astype(np.int64), 0)
+        keys = np.stack([kinds, groups.indices.to_numpy(zero_copy_only=False)])
+        distinct, which = np.unique(keys, axis=1, return_inverse=True)
+        names = groups.dictionary.to_pylist()
+        for number, (kind, group) in enumerate(distinct.T.tolist()):
+            chosen = sizes[which.reshape(-1) == number]
+            key = (_kind_name(kind), names[group])
+            self.comm[key] += len(chosen) * ranks
+            self.bytes[key] += _sum(chosen) * ranks
+
+
+def _kind_name(kind: int) -> str:
+    """Of a collective, its type; of a message, which end it is (-2 minus the node's type)."""
+    if kind <= -2:
+        return node_type_name(-2 - kind).removeprefix("COMM_").removesuffix("_NODE")
+    return "UNKNOWN" if kind == UNKNOWN else collective_name(kind)
+
+
+def _sum(values: I64) -> int:
+    """The exact sum, however large."""
+    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
+
+
+def _entries(piece: Trace, column: str) -> int:
+    return sum(len(c.flatten()) for c in piece.table.column(column).chunks)
+
+
+def describe(path: Source) -> Info:
+    """Counts what is behind a path. A stream is read once; nothing is kept."""
+    files = rank_files(path)
+    if is_stream(path) or place_of(path).is_file():
+        return _describe_file(*next(iter(files.items())))
+    traces = read(path)
+    counts = _Counts()
+    used = Counter(b.body for b in traces.bindings.values())
+    for number, file in enumerate(files.values()):
+        for piece in scan_trace(file):
+            counts.add(piece, used[number])
+    info = _filled(counts, traces.groups, traces.ranks)
+    info.bodies = len(used)
+    if isinstance(traces, Run) and traces.times is not None:
+        info.timed, info.span_ns = True, round(traces.makespan_ns)
+    return info
+
+
+def _describe_file(rank: int, source: Source) -> Info:
+    counts, groups = _Counts(), Groups()
+    if not is_stream(source):
+        groups = groups_beside_file(Path(source))  # type: ignore[arg-type]
+    for piece in scan_trace(source):
+        counts.add(piece, 1)
+        groups = groups.merged(groups_in(piece))
+    return _filled(counts, groups, (rank,))
+
+
+def _filled(counts: _Counts, groups: Groups, ranks: tuple[int, ...]) -> Info:
+    named = {r for members in groups.values() for r in members}
+    info = Info(
+        ranks=len(ranks),
+        groups=len(groups),
+        world_size=max([*named, *ranks], default=-1) + 1,
+        missing_ranks=sorted(named - set(ranks)),
+    )
+    info.nodes = counts.nodes
+    info.edges = EdgeCounts(counts.data, counts.ctrl)
+    info.types = {node_type_name(c): n for c, n in sorted(counts.types.items())}
+    info.timed = counts.first is not None
+    info.span_ns = counts.last - (counts.first or 0) if info.timed else 0
+    info.compute_ops = counts.ops
+    info.communication = [
+        Communication(kind, group, counts.comm[kind, group], counts.bytes[kind, group])
+        for kind, group in sorted(counts.comm)
+    ]
+    info.attributes = dict(sorted(counts.attributes.items()))
+    info.raw_attributes = counts.raw
+    info.versions = [v for v in counts.versions if v]
+    return info

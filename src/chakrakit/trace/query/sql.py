@@ -1,0 +1,198 @@
+"""SQL over traces with DuckDB: nodes, edges, communication, ranks and groups as tables, for reading only.
+
+Bodies are Arrow tables that DuckDB reads where they are. What a rank makes of its body (its groups, peers,
+scale and times) is a view that joins the two, so that a folded set of many ranks stays folded in memory.
+A set in which nothing is shared is streamed instead (`sql_stream.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from chakrakit.errors import ConfigError, MissingExtra
+from chakrakit.trace.codecs import Source
+from chakrakit.trace.query import sql_tables
+from chakrakit.trace.query.sql_stream import StreamedTable, can_stream
+from chakrakit.trace.query.sql_tables import quoted
+from chakrakit.trace.sets import Run, TraceSet
+from chakrakit.trace.storage import read
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from chakrakit.parallel import Workers
+
+TABLES = ("nodes", "edges", "collectives", "calls", "messages", "ranks", "groups")
+_OF_BODY = {"nodes": sql_tables.body_nodes, "edges": sql_tables.body_edges}
+_CACHE = 256 << 20
+"""Bytes of bodies kept while a query reads them: a set may be far larger than memory."""
+
+
+def query(
+    traces: TraceSet | Source, sql: str, limit: int | None = None, workers: Workers | None = None
+) -> pa.Table:
+    """The rows one SELECT gives; with `limit`, at most that many.
+
+    Only the tables that the text mentions are made. The statement cannot reach files, the network or
+    DuckDB's settings. With `workers`, ranks are read there, one a task.
+    """
+    duckdb = _duckdb()
+    found = traces if isinstance(traces, TraceSet) else _opened(traces)
+    with duckdb.connect(":memory:") as connection:
+        try:
+            _check_is_select(duckdb, connection, sql)
+            _make_tables(connection, found, sql, workers)
+            _lock(connection)
+            return _fetched(connection.sql(sql), limit)
+        except duckdb.Error as error:
+            raise ConfigError(_explained(connection, error, sql)) from None
+
+
+def _opened(path: Source) -> TraceSet:
+    found = read(path)
+    found.cache_bytes = _CACHE
+    return found
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise MissingExtra("SQL", "sql") from None
+    return duckdb
+
+
+def _check_is_select(duckdb: Any, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise ConfigError("give one SELECT statement; traces are only read")
+
+
+def _lock(connection: duckdb.DuckDBPyConnection) -> None:
+    for setting in (
+        "python_enable_replacements=false",
+        "enable_external_access=false",
+        "lock_configuration=true",
+    ):
+        connection.execute(f"SET {setting}")
+
+
+def _mentioned(sql: str) -> list[str]:
+    words = {w.lower() for w in re.findall(r"\w+", sql)}
+    whole = words & {"information_schema", "show", "describe", "duckdb_tables", "duckdb_columns"}
+    return [t for t in TABLES if whole or t in words]
+
+
+def _make_tables(
+    connection: duckdb.DuckDBPyConnection, traces: TraceSet, sql: str, workers: Workers | None
+) -> None:
+    connection.register("_ranks", sql_tables.ranks(traces))
+    for name in _mentioned(sql):
+        if name in _OF_BODY and can_stream(traces):
+            connection.register(name, StreamedTable(traces, _OF_BODY[name], workers))
+        elif name == "nodes":
+            _make_nodes(connection, traces)
+        elif name == "edges":
+            connection.register("_edges", sql_tables.edges(traces))
+            connection.execute(
+                "CREATE VIEW edges AS SELECT r.rank, e.* EXCLUDE (body) "
+                "FROM _ranks r JOIN _edges e ON e.body = r.body"
+            )
+        elif name == "ranks":
+            connection.execute("CREATE VIEW ranks AS SELECT * FROM _ranks")
+        else:
+            connection.register(name, sql_tables.plain(traces, name, workers))
+
+
+def _make_nodes(connection: duckdb.DuckDBPyConnection, traces: TraceSet) -> None:
+    table = sql_tables.nodes(traces)
+    connection.register("_nodes", table)
+    times = ""
+    if isinstance(traces, Run) and traces.times is not None:
+        connection.register("_times", sql_tables.times(traces))
+        times = 'JOIN _times t ON t.timing = r.timing AND t."row" = n."row"'
+    chosen = ", ".join(_expressions(traces, table.column_names, bool(times)))
+    connection.execute(
+        f"CREATE VIEW nodes AS SELECT r.rank, {chosen} "
+        f"FROM _ranks r JOIN _nodes n ON n.body = r.body {times}"
+    )
+
+
+def _expressions(traces: TraceSet, names: list[str], timed: bool) -> Iterator[str]:
+    """Each column of a body as a rank has it."""
+    bound = _bound(traces, timed)
+    for name in names:
+        if name != "body":
+            yield f"{bound.get(name, 'n.' + quoted(name))} AS {quoted(name)}"
+
+
+def _bound(traces: TraceSet, timed: bool) -> dict[str, str]:
+    """The columns in which a rank may differ from its body, as SQL."""
+    bindings, found = traces.bindings.values(), {}
+    if any(b.groups for b in bindings):
+        found["pg_name"] = _mapped("r.groups", "n.pg_name")
+    if any(b.peers for b in bindings):
+        found |= {end: _mapped("r.peers", f"n.{end}") for end in ("comm_src", "comm_dst")}
+    if any(b.scale != 1.0 for b in bindings):
+        for name in ("num_ops", "tensor_size", "duration_ns"):
+            found[name] = _scaled(name)
+        found["end_ns"] = f"n.start_ns + {found['duration_ns']}"
+        found["duration_micros"] = f"({found['duration_ns']} // 1000)::UBIGINT"
+    if timed:
+        found |= {"start_ns": "t.start_ns", "end_ns": "t.end_ns"}
+        found["duration_ns"] = "t.end_ns - t.start_ns"
+    return found
+
+
+def _mapped(table: str, column: str) -> str:
+    return f"coalesce(list_extract(map_extract({table}, {column}), 1), {column})"
+
+
+def _scaled(name: str) -> str:
+    # round_even: as numpy's rint, which binds a rank's own trace.
+    scaled = f"round_even(n.{name} * r.scale, 0)::BIGINT"
+    return f"CASE WHEN n.type = 'COMP_NODE' THEN {scaled} ELSE n.{name} END"
+
+
+def _fetched(relation: Any, limit: int | None) -> pa.Table:
+    # DuckDB 2 has a new name for what 1 called fetch_arrow_reader.
+    reader = (getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader)()
+    batches, left = [], limit
+    for batch in reader:
+        batches.append(batch if left is None else batch.slice(0, left))
+        left = None if left is None else left - len(batches[-1])
+        if left is not None and left <= 0:
+            break
+    return _whole_numbers(pa.Table.from_batches(batches, reader.schema))
+
+
+def _whole_numbers(table: pa.Table) -> pa.Table:
+    """Sums of integers come as 128-bit decimals; as 64-bit integers where they fit."""
+    for i, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type) and field.type.scale == 0:
+            try:
+                table = table.set_column(i, field.name, table.column(i).cast(pa.int64()))
+            except pa.ArrowInvalid:
+                continue
+    return table
+
+
+def _explained(connection: duckdb.DuckDBPyConnection, error: Exception, sql: str) -> str:
+    """DuckDB's first line, and what there is to ask for."""
+    line = next((s for s in str(error).splitlines() if s.strip()), type(error).__name__)
+    parts = [line.strip().rstrip("."), f"tables: {', '.join(TABLES)}"]
+    for name in _mentioned(sql):
+        columns = sql_tables.column_names(connection, name)
+        if columns:
+            parts.append(f"columns of {name}: {', '.join(columns)}")
+    return "; ".join(parts)
+
+
+def rows_of(table: pa.Table) -> list[list[Any]]:
+    """The rows as Python values."""
+    columns = [c.to_pylist() for c in table.columns]
+    return [list(row) for row in zip(*columns, strict=True)] if columns else []

@@ -1,0 +1,19 @@
+"""Sets of traces and what ran of them: TraceSet, Run and their card."""
+
+from __future__ import annotations
+
+from chakrakit.trace.sets.card import Card, read_card, write_card
+from chakrakit.trace.sets.run import NS, Run, Times, check_length, run_of
+from chakrakit.trace.sets.traceset import TraceSet
+
+__all__ = [
+    "NS",
+    "Card",
+    "Run",
+    "Times",
+    "TraceSet",
+    "check_length",
+    "read_card",
+    "run_of",
+    "write_card",
+]

@@ -1,0 +1,213 @@
+"""Run: a TraceSet with times. Measured, simulated and replayed work are all Runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chakrakit.arrays import I8, I32, I64
+from chakrakit.errors import TraceError
+from chakrakit.trace.communication import Binding, Body, Groups
+from chakrakit.trace.model import Trace
+from chakrakit.trace.sets.card import Card
+from chakrakit.trace.sets.traceset import TraceSet
+
+NS = 1000
+"""Picoseconds in the tick of a measured run; a simulated one has 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Times:
+    """When each node of a body ran, in ticks, and what it waited for last.
+
+    `binding_row` is the row of that node (-1: none), `binding_rank` its rank (-1: the same rank) and
+    `reason` a code of schedule.Reason. Runs that do not know leave them None.
+    """
+
+    start: I64
+    end: I64
+    binding_row: I32 | None = None
+    binding_rank: I32 | None = None
+    reason: I8 | None = None
+
+    def __post_init__(self) -> None:
+        sizes = {len(a) for a in vars(self).values() if a is not None}
+        if len(sizes) != 1:
+            raise TraceError(f"times of different lengths: {sorted(sizes)}")
+
+
+class Run(TraceSet):
+    """A TraceSet in which every node of every rank has a start and an end.
+
+    Times are int64 ticks since `epoch_ns`; a tick is `tick_ps` picoseconds. They come from `times`,
+    one entry a *timing class* (ranks with the same times share one; `timing` says which), or, where
+    `times` is None, from the nodes themselves, in nanoseconds. `counters` are tables of figures over
+    time or per link, by name.
+    """
+
+    def __init__(
+        self,
+        bodies: Sequence[Body],
+        bindings: Mapping[int, Binding] | None = None,
+        groups: Groups | None = None,
+        card: Card | None = None,
+        *,
+        times: Sequence[Times] | None = None,
+        timing: Mapping[int, int] | None = None,
+        counters: Mapping[str, pa.Table] | None = None,
+    ) -> None:
+        super().__init__(bodies, bindings, groups, (card or Card()).replace(kind="run"))
+        self.times = None if times is None else tuple(times)
+        self.timing = {r: i for i, r in enumerate(self.ranks)} if timing is None else dict(timing)
+        self.counters = dict(counters or {})
+        self._checked: set[tuple[int, int]] = set()
+        if self.times is None:
+            return
+        if set(self.timing) != set(self.ranks):
+            raise TraceError("every rank of a run needs a timing class")
+        for rank, number in self.timing.items():
+            if not 0 <= number < len(self.times):
+                raise TraceError(f"rank {rank} has timing class {number} of {len(self.times)}")
+
+    @property
+    def tick_ps(self) -> int:
+        """Picoseconds in a tick."""
+        return self.card.tick_ps if self.times is not None else NS
+
+    @property
+    def epoch_ns(self) -> int:
+        """What tick 0 is on the clock of the machine that was measured."""
+        return self.card.epoch_ns
+
+    def times_of(self, rank: int) -> Times:
+        """The times of a rank's nodes."""
+        if self.times is None:
+            trace = self.trace(rank)
+            return Times(trace.start_ns, trace.end_ns)
+        body, number = self._binding(rank).body, self.timing[rank]
+        times = self.times[number]
+        if (body, number) not in self._checked:
+            check_length(len(times.start), len(self.body(rank)), rank)
+            self._checked.add((body, number))
+        return times
+
+    def timed_trace(self, rank: int) -> Trace:
+        """A rank's trace with its times in the nodes, in whole nanoseconds: a file of its own."""
+        return self._timed(self.trace(rank), rank)
+
+    def timed_body(self, rank: int) -> Trace:
+        """The program a rank runs, with the rank's times in the nodes."""
+        return self._timed(self.body(rank), rank)
+
+    def _timed(self, trace: Trace, rank: int) -> Trace:
+        if self.times is None:
+            return trace
+        times = self.times_of(rank)
+        start, end = (t * self.tick_ps // NS for t in (times.start, times.end))
+        if len(start) and int(start.min()) < 0:
+            raise TraceError(f"rank {rank} has starts before 0, which a file cannot say")
+        return trace.with_columns(_exact("start_time", start) | _exact("duration", end - start))
+
+    def start(self, rank: int) -> I64:
+        """Start of each node of a rank."""
+        return self.times_of(rank).start
+
+    def end(self, rank: int) -> I64:
+        """End of each node of a rank."""
+        return self.times_of(rank).end
+
+    @cached_property
+    def span(self) -> tuple[int, int]:
+        """First start and last end over all ranks, in ticks."""
+        times = [self.times_of(r) for r in self.ranks]
+        times = [t for t in times if len(t.start)]
+        if not times:
+            return 0, 0
+        return min(int(t.start.min()) for t in times), max(int(t.end.max()) for t in times)
+
+    @property
+    def makespan_ns(self) -> float:
+        """From the first start to the last end, in nanoseconds."""
+        first, last = self.span
+        return (last - first) * self.tick_ps / NS
+
+    def with_card(self, card: Card) -> Run:
+        """The same under another card."""
+        timing = self.timing if self.times is not None else None
+        return Run(
+            self._bodies,
+            self.bindings,
+            self.groups,
+            card,
+            times=self.times,
+            timing=timing,
+            counters=self.counters,
+        )
+
+    def _with(self, bindings: Mapping[int, Binding]) -> Run:
+        timing = {r: self.timing[r] for r in bindings} if self.times is not None else None
+        return Run(
+            self._bodies,
+            bindings,
+            self.groups,
+            self.card,
+            times=self.times,
+            timing=timing,
+            counters=self.counters,
+        )
+
+
+def check_length(times: int, nodes: int, rank: int) -> None:
+    """Times that are not one a node are a TraceError."""
+    if times != nodes:
+        raise TraceError(f"rank {rank} has {nodes:,} nodes and times for {times:,}")
+
+
+def _exact(what: str, nanos: I64) -> dict[str, object]:
+    """Microseconds for every reader, and the exact value where they do not say it."""
+    return {
+        f"{what}_micros": np.maximum(nanos, 0) // 1000,
+        _NANOS[what]: pa.array(nanos, mask=nanos % 1000 == 0),
+    }
+
+
+_NANOS = {"start_time": "start_time_ns", "duration": "duration_ns"}
+
+
+def run_of(
+    traces: TraceSet,
+    times: Mapping[int, Times],
+    counters: Mapping[str, pa.Table] | None = None,
+    **card: object,
+) -> Run:
+    """A run of these traces with these times by rank; ranks whose times are all equal share a class."""
+    classes: list[Times] = []
+    numbers: dict[tuple[object, ...], int] = {}
+    timing = {}
+    for rank in traces.ranks:
+        if rank not in times:
+            raise TraceError(f"rank {rank} has no times")
+        key = (traces.bindings[rank].body, *map(_digest, vars(times[rank]).values()))
+        if key not in numbers:
+            numbers[key] = len(classes)
+            classes.append(times[rank])
+        timing[rank] = numbers[key]
+    return Run(
+        traces._bodies,
+        traces.bindings,
+        traces.groups,
+        traces.card.replace(**card),
+        times=classes,
+        timing=timing,
+        counters=counters,
+    )
+
+
+def _digest(values: NDArray[np.generic] | None) -> bytes:
+    return b"" if values is None else blake2b(np.ascontiguousarray(values).tobytes()).digest()

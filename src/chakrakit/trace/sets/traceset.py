@@ -1,0 +1,166 @@
+"""TraceSet: what is to be done, on all ranks. Ranks with the same program share one body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+from chakrakit.errors import TraceError
+from chakrakit.parallel import Workers
+from chakrakit.trace.communication import MAX_RANKS, Binding, Body, Collectives, Groups, bind, match
+from chakrakit.trace.model import SHOWN_ROWS, Trace, table_html
+from chakrakit.trace.sets.card import Card
+
+
+class TraceSet:
+    """Bodies, and for each rank the body it runs with its own groups and peers.
+
+    Immutable. Bodies given as functions are read when first needed; the most recent ones stay in
+    memory up to `cache_bytes`, so that a set much larger than memory can be walked rank by rank.
+    """
+
+    cache_bytes = 2 << 30
+
+    def __init__(
+        self,
+        bodies: Sequence[Body],
+        bindings: Mapping[int, Binding] | None = None,
+        groups: Groups | None = None,
+        card: Card | None = None,
+    ) -> None:
+        self._bodies = tuple(bodies)
+        self._loaded: dict[int, Trace] = {}
+        self._loaded_bytes = 0
+        self._matched: Collectives | None = None
+        if bindings is None:
+            bindings = {i: Binding(i) for i in range(len(bodies))}
+        self.bindings = dict(sorted(bindings.items()))
+        self.groups = groups or Groups()
+        self.card = card or Card()
+        for rank, binding in self.bindings.items():
+            if not 0 <= rank < MAX_RANKS:
+                raise TraceError(f"rank {rank}; ranks are numbers from 0")
+            if not 0 <= binding.body < len(self._bodies):
+                raise TraceError(f"rank {rank} runs body {binding.body} of {len(self._bodies)}")
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that are here, ascending."""
+        return tuple(self.bindings)
+
+    @property
+    def body_count(self) -> int:
+        """How many distinct programs there are."""
+        return len(self._bodies)
+
+    @cached_property
+    def world_size(self) -> int:
+        """One more than the highest rank that the traces or the groups name."""
+        named = [r for ranks in self.groups.values() for r in ranks]
+        return max([*self.ranks, *named], default=-1) + 1
+
+    @cached_property
+    def missing_ranks(self) -> tuple[int, ...]:
+        """Ranks that the groups name and nobody recorded."""
+        named = {r for ranks in self.groups.values() for r in ranks}
+        return tuple(sorted(named - set(self.ranks)))
+
+    def body_at(self, number: int) -> Trace:
+        """A body by its number."""
+        body = self._bodies[number]
+        if isinstance(body, Trace):
+            return body
+        new = number not in self._loaded
+        # Put back at the end: the first is the one not used for longest.
+        self._loaded[number] = found = body() if new else self._loaded.pop(number)
+        if new:
+            self._loaded_bytes += found.table.nbytes
+            self._forget()
+        return found
+
+    def reader_of(self, number: int) -> Body:
+        """A body if it is in memory, else what reads it: one of the two that can go to a worker."""
+        return self._loaded.get(number, self._bodies[number])
+
+    def nodes_if_loaded(self, number: int) -> int | None:
+        """How many nodes a body has; None for one that is not in memory."""
+        body = self._bodies[number]
+        found = body if isinstance(body, Trace) else self._loaded.get(number)
+        return None if found is None else len(found)
+
+    def _forget(self) -> None:
+        """Drops the bodies not used for longest once there are too many bytes of them."""
+        while self._loaded_bytes > self.cache_bytes and len(self._loaded) > 1:
+            oldest = self._loaded.pop(next(iter(self._loaded)))
+            self._loaded_bytes -= oldest.table.nbytes
+
+    def body(self, rank: int) -> Trace:
+        """The program a rank runs, with the body's own group and peer names."""
+        return self.body_at(self._binding(rank).body)
+
+    def trace(self, rank: int) -> Trace:
+        """A rank's own trace: its body with its groups, peers and scale filled in."""
+        return bind(self.body(rank), self._binding(rank))
+
+    def _binding(self, rank: int) -> Binding:
+        try:
+            return self.bindings[rank]
+        except KeyError:
+            raise TraceError(f"no rank {rank}; there are {_short(self.ranks)}") from None
+
+    def __iter__(self) -> Iterator[tuple[int, Trace]]:
+        """(rank, trace) in ascending order."""
+        return ((rank, self.trace(rank)) for rank in self.ranks)
+
+    def __len__(self) -> int:
+        return len(self.bindings)
+
+    @property
+    def collectives(self) -> Collectives:
+        """Every collective and message of the set, matched across ranks."""
+        return self.matched()
+
+    def matched(self, workers: Workers | None = None) -> Collectives:
+        """The same; with `workers`, the bodies are read there. Kept once it is known."""
+        if self._matched is None:
+            self._matched = match(self, workers)
+        return self._matched
+
+    def shares(self) -> list[tuple[int, dict[int, Binding]]]:
+        """Each body in use, and the ranks that run it; by lowest rank."""
+        found: dict[int, dict[int, Binding]] = {}
+        for rank, binding in self.bindings.items():
+            found.setdefault(binding.body, {})[rank] = binding
+        return list(found.items())
+
+    def select_ranks(self, ranks: Sequence[int]) -> TraceSet:
+        """Some of the ranks; the groups stay, so the others count as missing."""
+        return self._with({r: self._binding(r) for r in ranks})
+
+    def with_card(self, card: Card) -> TraceSet:
+        """The same under another card."""
+        return TraceSet(self._bodies, self.bindings, self.groups, card)
+
+    def _with(self, bindings: Mapping[int, Binding]) -> TraceSet:
+        return TraceSet(self._bodies, bindings, self.groups, self.card)
+
+    def __repr__(self) -> str:
+        folded = f" in {self.body_count} bodies" if self.body_count < len(self) else ""
+        missing = f", {len(self.missing_ranks)} not recorded" if self.missing_ranks else ""
+        return (
+            f"{type(self).__name__}({len(self)} ranks{folded}, {len(self.groups)} groups{missing})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for rank, binding in list(self.bindings.items())[:SHOWN_ROWS]:
+            nodes = self.nodes_if_loaded(binding.body)
+            rows.append((rank, binding.body, "" if nodes is None else f"{nodes:,}"))
+        more = f" · first {SHOWN_ROWS} ranks shown" if len(self.ranks) > SHOWN_ROWS else ""
+        return table_html(("rank", "body", "nodes"), rows, repr(self) + more)
+
+
+def _short(ranks: Sequence[int]) -> str:
+    if len(ranks) <= 8:
+        return ", ".join(map(str, ranks))
+    return f"{ranks[0]}, {ranks[1]}, … {ranks[-1]} ({len(ranks)} of them)"

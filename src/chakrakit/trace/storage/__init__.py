@@ -1,0 +1,26 @@
+"""Traces wherever they live: files, prefixes, directories, bundles; read, written, converted, fed."""
+
+from __future__ import annotations
+
+from chakrakit.trace.storage.bundle import BundleReport, check_bundle, extract_bundle, write_bundle
+from chakrakit.trace.storage.conversion import convert
+from chakrakit.trace.storage.feeder import Feeder, feeder_paths
+from chakrakit.trace.storage.places import RANKED, groups_beside_file, is_stream, place_of
+from chakrakit.trace.storage.store import rank_files, read, write
+
+__all__ = [
+    "RANKED",
+    "BundleReport",
+    "Feeder",
+    "check_bundle",
+    "convert",
+    "extract_bundle",
+    "feeder_paths",
+    "groups_beside_file",
+    "is_stream",
+    "place_of",
+    "rank_files",
+    "read",
+    "write",
+    "write_bundle",
+]

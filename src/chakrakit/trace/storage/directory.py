@@ -1,0 +1,277 @@
+"""The directory form of a TraceSet or Run: bodies once, and small tables of what differs.
+
+NAME.N.et       the bodies (or .parquet); N is the lowest rank that runs the body
+ranks.parquet   rank, body, groups, peers, scale, timing; absent when every rank has its own body
+groups.json     {"1": [0, 1], …}
+card.json       who made it, and how
+times/          N.parquet, a file a timing class: start, end and what each node waited for
+counters/       NAME.parquet
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chakrakit.errors import ChakraError, FormatError, TraceError
+from chakrakit.trace.codecs import read_trace, write_trace
+from chakrakit.trace.communication import Binding, Groups
+from chakrakit.trace.files import remove_empty, replacing, temporary_name
+from chakrakit.trace.sets import Card, Run, Times, TraceSet, read_card, write_card
+from chakrakit.trace.storage.places import RANKED, Place, files_in, groups_beside, prefix_of
+
+_RANKS = pa.schema(
+    {
+        "rank": pa.int64(),
+        "body": pa.int64(),
+        "groups": pa.map_(pa.string(), pa.string()),
+        "peers": pa.map_(pa.int64(), pa.int64()),
+        "scale": pa.float64(),
+        "timing": pa.int64(),
+    }
+)
+_TIMES = {
+    "start": pa.int64(),
+    "end": pa.int64(),
+    "binding_row": pa.int32(),
+    "binding_rank": pa.int32(),
+    "reason": pa.int8(),
+}
+_OURS = {"ranks.parquet", "groups.json", "card.json", "times", "counters"}
+
+Opened = Callable[[Mapping[int, Place], Groups, Card | None], TraceSet]
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def read_directory(folder: Place, files: Mapping[int, Place], plain: Opened) -> TraceSet:
+    """The set in a directory with these bodies; `plain` makes one where each rank has its own."""
+    groups = groups_beside(folder, prefix_of(next(iter(files.values()))))
+    card = read_card(folder / "card.json") if (folder / "card.json").is_file() else None
+    table = folder / "ranks.parquet"
+    if not table.is_file():
+        return _with_times(plain(files, groups, card), folder, None)
+    ranks = read_table(table, _RANKS)
+    with _blamed(table):
+        bindings = _bindings(ranks, {rank: i for i, rank in enumerate(files)})
+        kind = Run if card is not None and card.kind == "run" else TraceSet
+        traces = kind([partial(read_trace, f) for f in files.values()], bindings, groups, card)
+    return _with_times(traces, folder, ranks)
+
+
+def _bindings(ranks: pa.Table, order: Mapping[int, int]) -> dict[int, Binding]:
+    found: dict[int, Binding] = {}
+    for row in ranks.to_pylist():
+        if row["body"] not in order:
+            raise TraceError(f"rank {row['rank']} runs body {row['body']}, which is not there")
+        if row["rank"] in found:
+            raise TraceError(f"rank {row['rank']} is there twice")
+        groups, peers = dict(row["groups"] or []), dict(row["peers"] or [])
+        found[row["rank"]] = Binding(order[row["body"]], groups, peers, row["scale"])
+    return found
+
+
+def _with_times(traces: TraceSet, folder: Place, ranks: pa.Table | None) -> TraceSet:
+    """Adds `times/` and `counters/` where the directory has them."""
+    files = sorted(_tables(folder / "times"), key=lambda f: (len(f.stem), f.stem))
+    counters = {f.stem: read_table(f) for f in _tables(folder / "counters")}
+    if not files:
+        if isinstance(traces, Run):
+            traces.counters = counters
+        return traces
+    if [f.stem for f in files] != [str(i) for i in range(len(files))]:
+        raise FormatError("should hold 0.parquet, 1.parquet, …", path=str(folder / "times"))
+    timing = None
+    if ranks is not None:
+        timing = dict(zip(ranks["rank"].to_pylist(), ranks["timing"].to_pylist(), strict=True))
+    with _blamed(folder):
+        return Run(
+            traces._bodies,
+            traces.bindings,
+            traces.groups,
+            traces.card,
+            times=[_times(f) for f in files],
+            timing=timing,
+            counters=counters,
+        )
+
+
+def _tables(folder: Place) -> list[Place]:
+    return [f for f in files_in(folder) if f.name.endswith(".parquet")]
+
+
+def _times(file: Place) -> Times:
+    found = read_table(file)
+    here = [n for n in _TIMES if n in found.column_names or n in ("start", "end")]
+    table = read_table(file, pa.schema([(n, _TIMES[n]) for n in here]))
+    return Times(**{n: table.column(n).to_numpy() for n in here})
+
+
+def read_table(file: Place, schema: pa.Schema | None = None) -> pa.Table:
+    """A Parquet file; with a schema, exactly its columns in their types and without nulls."""
+    try:
+        with file.open("rb") as stream:
+            table = pq.ParquetFile(stream).read()
+        if schema is None:
+            return table
+        for name in schema.names:
+            if name not in table.column_names:
+                raise FormatError(f"has no column {name!r}", path=str(file))
+            if table.column(name).null_count:
+                raise FormatError(f"has nulls in column {name!r}", path=str(file))
+        return table.select(schema.names).cast(schema)
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FormatError(f"not the Parquet table it should be: {reason}", path=str(file)) from None
+
+
+@contextlib.contextmanager
+def _blamed(path: object) -> Iterator[None]:
+    """What is wrong with the content is said with the place it was in."""
+    try:
+        yield
+    except TraceError as error:
+        raise FormatError(str(error), path=str(path)) from None
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def write_directory(traces: TraceSet, target: Path, step: Callable[[int], Any]) -> None:
+    """Into a directory that appears whole, or not at all; `step` is called with each body's rank."""
+    _check_target(target)
+    with fresh_directory(target) as folder:
+        fill_directory(traces, folder, traces.card, step)
+
+
+def fill_directory(
+    traces: TraceSet, folder: Path, card: Card, step: Callable[[int], Any], suffix: str = ".et"
+) -> None:
+    """Everything into an empty directory; bodies in the format that `suffix` says."""
+    if not len(traces):
+        raise ChakraError("there are no ranks to write")
+    numbers = _write_bodies(traces, folder, step, suffix)
+    write_groups(traces.groups, folder / "groups.json")
+    write_card(card.replace(partial=list(traces.missing_ranks)), folder / "card.json")
+    if _is_folded(traces):
+        pq.write_table(_ranks_table(traces, numbers), folder / "ranks.parquet")
+    if isinstance(traces, Run):
+        _write_times(traces, folder)
+
+
+def write_groups(groups: Groups, path: Path) -> None:
+    """A group file."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(msgspec.json.encode({n: list(r) for n, r in groups.items()}) + b"\n")
+
+
+def _check_target(target: Path) -> None:
+    """Only a directory that chakrakit wrote, and nobody added to, is replaced."""
+    if target.exists() and not target.is_dir():
+        raise ChakraError(f"{target}: exists and is not a directory")
+    here = sorted(f.name for f in target.iterdir()) if target.is_dir() else []
+    other = [n for n in here if n not in _OURS and not RANKED.fullmatch(n)]
+    if here and (other or "card.json" not in here):
+        shown = (other or here)[0]
+        raise ChakraError(
+            f"{target}: is a directory with other things in it ({shown}); give a new name"
+        )
+
+
+@contextlib.contextmanager
+def fresh_directory(target: Path) -> Iterator[Path]:
+    """A temporary directory that takes the target's place when the block ends well."""
+    target = target.resolve()  # through a link, the directory it points to
+    temporary = temporary_name(target)
+    missing = [folder for folder in target.parents if not folder.exists()]
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        _take_place(temporary, target)
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        remove_empty(missing)
+        if isinstance(error, OSError):
+            raise ChakraError(f"{target}: cannot be written: {error.strerror or error}") from None
+        raise
+
+
+def _take_place(temporary: Path, target: Path) -> None:
+    """The old directory goes away only after the new one is there."""
+    if not target.exists():
+        temporary.rename(target)
+        return
+    old = temporary_name(target)
+    target.rename(old)
+    try:
+        temporary.rename(target)
+    except BaseException:
+        old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _is_folded(traces: TraceSet) -> bool:
+    own = [b.body for b in traces.bindings.values()]
+    plain = all(b.is_plain for b in traces.bindings.values())
+    timed = isinstance(traces, Run) and traces.times is not None
+    return len(set(own)) < len(own) or not plain or timed
+
+
+def _write_bodies(
+    traces: TraceSet, folder: Path, step: Callable[[int], Any], suffix: str
+) -> dict[int, int]:
+    """Writes each body in use once; returns body → the number in its file name."""
+    name = file_name(traces.card.name)
+    numbers: dict[int, int] = {}
+    for rank in traces.ranks:
+        body = traces.bindings[rank].body
+        if body not in numbers:
+            numbers[body] = rank
+            write_trace(traces.body_at(body), folder / f"{name}.{rank}{suffix}")
+            step(rank)
+    return numbers
+
+
+def file_name(name: str) -> str:
+    """A card's name as the beginning of a file name: it may come from a file, so it is not trusted."""
+    return re.sub(r"[^\w.+-]", "_", name).strip(".")[:100] or "trace"
+
+
+def _ranks_table(traces: TraceSet, numbers: Mapping[int, int]) -> pa.Table:
+    bindings = traces.bindings.values()
+    timing = traces.timing if isinstance(traces, Run) else {}
+    rows = (
+        traces.ranks,
+        [numbers[b.body] for b in bindings],
+        [list(b.groups.items()) for b in bindings],
+        [list(b.peers.items()) for b in bindings],
+        [b.scale for b in bindings],
+        [timing.get(r, 0) for r in traces.ranks],
+    )
+    return pa.table([pa.array(v, f.type) for v, f in zip(rows, _RANKS, strict=True)], schema=_RANKS)
+
+
+def _write_times(run: Run, folder: Path) -> None:
+    for number, times in enumerate(run.times or ()):
+        columns = {n: pa.array(a, _TIMES[n]) for n, a in vars(times).items() if a is not None}
+        _write_table(pa.table(columns), folder / "times" / f"{number}.parquet")
+    for name, table in run.counters.items():
+        if file_name(name) != name:
+            raise ChakraError(f"{name!r} cannot be the name of a counter; use letters and digits")
+        _write_table(table, folder / "counters" / f"{name}.parquet")
+
+
+def _write_table(table: pa.Table, file: Path) -> None:
+    file.parent.mkdir(exist_ok=True)
+    pq.write_table(table, file, compression="zstd")

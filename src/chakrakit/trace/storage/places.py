@@ -1,0 +1,128 @@
+"""The files behind a path: a file, a `prefix` of `prefix.N.et`, a directory, or `-`; and their groups."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from chakrakit.errors import ChakraError
+from chakrakit.trace.codecs import Source
+from chakrakit.trace.communication import Groups, read_groups
+from chakrakit.trace.files import STDIO, BundlePath, is_bundle, open_bundle, open_input
+
+Place = Path | BundlePath
+"""A file or directory, on disk or in a bundle."""
+RANKED = re.compile(
+    r"(?P<prefix>.+?)\.(?P<rank>\d{1,9})\.(?P<format>et|parquet|json|feeder\.json)(\.gz|\.zst)?"
+)
+_TRACE_JSON = re.compile(
+    rb'(\xef\xbb\xbf)?\s*\{\s*("(format|workload_graph|version|attr|schema|traceEvents)"|\}\s*\{)'
+)
+
+
+def is_stream(path: Source) -> bool:
+    """Whether this is an open stream or standard input, which can be read once."""
+    if isinstance(path, BundlePath):
+        return False
+    return not isinstance(path, (str, os.PathLike)) or os.fspath(path) == STDIO
+
+
+def place_of(path: Source) -> Place:
+    """What a path names on disk, or in a bundle; a bundle itself is the folder inside."""
+    if isinstance(path, BundlePath):
+        return path
+    place = Path(path)  # type: ignore[arg-type]
+    return open_bundle(place) if is_bundle(place) else place
+
+
+def rank_of(file: Place) -> int:
+    """The N of `prefix.N.et`; 0 for another name."""
+    match = RANKED.fullmatch(file.name)
+    return int(match["rank"]) if match else 0
+
+
+def prefix_of(file: Place) -> str:
+    """The prefix of `prefix.N.et`, else the name up to the first dot."""
+    match = RANKED.fullmatch(file.name)
+    return match["prefix"] if match else file.name.split(".")[0]
+
+
+def rank_files(path: Source) -> dict[int, Source]:
+    """The files behind a path by rank, without reading them; a single source is rank 0 or its N."""
+    if is_stream(path):
+        return {0: path}
+    place = place_of(path)
+    if place.is_dir():
+        return dict(body_files(place))
+    if place.exists():
+        return {rank_of(place): place}
+    files = ranked_files(Path(path).parent, place.name)  # type: ignore[arg-type]
+    if not files:
+        raise ChakraError(
+            f"{path}: no such file or directory, and no {place.name}.N.et beside it; "
+            "give a file, a prefix of prefix.N.et, a directory, or - for stdin"
+        )
+    return dict(files)
+
+
+def ranked_files(folder: Place, prefix: str) -> dict[int, Place]:
+    """`prefix.N.et` files (any format, any compression) by rank; of several, the `.et` is taken."""
+    found: dict[int, Place] = {}
+    for file in files_in(folder):
+        if (match := RANKED.fullmatch(file.name)) and match["prefix"] == prefix:
+            found.setdefault(int(match["rank"]), file)
+    return dict(sorted(found.items()))
+
+
+def body_files(folder: Place) -> dict[int, Place]:
+    """The ranked files of a directory; all must have one prefix. Other formats count if there is no .et."""
+    matches = [m for f in files_in(folder) if (m := RANKED.fullmatch(f.name))]
+    matches = [m for m in matches if m["format"] == "et"] or matches
+    prefixes = sorted({m["prefix"] for m in matches})
+    if len(prefixes) > 1:
+        shown = ", ".join(prefixes[:4]) + (", …" if len(prefixes) > 4 else "")
+        raise ChakraError(f"{folder}: holds several traces ({shown}); give one as {folder}/PREFIX")
+    return ranked_files(folder, prefixes[0]) if prefixes else _lone_file(folder)
+
+
+def _lone_file(folder: Place) -> dict[int, Place]:
+    files = [f for f in files_in(folder) if re.search(r"\.et(\.gz|\.zst)?$", f.name)]
+    if len(files) != 1:
+        raise ChakraError(f"{folder}: no NAME.N.et files in this directory")
+    return {0: files[0]}
+
+
+def files_in(folder: Place) -> list[Place]:
+    """The files of a directory, sorted; also links to nowhere, so that reading them says so."""
+    if not folder.is_dir():
+        return []
+    try:
+        return sorted((f for f in _inside(folder) if not f.is_dir()), key=lambda f: f.name)
+    except OSError as error:
+        raise ChakraError(f"{folder}: cannot be read: {error.strerror}") from None
+
+
+def _inside(folder: Place) -> Iterator[Place]:
+    yield from folder.iterdir()
+
+
+def groups_beside_file(file: Path) -> Groups:
+    """The groups of a trace's file: those of its prefix; a file without a rank has none."""
+    match = RANKED.fullmatch(file.name)
+    return groups_beside(file.parent, match["prefix"]) if match else Groups()
+
+
+def groups_beside(folder: Place, prefix: str) -> Groups:
+    """Groups in `prefix.json`, or in `groups.json` of the same directory."""
+    for file in (folder / f"{prefix}.json", folder / "groups.json"):
+        if file.is_file() and not _is_trace(file):
+            return read_groups(file)
+    return Groups()
+
+
+def _is_trace(file: Place) -> bool:
+    """Whether a JSON file is a trace that happens to have the name of a group file."""
+    with open_input(file) as stream:
+        return bool(_TRACE_JSON.match(stream.peek(256)[:256]))

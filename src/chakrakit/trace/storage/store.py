@@ -1,0 +1,145 @@
+"""Reading and writing whole sets of traces, wherever they live: files, a prefix, a directory, or `-`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from chakrakit.errors import ChakraError
+from chakrakit.trace.codecs import (
+    Source,
+    format_of,
+    is_one_file,
+    read_trace,
+    scan_trace,
+    write_trace,
+)
+from chakrakit.trace.communication import Binding, Body, Groups, groups_in
+from chakrakit.trace.files import BundlePath
+from chakrakit.trace.model import Trace
+from chakrakit.trace.sets import Card, Run, TraceSet
+from chakrakit.trace.storage.directory import read_directory, write_directory, write_groups
+from chakrakit.trace.storage.places import (
+    Place,
+    body_files,
+    groups_beside,
+    groups_beside_file,
+    is_stream,
+    place_of,
+    prefix_of,
+    rank_files,
+    rank_of,
+    ranked_files,
+)
+
+__all__ = ["rank_files", "ranked_files", "read", "write"]
+
+_PLACEHOLDER = re.compile(r"\.N(?=\.(et|parquet|json|feeder\.json)(\.gz|\.zst)?$)")
+
+
+def read(path: Source) -> TraceSet | Run:
+    """Traces from wherever `path` points. Ranks are read from disk when they are first used."""
+    if is_stream(path):
+        return _single(read_trace(path), 0, Groups())
+    place = place_of(path)
+    if place.is_dir():
+        return read_directory(place, body_files(place), _from_files)
+    if isinstance(place, BundlePath):
+        return _single(read_trace(place), rank_of(place), Groups())
+    if place.exists():
+        return _single(read_trace(place), rank_of(place), groups_beside_file(place))
+    files: dict[int, Any] = rank_files(path)
+    return _from_files(files, groups_beside(place.parent, place.name))
+
+
+def _single(trace: Trace, rank: int, groups: Groups) -> TraceSet | Run:
+    kind = Run if trace.is_timed else TraceSet
+    return kind([trace], {rank: Binding(0)}, groups.merged(groups_in(trace)))
+
+
+def _from_files(
+    files: Mapping[int, Place], groups: Groups, card: Card | None = None
+) -> TraceSet | Run:
+    """A body a file. The card, or else the beginning of the first, tells whether they are a run.
+
+    Traces that a pass changed still have recorded starts, which are no run's any more.
+    """
+    first = next(iter(files.values()))
+    bodies: list[Body] = [partial(read_trace, f) for f in files.values()]
+    bindings = {rank: Binding(i) for i, rank in enumerate(files)}
+    probe = _first_piece(first)
+    timed = probe.is_timed if card is None or not card.passes else card.kind == "run"
+    kind = Run if timed else TraceSet
+    card = card or Card(name=prefix_of(first))
+    return kind(bodies, bindings, groups.merged(groups_in(probe)), card)
+
+
+def _first_piece(file: Place) -> Trace:
+    pieces = scan_trace(file)
+    try:
+        return next(pieces)
+    finally:
+        pieces.close()  # type: ignore[attr-defined]
+
+
+def write(
+    traces: TraceSet | Trace,
+    path: str | os.PathLike[str],
+    *,
+    progress: Callable[[int], Any] | None = None,
+) -> dict[str, int]:
+    """Writes one rank to a file, or all ranks to `prefix.N.et` files or to a directory.
+
+    With `.N.` in the name there is a file a rank and the groups go to `prefix.json`; a run's times go
+    into the nodes. `NAME.chakra` is a bundle; any other name without a format's suffix is a directory;
+    both keep everything. `progress`
+    is called with each rank written. Returns what the format has no place for: name → how many values.
+    """
+    target, step = os.fspath(path), progress or (lambda _rank: None)
+    if isinstance(traces, Trace):
+        traces = TraceSet([traces])
+    if _PLACEHOLDER.search(target):
+        return _write_ranks(traces, target, step)
+    if target.endswith(".chakra"):
+        from chakrakit.trace.storage.bundle import write_bundle
+
+        write_bundle(traces, target, progress=step)
+        return {}
+    if not is_one_file(target):
+        write_directory(traces, Path(target), step)
+        return {}
+    if len(traces) != 1:
+        raise ChakraError(
+            f"{target}: one file cannot hold {len(traces)} ranks; write a directory, or a file a "
+            f"rank with a name like {prefix_of(Path(target))}.N.et"
+        )
+    return write_trace(_own_trace(traces, traces.ranks[0]), target)
+
+
+def _own_trace(traces: TraceSet, rank: int) -> Trace:
+    """A rank's trace as a file of its own has it."""
+    return traces.timed_trace(rank) if isinstance(traces, Run) else traces.trace(rank)
+
+
+def _write_ranks(traces: TraceSet, pattern: str, step: Callable[[int], Any]) -> dict[str, int]:
+    format_of(pattern)
+    left_out: Counter[str] = Counter()
+    for rank in traces.ranks:
+        left_out.update(
+            write_trace(_own_trace(traces, rank), _PLACEHOLDER.sub(f".{rank}", pattern))
+        )
+        step(rank)
+    if traces.groups:
+        prefix = _PLACEHOLDER.split(pattern)[0]
+        write_groups(traces.groups, Path(prefix + ".json"))
+    return dict(left_out)
+
+
+def is_placeholder(target: str | os.PathLike[str]) -> bool:
+    """Whether a name means a file a rank: it has `.N.` before the format."""
+    return bool(_PLACEHOLDER.search(os.fspath(target)))

@@ -1,0 +1,8 @@
+"""When things run: the scheduler and sets of time intervals."""
+
+from __future__ import annotations
+
+from chakrakit.trace.timing.intervals import Intervals
+from chakrakit.trace.timing.scheduler import Reason, Schedule, schedule
+
+__all__ = ["Intervals", "Reason", "Schedule", "schedule"]

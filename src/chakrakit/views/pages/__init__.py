@@ -1,0 +1,8 @@
+"""Pages that are complete in themselves: the report and the page of a sweep."""
+
+from __future__ import annotations
+
+from chakrakit.views.pages.report import SECTIONS, comparison_section, html_report, markdown_report
+from chakrakit.views.pages.sweep_report import write_sweep_report
+
+__all__ = ["SECTIONS", "comparison_section", "html_report", "markdown_report", "write_sweep_report"]

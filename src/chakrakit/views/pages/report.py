@@ -1,0 +1,356 @@
+"""The report: one page about a run, complete in itself, with the answers first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from chakrakit.insight.analysis import (
+    Analysis,
+    Answer,
+    answers,
+    count_text,
+    ranks_text,
+    size_text,
+    time_text,
+)
+from chakrakit.insight.compare import Comparison
+from chakrakit.insight.rank import Cell, Table, ms, short
+from chakrakit.insight.time import Breakdown, RankTime
+from chakrakit.views.charts import Markup, charts, join, tag
+from chakrakit.views.pages.page import cell_text, details, page, table_markup
+
+_BARS = 32
+_PIECES = 4000
+_NUMBERED = re.compile(r"\.\d+(?=\.|$)")
+
+
+def html_report(
+    analysis: Analysis, facts: dict[str, str], comparison: Comparison | None = None
+) -> str:
+    """The whole page. `facts` are lines about where the run comes from."""
+    title = analysis.name or "run"
+    return page(
+        title,
+        facts,
+        *_summary(analysis),
+        *([comparison_section(comparison)] if comparison else []),
+        *(
+            tag("section", tag("h2", heading), *parts)
+            for heading, make in list(SECTIONS.values())[1:]
+            if (parts := list(make(analysis)))
+        ),
+        footer="Made by chakrakit (chakra report). Times are exact to the nanosecond of the trace; "
+        "every breakdown and the critical path sum to the span.",
+    )
+
+
+def _answer(answer: Answer) -> Markup:
+    bar = tag("div", tag("i", style=f"width:{min(100 * answer.share, 100):.1f}%"), class_="share")
+    sentence = answer.sentence.replace(" %", "\u00a0%")  # not broken over lines
+    return tag(
+        "div",
+        tag("h3", answer.question),
+        tag("div", answer.figure, class_="figure"),
+        bar if answer.share else "",
+        tag("p", sentence),
+        class_="answer",
+    )
+
+
+def _summary(a: Analysis) -> Iterator[Markup]:
+    yield tag("div", *(_answer(answer) for answer in answers(a)), class_="answers")
+    for note in a.notes:
+        yield tag("p", f"Note: {note}.", class_="facts")
+
+
+def _parts(b: Breakdown) -> list[tuple[str, float]]:
+    moving = b.exposed_comm_ns - b.exposed_wait_ns - b.bubble_ns
+    return [
+        ("compute", b.compute_ns),
+        ("exposed comm", moving),
+        ("waiting", b.exposed_wait_ns),
+        ("bubble", b.bubble_ns),
+        ("exposed copy", b.exposed_copy_ns),
+        ("idle", b.idle_ns),
+    ]
+
+
+def _time(a: Analysis) -> Iterator[Markup]:
+    alike = _alike(a)
+    shown = alike[:_BARS]
+    rows = [(ranks_text(ranks), _parts(first.breakdown)) for ranks, first in shown]
+    used = [k for k, _ in rows[0][1] if any(dict(p)[k] for _, p in rows)] if rows else []
+    left = sum(len(ranks) for ranks, _ in alike[_BARS:])
+    more = f" The other {count_text(left, 'rank')} are left out: see all tables." if left else ""
+    grouped = " Ranks with the same times share a bar." if len(alike) < len(a.ranks) else ""
+    caption = (
+        "Each bar is the whole span; communication only where no computation covers it."
+        f"{grouped}{more}"
+    )
+    chart = charts.figure("Time by rank", caption, charts.stacked(rows, a.span_ns))
+    yield join(charts.legend(used), chart)
+    causes = list(dict.fromkeys(c for r in a.ranks for c in r.breakdown.idle))
+    idle: list[tuple[Cell, ...]] = [
+        (ranks_text(ranks), *(ms(first.breakdown.idle.get(c, 0)) for c in causes))
+        for ranks, first in alike
+    ]
+    if causes:
+        yield table_markup(
+            Table.of("Why devices were idle, ms", ("ranks", *causes), idle).first(_BARS)
+        )
+
+
+def _alike(a: Analysis) -> list[tuple[list[int], RankTime]]:
+    """Ranks that spend their time in the same way, in order of the first of each."""
+    found: dict[bytes, tuple[list[int], RankTime]] = {}
+    for r in a.ranks:
+        found.setdefault(msgspec.json.encode(r.breakdown), ([], r))[0].append(r.rank)
+    return list(found.values())
+
+
+def _path(a: Analysis) -> Iterator[Markup]:
+    path = a.critical_path
+    if not path.segments:
+        return
+    total = path.length_ns
+    kinds = [(w, float(n)) for w, n in path.attribution.items()]
+    yield join(
+        charts.legend([w for w, _ in kinds]),
+        charts.figure(
+            "Critical path",
+            "What the end of the run waited for, moment by moment. "
+            f"{count_text(path.rank_changes, 'change')} of rank, "
+            f"{time_text(path.unexplained_ns)} unexplained.",
+            charts.stacked([("path", kinds)], total),
+        ),
+        charts.figure(
+            "Critical path by rank and time",
+            "Ctrl and scroll to zoom, drag to move, double click for all.",
+            _path_lanes(a),
+        ),
+    )
+    longest = _families(((what, name), ns) for what, name, ns in path.operators)
+    rows = [
+        (f"{what}: {short(name, 44)}", float(ns), _shared(ns, total), charts.color(what))
+        for (what, name), ns in longest[:14]
+    ]
+    caption = "By operator; those of all layers and buckets (.*) together."
+    yield charts.figure("Longest on the critical path", caption, charts.bars(rows))
+    gains = [
+        (
+            f"{g.what} {g.factor:g}× faster",
+            float(max(g.saved_ns, 0)),
+            _shared(g.saved_ns, a.what_if.scheduled_ns),
+            charts.color(g.what),
+        )
+        for g in a.what_if.gains
+    ]
+    if gains:
+        yield charts.figure(
+            "What would help",
+            "Everything scheduled again with this class faster and all dependencies kept.",
+            charts.bars(gains),
+        )
+
+
+def _families(named: Iterable[tuple[tuple[str, str], int]]) -> list[tuple[tuple[str, str], int]]:
+    """(kind, name) with their times, longest first; `layers.0.mlp`, `layers.1.mlp`, … are one."""
+    sums: dict[tuple[str, str], int] = {}
+    for (kind, name), ns in named:
+        family = (kind, _NUMBERED.sub(".*", name))
+        sums[family] = sums.get(family, 0) + ns
+    return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _shared(part: float, whole: float) -> str:
+    return f"{time_text(part)} ({100 * part / max(whole, 1):.1f} %)"
+
+
+def _path_lanes(a: Analysis) -> Markup:
+    """Neighbouring pieces of the same kind are drawn as one where there are too many to see."""
+    path = a.critical_path
+    ranks = sorted({s.rank for s in path.segments})
+    least = (path.end_ns - path.start_ns) / _PIECES if len(path.segments) > _PIECES else 0
+    pieces: list[tuple[int, float, float, str, str]] = []
+    lane = {r: i for i, r in enumerate(ranks)}
+    for s in path.segments:
+        title = f"rank {s.rank}: {s.what}, {short(s.name)}, {time_text(s.end_ns - s.start_ns)}"
+        last = pieces[-1] if pieces else None
+        if last and last[0] == lane[s.rank] and s.end_ns - last[1] < least:
+            pieces[-1] = (last[0], last[1], s.end_ns, last[3], last[4])
+        else:
+            pieces.append((lane[s.rank], s.start_ns, s.end_ns, charts.color(s.what), title))
+    return charts.lanes([f"rank {r}" for r in ranks], pieces, path.start_ns, path.end_ns)
+
+
+def _communication(a: Analysis) -> Iterator[Markup]:
+    talk = a.communication
+    if not talk.collectives and not talk.messages:
+        return
+    yield table_markup(talk.table().first(40))
+    rows = [
+        (
+            f"{size_text(b.low_bytes)} and more",
+            float(b.bytes),
+            f"{b.count:,} ×, {size_text(b.bytes)}",
+            charts.color("communication"),
+        )
+        for b in talk.sizes
+    ]
+    yield charts.figure(
+        "Message sizes", "Bytes of collectives and messages by size.", charts.bars(rows)
+    )
+    ranks = sorted({p.src for p in talk.pairs} | {p.dst for p in talk.pairs})
+    if 2 <= len(ranks) <= 128:
+        place = {r: i for i, r in enumerate(ranks)}
+        cells = [
+            (place[p.src], place[p.dst], float(p.bytes), f"{p.src} → {p.dst}: {size_text(p.bytes)}")
+            for p in talk.pairs
+        ]
+        caption = (
+            "Collectives as a ring in the group's order would; all-to-all and messages as they are."
+        )
+        yield charts.figure("Who sends to whom", caption, charts.heatmap(len(ranks), cells))
+    if any(s.caused_wait_ns for s in a.stragglers):
+        late = [
+            (
+                f"rank {s.rank}",
+                float(s.caused_wait_ns),
+                f"{time_text(s.caused_wait_ns)}, last {s.times_last} ×",
+                charts.color("waiting"),
+            )
+            for s in a.stragglers[:20]
+        ]
+        caption = "Waiting each rank causes, summed over the ranks that wait."
+        yield charts.figure("Who makes others wait", caption, charts.bars(late))
+
+
+def _work(a: Analysis) -> Iterator[Markup]:
+    total = max(a.operators.total_ns, 1)
+    for title, spent in (("Operators", a.operators.operators), ("Modules", a.operators.modules)):
+        kinds = {"comm": "communication"}
+        most = _families(((s.kind, s.name), s.time_ns) for s in spent)
+        rows = [
+            (short(name), float(ns), _shared(ns, total), charts.color(kinds.get(kind, kind)))
+            for (kind, name), ns in most[:14]
+        ]
+        caption = "Device time over all ranks; what layers and buckets (.*) do alike together."
+        if rows:
+            yield charts.figure(title, caption, charts.bars(rows))
+    points = [
+        (
+            p.intensity,
+            p.tflops,
+            float(p.time_ns),
+            f"{p.name} {p.shapes[:80]}: {p.tflops:.1f} TFLOP/s, {p.gbps:.0f} GB/s, {time_text(p.time_ns)}",
+        )
+        for p in a.roofline.points
+    ]
+    chart = charts.scatter(points, a.roofline.peak_tflops, a.roofline.peak_gbps)
+    if chart:
+        yield charts.figure(
+            "Roofline", "An operator and shapes a point, as large as its time.", chart
+        )
+
+
+def _memory(a: Analysis) -> Iterator[Markup]:
+    rank = next((r for r in a.memory.ranks if r.rank == a.memory.peak_rank), None)
+    if rank is None:
+        return
+    points = [(float(m.time_ns), float(m.bytes)) for m in rank.timeline]
+    chart = charts.area(points, a.critical_path.start_ns, a.critical_path.end_ns)
+    caption = (
+        "From the tensors that nodes name; what no node names, such as workspaces, is not in it."
+    )
+    yield charts.figure(f"Memory of rank {rank.rank}", caption, chart)
+    yield table_markup(a.memory.table())
+
+
+def comparison_section(comparison: Comparison) -> Markup:
+    """What differs from another run, which is A, and what explains it."""
+    step = comparison.step
+    noise = "" if step.significant else " The difference is within the noise."
+    rows = [
+        (
+            e.what,
+            float(abs(e.delta_ns)),
+            f"{'+' if e.delta_ns > 0 else '−'}{time_text(abs(e.delta_ns))}",
+            charts.color("slower" if e.delta_ns > 0 else "faster"),
+        )
+        for e in comparison.explained[:14]
+        if abs(e.delta_ns) * 1000 >= abs(step.delta_ns)
+    ]
+    caption = (
+        "Parts of the step on the critical path, orange longer here, blue shorter; they sum to it. "
+        "Those under a thousandth are left out."
+    )
+    return tag(
+        "section",
+        tag("h2", "Against the other run"),
+        tag(
+            "p",
+            f"A step takes {time_text(step.b_ns)} instead of {time_text(step.a_ns)} "
+            f"({100 * (step.ratio - 1):+.1f} %).{noise}",
+        ),
+        charts.figure("What explains the difference", caption, charts.bars(rows)) if rows else "",
+        *(details(t) for t in comparison.tables()[2:] if t.rows),
+    )
+
+
+def _tables(a: Analysis) -> Iterator[Markup]:
+    return (details(t) for t in a.tables() if t.rows)
+
+
+SECTIONS: dict[str, tuple[str, Callable[[Analysis], Iterator[Markup]]]] = {
+    "Summary": ("Summary", _summary),
+    "Time": ("Where the time goes", _time),
+    "Critical path": ("Critical path and what would help", _path),
+    "Communication": ("Communication", _communication),
+    "Operators": ("Operators and kernels", _work),
+    "Memory": ("Memory", _memory),
+    "Tables": ("All tables", _tables),
+}
+"""The parts of a page about a run by short name, in order: heading and maker of what stands below it."""
+
+
+def markdown_report(
+    analysis: Analysis, facts: dict[str, str], comparison: Comparison | None = None
+) -> str:
+    """The answers and all tables as Markdown."""
+    out = [
+        f"# {_plain(analysis.name)}",
+        " · ".join(_plain(f"{k} {v}".strip()) for k, v in facts.items()),
+        "",
+    ]
+    out += [
+        f"- **{_plain(a.question)}** {_plain(a.figure)}: {_plain(a.sentence)}"
+        for a in answers(analysis)
+    ]
+    out += [f"\nNote: {_plain(n)}" for n in analysis.notes]
+    tables = [*analysis.tables(), *(comparison.tables() if comparison else [])]
+    for table in tables:
+        if table.rows:
+            out += [
+                "",
+                f"## {_plain(table.title)}",
+                "",
+                _line(table.head),
+                "|" + "---|" * len(table.head),
+            ]
+            out += [_line([cell_text(c) for c in row]) for row in table.first(40).rows]
+    return "\n".join(out) + "\n"
+
+
+def _line(cells: tuple[str, ...] | list[str]) -> str:
+    return "| " + " | ".join(_plain(c) for c in cells) + " |"
+
+
+def _plain(text: str) -> str:
+    """Markdown and HTML in names are shown, not obeyed."""
+    flat = " ".join(text.split())
+    for mark in "\\`*_|<>[]":
+        flat = flat.replace(mark, {"<": "&lt;", ">": "&gt;"}.get(mark, "\\" + mark))
+    return flat

@@ -1,0 +1,47 @@
+"""What a workload is: model, parallel plan, step, pipeline schedule and mesh."""
+
+from __future__ import annotations
+
+from chakrakit.workloads.description import description
+from chakrakit.workloads.description.description import (
+    Convolutional,
+    Decoder,
+    Diffusion,
+    Lengths,
+    Model,
+    Plan,
+    Recommender,
+    Step,
+    Vision,
+    Workload,
+)
+from chakrakit.workloads.description.feasibility import check
+from chakrakit.workloads.description.mesh import Mesh
+from chakrakit.workloads.description.schedules import (
+    PipelineSchedule,
+    PipelineTask,
+    gpipe,
+    schedule_named,
+    schedule_of,
+)
+
+__all__ = [
+    "Convolutional",
+    "Decoder",
+    "Diffusion",
+    "Lengths",
+    "Mesh",
+    "Model",
+    "PipelineSchedule",
+    "PipelineTask",
+    "Plan",
+    "Recommender",
+    "Step",
+    "Vision",
+    "Workload",
+    "check",
+    "description",
+    "gpipe",
+    "schedule_named",
+    "schedule_of",
+]

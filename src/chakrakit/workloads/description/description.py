@@ -1,0 +1,276 @@
+"""What a workload is: a model, a parallel plan and a step. Typed, from Python or YAML.
+
+A description says what is wanted; whether it can be is `check.py`'s question.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A part of a description: immutable, and misspelt fields are refused."""
+
+    def replace(self, **changes: Any) -> Any:
+        """The same with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class Decoder(_Part, frozen=True, kw_only=True, tag="decoder", tag_field="family"):
+    """A transformer over tokens: GPT, Llama, Mixtral, DeepSeek and their kind.
+
+    `head_dim`, `kv_heads` and `ffn` have the usual defaults (hidden / heads, heads, 4 × hidden).
+    `kernel` is how attention runs: `flash` computes half the square when causal and keeps no scores;
+    `unfused` computes the whole square and keeps scores, as separate matmuls do.
+    """
+
+    name: str = "decoder"
+    layers: int
+    hidden: int
+    heads: int
+    vocab: int
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    ffn: int | None = None
+    norm: Literal["rms", "layer"] = "rms"
+    activation: Literal["swiglu", "gelu"] = "swiglu"
+    bias: bool = False
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    fused: bool = True
+    """Whether q, k and v (and gate and up) are one matmul each."""
+    tied: bool = False
+    """Whether the output head is the embedding's own table."""
+    positions: int = 0
+    """Rows of a learned position table; 0 for rotary positions."""
+    dropout: bool = False
+    causal: bool = True
+    kernel: Literal["flash", "unfused"] = "flash"
+    experts: int = 0
+    top_k: int = 0
+    expert_ffn: int | None = None
+    shared_experts: int = 0
+    shared_ffn: int | None = None
+    """Width of all shared experts together; by default shared_experts × expert_ffn."""
+    dense_layers: int = 0
+    """The first layers that have an ordinary MLP instead of experts."""
+    router_bias: bool = False
+    q_lora: int = 0
+    kv_lora: int = 0
+    """Latent attention (MLA) where not 0: the compressed size that is cached."""
+    rope_dim: int = 0
+    nope_dim: int = 0
+    value_dim: int = 0
+
+
+class Vision(_Part, frozen=True, kw_only=True, tag="vision", tag_field="family"):
+    """A vision transformer: patches, a class token, encoder layers, a classifier."""
+
+    name: str = "vision"
+    layers: int
+    hidden: int
+    heads: int
+    ffn: int
+    image: int = 224
+    patch: int = 16
+    channels: int = 3
+    classes: int = 1000
+    class_token: bool = True
+    dropout: bool = False
+    kernel: Literal["flash", "unfused"] = "flash"
+
+    @property
+    def tokens(self) -> int:
+        """Patches of one image, and the class token."""
+        return (self.image // self.patch) ** 2 + self.class_token
+
+
+class Diffusion(_Part, frozen=True, kw_only=True, tag="diffusion", tag_field="family"):
+    """A diffusion transformer over latent images or video (DiT, Wan).
+
+    The latent is frames × height × width × channels, cut into patches. With `text_tokens`, each
+    block also attends to text of `text_dim`, which is projected to the hidden size once.
+    `modulation` is where the six shift, scale and gate vectors come from: `block` (a projection of
+    the conditioning in each block, DiT) or `shared` (one projection, and a bias in each block, Wan).
+    """
+
+    name: str = "diffusion"
+    layers: int
+    hidden: int
+    heads: int
+    ffn: int
+    frames: int = 1
+    height: int = 32
+    width: int = 32
+    channels: int = 4
+    out_channels: int = 8
+    patch: tuple[int, int, int] = (1, 2, 2)
+    text_tokens: int = 0
+    text_dim: int = 0
+    classes: int = 0
+    frequencies: int = 256
+    modulation: Literal["block", "shared"] = "block"
+    qk_norm: bool = False
+    kernel: Literal["flash", "unfused"] = "flash"
+
+    @property
+    def tokens(self) -> int:
+        """Patches of one sample."""
+        t, h, w = self.patch
+        return (self.frames // t) * (self.height // h) * (self.width // w)
+
+
+class Recommender(_Part, frozen=True, kw_only=True, tag="recommender", tag_field="family"):
+    """DLRM: embedding tables spread over all ranks, MLPs that every rank has, feature interaction.
+
+    `tables` are the numbers of rows; `pooling` lookups are summed per table and sample.
+    """
+
+    name: str = "recommender"
+    tables: list[int]
+    dim: int
+    dense: int = 13
+    bottom: list[int]
+    top: list[int]
+    pooling: int = 1
+    interaction: Literal["dot", "dcn"] = "dot"
+    cross_layers: int = 0
+    cross_rank: int = 0
+
+
+class Convolutional(_Part, frozen=True, kw_only=True, tag="convolutional", tag_field="family"):
+    """A residual network of 3×3 convolutions of one width on square images, then a classifier."""
+
+    name: str = "convolutional"
+    layers: int
+    """Convolutions after the first, two a residual block."""
+    width: int
+    image: int = 32
+    channels: int = 3
+    classes: int = 10
+
+
+Model = Decoder | Vision | Diffusion | Recommender | Convolutional
+
+
+class Plan(_Part, frozen=True, kw_only=True):
+    """How the work is spread over ranks. World size is tp × cp × dp × pp; ep is nested in dp × cp.
+
+    `data` is what data-parallel ranks keep of the model: `ddp` everything, `zero1` a part of the
+    optimizer, `zero2` also of the gradients, `fsdp` (= ZeRO-3) also of the parameters, `none` means
+    they do not talk at all. With `shard` < dp × cp, FSDP and ZeRO shard within groups of that many
+    and reduce across them (HSDP).
+    """
+
+    dp: int = 1
+    tp: int = 1
+    pp: int = 1
+    cp: int = 1
+    ep: int = 1
+    sequence_parallel: bool = True
+    """Whether tokens are cut by tp between the tensor-parallel parts; needs tp > 1."""
+    vocab_parallel: bool = True
+    """Whether tp cuts the embedding and the head; else both are on every rank."""
+    save_gathered: bool = True
+    """Keep gathered inputs for backward (more memory), or gather again (as Megatron does)."""
+    shared_reduce: bool = True
+    """Sum input gradients of sibling projections before reducing them over tp."""
+    context: Literal["gather", "ring", "ulysses"] = "gather"
+    data: Literal["ddp", "zero1", "zero2", "fsdp", "none"] = "ddp"
+    shard: int = 0
+    reshard: Literal["always", "never", "default"] = "default"
+    """FSDP: free gathered parameters after forward; `default` spares the last unit."""
+    units: Literal["layer", "root"] = "layer"
+    """FSDP: embedding and head are units like layers, or belong to a root unit that stays gathered."""
+    prefetch: int = 1
+    """FSDP: units gathered ahead of the one that computes."""
+    sync: Literal["auto", "step", "micro_batch"] = "auto"
+    """When gradients are reduced; auto: every micro-batch for FSDP, once a step for the others."""
+    bucket_mb: float = 0
+    """Gradient bucket in MiB; 0: 25 for ddp, 4 bytes × max(40M, 1M × dp) elements for zero1 and zero2."""
+    schedule: str = "1f1b"
+    """gpipe, 1f1b, interleaved, zb-h1, zb-v or dualpipe."""
+    chunks: int = 1
+    """Model chunks a stage holds with the interleaved schedule."""
+    split: list[int] = []
+    """Layers of each virtual stage; by default as even as can be, the first ones larger."""
+    tasks: list[list[str]] = msgspec.field(default_factory=list, name="cells")
+    """An own schedule: for each stage its tasks in order, such as F0, B0, F1.1 (micro-batch.chunk)."""
+    recompute: Literal["none", "selective", "full"] = "none"
+    order: str = "tp-cp-dp-pp"
+    """Rank order, fastest axis first."""
+    strict: bool = True
+    """Whether the order of compute is written as control dependencies, or left to the reader."""
+
+    @property
+    def world(self) -> int:
+        """Number of ranks."""
+        return self.dp * self.tp * self.pp * self.cp
+
+
+class Lengths(_Part, frozen=True, kw_only=True):
+    """Documents packed into sequences: attention stays within a document."""
+
+    distribution: Literal["fixed", "uniform", "lognormal"] = "fixed"
+    mean: int = 0
+    """Mean document length; 0: one document fills a sequence."""
+    sigma: float = 1.0
+    """Of the logarithm, for lognormal."""
+
+
+class Step(_Part, frozen=True, kw_only=True):
+    """One training step, or a stretch of inference."""
+
+    kind: Literal["train", "prefill", "decode", "serve"] = "train"
+    seq: int = 2048
+    """Tokens of a sequence; of a prompt for inference."""
+    global_batch: int = 1
+    """Sequences in a step over all ranks."""
+    micro_batch: int = 1
+    """Sequences of one pass of one data-parallel rank."""
+    dtype: Literal["bf16", "fp16", "fp32"] = "bf16"
+    matmul_dtype: Literal["", "fp8"] = ""
+    """fp8: matmuls read and keep their inputs in one byte; everything else stays in dtype."""
+    dispatch_dtype: Literal["", "fp8"] = ""
+    """Element type of tokens sent to experts."""
+    grad_dtype: Literal["", "bf16", "fp16", "fp32"] = ""
+    """Gradients as kept and reduced; by default fp32."""
+    optimizer: Literal["adam", "sgd", "none"] = "adam"
+    clip: bool = True
+    """Whether the gradient norm is computed, with its all-reduce."""
+    loss_reduce: bool = True
+    lengths: Lengths = Lengths()
+    imbalance: float = 0.0
+    """Spread of tokens over experts: 0 is even, else the coefficient of variation (seeded)."""
+    seed: int = 0
+    new_tokens: int = 128
+    """Inference: tokens to generate for each request."""
+    cached: int = 0
+    """Decode: tokens of each request already in the cache; by default seq."""
+    concurrency: int = 0
+    """Serve: most requests in a batch; by default all."""
+    token_budget: int = 2048
+    """Serve: most tokens an iteration processes; longer prompts are cut into chunks."""
+
+
+class Disaggregation(_Part, frozen=True, kw_only=True):
+    """Prefill and decode on ranks of their own: the cache moves from one to the other."""
+
+    prefill: Plan
+    decode: Plan
+
+
+class Workload(_Part, frozen=True, kw_only=True):
+    """A complete description. `model` may be a name from `chakra models` in YAML."""
+
+    model: Model
+    plan: Plan = Plan()
+    step: Step = Step()
+    disaggregated: Disaggregation | None = None
+
+    @property
+    def name(self) -> str:
+        """A file name for it."""
+        return self.model.name.replace("/", "-").replace(".", "-")

@@ -1,0 +1,182 @@
+"""Whether a workload can be: what is wrong, why, and what would fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from chakrakit.errors import ConfigError
+from chakrakit.workloads.description.description import (
+    Convolutional,
+    Decoder,
+    Diffusion,
+    Model,
+    Plan,
+    Recommender,
+    Step,
+    Vision,
+    Workload,
+)
+from chakrakit.workloads.description.schedules import SCHEDULES
+
+
+def check(workload: Workload) -> None:
+    """Raises a ConfigError that lists everything that cannot be."""
+    problems = list(_problems(workload))
+    if problems:
+        more = f" (and {len(problems) - 1} more: {'; '.join(problems[1:])})" if problems[1:] else ""
+        raise ConfigError(problems[0] + more)
+
+
+def _problems(w: Workload) -> Iterator[str]:
+    positive = {
+        **_ints(w.plan, ("dp", "tp", "pp", "cp", "ep", "chunks")),
+        **_ints(w.step, ("seq", "global_batch", "micro_batch")),
+    }
+    wrong = [f"{n} is {v}; it must be 1 or more" for n, v in positive.items() if v < 1]
+    if wrong:
+        yield from wrong
+        return
+    yield from _order(w.plan)
+    yield from _batches(w.plan, w.step)
+    yield from _heads(w.model, w.plan)
+    yield from _sequence(w.model, w.plan, w.step)
+    yield from _experts(w.model, w.plan)
+    yield from _layers(w.model, w.plan)
+    yield from _data(w.plan)
+    yield from _step(w)
+
+
+def _ints(part: Plan | Step, names: Iterable[str]) -> dict[str, int]:
+    return {n: getattr(part, n) for n in names}
+
+
+def _fitting(limit: int, *numbers: int) -> str:
+    """The degrees up to a limit that divide all numbers."""
+    found = [str(d) for d in range(1, limit + 1) if all(n % d == 0 for n in numbers)]
+    return ", ".join(found[:12]) + (", …" if len(found) > 12 else "")
+
+
+def _order(plan: Plan) -> Iterator[str]:
+    axes = [a for a in plan.order.split("-") if a != "ep"]
+    if sorted(axes) != ["cp", "dp", "pp", "tp"]:
+        yield f"order is {plan.order!r}; it should name tp, cp, dp and pp once each, like tp-cp-dp-pp"
+
+
+def _batches(plan: Plan, step: Step) -> Iterator[str]:
+    each = plan.dp * step.micro_batch
+    if step.kind == "train" and step.global_batch % each:
+        low = max(step.global_batch // each, 1) * each
+        yield (
+            f"global_batch {step.global_batch} is not a multiple of dp × micro_batch = {plan.dp} × "
+            f"{step.micro_batch}; use {low} or {low + each}, or micro_batch "
+            f"{_fitting(max(step.global_batch // plan.dp, 1), max(step.global_batch // plan.dp, 1))}"
+        )
+
+
+def _heads(model: Model, plan: Plan) -> Iterator[str]:
+    alone = isinstance(model, Recommender | Convolutional)
+    if alone and (plan.tp > 1 or plan.cp > 1 or plan.pp > 1):
+        yield f"{model.name} has no parts for tp, cp or pp; use dp"
+    if not isinstance(model, Decoder | Vision | Diffusion):
+        return
+    counts = {"heads": model.heads}
+    if isinstance(model, Decoder) and not model.kv_lora:
+        counts["kv_heads"] = model.kv_heads or model.heads
+    cut = plan.tp * (plan.cp if plan.context == "ulysses" else 1)
+    what = f"tp × cp (ulysses) {plan.tp} × {plan.cp}" if cut > plan.tp else f"tp {plan.tp}"
+    for name, count in counts.items():
+        if count % cut:
+            fits = _fitting(count, *counts.values())
+            yield f"{what} does not divide {model.name}'s {count} {name}; use {fits}"
+    ffn = model.ffn or 4 * model.hidden
+    if ffn % plan.tp or model.hidden % plan.tp:
+        yield f"tp {plan.tp} does not divide hidden {model.hidden} and ffn {ffn}; use " + _fitting(
+            64, ffn, model.hidden
+        )
+
+
+def _sequence(model: Model, plan: Plan, step: Step) -> Iterator[str]:
+    if step.kind != "train" or not isinstance(model, Decoder | Vision | Diffusion):
+        return
+    tokens = step.seq if isinstance(model, Decoder) else model.tokens
+    cut = plan.cp * (plan.tp if plan.sequence_parallel else 1)
+    if tokens % cut:
+        why = "cp × tp (sequence_parallel)" if cut > plan.cp else "cp"
+        fits = ((tokens // cut) * cut, (tokens // cut + 1) * cut)
+        hint = (
+            f"use seq {fits[0] or fits[1]} or {fits[1]}"
+            if isinstance(model, Decoder)
+            else "use " + (f"sequence_parallel false, or {why} {_fitting(64, tokens)}")
+        )
+        yield f"{why} = {cut} does not divide {tokens} tokens; {hint}"
+    if isinstance(model, Decoder) and 0 < model.positions < step.seq:
+        yield f"seq {step.seq} is more than {model.name}'s {model.positions} positions; use at most that"
+
+
+def _experts(model: Model, plan: Plan) -> Iterator[str]:
+    if plan.ep == 1:
+        return
+    data = plan.dp * plan.cp
+    if data % plan.ep:
+        yield f"ep {plan.ep} is nested in dp × cp = {data} and must divide it; use {_fitting(data, data)}"
+    tables = getattr(model, "tables", None)
+    if tables:
+        if plan.ep > len(tables):
+            yield f"ep {plan.ep} is more than {len(tables)} tables; use at most {len(tables)}"
+        return
+    experts = getattr(model, "experts", 0)
+    if not experts:
+        yield f"{model.name} has no experts to spread over ep {plan.ep}; use ep 1"
+    elif experts % plan.ep:
+        why = "more than" if plan.ep > experts else "not a divisor of"
+        yield f"ep {plan.ep} is {why} {model.name}'s {experts} experts; use {_fitting(experts, experts)}"
+
+
+def _layers(model: Model, plan: Plan) -> Iterator[str]:
+    layers = getattr(model, "layers", 1)
+    if plan.schedule not in SCHEDULES and not plan.tasks:
+        yield f"no schedule {plan.schedule!r}; there are {', '.join(SCHEDULES)}, or give own tasks"
+        return
+    if plan.tasks and len(plan.tasks) != plan.pp:
+        yield f"tasks are for {len(plan.tasks)} stages and pp is {plan.pp}; give a list a stage"
+    if plan.chunks > 1 and plan.schedule != "interleaved" and not plan.tasks:
+        yield f"chunks {plan.chunks} is for the interleaved schedule; {plan.schedule} decides its own"
+    pieces = plan.pp * _pieces_a_stage(plan)
+    if plan.split:
+        if len(plan.split) != pieces or sum(plan.split) != layers:
+            yield (
+                f"split has {len(plan.split)} entries adding up to {sum(plan.split)}; it needs "
+                f"{pieces} adding up to {layers}, such as {_even(layers, pieces)}"
+            )
+    elif layers < pieces and plan.pp > 1:
+        yield f"{layers} layers cannot fill {pieces} pipeline pieces; use pp × chunks of at most {layers}"
+
+
+def _pieces_a_stage(plan: Plan) -> int:
+    if plan.tasks:
+        return 1 + max((int(c.partition(".")[2] or 0) for s in plan.tasks for c in s), default=0)
+    return {"interleaved": plan.chunks, "zb-v": 2}.get(plan.schedule, 1)
+
+
+def _even(layers: int, pieces: int) -> list[int]:
+    small, larger = divmod(layers, pieces)
+    return [small + (i < larger) for i in range(pieces)]
+
+
+def _data(plan: Plan) -> Iterator[str]:
+    data = plan.dp * plan.cp
+    if plan.shard and data % plan.shard:
+        yield f"shard {plan.shard} must divide dp × cp = {data}; use {_fitting(data, data)}"
+    if plan.shard and plan.ep > 1:
+        yield "shard (HSDP) and ep together are not built; use one of them"
+    if plan.shard and plan.schedule == "dualpipe":
+        yield "shard (HSDP) and dualpipe together are not built; use another schedule"
+
+
+def _step(w: Workload) -> Iterator[str]:
+    if w.step.kind != "train" and not isinstance(w.model, Decoder):
+        yield f"{w.step.kind} is for decoders; {w.model.name} can be trained"
+    if w.step.imbalance < 0:
+        yield f"imbalance is {w.step.imbalance}; it is a coefficient of variation, 0 or more"
+    if w.step.imbalance and not getattr(w.model, "experts", 0):
+        yield f"imbalance is about experts; {w.model.name} has none"

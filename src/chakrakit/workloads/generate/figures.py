@@ -1,0 +1,220 @@
+"""What a workload amounts to, before anything is written: parameters, FLOPs, memory, bytes, bubble."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import numpy as np
+
+from chakrakit.errors import ConfigError
+from chakrakit.results import Result
+from chakrakit.trace.model import CollectiveType, Edges
+from chakrakit.trace.timing import schedule
+from chakrakit.workloads.description import PipelineSchedule, PipelineTask, Workload
+from chakrakit.workloads.generate.programs import Generated, RankClass
+from chakrakit.workloads.program import Layout, memory
+
+
+class Communication(Result, msgspec.Struct, frozen=True):
+    """Collectives (or messages) of one type on one group, of one rank in one step."""
+
+    type: str
+    group: str
+    ranks: int
+    count: int
+    bytes: int
+
+
+class ClassFigures(Result, msgspec.Struct, frozen=True):
+    """What each rank of a class does. `flops` counts matrix work, `vector_ops` everything else."""
+
+    rank_class: str
+    ranks: int
+    first_rank: int
+    nodes: int
+    flops: int
+    vector_ops: int
+    memory: dict[str, int]
+    comm: list[Communication]
+
+
+class Replicated(Result, msgspec.Struct, frozen=True):
+    """Matrix work that several ranks of a replica each do in full."""
+
+    name: str
+    times: int
+    flops: int
+    """FLOPs over all ranks beyond doing it once."""
+
+
+class Figures(Result, msgspec.Struct, frozen=True):
+    """The dry run."""
+
+    model: str
+    parameters: int
+    active_parameters: int
+    ranks: int
+    micro_batches: int
+    tokens: int
+    flops_total: int
+    replicated: list[Replicated]
+    bubble_fraction: float
+    per_rank: list[ClassFigures]
+
+
+def parameters(workload: Workload) -> tuple[int, int]:
+    """All parameters, and those one token meets (embedding tables aside from the rows it reads count)."""
+    alone = workload.replace(plan=type(workload.plan)())
+    stack = Layout(alone).stack
+    total = active = 0
+    share = getattr(workload.model, "top_k", 0) / (getattr(workload.model, "experts", 0) or 1)
+    for name, count in Counter(stack.first + stack.rows + stack.last).items():
+        for weight in stack.block(name).weights:
+            if not weight.tied:
+                total += count * weight.whole
+                routed = weight.expert and "moe" in weight.name
+                active += count * (round(weight.whole * share) if routed else weight.whole)
+    return total, active
+
+
+def dry_run(made: Generated) -> Figures:
+    """The figures of a workload, read off its programs."""
+    total, active = parameters(made.workload)
+    per_rank = [_class_figures(made, c) for c in made.classes]
+    return Figures(
+        made.workload.model.name,
+        total,
+        active,
+        made.size,
+        made.passes,
+        made.tokens,
+        sum(c.flops * c.ranks for c in per_rank),
+        replicated(made),
+        bubble_fraction(made),
+        per_rank,
+    )
+
+
+def _class_figures(made: Generated, one: RankClass) -> ClassFigures:
+    columns = one.program.columns
+    return ClassFigures(
+        one.name,
+        len(one.ranks),
+        int(one.ranks[0]) + one.mesh.first,
+        len(one.program),
+        int(columns["flops"].sum()),
+        int(columns["vector_ops"].sum()),
+        memory(one.layout, one.program),
+        communication(one),
+    )
+
+
+def communication(one: RankClass) -> list[Communication]:
+    """Bytes by type and group, sorted by name."""
+    book, columns = one.layout.book, one.program.columns
+    talks = columns["comm_size"] > 0
+    keys = np.stack([columns["op"], columns["comm"], columns["role"]])[:, talks]
+    found, inverse, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
+    sizes = np.zeros(len(counts), np.int64)
+    np.add.at(sizes, inverse.reshape(-1), columns["comm_size"][talks])
+    rows = []
+    for (op, comm, role), count, size in zip(found.T.tolist(), counts, sizes, strict=True):
+        group = book.roles.texts[role]
+        kind = CollectiveType(comm).name if comm >= 0 else book.ops.texts[op].upper()
+        ranks = one.mesh.degree(group) if comm >= 0 else 2
+        rows.append(Communication(kind, group, ranks, int(count), int(size)))
+    return sorted(rows, key=lambda c: (c.type, c.group))
+
+
+def replicated(made: Generated) -> list[Replicated]:
+    """Matrix work done several times over, by operator."""
+    names = made.layout.book.names.texts
+    extra: Counter[tuple[str, int]] = Counter()
+    for one in made.classes:
+        columns = one.program.columns
+        rows = np.flatnonzero((columns["replicas"] > 1) & (columns["flops"] > 0))
+        times, flops = columns["replicas"][rows], columns["flops"][rows]
+        for name, n, f in zip(
+            columns["name"][rows].tolist(), times.tolist(), flops.tolist(), strict=True
+        ):
+            extra[names[name], n] += f * len(one.ranks) * (n - 1) // n
+    return [Replicated(name, n, f) for (name, n), f in sorted(extra.items())]
+
+
+# --- the bubble ---------------------------------------------------------------------------------
+
+
+def bubble_fraction(made: Generated) -> float:
+    """Idle part of the slowest stage's time, tasks lasting as long as their FLOPs and nothing else."""
+    layout = made.layout
+    if made.workload.plan.pp == 1 or made.workload.step.kind != "train":
+        return 0.0
+    firsts = {c.program.stage: c for c in reversed(made.classes)}
+    work = [_task_work(firsts[s], layout.schedule) for s in range(made.workload.plan.pp)]
+    spans, busy = task_times(layout.schedule, work)
+    worst = int(np.argmax(spans))
+    return float(1 - busy[worst] / spans[worst]) if spans[worst] else 0.0
+
+
+def _task_work(one: RankClass, plan: PipelineSchedule) -> list[int]:
+    """FLOPs of each task of a stage, in order."""
+    columns = one.program.columns
+    work = np.zeros(len(plan.tasks[one.program.stage]), np.int64)
+    inside = columns["task"] >= 0
+    np.add.at(work, columns["task"][inside], columns["flops"][inside])
+    return [int(w) for w in work]
+
+
+def task_times(plan: PipelineSchedule, work: list[list[int]]) -> tuple[list[int], list[int]]:
+    """For each stage, the time from its first task to the end of its last, and the time it works."""
+    rows = [(s, c) for s, tasks in enumerate(plan.tasks) for c in tasks]
+    number = {(s, c): i for i, (s, c) in enumerate(rows)}
+    homes, pairs = plan.homes(), []
+    for (stage, task), row in number.items():
+        pairs += [
+            (number[source], row)
+            for source in _sources(plan, homes, stage, task)
+            if source in number
+        ]
+    edges = np.array(pairs, np.int32).reshape(-1, 2)
+    lanes = np.array([s for s, _ in rows])
+    durations = np.array([w for stage in work for w in stage])
+    times = schedule(len(rows), Edges.of(edges[:, 0], edges[:, 1]), durations, resource=lanes)
+    spans = [
+        int(times.end[lanes == s].max() - times.start[lanes == s].min()) for s in range(len(work))
+    ]
+    return spans, [sum(w) for w in work]
+
+
+def _sources(
+    plan: PipelineSchedule,
+    homes: dict[tuple[int, int], tuple[int, int]],
+    stage: int,
+    task: PipelineTask,
+) -> list[tuple[int, PipelineTask]]:
+    """The tasks a task waits for; of two that cannot both be there, both."""
+    kind, m, chunk = task
+    piece = plan.pieces[stage][chunk]
+    if kind == "W":
+        return [(stage, PipelineTask("I", m, chunk))]
+    other = homes.get((piece - 1 if kind == "F" else piece + 1, m))
+    found = (
+        []
+        if other is None
+        else [(other[0], PipelineTask(k, m, other[1])) for k in ("F" if kind == "F" else "BI")]
+    )
+    return found if kind == "F" else [*found, (stage, PipelineTask("F", m, chunk))]
+
+
+def refuse_over_capacity(figures: Figures, capacity: int, machine: str) -> None:
+    """A ConfigError if a rank needs more memory than its device has."""
+    worst = max(figures.per_rank, key=lambda c: c.memory["total"])
+    need = worst.memory["total"]
+    if need > capacity:
+        kinds = ", ".join(f"{k} {v / 2**30:,.1f}" for k, v in worst.memory.items() if k != "total")
+        raise ConfigError(
+            f"{worst.rank_class} needs {need / 2**30:,.1f} GiB ({kinds}) and {machine} has "
+            f"{capacity / 2**30:,.1f}; shard more (tp, pp, data fsdp), recompute, or use a smaller "
+            "micro_batch"
+        )

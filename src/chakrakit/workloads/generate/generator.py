@@ -1,0 +1,20 @@
+"""Workload → TraceSet: one body for each distinct program, every rank bound to its own."""
+
+from __future__ import annotations
+
+from chakrakit.trace.sets import TraceSet
+from chakrakit.workloads.description import Workload
+from chakrakit.workloads.generate.programs import Generated
+from chakrakit.workloads.generate.serving import Served
+
+
+def generated(workload: Workload) -> Generated:
+    """The programs of a workload; a ConfigError says why it cannot be."""
+    if workload.step.kind == "train":
+        return Generated(workload)
+    return Served(workload)
+
+
+def generate(workload: Workload) -> TraceSet:
+    """The traces of a workload on all its ranks."""
+    return generated(workload).traces()

@@ -1,0 +1,170 @@
+"""Inference workloads as traces: one mesh that does everything, or prefill and decode apart.
+
+Apart, every request's cache moves from the prefill ranks that made it to the decode ranks that need
+it: layer by layer as the stages of the two overlap, head by head as their tp does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from chakrakit.workloads.description import Decoder, Mesh, Workload
+from chakrakit.workloads.generate.inference import Message, Serving, cache_bytes, servings
+from chakrakit.workloads.generate.programs import Generated, RankClass, rank_class
+from chakrakit.workloads.generate.requests import Iteration, Piece, prompts
+from chakrakit.workloads.program import TextTables, even_split
+
+
+class Served(Generated):
+    """The programs of an inference workload."""
+
+    @cached_property
+    def book(self) -> TextTables:
+        """Texts of all programs."""
+        return self.layout.book
+
+    @cached_property
+    def classes(self) -> list[RankClass]:
+        """One for each distinct program."""
+        if self.workload.disaggregated:
+            return _Apart(self.workload, self.book).classes()
+        mesh = Mesh(self.workload.plan)
+        found = []
+        for serving, data in servings(self.workload, self.workload.plan, mesh, self.book):
+            for stage in range(self.workload.plan.pp):
+                at = mesh.ranks_at(stage)
+                ranks = at[np.isin(mesh.coordinates["dp"][at], data)]
+                name = f"stage {stage}" + (
+                    f" dp{data[0]}" if len(data) < self.workload.plan.dp else ""
+                )
+                found.append(_class(name, ranks, serving, stage, ()))
+        return sorted(found, key=lambda c: int(c.ranks[0]))
+
+    @property
+    def size(self) -> int:
+        """MeshBindings of all meshes."""
+        return sum(len(c.ranks) for c in self.classes)
+
+    @property
+    def passes(self) -> int:
+        """Iterations of the busiest rank."""
+        return max(int(c.program.columns["micro_batch"].max()) + 1 for c in self.classes)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens the requests have and get."""
+        step = self.workload.step
+        return step.global_batch * (step.seq + (0 if step.kind == "prefill" else step.new_tokens))
+
+
+def _class(
+    name: str, ranks: np.ndarray, serving: Serving, stage: int, messages: tuple[Message, ...]
+) -> RankClass:
+    program = serving.program(stage, messages)
+    layout = serving.layouts[0]
+    model, step = serving.workload.model, serving.workload.step
+    assert isinstance(model, Decoder)
+    layers = sum(p.layer >= 0 for p in layout.pieces[stage])
+    before = serving.cached_at_start * layers * cache_bytes(model, serving.plan, step)
+    return rank_class(name, ranks, replace(program, held_before=before), layout, serving.mesh)
+
+
+class _Apart:
+    """Prefill ranks first, decode ranks after them. Requests go round the replicas of either."""
+
+    def __init__(self, workload: Workload, book: TextTables) -> None:
+        assert workload.disaggregated is not None
+        self.workload, self.book = workload, book
+        self.plans = (workload.disaggregated.prefill, workload.disaggregated.decode)
+        self.meshes = (Mesh(self.plans[0]), Mesh(self.plans[1], first=self.plans[0].world))
+        self.lengths = prompts(workload.step, 0, workload.step.global_batch)
+
+    def classes(self) -> list[RankClass]:
+        """Every rank by itself: their peers have no pattern to share."""
+        return [*self._side(0, "prefill", "send"), *self._side(1, "decode", "recv")]
+
+    def _side(self, side: int, kind: str, op: str) -> Iterator[RankClass]:
+        plan, mesh = self.plans[side], self.meshes[side]
+        for replica in range(plan.dp):
+            mine = list(range(replica, len(self.lengths), plan.dp))
+            serving = self._serving(side, kind, mine)
+            for stage in range(plan.pp):
+                at = mesh.ranks_at(stage)
+                for rank in at[mesh.coordinates["dp"][at] == replica].tolist():
+                    messages = tuple(self._messages(side, rank, stage, mine, op))
+                    name = f"{kind} rank {rank + mesh.first}"
+                    yield _class(name, np.array([rank]), serving, stage, messages)
+
+    def _serving(self, side: int, kind: str, mine: list[int]) -> Serving:
+        step = self.workload.step.replace(kind=kind)
+        own = self.workload.replace(step=step)
+        if kind == "prefill":
+            passes = _prefills([self.lengths[r] for r in mine], step.micro_batch)
+        else:
+            passes = _decodes([self.lengths[r] for r in mine], step.new_tokens)
+        return Serving(own, self.plans[side], self.meshes[side], passes, self.book)
+
+    def _messages(
+        self, side: int, rank: int, stage: int, mine: list[int], op: str
+    ) -> Iterator[Message]:
+        """The cache of each of a replica's requests, to or from every rank that shares some of it."""
+        for place, request in enumerate(mine):
+            iteration = place // self.workload.step.micro_batch if op == "send" else 0
+            for peer, size in self._shares(side, rank, stage, request):
+                yield Message(op, f"rank:{peer}", size, request * 2 + 1_000_000, iteration)
+
+    def _shares(self, side: int, rank: int, stage: int, request: int) -> Iterator[tuple[int, int]]:
+        """Peers on the other side and the bytes of a request's cache that both hold."""
+        model, step = self.workload.model, self.workload.step
+        assert isinstance(model, Decoder)
+        own, other = self.plans[side], self.plans[1 - side]
+        mesh = self.meshes[1 - side]
+        tp = int(self.meshes[side].coordinates["tp"][rank])
+        for there in range(other.pp):
+            layers = _overlap(model.layers, own.pp, stage, other.pp, there)
+            for peer_tp, part in _tp_shares(own.tp, tp, other.tp, bool(model.kv_lora), side):
+                where = {"tp": peer_tp, "cp": 0, "dp": request % other.dp, "pp": there}
+                peer = int(mesh.rank_of({a: np.array([c]) for a, c in where.items()})[0])
+                size = layers * self.lengths[request] * cache_bytes(model, own, step) // part
+                if size:
+                    yield peer + mesh.first, size
+
+
+def _prefills(lengths: list[int], size: int) -> list[Iteration]:
+    pieces = [Piece(i, n, 0, True) for i, n in enumerate(lengths)]
+    return [Iteration(tuple(pieces[i : i + size])) for i in range(0, len(pieces), size)]
+
+
+def _decodes(lengths: list[int], count: int) -> list[Iteration]:
+    return [
+        Iteration(tuple(Piece(r, 1, n + done, True) for r, n in enumerate(lengths)))
+        for done in range(count)
+    ]
+
+
+def _overlap(layers: int, stages: int, stage: int, others: int, other: int) -> int:
+    """Layers that two stages of two pipelines both have."""
+    spans = []
+    for count, number in ((stages, stage), (others, other)):
+        split = even_split(layers, count)
+        spans.append((sum(split[:number]), sum(split[: number + 1])))
+    return max(0, min(spans[0][1], spans[1][1]) - max(spans[0][0], spans[1][0]))
+
+
+def _tp_shares(own: int, tp: int, other: int, whole: bool, side: int) -> Iterator[tuple[int, int]]:
+    """The other side's tp ranks that share heads with this one, and in how many parts its cache goes.
+
+    A latent cache is whole on every tp rank: each decode rank takes it from one prefill rank.
+    """
+    if whole:
+        takers = range(other) if side == 0 else [tp % other]
+        yield from ((t, 1) for t in takers if side == 1 or t % own == tp)
+    elif own >= other:
+        yield tp * other // own, 1
+    else:
+        times = other // own
+        yield from ((tp * times + i, times) for i in range(times))

@@ -1,0 +1,265 @@
+"""The attention core: scores and weighted values, with the three ways context parallelism has.
+
+Cutting the sequence over `cp`, queries stay where they are; keys and values are gathered (`gather`),
+passed round in a ring of messages (`ring`), or heads are traded for sequence (`ulysses`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
+from chakrakit.workloads.layers.tape import Grads, Node, Tape
+
+
+@dataclass(frozen=True)
+class Core:
+    """How attention runs. `pairs`: query–key pairs of the micro-batch, over all of a sequence's ranks.
+
+    `cached`: bytes this rank reads from the cache of earlier tokens.
+    """
+
+    pairs: Fraction
+    kernel: str = "flash"
+    context: str = "gather"
+    dropout: bool = False
+    cached: int = 0
+
+
+def attention(
+    tape: Tape,
+    name: str,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    core: Core,
+    keeps: tuple[Tensor, ...] = (),
+) -> Tensor:
+    """softmax(q kᵀ) v for q [b, s, heads, d]; the result is [b, s, heads × d].
+
+    `keeps` are the tensors whose storage q, k and v are, kept once.
+    """
+    parallel = tape.degrees.get("cp", 1)
+    if parallel > 1 and core.context == "ulysses":
+        return _by_heads(tape, name, q, k, v, core)
+    if parallel > 1 and core.context == "ring":
+        return _core(tape, name, q, k, v, core, keeps, ring=parallel)
+    k, v = (_with_sequence(tape, t, (), name) for t in (k, v))
+    stored = keeps if parallel == 1 else (q, k, v)
+    return _core(tape, name, q, k, v, core, stored)
+
+
+def _with_sequence(tape: Tape, x: Tensor, axes: tuple[str, ...], name: str) -> Tensor:
+    dims = list(x.dims)
+    dims[1] = Dim(dims[1].size, axes)
+    return tape.reshard(x, Tensor(tuple(dims), x.dtype), name)
+
+
+def _by_heads(tape: Tape, name: str, q: Tensor, k: Tensor, v: Tensor, core: Core) -> Tensor:
+    q, k, v = (_trade(tape, t, name) for t in (q, k, v))
+    out = _core(tape, name, q, k, v, core, (q, k, v))
+    batch, seq, width = out.dims
+    home = Tensor((batch, seq.over("cp"), width.over("tp")), out.dtype)
+    return tape.reshard(out, home, name)
+
+
+def _trade(tape: Tape, x: Tensor, name: str) -> Tensor:
+    batch, seq, heads, size = x.dims
+    return tape.reshard(x, Tensor((batch, seq.over(), heads.over("tp", "cp"), size), x.dtype), name)
+
+
+def _core(
+    tape: Tape,
+    name: str,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    core: Core,
+    keeps: tuple[Tensor, ...],
+    ring: int = 1,
+) -> Tensor:
+    batch, seq, heads, _size = q.dims
+    out = Tensor((batch, seq, Dim(heads.size * v.dims[3].size, heads.axes)), q.dtype)
+    node = _work(tape, name, q, k, v, out, core)
+    kernels = [node] if core.kernel == "flash" or ring > 1 else _separate(tape, node, q, k, v, core)
+    place = _round(tape, node, (q, k, v), ring) if ring > 1 else _in_turn(tape, kernels, (q, k, v))
+    freed = tape.keep(place, *(keeps or (q, k, v)))
+    inner = _scores(tape, q, k, core) if tape.settings.training else 0
+    tape.forward[place].alloc += inner
+    tape.forward[place].inner = inner
+    out = replace(out, node=place)
+    if core.kernel == "flash":
+        freed += tape.keep(place, out)
+
+    def back(grad: Tensor) -> Grads:
+        reads = (q, k, v, out)
+        if ring > 1:
+            end = _round_back(tape, _doubled(node, freed + inner), grad, reads, ring)
+        else:
+            end = _back_in_turn(tape, kernels, grad, reads, freed + inner)
+        cut = frozenset(("cp",) if tape.degrees.get("cp", 1) > 1 and "cp" in seq.axes else ())
+        shared = cut if ring == 1 else frozenset()
+        return [
+            (q, Tensor(q.dims, q.dtype, node=end)),
+            *((t, Tensor(t.dims, t.dtype, shared, end)) for t in (k, v)),
+        ]
+
+    return tape.record(out, back)
+
+
+def _work(tape: Tape, name: str, q: Tensor, k: Tensor, v: Tensor, out: Tensor, core: Core) -> Node:
+    heads = q.dims[2].local(tape.degrees)
+    sharing = q.dims[1].size / q.dims[1].local(tape.degrees)
+    width = Fraction(q.dims[3].size) + Fraction(v.dims[3].size)
+    flops = 2 * core.pairs / Fraction(sharing) * heads * width
+    moved = sum(t.bytes(tape.degrees) for t in (q, k, v, out))
+    moved += core.cached
+    shapes = ",".join(_heads_first(tape, t) for t in (q, k, v))
+    return Node(
+        name, "attention", int(flops), bytes=moved, dtype=q.dtype, core=True, shapes=f"[{shapes}]"
+    )
+
+
+def _score_bytes(tape: Tape, q: Tensor, k: Tensor) -> int:
+    """Bytes of all scores of this rank, as unfused attention writes them down."""
+    return _rows(tape, q) * int(k.dims[1].local(tape.degrees)) * BYTES[q.dtype]
+
+
+def _separate(tape: Tape, node: Node, q: Tensor, k: Tensor, v: Tensor, core: Core) -> list[Node]:
+    """Unfused attention is three kernels that hand the scores on through memory."""
+    scores = _score_bytes(tape, q, k)
+    sizes = [t.bytes(tape.degrees) for t in (q, k, v)]
+    first = node.flops * int(q.dims[3].size) // (int(q.dims[3].size) + int(v.dims[3].size))
+    ops, moved = 5 * scores // BYTES[q.dtype], 2 * scores
+    if core.dropout:  # in, out, and a mask of a byte
+        ops, moved = ops * 7 // 5, moved + 2 * scores + scores // BYTES[q.dtype]
+    made = node.again(core=True)
+    return [
+        replace(made, name=f"{node.name}.scores", flops=first, bytes=sizes[0] + sizes[1] + scores),
+        replace(
+            made,
+            name=f"{node.name}.softmax",
+            op="vector",
+            flops=0,
+            vector_ops=ops,
+            bytes=moved,
+            shapes="",
+        ),
+        replace(
+            made,
+            name=f"{node.name}.values",
+            flops=node.flops - first,
+            bytes=scores + sizes[2] + sizes[0],
+        ),
+    ]
+
+
+def _rows(tape: Tape, q: Tensor) -> int:
+    batch, seq, heads, _ = q.dims
+    return int(seq.local(tape.degrees) * heads.local(tape.degrees)) * int(batch.size)
+
+
+def _heads_first(tape: Tape, x: Tensor) -> str:
+    """[batch, heads, tokens, size] on this rank, the order recorded attention operators have."""
+    batch, seq, heads, size = (int(d.local(tape.degrees)) for d in x.dims)
+    return f"[{batch},{heads},{seq},{size}]"
+
+
+def _scores(tape: Tape, q: Tensor, k: Tensor, core: Core) -> int:
+    """Bytes of what attention itself keeps besides its operands: scores, or one number a row."""
+    rows = _rows(tape, q)
+    if core.kernel == "flash":
+        return 4 * rows
+    softmax = _score_bytes(tape, q, k)
+    # with dropout also its output, and a mask of a byte
+    return 2 * softmax + softmax // BYTES[q.dtype] if core.dropout else softmax
+
+
+def _in_turn(tape: Tape, kernels: Sequence[Node], inputs: tuple[Tensor, ...]) -> int:
+    """Kernels one after another; gives the last one's place."""
+    place = tape.emit(kernels[0], inputs)
+    for kernel in kernels[1:]:
+        tape.forward.append(kernel)
+        kernel.deps, place = [place], place + 1
+    return place
+
+
+def _back_in_turn(
+    tape: Tape, kernels: Sequence[Node], grad: Tensor, reads: tuple[Tensor, ...], free: int
+) -> int:
+    """The gradients of kernels from the last to the first, which frees what was kept."""
+    before: list[int] = []
+    for kernel in reversed(kernels):
+        back = _doubled(kernel, free if kernel is kernels[0] else 0)
+        back.deps = before
+        before = [tape.emit_backward(back, [] if before else [grad], reads)]
+    return before[0]
+
+
+def _doubled(node: Node, free: int) -> Node:
+    """A kernel's gradient: two matmuls for each, twice the bytes."""
+    return node.again(
+        name=f"{node.name}.dx",
+        flops=2 * node.flops,
+        vector_ops=2 * node.vector_ops,
+        bytes=2 * node.bytes,
+        free=free,
+    )
+
+
+def _round(tape: Tape, node: Node, inputs: tuple[Tensor, ...], ring: int) -> int:
+    """A node for each block of keys, with the messages that bring the next block."""
+    size = sum(t.bytes(tape.degrees) for t in inputs[1:])
+    held = sorted({t.node for t in inputs[1:]})
+    place = -1
+    for step in range(ring):
+        piece = _piece(node, step, ring)
+        place = tape.emit(piece, inputs[:1])
+        piece.deps = sorted({*piece.deps, *held, *([place - 3] if step else [])})
+        if step < ring - 1:
+            held = _pass_on(tape.forward, f"{node.name}.ring{step}", size, held, inputs[0].dtype)
+    return place
+
+
+def _piece(node: Node, step: int, ring: int) -> Node:
+    """A node's share of step `step`; the last takes what does not divide."""
+    share = [
+        v // ring if step < ring - 1 else v - v // ring * (ring - 1)
+        for v in (node.flops, node.bytes)
+    ]
+    free = node.free if step == ring - 1 else 0
+    return replace(
+        node,
+        name=f"{node.name}.{step}",
+        flops=share[0],
+        bytes=share[1],
+        free=free,
+        deps=[],
+        saved=[],
+    )
+
+
+def _pass_on(nodes: list[Node], name: str, size: int, held: list[int], dtype: str) -> list[int]:
+    """A message to the next rank of the ring, and one from the previous; gives the latter's place."""
+    common = {"comm_size": size, "out_size": size, "dtype": dtype, "core": True}
+    nodes.append(Node(f"{name}.send", "send", role="cp_next", deps=list(held), **common))  # type: ignore[arg-type]
+    nodes.append(Node(f"{name}.recv", "recv", role="cp_prev", deps=list(held), **common))  # type: ignore[arg-type]
+    return [len(nodes) - 1]
+
+
+def _round_back(tape: Tape, node: Node, grad: Tensor, reads: tuple[Tensor, ...], ring: int) -> int:
+    """The ring again: keys and values go round with their gradients."""
+    size = 2 * sum(t.bytes(tape.degrees) for t in reads[1:3])
+    held: list[int] = []
+    place = -1
+    for step in range(ring):
+        piece = _piece(node, step, ring)
+        piece.deps = list(held)
+        if step:
+            piece.deps.append(place)
+        place = tape.emit_backward(piece, [grad], reads)
+        if step < ring - 1:
+            held = _pass_on(tape.backward, f"{node.name}.ring{step}", size, [place], grad.dtype)
+    return place

@@ -1,0 +1,48 @@
+"""Workloads from YAML files and plain dictionaries, with models by name, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chakrakit.errors import ConfigError
+from chakrakit.workloads.description import Workload
+from chakrakit.workloads.models.naming import named
+
+
+def from_plain(data: dict[str, Any], where: str = "description") -> Workload:
+    """A workload from nested dictionaries; errors say which field is wrong."""
+    if isinstance(data.get("model"), str):
+        data = {**data, "model": msgspec.to_builtins(named(data["model"]))}
+    elif isinstance(data.get("model"), dict) and "base" in data["model"]:
+        own = dict(data["model"])
+        data = {**data, "model": {**msgspec.to_builtins(named(own.pop("base"))), **own}}
+    try:
+        return msgspec.convert(data, Workload)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def read_workload(path: str | Path) -> Workload:
+    """A workload from a YAML (or JSON) file."""
+    import yaml
+
+    try:
+        data = yaml.safe_load(Path(path).read_text())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {error}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: should hold model, plan and step; got {type(data).__name__}")
+    return from_plain(data, str(path))
+
+
+def write_workload(workload: Workload, path: str | Path) -> None:
+    """As YAML that `read_workload` gives back."""
+    import yaml
+
+    text = yaml.safe_dump(msgspec.to_builtins(workload), sort_keys=False)
+    Path(path).write_text(text)

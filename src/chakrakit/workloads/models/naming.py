@@ -1,0 +1,32 @@
+"""Models by name: from the catalog, or from a Hugging Face `config.json`."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from chakrakit.errors import ConfigError
+from chakrakit.workloads.description import Model
+from chakrakit.workloads.models.huggingface import read_config
+from chakrakit.workloads.models.published import catalog
+
+
+def named(name: str) -> Model:
+    """A model by its name in the catalog, or from a `config.json` (or the directory that has one)."""
+    known = catalog()
+    spelled = {_letters(k): k for k in known}
+    if _letters(name) in spelled:
+        return known[spelled[_letters(name)]]
+    path = Path(name)
+    if path.is_dir():
+        path = path / "config.json"
+    if path.is_file():
+        return read_config(path)
+    close = get_close_matches(name.lower(), known, 3)
+    hint = f"did you mean {' or '.join(close)}?" if close else "see `chakra models`"
+    raise ConfigError(f"no model {name!r}; {hint} A path to a Hugging Face config.json works too")
+
+
+def _letters(name: str) -> str:
+    """A name however it is hyphenated: llama-3.1-8b and llama3.1-8b are one."""
+    return "".join(c for c in name.lower() if c.isalnum() or c == ".")

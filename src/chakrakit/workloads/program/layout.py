@@ -1,0 +1,221 @@
+"""Layout: which blocks each stage runs, in which order, and what its ranks share.
+
+It turns a checked workload into what `program.py` needs: the pipeline's schedule, the pieces of the
+model, and blocks with their parameters gathered where the plan shards them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from chakrakit.workloads.description import (
+    Mesh,
+    PipelineSchedule,
+    Workload,
+    schedule_named,
+    schedule_of,
+)
+from chakrakit.workloads.layers import (
+    Block,
+    Stack,
+    Tensor,
+    Unit,
+    Weight,
+    elements,
+    sharded,
+    stack_of,
+)
+from chakrakit.workloads.program.tables import TextTables
+from chakrakit.workloads.program.task_templates import Chunk, Link, Tables
+
+
+class Part(NamedTuple):
+    """A block of the model: its name among the stack's, and the number of its layer or -1."""
+
+    block: str
+    layer: int
+
+
+class HeldWeight(NamedTuple):
+    """A weight a stage holds: where it is, and the row of its gradient by chunk and block."""
+
+    chunk: int
+    block: int
+    weight: Weight
+
+
+@dataclass
+class Layout:
+    """Everything that follows from a workload before any node is made."""
+
+    workload: Workload
+    book: TextTables = field(default_factory=TextTables)
+    tables: dict[tuple[object, ...], Tables] = field(default_factory=dict)
+    counts: dict[Tensor, int] = field(default_factory=dict)
+
+    @cached_property
+    def stack(self) -> Stack:
+        """The model's blocks under the plan."""
+        w = self.workload
+        return stack_of(w.model, w.plan, w.step)
+
+    @cached_property
+    def micro_batches(self) -> int:
+        """Micro-batches each data-parallel rank runs in a step."""
+        step, plan = self.workload.step, self.workload.plan
+        return step.global_batch // (plan.dp * step.micro_batch)
+
+    @cached_property
+    def schedule(self) -> PipelineSchedule:
+        """The order of tasks."""
+        plan = self.workload.plan
+        if plan.tasks:
+            return schedule_of(plan.tasks, self.micro_batches)
+        return schedule_named(plan.schedule, plan.pp, self.micro_batches, plan.chunks)
+
+    @cached_property
+    def mesh(self) -> Mesh:
+        """The ranks."""
+        last = self.schedule.piece_count - 1
+        homes = self.schedule.homes()
+        ends = (homes[0, 0][0], homes[last, 0][0])
+        return Mesh(self.workload.plan, ends=ends)
+
+    @cached_property
+    def has_copies(self) -> bool:
+        """Whether several stages hold the same piece."""
+        held = [p for stage in self.schedule.pieces for p in stage]
+        return len(set(held)) < len(held)
+
+    @cached_property
+    def pieces(self) -> list[list[Part]]:
+        """The blocks of each piece of the model."""
+        rows = [Part(name, i) for i, name in enumerate(self.stack.rows)]
+        split = self.workload.plan.split or even_split(len(rows), self.schedule.piece_count)
+        bounds = [sum(split[:i]) for i in range(len(split) + 1)]
+        pieces = [rows[a:b] for a, b in itertools.pairwise(bounds)]
+        pieces[0] = [Part(n, -1) for n in self.stack.first] + pieces[0]
+        pieces[-1] = pieces[-1] + [Part(n, -1) for n in self.stack.last]
+        return pieces
+
+    def chunks(self, stage: int) -> list[Chunk]:
+        """The chunks of a stage, with their links to the chunks before and after."""
+        return [self._chunk(stage, c, p) for c, p in enumerate(self.schedule.pieces[stage])]
+
+    def _chunk(self, stage: int, chunk: int, piece: int) -> Chunk:
+        parts = self.pieces[piece]
+        tables = [self._table(parts, i) for i in range(len(parts))]
+        return Chunk(
+            tables,
+            [p.layer for p in parts],
+            self._link(stage, chunk, piece, -1),
+            self._link(stage, chunk, piece, +1),
+            self.workload.plan.prefetch,
+            self.book,
+        )
+
+    def _link(self, stage: int, chunk: int, piece: int, step: int) -> Link | None:
+        """The link of a chunk to the piece before (-1) or after (+1) it."""
+        other = piece + step
+        if not 0 <= other < len(self.pieces):
+            return None
+        micro_batch = next(c.micro_batch for c in self.schedule.tasks[stage] if c.chunk == chunk)
+        peer, _ = self.schedule.homes()[other, micro_batch]
+        after = self.pieces[piece if step < 0 else other]
+        size = self.stack.block(after[0].block).input_bytes
+        return Link(None if peer == stage else peer, size)
+
+    def _table(self, parts: list[Part], index: int) -> Tables:
+        units = tuple(self.units(parts, index))
+        key = (parts[index].block, units)
+        if key not in self.tables:
+            block = sharded(self.stack.block(parts[index].block), units)
+            self.tables[key] = Tables.of(block, self.book)
+        return self.tables[key]
+
+    # --- sharded parameters ---------------------------------------------------------------------
+
+    @property
+    def shards(self) -> bool:
+        """Whether parameters themselves are sharded."""
+        return self.workload.plan.data == "fsdp" and self.workload.step.kind == "train"
+
+    def sync_role(self, expert: bool) -> str:
+        """The group that shards, or reduces, a weight."""
+        plan = self.workload.plan
+        if expert:
+            return "copy_edp" if self.has_copies else "edp"
+        if self.has_copies:
+            return "copy"
+        return "shard" if plan.shard and plan.data != "ddp" else "dp"
+
+    def units(self, parts: list[Part], index: int) -> list[Unit]:
+        """What FSDP gathers before block `index` of a chunk."""
+        if not self.shards:
+            return []
+        part, block = parts[index], self.stack.block(parts[index].block)
+        if self.workload.plan.units == "root":
+            return self._with_root(parts, index, block)
+        return self._own_units(block, part.block in self.stack.last)
+
+    def _own_units(self, block: Block, last: bool) -> list[Unit]:
+        plan = self.workload.plan
+        reshard = plan.reshard == "always" or (plan.reshard == "default" and not last)
+        found = []
+        for expert in (False, True):
+            count = self.held([w for w in block.weights if w.expert == expert])
+            if count and self.mesh.degree(self.sync_role(expert)) > 1:
+                found.append(self._unit(count, expert, reshard))
+        return found
+
+    def _with_root(self, parts: list[Part], index: int, block: Block) -> list[Unit]:
+        """Layers are units; all else of a chunk is gathered with its first block and stays."""
+        own = self._own_units(block, False) if parts[index].layer >= 0 else []
+        rest = [w for p in parts if p.layer < 0 for w in self.stack.block(p.block).weights]
+        if index == 0 and rest and self.mesh.degree(self.sync_role(False)) > 1:
+            return [self._unit(self.held(rest), False, False), *own]
+        return own
+
+    def held(self, weights: list[Weight]) -> int:
+        """Elements of weights before data parallelism; a tied table counts once on a rank."""
+        return sum(self._elements(w) for w in weights if not (w.tied and self.tie_is_local))
+
+    def _elements(self, weight: Weight) -> int:
+        """Asked for again and again by buckets, units and optimizer; a tensor is its own key."""
+        found = self.counts.get(weight.tensor)
+        if found is None:
+            found = self.counts[weight.tensor] = elements([weight], self.stack.settings.degrees)
+        return found
+
+    @property
+    def tie_is_local(self) -> bool:
+        """Whether embedding and head are on the same rank, so that a tied table is there once."""
+        return self.mesh.ends[0] == self.mesh.ends[1]
+
+    def _unit(self, count: int, expert: bool, reshard: bool) -> Unit:
+        step, role = self.workload.step, self.sync_role(expert)
+        return Unit(
+            count,
+            role,
+            self.mesh.degree(role),
+            step.dtype,
+            step.grad_dtype or "fp32",
+            reshard,
+            self.sync_each,
+            expert,
+        )
+
+    @property
+    def sync_each(self) -> bool:
+        """Whether gradients are reduced after every micro-batch."""
+        sync = self.workload.plan.sync
+        return sync == "micro_batch" or (sync == "auto" and self.workload.plan.data == "fsdp")
+
+
+def even_split(layers: int, pieces: int) -> list[int]:
+    """Layers of each piece, as even as can be, the first ones larger."""
+    small, larger = divmod(layers, pieces)
+    return [small + (i < larger) for i in range(pieces)]

@@ -1,0 +1,137 @@
+"""Lists of nodes as columns: a block's node list becomes arrays once, and is tiled from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from chakrakit.arrays import I64, Mask
+from chakrakit.workloads.layers import INPUT, Node
+
+PHASES = ("forward", "backward", "weight", "recompute", "optimizer", "sync")
+"""Values of the attribute `phase`; `weight` is a backward that only makes weights' gradients."""
+
+COLUMNS = (
+    "op",
+    "flops",
+    "vector_ops",
+    "bytes",
+    "comm",
+    "comm_size",
+    "out_size",
+    "role",
+    "dtype",
+    "alloc",
+    "free",
+    "core",
+    "routed",
+    "replicas",
+    "phase",
+    "name",
+    "shapes",
+    "layer",
+)
+
+
+class Codes:
+    """Texts by number, in order of first use."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+        for text in texts:
+            self.number(text)
+
+    def number(self, text: str) -> int:
+        """The text's number, a new one if it is new."""
+        found = self._numbers.get(text)
+        if found is None:
+            found = self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return found
+
+
+@dataclass
+class TextTables:
+    """The texts that columns hold as numbers, shared by all programs of a workload."""
+
+    ops: Codes = field(default_factory=lambda: Codes([""]))
+    roles: Codes = field(default_factory=lambda: Codes([""]))
+    dtypes: Codes = field(default_factory=lambda: Codes([""]))
+    names: Codes = field(default_factory=Codes)
+    shapes: Codes = field(default_factory=lambda: Codes([""]))
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTable:
+    """Nodes as columns.
+
+    `own` are dependencies within, `inputs` the rows that wait for the input, `saved` pairs (place in
+    the forward list, row).
+    """
+
+    columns: dict[str, I64]
+    own: I64
+    inputs: I64
+    saved: I64
+
+    def __len__(self) -> int:
+        return len(self.columns["op"])
+
+
+def table_of(nodes: Sequence[Node], book: TextTables, phase: str) -> NodeTable:
+    """A list of nodes as columns."""
+    values = [_values(n, book, phase) for n in nodes]
+    array = np.array(values, np.int64).reshape(len(nodes), len(COLUMNS))
+    own = [(d, i) for i, n in enumerate(nodes) for d in n.deps if d >= 0]
+    return NodeTable(
+        {c: np.ascontiguousarray(array[:, k]) for k, c in enumerate(COLUMNS)},
+        _pairs(own),
+        np.array([i for i, n in enumerate(nodes) if INPUT in n.deps], np.int64),
+        _pairs([(s, i) for i, n in enumerate(nodes) for s in n.saved]),
+    )
+
+
+def _pairs(pairs: Sequence[tuple[int, int]]) -> I64:
+    return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def _values(n: Node, book: TextTables, phase: str) -> tuple[int, ...]:
+    own = "recompute" if n.recompute else "weight" if n.weight and phase == "backward" else phase
+    return (
+        book.ops.number(n.op),
+        n.flops,
+        n.vector_ops,
+        n.bytes,
+        -1 if n.comm is None else int(n.comm),
+        n.comm_size,
+        n.out_size,
+        book.roles.number(n.role),
+        book.dtypes.number(n.dtype),
+        n.alloc,
+        n.free,
+        n.core,
+        n.routed,
+        n.replicas,
+        PHASES.index(own),
+        book.names.number(n.name),
+        book.shapes.number(n.shapes),
+        -1,
+    )
+
+
+def picked(table: NodeTable, rows: Mask) -> tuple[NodeTable, I64]:
+    """Some rows with the dependencies among them, and for each old row its new place (or -1)."""
+    place = np.where(rows, np.cumsum(rows) - 1, -1)
+    own = place[table.own]
+    saved = np.stack([table.saved[:, 0], place[table.saved[:, 1]]], axis=1)
+    inputs = place[table.inputs]
+    part = NodeTable(
+        {c: v[rows] for c, v in table.columns.items()},
+        own[(own >= 0).all(axis=1)],
+        inputs[inputs >= 0],
+        saved[saved[:, 1] >= 0],
+    )
+    return part, place

@@ -1,0 +1,120 @@
+"""Programs as traces, and ranks bound to them: the last step from arrays to a TraceSet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from chakrakit.arrays import I64, Mask
+from chakrakit.trace.communication import Binding
+from chakrakit.trace.model import EdgeKind, Edges, Metadata, NodeType, Trace
+from chakrakit.workloads.description import Mesh
+from chakrakit.workloads.program.program import Program
+from chakrakit.workloads.program.tables import PHASES, TextTables
+
+_TYPES = {
+    "collective": NodeType.COMM_COLL_NODE,
+    "send": NodeType.COMM_SEND_NODE,
+    "recv": NodeType.COMM_RECV_NODE,
+}
+
+
+def trace_of(
+    program: Program, book: TextTables, peers: dict[str, int], rank: int, version: str
+) -> Trace:
+    """The program as its first rank's trace; groups are named by role."""
+    c = program.columns
+    types = np.array([_TYPES.get(t, NodeType.COMP_NODE) for t in book.ops.texts], np.int32)[c["op"]]
+    compute, collective = types == NodeType.COMP_NODE, types == NodeType.COMM_COLL_NODE
+    send, recv = types == NodeType.COMM_SEND_NODE, types == NodeType.COMM_RECV_NODE
+    updates = np.array([op == "optimizer" for op in book.ops.texts])[c["op"]]
+    peer = np.array([peers.get(r, -1) for r in book.roles.texts])[c["role"]]
+    data = {
+        "name": _names(c, book),
+        "type": types,
+        "inputs_shapes": _texts(book.shapes.texts, c["shapes"], (c["shapes"] > 0) & ~updates),
+        "is_cpu_op": np.zeros(len(types), np.bool_),
+        "num_ops": _where(c["flops"] + c["vector_ops"], compute),
+        "tensor_size": _where(c["bytes"], compute),
+        "dtype": _texts(book.dtypes.texts, c["dtype"], compute),
+        "op_type": _texts(book.ops.texts, c["op"], compute),
+        "shards": _texts(book.shapes.texts, c["shapes"], (c["shapes"] > 0) & updates),
+        "comm_type": _where(c["comm"], collective),
+        "comm_size": _where(c["comm_size"], ~compute),
+        "out_size": _where(c["out_size"], collective),
+        "comm_dtype": _texts(book.dtypes.texts, c["dtype"], ~compute & (c["dtype"] > 0)),
+        "pg_name": _texts(book.roles.texts, c["role"], collective),
+        "comm_src": _where(np.where(send, rank, peer), send | recv),
+        "comm_dst": _where(np.where(recv, rank, peer), send | recv),
+        "comm_tag": _where(c["tag"], send | recv),
+        "stream": c["stream"],
+        "phase": _texts(PHASES, c["phase"], np.ones(len(types), np.bool_)),
+        "layer": _where(c["layer"], c["layer"] >= 0),
+        "micro_batch": _where(c["micro_batch"], c["micro_batch"] >= 0),
+        "chunk": _where(c["chunk"], c["chunk"] > 0),
+        "mem_alloc": _where(c["alloc"], c["alloc"] > 0),
+        "mem_free": _where(c["free"], c["free"] > 0),
+    }
+    return Trace.from_columns(data, _edges(program), Metadata.of(version))
+
+
+def _edges(program: Program) -> Edges:
+    data, control = program.data, program.control
+    kinds = np.repeat([EdgeKind.DATA, EdgeKind.CTRL], [len(data), len(control)]).astype(np.int8)
+    pairs = np.concatenate([data, control]).astype(np.int32)
+    return Edges.of(pairs[:, 0], pairs[:, 1], kinds)
+
+
+def _where(values: I64, mask: Mask) -> pa.Array:
+    return pa.array(values, mask=~mask)
+
+
+def _texts(texts: Sequence[str], codes: I64, mask: Mask) -> pa.Array:
+    indices = pa.array(codes.astype(np.int32), mask=~mask)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string()))
+
+
+def _names(c: dict[str, I64], book: TextTables) -> pa.Array:
+    """`layers.3.attention.qkv`, made once for each layer and name."""
+    width = len(book.names.texts)
+    keys, rows = np.unique((c["layer"] + 1) * width + c["name"], return_inverse=True)
+    texts = [
+        (f"layers.{k // width - 1}." if k >= width else "") + book.names.texts[k % width]
+        for k in keys.tolist()
+    ]
+    return pa.DictionaryArray.from_arrays(
+        pa.array(rows.astype(np.int32)), pa.array(texts, pa.string())
+    )
+
+
+class MeshBindings:
+    """Numbers the groups of a mesh and binds ranks to bodies."""
+
+    def __init__(self, mesh: Mesh, roles: Sequence[str], first_group: int = 1) -> None:
+        self.mesh, self.roles = mesh, list(roles)
+        self.groups: dict[str, list[int]] = {}
+        self.names: dict[str, list[str]] = {}
+        for role in self.roles:
+            members = mesh.members(role)
+            names = [str(first_group + len(self.groups) + i) for i in range(len(members))]
+            self.groups |= dict(zip(names, members, strict=True))
+            self.names[role] = names
+
+    def bind(
+        self, ranks: I64, body: int, roles: Sequence[str], peers: Sequence[str]
+    ) -> dict[int, Binding]:
+        """Bindings of ranks that run one body, whose peers are named for the first of them."""
+        named = [[self.names[r][g] for g in self.mesh.group_of(r)[ranks].tolist()] for r in roles]
+        own = (ranks + self.mesh.first).tolist()
+        others = [own, *(self.mesh.peers(ranks, p).tolist() for p in peers)] if peers else []
+        first = [column[0] for column in others]
+        return {
+            rank: Binding(
+                body,
+                dict(zip(roles, (column[i] for column in named), strict=True)),
+                {f: column[i] for f, column in zip(first, others, strict=True)} if i else {},
+            )
+            for i, rank in enumerate(own)
+        }

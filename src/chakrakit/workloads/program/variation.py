@@ -1,0 +1,132 @@
+"""MeshBindings that differ: documents of many lengths, and tokens that favour some experts. Seeded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from chakrakit.arrays import F64, I64, Mask
+from chakrakit.workloads.description import Lengths, Step
+from chakrakit.workloads.program.layout import Layout
+from chakrakit.workloads.program.program import Program
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """MeshBindings of a stage that do the same: `data` and `expert` are coordinates, or -1 for all alike."""
+
+    name: str
+    ranks: I64
+    data: int = -1
+    expert: int = -1
+
+
+def variants(layout: Layout, stage: int) -> Iterator[Variant]:
+    """The ranks of a stage by what they do, lowest rank first."""
+    step, mesh = layout.workload.step, layout.mesh
+    ranks = mesh.ranks_at(stage)
+    documents = _has_documents(step) and getattr(layout.workload.model, "kernel", "") == "flash"
+    data = mesh.coordinates["dp"][ranks] if documents else np.full(len(ranks), -1)
+    skewed = step.imbalance > 0 and layout.workload.plan.ep > 1
+    expert = mesh.coordinates["ep"][ranks] if skewed else np.full(len(ranks), -1)
+    group = mesh.coordinates["edp"][ranks] if skewed else np.full(len(ranks), -1)
+    keys = np.stack([data, expert, group])
+    for key in np.unique(keys, axis=1).T:
+        mine = ranks[(keys == key[:, None]).all(axis=0)]
+        labels = [f"{n}{k}" for n, k in zip(("dp", "ep", "edp"), key, strict=True) if k >= 0]
+        yield Variant(
+            " ".join([f"stage {stage}", *labels]), mine, int(key[0]), _expert_key(key, layout)
+        )
+
+
+def _expert_key(key: I64, layout: Layout) -> int:
+    return int(key[2] * layout.workload.plan.ep + key[1]) if key[1] >= 0 else -1
+
+
+def _has_documents(step: Step) -> bool:
+    return step.lengths.distribution != "fixed" or 0 < step.lengths.mean < step.seq
+
+
+def varied(layout: Layout, program: Program, variant: Variant) -> Program:
+    """The program as a variant runs it: attention by its documents, experts by their tokens."""
+    columns = dict(program.columns)
+    if variant.data >= 0:
+        _scale(columns, ("flops",), columns["core"] > 0, _document_share(layout, variant, columns))
+    if variant.expert >= 0:
+        share = _expert_share(layout, variant, columns)
+        routed = columns["routed"] > 0
+        _scale(
+            columns, ("flops", "vector_ops", "bytes", "alloc", "free", "comm_size"), routed, share
+        )
+        exchange = (columns["comm"] == 6) & ~routed
+        _scale(columns, ("out_size",), exchange, share)
+    return replace(program, columns=columns)
+
+
+def _scale(columns: dict[str, I64], names: tuple[str, ...], rows: Mask, by: F64) -> None:
+    for name in names:
+        scaled = columns[name].copy()
+        scaled[rows] = np.rint(scaled[rows] * by[rows]).astype(np.int64)
+        columns[name] = scaled
+
+
+def _document_share(layout: Layout, variant: Variant, columns: dict[str, I64]) -> F64:
+    """For each row, the square of its documents' lengths against one document of the whole sequence."""
+    step = layout.workload.step
+    shares = np.empty(layout.micro_batches)
+    for m in range(layout.micro_batches):
+        rng = np.random.default_rng((step.seed, 1, variant.data, m))
+        squares = [
+            (_documents(step.lengths, step.seq, rng) ** 2).sum() for _ in range(step.micro_batch)
+        ]
+        shares[m] = sum(squares) / (step.micro_batch * step.seq**2)
+    return shares[np.maximum(columns["micro_batch"], 0)]
+
+
+def _documents(lengths: Lengths, seq: int, rng: np.random.Generator) -> F64:
+    """Lengths of documents that fill a sequence; the last is cut."""
+    mean = lengths.mean or seq
+    drawn = document_lengths(lengths, mean, max(4, 4 * seq // mean), rng)
+    while drawn.sum() < seq:
+        drawn = np.concatenate([drawn, document_lengths(lengths, mean, len(drawn), rng)])
+    ends = np.minimum(np.cumsum(drawn), seq)
+    sizes = np.diff(np.concatenate([[0.0], ends]))
+    return sizes[sizes > 0]
+
+
+def document_lengths(lengths: Lengths, mean: int, count: int, rng: np.random.Generator) -> F64:
+    """Whole lengths of `count` documents, at least one token each."""
+    if lengths.distribution == "uniform":
+        drawn = rng.uniform(1, 2 * mean, count)
+    elif lengths.distribution == "lognormal":
+        drawn = rng.lognormal(np.log(mean) - lengths.sigma**2 / 2, lengths.sigma, count)
+    else:
+        drawn = np.full(count, float(mean))
+    return np.asarray(np.maximum(1.0, np.rint(drawn)))
+
+
+def _expert_share(layout: Layout, variant: Variant, columns: dict[str, I64]) -> F64:
+    """For each row, the tokens this rank's experts get against an even share.
+
+    All ranks of an expert group draw the same numbers, so that their shares add up.
+    """
+    step, plan = layout.workload.step, layout.workload.plan
+    group, place = divmod(variant.expert, plan.ep)
+    layers = int(columns["layer"].max()) + 1 if len(columns["layer"]) else 1
+    even = step.micro_batch * step.seq * getattr(layout.workload.model, "top_k", 1) // plan.cp
+    shares = np.ones((layers + 1, layout.micro_batches))
+    for layer in range(layers):
+        for m in range(layout.micro_batches):
+            rng = np.random.default_rng((step.seed, 2, group, layer, m))
+            drawn = rng.gamma(1 / step.imbalance**2, size=plan.ep)
+            shares[layer, m] = _whole_tokens(drawn, even)[place] / even
+    return shares[columns["layer"], np.maximum(columns["micro_batch"], 0)]
+
+
+def _whole_tokens(drawn: F64, even: int) -> F64:
+    """Shares as whole tokens that add up; what rounding leaves goes to the first ranks."""
+    tokens: F64 = np.floor(drawn / drawn.sum() * even * len(drawn))
+    tokens[: int(even * len(drawn) - tokens.sum())] += 1
+    return tokens

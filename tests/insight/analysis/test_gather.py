@@ -1,0 +1,114 @@
+"""RankTasks looked at on workers: the same analysis, byte for byte, whatever the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import chakrakit as ck
+from chakrakit.insight.analysis import gather
+from chakrakit.insight.analysis.analysis import AnalysisOptions, analyze
+from chakrakit.insight.critical_path import events
+from chakrakit.insight.rank.load import as_run
+from chakrakit.parallel import Workers
+from support.engines import ENGINES
+
+
+@pytest.fixture(scope="module")
+def simulated() -> ck.Run:
+    """Sixteen ranks in four stages: few bodies, groups and peers of every rank's own, messages."""
+    from chakrakit.machines.load.load import load_machine
+    from chakrakit.simulator.results.simulation import simulate
+    from chakrakit.workloads.generate.generator import generate
+    from chakrakit.workloads.models.files import from_plain
+
+    model = {"family": "decoder", "layers": 4, "hidden": 256, "heads": 4, "vocab": 512}
+    plan = {"dp": 2, "tp": 2, "pp": 4, "schedule": "1f1b"}
+    workload = from_plain({"model": model, "plan": plan, "step": {"global_batch": 16, "seq": 64}})
+    return simulate(generate(workload), load_machine("dgx-h100:2"), compute="roofline").run()
+
+
+@pytest.fixture
+def unfolded(simulated: ck.Run, tmp_path: Path) -> ck.Run:
+    """The same ranks, a file each, with their times in the nodes."""
+    ck.write(simulated, tmp_path / "r.N.parquet")
+    return as_run(ck.read(tmp_path / "r"))
+
+
+def answer(
+    run: ck.Run, workers: Workers | None = None, options: AnalysisOptions | None = None
+) -> bytes:
+    return msgspec.json.encode(analyze(run, options, workers=workers))
+
+
+def test_runs_with_shared_programs(simulated: ck.Run, pickled: Workers) -> None:
+    assert simulated.body_count < len(simulated)
+    assert answer(simulated) == answer(simulated, pickled)
+
+
+def test_runs_of_a_file_a_rank(unfolded: ck.Run, pickled: Workers) -> None:
+    assert unfolded.body_count == len(unfolded)
+    assert answer(unfolded) == answer(unfolded, pickled)
+
+
+def test_selected_rows(unfolded: ck.Run, pickled: Workers) -> None:
+    options = AnalysisOptions(faster=(("group:1", 2.0), ("attention", 3.0), ("compute", 2.0)))
+    assert answer(unfolded, None, options) == answer(unfolded, pickled, options)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param("gpt_fsdp_tp_4", marks=pytest.mark.slow), "gpt_pp_2"]
+)
+def test_linked_recordings(linked, name: str, pickled: Workers) -> None:
+    assert answer(linked(name)) == answer(linked(name), pickled)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_runs(make_random, seed: int, pickled: Workers) -> None:
+    run, _ = make_random(seed, ranks=5, nodes=40)
+    assert answer(run) == answer(run, pickled)
+
+
+def test_ranks_are_read_again_when_the_path_comes_back(
+    make_random, pickled: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = make_random(1, ranks=5, nodes=60)
+    whole = answer(run)
+    assert analyze(run).critical_path.rank_changes > 1
+    monkeypatch.setattr(events, "_MOST_LOADED", 1)
+    assert answer(run, pickled) == whole
+
+
+def test_what_there_is_no_room_for_is_left_out_and_told(
+    make_random, pickled: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = make_random(1)
+    monkeypatch.setattr(gather, "SPREAD_BYTES", 1000)
+    found = analyze(run, workers=pickled)
+    assert found.what_if.gains == []
+    assert any("what-if and slack are left out" in note for note in found.notes)
+    assert analyze(run).what_if.gains != []
+    monkeypatch.setattr(gather, "MOST_ROWS", 10)
+    assert "60 nodes: what-if and slack are left out above 10;" in analyze(run).what_if.note
+
+
+def test_groups_that_become_one_are_looked_at_again(pickled: Workers) -> None:
+    """A rank whose two groups are one cannot stand for another: its calls are numbered anew."""
+    import numpy as np
+
+    t = ck.TraceBuilder()
+    for i, group in enumerate("abab"):
+        t.collective(f"c{i}", ck.CollectiveType.ALL_REDUCE, 64, pg_name=group)
+    times = ck.Times(np.arange(4) * 10, np.arange(4) * 10 + 10)
+    bindings = {0: ck.Binding(0), 1: ck.Binding(0, {"b": "a"}), 2: ck.Binding(0)}
+    groups = ck.Groups({"a": [0, 1, 2], "b": [0, 2]})
+    run = ck.Run([t.build()], bindings, groups, times=[times], timing={0: 0, 1: 0, 2: 0})
+    assert answer(run) == answer(run, pickled)
+    assert "1 ranks run the program of another" in " ".join(analyze(run, workers=pickled).notes)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_gives_the_same(unfolded: ck.Run, engine: str) -> None:
+    assert answer(unfolded) == answer(unfolded, Workers(engine, 2))

@@ -1,0 +1,154 @@
+"""Many items on every engine: nothing lost, whatever happens to a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chakrakit.errors import ConfigError, MissingExtra
+from chakrakit.parallel import ATTEMPTS, check_engine, each
+from support.engines import CLUSTERS
+
+ENGINES = ["local", *CLUSTERS]
+
+
+def outcomes(function: Callable[[Any], Any], items: Any, engine: str) -> list[tuple[Any, Any]]:
+    found = sorted(each(function, items, engine, 2), key=lambda o: o.index)
+    assert [o.index for o in found] == list(range(len(found)))
+    return [(o.value, o.error) for o in found]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_death_an_error_and_a_killer_cost_only_themselves(engine: str, tmp_path: Path) -> None:
+    """One item's worker is killed once, one item always kills its worker, one raises."""
+    marker = tmp_path / "killed-once"
+
+    def work(item: int) -> int:
+        if item == 3 and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if item == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if item == 7:
+            raise ValueError("seven\nlines")
+        return item * item
+
+    found = outcomes(work, range(12), engine)
+    assert [v for v, _ in found] == [i * i if i not in (5, 7) else None for i in range(12)]
+    assert found[7][1] == "ValueError: seven lines"
+    assert f"its worker died {ATTEMPTS} times" in found[5][1]
+    assert [e for i, (_, e) in enumerate(found) if i not in (5, 7)] == [None] * 10
+
+
+def test_the_neighbour_of_a_killed_worker_keeps_its_time(tmp_path: Path) -> None:
+    """While one worker dies, the other goes on with the item that it has begun."""
+
+    def work(item: int) -> int:
+        with (tmp_path / f"{item}").open("a") as started:
+            started.write("x")
+        if item == 1:
+            while not (tmp_path / "0").exists():
+                time.sleep(0.01)
+            if (tmp_path / "1").read_text() == "x":
+                os.kill(os.getpid(), signal.SIGKILL)
+            return 1
+        deadline = time.monotonic() + 20
+        while len((tmp_path / "1").read_text() if (tmp_path / "1").exists() else "") < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return 0
+
+    assert outcomes(work, range(2), "local") == [(0, None), (1, None)]
+    assert (tmp_path / "0").read_text() == "x"
+    assert (tmp_path / "1").read_text() == "xx"
+
+
+def test_items_are_taken_only_as_they_are_needed() -> None:
+    taken = []
+
+    def items() -> Any:
+        for i in range(100):
+            taken.append(i)
+            yield i
+
+    first = each(abs, items(), "local", 1)
+    next(first)
+    first.close()  # type: ignore[attr-defined]
+    assert len(taken) <= 2
+
+
+def test_no_items_no_outcomes_and_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chakrakit.parallel.local.Local", None)
+    assert list(each(abs, [], "local", 2)) == []
+
+
+def test_what_cannot_travel_is_an_error_of_its_item() -> None:
+    """A result that no pickle takes is no reason to blame the worker's memory."""
+    (found,) = each(lambda _: iter(threading.Lock() for _ in "a"), [1], "local", 1)
+    assert "pickle" in (found.error or "")
+    assert not found.died
+
+
+@pytest.mark.parametrize("engine", ["spark", "local:here", "ray:", ""])
+def test_an_unknown_engine_is_refused_at_once(engine: str) -> None:
+    with pytest.raises(ConfigError, match=r"no engine .* there are local, ray, dask"):
+        each(abs, [1], engine)
+
+
+def test_no_jobs_are_refused() -> None:
+    with pytest.raises(ConfigError, match="jobs is 0; it must be 1 or more"):
+        each(abs, [1], "local", 0)
+
+
+def test_a_missing_package_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chakrakit.parallel.starter.find_spec", lambda _: None)
+    with pytest.raises(MissingExtra, match=r"pip install 'chakrakit\[ray\]'"):
+        check_engine("ray:10.0.0.1:6379")
+
+
+@pytest.mark.parametrize(("engine", "module"), [("ray", "ray"), ("dask", "distributed")])
+def test_a_cluster_that_is_not_there_is_said_so(engine: str, module: str) -> None:
+    pytest.importorskip(module, reason=f"pip install 'chakrakit[{engine}]'")
+    with pytest.raises(
+        ConfigError, match=r"no \w+ cluster answers at 127.0.0.1:1: .*check the addr"
+    ):
+        next(each(abs, [1], f"{engine}:127.0.0.1:1"))
+
+
+STARTER = """
+import os, sys, time
+from chakrakit.parallel import each
+def work(item):
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+for _ in each(work, range(2), "local", 2):
+    pass
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_their_parent(how: signal.Signals) -> None:
+    """After Ctrl-C, and after a parent that could not say goodbye."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", STARTER],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert parent.stdout is not None
+    workers = [int(parent.stdout.readline()) for _ in range(2)]
+    parent.send_signal(how)
+    assert parent.wait(timeout=30) != 0
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{w}").exists() for w in workers):
+        assert time.monotonic() < deadline, "a worker outlived its parent"
+        time.sleep(0.05)

@@ -1,0 +1,1 @@
+"""What several tests use: data, oracles, generators of random cases."""

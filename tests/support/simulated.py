@@ -1,0 +1,39 @@
+"""Small machines and workloads for tests of the simulator."""
+
+from chakrakit import Binding, Groups, TraceBuilder, TraceSet
+from chakrakit.machines.load import parse_machine
+from chakrakit.simulator.engine import native
+
+GB = 1e9
+
+
+def machine_of(topology, n, bandwidth=10 * GB, latency=1e-6, **more):
+    return parse_machine(
+        {
+            "network": [
+                {
+                    "topology": topology,
+                    "size": n,
+                    "bandwidth": bandwidth,
+                    "latency": latency,
+                    **more,
+                }
+            ]
+        },
+        topology,
+    )
+
+
+def collective(kind, size, n, **attributes):
+    t = TraceBuilder()
+    t.collective("c", kind, size, **attributes)
+    return TraceSet([t.build()], {i: Binding(0) for i in range(n)}, Groups({"": range(n)}))
+
+
+def seconds(traces, machine, network="flow", **options):
+    return (
+        native.run(
+            traces, machine, native.SimulationOptions(network=network, **options)
+        ).makespan_ps
+        * 1e-12
+    )

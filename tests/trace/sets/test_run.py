@@ -1,0 +1,71 @@
+"""A Run is a TraceSet with times, from the nodes themselves or from timing classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from chakrakit import Binding, Run, Times, Trace, TraceBuilder, TraceSet
+from chakrakit.errors import TraceError
+from chakrakit.trace.sets.run import run_of
+
+
+def body(n: int = 2) -> Trace:
+    t = TraceBuilder()
+    for i in range(n):
+        t.comp(f"op{i}", duration_ns=1500, start_ns=2000 * i)
+    return t.build()
+
+
+def times(*start: int, **more: list[int]) -> Times:
+    begin = np.array(start, np.int64)
+    return Times(begin, begin + 10, **{k: np.array(v, np.int32) for k, v in more.items()})
+
+
+def test_times_come_from_the_nodes_when_nothing_else_is_given() -> None:
+    run = Run([body()], {3: Binding(0, scale=2.0)})
+    assert run.start(3).tolist() == [0, 2000]
+    assert run.end(3).tolist() == [3000, 5000]
+    assert (run.tick_ps, run.span, run.makespan_ns) == (1000, (0, 5000), 5000.0)
+    assert run.card.kind == "run"
+
+
+def test_ranks_with_equal_times_share_a_class() -> None:
+    traces = TraceSet([body()], {r: Binding(0) for r in range(4)})
+    given = {0: times(0, 5), 1: times(0, 5), 2: times(1, 5), 3: times(0, 5, binding_rank=[-1, 2])}
+    run = run_of(traces, given, tick_ps=1)
+    assert (len(run.times or ()), run.timing) == (3, {0: 0, 1: 0, 2: 1, 3: 2})
+    assert run.times_of(3).binding_rank.tolist() == [-1, 2]
+    assert run.tick_ps == 1
+    assert run.select_ranks([2]).start(2).tolist() == [1, 5]
+
+
+def test_a_ranks_own_file_has_its_times_in_nanoseconds() -> None:
+    run = run_of(TraceSet([body()]), {0: times(1_000_000, 2_345_678)}, tick_ps=1)
+    trace = run.timed_trace(0)
+    assert trace.start_ns.tolist() == [1000, 2345]
+    assert trace.column("start_time_micros").tolist() == [1, 2]
+    assert trace.has("start_time_ns").tolist() == [False, True]
+    with pytest.raises(TraceError, match="starts before 0"):
+        run_of(TraceSet([body()]), {0: times(-5, 2)}).timed_trace(0)
+
+
+def test_times_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(TraceError, match="different lengths"):
+        Times(np.zeros(2, np.int64), np.zeros(3, np.int64))
+    with pytest.raises(TraceError, match="timing class 5 of 1"):
+        Run([body()], times=[times(0, 1)], timing={0: 5})
+    with pytest.raises(TraceError, match="timing class -1 of 1"):
+        Run([body()], times=[times(0, 1)], timing={0: -1})
+    with pytest.raises(TraceError, match="every rank"):
+        Run([body()], times=[times(0, 1)], timing={1: 0})
+    with pytest.raises(TraceError, match="2 nodes and times for 3"):
+        Run([body()], times=[times(0, 1, 2)]).start(0)
+    with pytest.raises(TraceError, match="rank 0 has no times"):
+        run_of(TraceSet([body()]), {})
+    with pytest.raises(TraceError, match="no rank 9"):
+        Run([body()]).start(9)
+
+
+def test_a_run_without_nodes_has_no_span() -> None:
+    assert Run([Trace.from_columns({"name": []})]).span == (0, 0)

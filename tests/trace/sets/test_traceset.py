@@ -1,0 +1,141 @@
+"""Ranks share bodies and differ by a small binding; bodies are read when needed and forgotten in time."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from chakrakit import Binding, CollectiveType, Groups, Trace, TraceBuilder, TraceSet
+from chakrakit.errors import FormatError, TraceError
+from chakrakit.trace.communication.groups import groups_in, parse_groups
+
+
+def program() -> Trace:
+    t = TraceBuilder()
+    a = t.comp("gemm", duration_ns=1_001, num_ops=2**53 + 1, tensor_size=10)
+    t.collective("sync", CollectiveType.ALL_REDUCE, 64, deps=[a], pg_name="tp", duration_ns=2_000)
+    t.send("next", 0, 1, 8)
+    t.collective("all", CollectiveType.BARRIER, 0)
+    return t.build()
+
+
+FOLDED = TraceSet(
+    [program()],
+    {
+        0: Binding(0),
+        1: Binding(0, {"tp": "5"}, {0: 1, 1: 2}, 2.0),
+        7: Binding(0, {"no": "x"}, scale=0.5),
+    },
+    Groups({"tp": [0, 3], "5": [1, 2]}),
+)
+
+
+def test_a_plain_rank_runs_the_body_as_it_stands() -> None:
+    assert FOLDED.trace(0) is FOLDED.body(0)
+    assert TraceSet([program(), program()]).ranks == (0, 1)
+
+
+def test_a_bound_rank_has_its_own_groups_peers_and_scale() -> None:
+    trace = FOLDED.trace(1)
+    assert trace.column("pg_name", "-").tolist() == ["-", "5", "-", "-"]
+    assert (trace[2].get("comm_src"), trace[2].get("comm_dst")) == (1, 2)
+    assert trace.duration_ns.tolist() == [2002, 2000, 0, 0]
+    assert trace.column("num_ops", 0).tolist() == [2**54 + 2 - 2, 0, 0, 0]  # scaled as a double
+    assert trace[0].get("tensor_size") == 20
+    assert FOLDED.trace(7).duration_ns.tolist() == [500, 2000, 0, 0]
+    assert FOLDED.body(1).duration_ns.tolist() == [1001, 2000, 0, 0]
+
+
+def test_the_world_is_what_traces_and_groups_name() -> None:
+    assert (FOLDED.ranks, FOLDED.world_size, FOLDED.missing_ranks) == ((0, 1, 7), 8, (2, 3))
+    assert repr(FOLDED) == "TraceSet(3 ranks in 1 bodies, 2 groups, 2 not recorded)"
+    assert [rank for rank, _ in FOLDED] == [0, 1, 7]
+
+
+def test_some_ranks_are_a_set_and_none_is_an_empty_one() -> None:
+    assert FOLDED.select_ranks([7, 0]).ranks == (0, 7)
+    assert FOLDED.select_ranks([]).ranks == ()
+    assert FOLDED.select_ranks([0]).missing_ranks == (1, 2, 3)
+    with pytest.raises(TraceError, match="no rank 3; there are 0, 1, 7"):
+        FOLDED.select_ranks([3])
+
+
+@pytest.mark.parametrize(
+    ("bindings", "problem"),
+    [
+        ({0: Binding(1)}, "runs body 1 of 1"),
+        ({0: Binding(-1)}, "runs body -1"),
+        ({-1: Binding(0)}, "rank -1"),
+    ],
+)
+def test_bindings_that_do_not_fit_are_refused(bindings: dict, problem: str) -> None:
+    with pytest.raises(TraceError, match=problem):
+        TraceSet([program()], bindings)
+
+
+@pytest.mark.parametrize("scale", [-1.0, math.nan, math.inf])
+def test_a_scale_is_finite_and_not_negative(scale: float) -> None:
+    with pytest.raises(TraceError, match="a scale of"):
+        Binding(0, scale=scale)
+
+
+def test_bodies_are_read_once_and_the_one_not_used_for_longest_is_forgotten() -> None:
+    log: list[int] = []
+
+    def body(number: int) -> Trace:
+        log.append(number)
+        return program()
+
+    traces = TraceSet([lambda n=n: body(n) for n in range(3)])
+    assert log == []
+    size = program().table.nbytes
+    traces.cache_bytes = int(2.5 * size)
+    for rank in (0, 1, 0, 2, 0, 1):
+        traces.trace(rank)
+    assert log == [0, 1, 2, 1]
+    assert "read" not in traces._repr_html_()
+    assert log == [0, 1, 2, 1], "showing a set reads nothing"
+
+
+def test_groups_are_equal_whatever_their_order() -> None:
+    one, other = Groups({"a": [0], "b": [1]}), Groups({"b": [1], "a": [0]})
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one.ranks_of("", [0, 1, 2]) == (0, 1, 2)
+    assert one.ranks_of("9", [0]) is None
+
+
+@pytest.mark.parametrize(
+    "found",
+    [[], {"a": 1}, {"a": ["0"]}, {"a": [True]}, {"a": [-1]}, {"a": [1, 1]}, {"a": [10**30]}],
+)
+def test_groups_that_are_none_are_refused(found: object) -> None:
+    with pytest.raises(FormatError, match=r"groups\.json"):
+        parse_groups(found, "groups.json")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (
+            """['[{"pg_name": "1", "ranks": [0, 2]}, {"pg_name": "0", "ranks": []}]']""",
+            {"1": (0, 2)},
+        ),
+        ('["nonsense"]', {}),
+        ("[[", {}),
+        ("5", {}),
+        ("['[5]']", {}),
+        ("['{\"a\": 1}']", {}),
+        ("""['[{"pg_name": "1", "ranks": [1e999]}]']""", {}),
+        ("", {}),
+        ("(" * 10_000, {}),
+    ],
+)
+def test_groups_recorded_by_pytorch_are_found_and_nonsense_is_no_error(
+    values: str, expected: dict
+) -> None:
+    trace = Trace.from_columns(
+        {"name": ["x", "## process_group:init ##"], "type": [4, 1], "inputs_values": [None, values]}
+    )
+    assert dict(groups_in(trace)) == expected

@@ -1,0 +1,114 @@
+"""Plans that cannot be are refused with what, why, and what would fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from chakrakit.errors import ConfigError
+from chakrakit.workloads.description.description import Decoder, Plan, Step, Workload
+from chakrakit.workloads.generate.figures import dry_run, refuse_over_capacity
+from chakrakit.workloads.generate.generator import generated
+from chakrakit.workloads.models import named
+from chakrakit.workloads.models.files import read_workload, write_workload
+
+SMALL = Decoder(layers=4, hidden=64, heads=8, kv_heads=4, vocab=96)
+MOE = SMALL.replace(experts=8, top_k=2, expert_ffn=32)
+
+REFUSED: list[tuple[Decoder, dict[str, Any], dict[str, Any], str]] = [
+    (SMALL, {"tp": 3}, {}, "tp 3 does not divide decoder's 8 heads; use 1, 2, 4"),
+    (SMALL, {"tp": 8}, {}, "tp 8 does not divide decoder's 4 kv_heads; use 1, 2, 4"),
+    (
+        SMALL,
+        {"tp": 2, "cp": 4, "context": "ulysses"},
+        {},
+        r"tp × cp \(ulysses\) 2 × 4 does not divide",
+    ),
+    (
+        SMALL,
+        {"pp": 8},
+        {"global_batch": 8},
+        "4 layers cannot fill 8 pipeline pieces; use .* at most 4",
+    ),
+    (
+        SMALL,
+        {"pp": 2, "split": [1, 2]},
+        {},
+        r"adding up to 3; it needs 2 adding up to 4, such as \[2, 2\]",
+    ),
+    (
+        SMALL,
+        {"ep": 2, "dp": 2},
+        {"global_batch": 2},
+        "decoder has no experts to spread over ep 2; use ep 1",
+    ),
+    (
+        MOE,
+        {"ep": 16, "dp": 16},
+        {"global_batch": 16},
+        "ep 16 is more than .* 8 experts; use 1, 2, 4, 8",
+    ),
+    (MOE, {"ep": 4, "dp": 2}, {"global_batch": 2}, "ep 4 is nested in dp × cp = 2 .*; use 1, 2"),
+    (
+        SMALL,
+        {"dp": 3},
+        {"global_batch": 8},
+        "not a multiple of dp × micro_batch = 3 × 1; use 6 or 9",
+    ),
+    (SMALL, {"cp": 3}, {"seq": 64}, "cp = 3 does not divide 64 tokens; use seq 63 or 66"),
+    (SMALL, {"schedule": "2f2b"}, {}, "no schedule '2f2b'; there are gpipe, 1f1b"),
+    (SMALL, {"pp": 2, "schedule": "interleaved", "chunks": 2}, {"global_batch": 3}, "rounds of 2"),
+    (SMALL, {"pp": 2, "schedule": "dualpipe"}, {"global_batch": 2}, "use pp 2 and 4 micro-batches"),
+    (SMALL, {"chunks": 2}, {}, "chunks 2 is for the interleaved schedule"),
+    (
+        SMALL,
+        {"dp": 4, "shard": 3, "data": "fsdp"},
+        {"global_batch": 4},
+        "shard 3 must divide dp × cp = 4",
+    ),
+    (SMALL, {"order": "tp-dp"}, {}, "it should name tp, cp, dp and pp once each"),
+    (SMALL, {"dp": 0}, {}, "dp is 0; it must be 1 or more"),
+    (SMALL.replace(positions=32), {}, {"seq": 64}, "seq 64 is more than decoder's 32 positions"),
+    (SMALL, {}, {"imbalance": 0.5}, "imbalance is about experts"),
+    (named("vit-b-16"), {}, {"kind": "decode"}, "decode is for decoders"),
+    (named("dlrm-criteo"), {"tp": 2}, {}, "no parts for tp, cp or pp; use dp"),
+]
+
+
+@pytest.mark.parametrize(("model", "plan", "step", "message"), REFUSED)
+def test_refused(model: Decoder, plan: dict[str, Any], step: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        dry_run(
+            generated(Workload(model=model, plan=Plan(**plan), step=Step(**{"seq": 64, **step})))
+        )
+
+
+def test_more_than_the_device_holds() -> None:
+    found = dry_run(generated(Workload(model=named("llama3.1-70b"), step=Step(seq=128))))
+    with pytest.raises(
+        ConfigError, match=r"stage 0 needs 1,1.* GiB .* and an-a100 has 80\.0; shard more"
+    ):
+        refuse_over_capacity(found, 80 << 30, "an-a100")
+    refuse_over_capacity(found, 2000 << 30, "a-dream")
+
+
+def test_descriptions_round_trip(tmp_path) -> None:
+    workload = Workload(model=MOE, plan=Plan(dp=4, ep=4), step=Step(seq=64, global_batch=4))
+    write_workload(workload, tmp_path / "w.yaml")
+    assert read_workload(tmp_path / "w.yaml") == workload
+
+
+def test_descriptions_say_where_they_are_wrong(tmp_path) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text("model: llama3.1-8b\nplan: {tp: two}\n")
+    with pytest.raises(ConfigError, match=r"Expected `int`, got `str` - at `\$\.plan\.tp`"):
+        read_workload(file)
+    file.write_text("model: llama3.1-8b\nplan: {tensor: 2}\n")
+    with pytest.raises(ConfigError, match="unknown field `tensor`"):
+        read_workload(file)
+    file.write_text("model: {base: llama3.1-8b, layers: 2}\n")
+    assert read_workload(file).model == named("llama3.1-8b").replace(layers=2)
+    file.write_text("- a\n")
+    with pytest.raises(ConfigError, match="should hold model, plan and step"):
+        read_workload(file)
