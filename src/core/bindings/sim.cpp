@@ -18,8 +18,7 @@ namespace chakra::bind {
 
 namespace {
 
-// A copy of one's own: the engine runs without Python's lock, and nobody may change what was
-// checked.
+// A copy: the engine runs without Python's lock, and what was checked must not change any more.
 template <class T>
 std::vector<T> own(const In<T>& a) {
     return {a.data(), a.data() + a.size()};
@@ -33,16 +32,16 @@ T checked(T input) {
 
 void make_topology(sim::Topology* self, In<double> bandwidth, In<int64_t> route_offsets,
                    In<int32_t> route_links) {
-    new (self) sim::Topology(
-        checked(sim::Topology{own(bandwidth), own(route_offsets), own(route_links)}));
+    new (self)
+        sim::Topology(checked(sim::Topology{own(bandwidth), own(route_offsets), own(route_links)}));
 }
 
 void make_plans(sim::Plans* self, In<int64_t> plan_steps, In<int64_t> repeat,
                 In<int64_t> after_offsets, In<int32_t> after, In<int64_t> step_transfers,
                 In<int32_t> route, In<double> bytes, In<int64_t> delay) {
-    new (self) sim::Plans(
-        checked(sim::Plans{own(plan_steps), own(repeat), own(after_offsets), own(after),
-                           own(step_transfers), own(route), own(bytes), own(delay)}));
+    new (self)
+        sim::Plans(checked(sim::Plans{own(plan_steps), own(repeat), own(after_offsets), own(after),
+                                      own(step_transfers), own(route), own(bytes), own(delay)}));
 }
 
 void make_workload(sim::Workload* self, In<int32_t> src, In<int32_t> dst, In<int8_t> form,
@@ -116,7 +115,8 @@ nb::dict run(const sim::Workload& workload, const sim::Plans& plans, const sim::
 }
 
 Out<double> fair_rates(In<double> capacity, In<int64_t> offsets, In<int32_t> links) {
-    sim::Topology checked_as_routes = checked(sim::Topology{own(capacity), own(offsets), own(links)});
+    sim::Topology checked_as_routes =
+        checked(sim::Topology{own(capacity), own(offsets), own(links)});
     sim::Sharing sharing;
     sharing.capacity = std::move(checked_as_routes.bandwidth);
     sharing.offsets = std::move(checked_as_routes.route_offsets);

@@ -59,7 +59,8 @@ constexpr size_t kMostRows = 0x7ffffffe;  // an event, a row and an edge are num
 
 void check_edges(const Workload& w) {
     size_t edges = w.src.size();
-    if (w.duration.size() > kMostRows || edges > kMostRows) fail("there are too many rows or edges");
+    if (w.duration.size() > kMostRows || edges > kMostRows)
+        fail("there are too many rows or edges");
     has_length("dst", w.dst, edges, "edges");
     has_length("form", w.form, edges, "edges");
     has_length("lag", w.lag, edges, "edges");

@@ -87,7 +87,7 @@ void Simulation::touch(int32_t device) {
 
 void Simulation::begin_work(int32_t v) {
     auto work = static_cast<double>(w_.duration[v]);
-    devices_[w_.device[v]].running.push_back({v, work, 0, now_, now_});
+    devices_[w_.device[v]].running.push_back({v, work, 0, now_, now_, 0});
     touch(w_.device[v]);
 }
 
@@ -114,16 +114,20 @@ void Simulation::set_rate(Work& work, double rate) {
     work.remaining = std::max(0.0, work.remaining);
     work.rate = rate;
     work.since = now_;
-    uint32_t version = ++work_version_[work.row];
+    ++work.version;
     if (rate > 0 && work.remaining / rate < kFar) {
         Time end = now_ + static_cast<Time>(std::ceil(work.remaining / rate));
-        events_.push({end, kWorkDone, work.row, version});
+        events_.push({end, kWorkDone, work.row, work.version});
     }
 }
 
-void Simulation::work_done(int32_t v) {
+void Simulation::work_done(int32_t v, uint32_t version) {
     Device& device = devices_[w_.device[v]];
-    std::erase_if(device.running, [&](const Work& work) { return work.row == v; });
+    auto work = std::find_if(device.running.begin(), device.running.end(), [&](const Work& each) {
+        return each.row == v && each.version == version;
+    });
+    if (work == device.running.end()) return;
+    device.running.erase(work);
     if (!device.asking.empty()) look_at(w_.device[v]);
     touch(w_.device[v]);
     own_end(v, 0);

@@ -71,7 +71,7 @@ void Flows::begin_round(int32_t a, Time now) {
     active.started = now;
     active.disturbed = false;
     active.pending = last - first;
-    // One event a distinct delay; an empty step passes through one, so that nothing recurses.
+    // One event per distinct delay. An empty step takes one too, so that nothing recurses.
     if (first == last) events_.push({now, kBegin, a, active.version, first});
     for (int64_t t = first; t < last; ++t)
         if (t == first || plans_.delay[t] != plans_.delay[t - 1])
@@ -207,8 +207,8 @@ bool Flows::skip_job(int32_t job, Time now) {
     return true;
 }
 
-// Leaves nobody skipping over the link. A plan put back to its start may skip rounds on the way to
-// now, so one time is not always enough.
+// Ends all skipping over the link. A plan that was put back to its start may skip rounds on the way
+// to now, so once is not always enough.
 void Flows::claim(int32_t link, Time now) {
     while (owner_[link] != kNobody) materialize(owner_[link], now);
 }

@@ -13,7 +13,6 @@ Simulation::Simulation(const Workload& w, const Plans& plans, Network& network, 
       pools_(w.lane_kind.size()),
       room_(w),
       devices_(w.comm_slowdown.size()),
-      work_version_(w.duration.size()),
       job_instance_(w.job_plan.size()),
       jobs_left_(w.needed.size()),
       last_arrival_(w.needed.size(), -1),
@@ -102,8 +101,7 @@ void Simulation::handle(const Event& event) {
         case kRound:
             if (devices_[event.id].version == event.version) end_round(event.id);
             return;
-        case kWorkDone:
-            if (work_version_[event.id] == event.version) work_done(event.id);
+        case kWorkDone: return work_done(event.id, event.version);
     }
 }
 

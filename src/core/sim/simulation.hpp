@@ -73,7 +73,7 @@ class Simulation {
     void settle_devices();
     void settle(int32_t device);
     void set_rate(Work& work, double rate);
-    void work_done(int32_t row);
+    void work_done(int32_t row, uint32_t version);
 
     const Workload& w_;
     Network& network_;
@@ -84,7 +84,6 @@ class Simulation {
     Outcome out_;
     Time now_ = 0;
     std::vector<Device> devices_;
-    std::vector<uint32_t> work_version_;  // by row
     std::vector<int32_t> dirty_devices_, asked_devices_, finished_jobs_;
     std::vector<int32_t> job_instance_, jobs_left_, last_arrival_;
     std::vector<std::vector<int32_t>> members_;  // by instance: its rows
