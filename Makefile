@@ -6,7 +6,7 @@ TEST_VENV := build/test-venv
 TEST_TOOLS := numpy pyarrow msgspec pyyaml click rich joblib duckdb pytest==9.2.0 pytest-xdist==3.8.0 \
   pytest-timeout==2.4.0 pytest-rerunfailures==16.7 \
   hypothesis==6.170.15 protobuf==7.36.2 grpcio-tools==1.85.1 starlette uvicorn httpx2==2.16.0 selenium==4.51.0 \
-  optuna==5.0.0 ray==2.60.0 distributed==2026.8.0
+  optuna==5.0.0 networkx pandas ray==2.60.0 distributed==2026.8.0
 # The CPU build; a plain `torch` would bring gigabytes of CUDA.
 TORCH := torch==2.13.0
 CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp')

@@ -29,7 +29,7 @@ import pyarrow as pa
 import chakrakit.core as core
 from chakrakit.trace.codecs import et
 from chakrakit.trace.model import Edges, Trace, columns
-from oracle import bodies_of, message, varint
+from support.oracle import bodies_of, message, varint
 
 INTEGERS = ("rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid", "stream")
 SCHEMA = "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1) -> Tensor"

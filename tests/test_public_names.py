@@ -1,59 +1,32 @@
-"""The public face is pinned, and importing it costs nothing."""
+"""The public face is pinned, importing it costs nothing, and its examples run."""
 
 from __future__ import annotations
 
+import doctest
+import importlib
+import inspect
+import pkgutil
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import chakrakit
+from chakrakit.cli import COMMANDS
 
-NAMES = [
-    "Binding",
-    "Card",
-    "CollectiveType",
-    "EdgeForm",
-    "EdgeKind",
-    "Edges",
-    "Feeder",
-    "Graph",
-    "Groups",
-    "Member",
-    "Metadata",
-    "Node",
-    "NodeType",
-    "Run",
-    "Schedule",
-    "Times",
-    "Trace",
-    "TraceBuilder",
-    "TraceSet",
-    "ValidationReport",
-    "__version__",
-    "analyze",
-    "collect",
-    "compare",
-    "feeder_paths",
-    "link",
-    "open_writer",
-    "query",
-    "read",
-    "scan_trace",
-    "schedule",
-    "validate",
-    "write",
-]
+COVERED = {"machines": "list_machines", "demo": None, "completion": None}
+"""Commands whose function has another name; the demo is a list of commands, completion is for shells."""
 
 
-def test_the_public_names_are_exactly_these() -> None:
-    assert sorted(chakrakit.__all__) == NAMES
-    assert dir(chakrakit) == NAMES
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", chakrakit.__all__)
 def test_each_can_be_imported(name: str) -> None:
     assert getattr(chakrakit, name) is not None
+
+
+def test_the_names_are_listed() -> None:
+    assert dir(chakrakit) == sorted(chakrakit.__all__)
 
 
 def test_another_name_is_an_attribute_error() -> None:
@@ -66,3 +39,39 @@ def test_importing_it_imports_nothing_heavy() -> None:
     code = f"import sys, chakrakit; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_its_function(command: str) -> None:
+    name = COVERED.get(command, command)
+    if name is not None:
+        assert callable(getattr(chakrakit, name))
+
+
+def test_functions_stay_callable_after_any_room_was_imported() -> None:
+    for found in pkgutil.walk_packages(chakrakit.__path__, "chakrakit."):
+        if found.ispkg:
+            importlib.import_module(found.name)
+    wrong = [n for n in chakrakit.__all__ if inspect.ismodule(getattr(chakrakit, n))]
+    assert wrong == []
+
+
+FUNCTIONS = [n for n in chakrakit.__all__ if inspect.isfunction(getattr(chakrakit, n))]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_says_what_it_does(name: str) -> None:
+    text = inspect.getdoc(getattr(chakrakit, name)) or ""
+    assert "Parameters\n---" in text or not inspect.signature(getattr(chakrakit, name)).parameters
+    assert "Examples\n---" in text
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_examples_of_docstrings_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    function: Any = getattr(chakrakit, name)
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
+    for case in finder.find(function, name, globs={"ck": chakrakit}):
+        assert runner.run(case).failed == 0

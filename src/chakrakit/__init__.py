@@ -10,10 +10,59 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from chakrakit.insight.analysis import analyze
-    from chakrakit.insight.compare import compare
+    from chakrakit.api import (
+        FoundPlan,
+        GeneratedTraces,
+        LinkedRun,
+        QueryResult,
+        TransformedTraces,
+        analyze,
+        bundle,
+        calibrate,
+        compare,
+        convert,
+        export,
+        generate,
+        info,
+        link,
+        list_machines,
+        models,
+        query,
+        replay,
+        report,
+        search,
+        simulate,
+        sweep,
+        transform,
+        validate,
+        view,
+    )
+    from chakrakit.campaigns.results import campaign
+    from chakrakit.errors import (
+        ChakraError,
+        ConfigError,
+        DeadlockError,
+        FormatError,
+        MissingExtra,
+        TraceError,
+    )
+    from chakrakit.insight.analysis import Analysis
+    from chakrakit.insight.compare import Comparison
+    from chakrakit.insight.time import Steps, steps
+    from chakrakit.machines.fabric import Machine
+    from chakrakit.machines.load import load_machine
+    from chakrakit.parallel import Workers
+    from chakrakit.passes.anonymize import Anonymize
+    from chakrakit.passes.base import Pass
+    from chakrakit.passes.comm import Comm
+    from chakrakit.passes.recost import Edit, Recost
+    from chakrakit.passes.scale import ScaleRanks
+    from chakrakit.passes.select import Compact, Select
+    from chakrakit.serving import serve
+    from chakrakit.simulator.engine import SimulationOptions
+    from chakrakit.simulator.results import Simulation, collective
+    from chakrakit.sources.capture import capture
     from chakrakit.sources.pytorch.collect import collect
-    from chakrakit.sources.pytorch.linking import link
     from chakrakit.trace.codecs import open_writer, scan_trace
     from chakrakit.trace.communication import Binding, Groups
     from chakrakit.trace.model import (
@@ -29,46 +78,100 @@ if TYPE_CHECKING:
         Trace,
         TraceBuilder,
     )
-    from chakrakit.trace.query import query
     from chakrakit.trace.sets import Card, Run, Times, TraceSet
     from chakrakit.trace.storage import Feeder, feeder_paths, read, write
     from chakrakit.trace.timing import Schedule, schedule
-    from chakrakit.trace.validation import ValidationReport, validate
+    from chakrakit.trace.validation import ValidationReport
+    from chakrakit.views.pages import Picture, plot
+    from chakrakit.workloads.description import Plan, Step, Workload
 
 _HOME = {
+    "Analysis": "insight.analysis",
+    "Anonymize": "passes",
     "Binding": "trace.communication",
     "Card": "trace.sets",
+    "ChakraError": "errors",
     "CollectiveType": "trace.model",
+    "Comm": "passes",
+    "Compact": "passes",
+    "Comparison": "insight.compare",
+    "ConfigError": "errors",
+    "DeadlockError": "errors",
     "EdgeForm": "trace.model",
     "EdgeKind": "trace.model",
     "Edges": "trace.model",
+    "Edit": "passes",
     "Feeder": "trace.storage",
+    "FormatError": "errors",
+    "FoundPlan": "api",
+    "GeneratedTraces": "api",
     "Graph": "trace.model",
     "Groups": "trace.communication",
+    "LinkedRun": "api",
+    "Machine": "machines.fabric",
     "Member": "trace.model",
     "Metadata": "trace.model",
+    "MissingExtra": "errors",
     "Node": "trace.model",
     "NodeType": "trace.model",
+    "Pass": "passes.base",
+    "Picture": "views.pages",
+    "Plan": "workloads.description",
+    "QueryResult": "api",
+    "Recost": "passes",
     "Run": "trace.sets",
+    "ScaleRanks": "passes",
     "Schedule": "trace.timing",
+    "Select": "passes",
+    "Simulation": "simulator.results",
+    "SimulationOptions": "simulator.engine",
+    "Step": "workloads.description",
+    "Steps": "insight.time",
     "Times": "trace.sets",
     "Trace": "trace.model",
     "TraceBuilder": "trace.model",
+    "TraceError": "errors",
     "TraceSet": "trace.sets",
+    "TransformedTraces": "api",
     "ValidationReport": "trace.validation",
-    "analyze": "insight.analysis",
+    "Workers": "parallel",
+    "Workload": "workloads.description",
+    "analyze": "api",
+    "bundle": "api",
+    "calibrate": "api",
+    "campaign": "campaigns.results",
+    "capture": "sources.capture",
     "collect": "sources.pytorch.collect",
-    "compare": "insight.compare",
+    "collective": "simulator.results",
+    "compare": "api",
+    "convert": "api",
+    "export": "api",
     "feeder_paths": "trace.storage",
-    "link": "sources.pytorch.linking",
+    "generate": "api",
+    "info": "api",
+    "link": "api",
+    "list_machines": "api",
+    "load_machine": "machines.load",
+    "models": "api",
     "open_writer": "trace.codecs",
-    "query": "trace.query",
+    "plot": "views.pages",
+    "query": "api",
     "read": "trace.storage",
+    "replay": "api",
+    "report": "api",
     "scan_trace": "trace.codecs",
     "schedule": "trace.timing",
-    "validate": "trace.validation",
+    "search": "api",
+    "serve": "serving",
+    "simulate": "api",
+    "steps": "insight.time",
+    "sweep": "api",
+    "transform": "api",
+    "validate": "api",
+    "view": "api",
     "write": "trace.storage",
 }
+"""Name → the room whose face has it."""
 
 __all__ = ["__version__", *_HOME]
 

@@ -22,11 +22,14 @@ COMMANDS = {
     "export": ("traces", "Write a (selected) graph as GraphML or DOT, a timeline for Perfetto."),
     "link": ("make", "Link PyTorch's observer and Kineto files of any number of ranks into a run."),
     "collect": ("make", "Record a PyTorch program's steps and link them."),
+    "capture": ("make", "Traces of a program on ranks that need not exist."),
     "machines": ("run", "List and draw machines to simulate on."),
     "models": ("make", "Models that `generate` knows by name."),
     "generate": ("make", "Traces of a model under a parallel plan, with nothing run."),
     "transform": ("traces", "Change traces: select, compact, scale, other devices, edits."),
+    "collective": ("run", "Time collectives on a machine, as nccl-tests would print them."),
     "simulate": ("run", "Run a workload on a machine, or as ASTRA-sim would."),
+    "serve": ("run", "Serve requests with a model on a machine: latencies, throughput, a Run."),
     "replay": ("run", "Run a trace on real hardware, or its communication alone."),
     "analyze": (
         "look",
@@ -43,6 +46,7 @@ COMMANDS = {
         "explore",
         "The fastest (cheapest, thriftiest) parallel plan of a model on a machine.",
     ),
+    "campaign": ("explore", "Months of training with failures, checkpoints and recovery."),
     "calibrate": ("run", "Make a compute profile or a network model from measurements."),
     "bundle": ("traces", "Pack traces and the card of their workload into one file, or check one."),
     "completion": ("explore", "Print the script that lets your shell complete commands."),
@@ -77,11 +81,10 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from difflib import get_close_matches
+            from chakrakit.errors import nearest
 
-            close = get_close_matches(args[0], COMMANDS, 1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise click.UsageError(f"{error.message}{hint}", ctx) from None
+            hint = nearest(args[0], COMMANDS, len(COMMANDS))
+            raise click.UsageError(f"{error.message} {hint.capitalize()}", ctx) from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -10,6 +10,7 @@ void graph(nb::module_& m);
 void perfetto(nb::module_& m);
 void pytorch(nb::module_& m);
 void schedule(nb::module_& m);
+void serving(nb::module_& m);
 void sim(nb::module_& m);
 }  // namespace chakra::bind
 
@@ -33,5 +34,6 @@ NB_MODULE(core, m) {
     chakra::bind::perfetto(m);
     chakra::bind::pytorch(m);
     chakra::bind::schedule(m);
+    chakra::bind::serving(m);
     chakra::bind::sim(m);
 }

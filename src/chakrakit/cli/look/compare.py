@@ -35,12 +35,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Compare run B with run A: the step, what explains its change, operators, modules, groups."""
-    from chakrakit.insight.compare import compare, failures, parse_rule
-    from chakrakit.insight.rank import read_run
+    from chakrakit.api import compare
 
-    for rule in rules:
-        parse_rule(rule)
-    result = compare([read_run(p) for p in (a, *also_a)], [read_run(p) for p in (b, *also_b)])
+    result = compare([a, *also_a], [b, *also_b], fail_if=rules)
     if as_json:
         print_json(result)
     else:
@@ -51,8 +48,7 @@ def command(
                 short = table.first(rows)
                 print_table(short.head, short.rows, title=short.title)
                 console().print()
-    broken = failures(result, rules)
-    for why in broken:
+    for why in result.broken:
         click.echo(f"fails: {why}", err=True)
-    if broken:
+    if result.broken:
         sys.exit(1)

@@ -7,14 +7,7 @@ from typing import Any
 
 import click
 
-from chakrakit.cli.shared import (
-    chosen,
-    console,
-    field_options,
-    json_option,
-    print_json,
-    print_table,
-)
+from chakrakit.cli.shared import console, field_options, json_option, print_json, print_table
 
 
 def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
@@ -52,22 +45,12 @@ def command(
     \b
     chakra generate --model llama3.1-8b --dp 4 --tp 2 --seq 4096 --global-batch 32 -o out
     """
-    from chakrakit.workloads.generate import dry_run as figures_of
-    from chakrakit.workloads.generate import generated, refuse_over_capacity
+    from chakrakit.api import generate
 
-    made = generated(chosen(path, model_name, fields))
-    figures = figures_of(made)
-    if memory_gib:
-        refuse_over_capacity(figures, int(memory_gib * 2**30), "the device")
-    if machine:
-        from chakrakit.machines.load import load_machine
-
-        smallest = min(load_machine(machine).devices, key=lambda device: device.memory)
-        refuse_over_capacity(figures, int(smallest.memory), f"{smallest.name} of {machine}")
-    if output and not dry_run:
-        from chakrakit.trace.storage import write
-
-        write(made.traces(), output)
+    target = None if dry_run else output
+    figures = generate(
+        path, model=model_name, output=target, machine=machine, memory_gib=memory_gib, **fields
+    ).figures
     if as_json:
         return print_json(figures)
     _print(figures)

@@ -18,9 +18,9 @@ def command(name: str | None, as_json: bool) -> None:
         from chakrakit.workloads.models import named
 
         return print_json(msgspec.to_builtins(named(name)))
-    from chakrakit.workloads.generate import listing
+    from chakrakit.api import models
 
-    found = listing()
+    found = models()
     if as_json:
         return print_json(found)
     rows = ((m.name, m.family, m.parameters, m.active_parameters) for m in found.models)

@@ -29,10 +29,10 @@ _OPTIONS = (
     ),
     click.option(
         "--compute",
-        metavar="measured|roofline|PROFILE",
-        default="measured",
+        metavar="auto|measured|roofline|PROFILE",
+        default="auto",
         show_default=True,
-        help="How long operations take.",
+        help="How long operations take; auto: as measured, else by the machine's profile or roofline.",
     ),
     click.option(
         "--algorithm",
@@ -122,58 +122,21 @@ def simulate_native(
     **settings: Any,
 ) -> None:
     """Runs the native simulator and prints what came out."""
-    from chakrakit.simulator.results import simulate
-    from chakrakit.trace.storage import read, write
+    from chakrakit.api import simulate
 
-    done = simulate(read(workload), machine, compute=compute, options=options_of(**settings))
-    if output is not None:
-        write(done.run(detail), output)  # type: ignore[arg-type]
+    settings["fold"] = not settings.pop("no_fold")
+    done = simulate(
+        workload,
+        machine,
+        compute=compute,
+        output=output,
+        detail=detail,  # type: ignore[arg-type]
+        **settings,
+    )
     if as_json:
         print_json(done.summary)
     else:
         _print(done)
-
-
-def options_of(
-    *,
-    network: str,
-    no_fold: bool,
-    algorithms: tuple[str, ...],
-    network_model: str | None,
-    placement: str | None,
-    share_compute: bool,
-    jitter: float,
-    stragglers: tuple[str, ...],
-    faults: tuple[str, ...],
-    seed: int,
-    assume_missing: str | None,
-    allow_empty: bool,
-) -> Any:
-    """The command line's words as SimulationOptions."""
-    from chakrakit.simulator.collectives import Algorithms
-    from chakrakit.simulator.engine import Disturbance, SimulationOptions
-    from chakrakit.simulator.results import (
-        read_network_model,
-        read_placement,
-        split_fault,
-        split_pair,
-    )
-
-    pairs = dict(split_pair(text, "--algorithm") for text in algorithms)
-    slow = {
-        int(r): float(f) for r, f in (split_pair(t, "--straggler", number=True) for t in stragglers)
-    }
-    return SimulationOptions(
-        network=network,  # type: ignore[arg-type]
-        fold=not no_fold,
-        algorithms=Algorithms(pairs),
-        disturbance=Disturbance(jitter, seed, slow, tuple(split_fault(t) for t in faults)),
-        assume_missing=assume_missing is not None,
-        allow_empty=allow_empty,
-        share_compute=share_compute,
-        placement=read_placement(placement) if placement else None,
-        measured_collectives=read_network_model(network_model) if network_model else None,
-    )
 
 
 def _print(done: Simulation) -> None:
@@ -181,6 +144,13 @@ def _print(done: Simulation) -> None:
     out.print(
         f"{s.makespan_ns / 1e6:,.3f} ms on {s.machine} ({s.network} network, {s.compute} compute)"
     )
+    if s.compute_sources:
+        parts = (
+            f"{c.time_share:.0%} {c.source} ({c.nodes:,} operations)" for c in s.compute_sources
+        )
+        out.print(f"compute time: {', '.join(parts)}")
+    for note in s.notes:
+        out.print(note)
     out.print(f"{len(s.ranks):,} ranks, {s.fold.factor:g} for each simulated: {s.fold.why}")
     if s.ghosts:
         out.print(f"{len(s.ghosts)} ranks were not recorded and are assumed symmetric")

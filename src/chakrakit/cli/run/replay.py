@@ -77,16 +77,28 @@ def command(
 
     Says how much was replayed and what stood in for the rest.
     """
+    from chakrakit.api import replay
     from chakrakit.replayer.plan import ReplayOptions
-    from chakrakit.replayer.run import export, replay
+    from chakrakit.replayer.run import export
 
-    options = ReplayOptions(mode, device, nproc, gaps, shrink, step, backend)
     if folder is not None:
+        options = ReplayOptions(mode, device, nproc, gaps, shrink, step, backend)
         made = export(trace, folder, options)
         console().print(f"wrote {folder} for {len(made.plans)} ranks: python {folder}/run.py")
         return None
     report = replay(
-        trace, options, iterations=iterations, warmup=warmup, timeout_s=timeout, output=output
+        trace,
+        mode=mode,  # type: ignore[arg-type]
+        device=device,  # type: ignore[arg-type]
+        nproc=nproc,
+        iterations=iterations,
+        warmup=warmup,
+        step=step,
+        gaps=gaps,
+        shrink=shrink,  # type: ignore[arg-type]
+        backend=backend,
+        timeout=timeout,
+        output=output,
     )
     if report is None:
         return None  # another rank of torchrun's reports

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.cli.shared.output import (
+    clean,
     console,
     json_option,
     path_argument,
@@ -11,10 +12,10 @@ from chakrakit.cli.shared.output import (
     progress,
 )
 from chakrakit.cli.shared.workers import engine_option, workers_of, workers_options
-from chakrakit.cli.shared.workload_options import chosen, field_options
+from chakrakit.cli.shared.workload_options import field_options
 
 __all__ = [
-    "chosen",
+    "clean",
     "console",
     "engine_option",
     "field_options",

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from chakrakit.cli.shared import json_option, print_json, progress
-
-
-class Converted(msgspec.Struct):
-    """What a conversion could not keep."""
-
-    left_out: dict[str, int]
-    """Name → how many values the target's format has no place for."""
 
 
 @click.command(name="convert")
@@ -32,6 +24,7 @@ def command(path: str, target: str, as_json: bool) -> None:
 
     A single file is converted in pieces: it may be larger than memory, or come through a pipe.
     """
+    from chakrakit.api import Converted
     from chakrakit.trace.storage import convert
 
     with progress("converting") as step:

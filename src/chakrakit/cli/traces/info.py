@@ -12,7 +12,7 @@ from chakrakit.cli.shared import console, json_option, path_argument, print_json
 @json_option
 def command(path: str, as_json: bool) -> None:
     """What a trace holds: ranks, nodes, edges, types, groups, communication."""
-    from chakrakit.trace.query import describe
+    from chakrakit.api import info as describe
 
     info = describe(path)
     if as_json:

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
-import msgspec
 
 from chakrakit.cli.shared import (
+    clean,
     console,
     json_option,
     path_argument,
     print_json,
     print_table,
-    workers_of,
     workers_options,
 )
 
 SHOWN = 100
-
-
-class QueryResult(msgspec.Struct):
-    """The rows of a query."""
-
-    columns: list[str]
-    types: list[str]
-    """Arrow's names of the columns' types."""
-    rows: list[list[Any]]
-    truncated: bool
-    """Whether there were more rows than the limit."""
+RECORDS = 10
+"""Rows that are shown one below the other, where a table of them would be too wide."""
 
 
 @click.command(name="query")
@@ -59,20 +47,41 @@ def command(
     \b
     chakra query trace "SELECT type, count(*) FROM nodes GROUP BY type"
     """
-    from chakrakit.trace.query import query, rows_of
+    from chakrakit.api import query
 
+    asked = limit is not None
     if limit is None and not as_json:
         limit = SHOWN
-    table = query(path, sql, None if limit is None else limit + 1, workers_of(engine, jobs))
-    more = limit is not None and table.num_rows > limit
-    rows = rows_of(table.slice(0, limit) if more else table)
+    result = query(path, sql, limit=limit, engine=engine, jobs=jobs)
     if as_json:
-        kinds = [str(k) for k in table.schema.types]
-        return print_json(QueryResult(table.column_names, kinds, rows, more))
-    print_table(table.column_names, ([_shown(v) for v in row] for row in rows))
+        return print_json(result)
+    cells, more = [[_shown(v) for v in row] for row in result.rows], result.truncated
+    if _width(result.columns, cells) <= console().width:
+        print_table(result.columns, cells)
+    else:
+        shown = cells if asked else cells[:RECORDS]
+        more = more or len(shown) < len(cells)
+        limit = len(shown)
+        _print_records(result.columns, shown)
     if more:
         console().print(f"first {limit:,} rows; --limit shows more")
     return None
+
+
+def _width(head: list[str], cells: list[list[str]]) -> int:
+    columns = zip(head, *cells, strict=True)
+    return sum(1 + max(len(text) for text in column) for column in columns)
+
+
+def _print_records(head: list[str], cells: list[list[str]]) -> None:
+    """Rows that are too wide for a table, one below the other; what a row does not have is left out."""
+    widest = max(len(name) for name in head)
+    out = console()
+    for number, row in enumerate(cells):
+        out.print(f"row {number}:")
+        for name, text in zip(head, row, strict=True):
+            if text:
+                out.print(f"  {name:<{widest}}  {clean(text)}", soft_wrap=True)
 
 
 def _shown(value: object) -> str:

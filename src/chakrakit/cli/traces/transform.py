@@ -47,12 +47,9 @@ def command(
         return _list(as_json)
     if not path or not output or not (specs or file):
         raise ConfigError("give IN, at least one --pass or --passes FILE, and -o OUT (or --list)")
-    from chakrakit.passes.base import parse, read_passes, transform
-    from chakrakit.trace.storage import read, write
+    from chakrakit.api import transform
 
-    passes = [*(read_passes(file) if file else []), *map(parse, specs)]
-    traces, done = transform(read(path), passes)
-    write(traces, output)
+    done = transform(path, specs, file=file, output=output).report
     if as_json:
         return print_json(done)
     _print(done, output)

@@ -27,12 +27,13 @@ from chakrakit.insight.critical_path import (
     RankEvents,
     WhatIf,
     add_peers,
-    is_undilated,
     kinds_only,
     slack_by_rank,
     walk,
     what_if_of,
 )
+from chakrakit.insight.diagnosis import Culprit
+from chakrakit.insight.hangs import board_of, hang_culprits, is_recording
 from chakrakit.insight.memory import Memory, join_memory
 from chakrakit.insight.rank import Causes, Table
 from chakrakit.insight.time import (
@@ -53,6 +54,8 @@ from chakrakit.results import Result
 from chakrakit.trace.sets import Run
 
 _SCHEDULED_ROWS = 20_000_000
+_RECORDED_CALLS = 1_000_000
+"""Recordings of communication alone that are larger are asked for culprits and nothing else."""
 
 
 class AnalysisOptions(msgspec.Struct, frozen=True):
@@ -86,6 +89,8 @@ class Analysis(Result, msgspec.Struct):
     roofline: Roofline
     memory: Memory
     notes: list[str]
+    culprits: list[Culprit] = []
+    """Who is to blame for what is slow or never ends, surest first."""
 
     def tables(self) -> list[Table]:
         """Every section for people, in order of use."""
@@ -138,7 +143,18 @@ def analyze(
     """
     chosen = options or AnalysisOptions()
     ranks = RankTasks(run, workers, names=chosen.faster is not None)
-    return _joined(run, ranks, ranks.gathered(progress), chosen)
+    if not is_recording(run):
+        return _joined(run, ranks, ranks.gathered(progress), chosen)
+    board = board_of(run)
+    large = len(board) > _RECORDED_CALLS
+    facts = GatheredFacts(spread=False) if large else ranks.gathered(progress)
+    found = _joined(run, ranks, facts, chosen)
+    found.culprits = hang_culprits(board)
+    if large:
+        found.notes.append(
+            f"{len(board):,} recorded calls: only culprits are looked for above {_RECORDED_CALLS:,}"
+        )
+    return found
 
 
 def analyze_rows(run: Run, progress: Progress) -> tuple[Analysis, RowFindings]:
@@ -197,7 +213,7 @@ def _path(
 ) -> CriticalPath:
     if parts.events:
         add_peers(parts.events, matched, parts.stands_for)
-        path = walk(parts.events, parts.ends, span, is_undilated(run))
+        path = walk(parts.events, parts.ends, span)
         parts.events.clear()
         return path
 
@@ -207,7 +223,7 @@ def _path(
         return found
 
     events = LoadedEvents([e.rank for e in parts.ends], load)
-    return walk(events, parts.ends, span, is_undilated(run))
+    return walk(events, parts.ends, span)
 
 
 def _notes(run: Run, parts: GatheredFacts, length: int) -> list[str]:

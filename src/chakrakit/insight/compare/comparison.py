@@ -69,6 +69,8 @@ class Comparison(Result, msgspec.Struct):
     groups: list[Change]
     metrics: dict[str, tuple[float, float]]
     notes: list[str]
+    broken: list[str] = []
+    """Rules of `--fail-if` that B breaks."""
 
     def tables(self) -> list[Table]:
         """For people: the explanation first."""

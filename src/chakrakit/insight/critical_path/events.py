@@ -72,13 +72,18 @@ def events_of(view: RankView, times: Times | None) -> RankEvents:
     comm = np.flatnonzero(view.is_comm)
     known: dict[str, int] = {}
     groups, group_names = view.texts("pg_name")
-    for row in comm.tolist():
+    kinds = view.trace.column("comm_type", -1).astype(np.int64)
+    keys = np.stack([view.trace.types[comm], kinds[comm], groups[comm]])
+    _, first, which = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    numbers = []
+    for row in comm[first].tolist():
         group = group_names[groups[row]] if groups[row] >= 0 else ""
         label = f"{comm_name(view, row)} {group}".strip()
         if label not in known:
             known[label] = len(texts)
             texts.append(label)
-        operator[row] = known[label]
+        numbers.append(known[label])
+    operator[comm] = np.array(numbers or [0], operator.dtype)[which.reshape(-1)]
     return RankEvents(
         view.rank,
         view.start,

@@ -18,7 +18,10 @@ CulpritKind = Literal[
     "garbage-collection",
     "hang",
     "missing-rank",
-    "mismatch",
+    "dead-rank",
+    "order-mismatch",
+    "size-mismatch",
+    "type-mismatch",
 ]
 """What is wrong: something is slow, or a collective can never end."""
 

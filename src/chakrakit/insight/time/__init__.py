@@ -21,7 +21,7 @@ from chakrakit.insight.time.operators import (
     operators_of,
 )
 from chakrakit.insight.time.roofline import Roofline, roofline_of
-from chakrakit.insight.time.steps import Step, Steps, join_steps, steps_of
+from chakrakit.insight.time.step_times import Step, Steps, join_steps, steps, steps_of
 
 __all__ = [
     "Breakdown",
@@ -45,5 +45,6 @@ __all__ = [
     "operators_of",
     "roofline_of",
     "span_of",
+    "steps",
     "steps_of",
 ]

@@ -95,24 +95,34 @@ def operators_of(view: RankView) -> RankOperators:
     """The part of one rank."""
     work = np.flatnonzero(view.works_on_device)
     codes, texts = view.names
-    operator = view.operator[work]
+    operator, called, texts = _operators(view, work)
     out = RankOperators(int(_spent(view, work).sum()))
     _sum(out.kernels, view, work, [(codes[work], texts)])
-    _sum(out.operators, view, work, [(codes[operator], texts)])
+    _sum(out.operators, view, work, [(called, texts)])
     for name, totals in (("module", out.modules), ("phase", out.phases)):
         column, values = view.texts(name)
         known = column[work] >= 0
         _sum(totals, view, work[known], [(column[work[known]], values)])
     shape, values = view.texts("inputs_shapes")
     known = shape[operator] >= 0
-    _sum(
-        out.shapes,
-        view,
-        work[known],
-        [(codes[operator[known]], texts), (shape[operator[known]], values)],
-    )
+    _sum(out.shapes, view, work[known], [(called[known], texts), (shape[operator[known]], values)])
     _add_host(out, view)
     return out
+
+
+def _operators(view: RankView, work: I64) -> tuple[I64, I64, list[str]]:
+    """Of each row, the row that says what shapes it works on, its operator's name, and all names.
+
+    A kernel of a graph was launched by no operator; its capture says in the node which one it is of.
+    """
+    codes, texts = view.names
+    operator = view.operator[work].astype(np.int64)
+    called = codes[operator].astype(np.int64)
+    said, names = view.texts("operator")
+    graph = said[work] >= 0
+    operator[graph] = work[graph]
+    called[graph] = said[work[graph]] + len(texts)
+    return operator, called, [*texts, *names]
 
 
 def _spent(view: RankView, rows: I64) -> I64:

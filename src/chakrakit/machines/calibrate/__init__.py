@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from chakrakit.machines.calibrate.calibrate import NetworkModel
-from chakrakit.machines.calibrate.calibrated import calibrate_network, calibrate_profile
+from chakrakit.machines.calibrate.calibrated import (
+    CalibrationReport,
+    calibrate_collectives,
+    calibrate_network,
+    calibrate_profile,
+)
 
-__all__ = ["NetworkModel", "calibrate_network", "calibrate_profile"]
+__all__ = [
+    "CalibrationReport",
+    "NetworkModel",
+    "calibrate_collectives",
+    "calibrate_network",
+    "calibrate_profile",
+]

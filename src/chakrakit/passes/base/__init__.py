@@ -7,6 +7,7 @@ from chakrakit.passes.base.catalog import listing
 from chakrakit.passes.base.pipeline import Applied, Transformed, transform
 from chakrakit.passes.base.registry import PASSES, pass_class
 from chakrakit.passes.base.spec import parse, read_passes
+from chakrakit.passes.base.spelling import split
 
 __all__ = [
     "PASSES",
@@ -19,6 +20,7 @@ __all__ = [
     "parse",
     "pass_class",
     "read_passes",
+    "split",
     "transform",
     "with_bodies",
 ]

@@ -39,25 +39,28 @@ def _escaped(char: str) -> str:
     return char if char.isprintable() else f"\\U{ord(char):08x}"
 
 
-def split(spec: str) -> tuple[str, dict[str, Any]]:
-    """A pass's name and its fields; numbers are still text, which the fields' types decide."""
+def split(spec: str, option: str = "--pass") -> tuple[str, dict[str, Any]]:
+    """A name and its fields; numbers are still text, which the fields' types decide.
+
+    `option` is where the text was given, for errors.
+    """
     found = _SPEC.fullmatch(spec)
     if found is None:
         raise ConfigError(
-            f"--pass {spec!r}: should look like name or name{{field=value, field=[a, b]}}"
+            f"{option} {spec!r}: should look like name or name{{field=value, field=[a, b]}}"
         )
     name, inside = found.groups()
-    return name, dict(_field(part, spec) for part in _parts(inside or "", spec))
+    return name, dict(_field(part, spec, option) for part in _parts(inside or "", spec, option))
 
 
-def _field(part: str, spec: str) -> tuple[str, Any]:
+def _field(part: str, spec: str, option: str) -> tuple[str, Any]:
     field, equals, text = part.partition("=")
     if not equals or not field.strip():
-        raise ConfigError(f"--pass {spec!r}: {part.strip()!r} should be field=value")
-    return field.strip().replace("-", "_"), _read(text.strip(), spec)
+        raise ConfigError(f"{option} {spec!r}: {part.strip()!r} should be field=value")
+    return field.strip().replace("-", "_"), _read(text.strip(), spec, option)
 
 
-def _read(text: str, spec: str) -> Any:
+def _read(text: str, spec: str, option: str) -> Any:
     """A value in YAML's flow style; what is no list, mapping or quoted text is taken as it stands."""
     import yaml
 
@@ -67,10 +70,10 @@ def _read(text: str, spec: str) -> Any:
         return yaml.load(text, yaml.BaseLoader)
     except yaml.YAMLError as error:
         what = getattr(error, "problem", None) or str(error)
-        raise ConfigError(f"--pass {spec!r}: cannot read {text!r}: {what}") from None
+        raise ConfigError(f"{option} {spec!r}: cannot read {text!r}: {what}") from None
 
 
-def _parts(inside: str, spec: str) -> Iterator[str]:
+def _parts(inside: str, spec: str, option: str) -> Iterator[str]:
     """Cut at the commas that stand in no bracket and no quotes."""
     closers: list[str] = []
     quote, begin, before = "", 0, ""
@@ -88,6 +91,6 @@ def _parts(inside: str, spec: str) -> Iterator[str]:
             begin = place + 1
         before = "" if before == "\\" and char == "\\" else char
     if quote or closers:
-        raise ConfigError(f"--pass {spec!r}: {quote or closers[-1]} is missing")
+        raise ConfigError(f"{option} {spec!r}: {quote or closers[-1]} is missing")
     if inside[begin:].strip() or begin:
         yield inside[begin:]

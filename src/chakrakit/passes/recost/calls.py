@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit.arrays import I32, I64, Mask
-from chakrakit.trace.model import EdgeKind, Trace, callers
+from chakrakit.trace.model import EdgeKind, Trace
+from chakrakit.trace.timing import callers
 
 
 class Calls:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chakrakit.machines.device import Measured, Roofline, WorkModel
+from chakrakit.machines.device import WorkModel, work_model
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine
+from chakrakit.results import Facts
 from chakrakit.simulator.engine import Outcome, SimulationOptions, run
 from chakrakit.simulator.results.result import Detail, to_run
 from chakrakit.simulator.results.summary import SimulationSummary, summarize
 from chakrakit.trace.sets import Run, TraceSet
 
 
-@dataclass(frozen=True, eq=False)
-class Simulation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Simulation(Facts):
     """A finished simulation: the summary at once, the Run when it is asked for."""
 
     outcome: Outcome
@@ -28,27 +29,20 @@ class Simulation:
         """The last end."""
         return self.summary.makespan_ns
 
+    def facts(self) -> SimulationSummary:
+        """What `--json` prints."""
+        return self.summary
+
     def run(self, detail: Detail = "classes") -> Run:
         """The traces with their times."""
         return to_run(self.outcome, self.machine, self.settings, detail)
-
-
-def work_model(name: str) -> WorkModel:
-    """`measured`, `roofline`, a profile that comes with the package (`h200`), or a profile's file."""
-    if name == "measured":
-        return Measured()
-    if name == "roofline":
-        return Roofline()
-    from chakrakit.machines.device import Profiled, find_profile
-
-    return Profiled(find_profile(name))
 
 
 def simulate(
     traces: TraceSet,
     machine: Machine | str,
     *,
-    compute: str | WorkModel = "measured",
+    compute: str | WorkModel = "auto",
     options: SimulationOptions | None = None,
 ) -> Simulation:
     """Runs traces on a machine, given as such, by name (`dgx-h100:4`) or as a file."""

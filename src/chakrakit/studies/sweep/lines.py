@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 
 Place = tuple[str | int, ...]
 """Keys and list positions from the top of the file: ("axes", "plan.tp", 2)."""
@@ -18,9 +17,11 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
 
 
 class Lines:
-    """A YAML document and the line of everything in it."""
+    """A YAML document and the line of everything in it; `holds` says what it should be about."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(
+        self, path: str | Path, holds: str = "workload, machines and axes; see docs/sweep.md"
+    ) -> None:
         import yaml
 
         self.path = str(path)
@@ -34,7 +35,7 @@ class Lines:
             raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
         _refuse_twice(self._top, self.path)
         if not isinstance(self.content, dict):
-            raise ConfigError(f"{path}: should hold workload, machines and axes; see docs/sweep.md")
+            raise ConfigError(f"{path}: should hold {holds}")
 
     def line(self, place: Place) -> int:
         """The line of a place, or of the nearest thing around it that is in the file."""
@@ -58,14 +59,8 @@ class Lines:
         if not unknown:
             return self.error(place, f"{'.'.join(map(str, place))}: {told}")
         return self.error(
-            (*place, unknown[1]), f"no field {unknown[1]!r}; {near(unknown[1], known)}"
+            (*place, unknown[1]), f"no field {unknown[1]!r}; {nearest(unknown[1], known)}"
         )
-
-
-def near(name: str, known: list[str]) -> str:
-    """The nearest of some names, or all of them."""
-    close = get_close_matches(name, known, 1)
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
 
 
 def _refuse_twice(node: Any, path: str) -> None:

@@ -36,6 +36,7 @@ def _guess(stream: io.BufferedReader, name: str) -> str:
         )
     if head.startswith(b"PAR1"):
         return ".parquet"
+    _refuse_other(stream, name)
     # A header of 123 bytes starts with the same byte as JSON, but then has control characters.
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if (
@@ -45,6 +46,47 @@ def _guess(stream: io.BufferedReader, name: str) -> str:
     ):
         return ".json"
     return ".et"
+
+
+_KINDS = (
+    (0, b"\x89PNG\r\n", "a PNG image"),
+    (0, b"\xff\xd8\xff", "a JPEG image"),
+    (0, b"GIF8", "a GIF image"),
+    (0, b"%PDF-", "a PDF document"),
+    (0, b"\x7fELF", "a program (ELF)"),
+    (0, b"SQLite format 3", "an SQLite database"),
+    (0, b"\x89HDF\r\n", "an HDF5 file"),
+    (0, b"BZh", "a bzip2 archive"),
+    (0, b"\xfd7zXZ", "an xz archive"),
+    (257, b"ustar", "a tar archive"),
+)
+"""Files that users mistake for traces: where their mark is, and what they are."""
+
+
+def _refuse_other(stream: io.BufferedReader, name: str) -> None:
+    """A FormatError for a file that is known to be something else, plain text included."""
+    head = stream.peek(512)[:512]
+    for at, mark, what in _KINDS:
+        if head[at:].startswith(mark):
+            raise FormatError(f"{what}, not a trace; {_FORMATS}", path=name)
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not text.startswith(b"{") and len(head) > 3 and _is_text(head):
+        what = "JSON, but no trace" if text.startswith(b"[") else "plain text, not a trace"
+        raise FormatError(f"{what}; {_FORMATS}", path=name)
+
+
+_FORMATS = "a trace is .et (protobuf), JSON or Parquet, told by its content"
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether bytes are readable text: no trace in protobuf is without control characters."""
+    if _CONTROL.search(head):
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.start >= len(head) - 3  # a character cut in two
+    return True
 
 
 def read_trace(source: Source) -> Trace:
@@ -59,7 +101,22 @@ def read_trace(source: Source) -> Trace:
 
 
 def scan_trace(source: Source) -> Iterator[Trace]:
-    """A trace in pieces, in bounded memory, from a file, a pipe or stdin."""
+    """Read a trace in pieces, in bounded memory, from a file, a pipe or standard input.
+
+    Parameters
+    ----------
+    source
+        A path, `-`, or a stream.
+
+    Examples
+    --------
+    >>> builder = ck.TraceBuilder()
+    >>> gemm = builder.comp("gemm", duration_ns=1000)
+    >>> _ = ck.write(builder.build(), "one.et")
+    >>> sum(len(piece) for piece in ck.scan_trace("one.et"))
+    1
+
+    """
     with open_input(source) as stream:
         yield from _scan(stream, display_name(source))
 
@@ -104,7 +161,23 @@ def is_one_file(path: str | os.PathLike[str]) -> bool:
 
 @contextlib.contextmanager
 def open_writer(path: str | os.PathLike[str]) -> Iterator[Writer]:
-    """A writer for one trace in pieces; the file appears when all went well."""
+    """Open a writer for one trace in pieces; the file appears when all went well.
+
+    Parameters
+    ----------
+    path
+        The file; its suffix says the format.
+
+    Examples
+    --------
+    >>> builder = ck.TraceBuilder()
+    >>> gemm = builder.comp("gemm", duration_ns=1000)
+    >>> with ck.open_writer("one.et") as writer:
+    ...     writer.write(builder.build())
+    >>> len(ck.read("one.et")[0])
+    1
+
+    """
     kind = format_of(path)
     with open_output(path, binary_only=kind in (".et", ".parquet")) as stream:
         writer = _writer(kind, stream)

@@ -25,7 +25,6 @@ from chakrakit.trace.model.edges import (
 from chakrakit.trace.model.graph import Graph
 from chakrakit.trace.model.layouts import Layout, Layouts
 from chakrakit.trace.model.metadata import Metadata
-from chakrakit.trace.model.nesting import callers
 from chakrakit.trace.model.node import Node
 from chakrakit.trace.model.schema import (
     CollectiveType,
@@ -63,7 +62,6 @@ __all__ = [
     "Trace",
     "TraceBuilder",
     "by_name",
-    "callers",
     "check_range",
     "collective_name",
     "column",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +45,11 @@ class Times:
             raise TraceError(f"times of different lengths: {sorted(sizes)}")
 
 
+def _public() -> ModuleType:
+    """The package's public face: rooms above this one are reached through it, by name, when asked for."""
+    return sys.modules["chakrakit"]
+
+
 class Run(TraceSet):
     """A TraceSet in which every node of every rank has a start and an end.
 
@@ -74,6 +82,23 @@ class Run(TraceSet):
         for rank, number in self.timing.items():
             if not 0 <= number < len(self.times):
                 raise TraceError(f"rank {rank} has timing class {number} of {len(self.times)}")
+
+    def analyze(self, **options: Any) -> Any:
+        """Where the time went: `chakrakit.analyze` of this run, with its options."""
+        return _public().analyze(self, **options)
+
+    def report(self, output: str | None = None, **options: Any) -> Any:
+        """Writes one page about this run, as `chakrakit.report` does."""
+        return _public().report(self, output, **options)
+
+    def plot(self) -> Any:
+        """A picture of where the time of each rank goes."""
+        return _public().plot(self)
+
+    @property
+    def step_ms(self) -> float:
+        """The usual step: of each step the slowest rank's period, of those the median."""
+        return float(_public().steps(self).median_ns / 1e6)
 
     @property
     def tick_ps(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from chakrakit.errors import TraceError
 from chakrakit.parallel import Workers
@@ -114,6 +115,13 @@ class TraceSet:
 
     def __len__(self) -> int:
         return len(self.bindings)
+
+    def __getitem__(self, rank: int) -> Trace:
+        return self.trace(rank)
+
+    def to_networkx(self, rank: int | None = None) -> Any:
+        """The graph of one rank (by default the lowest) as a `networkx.MultiDiGraph` over node ids."""
+        return self.trace(self.ranks[0] if rank is None else rank).to_networkx()
 
     @property
     def collectives(self) -> Collectives:

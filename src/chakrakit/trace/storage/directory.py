@@ -46,7 +46,7 @@ _TIMES = {
     "binding_rank": pa.int32(),
     "reason": pa.int8(),
 }
-_OURS = {"ranks.parquet", "groups.json", "card.json", "times", "counters"}
+_OURS = {"ranks.parquet", "requests.parquet", "groups.json", "card.json", "times", "counters"}
 
 Opened = Callable[[Mapping[int, Place], Groups, Card | None], TraceSet]
 

@@ -205,7 +205,14 @@ class FeederPaths(NamedTuple):
 
 
 def feeder_paths() -> FeederPaths:
-    """Where the header and the shared library of the C feeder are installed."""
+    """Say where the header and the shared library of the C feeder are installed.
+
+    Examples
+    --------
+    >>> ck.feeder_paths().include.is_dir()
+    True
+
+    """
     home = Path(str(core.__file__)).parent
     found = sorted((home / "lib").glob("libchakrafeeder.*"))
     if not found:

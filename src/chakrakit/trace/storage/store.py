@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 import os
 import re
 from collections import Counter
@@ -43,7 +44,25 @@ _PLACEHOLDER = re.compile(r"\.N(?=\.(et|parquet|json|feeder\.json)(\.gz|\.zst)?$
 
 
 def read(path: Source) -> TraceSet | Run:
-    """Traces from wherever `path` points. Ranks are read from disk when they are first used."""
+    """Read traces from wherever `path` points. Ranks are read from disk when they are first used.
+
+    Parameters
+    ----------
+    path
+        A file, a prefix of `prefix.N.et`, a directory, a bundle, or `-`.
+
+    Returns
+    -------
+    A Run where there are times, else a TraceSet.
+
+    Examples
+    --------
+    >>> ck.write(ck.generate(model="gpt3-125m", dp=2, seq=128, global_batch=2).traces, "w.N.et")
+    {}
+    >>> ck.read("w")[1].node(1).type
+    'COMP_NODE'
+
+    """
     if is_stream(path):
         return _single(read_trace(path), 0, Groups())
     place = place_of(path)
@@ -93,12 +112,32 @@ def write(
     *,
     progress: Callable[[int], Any] | None = None,
 ) -> dict[str, int]:
-    """Writes one rank to a file, or all ranks to `prefix.N.et` files or to a directory.
+    """Write one rank to a file, or all ranks to `prefix.N.et` files, a directory or a bundle.
 
-    With `.N.` in the name there is a file a rank and the groups go to `prefix.json`; a run's times go
-    into the nodes. `NAME.chakra` is a bundle; any other name without a format's suffix is a directory;
-    both keep everything. `progress`
-    is called with each rank written. Returns what the format has no place for: name → how many values.
+    With `.N.` in the name there is one file per rank, the groups go to `prefix.json` and a run's times
+    into the nodes. A directory and a bundle keep everything.
+
+    Parameters
+    ----------
+    traces
+        A Trace, a TraceSet or a Run.
+    path
+        The name says the format: `.et`, `.et.gz`, `.et.zst`, `.json`, `.parquet`, `.chakra`; any other name
+        is a directory.
+    progress
+        Called with each rank that was written.
+
+    Returns
+    -------
+    What the format has no place for: name → how many values.
+
+    Examples
+    --------
+    >>> builder = ck.TraceBuilder()
+    >>> gemm = builder.comp("gemm", duration_ns=1000)
+    >>> ck.write(builder.build(), "one.et")
+    {}
+
     """
     target, step = os.fspath(path), progress or (lambda _rank: None)
     if isinstance(traces, Trace):
@@ -111,6 +150,7 @@ def write(
         write_bundle(traces, target, progress=step)
         return {}
     if not is_one_file(target):
+        _refuse_other_format(target)
         write_directory(traces, Path(target), step)
         return {}
     if len(traces) != 1:
@@ -119,6 +159,18 @@ def write(
             f"rank with a name like {prefix_of(Path(target))}.N.et"
         )
     return write_trace(_own_trace(traces, traces.ranks[0]), target)
+
+
+def _refuse_other_format(target: str) -> None:
+    """A name that ends like a file of another kind is no directory's."""
+    kind, packing = mimetypes.guess_type(Path(target).name, strict=False)
+    if (kind or packing) and not Path(target).is_dir():
+        suffix = "".join(Path(target).suffixes[-2 if packing else -1 :])
+        raise ChakraError(
+            f"{target}: traces cannot be written as {suffix}; use .et, .json, .feeder.json or .parquet "
+            "(.et and .json also with .gz or .zst), .chakra for a bundle, or a name without a suffix "
+            "for a directory"
+        )
 
 
 def _own_trace(traces: TraceSet, rank: int) -> Trace:

@@ -82,16 +82,28 @@ def schedule(
         start(v) = max(release(v), end(previous on resource), FS: end(u)+lag, SS: start(u)+lag)
         end(v)   = max(start(v)+duration(v), FF: end(u)+lag, launch queue: start(kernel))
 
-    n            rows; every array below but those in `edges` has one entry a row
-    durations    ns, not negative
-    resource     what the row runs on, one row at a time; -1 for nothing. Any numbers do
-    order        rows of a resource run in ascending order of this key (default: the row), equal
-                 keys by row
-    release      earliest start, default 0
-    queue_depth  D > 0: the launcher of the k-th launched kernel of a resource cannot end before
-                 the (k-D)-th has started; 0 for queues without end
-    launch_of    the row that launched this kernel, or -1; counts for rows with a resource
+    Parameters
+    ----------
+    n
+        Number of rows; every array below but those in `edges` has one entry per row.
+    edges
+        Dependencies between rows.
+    durations
+        Nanoseconds, not negative.
+    resource
+        What the row runs on, one row at a time; -1 for nothing. Any numbers do.
+    order
+        Rows of a resource run in ascending order of this key (default: the row), equal keys by row.
+    release
+        Earliest start, default 0.
+    queue_depth
+        D > 0: the launcher of the k-th launched kernel of a resource cannot end before the (k-D)-th has
+        started; 0 for queues without end.
+    launch_of
+        The row that launched this kernel, or -1; counts for rows with a resource.
 
+    Notes
+    -----
     The latest constraint binds. On equal times: an end's own duration, then the edge with the
     lowest number, then the resource or the queue (lowest kernel row), then the release. Lags may
     be negative (a lead: the target may go that much before the source); a row still starts no
@@ -101,6 +113,16 @@ def schedule(
     be held by it (finish→finish). Linear in rows and edges, but for sorting rows by `order` where
     they are not sorted yet. Raises DeadlockError when events wait for each other in a circle,
     TraceError when an array does not fit or a time leaves 64 bits.
+
+    Examples
+    --------
+    >>> builder = ck.TraceBuilder()
+    >>> first = builder.comp("a", duration_ns=5)
+    >>> second = builder.comp("b", duration_ns=3, deps=[first])
+    >>> trace = builder.build()
+    >>> ck.schedule(len(trace), trace.edges, trace.duration_ns).end.tolist()
+    [5, 8]
+
     """
     _check_size(n, edges, queue_depth)
     work = _one_a_row(n, durations, np.int64, "durations")

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from chakrakit.views.pages.pictures import Picture, plot
 from chakrakit.views.pages.report import SECTIONS, comparison_section, html_report, markdown_report
 from chakrakit.views.pages.sweep_report import write_sweep_report
 
-__all__ = ["SECTIONS", "comparison_section", "html_report", "markdown_report", "write_sweep_report"]
+__all__ = [
+    "SECTIONS",
+    "Picture",
+    "comparison_section",
+    "html_report",
+    "markdown_report",
+    "plot",
+    "write_sweep_report",
+]

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from chakrakit.workloads.generate.figures import dry_run, refuse_over_capacity
+from chakrakit.workloads.generate.figures import Figures, dry_run, refuse_over_capacity
 from chakrakit.workloads.generate.generator import generate, generated
-from chakrakit.workloads.generate.model_list import listing
+from chakrakit.workloads.generate.inference import cache_bytes, touched_experts
+from chakrakit.workloads.generate.model_list import Listing, listing
+from chakrakit.workloads.generate.programs import Generated
 
-__all__ = ["dry_run", "generate", "generated", "listing", "refuse_over_capacity"]
+__all__ = [
+    "Figures",
+    "Generated",
+    "Listing",
+    "cache_bytes",
+    "dry_run",
+    "generate",
+    "generated",
+    "listing",
+    "refuse_over_capacity",
+    "touched_experts",
+]

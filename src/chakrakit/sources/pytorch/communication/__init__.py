@@ -12,6 +12,7 @@ from chakrakit.sources.pytorch.communication.calls import (
 )
 from chakrakit.sources.pytorch.communication.clocks import Clock, Recorded, align_clocks
 from chakrakit.sources.pytorch.communication.groups import Groups, groups_of, infer_across_ranks
+from chakrakit.sources.pytorch.communication.windows import align_windows
 
 __all__ = [
     "Clock",
@@ -19,6 +20,7 @@ __all__ = [
     "Groups",
     "Recorded",
     "align_clocks",
+    "align_windows",
     "assign_groups",
     "find_collectives",
     "groups_of",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.sources.pytorch.edges.asynchronous import add_asynchronous
-from chakrakit.sources.pytorch.edges.candidates import TOLERANCE_NS
+from chakrakit.sources.pytorch.edges.candidates import TOLERANCE_NS, Candidates
 from chakrakit.sources.pytorch.edges.data_flow import autograd_edges, tensor_edges
 from chakrakit.sources.pytorch.edges.device import DeviceModel, device_model, overlaps, start_causes
 from chakrakit.sources.pytorch.edges.events import add_event_causes
@@ -13,6 +13,7 @@ from chakrakit.sources.pytorch.edges.waiting import Waits, add_waits
 
 __all__ = [
     "TOLERANCE_NS",
+    "Candidates",
     "DeviceModel",
     "HostModel",
     "SoundGraph",

@@ -35,7 +35,9 @@ class DeviceModel:
 
     @property
     def orphans(self) -> I64:
-        """Rows whose launch is not in the file."""
+        """Rows launched before the recording began; none where no launch was recorded at all."""
+        if not (self.call >= 0).any():
+            return self.rows[:0]
         return self.rows[self.call < 0]
 
 

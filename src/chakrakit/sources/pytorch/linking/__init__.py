@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
-from chakrakit.sources.pytorch.linking.report import LinkReport, RankReport
+from chakrakit.sources.pytorch.linking.linker import LinkOptions, link, link_found
+from chakrakit.sources.pytorch.linking.report import InOut, LinkReport, RankReport
 
-__all__ = ["LinkOptions", "LinkReport", "RankReport", "link"]
+__all__ = ["InOut", "LinkOptions", "LinkReport", "RankReport", "link", "link_found"]

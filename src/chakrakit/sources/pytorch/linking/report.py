@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.results import Result
 from chakrakit.sources.pytorch.edges import TOLERANCE_NS, violations
 from chakrakit.sources.pytorch.linking.periods import step_periods
 from chakrakit.sources.pytorch.linking.rank import Rank
+from chakrakit.sources.pytorch.match import Timeline
 from chakrakit.sources.pytorch.read import Kind
 from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.timing import schedule
@@ -50,6 +52,8 @@ class RankReport(Result, msgspec.Struct, kw_only=True):
     dropped: dict[str, int] = {}
     inferred: dict[str, int] = {}
     left_out_events: dict[str, int] = {}
+    graphs: dict[str, int] = {}
+    """Launches of CUDA or HIP graphs, rows they ran, and how many of those a capture names."""
     removed_overhead_ms: float = 0.0
     overhead_factor: float = 1.0
     """How many times what the card says recording cost, to give the un-recorded step back."""
@@ -65,6 +69,15 @@ class LinkReport(Result, msgspec.Struct, kw_only=True):
     ignored_files: dict[str, str] = {}
     clock: dict[str, Any] = {}
     overhead: dict[str, Any] = {}
+    step_ns: int = 0
+    """The step of the run that was written."""
+    recorded_step_ns: int = 0
+    corrected_step_ns: int = 0
+    unprofiled_step_ns: int = 0
+    """0 where nobody timed the program without recording it."""
+    corrected: str = ""
+    """How recording's cost was taken out; empty where it was not."""
+    warning: str = ""
 
 
 def report_rank(linked: Rank, files: list[str]) -> RankReport:
@@ -86,7 +99,7 @@ def report_rank(linked: Rank, files: list[str]) -> RankReport:
         annotations=int((line.kind == Kind.ANNOTATION).sum()),
         matched_by=linked.joined.rules,
         measured_span_ns=_span(line.start, line.end, inside),
-        scheduled_span_ns=_span(timed.start, timed.end, inside),
+        scheduled_span_ns=_span(timed.start, _returned(line, timed.end), inside),
         start_error_ns=_errors(timed.start, line.start, inside),
         edge_violations=violations(line, linked.edges, TOLERANCE_NS),
         edges=_edge_counts(linked),
@@ -98,7 +111,8 @@ def report_rank(linked: Rank, files: list[str]) -> RankReport:
         waits=_waits(linked),
         repaired=_repaired(linked),
         dropped=_dropped(linked),
-        left_out_events=dict(linked.kineto.left_out) if linked.kineto is not None else {},
+        left_out_events=_left_out(linked),
+        graphs=_graphs(linked),
         removed_overhead_ms=round(linked.undilated_ms, 3),
         overhead_factor=round(linked.overhead_factor, 3),
         warnings=_warnings(linked),
@@ -107,6 +121,23 @@ def report_rank(linked: Rank, files: list[str]) -> RankReport:
 
 def _span(start: Any, end: Any, rows: Any) -> int:
     return int(end[rows].max() - start[rows].min()) if rows.any() else 0
+
+
+def _returned(line: Timeline, end: I64) -> I64:
+    """Scheduled ends, callers that are open at their thread's end included.
+
+    A schedule gives a caller its own time; nothing of its thread follows that would show when it
+    returns, so it does so as long after the last thing it called as was measured.
+    """
+    out = end.copy()
+    rows, before = line.thread_order()
+    last = np.setdiff1d(rows, before)
+    for row in last.tolist():
+        above = int(line.parent[row])
+        while above >= 0:
+            out[above] = max(out[above], end[row] + line.end[above] - line.end[row])
+            above = int(line.parent[above])
+    return out
 
 
 def _errors(start: Any, measured: Any, rows: Any) -> dict[str, int]:
@@ -177,6 +208,38 @@ def _dropped(linked: Rank) -> dict[str, int]:
     out["edges_merged"] = linked.sound.merged
     out["edges_in_circles"] = len(linked.sound.circular)
     return {k: n for k, n in out.items() if n}
+
+
+_NO_NODES = {
+    Kind.OTHER: "other",
+    Kind.SYNC: "cuda_sync",
+    Kind.RANGE: "gpu_user_annotation",
+    Kind.PYTHON: "python_function",
+    Kind.OVERHEAD: "overhead",
+}
+"""Events that are read for what they say about others."""
+
+
+def _left_out(linked: Rank) -> dict[str, int]:
+    """Events of the device tracer's file that are no nodes, by what they are."""
+    if linked.kineto is None:
+        return {}
+    out = Counter(linked.kineto.left_out)
+    for kind, name in _NO_NODES.items():
+        out[name] += int((linked.kineto.kind == kind).sum())
+    return {name: n for name, n in out.items() if n}
+
+
+def _graphs(linked: Rank) -> dict[str, int]:
+    found = linked.graphs
+    if not found.replays:
+        return {}
+    return {
+        "launches": len(found.replays),
+        "kernels": found.kernels,
+        "with_operator": sum(bool(o.name) for o in found.operators.values()),
+        "launches_without_capture": found.unmatched,
+    }
 
 
 def _warnings(linked: Rank) -> list[str]:

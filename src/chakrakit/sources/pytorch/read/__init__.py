@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.read.files import Pair, find_pairs, identify, read_bytes
-from chakrakit.sources.pytorch.read.kineto import Kind, Kineto, read_kineto
+from chakrakit.sources.pytorch.read.files import (
+    Found,
+    Pair,
+    find_pairs,
+    identify,
+    rank_in_name,
+    read_bytes,
+    read_head,
+)
+from chakrakit.sources.pytorch.read.kineto import Flows, Kind, Kineto, read_kineto
 from chakrakit.sources.pytorch.read.observer import Extras, Observer, read_observer
 from chakrakit.sources.pytorch.read.texts import Texts
 
 __all__ = [
     "Extras",
+    "Flows",
+    "Found",
     "Kind",
     "Kineto",
     "Observer",
@@ -16,7 +26,9 @@ __all__ = [
     "Texts",
     "find_pairs",
     "identify",
+    "rank_in_name",
     "read_bytes",
+    "read_head",
     "read_kineto",
     "read_observer",
 ]

@@ -5,16 +5,20 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 from chakrakit.errors import FormatError
+from chakrakit.sources.pytorch.read.kineto import Kineto
 
 _HEAD = 1 << 16
 _GZIP = b"\x1f\x8b"
 _OBSERVER, _KINETO = "observer", "kineto"
+
+_CARD = re.compile(r"card_\d+\.json")
+"""What a collector writes beside the files of a rank; the linker reads it with them."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +40,16 @@ class Pair:
     rank: int
     observer: Path | None
     kineto: Path | None
+    captures: tuple[Path, ...] = ()
+    """Kineto files of the CUDA or HIP graphs that this rank replays, being captured."""
+    load: Callable[[], Kineto] | None = None
+    """Reads `kineto` where that is another tracer's file."""
+    times: Path | None = None
+    """A second recording of the same program by Kineto alone, which slows the host less."""
 
     @property
     def paths(self) -> list[Path]:
-        """Those that are there."""
+        """Those of the first recording that are there."""
         return [p for p in (self.observer, self.kineto) if p is not None]
 
 
@@ -65,7 +75,8 @@ def read_bytes(path: Path) -> bytes:
         return zlib.decompressobj(31).decompress(data)
 
 
-def _head(path: Path) -> bytes:
+def read_head(path: Path) -> bytes:
+    """A file's first bytes, uncompressed."""
     try:
         with path.open("rb") as stream:
             data = stream.read(_HEAD)
@@ -82,7 +93,7 @@ def _number(pattern: bytes, head: bytes) -> int:
 def identify(path: Path) -> Source | None:
     """What a file is, from its first bytes; None for something else."""
     try:
-        head = _head(path)
+        head = read_head(path)
     except zlib.error:
         return None
     start = head.lstrip()[:1]
@@ -104,8 +115,10 @@ def find_pairs(inputs: Iterable[Path]) -> Found:
     sources = []
     for path in _files(inputs):
         source = identify(path)
-        if source is None:
+        if source is None and not _CARD.fullmatch(path.name):
             found.ignored[str(path)] = "neither an observer nor a Kineto file"
+        elif source is None:
+            continue
         else:
             sources.append(source)
     observers = [s for s in sources if s.kind == _OBSERVER]
@@ -115,8 +128,34 @@ def find_pairs(inputs: Iterable[Path]) -> Found:
             "no observer or Kineto file among the inputs; give files that PyTorch's profiler wrote",
             path=", ".join(map(str, inputs)) or None,
         )
+    kinetos, captures = _without_captures(kinetos)
     _pair_up(observers, kinetos, found)
+    found.pairs = [replace(p, captures=_captures_of(p, captures, found)) for p in found.pairs]
     return found
+
+
+_CAPTURES, _REPLAYS = re.compile(rb"StreamBeginCapture"), re.compile(rb"GraphLaunch")
+
+
+def _without_captures(kinetos: list[Source]) -> tuple[list[Source], list[Source]]:
+    """Files of steps, and files of graphs being captured that those steps replay.
+
+    Files are read for this only where several may be of one rank.
+    """
+    told = [s.rank for s in kinetos]
+    if len(kinetos) < 2 or (min(told) >= 0 and len(set(told)) == len(told)):
+        return kinetos, []
+    data = {s.path: read_bytes(s.path) for s in kinetos}
+    capturing = [s for s in kinetos if _CAPTURES.search(data[s.path])]
+    replaying = [s for s in kinetos if s not in capturing and _REPLAYS.search(data[s.path])]
+    if not capturing or not replaying:
+        return kinetos, []
+    return [s for s in kinetos if s not in capturing], capturing
+
+
+def _captures_of(pair: Pair, captures: list[Source], found: Found) -> tuple[Path, ...]:
+    """Captures that say they are of this rank, or that say nothing."""
+    return tuple(s.path for s in captures if s.rank in (-1, pair.rank) or len(found.pairs) == 1)
 
 
 def _files(inputs: Iterable[Path]) -> list[Path]:
@@ -146,11 +185,33 @@ def _pair_up(observers: list[Source], kinetos: list[Source], found: Found) -> No
     alone = [o for i, o in enumerate(observers) if i not in partner]
     if alone and left:
         _refuse(alone[0], left[0])
-    for kineto in left:
-        found.ignored[str(kineto.path)] = (
-            "no observer file belongs to it; --times takes it for times"
-        )
     _number_pairs([*pairs], found)
+    _give_times(left, {o.path: o for o in observers}, found)
+
+
+def _give_times(left: list[Source], observers: dict[Path, Source], found: Found) -> None:
+    """Hand every Kineto file recorded without the observer to the rank whose second pass it is."""
+    for kineto in left:
+        owners = [p for p in found.pairs if _same_rank(p, observers, kineto, len(found.pairs))]
+        if len(owners) == 1 and owners[0].times is None:
+            pair = owners[0]
+            found.pairs[found.pairs.index(pair)] = replace(pair, times=kineto.path)
+        else:
+            found.ignored[str(kineto.path)] = (
+                "no observer file belongs to it; --times takes it for times"
+            )
+
+
+def _same_rank(pair: Pair, observers: dict[Path, Source], kineto: Source, ranks: int) -> bool:
+    """By the rank written in the file, else by process, else by folder and number in the names."""
+    if pair.observer is None or pair.kineto is None or kineto.numbered:
+        return False
+    if kineto.rank >= 0:
+        return kineto.rank == pair.rank
+    near = pair.kineto.parent == kineto.path.parent
+    if kineto.pid >= 0 and kineto.pid == observers[pair.observer].pid and near:
+        return True
+    return near and (ranks == 1 or rank_in_name(kineto.path) == pair.rank)
 
 
 def _refuse(observer: Source, kineto: Source) -> None:
@@ -177,14 +238,14 @@ def _scores(observers: list[Source], kinetos: list[Source]) -> Iterator[tuple[in
 
 def _score(observer: Source, kineto: Source) -> int:
     """How surely two files belong together that may."""
-    names = (_name_number(observer.path), _name_number(kineto.path))
+    names = (rank_in_name(observer.path), rank_in_name(kineto.path))
     score = 1 + 8 * (observer.pid == kineto.pid != -1) + 4 * kineto.numbered
     score += 2 * (observer.path.parent == kineto.path.parent)
     return score + (names[0] == names[1] and names[0] >= 0)
 
 
 @lru_cache(1 << 16)
-def _name_number(path: Path) -> int:
+def rank_in_name(path: Path) -> int:
     """The rank a file's name or its folder's speaks of, or -1."""
     for text in (path.name.split(".json")[0], path.parent.name):
         numbers = re.findall(r"(?:rank|[._-])[_-]?(\d+)(?![a-zA-Z])", text) or re.findall(
@@ -200,7 +261,7 @@ def _number_pairs(pairs: list[tuple[Source | None, Source | None]], found: Found
     for observer, kineto in pairs:
         files = [s for s in (kineto, observer) if s is not None]
         told = [s.rank for s in files if s.rank >= 0] or [
-            n for s in files if (n := _name_number(s.path)) >= 0 and len(pairs) > 1
+            n for s in files if (n := rank_in_name(s.path)) >= 0 and len(pairs) > 1
         ]
         rank = told[0] if told else len(taken)
         pair = Pair(rank, observer.path if observer else None, kineto.path if kineto else None)

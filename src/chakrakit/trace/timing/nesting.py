@@ -6,7 +6,7 @@ import numpy as np
 
 import chakrakit.core as core
 from chakrakit.arrays import I32, I64, Mask
-from chakrakit.trace.model.trace import Trace
+from chakrakit.trace.model import Trace
 
 _SLACK_NS = 2_000
 """By how much an inner row may end after the outer one: clocks are no better."""

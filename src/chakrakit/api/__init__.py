@@ -1,0 +1,49 @@
+"""The public functions: everything the commands do, under the same names and with the same arguments."""
+
+from __future__ import annotations
+
+from chakrakit.api.explore import FoundPlan, search, sweep
+from chakrakit.api.look import analyze, compare, report, view
+from chakrakit.api.make import GeneratedTraces, LinkedRun, generate, link, models
+from chakrakit.api.run import calibrate, list_machines, replay, simulate
+from chakrakit.api.traces import (
+    Converted,
+    QueryResult,
+    TransformedTraces,
+    bundle,
+    convert,
+    export,
+    info,
+    query,
+    transform,
+    validate,
+)
+
+__all__ = [
+    "Converted",
+    "FoundPlan",
+    "GeneratedTraces",
+    "LinkedRun",
+    "QueryResult",
+    "TransformedTraces",
+    "analyze",
+    "bundle",
+    "calibrate",
+    "compare",
+    "convert",
+    "export",
+    "generate",
+    "info",
+    "link",
+    "list_machines",
+    "models",
+    "query",
+    "replay",
+    "report",
+    "search",
+    "simulate",
+    "sweep",
+    "transform",
+    "validate",
+    "view",
+]

@@ -1,0 +1,137 @@
+"""Many runs: sweeps over a study, and the search for a plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from chakrakit.results import Facts
+from chakrakit.studies.search import SearchResult
+from chakrakit.studies.search import search as search_plans
+from chakrakit.studies.sweep import SweepResult, read_study
+from chakrakit.studies.sweep import sweep as run_sweep
+from chakrakit.trace.storage import write
+from chakrakit.views.pages import write_sweep_report
+from chakrakit.workloads.description import Step, Workload
+from chakrakit.workloads.generate import generate
+from chakrakit.workloads.models import named
+
+AXES = ("tp", "pp", "cp", "ep", "micro_batch", "data", "recompute", "schedule")
+"""What a search chooses, and may be told to choose from."""
+
+
+def sweep(
+    study: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    engine: str = "local",
+    jobs: int | None = None,
+    retry: bool = False,
+) -> SweepResult:
+    """Run every point of a study; what is finished is kept and never run again.
+
+    Parameters
+    ----------
+    study
+        The study's YAML file; docs/sweep.md says what it holds.
+    output
+        The folder of the results, by default `STUDY.sweep`; it gets a table and a page.
+    engine, jobs
+        Where points run (`local`, `ray`, `dask`), and how many at once.
+    retry
+        Run points that failed again.
+
+    Examples
+    --------
+    >>> ck.sweep("study.yaml").failed  # doctest: +SKIP
+    0
+
+    """
+    read = read_study(os.fspath(study))
+    folder = Path(output or f"{Path(study).with_suffix('')}.sweep")
+    result = run_sweep(read, folder, engine=engine, jobs=jobs, retry=retry)
+    write_sweep_report(read.name, result.table, folder / "report.html")
+    return result
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FoundPlan(Facts):
+    """The best plan: its workload, and how it compares with the others."""
+
+    workload: Workload
+    result: SearchResult
+
+    def facts(self) -> msgspec.Struct:
+        """The best plan and the runners-up."""
+        return self.result
+
+
+def search(
+    model: str,
+    gpus: int | Sequence[int],
+    machine: str,
+    *,
+    objective: Literal["step", "energy", "price"] = "step",
+    batch: int | None = None,
+    seq: int = 4096,
+    compute: str = "auto",
+    price_per_hour: float | None = None,
+    method: Literal["auto", "exhaustive", "optuna"] = "auto",
+    trials: int = 300,
+    runners_up: int = 5,
+    output: str | os.PathLike[str] | None = None,
+    **axes: Sequence[Any],
+) -> FoundPlan:
+    """Find the fastest plan (or the cheapest, or the thriftiest) that fits the devices' memory.
+
+    Parameters
+    ----------
+    model
+        A name from `ck.models()`, or a Hugging Face `config.json`.
+    gpus
+        How many devices; several numbers to choose from.
+    machine
+        A preset or file; a preset gets as many nodes as the devices need.
+    objective, price_per_hour
+        What is to be small, and what a device costs where the machine does not say.
+    batch, seq
+        Sequences in a step over all devices (by default one per device), and tokens of each.
+    compute
+        `auto`, `roofline`, or a profile.
+    method, trials, runners_up
+        How the space is searched, how many plans are sampled, how many others are listed.
+    output
+        Where to write the best plan's traces.
+    axes
+        Choose only from these: `tp=[4, 8], schedule=["1f1b"]`.
+
+    Examples
+    --------
+    >>> found = ck.search("gpt3-125m", 8, "dgx-h100", seq=512, batch=8, tp=[1, 2], pp=[1])
+    >>> found.result.best.gpus
+    8
+
+    """
+    counts = [gpus] if isinstance(gpus, int) else list(gpus)
+    step = Step(seq=seq, global_batch=batch or max(counts))
+    result, workload = search_plans(
+        named(model),
+        step,
+        counts,
+        machine,
+        objective=objective,
+        given=axes,
+        compute=compute,
+        price_per_hour=price_per_hour,
+        method=method,
+        trials=trials,
+        runners=runners_up,
+    )
+    if output is not None:
+        write(generate(workload), output)
+    return FoundPlan(workload, result)

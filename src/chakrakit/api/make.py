@@ -1,0 +1,167 @@
+"""Traces from recordings and from models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chakrakit.machines.load import load_machine
+from chakrakit.results import Facts
+from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport
+from chakrakit.sources.pytorch.linking import link as link_files
+from chakrakit.trace.sets import Run, TraceSet
+from chakrakit.trace.storage import write
+from chakrakit.workloads.description import Workload
+from chakrakit.workloads.generate import (
+    Figures,
+    Generated,
+    Listing,
+    dry_run,
+    generated,
+    listing,
+    refuse_over_capacity,
+)
+from chakrakit.workloads.models import workload_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LinkedRun(Facts):
+    """A linked run, and what was matched, inferred and left out. Unpacks as `run, report`."""
+
+    run: Run
+    report: LinkReport
+
+    def facts(self) -> msgspec.Struct:
+        """The report."""
+        return self.report
+
+    def __iter__(self) -> Iterator[Run | LinkReport]:
+        return iter((self.run, self.report))
+
+
+def link(
+    *inputs: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    memory: float = 8.0,
+    jobs: int = 0,
+    engine: str | None = None,
+    **options: Any,
+) -> LinkedRun:
+    """Link PyTorch's observer and Kineto files of any number of ranks into a run.
+
+    Parameters
+    ----------
+    inputs
+        Pairs of files, one of the two alone, or directories with those of all ranks.
+    output
+        Where to write the run.
+    memory
+        GiB that ranks linked side by side may take.
+    jobs, engine
+        How many processes, and where.
+    options
+        Further fields of `LinkOptions`, such as `times` and `undilate`.
+
+    Examples
+    --------
+    >>> run, report = ck.link("recording")  # doctest: +SKIP
+    >>> run.analyze()  # doctest: +SKIP
+
+    """
+    if "times" in options:
+        options["times"] = tuple(Path(t) for t in options["times"])
+    spool = Path(output).absolute().parent if output is not None else None
+    chosen = LinkOptions(
+        memory_bytes=int(memory * 2**30), jobs=jobs, engine=engine, spool=spool, **options
+    )
+    run, report = link_files([Path(p) for p in inputs], chosen)
+    if output is not None:
+        write(run, output)
+    return LinkedRun(run, report)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GeneratedTraces(Facts):
+    """A workload's traces, made when they are asked for, and what they amount to."""
+
+    programs: Generated
+    figures: Figures
+
+    @property
+    def workload(self) -> Workload:
+        """What was generated."""
+        return self.programs.workload
+
+    @cached_property
+    def traces(self) -> TraceSet:
+        """The traces of all ranks, folded."""
+        return self.programs.traces()
+
+    def facts(self) -> msgspec.Struct:
+        """Parameters, FLOPs, memory and bytes."""
+        return self.figures
+
+
+def generate(
+    workload: Workload | str | os.PathLike[str] | None = None,
+    *,
+    model: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    machine: str | None = None,
+    memory_gib: float | None = None,
+    **fields: Any,
+) -> GeneratedTraces:
+    """Generate the traces of a model under a parallel plan, with nothing run.
+
+    Parameters
+    ----------
+    workload
+        A `Workload`, or the path of a YAML file; else give `model`.
+    model
+        A name from `ck.models()`, or the path of a Hugging Face `config.json`.
+    output
+        Where to write the traces: a directory, or `NAME.N.et` for one file per rank.
+    machine, memory_gib
+        Refuse a plan that needs more memory than the machine's devices, or than this, have.
+    fields
+        Fields of the plan, the step or the model: `dp=8, tp=4, seq=4096, global_batch=64`.
+
+    Examples
+    --------
+    >>> made = ck.generate(model="gpt3-125m", dp=4, tp=2, seq=512, global_batch=8)
+    >>> made.figures.ranks, len(made.traces)
+    (8, 8)
+
+    """
+    if isinstance(workload, Workload):
+        chosen = workload
+    else:
+        chosen = workload_of(None if workload is None else os.fspath(workload), model, fields)
+    made = generated(chosen)
+    found = GeneratedTraces(made, dry_run(made))
+    if memory_gib:
+        refuse_over_capacity(found.figures, int(memory_gib * 2**30), "the device")
+    if machine:
+        smallest = min(load_machine(machine).devices, key=lambda device: device.memory)
+        refuse_over_capacity(found.figures, int(smallest.memory), f"{smallest.name} of {machine}")
+    if output is not None:
+        write(found.traces, output)
+    return found
+
+
+def models() -> Listing:
+    """List the models that `generate` knows by name.
+
+    Examples
+    --------
+    >>> "llama3.1-8b" in [m.name for m in ck.models().models]
+    True
+
+    """
+    return listing()

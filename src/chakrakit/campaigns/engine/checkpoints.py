@@ -1,0 +1,240 @@
+"""Checkpoint policies: how often, at what price, and which failures a copy survives.
+
+A policy is a small frozen class whose fields are its options in the job file. It says where copies go
+(`tiers`) and how many steps lie between the most frequent ones (`every`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import msgspec
+
+from chakrakit.campaigns.engine.bounds import Count, Natural, NotNegative
+from chakrakit.campaigns.engine.cadence import Cadence
+from chakrakit.campaigns.engine.closed_forms import daly_interval, young_interval
+from chakrakit.campaigns.engine.failures import SCOPES, Scope
+
+
+class Tier(msgspec.Struct, frozen=True, kw_only=True):
+    """One place that copies go to, as the engine needs it."""
+
+    multiple: int = 1
+    """Every so many checkpoints, one is kept here."""
+    stalls: tuple[float, ...]
+    """Seconds that the job stops for the first copy, the second, …; then from the beginning again."""
+    write_seconds: NotNegative = 0.0
+    """From the end of the stall until the copy can be restored."""
+    survives: Scope = "cluster"
+    """The widest failure that leaves the copies whole."""
+    restore_seconds: NotNegative = 0.0
+    apply_seconds: NotNegative = 0.0
+    """Added for every difference between a copy and its base."""
+
+    def outlives(self, scope: Scope) -> bool:
+        """Whether copies are still there after a failure."""
+        return SCOPES.index(scope) <= SCOPES.index(self.survives)
+
+    def restore(self, count: int) -> float:
+        """Seconds to load checkpoint `count`; the beginning of the job needs no loading."""
+        if not count:
+            return 0.0
+        return (
+            self.restore_seconds
+            + (count // self.multiple - 1) % len(self.stalls) * self.apply_seconds
+        )
+
+
+class Situation(msgspec.Struct, frozen=True):
+    """What a policy may look at when it chooses."""
+
+    step_seconds: float
+    mtbf_seconds: float
+    """Mean time between failures of the whole job; infinite without failures."""
+
+
+class CheckpointPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all policies have in common. Sizes and stores are turned into seconds before this."""
+
+    spelling: ClassVar[str] = ""
+
+    def every(self, situation: Situation) -> int:
+        """Steps between checkpoints."""
+        raise NotImplementedError
+
+    def tiers(self, situation: Situation) -> tuple[Tier, ...]:
+        """Where copies go."""
+        raise NotImplementedError
+
+
+class Interval(CheckpointPolicy, frozen=True, kw_only=True):
+    """Every so many steps the job stops until the copy is written."""
+
+    spelling: ClassVar[str] = "interval"
+
+    interval_steps: Count
+    seconds: NotNegative
+    restore_seconds: NotNegative = 0.0
+
+    def every(self, situation: Situation) -> int:
+        """As given."""
+        return self.interval_steps
+
+    def tiers(self, situation: Situation) -> tuple[Tier, ...]:
+        """One place, which survives everything."""
+        return (Tier(stalls=(self.seconds,), restore_seconds=self.restore_seconds),)
+
+
+class Young(CheckpointPolicy, frozen=True, kw_only=True):
+    """At Young's optimum √(2·C·M), with C = `seconds` and the job's mean time between failures M."""
+
+    spelling: ClassVar[str] = "young"
+
+    seconds: NotNegative
+    restore_seconds: NotNegative = 0.0
+
+    def every(self, situation: Situation) -> int:
+        """The optimum, in whole steps."""
+        return whole_steps(young_interval(self.seconds, situation.mtbf_seconds), situation)
+
+    def tiers(self, situation: Situation) -> tuple[Tier, ...]:
+        """One place, which survives everything."""
+        return (Tier(stalls=(self.seconds,), restore_seconds=self.restore_seconds),)
+
+
+class Daly(Young, frozen=True, kw_only=True):
+    """At Daly's optimum, which corrects Young's where checkpoints are long or failures frequent."""
+
+    spelling: ClassVar[str] = "daly"
+
+    def every(self, situation: Situation) -> int:
+        """The optimum, in whole steps."""
+        return whole_steps(daly_interval(self.seconds, situation.mtbf_seconds), situation)
+
+
+class Asynchronous(CheckpointPolicy, frozen=True, kw_only=True):
+    """The job stops for a snapshot only; the copy counts once it is written in the background."""
+
+    spelling: ClassVar[str] = "asynchronous"
+
+    interval_steps: Count
+    seconds: NotNegative
+    """Of the write in the background."""
+    snapshot_seconds: NotNegative = 0.0
+    restore_seconds: NotNegative = 0.0
+
+    def every(self, situation: Situation) -> int:
+        """As given."""
+        return self.interval_steps
+
+    def tiers(self, situation: Situation) -> tuple[Tier, ...]:
+        """A snapshot waits until the previous one is written."""
+        room = self.interval_steps * situation.step_seconds
+        stall = self.snapshot_seconds + max(0.0, self.seconds - room)
+        return (
+            Tier(stalls=(stall,), write_seconds=self.seconds, restore_seconds=self.restore_seconds),
+        )
+
+
+class TierText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tier in the job file."""
+
+    name: str = ""
+    interval_steps: Count
+    seconds: NotNegative
+    write_seconds: NotNegative = 0.0
+    restore_seconds: NotNegative = 0.0
+    survives: Literal["process", "node", "rack", "cluster"] = "cluster"
+
+
+class Tiered(CheckpointPolicy, frozen=True, kw_only=True):
+    """Frequent copies nearby, rare ones far away; the newest that survived a failure is restored."""
+
+    spelling: ClassVar[str] = "tiered"
+
+    tiers_: list[TierText] = msgspec.field(name="tiers")
+
+    def every(self, situation: Situation) -> int:
+        """The interval of the most frequent tier."""
+        return min(tier.interval_steps for tier in self.tiers_)
+
+    def tiers(self, situation: Situation) -> tuple[Tier, ...]:
+        """As given, the interval of each as a multiple of the shortest."""
+        every = self.every(situation)
+        return tuple(
+            Tier(
+                multiple=tier.interval_steps // every,
+                stalls=(tier.seconds,),
+                write_seconds=tier.write_seconds,
+                survives=tier.survives,
+                restore_seconds=tier.restore_seconds,
+            )
+            for tier in self.tiers_
+        )
+
+
+class Differential(CheckpointPolicy, frozen=True, kw_only=True):
+    """A full copy, then `differences` small ones that hold what changed; a restore applies them."""
+
+    spelling: ClassVar[str] = "differential"
+
+    interval_steps: Count
+    seconds: NotNegative
+    """Of a full copy."""
+    difference_seconds: NotNegative
+    differences: Natural
+    restore_seconds: NotNegative = 0.0
+    apply_seconds: NotNegative = 0.0
+
+    def every(self, situation: Situation) -> int:
+        """As given."""
+        return self.interval_steps
+
+    def tiers(self, situation: Situation) -> tuple[Tier, ...]:
+        """One place, the first of every `differences` + 1 copies a full one."""
+        stalls = (self.seconds, *[self.difference_seconds] * self.differences)
+        return (
+            Tier(
+                stalls=stalls,
+                restore_seconds=self.restore_seconds,
+                apply_seconds=self.apply_seconds,
+            ),
+        )
+
+
+class NoCheckpoints(CheckpointPolicy, frozen=True, kw_only=True):
+    """None at all: a failure costs everything done so far."""
+
+    spelling: ClassVar[str] = "none"
+
+    def every(self, situation: Situation) -> int:
+        """Never."""
+        return Cadence().every
+
+    def tiers(self, situation: Situation) -> tuple[Tier, ...]:
+        """A place that nothing ever comes to."""
+        return (Tier(stalls=(0.0,)),)
+
+
+CHECKPOINT_POLICIES: dict[str, type[CheckpointPolicy]] = {
+    policy.spelling: policy
+    for policy in (Interval, Young, Daly, Asynchronous, Tiered, Differential, NoCheckpoints)
+}
+
+
+def whole_steps(seconds: float, situation: Situation) -> int:
+    """An interval in steps, at least one; never where nothing fails."""
+    if math.isinf(seconds):
+        return Cadence().every
+    return max(round(seconds / situation.step_seconds), 1)
+
+
+def cadence_of(every: int, tiers: tuple[Tier, ...]) -> Cadence:
+    """All tiers' stalls as one pattern; a checkpoint that several tiers take stops the job for each."""
+    period = math.lcm(*(tier.multiple * len(tier.stalls) for tier in tiers))
+    stalls = [0.0] * period
+    for tier in tiers:
+        for n, i in enumerate(range(tier.multiple - 1, period, tier.multiple)):
+            stalls[i] += tier.stalls[n % len(tier.stalls)]
+    return Cadence(every, tuple(stalls))

@@ -1,0 +1,370 @@
+"""A job file, checked line by line, as a Job that can be run."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from chakrakit.campaigns.engine import (
+    CHECKPOINT_POLICIES,
+    RECOVERY_POLICIES,
+    CheckpointPolicy,
+    Duration,
+    Elastic,
+    Exponential,
+    Fixed,
+    LoggedFailure,
+    Plan,
+    Process,
+    Recovery,
+    Scope,
+    Situation,
+    Slowness,
+    Tiered,
+    Uniform,
+    Weibull,
+)
+from chakrakit.campaigns.job.failure_log import read_failure_log
+from chakrakit.campaigns.job.job_text import (
+    ClusterText,
+    CostsText,
+    FailuresText,
+    JobText,
+    ProcessText,
+    StoreText,
+)
+from chakrakit.campaigns.job.step_times import StepTimes, step_times
+from chakrakit.campaigns.job.stores import Store, timed
+from chakrakit.errors import ChakraError
+from chakrakit.studies.sweep import Lines, Place
+
+HOUR, DAY = 3600.0, 86400.0
+
+Part = TypeVar("Part", bound=msgspec.Struct)
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A campaign ready to run: the plan, what its policies are, and what its nodes cost."""
+
+    name: str
+    plan: Plan
+    checkpoint: CheckpointPolicy
+    situation: Situation
+    costs: CostsText
+    tokens_per_step: int | None
+    notes: list[str]
+
+
+def read_job(path: str | Path) -> Job:
+    """A job from its YAML file; a ConfigError names the line and the cure."""
+    lines = Lines(path, "a job: its step, steps, cluster and failures; see docs/campaigns.md")
+    _check_numbers(lines, lines.content, ())
+    text = _convert(lines, lines.content, JobText, ())
+    _check_goal(text, lines)
+    times = _at(
+        lines,
+        ("workload",) if text.workload else ("run",),
+        step_times,
+        text,
+        Path(lines.path).parent,
+    )
+    cluster = text.cluster
+    processes = _processes(text.failures, cluster, lines)
+    situation = Situation(times.seconds, _mtbf(processes))
+    policy = _checkpoint(text, lines)
+    answer = _recovery(text, lines)
+    plan = Plan(
+        step_seconds=times.seconds,
+        steps=text.steps,
+        horizon=text.days * DAY if text.days else math.inf,
+        nodes=cluster.nodes,
+        spares=cluster.spares,
+        repair=_repair(cluster.repair_hours, cluster.repair_spread),
+        every=_every(policy, situation, lines),
+        tiers=policy.tiers(situation),
+        processes=processes,
+        logged=_logged(text.failures, cluster, lines),
+        recovery=answer,
+        **_shrinking(answer, times, cluster, lines),
+    )
+    return Job(
+        name=text.name,
+        plan=plan,
+        checkpoint=policy,
+        situation=situation,
+        costs=times.costs(text.costs, cluster.nodes),
+        tokens_per_step=text.tokens_per_step or times.tokens,
+        notes=[*times.notes, *_notes(text, plan)],
+    )
+
+
+def _convert(lines: Lines, content: Any, kind: type[Part], place: Place) -> Part:
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        names = [f.encode_name for f in msgspec.structs.fields(_named(kind, str(error)))]
+        raise lines.converted(str(error), place, names) from None
+
+
+def _named(kind: type[msgspec.Struct], message: str) -> type[msgspec.Struct]:
+    """The part of the file in which a message says that a field is unknown."""
+    inside: dict[str, type[msgspec.Struct]] = {
+        "$.cluster": ClusterText, "$.failures.processes": ProcessText, "$.failures": FailuresText,
+        "$.stores": StoreText, "$.costs": CostsText,
+    }  # fmt: skip
+    return next((part for at, part in inside.items() if at in message), kind)
+
+
+def _check_numbers(lines: Lines, value: Any, place: Place) -> None:
+    """YAML has numbers that are none."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_numbers(lines, item, (*place, str(key)))
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            _check_numbers(lines, item, (*place, i))
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise lines.error(place, f"{place[-1]} is {value}; it must be a finite number")
+
+
+def _at(lines: Lines, place: Place, function: Any, *arguments: Any) -> Any:
+    """What a function gives, its errors with the line of a place."""
+    try:
+        return function(*arguments)
+    except ChakraError as error:
+        if str(error).startswith(f"{lines.path}:"):
+            raise
+        raise lines.error(place, str(error)) from None
+
+
+def _check_goal(text: JobText, lines: Lines) -> None:
+    if (text.steps is None) == (text.days is None):
+        raise lines.error(
+            ("days",) if text.steps else (),
+            "give either `steps`, what the job has to do, or `days`",
+        )
+    given = [n for n in ("step_seconds", "workload", "run") if getattr(text, n) is not None]
+    if len(given) != 1:
+        raise lines.error(
+            (given[-1],) if given else (),
+            "give one of `step_seconds`, `workload` (with `machine`) and `run` for the time of a step",
+        )
+    if text.workload is not None and text.machine is None:
+        raise lines.error(("workload",), "a workload needs a `machine` to be simulated on")
+
+
+# --- failures ---------------------------------------------------------------------------------
+
+
+def _processes(text: FailuresText, cluster: ClusterText, lines: Lines) -> tuple[Process, ...]:
+    short = {
+        "node_mtbf_hours": ProcessText(
+            name="node", mtbf_hours=text.node_mtbf_hours, shape=text.shape
+        ),
+        "rack_mtbf_hours": ProcessText(name="rack", of="rack", mtbf_hours=text.rack_mtbf_hours),
+        "switch_mtbf_hours": ProcessText(
+            name="switch", of="switch", mtbf_hours=text.switch_mtbf_hours
+        ),
+        "job_mtbf_hours": ProcessText(name="job", of="job", mtbf_hours=text.job_mtbf_hours),
+    }
+    found = [
+        _process(part, cluster, lines, ("failures", name))
+        for name, part in short.items()
+        if part.mtbf_hours is not None
+    ]
+    for i, part in enumerate(text.processes):
+        place: Place = ("failures", "processes", i)
+        named = msgspec.structs.replace(part, name=part.name or f"{part.of} {i}")
+        found.append(_process(named, cluster, lines, place))
+        if named.name in [p.name for p in found[:-1]]:
+            raise lines.error(place, f"two causes of failures are called {named.name!r}")
+    return tuple(found)
+
+
+def _process(text: ProcessText, cluster: ClusterText, lines: Lines, place: Place) -> Process:
+    if (text.mtbf_hours is None) == (text.interval_hours is None):
+        raise lines.error(place, "give either `mtbf_hours` or `interval_hours`")
+    width = {
+        "node": 1,
+        "job": 1,
+        "rack": cluster.nodes_per_rack,
+        "switch": cluster.nodes_per_switch,
+    }
+    nodes = width[text.of]
+    if nodes is None:
+        raise lines.error(place, f"failures of a {text.of} need cluster.nodes_per_{text.of}")
+    if cluster.nodes % nodes:
+        raise lines.error(place, f"{cluster.nodes} nodes are not whole {text.of}s of {nodes}")
+    default: dict[str, Scope] = {"node": "node", "job": "process", "rack": "rack", "switch": "rack"}
+    slow = (
+        None
+        if text.slow is None
+        else Slowness(text.slow.factor, _repair(text.slow.hours, text.slow.spread))
+    )
+    job = text.of == "job"
+    return Process(
+        name=text.name,
+        between=_between(text, lines, place),
+        units=1 if job else cluster.nodes // nodes * text.per_node,
+        nodes_per_unit=nodes,
+        units_per_node=text.per_node,
+        scope=text.takes or default[text.of],
+        anywhere=cluster.nodes if job else 0,
+        slow=slow,
+        repair=None if text.repair_hours is None else Fixed(text.repair_hours * HOUR),
+    )
+
+
+def _between(text: ProcessText, lines: Lines, place: Place) -> Duration:
+    if text.interval_hours is not None:
+        low, high = text.interval_hours
+        if high < low:
+            raise lines.error(place, f"interval_hours ends ({high}) before it begins ({low})")
+        return Uniform(low * HOUR, high * HOUR)
+    mean = (text.mtbf_hours or 0.0) * HOUR
+    return Exponential(mean) if text.shape in (None, 1) else Weibull(mean, text.shape or 1.0)
+
+
+def _repair(hours: float, spread: str) -> Duration:
+    return Exponential(hours * HOUR) if spread == "exponential" else Fixed(hours * HOUR)
+
+
+def _mtbf(processes: tuple[Process, ...]) -> float:
+    """Mean time between failures of the job; nodes that only become slow do not stop it."""
+    rate = sum(process.rate for process in processes if process.slow is None)
+    return 1 / rate if rate else math.inf
+
+
+def _logged(text: FailuresText, cluster: ClusterText, lines: Lines) -> tuple[LoggedFailure, ...]:
+    if text.log is None:
+        return ()
+    path = Path(lines.path).parent / text.log
+    found: tuple[LoggedFailure, ...] = _at(
+        lines, ("failures", "log"), read_failure_log, path, cluster.nodes
+    )
+    return found
+
+
+# --- policies ---------------------------------------------------------------------------------
+
+
+def _chosen(given: dict[str, Any] | str, default: str) -> tuple[str, dict[str, Any]]:
+    """A policy's name, however it is hyphenated, and its options."""
+    fields = {"policy": given} if isinstance(given, str) else dict(given)
+    name = str(fields.pop("policy", default))
+    return name.strip().lower().replace(" ", "_").replace("-", "_"), fields
+
+
+def _known(name: str, policies: dict[str, Any], lines: Lines, place: Place) -> Any:
+    if name not in policies:
+        raise lines.error(place, f"no policy {name!r}; there are {', '.join(policies)}")
+    return policies[name]
+
+
+_SIZES = {"bytes": "seconds", "difference_bytes": "difference_seconds"}
+
+
+def _checkpoint(text: JobText, lines: Lines) -> CheckpointPolicy:
+    place: Place = ("checkpoint",)
+    default = (
+        "tiered" if isinstance(text.checkpoint, dict) and "tiers" in text.checkpoint else "interval"
+    )
+    name, fields = _chosen("none" if text.checkpoint is None else text.checkpoint, default)
+    kind = _known(name, CHECKPOINT_POLICIES, lines, place)
+    stores = {
+        n: _at(lines, ("stores", n), Store, n, s, text.cluster.nodes)
+        for n, s in text.stores.items()
+    }
+    fields = _at(lines, place, timed, fields, stores, _SIZES)
+    if isinstance(fields.get("tiers"), list):
+        fields["tiers"] = [
+            _at(lines, (*place, "tiers", i), timed, tier, stores, _SIZES)
+            if isinstance(tier, dict) else tier
+            for i, tier in enumerate(fields["tiers"])
+        ]  # fmt: skip
+    policy: CheckpointPolicy = _convert(lines, fields, kind, place)
+    if isinstance(policy, Tiered):
+        _check_tiers(policy, lines)
+    return policy
+
+
+def _check_tiers(policy: Tiered, lines: Lines) -> None:
+    place: Place = ("checkpoint", "tiers")
+    if not policy.tiers_:
+        raise lines.error(place, "tiers is empty; give at least one")
+    shortest = min(tier.interval_steps for tier in policy.tiers_)
+    for i, tier in enumerate(policy.tiers_):
+        if tier.interval_steps % shortest:
+            raise lines.error(
+                (*place, i),
+                f"an interval of {tier.interval_steps} steps is not a multiple of the shortest, {shortest}",
+            )
+
+
+def _every(policy: CheckpointPolicy, situation: Situation, lines: Lines) -> int:
+    every = policy.every(situation)
+    cycle = every * situation.step_seconds
+    if cycle > 30 * situation.mtbf_seconds:
+        raise lines.error(
+            ("checkpoint",),
+            f"the job would fail every {situation.mtbf_seconds:,.0f} s and checkpoint every {cycle:,.0f} s: "
+            "it would never get from one checkpoint to the next; shorten the interval",
+        )
+    return every
+
+
+def _recovery(text: JobText, lines: Lines) -> Recovery:
+    place: Place = ("recovery",)
+    name, fields = _chosen(text.recovery, "restart")
+    kind = _known(name, RECOVERY_POLICIES, lines, place)
+    policy: Recovery = _convert(lines, fields, kind, place)
+    if policy.needs_spares and not text.cluster.spares:
+        raise lines.error(
+            place,
+            f"{name} needs spare nodes and there are none; give cluster.spares, or recovery: restart",
+        )
+    return policy
+
+
+def _shrinking(
+    policy: Recovery, times: StepTimes, cluster: ClusterText, lines: Lines
+) -> dict[str, Any]:
+    """What a job that shrinks needs to know of its replicas."""
+    if not isinstance(policy, Elastic):
+        return {}
+    place: Place = ("recovery",)
+    size = policy.replica_nodes or times.replica_nodes(cluster.nodes) or 1
+    if cluster.nodes % size:
+        raise lines.error(place, f"{cluster.nodes} nodes are not whole replicas of {size}")
+    if cluster.nodes < 2 * size:
+        raise lines.error(
+            place,
+            f"the plan cannot shrink: all {cluster.nodes} nodes are one replica; give the job more "
+            "data-parallel replicas, or recovery: restart",
+        )
+    if policy.min_nodes > cluster.nodes:
+        raise lines.error(
+            place, f"min_nodes is {policy.min_nodes} and the job has {cluster.nodes} nodes"
+        )
+    steps: dict[int, float] = dict(policy.step_seconds_by_nodes) or _at(
+        lines, place, times.with_fewer, cluster.nodes, size, policy
+    )
+    return {"replica_nodes": size, "steps_by_nodes": steps}
+
+
+def _notes(text: JobText, plan: Plan) -> list[str]:
+    notes = []
+    if plan.processes or plan.logged:
+        zero = [
+            n for n in ("detection_seconds", "restart_seconds") if not getattr(plan.recovery, n)
+        ]
+        if zero:
+            notes.append(f"recovery: {' and '.join(zero)} not given, taken as 0")
+        if not text.cluster.repair_hours:
+            notes.append("cluster.repair_hours not given: failed nodes are spares again at once")
+    if plan.logged and plan.steps and plan.logged[-1].time < plan.steps * plan.step_seconds:
+        notes.append("the failure log ends before the job does; nothing fails after it")
+    return notes

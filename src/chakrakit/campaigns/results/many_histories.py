@@ -1,0 +1,178 @@
+"""Many histories of one job, here or on workers, and what they come to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from chakrakit.campaigns.engine import NEVER, History, Outcome, Plan
+from chakrakit.campaigns.job import Job, read_job
+from chakrakit.campaigns.results.changes import sensitivity
+from chakrakit.campaigns.results.result import (
+    DAY,
+    HOUR,
+    CampaignResult,
+    Change,
+    Spread,
+    mean_failures,
+    mean_lost,
+)
+from chakrakit.errors import ConfigError
+from chakrakit.parallel import Workers, check_engine, spread
+
+PIECE = 250
+"""Histories that one worker runs before it reports."""
+
+
+MANY = 1000
+"""From so many histories on, starting workers pays."""
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Some histories of a plan."""
+
+    plan: Plan
+    seed: int
+    first: int
+    last: int
+
+
+def campaign(
+    job: str | Path | Job,
+    *,
+    histories: int = 100,
+    seed: int = 0,
+    workers: Workers | None = None,
+    changes: bool = True,
+) -> CampaignResult:
+    """Run many random histories of a training campaign with failures, checkpoints and recovery.
+
+    Parameters
+    ----------
+    job
+        A YAML file (docs/campaigns.md), or what `read_job` gives.
+    histories, seed
+        How many histories are run, and what decides their chance: the same seed gives the same ones.
+    workers
+        Spread them over processes or a cluster.
+    changes
+        Whether to try what one more spare, a faster detector and so on would give.
+
+    Returns
+    -------
+    A `CampaignResult` with days, effective ratio, time lost by cause, and more.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("job.yaml").write_text("{step_seconds: 10, steps: 8640, cluster: {nodes: 16}}")
+    >>> ck.campaign("job.yaml").days.mean
+    1.0
+
+    """
+    made = job if isinstance(job, Job) else read_job(job)
+    if histories < 1:
+        raise ConfigError(f"histories is {histories}; it must be 1 or more")
+    outcomes = run_histories(made.plan, histories, seed, workers)
+    tried = sensitivity(made, outcomes, seed) if changes else []
+    return _result(made, outcomes, seed, tried)
+
+
+def workers_for(histories: int, engine: str | None, jobs: int | None) -> Workers | None:
+    """Workers as asked for; without a word, all cores for many histories and this process for few."""
+    if engine is None and jobs is None and histories < MANY:
+        return None
+    chosen = Workers(engine or "local", jobs)
+    check_engine(chosen.engine)
+    return chosen if engine or jobs != 1 else None
+
+
+def run_histories(
+    plan: Plan, count: int, seed: int, workers: Workers | None = None
+) -> list[Outcome]:
+    """The outcomes of histories 0 … count − 1."""
+    pieces = [
+        Piece(plan, seed, first, min(first + PIECE, count)) for first in range(0, count, PIECE)
+    ]
+    found = [outcome for part in spread(_run_piece, pieces, workers) for outcome in part]
+    _check_finished(plan, found)
+    return found
+
+
+def _run_piece(piece: Piece) -> list[Outcome]:
+    return list(_histories(piece))
+
+
+def _histories(piece: Piece) -> Iterator[Outcome]:
+    for number in range(piece.first, piece.last):
+        yield History(piece.plan, f"{piece.seed}/{number}").run()
+
+
+def _check_finished(plan: Plan, outcomes: Sequence[Outcome]) -> None:
+    lost = [o for o in outcomes if o.given_up]
+    if lost:
+        raise ConfigError(
+            f"{len(lost)} of {len(outcomes)} histories never end: after {lost[0].seconds / DAY:,.0f} days "
+            f"{lost[0].steps:,.0f} of {plan.steps or 0:,} steps are done; checkpoint more often, restart "
+            "faster, or give `days` instead of `steps`"
+        )
+
+
+def _result(
+    job: Job, outcomes: Sequence[Outcome], seed: int, tried: list[Change]
+) -> CampaignResult:
+    plan = job.plan
+    days = Spread.of([o.seconds / DAY for o in outcomes])
+    ratio = Spread.of([o.useful / o.seconds for o in outcomes])
+    lost = mean_lost(outcomes)
+    stopped = lost.detection + lost.restart + lost.waiting
+    steps = math.fsum(o.steps for o in outcomes) / len(outcomes)
+    causes = mean_failures(outcomes)
+    per_day = steps / days.mean
+    mtbf = job.situation.mtbf_seconds
+    return CampaignResult(
+        name=job.name,
+        histories=len(outcomes),
+        seed=seed,
+        days=days,
+        effective_ratio=ratio,
+        goodput=ratio.mean * plan.nodes / (plan.nodes + plan.spares),
+        availability=1 - stopped / (days.mean * 24),
+        failures=math.fsum(causes.values()),
+        failures_by_cause=causes,
+        restarts=sum(o.restarts for o in outcomes) / len(outcomes),
+        slowdowns=sum(o.slowdowns for o in outcomes) / len(outcomes),
+        lost_hours=lost,
+        steps=steps,
+        steps_per_day=per_day,
+        tokens_per_day=None if job.tokens_per_step is None else per_day * job.tokens_per_step,
+        step_seconds=plan.step_seconds,
+        checkpoint_interval_steps=None if plan.every == NEVER else plan.every,
+        checkpoints=sum(o.checkpoints for o in outcomes) / len(outcomes),
+        mtbf_hours=None if math.isinf(mtbf) or plan.logged else mtbf / HOUR,
+        energy_kwh=_energy(job, days.mean * 24, stopped),
+        price=_price(job, days.mean * 24),
+        sensitivity=tried,
+        notes=job.notes,
+    )
+
+
+def _energy(job: Job, hours: float, stopped: float) -> float | None:
+    """Nodes draw their power while the job runs; spares, and all while it stands, draw idle power."""
+    busy, idle = job.costs.node_watts, job.costs.idle_node_watts
+    if busy is None:
+        return None
+    rest = busy if idle is None else idle
+    plan = job.plan
+    watt_hours = (
+        plan.nodes * (busy * (hours - stopped) + rest * stopped) + plan.spares * rest * hours
+    )
+    return job.costs.pue * watt_hours / 1000
+
+
+def _price(job: Job, hours: float) -> float | None:
+    price = job.costs.node_hour_price
+    return None if price is None else price * hours * (job.plan.nodes + job.plan.spares)

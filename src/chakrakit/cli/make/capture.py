@@ -1,0 +1,83 @@
+"""`chakra capture`: the traces of a program on ranks that need not exist."""
+
+from __future__ import annotations
+
+import click
+
+from chakrakit.cli.shared import console, json_option, print_json, print_table
+
+
+def _values(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
+    found = {}
+    for text in given:
+        place, sign, number = text.rpartition("=")
+        try:
+            found[place] = float(number)
+        except ValueError:
+            sign = ""
+        if not sign or not place:
+            raise click.BadParameter(f"{text!r} should look like train.py:12=0.5")
+    return found
+
+
+@click.command(name="capture", context_settings={"ignore_unknown_options": True})
+@click.option("--ranks", type=click.IntRange(min=1), help="Number of ranks.")
+@click.option(
+    "--device", default="", metavar="NAME", help="GPU the program is told it has, as h100."
+)
+@click.option("--steps", metavar="A:B", help="Steps to record, B not included; default the second.")
+@click.option("--value", "values", multiple=True, callback=_values, metavar="FILE:LINE=NUMBER",
+              help="A value that the program decides by, read at that line.")  # fmt: skip
+@click.option(
+    "-o", "--output", metavar="OUT", help="A directory, or NAME.N.et for one file per rank."
+)
+@json_option
+@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+def command(
+    ranks: int | None, device: str, steps: str | None, values: dict[str, float], output: str | None,
+    as_json: bool, program: tuple[str, ...],
+) -> None:  # fmt: skip
+    """Capture PROGRAM (after --) as it would run on any number of ranks, with nothing allocated.
+
+    One rank of each kind is run with fake tensors and fake process groups; all ranks come out, folded.
+    A step ends with the optimizer's step.
+
+    \b
+    chakra capture --ranks 1024 --device h100 -o out -- torchrun train.py --layers 32
+    """
+    from chakrakit.sources.capture import capture_command
+
+    if ranks is None:
+        raise click.UsageError("give --ranks N")
+    report = capture_command(
+        program, output, ranks=ranks, device=device, steps=steps, values=values
+    )
+    if as_json:
+        return print_json(report)
+    _print(report, output)
+    return None
+
+
+def _print(report: object, output: str | None) -> None:
+    from chakrakit.sources.capture import CaptureReport
+
+    assert isinstance(report, CaptureReport)
+    print_table(
+        ("kind", "ranks", "nodes", "GFLOP", "parameters", "peak MiB"),
+        ((i, k.ranks, k.nodes, k.flops // 10**9, k.parameters, k.peak_bytes >> 20)
+         for i, k in enumerate(report.kinds)),
+    )  # fmt: skip
+    print_table(
+        ("communication", "group", "count", "bytes"),
+        ((c.type, c.group, c.count, c.bytes) for c in report.collectives),
+    )
+    out = console()
+    for text in report.stubbed:
+        out.print(f"stubbed: {text}")
+    for text in report.warnings:
+        out.print(f"warning: {text}")
+    out.print(
+        f"wrote {report.ranks:,} ranks in {len(report.kinds):,} bodies to {output}"
+        if output
+        else "nothing written; give -o OUT"
+    )

@@ -1,0 +1,110 @@
+"""Recorded collective calls of all ranks side by side: one row per call, grouped by what should meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.arrays import I64
+
+DONE = 2
+"""State of a call that completed; 0 was issued, 1 has begun, -1 is not known."""
+
+
+class Signature(NamedTuple):
+    """What must agree among the calls that meet; sizes are 0 where ranks may bring different ones."""
+
+    kind: int
+    dtype: int
+    size: int
+    out_size: int
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """Calls of one rank after another, each rank's in the order it issued them; one array per fact.
+
+    `sign` is a number into `signatures`. `nth` tells calls with the same number in their group apart,
+    as coalesced ones have. `members[g]` are the ranks of group `g`, recorded or not; `recorded` are
+    the ranks there is a recording of; `last` is the highest number of each (group, rank).
+    """
+
+    rank: I64
+    group: I64
+    seq: I64
+    nth: I64
+    sign: I64
+    state: I64
+    start: I64
+    end: I64
+    signatures: Sequence[Signature]
+    kind_names: Mapping[int, str]
+    group_names: Sequence[str]
+    members: Sequence[I64]
+    recorded: I64
+    last: Mapping[tuple[int, int], int]
+
+    def __len__(self) -> int:
+        return len(self.rank)
+
+    @cached_property
+    def _key(self) -> I64:
+        """One number for what should meet."""
+        if not len(self):
+            return np.zeros(0, np.int64)
+        seq = self.seq - int(self.seq.min())
+        several = int(self.nth.max()) + 1
+        key: I64 = (self.group * (int(seq.max()) + 1) + seq) * several + self.nth
+        return key
+
+    @cached_property
+    def order(self) -> I64:
+        """Rows sorted by what should meet, then by rank."""
+        return np.argsort(self._key, kind="stable")
+
+    @cached_property
+    def bounds(self) -> I64:
+        """Where each meeting begins in `order`; and the end."""
+        if not len(self):
+            return np.zeros(1, np.int64)
+        key = self._key[self.order]
+        bounds: I64 = np.r_[0, np.flatnonzero(key[1:] != key[:-1]) + 1, len(self)]
+        return bounds
+
+    @property
+    def meetings(self) -> int:
+        """How many there are."""
+        return len(self.bounds) - 1
+
+    def rows(self, meeting: int) -> I64:
+        """The calls that meet, in order of rank."""
+        rows: I64 = self.order[self.bounds[meeting] : self.bounds[meeting + 1]]
+        return rows
+
+    def meeting_of(self, row: int) -> int:
+        """The meeting a row belongs to."""
+        first = self._key[self.order[self.bounds[:-1]]]
+        return int(np.searchsorted(first, self._key[row]))
+
+    def per_meeting(self, how: np.ufunc, values: NDArray[np.generic]) -> I64:
+        """A reduction over the calls of each meeting."""
+        if not self.meetings:
+            return np.zeros(0, np.int64)
+        out: I64 = how.reduceat(values[self.order], self.bounds[:-1])
+        return out
+
+    def signature(self, row: int) -> Signature:
+        """What a call is."""
+        return self.signatures[int(self.sign[row])]
+
+    def label(self, row: int) -> str:
+        """A call in words."""
+        kind = self.kind_names.get(self.signature(row).kind, "COLLECTIVE")
+        return (
+            f"{kind} {int(self.seq[row])} of group {self.group_names[int(self.group[row])] or '0'}"
+        )

@@ -1,0 +1,17 @@
+"""Requests: streams from files or from processes."""
+
+from chakrakit.serving.requests.choose import requests_from
+from chakrakit.serving.requests.files import read_requests, unpacked
+from chakrakit.serving.requests.processes import Process, generated
+from chakrakit.serving.requests.stream import PS, Stream, stream_of
+
+__all__ = [
+    "PS",
+    "Process",
+    "Stream",
+    "generated",
+    "read_requests",
+    "requests_from",
+    "stream_of",
+    "unpacked",
+]

@@ -1,0 +1,205 @@
+"""Files of requests, told apart by what they hold: CSV, JSON lines, a benchmark's JSON, Parquet."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+from pyarrow import csv
+
+from chakrakit.errors import ConfigError, FormatError
+from chakrakit.serving.requests.json_lines import read_json_lines
+from chakrakit.serving.requests.stream import Stream, stream_of
+
+DATES_FROM = 1e8
+"""Seconds above this are dates (after 1973), not times since the start."""
+MOST_BYTES = 2**33
+
+
+def read_requests(path: str | Path, seed: int = 0) -> Stream:
+    """The requests of a file."""
+    file = Path(path)
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    data = unpacked(data, path)
+    if data[:4] == b"PAR1":
+        return _parquet(data, str(path))
+    start = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if not start:
+        raise FormatError("is empty", path=str(path))
+    if start[:1] in b"{[":
+        return _json(data, str(path), seed)
+    return _csv(data, str(path))
+
+
+def unpacked(data: bytes, path: str | Path) -> bytes:
+    """What a file holds; gzip is told by its first bytes."""
+    if data[:2] != b"\x1f\x8b":
+        return data
+    try:
+        with gzip.open(io.BytesIO(data)) as opened:
+            found = opened.read(MOST_BYTES)
+    except (OSError, EOFError) as error:
+        raise FormatError(f"not a gzip file: {error}", path=str(path)) from None
+    return found
+
+
+def _json(data: bytes, path: str, seed: int) -> Stream:
+    """One document, or one on each line."""
+    first, _, rest = data.strip().partition(b"\n")
+    try:
+        document = msgspec.json.decode(first)
+    except msgspec.DecodeError:
+        return _document(data, path, seed)
+    if not rest.strip() and isinstance(document, dict) and "input_lens" in document:
+        return _benchmark(document, path, seed)
+    if not rest.strip() and (isinstance(document, list) or "requests" in document):
+        return _document(data, path, seed)
+    return read_json_lines(data, path)
+
+
+def _document(data: bytes, path: str, seed: int) -> Stream:
+    try:
+        found = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise FormatError(f"neither JSON nor JSON lines: {error}", path=path) from None
+    if isinstance(found, dict) and "input_lens" in found:
+        return _benchmark(found, path, seed)
+    rows = found.get("requests") if isinstance(found, dict) else found
+    if isinstance(rows, list):
+        return read_json_lines(b"\n".join(msgspec.json.encode(row) for row in rows), path)
+    raise FormatError("has no `input_lens`, as the JSON of `vllm bench serve` does", path=path)
+
+
+def _benchmark(found: dict[str, Any], path: str, seed: int) -> Stream:
+    """What `vllm bench serve --save-detailed` writes: lengths, and start times or a rate."""
+    prompt, output = found["input_lens"], found.get("output_lens")
+    if not isinstance(prompt, list) or not isinstance(output, list) or len(prompt) != len(output):
+        raise FormatError("`input_lens` and `output_lens` must be lists of one length", path=path)
+    starts, most = found.get("start_times"), found.get("max_concurrency")
+    if isinstance(starts, list) and len(starts) == len(prompt):
+        times = np.sort(np.asarray(starts, np.float64))
+        order = np.argsort(np.asarray(starts, np.float64), kind="stable")
+        lengths = [np.asarray(x, np.float64)[order] for x in (prompt, output)]
+        return stream_of(times - times[0], lengths[0], lengths[1], where=path)
+    times = _paced(found.get("request_rate", "inf"), len(prompt), seed, path)
+    return stream_of(times, prompt, output, where=path, concurrency=int(most) if most else 0)
+
+
+def _paced(rate: object, count: int, seed: int, path: str) -> Any:
+    """Arrivals at a rate: Poisson, as the benchmark itself draws them; all at once where it is inf."""
+    try:
+        value = float(rate)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise FormatError(f"`request_rate` is {rate!r}, not a number", path=path) from None
+    if value <= 0:
+        raise FormatError(f"`request_rate` is {value}; it must be above 0", path=path)
+    if value == float("inf"):
+        return np.zeros(count)
+    return np.cumsum(np.random.default_rng((seed, 7)).exponential(1 / value, count))
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+_TIMES = ("arrival_s", "timestamp", "arrival_time", "arrival")
+_PROMPTS = (
+    "prompt",
+    "contexttokens",
+    "request tokens",
+    "input_toks",
+    "input_length",
+    "num_prefill_tokens",
+)
+_OUTPUTS = (
+    "output",
+    "generatedtokens",
+    "response tokens",
+    "output_toks",
+    "output_length",
+    "num_decode_tokens",
+)
+
+
+def _csv(data: bytes, path: str) -> Stream:
+    try:
+        table = csv.read_csv(io.BytesIO(data))
+    except pa.ArrowInvalid as error:
+        raise FormatError(f"not a CSV of requests: {error}", path=path) from None
+    return _table(table, path, first_line=2)
+
+
+def _parquet(data: bytes, path: str) -> Stream:
+    try:
+        table = pq.read_table(io.BytesIO(data))
+    except (pa.ArrowException, OSError) as error:
+        raise FormatError(f"not a Parquet file: {error}", path=path) from None
+    return _table(table, path, first_line=1)
+
+
+def _column(table: pa.Table, names: tuple[str, ...], path: str, what: str) -> pa.ChunkedArray:
+    found = {c.strip().lower(): c for c in table.column_names}
+    for name in names:
+        if name in found:
+            return table.column(found[name])
+    raise FormatError(
+        f"has no column for {what}: one of {', '.join(names)}; it has {', '.join(table.column_names)}",
+        path=path,
+    )
+
+
+def _table(table: pa.Table, path: str, first_line: int) -> Stream:
+    times = _seconds(_column(table, _TIMES, path, "arrival times"), path)
+    prompt, output = (
+        _numbers(_column(table, names, path, what), path, what)
+        for names, what in ((_PROMPTS, "prompt lengths"), (_OUTPUTS, "output lengths"))
+    )
+    notes: tuple[str, ...] = ()
+    failed = output == 0
+    if "log type" in {c.strip().lower() for c in table.column_names} and failed.any():
+        notes = (f"{int(failed.sum()):,} requests that gave no tokens (failures) were left out",)
+        times, prompt, output = (a[~failed] for a in (times, prompt, output))
+    more: dict[str, Any] = {"notes": notes}
+    if "priority" in table.column_names:
+        more["priority"] = _numbers(table.column("priority"), path, "priority")
+    if "hash_ids" in table.column_names:
+        more["ids"] = table.column("hash_ids").to_pylist()
+        more["unit"] = 512
+    if "id" in table.column_names:
+        more["names"] = [str(v) for v in table.column("id").to_pylist()]
+    return stream_of(times, prompt, output, where=path, first_line=first_line, **more)
+
+
+def _seconds(column: pa.ChunkedArray, path: str) -> Any:
+    if pt.is_timestamp(column.type):
+        nanos = column.cast(pa.timestamp("ns")).cast(pa.int64())
+        return (np.asarray(nanos.to_numpy()) - nanos[0].as_py()) / 1e9
+    if pt.is_string(column.type) or pt.is_large_string(column.type):
+        return _dates(column, path)
+    times = _numbers(column, path, "arrival times")
+    return times - times[0] if len(times) and times[0] > DATES_FROM else times
+
+
+def _dates(column: pa.ChunkedArray, path: str) -> Any:
+    """Dates with up to nine decimals of a second, as seconds since the first."""
+    texts = column.to_pylist()
+    try:
+        stamps = np.array([str(t).strip().replace(" ", "T") for t in texts], "datetime64[ns]")
+    except ValueError as error:
+        raise FormatError(f"arrival times: {error}", path=path) from None
+    return (stamps - stamps[0]).astype(np.int64) / 1e9
+
+
+def _numbers(column: pa.ChunkedArray, path: str, what: str) -> Any:
+    try:
+        return np.asarray(column.cast(pa.float64()).fill_null(float("nan")).to_numpy())
+    except pa.ArrowInvalid as error:
+        raise FormatError(f"{what}: {error}", path=path) from None

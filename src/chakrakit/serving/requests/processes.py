@@ -1,0 +1,203 @@
+"""Requests that nobody recorded: arrival processes, lengths, shared prefixes, sessions. Seeded.
+
+    poisson{rate=4, prompt=512, output=128}          independent arrivals
+    gamma{rate=4, cv=2, …}                           burstier (cv > 1) or more regular (cv < 1)
+    bursts{rate=4, size=10, …}                       groups of `size` at once
+    clients{rate=4, clients=20, cv=2, …}             many clients of unequal rates, each a gamma process
+    closed{concurrency=16, …}                        a request arrives when another one ends
+
+All take n (requests), prompt and output (a number, or lognormal:MEAN:CV, uniform:LOW:HIGH,
+exponential:MEAN, geometric:MEAN), prefix and prefixes (tokens shared, by how many groups), turns and
+think (requests of a session and the seconds between them), priorities, adapters, seed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.arrays import F64
+from chakrakit.errors import ConfigError
+from chakrakit.serving.requests.lengths import Lengths
+from chakrakit.serving.requests.stream import PS, Stream
+
+UNIT = 16
+
+
+class Process(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every process has. Requests are drawn from the seed and nothing else."""
+
+    n: int = 1000
+    rate: float = 1.0
+    prompt: str = "512"
+    output: str = "128"
+    prefix: int = 0
+    prefixes: int = 1
+    turns: int = 1
+    think: float = 0.0
+    priorities: int = 1
+    adapters: int = 0
+    seed: int = 0
+
+    def check(self) -> None:
+        """Every number makes sense."""
+        if self.n < 1 or self.turns < 1 or self.prefixes < 1 or self.priorities < 1:
+            raise ConfigError("requests: n, turns, prefixes and priorities must be 1 or more")
+        if not 0 < self.rate < float("inf"):
+            raise ConfigError(f"requests: a rate of {self.rate}; give requests a second, above 0")
+        if self.prefix < 0 or self.think < 0 or self.adapters < 0:
+            raise ConfigError("requests: prefix, think and adapters must be 0 or more")
+
+    def arrivals(self, rng: np.random.Generator, count: int) -> F64:
+        """Seconds, in order."""
+        return np.asarray(np.cumsum(rng.exponential(1 / self.rate, count)))
+
+    @property
+    def at_once(self) -> int:
+        """Requests that are under way at any time; 0 where times decide."""
+        return 0
+
+
+class Poisson(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Independent arrivals."""
+
+
+class Gamma(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Gaps with a coefficient of variation."""
+
+    cv: float = 1.0
+
+    def arrivals(self, rng: np.random.Generator, count: int) -> F64:
+        """Sums of gamma gaps."""
+        return np.cumsum(_gaps(rng, self.rate, self.cv, count))
+
+
+class Bursts(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Groups that arrive together; groups are independent."""
+
+    size: int = 10
+
+    def arrivals(self, rng: np.random.Generator, count: int) -> F64:
+        """The same time for each of a group."""
+        if self.size < 1:
+            raise ConfigError(f"requests: bursts of {self.size}; give 1 or more")
+        groups = -(-count // self.size)
+        starts = np.cumsum(rng.exponential(self.size / self.rate, groups))
+        return np.repeat(starts, self.size)[:count]
+
+
+class Clients(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A mixture: client k has a share of the rate in proportion to 1 / k, and gaps of its own."""
+
+    clients: int = 10
+    cv: float = 1.0
+
+    def arrivals(self, rng: np.random.Generator, count: int) -> F64:
+        """The earliest of all clients' arrivals."""
+        if self.clients < 1:
+            raise ConfigError(f"requests: {self.clients} clients; give 1 or more")
+        share = 1 / np.arange(1, self.clients + 1)
+        rates = self.rate * share / share.sum()
+        each = [np.cumsum(_gaps(rng, r, self.cv, count)) for r in rates.tolist()]
+        return np.sort(np.concatenate(each), kind="stable")[:count]
+
+
+class Closed(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A fixed number of requests under way."""
+
+    concurrency: int = 1
+
+    def arrivals(self, rng: np.random.Generator, count: int) -> F64:
+        """Ends decide, not times."""
+        return np.zeros(count)
+
+    @property
+    def at_once(self) -> int:
+        """The concurrency."""
+        if self.concurrency < 1:
+            raise ConfigError(f"requests: a concurrency of {self.concurrency}; give 1 or more")
+        return self.concurrency
+
+
+PROCESSES: dict[str, type[Process]] = {
+    "poisson": Poisson,
+    "gamma": Gamma,
+    "bursts": Bursts,
+    "clients": Clients,
+    "closed": Closed,
+}
+
+
+def _gaps(rng: np.random.Generator, rate: float, cv: float, count: int) -> F64:
+    if not 0 <= cv < float("inf"):
+        raise ConfigError(f"requests: a cv of {cv}; give 0 or more")
+    if cv == 0:
+        return np.full(count, 1 / rate)
+    return np.asarray(rng.gamma(1 / cv**2, cv**2 / rate, count))
+
+
+def generated(process: Process) -> Stream:
+    """The stream of a process."""
+    process.check()
+    rng = np.random.default_rng((process.seed, 19))
+    sessions = -(-process.n // process.turns)
+    times = process.arrivals(rng, sessions)
+    prompt = Lengths.parse(process.prompt, "prompt").draw(rng, process.n)
+    output = Lengths.parse(process.output, "output").draw(rng, process.n)
+    number = np.arange(process.n)
+    session, turn = number // process.turns, number % process.turns
+    if process.turns > 1:
+        prompt = _history(prompt, output, session, turn)
+    after = np.where(turn > 0, number - 1, -1)
+    seconds = np.where(turn > 0, process.think, times[session])
+    ids, offsets = _ids(process, rng, prompt, session)
+    return Stream(
+        np.rint(seconds * PS).astype(np.int64),
+        prompt,
+        output,
+        after.astype(np.int64),
+        rng.integers(0, process.priorities, process.n),
+        _adapters(process, rng),
+        offsets,
+        ids,
+        unit=UNIT,
+        concurrency=process.at_once,
+    )
+
+
+def _history(prompt: Any, output: Any, session: Any, turn: Any) -> NDArray[np.int64]:
+    """A turn's prompt begins with everything said before in its session."""
+    said = np.cumsum(prompt + output) - (prompt + output)
+    first = np.flatnonzero(turn == 0)
+    return np.asarray(prompt + said - said[first][session], np.int64)
+
+
+def _adapters(process: Process, rng: np.random.Generator) -> NDArray[np.int64]:
+    if process.adapters == 0:
+        return np.full(process.n, -1, np.int64)
+    return rng.integers(0, process.adapters, process.n)
+
+
+def _ids(
+    process: Process,
+    rng: np.random.Generator,
+    prompt: NDArray[np.int64],
+    session: NDArray[np.int64],
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Names only where something is shared."""
+    if process.prefix == 0 and process.turns == 1:
+        return np.zeros(0, np.uint64), np.zeros(process.n + 1, np.int64)
+    weights = 1 / np.arange(1, process.prefixes + 1)
+    groups = rng.choice(process.prefixes, int(session[-1]) + 1, p=weights / weights.sum())
+    shared = process.prefix // UNIT
+    # Without sessions nothing after the prefix comes again, so that it needs no name.
+    sizes = np.minimum(prompt // UNIT, shared) if process.turns == 1 else prompt // UNIT
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    place = np.arange(int(offsets[-1]), dtype=np.int64) - np.repeat(offsets[:-1], sizes)
+    owner = np.where(
+        place < shared, 2 * np.repeat(groups[session], sizes), 2 * np.repeat(session, sizes) + 1
+    )
+    return (owner.astype(np.uint64) << np.uint64(32)) + place.astype(np.uint64), offsets

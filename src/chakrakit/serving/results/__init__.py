@@ -1,0 +1,8 @@
+"""Results: figures and tables of a run."""
+
+from chakrakit.serving.results.figures import Served
+from chakrakit.serving.results.run import write_run
+from chakrakit.serving.results.service_level import ServiceLevel
+from chakrakit.serving.results.summary import ServeResult, Spread
+
+__all__ = ["ServeResult", "Served", "ServiceLevel", "Spread", "write_run"]

@@ -1,0 +1,191 @@
+"""From what the core gives to the figures of a result, and to the table of requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from chakrakit.arrays import F64, I64
+from chakrakit.machines.device import Device
+from chakrakit.serving.cluster import Outcome, PoolSetup, Setup
+from chakrakit.serving.results.service_level import ServiceLevel
+from chakrakit.serving.results.summary import (
+    KvCache,
+    PoolFigures,
+    ServeResult,
+    gap_spread,
+    met,
+    spread,
+)
+
+_MS = 1e-9
+_S = 1e-12
+
+
+@dataclass(frozen=True)
+class Served:
+    """A finished run: how it was set up, what came out, and on which devices."""
+
+    setup: Setup
+    outcome: Outcome
+    device: Device
+    devices_per_engine: tuple[int, ...]
+    """By pool."""
+    level: ServiceLevel = field(default_factory=ServiceLevel)
+
+    def requests_table(self) -> pa.Table:
+        """One row per request; times in seconds, nothing where it did not get there."""
+        r, stream = self.outcome.requests, self.setup.stream
+        names = stream.names or [str(i) for i in range(len(stream))]
+        return pa.table(
+            {
+                "id": pa.array(names),
+                "arrival_s": _seconds(r["arrival"]),
+                "scheduled_s": _seconds(r["scheduled"]),
+                "first_token_s": _seconds(r["first"]),
+                "finish_s": _seconds(r["finish"]),
+                "prompt": stream.prompt,
+                "output": stream.output,
+                "cached": r["cached"],
+                "preempted": r["preempted"],
+                "engine": r["engine"],
+            }
+        )
+
+    def result(self) -> ServeResult:
+        """All figures."""
+        o, stream = self.outcome, self.setup.stream
+        done = o.requests["finish"] >= 0
+        arrival, first, finish, begun = (
+            o.requests[n][done] for n in ("arrival", "first", "finish", "scheduled")
+        )
+        output, prompt = stream.output[done], stream.prompt[done]
+        ttft, e2e = (_ms(times - arrival) for times in (first, finish))
+        several = output > 1
+        tpot = np.where(several, _ms(finish - first) / np.maximum(output - 1, 1), 0.0)
+        good = met(self.level, ttft, tpot, e2e)
+        began = int(o.requests["arrival"][o.requests["arrival"] >= 0].min(initial=0))
+        seconds = max((int(finish.max(initial=began)) - began) * _S, 1e-12)
+        tokens = int(output.sum())
+        energy, price = self._energy(seconds), self._price(seconds)
+        pools = self._pools(seconds)
+        return ServeResult(
+            requests=len(stream),
+            finished=int(done.sum()),
+            duration_s=seconds,
+            ttft_ms=spread(ttft),
+            tpot_ms=spread(tpot[several]),
+            itl_ms=gap_spread(o.totals),
+            e2e_ms=spread(e2e),
+            queue_ms=spread(_ms(begun - arrival)),
+            output_tokens_per_s=tokens / seconds,
+            total_tokens_per_s=(tokens + int(prompt.sum())) / seconds,
+            requests_per_s=len(output) / seconds,
+            goodput=float(good.sum()) / seconds,
+            attained=float(good.sum()) / len(stream),
+            kv=_fullest(pools),
+            preemptions=self._total("preemptions"),
+            swaps=self._total("swaps"),
+            cache_hit_rate=self._total("hit_tokens") / max(1, self._total("asked_tokens")),
+            steps=self._total("steps"),
+            mean_batch=self._total("pieces") / max(1, self._total("steps")),
+            energy_joules=energy,
+            joules_per_token=energy / max(1, tokens),
+            price=price,
+            price_per_million_tokens=price / max(1, tokens) * 1e6,
+            devices=sum(p.devices for p in pools),
+            pools=pools,
+            step_times=self.setup.pools[0].cost.about,
+            notes=self._notes(),
+            drafts_accepted=self._accepted(),
+            moves=len(o.moves["start"]),
+            move_ms=spread(_ms(o.moves["end"] - o.moves["start"]))
+            if len(o.moves["start"])
+            else None,
+        )
+
+    def _total(self, name: str) -> int:
+        return sum(int(t[name]) for t in self.outcome.totals)
+
+    def _accepted(self) -> float | None:
+        drafted = self._total("drafted")
+        return self._total("accepted") / drafted if drafted else None
+
+    def _notes(self) -> list[str]:
+        stream = self.setup.stream
+        notes = [*stream.notes, *(n for p in self.setup.pools for n in p.cost.notes)]
+        left = int((self.outcome.requests["finish"] < 0).sum())
+        if left:
+            notes.append(f"{left:,} requests were never served: a policy turned them away")
+        if not self.device.power:
+            notes.append(f"device {self.device.name} has no power, so energy is 0")
+        return list(dict.fromkeys(notes))
+
+    # --- engines --------------------------------------------------------------------------------
+
+    def _pools(self, seconds: float) -> list[PoolFigures]:
+        found, first = [], 0
+        for pool, devices in zip(self.setup.pools, self.devices_per_engine, strict=True):
+            totals = self.outcome.totals[first : first + pool.engines]
+            first += pool.engines
+            found.append(_pool(pool, totals, devices, seconds))
+        return found
+
+    def _energy(self, seconds: float) -> float:
+        """The device's power while a step runs, and its idle power between steps."""
+        joules, first = 0.0, 0
+        for pool, devices in zip(self.setup.pools, self.devices_per_engine, strict=True):
+            for total in self.outcome.totals[first : first + pool.engines]:
+                busy = min(total["busy"] * _S, seconds)
+                joules += devices * (
+                    busy * self.device.power + (seconds - busy) * self.device.idle_power
+                )
+            first += pool.engines
+        return joules
+
+    def _price(self, seconds: float) -> float:
+        count = sum(
+            p.engines * d for p, d in zip(self.setup.pools, self.devices_per_engine, strict=True)
+        )
+        return count * seconds / 3600 * self.device.price_per_hour
+
+
+def _ms(picoseconds: I64) -> F64:
+    return np.asarray(picoseconds * _MS, np.float64)
+
+
+def _seconds(times: I64) -> pa.Array:
+    return pa.array(times * _S, mask=times < 0)
+
+
+def _pool(
+    pool: PoolSetup, totals: list[dict[str, Any]], devices: int, seconds: float
+) -> PoolFigures:
+    steps = sum(int(t["steps"]) for t in totals)
+    kept = sum(float(t["block_time"]) for t in totals) * _S / seconds / len(totals)
+    size = pool.options.block_size
+    return PoolFigures(
+        role=pool.role,
+        engines=pool.engines,
+        devices=devices * pool.engines,
+        steps=steps,
+        busy=sum(t["busy"] for t in totals) * _S / seconds / len(totals),
+        mean_batch=sum(t["pieces"] for t in totals) / max(1, steps),
+        mean_tokens=sum(t["tokens"] for t in totals) / max(1, steps),
+        kv=KvCache(
+            capacity_tokens=pool.capacity.tokens,
+            mean_tokens=kept * size,
+            peak_tokens=max(int(t["peak_blocks"]) for t in totals) * size,
+            block_size=size,
+            blocks=pool.capacity.blocks,
+            bytes_per_token=pool.capacity.bytes_per_token,
+            arithmetic=pool.capacity.explained(),
+        ),
+    )
+
+
+def _fullest(pools: list[PoolFigures]) -> KvCache:
+    return max((p.kv for p in pools), key=lambda kv: kv.peak_tokens / kv.capacity_tokens)

@@ -1,0 +1,114 @@
+"""A served stream as a Run: one rank per engine with its steps, and the requests beside them.
+
+Steps lie on the engine's stream. A request is three host nodes on a lane of its own: waiting, its
+prompt until the first token, and its output. Cache, batch and queue over time are counters.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chakrakit.arrays import I64, Mask
+from chakrakit.serving.results.figures import Served
+from chakrakit.serving.results.lanes import lanes
+from chakrakit.trace.communication import Binding, Groups
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
+from chakrakit.trace.sets import Card, Run, Times, TraceSet, run_of
+from chakrakit.trace.storage import write
+
+KINDS = np.array(["decode", "prefill", "mixed"], object)
+PARTS = ("queued", "prompt", "output")
+
+
+def write_run(served: Served, path: Path, card: dict[str, Any]) -> None:
+    """Writes RUN and RUN/requests.parquet."""
+    write(engine_run(served, card), path)
+    pq.write_table(served.requests_table(), path / "requests.parquet", compression="zstd")
+
+
+def engine_run(served: Served, card: dict[str, Any]) -> Run:
+    """Engines as ranks."""
+    count = sum(pool.engines for pool in served.setup.pools)
+    bodies, times = [], {}
+    for engine in range(count):
+        trace, own = _engine(served, engine)
+        bodies.append(trace)
+        times[engine] = own
+    traces = TraceSet(bodies, {e: Binding(e) for e in range(count)}, Groups({}), Card(**card))
+    return run_of(traces, times, {"engine": _counters(served)}, tick_ps=1, kind="run")
+
+
+def _engine(served: Served, engine: int) -> tuple[Trace, Times]:
+    steps, requests = served.outcome.steps, served.outcome.requests
+    mine = steps["engine"] == engine
+    order = np.flatnonzero(mine)[np.argsort(steps["start"][mine], kind="stable")]
+    seen = (requests["engine"] == engine) & (requests["finish"] >= 0)
+    chosen = np.flatnonzero(seen)[np.argsort(requests["arrival"][seen], kind="stable")]
+    moments = [requests[n][chosen] for n in ("arrival", "scheduled", "first", "finish")]
+    n, k = len(order), len(chosen)
+    start = np.concatenate([steps["start"][order], *moments[:3]])
+    end = np.concatenate([steps["end"][order], *moments[1:]])
+    own = lanes(moments[0], moments[3]) + 1
+    tokens, prompts = steps["tokens"][order], steps["prompt_tokens"][order]
+    kind = np.where(prompts == 0, 0, np.where(prompts == tokens, 1, 2))
+    host = np.arange(n + 3 * k) >= n
+    columns: dict[str, Any] = {
+        "name": [*KINDS[kind].tolist(), *(part for part in PARTS for _ in range(k))],
+        "type": np.full(n + 3 * k, NodeType.COMP_NODE),
+        "is_cpu_op": host,
+        "stream": _only(np.zeros(n, np.int64), ~host),
+        "tid": _only(np.tile(own, 3), host),
+        "request": _only(np.tile(chosen, 3), host),
+        "batch_tokens": _only(tokens, ~host),
+        "batch_prompt_tokens": _only(prompts, ~host),
+        "batch_requests": _only(steps["requests"][order], ~host),
+        "batch_context": _only(steps["context"][order], ~host),
+    }
+    return Trace.from_columns(columns, edges=_edges(n, k)), Times(start, end)
+
+
+def _only(values: I64, where: Mask) -> pa.Array:
+    """Values on some rows, nothing on the others."""
+    full = np.zeros(len(where), np.int64)
+    full[where] = values
+    return pa.array(full, mask=~where)
+
+
+def _edges(steps: int, requests: int) -> Edges:
+    """Step after step; a request's three parts one after another."""
+    chain = np.arange(max(steps - 1, 0))
+    first = steps + np.arange(2 * requests)
+    src = np.concatenate([chain, first]).astype(np.int32)
+    dst = np.concatenate([chain + 1, first + requests]).astype(np.int32)
+    kind = np.where(np.arange(len(src)) < len(chain), EdgeKind.STREAM, EdgeKind.THREAD)
+    size = len(src)
+    return Edges(
+        src,
+        dst,
+        kind.astype(np.int8),
+        np.full(size, EdgeForm.FINISH_START, np.int8),
+        np.zeros(size, np.int64),
+        kind == EdgeKind.THREAD,
+    )
+
+
+def _counters(served: Served) -> pa.Table:
+    """Cache, batch and queue of each engine when its steps end."""
+    steps = served.outcome.steps
+    sizes = np.concatenate(
+        [np.full(pool.engines, pool.options.block_size) for pool in served.setup.pools]
+    )
+    return pa.table(
+        {
+            "time_ns": steps["end"] // 1000,
+            "rank": steps["engine"],
+            "cache_tokens": steps["blocks"] * sizes[steps["engine"]],
+            "batch": steps["requests"],
+            "waiting": steps["waiting"],
+        }
+    )

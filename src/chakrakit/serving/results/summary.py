@@ -1,0 +1,125 @@
+"""The result of serving a stream: figures over requests, engines, the cache, energy and price."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.arrays import F64
+from chakrakit.serving.results.service_level import ServiceLevel
+
+_BINS_PER_OCTAVE = 64
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """A figure over requests, in milliseconds."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+
+
+class KvCache(msgspec.Struct, frozen=True, kw_only=True):
+    """The cache of one engine, in tokens; `peak_tokens` is the fullest engine's."""
+
+    capacity_tokens: int
+    peak_tokens: int
+    mean_tokens: float
+    block_size: int
+    blocks: int
+    bytes_per_token: int
+    arithmetic: str
+
+
+class PoolFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """One pool of engines."""
+
+    role: str
+    engines: int
+    devices: int
+    steps: int
+    busy: float
+    """Share of the time in which its engines ran a step."""
+    mean_batch: float
+    """Requests in a step, on average."""
+    mean_tokens: float
+    kv: KvCache
+
+
+class ServeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What `chakra serve` prints."""
+
+    requests: int
+    finished: int
+    duration_s: float
+    ttft_ms: Spread
+    tpot_ms: Spread
+    itl_ms: Spread
+    """Single gaps between tokens; percentiles to within 1.6 %."""
+    e2e_ms: Spread
+    queue_ms: Spread
+    """From arrival to the first step."""
+    output_tokens_per_s: float
+    total_tokens_per_s: float
+    requests_per_s: float
+    goodput: float
+    """Requests a second that met the service level; all finished ones where there is none."""
+    attained: float
+    """Share of the requests that met it."""
+    kv: KvCache
+    preemptions: int
+    swaps: int
+    cache_hit_rate: float
+    steps: int
+    mean_batch: float
+    energy_joules: float
+    joules_per_token: float
+    price: float
+    """By the devices' price per hour; 0 where the machine has none."""
+    price_per_million_tokens: float
+    devices: int
+    pools: list[PoolFigures]
+    step_times: str
+    """Where step times come from."""
+    drafts_accepted: float | None = None
+    moves: int = 0
+    """Caches moved from prefill to decode engines."""
+    move_ms: Spread | None = None
+    notes: list[str] = []
+
+
+def spread(milliseconds: F64) -> Spread:
+    """Mean and percentiles, as numpy interpolates them."""
+    if not len(milliseconds):
+        return Spread(0.0, 0.0, 0.0, 0.0)
+    p50, p90, p99 = (float(p) for p in np.percentile(milliseconds, (50, 90, 99)))
+    return Spread(float(milliseconds.mean()), p50, p90, p99)
+
+
+def gap_spread(totals: list[dict[str, Any]]) -> Spread:
+    """Of the engines' histograms of gaps: 64 bins an octave of picoseconds."""
+    counts = sum(np.asarray(t["gaps"], np.int64) for t in totals if len(t["gaps"]))
+    if not np.any(counts):
+        return Spread(0.0, 0.0, 0.0, 0.0)
+    bins = np.arange(len(counts))  # type: ignore[arg-type]
+    middle = (
+        2.0 ** (bins // _BINS_PER_OCTAVE)
+        * (1 + (bins % _BINS_PER_OCTAVE + 0.5) / _BINS_PER_OCTAVE)
+        * 1e-9
+    )
+    upto = np.cumsum(counts)
+    found = [middle[np.searchsorted(upto, q * upto[-1])] for q in (0.5, 0.9, 0.99)]
+    return Spread(float((counts * middle).sum() / upto[-1]), *(float(f) for f in found))
+
+
+def met(level: ServiceLevel, ttft: F64, tpot: F64, e2e: F64) -> NDArray[np.bool_]:
+    """Which requests are within a service level."""
+    good = np.ones(len(ttft), np.bool_)
+    for values, most in ((ttft, level.ttft), (tpot, level.tpot), (e2e, level.e2e)):
+        if most is not None:
+            good &= values <= most
+    return good

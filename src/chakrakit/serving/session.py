@@ -1,0 +1,282 @@
+"""Serving a stream of requests with a model under a plan on a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chakrakit.errors import ConfigError
+from chakrakit.machines.device import Device
+from chakrakit.machines.fabric import Machine
+from chakrakit.machines.load import load_machine
+from chakrakit.serving.cluster import PoolSetup, Role, Router, Setup, run
+from chakrakit.serving.engine import EngineOptions, engine_from
+from chakrakit.serving.feasible import check_feasible
+from chakrakit.serving.handover import Handover
+from chakrakit.serving.kvcache import Capacity, capacity_of
+from chakrakit.serving.plan import Layout, serving_step
+from chakrakit.serving.policies import hooks_of
+from chakrakit.serving.requests import Stream, requests_from
+from chakrakit.serving.results import Served, ServeResult, ServiceLevel, write_run
+from chakrakit.serving.steps import (
+    MeasuredSteps,
+    ModelledSteps,
+    StepCost,
+    StepOperators,
+    read_layers,
+)
+from chakrakit.workloads.description import Decoder, Model
+from chakrakit.workloads.models import named
+
+HOST_BANDWIDTH = 25e9
+"""Bytes a second between a device and its host: PCIe 4.0 x16, 31.5 GB/s less what copies reach of it."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A stream, a model, a machine and an engine, resolved and checked; `run` serves the stream.
+
+    Fields are those of `serve`.
+    """
+
+    model: Decoder
+    machine: Machine
+    stream: Stream
+    engine: EngineOptions
+    layout: Layout = field(default_factory=Layout)
+    layers: str | None = None
+    kv_blocks: int | None = None
+    compute: str = "auto"
+    dtype: str = "bf16"
+    quantization: str = ""
+    router: Router = "turn"
+    faults: Sequence[tuple[float, int, float]] = ()
+    policy: Any = None
+    seed: int = 0
+
+    @cached_property
+    def device(self) -> Device:
+        """The accelerator of the first rank."""
+        return self.machine.device(0)
+
+    def operators(self, tp: int) -> StepOperators:
+        """One engine's operators."""
+        plan = self.layout.plan(tp, self.model)
+        if plan.tp * plan.pp * plan.dp > self.machine.size:
+            raise ConfigError(
+                f"an engine of tp {plan.tp} × pp {plan.pp} × dp {plan.dp} needs "
+                f"{plan.tp * plan.pp * plan.dp} devices; {self.machine.name} has {self.machine.size}"
+            )
+        return StepOperators(self.model, plan, serving_step(self.dtype, self.quantization))
+
+    def cost(self, operators: StepOperators) -> StepCost:
+        """Step times: of measured layers where given, else of the operators."""
+        if self.layers is not None:
+            return MeasuredSteps(read_layers(self.layers), operators, self.machine).cost()
+        steps = ModelledSteps(operators, self.machine, self.compute)
+        return steps.cost(whole=self.engine.padding is not None)
+
+    def capacity(self, operators: StepOperators) -> Capacity:
+        """The cache of one engine."""
+        return capacity_of(self.engine, operators, self.device, self.kv_blocks)
+
+    def pool(self, role: Role, engines: int, tp: int) -> PoolSetup:
+        """Engines that are alike."""
+        operators = self.operators(tp)
+        capacity = self.capacity(operators)
+        check_feasible(self.stream, self.engine, capacity)
+        return PoolSetup(
+            self.engine,
+            self.cost(operators),
+            capacity,
+            engines=engines * self.layout.dp,
+            ranks=operators.plan.dp,
+            stages=self.layout.pp,
+            role=role,
+            host_bandwidth=HOST_BANDWIDTH,
+            capture_seconds=self._capture_seconds(),
+            adapter_seconds=self._adapter_seconds(operators),
+        )
+
+    def _capture_seconds(self) -> float:
+        engine = self.engine
+        return (engine.capture_ms + engine.capture_ms_per_layer * self.model.layers) / 1e3
+
+    def _adapter_seconds(self, operators: StepOperators) -> float:
+        """Reading one adapter's two factors for each matmul of every layer."""
+        if not self.engine.max_adapters:
+            return 0.0
+        matmuls = [
+            o for o in operators.operators if o.op == "matmul" and not o.by_sampled and not o.routed
+        ]
+        size = sum(o.count * (o.inner + o.outer) * self.engine.adapter_rank * 2 for o in matmuls)
+        return size / (self.device.memory_bandwidth * self.device.memory_efficiency)
+
+    @cached_property
+    def setup(self) -> Setup:
+        """What the core runs."""
+        layout = self.layout
+        layout.check()
+        if not layout.apart:
+            pools = [self.pool("whole", layout.replicas, layout.tp)]
+            return self._setup(pools, Handover())
+        tps = (layout.prefill_tp or layout.tp, layout.decode_tp or layout.tp)
+        prefill = self.pool("prefill", layout.prefill, tps[0])
+        decode = self.pool("decode", layout.decode, tps[1])
+        per_token = self.operators(tps[0]).cache_bytes_per_token * tps[0] * layout.pp
+        handover = Handover.between(
+            self.machine, per_token, tps, layout.prefill * tps[0] * layout.pp
+        )
+        return self._setup([prefill, decode], handover)
+
+    def _setup(self, pools: list[PoolSetup], handover: Handover) -> Setup:
+        return Setup(
+            self.stream,
+            pools,
+            router=self.router,
+            handover_seconds_per_token=handover.seconds_per_token,
+            handover_latency=handover.latency,
+            faults=self.faults,
+            hooks=None if self.policy is None else hooks_of(self.policy, self.stream),
+            seed=self.seed,
+        )
+
+    def card(self) -> dict[str, Any]:
+        """What a run says of how it was made."""
+        return {
+            "name": f"{self.model.name}-serving",
+            "tool": "chakrakit serve",
+            "settings": {
+                "model": self.model.name,
+                "machine": self.machine.name,
+                "engine": msgspec.to_builtins(self.engine),
+                "layout": msgspec.to_builtins(self.layout),
+                "requests": len(self.stream),
+                "router": self.router,
+                "seed": self.seed,
+            },
+        }
+
+    def served(self, level: ServiceLevel, **recording: Any) -> Served:
+        """The stream served to its end."""
+        setup = replace(self.setup, **recording)
+        tps = (
+            (self.layout.prefill_tp or self.layout.tp, self.layout.decode_tp or self.layout.tp)
+            if self.layout.apart
+            else (self.layout.tp,)
+        )
+        return Served(
+            setup, run(setup), self.device, tuple(tp * self.layout.pp for tp in tps), level
+        )
+
+
+def serving_of(
+    model: str | Model,
+    machine: str | Machine,
+    requests: str | Stream,
+    engine: str | EngineOptions = "vllm",
+    *,
+    seed: int | None = None,
+    rate_scale: float = 1.0,
+    prompt_scale: float = 1.0,
+    output_scale: float = 1.0,
+    first: int | None = None,
+    spread: float = 0.0,
+    layers: str | Path | None = None,
+    policy: Any = None,
+    kv_blocks: int | None = None,
+    compute: str = "auto",
+    dtype: str = "bf16",
+    quantization: str = "",
+    router: Router = "turn",
+    faults: Sequence[tuple[float, int, float]] = (),
+    **layout: int,
+) -> Serving:
+    """Texts and names resolved to what they mean."""
+    found = named(model) if isinstance(model, str) else model
+    if not isinstance(found, Decoder):
+        raise ConfigError(f"{found.name} is not a model over tokens; only those are served")
+    stream = requests_from(requests, seed)
+    if first is not None:
+        stream = stream.first(first)
+    if spread:
+        stream = stream.spread(spread, seed or 0)
+    if (rate_scale, prompt_scale, output_scale) != (1.0, 1.0, 1.0):
+        stream = stream.scaled(rate_scale, prompt_scale, output_scale)
+    return Serving(
+        found,
+        load_machine(machine) if isinstance(machine, str) else machine,
+        stream,
+        engine_from(engine),
+        Layout(**layout),
+        None if layers is None else str(layers),
+        kv_blocks,
+        compute,
+        dtype,
+        quantization,
+        router,
+        faults,
+        policy,
+        seed or 0,
+    )
+
+
+def serve(
+    model: str | Model,
+    machine: str | Machine,
+    requests: str | Stream,
+    engine: str | EngineOptions = "vllm",
+    *,
+    output: str | Path | None = None,
+    slo: str | None = None,
+    expand: str | None = None,
+    **settings: Any,
+) -> ServeResult:
+    """Serves a stream of requests with a model on a machine that need not exist.
+
+    Parameters
+    ----------
+    model, machine
+        A model's name or description, and a machine's.
+    requests
+        A file of requests, a process such as `poisson{rate=4,prompt=512,output=128}`, or a `Stream`.
+    engine
+        `vllm`, `sglang` or `transformers`, with options as that engine names them.
+    output
+        Where to write a Run with the table of requests.
+    slo
+        A service level such as `ttft=500,tpot=50`, in milliseconds, for goodput.
+    expand
+        Steps or seconds to write as operators, with `output`: `step:10`, `10:12` (seconds).
+    settings
+        tp, pp, dp, ep, replicas, prefill, decode, prefill_tp, decode_tp; layers (measured layer
+        times), kv_blocks, compute (`auto`, `roofline` or a profile), dtype, quantization; router (`turn`,
+        `least`, `prefix`), faults, policy; seed, rate_scale, prompt_scale, output_scale, first, spread.
+
+    Returns
+    -------
+    ServeResult
+        Figures over requests, engines, the cache, energy and price.
+
+    Examples
+    --------
+    >>> import chakrakit as ck
+    >>> done = ck.serve("llama-3.1-8b", "dgx-h100", "poisson{rate=4,n=20,prompt=512,output=16}")
+    >>> done.finished
+    20
+
+    """
+    serving = serving_of(model, machine, requests, engine, **settings)
+    level = ServiceLevel.parse(slo)
+    if output is None:
+        if expand is not None:
+            raise ConfigError("--expand writes a run; say where with -o RUN")
+        return serving.served(level).result()
+    served = serving.served(level, record_steps=True)
+    write_run(served, Path(output), serving.card())
+    return served.result()

@@ -1,0 +1,19 @@
+"""Steps: how long one step of an engine takes, from operators or from measured layers."""
+
+from chakrakit.serving.steps.collectives import CollectiveTimes
+from chakrakit.serving.steps.costing import StepCost, no_attention, picoseconds
+from chakrakit.serving.steps.layers import read_layers
+from chakrakit.serving.steps.measured import MeasuredSteps
+from chakrakit.serving.steps.modelled import ModelledSteps
+from chakrakit.serving.steps.operators import StepOperators
+
+__all__ = [
+    "CollectiveTimes",
+    "MeasuredSteps",
+    "ModelledSteps",
+    "StepCost",
+    "StepOperators",
+    "no_attention",
+    "picoseconds",
+    "read_layers",
+]

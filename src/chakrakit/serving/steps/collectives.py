@@ -1,0 +1,77 @@
+"""How long the collectives of a step take: asked of the simulator, on the machine, alone.
+
+The simulator is asked at sizes that are close together, four an octave, and times between two of them
+are linear: within one algorithm a collective's time is linear in its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from chakrakit.arrays import F64
+from chakrakit.errors import ConfigError
+from chakrakit.machines.fabric import Machine
+from chakrakit.simulator.engine import run
+from chakrakit.trace.communication import Binding, Groups
+from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.sets import Card, TraceSet
+
+STEPS_PER_OCTAVE = 4
+SMALLEST = 256.0
+
+
+class CollectiveTimes:
+    """Seconds of collectives on a machine. The simulator is asked once for each size of the ladder."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._known: dict[tuple[int, int, tuple[int, ...]], float] = {}
+
+    def seconds(self, kind: int, sizes: F64, members: Sequence[int]) -> F64:
+        """A collective of each of these sizes in bytes among some devices."""
+        group = tuple(members)
+        if len(group) < 2 or not (sizes > 0).any():
+            return np.zeros(len(sizes))
+        if max(group) >= self._machine.size:
+            raise ConfigError(
+                f"the plan needs device {max(group)}; {self._machine.name} has {self._machine.size} devices"
+            )
+        rungs = _ladder(float(sizes[sizes > 0].min()), float(sizes.max()))
+        times = [self._asked(kind, n, group) for n in rungs]
+        return np.where(sizes > 0, np.interp(sizes, rungs, times), 0.0)
+
+    def _asked(self, kind: int, size: int, members: tuple[int, ...]) -> float:
+        key = (kind, size, members)
+        if key not in self._known:
+            self._known[key] = run(_one(kind, size, members), self._machine).makespan_ps * 1e-12
+        return self._known[key]
+
+    def message_seconds(self, sizes: F64, src: int, dst: int) -> F64:
+        """A message between two devices."""
+        links = self._machine.links
+        routes = self._machine.routes(np.array([src]), np.array([dst]))
+        return np.asarray(routes.latency(links)[0] + sizes / routes.bandwidth(links)[0])
+
+
+def _ladder(smallest: float, largest: float) -> list[int]:
+    """Sizes to ask for, from at most the smallest to at least the largest."""
+    low, high = (np.log2(max(n, SMALLEST)) * STEPS_PER_OCTAVE for n in (smallest, largest))
+    steps = range(int(np.floor(low)), int(np.ceil(high)) + 2)
+    return [round(2 ** (s / STEPS_PER_OCTAVE)) for s in steps]
+
+
+def _one(kind: int, size: int, members: tuple[int, ...]) -> TraceSet:
+    """A workload of one collective."""
+    trace = Trace.from_columns(
+        {
+            "name": ["collective"],
+            "type": [NodeType.COMM_COLL_NODE],
+            "comm_type": [kind],
+            "comm_size": [size],
+            "pg_name": ["group"],
+        }
+    )
+    bindings = {rank: Binding(0, {"group": "1"}) for rank in members}
+    return TraceSet([trace], bindings, Groups({"1": list(members)}), Card())

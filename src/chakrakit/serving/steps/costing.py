@@ -1,0 +1,73 @@
+"""How long a step takes, as terms the engine adds up: layers, what ranks share, the head, attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from chakrakit.arrays import F64
+
+Seconds = Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """Times in seconds. `dense` is a function of the tokens of a step, `head` of its sampled tokens.
+
+    `shared` is a function of the tokens of all ranks that step together, where there are several.
+    `attention` is what the core understands: a roofline, a grid, or a function to ask. `padded`, where
+    given, is the time of a whole step by its padded tokens and padded context, and replaces the rest.
+    """
+
+    dense: Seconds
+    head: Seconds
+    attention: Mapping[str, Any]
+    shared: Seconds | None = None
+    padded: Callable[[int, int], float] | None = None
+    about: str = ""
+    """Where the times come from, in words."""
+    notes: tuple[str, ...] = field(default=())
+
+
+def picoseconds(seconds: Seconds) -> Callable[[int], int]:
+    """The same function as the core wants it."""
+    return lambda n: round(seconds(n) * 1e12)
+
+
+def in_pieces(times: Callable[[F64], F64], ahead: int) -> Seconds:
+    """A function of one number from one of many, which is asked for `ahead` of them at a time."""
+    known: dict[int, F64] = {}
+
+    def seconds(n: int) -> float:
+        piece, place = divmod(n, ahead)
+        if piece not in known:
+            known[piece] = times(np.arange(piece * ahead, (piece + 1) * ahead, dtype=np.float64))
+        return float(known[piece][place])
+
+    return seconds
+
+
+def roofline_attention(
+    per_pair: float, per_token: float, per_context: float, least: float
+) -> dict[str, Any]:
+    """Attention at the roofline, from seconds for each pair, token and cached token."""
+    return {
+        "kind": "roofline",
+        "ps_per_pair": per_pair * 1e12,
+        "ps_per_token": per_token * 1e12,
+        "ps_per_context": per_context * 1e12,
+        "least": least * 1e12,
+    }
+
+
+def no_attention() -> dict[str, Any]:
+    """Attention that takes no time."""
+    return roofline_attention(0.0, 0.0, 0.0, 0.0)
+
+
+def flat(values: Any) -> F64:
+    """An array as the core reads it."""
+    return np.ascontiguousarray(values, np.float64).reshape(-1)

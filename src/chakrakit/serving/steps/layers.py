@@ -1,0 +1,146 @@
+"""Measured layers: tables of times of a model's layers on a device, told apart by their columns.
+
+    dense            layer, tokens, time_us
+    per sequence     layer, sequences, time_us
+    attention        prefill_chunk, kv_prefill (or prefill_key), n_decode, kv_decode, time_us
+    experts          [ep,] tokens, activated_experts, time_us
+    skew             n, pc, t_mean_us, t_max_us, t_skew_us
+
+A folder's tables are taken together; a single file brings those that lie beside it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from chakrakit.arrays import F64
+from chakrakit.errors import ConfigError, FormatError
+from chakrakit.serving.requests import unpacked
+
+_KINDS: dict[str, Sequence[set[str]]] = {
+    "attention": ({"prefill_chunk", "n_decode", "kv_decode", "time_us"},),
+    "experts": ({"tokens", "activated_experts", "time_us"},),
+    "dense": ({"layer", "tokens", "time_us"},),
+    "per_sequence": ({"layer", "sequences", "time_us"},),
+    "skew": ({"n", "pc", "t_mean_us", "t_max_us", "t_skew_us"},),
+}
+"""Kind of table → columns it must have; the first kind that fits is meant."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Times by one number; linear between and beyond what was measured."""
+
+    x: F64
+    seconds: F64
+
+    def at(self, n: F64) -> F64:
+        """Seconds at these numbers."""
+        if len(self.x) == 1:
+            return np.full(np.shape(n), self.seconds[0])
+        i = np.clip(np.searchsorted(self.x, n, side="right") - 1, 0, len(self.x) - 2)
+        slope = (self.seconds[i + 1] - self.seconds[i]) / (self.x[i + 1] - self.x[i])
+        return np.maximum(self.seconds[i] + (n - self.x[i]) * slope, 0.0)
+
+
+@dataclass
+class Layers:
+    """The tables, as read: curves by layer, and the raw columns of those with more than one axis."""
+
+    path: str
+    dense: dict[str, Curve] = field(default_factory=dict)
+    per_sequence: dict[str, Curve] = field(default_factory=dict)
+    attention: dict[str, F64] | None = None
+    experts: dict[str, F64] | None = None
+    skew: dict[str, F64] | None = None
+    ignored: list[str] = field(default_factory=list)
+
+
+def read_layers(path: str | Path) -> Layers:
+    """The tables of a folder, or of a file and those beside it."""
+    place = Path(path)
+    if not place.exists():
+        raise ConfigError(f"--layers {path}: no such file or folder")
+    folder = place if place.is_dir() else place.parent
+    found = Layers(str(path))
+    for file in sorted(f for f in folder.iterdir() if f.name.endswith((".csv", ".csv.gz"))):
+        _add(found, file, needed=file == place)
+    missing = [n for n in ("dense", "attention") if not getattr(found, n)]
+    if missing:
+        raise FormatError(
+            f"has no table of {' and '.join(missing)} layers: a CSV with the columns "
+            f"{', '.join(sorted(_KINDS[missing[0]][0]))}",
+            path=str(path),
+        )
+    return found
+
+
+def _add(layers: Layers, file: Path, needed: bool) -> None:
+    table = _table(file)
+    columns = set(table.column_names)
+    kind = next((k for k, options in _KINDS.items() if any(o <= columns for o in options)), None)
+    if kind is None:
+        if needed:
+            raise FormatError(
+                f"is no table of layers; its columns are {', '.join(table.column_names)}",
+                path=str(file),
+            )
+        layers.ignored.append(file.name)
+    elif kind in ("dense", "per_sequence"):
+        axis = "tokens" if kind == "dense" else "sequences"
+        getattr(layers, kind).update(_curves(table, axis, file))
+    elif getattr(layers, kind) is not None:
+        raise FormatError(f"is a second table of {kind}; keep one in the folder", path=str(file))
+    else:
+        setattr(layers, kind, _columns(table, file))
+
+
+def _table(file: Path) -> pa.Table:
+    try:
+        data = file.read_bytes()
+        return csv.read_csv(io.BytesIO(unpacked(data, file)))
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror}", path=str(file)) from None
+    except pa.ArrowInvalid as error:
+        raise FormatError(f"not a CSV: {error}", path=str(file)) from None
+
+
+def _columns(table: pa.Table, file: Path) -> dict[str, F64]:
+    """The numeric columns; rows without a time are left out."""
+    found = {}
+    for name in table.column_names:
+        if pa.types.is_integer(table.column(name).type) or pa.types.is_floating(
+            table.column(name).type
+        ):
+            column = table.column(name).cast(pa.float64()).fill_null(float("nan"))
+            found[name] = np.asarray(column.to_numpy())
+    if "time_us" in found:
+        _check(found["time_us"], file)
+    return found
+
+
+def _check(times: F64, file: Path) -> None:
+    wrong = np.flatnonzero(~(times >= 0) | ~np.isfinite(times))
+    if len(wrong):
+        raise FormatError(
+            f"line {int(wrong[0]) + 2}: a time of {times[wrong[0]]} us", path=str(file)
+        )
+
+
+def _curves(table: pa.Table, axis: str, file: Path) -> Mapping[str, Curve]:
+    columns = _columns(table, file)
+    names = np.array([str(n) for n in table.column("layer").to_pylist()])
+    found = {}
+    for name in dict.fromkeys(names.tolist()):
+        own = names == name
+        x, inverse = np.unique(columns[axis][own], return_inverse=True)
+        mean = np.bincount(inverse, columns["time_us"][own]) / np.bincount(inverse)
+        found[name] = Curve(x, mean * 1e-6)
+    return found

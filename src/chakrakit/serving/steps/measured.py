@@ -1,0 +1,141 @@
+"""Step times from measured layers: a sum over the model's layers, with collectives of the machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chakrakit.errors import ConfigError
+from chakrakit.machines.fabric import Machine
+from chakrakit.serving.steps.collectives import CollectiveTimes
+from chakrakit.serving.steps.costing import F64, StepCost, in_pieces
+from chakrakit.serving.steps.grid import grid_attention
+from chakrakit.serving.steps.layers import Layers
+from chakrakit.serving.steps.operators import Operator, StepOperators
+from chakrakit.workloads.description import Mesh
+
+_MLP = {"gate_up_proj", "gate_proj", "up_proj", "act_fn", "down_proj", "mlp"}
+"""Layers of an ordinary MLP, which layers with experts do not have."""
+_EXPERT_WORDS = ("expert", "router", "moe", "gate")
+
+
+class MeasuredSteps:
+    """The time of a step as a sum of measured layers."""
+
+    def __init__(self, layers: Layers, operators: StepOperators, machine: Machine) -> None:
+        self.layers, self.operators, self.machine = layers, operators, machine
+        self.collectives = CollectiveTimes(machine)
+        self._mesh = Mesh(operators.plan)
+        model = operators.model
+        self.with_experts = model.layers - model.dense_layers if model.experts else 0
+        if self.with_experts and self.layers.experts is None:
+            raise ConfigError(
+                f"--layers {layers.path}: {model.name} has experts, and no table has activated_experts"
+            )
+
+    def cost(self) -> StepCost:
+        """All terms."""
+        together = self.operators.plan.dp > 1 and self.with_experts > 0
+        return StepCost(
+            in_pieces(lambda n: self._dense(n, together), 512),
+            in_pieces(self._head, 512),
+            self._attention(),
+            shared=in_pieces(self._experts, 512) if together else None,
+            about=f"measured layers of {self.layers.path}",
+            notes=self._notes(),
+        )
+
+    def _attention(self) -> dict[str, object]:
+        assert self.layers.attention is not None
+        return grid_attention(self.layers.attention, self.layers.skew, self.operators.model.layers)
+
+    def _notes(self) -> tuple[str, ...]:
+        if self.layers.skew is None:
+            return ("no table of skew: contexts of unequal length cost what their mean costs",)
+        return ()
+
+    def times_in_step(self, layer: str) -> int:
+        """How often a layer of this name runs in a step."""
+        model = self.operators.model
+        if ("embed" in layer and "rotary" not in layer) or layer.startswith("final"):
+            return 1
+        if layer in _MLP:
+            return model.layers - self.with_experts
+        if any(word in layer for word in _EXPERT_WORDS):
+            return self.with_experts
+        return 2 * model.layers if layer == "layernorm" else model.layers
+
+    def _dense(self, tokens: F64, together: bool) -> F64:
+        total = np.zeros(len(tokens))
+        for name, curve in self.layers.dense.items():
+            total += self.times_in_step(name) * curve.at(tokens)
+        for operator in self._collectives(sampled=False):
+            if not (together and operator.routed):
+                total += self._communication(operator, tokens)
+        return total if together or not self.with_experts else total + self._expert_blocks(tokens)
+
+    def _head(self, sampled: F64) -> F64:
+        total = np.zeros(len(sampled))
+        for curve in self.layers.per_sequence.values():
+            total += curve.at(sampled)
+        for operator in self._collectives(sampled=True):
+            total += self._communication(operator, 0 * sampled, sampled)
+        return total
+
+    def _collectives(self, sampled: bool) -> list[Operator]:
+        return [o for o in self.operators.operators if o.comm >= 0 and o.by_sampled == sampled]
+
+    def _communication(self, o: Operator, tokens: F64, sampled: F64 | None = None) -> F64:
+        size = o.comm_size.at(tokens, 0 * tokens if sampled is None else sampled, 0 * tokens)
+        return o.count * self.collectives.seconds(o.comm, size, self._mesh.members(o.role)[0])
+
+    # --- experts --------------------------------------------------------------------------------
+
+    def _experts(self, together: F64) -> F64:
+        """What ranks do together, by the tokens of all of them."""
+        each = together / self.operators.plan.dp
+        total = self._expert_blocks(each)
+        for operator in self._collectives(sampled=False):
+            if operator.routed:
+                total = total + self._communication(operator, each)
+        return total
+
+    def _expert_blocks(self, tokens: F64) -> F64:
+        """Blocks of experts, given the tokens of one attention rank.
+
+        A rank's share of the token–expert pairs is what it would have with 1 / ep of all tokens; a table
+        with an `ep` column was measured with a rank's slice of the experts and takes all tokens.
+        """
+        assert self.layers.experts is not None
+        model, ep = self.operators.model, self.operators.plan.ep
+        table, sliced = _slice(self.layers.experts, ep)
+        gathered = tokens * ep
+        met = model.experts / ep * np.asarray(self.operators.met(tokens))
+        return self.with_experts * _surface(table, gathered if sliced else gathered / ep, met)
+
+
+def _slice(table: dict[str, F64], ep: int) -> tuple[dict[str, F64], bool]:
+    """The rows measured at this degree, and whether they were measured with a slice of the experts."""
+    if "ep" not in table:
+        return table, False
+    degrees = np.unique(table["ep"])
+    nearest = degrees[np.argmin(np.abs(np.log(degrees / ep)))]
+    own = table["ep"] == nearest
+    return {n: v[own] for n, v in table.items()}, bool(nearest > 1)
+
+
+def _surface(table: dict[str, F64], tokens: F64, met: F64) -> F64:
+    """Seconds, linear along experts at each measured number of tokens, then along tokens."""
+    sizes = np.unique(table["tokens"])
+    columns = []
+    for size in sizes.tolist():
+        own = table["tokens"] == size
+        order = np.argsort(table["activated_experts"][own])
+        x, y = table["activated_experts"][own][order], table["time_us"][own][order]
+        columns.append(np.interp(met, x, y))
+    lines = np.array(columns)
+    if len(sizes) == 1:
+        return np.asarray(lines[0] * 1e-6)
+    i = np.clip(np.searchsorted(sizes, tokens, side="right") - 1, 0, len(sizes) - 2)
+    at = np.arange(len(tokens))
+    slope = (lines[i + 1, at] - lines[i, at]) / (sizes[i + 1] - sizes[i])
+    return np.asarray(np.maximum(lines[i, at] + (tokens - sizes[i]) * slope, 0.0) * 1e-6)

@@ -1,0 +1,164 @@
+"""Step times from operators, by the roofline of a device or by a profile of measured ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from chakrakit.errors import ConfigError
+from chakrakit.machines.device import Device, Operation, Profiled, find_profile, roofline_seconds
+from chakrakit.machines.fabric import Machine
+from chakrakit.serving.steps.collectives import CollectiveTimes
+from chakrakit.serving.steps.costing import StepCost, in_pieces, roofline_attention
+from chakrakit.serving.steps.operators import F64, Operator, StepOperators
+from chakrakit.serving.steps.padded import MaskedAttention, separate_kernels
+from chakrakit.workloads.description import Mesh
+from chakrakit.workloads.layers import BYTES
+
+
+class ModelledSteps:
+    """The time of every operator of a step on a machine.
+
+    `compute` is `roofline`, a profile's name or file, or `auto`: the device's own profile where there is one.
+    """
+
+    def __init__(self, operators: StepOperators, machine: Machine, compute: str = "auto") -> None:
+        self.operators, self.machine = operators, machine
+        self.compute = _profile_of(self.device) if compute == "auto" else compute
+        self.collectives = CollectiveTimes(machine)
+        if not (self.device.peak and self.device.memory_bandwidth):
+            raise ConfigError(
+                f"device {self.device.name!r} has no peak rate or memory bandwidth, which step times need; "
+                "add `peak` and `memory_bandwidth` to the machine, or give --layers"
+            )
+
+    @property
+    def device(self) -> Device:
+        """The accelerator; all are alike."""
+        return self.machine.devices[0]
+
+    @cached_property
+    def _profile(self) -> Profiled | None:
+        return None if self.compute == "roofline" else Profiled(find_profile(self.compute))
+
+    @cached_property
+    def _mesh(self) -> Mesh:
+        return Mesh(self.operators.plan)
+
+    def cost(self, whole: bool = False) -> StepCost:
+        """All terms. Ranks that step together share what happens among experts.
+
+        With `whole`, steps are padded as wholes, and cost what their padded shape costs.
+        """
+        together = self.operators.plan.dp > 1 and bool(self.operators.model.experts)
+        own = [o for o in self.operators.operators if not o.by_sampled]
+        shared = [o for o in own if together and o.routed]
+        dense = [o for o in own if not (together and o.routed)]
+        head = [o for o in self.operators.operators if o.by_sampled]
+        dp, none = self.operators.plan.dp, np.zeros(1)
+        ahead = 512 if self._profile is None else 1
+        return StepCost(
+            in_pieces(lambda n: self._sum(dense, n, 0 * n) + self._messages(n), ahead),
+            in_pieces(lambda n: self._sum(head, 0 * n, n), ahead),
+            self.attention(),
+            shared=(lambda n: float(self._sum(shared, none + n / dp, none)[0]))
+            if together
+            else None,
+            padded=self.padded() if whole else None,
+            about=f"operators by {self.compute} on {self.device.name}",
+        )
+
+    def padded(self) -> Callable[[int, int], float]:
+        """A whole step by its padded queries and its padded context."""
+        layers = self.operators.model.layers
+        attention = MaskedAttention(self.operators, self.device)
+        separate = separate_kernels(self.operators)
+        dense = [o for o in self.operators.operators if not o.by_sampled]
+        head = [o for o in self.operators.operators if o.by_sampled]
+
+        def seconds(queries: int, context: int) -> float:
+            n = np.array([float(queries)])
+            own = self._sum(dense, n, 0 * n) + self._sum(head, 0 * n, n)
+            small = sum(count * self._streamed(each * queries) for count, each in separate)
+            return float(own[0]) + layers * (attention.seconds(queries, context) + small)
+
+        return seconds
+
+    def _streamed(self, moved: float) -> float:
+        """An elementwise kernel that moves these bytes."""
+        if self._profile is None:
+            device = self.device
+            return max(moved / device.memory_bandwidth, device.kernel_overhead)
+        found = self._profile.predict(Operation("elementwise", (max(1, round(moved)),), 0.0, moved))
+        return self.device.kernel_overhead if found is None else found.us * 1e-6
+
+    def attention(self) -> dict[str, object]:
+        """One kernel a layer at the roofline."""
+        work, device = self.operators.attention, self.device
+        rate = device.peak_rate(work.dtype) * device.compute_efficiency
+        model = self._profile.models.get("attention") if self._profile else None
+        if model is not None:
+            rate = model.best_rate * 1e6
+        bandwidth = device.memory_bandwidth * device.memory_efficiency
+        n = work.layers
+        return roofline_attention(
+            n * work.flops_per_pair / rate,
+            n * work.bytes_per_token / bandwidth,
+            n * work.bytes_per_context / bandwidth,
+            n * device.kernel_overhead,
+        )
+
+    def _sum(self, operators: list[Operator], tokens: F64, sampled: F64) -> F64:
+        met = np.where(tokens > 0, self.operators.met(tokens), 0.0)
+        total = np.zeros(len(tokens))
+        for o in operators:
+            total += o.count * self._one(o, tokens, sampled, met)
+        return total
+
+    def _one(self, o: Operator, tokens: F64, sampled: F64, met: F64) -> F64:
+        if o.comm >= 0:
+            members = self._mesh.members(o.role)[0]
+            return self.collectives.seconds(o.comm, o.comm_size.at(tokens, sampled, met), members)
+        if o.op in ("send", "recv"):
+            return np.zeros(len(tokens))
+        flops, moved = o.flops.at(tokens, sampled, met), o.bytes.at(tokens, sampled, met)
+        if self._profile is None:
+            return roofline_seconds(
+                flops, moved, np.full(len(tokens), o.dtype, object), self.device
+            )
+        rows = o.rows.at(tokens, sampled, met)
+        each = zip(flops.tolist(), moved.tolist(), rows.tolist(), strict=True)
+        return np.array([self._measured(o, f, b, round(m)) for f, b, m in each])
+
+    def _measured(self, o: Operator, flops: float, moved: float, rows: int) -> float:
+        assert self._profile is not None
+        if o.op == "matmul":
+            operation = Operation("gemm", (max(1, rows), o.inner, o.outer), flops, moved)
+        else:
+            operation = Operation("elementwise", (max(1, round(moved)),), 0.0, moved)
+        found = self._profile.predict(operation)
+        if found is None:
+            raise ConfigError(f"profile {self.compute} has no operation like {o.name}")
+        return found.us * 1e-6
+
+    def _messages(self, tokens: F64) -> F64:
+        """Messages between the stages of a pipeline, once for each step."""
+        stages = self.operators.plan.pp
+        if stages == 1:
+            return np.zeros(len(tokens))
+        size = tokens * self.operators.model.hidden * BYTES[self.operators.step.dtype]
+        first = [int(self._mesh.ranks_at(s)[0]) for s in range(stages)]
+        pairs = pairwise(first)
+        return np.asarray(sum(self.collectives.message_seconds(size, a, b) for a, b in pairs))
+
+
+def _profile_of(device: Device) -> str:
+    """The profile of this very device, where one comes with the package; else the roofline."""
+    name = device.name.partition("-")[0]
+    try:
+        return find_profile(name).name if name else "roofline"
+    except ConfigError:
+        return "roofline"

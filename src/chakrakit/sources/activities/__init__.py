@@ -1,0 +1,5 @@
+"""Events of any tracer as the columns that are linked."""
+
+from chakrakit.sources.activities.columns import Activities
+
+__all__ = ["Activities"]

@@ -1,0 +1,146 @@
+"""Any tracer's host and device events, gathered as the columns that Kineto's reader gives.
+
+What is matched, nested and ordered is decided once, for these columns; a reader of another format only
+says what its events are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from chakrakit.sources.pytorch.read import Extras, Flows, Kind, Kineto, Texts
+
+NUMBERS = (
+    "pid",
+    "tid",
+    "external",
+    "rf_id",
+    "correlation",
+    "stream",
+    "device",
+    "sequence",
+    "fwd_thread",
+    "bytes",
+    "python_id",
+    "python_parent",
+    "graph_node",
+)
+TEXTS = ("in_dims", "in_types", "in_strides", "in_values", "grid", "block")
+
+
+class TextTable:
+    """Distinct texts with a number each; the empty one is 0."""
+
+    def __init__(self) -> None:
+        self._number: dict[str, int] = {"": 0}
+
+    def numbers(self, values: Iterable[str]) -> NDArray[np.int32]:
+        """The number of each text; new ones are added."""
+        known = self._number
+        return np.array([known.setdefault(v, len(known)) for v in values], np.int32)
+
+    def number(self, value: str) -> int:
+        """The number of one text."""
+        return self._number.setdefault(value, len(self._number))
+
+    def texts(self) -> Texts:
+        """All of them, laid end to end."""
+        encoded = [s.encode("utf-8", "replace") for s in self._number]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(e) for e in encoded], out=offsets[1:])
+        return Texts(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+
+@dataclass
+class Activities:
+    """Events in the order they are added; numbers that a format does not give are -1."""
+
+    texts: TextTable = field(default_factory=TextTable)
+    left_out: Counter[str] = field(default_factory=Counter)
+    _parts: list[dict[str, NDArray[Any]]] = field(default_factory=list)
+    _facts: list[tuple[int, int, int]] = field(default_factory=list)
+    _length: int = 0
+
+    def add(
+        self,
+        kind: Kind | NDArray[np.int8],
+        name: Sequence[str],
+        start: ArrayLike,
+        end: ArrayLike,
+        **columns: Any,
+    ) -> int:
+        """More events; `columns` are numbers by name, or lists of texts. Returns the first's row."""
+        begin = np.asarray(start, np.int64)
+        n = len(begin)
+        part: dict[str, NDArray[Any]] = {
+            "kind": np.broadcast_to(np.asarray(kind, np.int8), (n,)),
+            "name": self.texts.numbers(name),
+            "start": begin,
+            # A tracer that lost an event's end says 0, or less than its start.
+            "end": np.maximum(np.asarray(end, np.int64), begin),
+        }
+        for key in NUMBERS:
+            part[key] = np.broadcast_to(np.asarray(columns.get(key, -1), np.int64), (n,))
+        for key in TEXTS:
+            given = columns.get(key)
+            part[key] = np.zeros(n, np.int32) if given is None else self.texts.numbers(given)
+        first = self._length
+        self._parts.append(part)
+        self._length += n
+        return first
+
+    def say(self, row: int, key: str, value: object) -> None:
+        """A fact that only few events have."""
+        self._facts.append((row, self.texts.number(key), self.texts.number(str(value))))
+
+    def leave_out(self, what: str, count: int = 1) -> None:
+        """Events that are no part of the trace, counted by what they are."""
+        if count:
+            self.left_out[what] += count
+
+    def kineto(
+        self,
+        base_ns: int,
+        *,
+        host_name: str = "",
+        distributed: Mapping[str, Any] | None = None,
+        devices: Sequence[Mapping[str, Any]] = (),
+        truncated: bool = False,
+        dropped: int = 0,
+    ) -> Kineto:
+        """All that was added."""
+        names = ("kind", "name", "start", "end", *NUMBERS, *TEXTS)
+        whole = {c: _joined([p[c] for p in self._parts], c) for c in names}
+        facts = np.array(self._facts or np.zeros((0, 3)), np.int32).reshape(-1, 3).T
+        texts = self.texts.texts()
+        none = np.zeros(0, np.int64)
+        return Kineto(
+            **{c: whole[c] for c in ("kind", "name", "start", "end", *NUMBERS)},
+            text_columns={c: whole[c] for c in TEXTS},
+            extras=Extras(facts[0].copy(), facts[1].copy(), facts[2].copy(), texts),
+            flows=Flows(none, none, none, none),
+            texts=texts,
+            base_ns=base_ns,
+            host_name=host_name,
+            distributed=dict(distributed or {}),
+            devices=[dict(d) for d in devices],
+            left_out=dict(self.left_out),
+            truncated=truncated,
+            repaired=0,
+            dropped=dropped,
+        )
+
+
+_TYPES = {"kind": np.int8, "name": np.int32, **dict.fromkeys(TEXTS, np.int32)}
+
+
+def _joined(parts: list[NDArray[Any]], column: str) -> NDArray[Any]:
+    if not parts:
+        return np.zeros(0, _TYPES.get(column, np.int64))
+    return np.concatenate(parts).astype(_TYPES.get(column, np.int64), copy=False)

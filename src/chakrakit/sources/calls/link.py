@@ -1,0 +1,185 @@
+"""Recordings of many ranks' calls put together: groups by their members, one clock, one Run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.errors import FormatError
+from chakrakit.sources.calls.record import Calls, Group
+from chakrakit.sources.calls.trace import call_trace, followers, kinds_of, node_times, times
+from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.sources.pytorch.linking import InOut, LinkReport, RankReport
+from chakrakit.trace.communication import Binding, Groups
+from chakrakit.trace.model import CollectiveType, EdgeForm, EdgeKind, Trace
+from chakrakit.trace.sets import NS, Card, Run, Times
+from chakrakit.trace.timing import schedule
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One rank's calls and the file they came from."""
+
+    rank: int
+    path: str
+    calls: Calls
+
+
+def link_calls(
+    recordings: Iterable[Recording], tool: str, ignored: Mapping[str, str] | None = None
+) -> tuple[Run, LinkReport]:
+    """A Run of communication alone; `tool` names the recorder in the run's card.
+
+    Ranks that make the same calls share one program, so that thousands take little room.
+    """
+    ranks = _by_rank(recordings)
+    names = _GroupNames()
+    told = {rank: names.of(rank, ranks[rank].calls.groups) for rank in sorted(ranks)}
+    epoch = min(int(times(r.calls)[0].min()) for r in ranks.values() if len(r.calls))
+    programs = _Programs()
+    bindings = {rank: programs.add(ranks[rank].calls, told[rank]) for rank in sorted(ranks)}
+    bodies = programs.bodies()
+    measured = [Times(*node_times(ranks[rank].calls, epoch)) for rank in bindings]
+    groups = names.groups()
+    card = Card(
+        tool="chakra link",
+        source=[ranks[r].path for r in bindings],
+        settings={"recorder": tool},
+        epoch_ns=epoch,
+        tick_ps=NS,
+    )
+    timing = {rank: i for i, rank in enumerate(bindings)}
+    run = Run(bodies, bindings, Groups(groups), card, times=measured, timing=timing)
+    report = LinkReport(
+        ranks=[_report(ranks[r], bodies[b.body], measured[timing[r]]) for r, b in bindings.items()],
+        groups={name: list(members) for name, members in groups.items()},
+        ignored_files=dict(ignored or {}),
+        clock={"rule": "as recorded", "matched": 0, "residual_skew_ns": {}},
+    )
+    return run, report
+
+
+def _by_rank(recordings: Iterable[Recording]) -> dict[int, Recording]:
+    ranks: dict[int, Recording] = {}
+    for recording in recordings:
+        if recording.rank in ranks:
+            both = f"{ranks[recording.rank].path} and {recording.path}"
+            raise FormatError(f"both say rank {recording.rank}; link them one at a time", path=both)
+        ranks[recording.rank] = replace(recording, calls=recording.calls.in_issue_order())
+    if not any(len(r.calls) for r in ranks.values()):
+        paths = ", ".join(r.path for r in list(ranks.values())[:3])
+        raise FormatError("no call is recorded in any of the files", path=paths or None)
+    return ranks
+
+
+class _Programs:
+    """Programs that ranks share: the same calls on groups that play the same roles."""
+
+    def __init__(self) -> None:
+        self._number: dict[bytes, int] = {}
+        self._first: list[tuple[Calls, list[str]]] = []
+        self._follows: list[NDArray[np.bool_]] = []
+
+    def add(self, calls: Calls, groups: list[str]) -> Binding:
+        """The binding of a rank that makes these calls."""
+        roles = _roles(calls.groups)
+        key = calls.digest(roles)
+        free = followers(calls)[1]
+        if key not in self._number:
+            self._number[key] = len(self._first)
+            self._first.append((calls, roles))
+            self._follows.append(free)
+        number = self._number[key]
+        # An order that holds on one rank and not on another is no part of their program.
+        self._follows[number] &= free
+        return Binding(number, groups=dict(zip(roles, groups, strict=True)))
+
+    def bodies(self) -> list[Trace]:
+        """The programs."""
+        return [
+            call_trace(calls, roles, np.flatnonzero(follows))
+            for (calls, roles), follows in zip(self._first, self._follows, strict=True)
+        ]
+
+
+def _roles(groups: list[Group]) -> list[str]:
+    """What each group is to its rank: its description, numbered where several share one."""
+    seen: Counter[str] = Counter()
+    out = []
+    for group in groups:
+        role = group.description or group.name
+        seen[role] += 1
+        out.append(role if seen[role] == 1 else f"{role} {seen[role]}")
+    return out
+
+
+class _GroupNames:
+    """One name per group: ranks may use the same name for groups of different members."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, tuple[int, ...]], str] = {}
+        self._taken: dict[str, list[int]] = {}
+        self._open: dict[str, set[int]] = {}
+
+    def of(self, rank: int, groups: list[Group]) -> list[str]:
+        """The names to use for a rank's groups."""
+        return [self._name(rank, group) for group in groups]
+
+    def _name(self, rank: int, group: Group) -> str:
+        if not group.ranks:
+            self._open.setdefault(group.name, set()).add(rank)
+            return group.name
+        key = group.name, group.ranks
+        if key not in self._known:
+            taken = group.name in self._taken
+            name = f"{group.name}@{group.ranks[0]}" if taken else group.name
+            while name in self._taken:
+                name += "'"
+            self._known[key], self._taken[name] = name, list(group.ranks)
+        return self._known[key]
+
+    def groups(self) -> dict[str, tuple[int, ...]]:
+        """Members by name; of a group that no file describes, those who used it."""
+        told = {name: tuple(ranks) for name, ranks in self._taken.items()}
+        seen = {name: tuple(sorted(r)) for name, r in self._open.items() if name not in told}
+        return told | seen
+
+
+def _report(recording: Recording, body: Trace, measured: Times) -> RankReport:
+    calls, edges = recording.calls, body.edges
+    timed = schedule(len(body), edges, measured.end - measured.start)
+    counts = Counter(kinds_of(calls).tolist())
+    by_name = {_type_name(kind): n for kind, n in counts.items()}
+    used = np.bincount(edges.kind, minlength=len(EdgeKind))
+    total = int((measured.end - measured.start)[1::2].sum())
+    base = np.where(
+        edges.form == EdgeForm.START_START, measured.start[edges.src], measured.end[edges.src]
+    )
+    return RankReport(
+        rank=recording.rank,
+        files=[recording.path],
+        host_ops=InOut(0, 0),
+        device_activities=InOut(len(calls), len(calls)),
+        device_time_ns=InOut(total, total),
+        measured_span_ns=_span(measured.start, measured.end),
+        scheduled_span_ns=_span(timed.start, timed.end),
+        edge_violations=int((measured.start[edges.dst] < base + edges.lag).sum()),
+        edges={EdgeKind(i).name.lower(): int(n) for i, n in enumerate(used) if n},
+        collectives={k: n for k, n in by_name.items() if k not in ("SEND", "RECV")},
+        p2p={k: by_name.get(k, 0) for k in ("SEND", "RECV")},
+        left_out_events=calls.left_out,
+        repaired=calls.repaired,
+    )
+
+
+def _span(start: NDArray[np.int64], end: NDArray[np.int64]) -> int:
+    return int(end.max() - start.min()) if len(start) else 0
+
+
+def _type_name(kind: int) -> str:
+    special = {words.SEND: "SEND", words.RECV: "RECV", words.UNKNOWN: "other"}
+    return special.get(kind) or CollectiveType(kind).name

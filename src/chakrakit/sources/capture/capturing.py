@@ -1,0 +1,228 @@
+"""Capture: the user's own program at any number of ranks, in a context or around a command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from chakrakit.errors import ConfigError, MissingExtra
+from chakrakit.machines.load import load_machine, overview
+from chakrakit.sources.capture.folding import CaptureReport, Search, fold, report_of
+from chakrakit.sources.capture.recording import Recording
+from chakrakit.trace.sets import Card, TraceSet
+from chakrakit.trace.storage import write
+
+if TYPE_CHECKING:
+    from chakrakit.sources.capture.running import Options, Request, Session
+
+
+class capture:  # noqa: N801 - reads as a verb where it is used
+    """Capture the surrounding program as one of `ranks` ranks, with nothing allocated and no network.
+
+        with chakrakit.capture(ranks=1024, device="h100") as c:
+            train()
+        c.traces  # a folded TraceSet of all 1,024 ranks
+        c.report  # what `chakra capture --json` prints
+
+    The block runs here as rank 0 and ends after the last step asked for. It runs again, in processes of
+    their own, for further ranks, as many as it takes to know all kinds of them.
+
+    Parameters
+    ----------
+    ranks
+        Number of ranks.
+    device
+        Name of a GPU, such as `h100`: the program is told that it has one, and operators are those that
+        PyTorch chooses there. Without it the program runs on the devices it names.
+    steps
+        First step to record and the one after the last, as `(2, 3)` or `"2:3"`; a step ends with the
+        optimizer's. By default the second step, or the only one.
+    values
+        Values that the program decides by, by the `file.py:line` that reads them.
+
+    """
+
+    traces: TraceSet
+    report: CaptureReport
+
+    def __init__(
+        self, ranks: int, *, device: str = "", steps: tuple[int, int] | str | None = None,
+        values: Mapping[str, float] | None = None,
+    ) -> None:  # fmt: skip
+        _require_torch()
+        self._options = options_of(ranks, device, steps, values or {})
+        self._session: Session | None = None
+        self._pipe: tuple[int, int] | None = None
+        self._request: Request | None = None
+
+    def __enter__(self) -> capture:
+        from chakrakit.sources.capture.running import Session
+
+        self._prepare_others()
+        rank, mail = (0, {}) if self._request is None else (self._request.rank, self._request.mail)
+        options = self._options if self._request is None else self._request.options
+        self._session = Session(options, rank, mail)
+        self._session.__enter__()
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        from chakrakit.sources.capture.running import Ranks, failure_of, finish, recorded
+
+        assert self._session is not None
+        ended = self._session.__exit__(kind, error, trace)
+        failure = "" if ended or error is None else failure_of(error)
+        if self._request is not None:
+            finish(self._session, failure, self._request.out)
+        if failure:
+            self._let_go()
+            return False
+        ranks = Ranks(self._options, self._ask, show=False)
+        first = recorded(self._session, "")
+        try:
+            ranks.keep(first)
+            self.traces, self.report = _all_ranks(_First(first, ranks), self._options, Card(
+                name="capture", tool="chakra capture", settings={"ranks": self._options.ranks}))  # fmt: skip
+        finally:
+            self._let_go()
+        return True
+
+    # --- the same block as other ranks ----------------------------------------------------------
+
+    def _prepare_others(self) -> None:
+        """Fork a process that waits here; asked for a rank, it forks one that goes on as that rank."""
+        ask, asked = os.pipe(), os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if os.fork():
+            os.close(ask[0])
+            os.close(asked[1])
+            self._pipe = (asked[0], ask[1])
+            return
+        os.close(ask[1])
+        os.close(asked[0])
+        self._wait_for_requests(ask[0], asked[1])
+
+    def _wait_for_requests(self, source: int, target: int) -> None:
+        from chakrakit.sources.capture.running import Request, silence
+
+        with os.fdopen(source, "rb") as requests:
+            while size := requests.read(8):
+                body = requests.read(int.from_bytes(size, "little"))
+                request = msgspec.msgpack.decode(body, type=Request)
+                pid = os.fork()
+                if pid == 0:
+                    silence(request.quiet)
+                    self._request = request
+                    return
+                _, status = os.waitpid(pid, 0)
+                code = os.waitstatus_to_exitcode(status)
+                os.write(target, code.to_bytes(8, "little", signed=True))
+        os._exit(0)
+
+    def _ask(self, request: Request) -> int:
+        assert self._pipe is not None
+        body = msgspec.msgpack.encode(request)
+        with os.fdopen(os.dup(self._pipe[1]), "wb") as pipe:
+            pipe.write(len(body).to_bytes(8, "little") + body)
+        return int.from_bytes(os.read(self._pipe[0], 8), "little", signed=True)
+
+    def _let_go(self) -> None:
+        if self._pipe is not None:
+            for end in self._pipe:
+                os.close(end)
+            self._pipe = None
+            os.wait()
+
+
+class _First:
+    """Ranks of which rank 0 is recorded already."""
+
+    def __init__(self, first: Recording, others: Any) -> None:
+        self._first, self._others = first, others
+
+    def __call__(self, rank: int, full: bool) -> Recording:
+        if rank == 0 and full:
+            return self._first
+        made: Recording = self._others(rank, full)
+        return made
+
+
+def capture_command(
+    command: Sequence[str], output: str | os.PathLike[str] | None, *, ranks: int, device: str = "",
+    steps: tuple[int, int] | str | None = None, values: Mapping[str, float] | None = None,
+) -> CaptureReport:  # fmt: skip
+    """Capture a program unchanged, as `chakra capture` does, and write its traces to `output`."""
+    _require_torch()
+    from chakrakit.sources.capture.running import Ranks, forked, script_of
+
+    script = script_of(command)
+    script.check()
+    options = options_of(ranks, device, steps, values or {}, script.local_size)
+    card = Card(name=Path(script.what).stem if script.kind == "script" else "capture",
+                tool="chakra capture", source=[" ".join(command)],
+                settings={"ranks": ranks, "device": device, "steps": str(steps or "")})  # fmt: skip
+    traces, report = _all_ranks(Ranks(options, forked(script.run)), options, card)
+    if output is not None:
+        write(traces, output)
+    return report
+
+
+def _all_ranks(capture_rank: Any, options: Options, card: Card) -> tuple[TraceSet, CaptureReport]:
+    search = Search(capture_rank, options.ranks)
+    kinds = search.kinds()
+    report = report_of(kinds, search.families, search.warnings)
+    return fold(kinds, search.families, card), report
+
+
+def options_of(
+    ranks: int, device: str, steps: tuple[int, int] | str | None, values: Mapping[str, float],
+    local_size: int = 0,
+) -> Options:  # fmt: skip
+    """Options in their types, or a ConfigError that says which is wrong."""
+    from chakrakit.sources.capture.running import Options
+
+    if ranks < 1:
+        raise ConfigError(f"{ranks} ranks; give 1 or more")
+    name, memory = _device(device)
+    return Options(ranks=ranks, steps=_window(steps), device=name, memory=memory,
+                   local_size=local_size or 8, values=dict(values))  # fmt: skip
+
+
+def _device(wanted: str) -> tuple[str, int]:
+    """The name a script is told and its bytes of memory, by the start of a known device's name."""
+    if wanted.lower() in ("", "cpu"):
+        return "", 0
+    known = {p.name: load_machine(p.name).devices[0] for p in overview()}
+    for machine, device in known.items():
+        if device.name.startswith(wanted.lower()) or machine == wanted.lower():
+            return device.name, int(device.memory)
+    names = ", ".join(sorted({d.name for d in known.values()}))
+    raise ConfigError(f"no device {wanted!r}; there are {names}")
+
+
+def _window(steps: tuple[int, int] | str | None) -> tuple[int, int] | None:
+    if steps is None:
+        return None
+    try:
+        first, last = (int(s) for s in steps.split(":")) if isinstance(steps, str) else steps
+    except ValueError:
+        raise ConfigError(
+            f"steps {steps!r}; give FIRST:END, such as 2:3 for the third step"
+        ) from None
+    if not 0 <= first < last:
+        raise ConfigError(
+            f"steps {first}:{last}; the second number must be larger, and neither negative"
+        )
+    return first, last
+
+
+def _require_torch() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        raise MissingExtra("capturing PyTorch programs", "torch")

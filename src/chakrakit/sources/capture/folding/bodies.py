@@ -1,0 +1,169 @@
+"""A recording as a Trace: nodes by the vocabulary, edges from storages, waits and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from chakrakit.arrays import Mask
+from chakrakit.sources.capture.folding.streams import streams_of
+from chakrakit.sources.capture.recording import PHASES, Comm, Recording
+from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.sources.pytorch.work import layer_of
+from chakrakit.trace.model import CollectiveType, EdgeKind, Edges, Metadata, NodeType, Trace
+
+VERSION = "chakrakit.capture.1"
+_OPTIMIZER = PHASES.index("optimizer")
+
+
+def trace_of(
+    recording: Recording, role_of: Mapping[str, str], rank_of: Callable[[Comm], int]
+) -> Trace:
+    """The body; groups are named by role, peers by their rank."""
+    ops = recording.ops
+    plan = streams_of(recording)
+    used = np.array([op.signature for op in ops], np.int64)
+    host = plan.stream < 0
+    comm = np.array([op.comm for op in ops], np.int64) >= 0
+    data: dict[str, Any] = {
+        "name": _texts([s.name for s in recording.signatures], used),
+        "type": np.array([_type(recording, op.comm) for op in ops], np.int32),
+        "is_cpu_op": host,
+        "stream": _some(plan.stream, ~host),
+        "step": np.array([op.step for op in ops], np.int64),
+        "phase": _texts(PHASES, np.array([op.phase for op in ops], np.int64)),
+        **_arguments(recording, used),
+        **_work(recording, used, comm | host),
+        **_modules(recording),
+        **_communication(recording, role_of, rank_of),
+        **_memory(recording),
+    }
+    micro = np.array([op.micro_batch for op in ops], np.int64)
+    if (micro >= 0).any():
+        data["micro_batch"] = _some(micro, micro >= 0)
+    return Trace.from_columns(data, _edges(recording, plan.events, host), Metadata.of(VERSION))
+
+
+def _type(recording: Recording, comm: int) -> int:
+    if comm < 0:
+        return int(NodeType.COMP_NODE)
+    kind = recording.comms[comm].kind
+    if kind == words.SEND:
+        return int(NodeType.COMM_SEND_NODE)
+    return int(NodeType.COMM_RECV_NODE if kind == words.RECV else NodeType.COMM_COLL_NODE)
+
+
+def _some(values: Any, mask: Mask) -> pa.Array:
+    return pa.array(values, mask=~mask)
+
+
+def _texts(texts: Sequence[str], codes: Any, mask: Mask | None = None) -> pa.Array:
+    index = pa.array(np.asarray(codes, np.int32), mask=None if mask is None else ~mask)
+    return pa.DictionaryArray.from_arrays(index, pa.array(list(texts), pa.string()))
+
+
+def _arguments(recording: Recording, used: Any) -> dict[str, Any]:
+    names = [
+        f"{side}_{what}"
+        for side in ("inputs", "outputs")
+        for what in ("shapes", "types", "strides")
+    ]
+    return {
+        name: _texts([str(getattr(s, name)) for s in recording.signatures], used)
+        for name in (*names, "inputs_values")
+    }
+
+
+def _work(recording: Recording, used: Any, without: Mask) -> dict[str, Any]:
+    flops = np.array([s.flops + s.vector_ops for s in recording.signatures], np.int64)[used]
+    moved = np.array([s.moved for s in recording.signatures], np.int64)[used]
+    kinds = [s.op_type for s in recording.signatures]
+    codes = np.where(np.array([op.phase == _OPTIMIZER for op in recording.ops], np.bool_),
+                     len(kinds), used)  # fmt: skip
+    return {
+        "num_ops": _some(flops, ~without),
+        "tensor_size": _some(moved, ~without),
+        "dtype": _texts([s.dtype for s in recording.signatures], used, ~without),
+        "op_type": _texts([*kinds, "optimizer"], codes, ~without),
+    }
+
+
+def _modules(recording: Recording) -> dict[str, Any]:
+    used = np.array([op.module for op in recording.ops], np.int64)
+    layers = np.array([layer_of(m) for m in recording.modules], np.int64)[used]
+    return {
+        "module": _texts(recording.modules, used, used > 0),
+        "layer": _some(layers, layers >= 0),
+    }
+
+
+def _communication(
+    recording: Recording, role_of: Mapping[str, str], rank_of: Callable[[Comm], int]
+) -> dict[str, Any]:
+    rows = [op.comm for op in recording.ops]
+    talks = np.array([r >= 0 for r in rows], np.bool_)
+    if not talks.any():
+        return {}
+
+    def column(of: Callable[[Comm], Any], kind: pa.DataType) -> pa.Array:
+        told = [of(c) for c in recording.comms]
+        return pa.array([told[r] if r >= 0 else None for r in rows], kind)
+
+    i64, i32, text = pa.int64(), pa.int32(), pa.string()
+    mine = recording.rank
+    out = {
+        "comm_type": column(lambda c: c.kind if c.kind >= 0 else None, i64),
+        "comm_size": column(lambda c: c.in_bytes, i64),
+        "out_size": column(lambda c: c.out_bytes if c.kind >= 0 else None, i64),
+        "comm_dtype": column(lambda c: c.dtype, text),
+        "pg_name": column(lambda c: role_of.get(c.group, c.group) if c.kind >= 0 else None, text),
+        "comm_src": column(lambda c: mine if c.kind == words.SEND else _known(rank_of(c)), i32),
+        "comm_dst": column(lambda c: mine if c.kind == words.RECV else _known(rank_of(c))
+                           if c.kind == words.SEND else None, i32),
+        "comm_tag": column(lambda c: c.tag if c.kind < 0 else None, i32),
+        "in_splits": column(lambda c: c.in_splits or None, pa.list_(i64)),
+        "out_splits": column(lambda c: c.out_splits or None, pa.list_(i64)),
+    }  # fmt: skip
+    return {name: values for name, values in out.items() if values.null_count < len(values)}
+
+
+def _known(rank: int) -> int | None:
+    return None if rank < 0 else rank
+
+
+def _memory(recording: Recording) -> dict[str, Any]:
+    """What was held when the step began counts with its first node."""
+    alloc = np.array([op.alloc for op in recording.ops], np.int64)
+    free = np.array([op.free for op in recording.ops], np.int64)
+    if len(alloc):
+        alloc[0] += recording.start_bytes
+    return {"mem_alloc": _some(alloc, alloc > 0), "mem_free": _some(free, free > 0)}
+
+
+def _edges(recording: Recording, events: list[tuple[int, int]], host: Mask) -> Edges:
+    pairs: dict[tuple[int, int], int] = {}
+    writer: dict[int, int] = {}
+    for i, op in enumerate(recording.ops):
+        if host[i]:
+            continue  # views and allocations run ahead and hold up nobody
+        for storage in op.reads:
+            found = writer.get(storage, -1)
+            if found >= 0:
+                pairs.setdefault((found, i), int(EdgeKind.TENSOR))
+        for storage in op.writes:
+            writer[storage] = i
+    for pair in events:
+        if pair[0] != pair[1]:
+            pairs.setdefault(pair, int(EdgeKind.EVENT))
+    if not pairs:
+        return Edges.empty()
+    both = np.array(list(pairs), np.int32)
+    return Edges.of(both[:, 0], both[:, 1], np.array(list(pairs.values()), np.int8))
+
+
+def collective_name(kind: int) -> str:
+    """The name of a kind: `ALL_REDUCE`, `SEND` and so on."""
+    return {words.SEND: "SEND", words.RECV: "RECV"}.get(kind) or CollectiveType(kind).name

@@ -1,0 +1,118 @@
+"""Families: process groups that are each other's counterparts, and where a rank stands in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from chakrakit.sources.capture.recording import Group
+
+
+@dataclass(eq=False)
+class Family:
+    """Disjoint groups of one size and purpose, such as all tensor-parallel groups.
+
+    `role` is what the program calls them; `place` gives a rank's group and its position there.
+    """
+
+    role: str
+    size: int
+    groups: list[tuple[int, ...]] = field(default_factory=list)
+    place: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, ranks: tuple[int, ...]) -> None:
+        """One more group."""
+        for position, rank in enumerate(ranks):
+            self.place[rank] = (len(self.groups), position)
+        self.groups.append(ranks)
+
+    def takes(self, group: Group) -> bool:
+        """Whether a group can be a further one of this family."""
+        return self.size == len(group.ranks) and not any(r in self.place for r in group.ranks)
+
+    def group_of(self, rank: int) -> tuple[int, ...]:
+        """The ranks of a rank's group; () for a rank that is in none."""
+        found = self.place.get(rank)
+        return () if found is None else self.groups[found[0]]
+
+    def position(self, rank: int) -> int:
+        """The place of a rank in its group, -1 for one that is in none."""
+        return self.place.get(rank, (-1, -1))[1]
+
+
+class Families:
+    """The families of a program, from the groups in the order all ranks make them.
+
+    A group joins the latest family with the same label and size that has none of its ranks. Where only a
+    rank's own group was made, its counterparts are the same pattern elsewhere in the world.
+    """
+
+    def __init__(self, groups: Sequence[Group], world: int) -> None:
+        self.world = world
+        self.listed: list[Family] = []
+        self._labels: list[str] = []
+        self._of_group: dict[tuple[int, ...], list[Family]] = {}
+        for group in groups:
+            self._of_group.setdefault(group.ranks, []).append(self._home(group))
+        for family in self.listed:
+            _complete(family, world)
+        self._name()
+
+    def _home(self, group: Group) -> Family:
+        for family, label in zip(reversed(self.listed), reversed(self._labels), strict=True):
+            if label == group.label and family.takes(group):
+                family.add(group.ranks)
+                return family
+        family = Family(group.label, len(group.ranks))
+        family.add(group.ranks)
+        self.listed.append(family)
+        self._labels.append(group.label)
+        return family
+
+    def _name(self) -> None:
+        """Roles that tell families apart: labels, or sizes where there is none."""
+        for family in self.listed:
+            if family.role in ("", "undefined", "default_pg"):
+                family.role = "world" if family.size == self.world else f"group_of_{family.size}"
+        seen: Counter[str] = Counter()
+        for family in self.listed:
+            seen[family.role] += 1
+            if seen[family.role] > 1:
+                family.role = f"{family.role}_{seen[family.role]}"
+
+    def of_recorded(self, groups: Sequence[Group]) -> dict[str, Family]:
+        """The family of every group name in one rank's program."""
+        found: dict[str, Family] = {}
+        used: Counter[tuple[int, ...]] = Counter()
+        for group in groups:
+            homes = self._of_group.get(group.ranks) or self._fitting(group)
+            if homes:
+                found[group.name] = homes[min(used[group.ranks], len(homes) - 1)]
+            used[group.ranks] += 1
+        return found
+
+    def _fitting(self, group: Group) -> list[Family]:
+        """Families that have a group of these very ranks; it was made by another rank alone."""
+        return [f for f in self.listed if group.ranks and f.group_of(group.ranks[0]) == group.ranks]
+
+    def coordinates(self, rank: int) -> tuple[int, ...]:
+        """Position of a rank in each family."""
+        return tuple(f.position(rank) for f in self.listed)
+
+
+def _complete(family: Family, world: int) -> None:
+    """Counterparts of a lone regular group: blocks of its extent, each with the same offsets."""
+    ranks = family.groups[0]
+    if len(family.groups) > 1 or len(ranks) < 2 or family.size == world or world % family.size:
+        return
+    stride = ranks[1] - ranks[0]
+    extent = stride * family.size
+    if stride < 1 or world % extent or any(b - a != stride for a, b in pairwise(ranks)):
+        return
+    for block in range(0, world, extent):
+        for offset in range(stride):
+            first = block + offset
+            if first not in family.place:
+                family.add(tuple(range(first, first + extent, stride)))

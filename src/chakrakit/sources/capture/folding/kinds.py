@@ -1,0 +1,165 @@
+"""Kinds of ranks: which of them run the same program, found by capturing as few as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from chakrakit.sources.capture.folding.families import Families, Family
+from chakrakit.sources.capture.recording import Recording
+from chakrakit.sources.pytorch.communication import names as words
+
+Capture = Callable[[int, bool], Recording]
+"""Captures a rank: all that was asked for, or only its first step, to compare."""
+MOST_ALONE = 64
+"""Up to so many ranks that follow no rule are captured one by one."""
+
+
+@dataclass(eq=False)
+class Kind:
+    """Ranks with the same program, and the recording of one of them."""
+
+    recording: Recording
+    ranks: list[int] = field(default_factory=list)
+
+
+class Search:
+    """Finds the kinds.
+
+    Ranks that are in the same sorts of groups are looked at along one axis at a time, an axis being the
+    places in a family's groups. Where messages go along an axis every place is captured, in order, since
+    that is a pipeline; else the ends are compared and the axis halved as long as they differ. Two ranks,
+    the last and one in the middle, are captured to verify what was found, or to see that all are alike.
+    """
+
+    def __init__(self, capture: Capture, world: int) -> None:
+        self.capture, self.world = capture, world
+        self.warnings: list[str] = []
+        first = capture(0, True)
+        self.families = Families(first.groups, world)
+        self._full = {0: first}
+        self._digests = {0: first.first_digest}
+        self._messages = self._with_messages(first)
+
+    # --- captures -------------------------------------------------------------------------------
+
+    def _seen(self, rank: int) -> str:
+        if rank not in self._digests:
+            self._digests[rank] = self.capture(rank, False).first_digest
+        return self._digests[rank]
+
+    def _with_messages(self, recording: Recording) -> list[Family]:
+        homes = self.families.of_recorded(recording.groups)
+        used = {c.group for c in recording.comms if c.kind in (words.SEND, words.RECV)}
+        return [homes[g] for g in used if g in homes]
+
+    # --- finding --------------------------------------------------------------------------------
+
+    def kinds(self) -> list[Kind]:
+        """All kinds, in the order of their lowest ranks."""
+        classes: dict[tuple[bool, ...], list[int]] = {}
+        for rank in range(self.world):
+            key = tuple(p >= 0 for p in self.families.coordinates(rank))
+            classes.setdefault(key, []).append(rank)
+        alike: dict[str, list[int]] = {}
+        for ranks in classes.values():
+            for rank, found in self._of_class(ranks).items():
+                alike.setdefault(found, []).append(rank)
+        return [self._kind(ranks) for ranks in sorted(alike.values(), key=min)]
+
+    def _kind(self, ranks: list[int]) -> Kind:
+        first = min(ranks)
+        if first not in self._full:
+            self._full[first] = self.capture(first, True)
+        return Kind(self._full[first], sorted(ranks))
+
+    def _of_class(self, ranks: Sequence[int]) -> dict[int, str]:
+        """The digest of every rank, most of them by rule."""
+        samples = _samples(ranks)
+        axes = self._axes(ranks)
+        spread = any(a in self._messages for a in axes)
+        if not spread and all(self._seen(r) == self._seen(ranks[0]) for r in samples):
+            return dict.fromkeys(ranks, self._seen(ranks[0]))
+        found = self._by_rule(ranks, [a for a in axes if self._varies(a, ranks)])
+        for rank in samples:
+            if self._seen(rank) != found[rank]:
+                return self._one_by_one(ranks, found, rank)
+        return found
+
+    def _axes(self, ranks: Sequence[int]) -> list[Family]:
+        """Families whose places tell ranks apart, without those that another one already tells."""
+        seen: set[tuple[int, ...]] = set()
+        out: list[Family] = []
+        smaller = sorted(self.families.listed, key=lambda f: f.size)
+        for family in smaller:
+            places = tuple(family.position(r) for r in ranks)
+            if len(set(places)) < 2 or places in seen:
+                continue
+            if family.size == self.world and out and family not in self._messages:
+                continue  # the world's order is that of the smaller groups together
+            seen.add(places)
+            out.append(family)
+        return out
+
+    def _line(self, axis: Family, ranks: Sequence[int]) -> list[int]:
+        """Ranks that differ from the first of the class along the axis alone."""
+        inside = set(ranks)
+        return [r for r in axis.group_of(ranks[0]) if r in inside]
+
+    def _varies(self, axis: Family, ranks: Sequence[int]) -> bool:
+        line = self._line(axis, ranks)
+        if axis in self._messages and len(line) <= MOST_ALONE:
+            return len({self._seen(r) for r in line}) > 1
+        return self._seen(line[0]) != self._seen(line[-1])
+
+    def _by_rule(self, ranks: Sequence[int], axes: Sequence[Family]) -> dict[int, str]:
+        cuts = [self._segments(axis, ranks) for axis in axes]
+        stands_for: dict[tuple[int, ...], int] = {}
+        found: dict[int, str] = {}
+        for rank in ranks:
+            key = tuple(cut[axis.position(rank)] for axis, cut in zip(axes, cuts, strict=True))
+            found[rank] = self._seen(stands_for.setdefault(key, rank))
+        return found
+
+    def _segments(self, axis: Family, ranks: Sequence[int]) -> dict[int, int]:
+        """The first place of the run of equal places that each place of the axis is in."""
+        line = self._line(axis, ranks)
+        starts = {0, *self._changes(line, 0, len(line) - 1)}
+        out, start = {}, 0
+        for index, rank in enumerate(line):
+            start = index if index in starts else start
+            out[axis.position(rank)] = start
+        return _spread(out, axis.size)
+
+    def _changes(self, line: Sequence[int], low: int, high: int) -> set[int]:
+        """Indices where the program changes, by halving between places that differ."""
+        if high - low < 1 or self._seen(line[low]) == self._seen(line[high]):
+            inside = [i for i in range(low + 1, high) if line[i] in self._digests]
+            return {i for i in inside if self._seen(line[i]) != self._seen(line[i - 1])}
+        if high - low == 1:
+            return {high}
+        middle = (low + high) // 2
+        return self._changes(line, low, middle) | self._changes(line, middle, high)
+
+    def _one_by_one(self, ranks: Sequence[int], found: dict[int, str], odd: int) -> dict[int, str]:
+        if len(ranks) <= MOST_ALONE:
+            return {r: self._seen(r) for r in ranks}
+        self.warnings.append(
+            f"rank {odd} does not run the program its place suggests; it has a body of its own, and "
+            "other such ranks may have been missed"
+        )
+        return {**found, odd: self._seen(odd)}
+
+
+def _samples(ranks: Sequence[int]) -> list[int]:
+    """The last rank, and one from the middle that is at no end of any power of two."""
+    return sorted({ranks[-1], ranks[len(ranks) * 5 // 11]})
+
+
+def _spread(known: dict[int, int], size: int) -> dict[int, int]:
+    """Places that the class's own line does not have count with the place before them."""
+    last, out = 0, {}
+    for place in range(size):
+        last = known.get(place, last)
+        out[place] = last
+    return out

@@ -1,0 +1,15 @@
+"""Seeing what PyTorch dispatches: operators, storages, modules, known values. Needs torch."""
+
+from __future__ import annotations
+
+from chakrakit.sources.capture.observing.known import Known
+from chakrakit.sources.capture.observing.recorder import Recorder
+from chakrakit.sources.capture.observing.storages import Storages
+from chakrakit.sources.capture.observing.whereabouts import (
+    BACKWARD,
+    OPTIMIZER,
+    RECOMPUTE,
+    Whereabouts,
+)
+
+__all__ = ["BACKWARD", "OPTIMIZER", "RECOMPUTE", "Known", "Recorder", "Storages", "Whereabouts"]

@@ -1,0 +1,81 @@
+"""Which dispatched operators communicate, and what they say: group, sizes, peers, splits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from chakrakit.sources.capture.recording import Comm
+from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.trace.model import CollectiveType
+
+SPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "symm_mem")
+_C = CollectiveType
+_OUTPUT_FIRST = (_C.ALL_GATHER, _C.REDUCE_SCATTER, _C.ALL_TO_ALL, _C.GATHER, _C.SCATTER)
+_ROOTED = (_C.BROADCAST, _C.REDUCE, _C.GATHER, _C.SCATTER)
+
+
+def read(name: str, args: Any, kwargs: Any, out: Any) -> Comm | None:
+    """The communication of an operator; None for one that only waits or wraps."""
+    space, _, short = name.partition("::")
+    kind = _C.ALL_TO_ALL if short == "shard_dim_alltoall" else words.kind_of(short)
+    if kind == words.UNKNOWN or "wait" in short or "wrap_tensor" in short:
+        return None
+    values = [*args, *kwargs.values()]
+    group = next((g for g in map(_group, values) if g is not None), None)
+    if space != "c10d":
+        group = next((v for v in reversed(values) if isinstance(v, str)), group)
+    sent, received = _ends(space, kind, args, out)
+    comm = Comm(int(kind), group or "", _bytes(sent), _bytes(received), _dtype(sent or received))
+    numbers = [v for v in values if type(v) is int]
+    lists = [list(v) for v in values if _is_split(v)]
+    if kind == _C.ALL_TO_ALL and len(lists) >= 2:
+        comm.out_splits, comm.in_splits = lists[0], lists[1]
+    if kind in (words.SEND, words.RECV) and numbers:
+        comm.peer, comm.tag = numbers[0], numbers[1] if len(numbers) > 1 else 0
+    elif kind in _ROOTED and numbers:
+        comm.peer = numbers[0]
+    return comm
+
+
+def _ends(space: str, kind: int, args: Any, out: Any) -> tuple[list[Any], list[Any]]:
+    """Tensors that go in, and tensors that come out."""
+    if space == "c10d" and kind in _OUTPUT_FIRST:
+        return tensors(args[1]), tensors(args[0])
+    if space == "c10d" or out is None:
+        return tensors(args[0]), tensors(args[0])
+    return tensors(args[0]), tensors(out)
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    """All tensors in a nest of lists."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in tensors(v)]
+    return list(tensors(list(value.values()))) if isinstance(value, dict) else []
+
+
+def _group(value: Any) -> str | None:
+    if isinstance(value, dist.ProcessGroup):
+        return str(value.group_name)
+    if isinstance(value, torch.ScriptObject):
+        try:
+            return str(dist.ProcessGroup.unbox(value).group_name)
+        except (RuntimeError, TypeError):
+            return None  # a reduction's operator is boxed too
+    return None
+
+
+def _bytes(found: list[torch.Tensor]) -> int:
+    return sum(t.numel() * t.element_size() for t in found)
+
+
+def _dtype(found: list[torch.Tensor]) -> str:
+    return str(found[0].dtype).removeprefix("torch.") if found else ""
+
+
+def _is_split(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value) and all(type(v) is int for v in value)

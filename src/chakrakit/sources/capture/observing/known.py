@@ -1,0 +1,93 @@
+"""Known: fake tensors all of whose elements have one known value.
+
+A little arithmetic is enough for what scripts decide by: constants, whether anything is not a number
+(never), and how many tokens each expert gets (equally many; routing is assumed to be balanced).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from chakrakit.sources.capture.recording import Patches, script_line
+
+Number = float | int | bool
+_SAME = ("view", "reshape", "_unsafe_view", "_to_copy", "clone", "alias", "detach", "squeeze", "unsqueeze",
+         "expand", "t", "transpose", "permute", "select", "slice", "contiguous", "to", "mean", "max", "min",
+         "amax", "amin", "any", "all", "wait_tensor", "all_to_all_single", "all_gather_into_tensor",
+         "broadcast", "split", "chunk", "unbind", "split_with_sizes", "as_strided", "lift_fresh",
+         "_wrap_tensor_autograd", "median")  # fmt: skip
+_FILLED: dict[str, Number] = {"zeros": 0, "zeros_like": 0, "new_zeros": 0, "ones": 1, "ones_like": 1,
+                              "new_ones": 1, "isnan": False, "isinf": False, "isfinite": True,
+                              "isposinf": False, "isneginf": False}  # fmt: skip
+_BINARY: dict[str, Callable[[Any, Any], Number]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b if b else 0.0, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
+    "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b, "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b, "logical_and": lambda a, b: bool(a and b),
+    "logical_or": lambda a, b: bool(a or b), "bitwise_and": lambda a, b: bool(a and b),
+    "bitwise_or": lambda a, b: bool(a or b), "maximum": max, "minimum": min,
+    "floor_divide": lambda a, b: a // b if b else 0,
+}  # fmt: skip
+_NAME = "_chakra_known"
+_COUNTS = ("bincount", "histc")
+
+
+class Known:
+    """Keeps the value on the tensor itself: tensors compare by element and make poor keys."""
+
+    def __init__(self, patches: Patches) -> None:
+        self.patches = patches
+
+    def get(self, tensor: torch.Tensor) -> Number | None:
+        """The value, if known."""
+        found: Number | None = tensor.__dict__.get(_NAME)
+        return found
+
+    def note(self, name: str, args: Any, kwargs: Any, out: Any) -> None:
+        """What follows for the results of an operator; in-place forms change their first argument."""
+        short = name[:-1] if name.endswith("_") and not name.endswith("__") else name
+        value = self._follow(short, args, kwargs, out)
+        for tensor in out if isinstance(out, (list, tuple)) else (out,):
+            if isinstance(tensor, torch.Tensor):
+                if value is None:
+                    tensor.__dict__.pop(_NAME, None)
+                else:
+                    tensor.__dict__[_NAME] = value
+
+    def _follow(self, name: str, args: Any, kwargs: Any, out: Any) -> Number | None:
+        if name in _FILLED:
+            return _FILLED[name]
+        if name in ("full", "fill", "full_like", "new_full"):
+            return self._of(args[-1 if name == "fill" else 2 if name == "new_full" else 1])
+        if name in _COUNTS:
+            return self._balanced(args, out)
+        if name == "one_hot" or not args:
+            return None
+        first = self._of(args[0])
+        if first is None:
+            return None
+        if name in _SAME:
+            return first
+        if name == "sum":
+            return first * int(args[0].numel() // max(out.numel(), 1))
+        if name in ("logical_not", "bitwise_not"):
+            return not first
+        second = self._of(args[1]) if name in _BINARY and len(args) > 1 else None
+        return None if second is None else _BINARY[name](first, second)
+
+    def _balanced(self, args: Any, out: Any) -> Number | None:
+        if not out.numel() or args[0].numel() % out.numel():
+            return None
+        self.patches.warn(f"{script_line()}: counts are assumed to be balanced")
+        return int(args[0].numel() // out.numel())
+
+    def _of(self, value: Any) -> Number | None:
+        if isinstance(value, torch.Tensor):
+            constant = getattr(value, "constant", None)
+            if constant is not None and constant.numel() == 1:
+                return None  # read where it is asked for
+            return self.get(value)
+        return value if isinstance(value, (bool, int, float)) else None

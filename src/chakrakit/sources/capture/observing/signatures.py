@@ -1,0 +1,168 @@
+"""Signatures: an operator's shapes, types and strides as texts, and the work they mean."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import torch
+
+from chakrakit.sources.capture.recording import Signature
+from chakrakit.sources.pytorch.work import Call, flops, is_contraction, moves_bytes
+
+_TYPES = {
+    torch.float32: "float", torch.float64: "double", torch.float16: "c10::Half",
+    torch.bfloat16: "c10::BFloat16", torch.int64: "long int", torch.int32: "int", torch.int16: "short int",
+    torch.int8: "signed char", torch.uint8: "unsigned char", torch.bool: "bool",
+    torch.complex64: "c10::complex<float>", torch.complex128: "c10::complex<double>",
+}  # fmt: skip
+SHORT = {
+    torch.float32: "fp32", torch.float64: "fp64", torch.float16: "fp16", torch.bfloat16: "bf16",
+    torch.int64: "int64", torch.int32: "int32", torch.int8: "int8", torch.uint8: "uint8",
+    torch.bool: "bool",
+}  # fmt: skip
+"""Element types by the names that generated workloads and machines use."""
+
+
+class Signatures:
+    """Distinct signatures, numbered as they come."""
+
+    def __init__(self) -> None:
+        self.listed: list[Signature] = []
+        self._numbers: dict[Any, int] = {}
+        self._names: dict[Any, str] = {}
+
+    def number(self, func: Any, args: Any, kwargs: Any, out: Any, name: str = "") -> int:
+        """The signature of a call."""
+        tensors: list[torch.Tensor] = []
+        key = (
+            func,
+            name,
+            _key(args, tensors),
+            _key(kwargs, tensors) if kwargs else None,
+            _key(out, []),
+        )
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self.listed)
+            self.listed.append(self._make(name or self.name(func), args, kwargs, out, func))
+        return found
+
+    def name(self, func: Any) -> str:
+        """`aten::mm` of `aten.mm.default`."""
+        found = self._names.get(func)
+        if found is None:
+            found = self._names[func] = (
+                str(func._schema.name) if hasattr(func, "_schema") else str(func)
+            )
+        return found
+
+    def _make(self, name: str, args: Any, kwargs: Any, out: Any, func: Any) -> Signature:
+        given = _positional(func, args, kwargs)
+        results = list(out) if isinstance(out, tuple) else [out]
+        inputs, outputs = [_shape(a) for a in given], [_shape(r) for r in results]
+        values = [_value(a) for a in given]
+        call = Call(name, inputs, outputs, values)
+        work = flops(call)
+        dense = is_contraction(name)
+        still = not moves_bytes(name) or _is_view(func, args)
+        moved = 0 if still else sum(_bytes(x) for x in (*given, *results))
+        return Signature(
+            name, _text(inputs), _text([_type(a) for a in given]), _text([_stride(a) for a in given]),
+            _text(outputs), _text([_type(r) for r in results]), _text([_stride(r) for r in results]),
+            _text(values), work if dense else 0, 0 if dense or still else work, moved,
+            _dtype(given, results), _op_type(name, dense), still,
+        )  # fmt: skip
+
+
+def _key(value: Any, tensors: list[torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        return (value.shape, value.stride(), value.dtype)
+    if isinstance(value, (list, tuple)):
+        return tuple([_key(v, tensors) for v in value])
+    if isinstance(value, dict):
+        return tuple([(k, _key(v, tensors)) for k, v in value.items()])
+    return value if isinstance(value, (int, float, str, bool, type(None))) else str(type(value))
+
+
+def _positional(func: Any, args: Any, kwargs: Any) -> list[Any]:
+    """Arguments in the order of the schema, with defaults for those between that were not given."""
+    schema = getattr(func, "_schema", None)
+    given = list(args)
+    if schema is None:
+        return [*given, *kwargs.values()]
+    for argument in schema.arguments[len(given) :]:
+        given.append(kwargs.get(argument.name, argument.default_value))
+    return given
+
+
+def _shape(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return list(value.shape)
+    if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
+        return [_shape(v) for v in value]
+    return []
+
+
+def _stride(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return list(value.stride())
+    if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
+        return [_stride(v) for v in value]
+    return []
+
+
+def _type(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"Tensor({_TYPES.get(value.dtype, str(value.dtype))})"
+    if isinstance(value, (list, tuple)):
+        return f"GenericList[{','.join(_type(v) for v in value)}]"
+    names = {bool: "Bool", int: "Int", float: "Double", str: "String", type(None): "None"}
+    return names.get(type(value), "Object")
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, (bool, int, str)) or value is None:
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, (list, tuple)):
+        return [] if any(isinstance(v, torch.Tensor) for v in value) else [_value(v) for v in value]
+    return "<Tensor>" if isinstance(value, torch.Tensor) else f"<{type(value).__name__}>"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _bytes(value: Any) -> int:
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    return sum(_bytes(v) for v in value) if isinstance(value, (list, tuple)) else 0
+
+
+def _is_view(func: Any, args: Any) -> bool:
+    """Whether the schema says that results alias arguments and nothing is written."""
+    schema = getattr(func, "_schema", None)
+    if schema is None:
+        return False
+    aliased = [r.alias_info for r in schema.returns if r.alias_info is not None]
+    return bool(aliased) and not any(a.is_write for a in aliased)
+
+
+def _dtype(given: list[Any], results: list[Any]) -> str:
+    for value in (*results, *given):
+        first = value[0] if isinstance(value, (list, tuple)) and value else value
+        if isinstance(first, torch.Tensor):
+            return SHORT.get(first.dtype, str(first.dtype).removeprefix("torch."))
+    return ""
+
+
+def _op_type(name: str, dense: bool) -> str:
+    if dense:
+        return "attention" if "attention" in name else "matmul"
+    if "embedding" in name or name in ("aten::index_select", "aten::gather", "aten::index"):
+        return "lookup"
+    return "vector"

@@ -1,0 +1,106 @@
+"""Storages: who holds memory, from when to when, and how much there is at most."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+
+_BLOCK = 512
+
+
+def rounded(size: int) -> int:
+    """Bytes that PyTorch's caching allocator counts for a request: multiples of 512."""
+    return -(-size // _BLOCK) * _BLOCK if size else 0
+
+
+class Storages:
+    """Numbers every storage when it is first seen and counts its bytes until it dies.
+
+    `live` is what is held now on the device, `peak` its maximum since `restart()`. A storage is on the
+    device if it was made there (`mark`), or by an operator that read one that is. Where the script never
+    speaks of a device, the host stands in for it and everything counts.
+    """
+
+    def __init__(self) -> None:
+        self.live = self.peak = 0
+        self.freed = 0
+        """Bytes freed since somebody last looked."""
+        self.everything = True
+        self._numbers: dict[int, int] = {}
+        self._sizes: dict[int, int] = {}
+        self._watch: dict[int, Any] = {}
+        self._device: set[int] = set()
+        self._next = 0
+
+    def number(self, tensor: torch.Tensor) -> int:
+        """The number of a tensor's storage."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        found = self._numbers.get(key)
+        return self._new(storage, key) if found is None else found
+
+    def seen(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor's storage has a number already."""
+        return tensor.untyped_storage()._cdata in self._numbers
+
+    def _new(self, storage: Any, key: int) -> int:
+        number = self._next
+        self._next += 1
+        self._numbers[key] = number
+        self._watch[number] = weakref.ref(storage, lambda _: self._dead(key, number))
+        size = rounded(storage.nbytes())
+        self._sizes[number] = size
+        if self.everything:
+            self._hold(number, size)
+        return number
+
+    def _hold(self, number: int, size: int) -> None:
+        self._device.add(number)
+        self.live += size
+        self.peak = max(self.peak, self.live)
+
+    def mark(self, number: int) -> None:
+        """Count a storage as being on the device."""
+        if number not in self._device and number in self._sizes:
+            self._hold(number, self._sizes[number])
+
+    def on_device(self, number: int) -> bool:
+        """Whether a storage is on the device."""
+        return number in self._device
+
+    def size(self, number: int) -> int:
+        """Bytes of a storage that is alive and on the device."""
+        return self._sizes.get(number, 0) if number in self._device else 0
+
+    def _dead(self, key: int, number: int) -> None:
+        self._numbers.pop(key, None)
+        self._watch.pop(number, None)
+        size = self._sizes.pop(number, 0)
+        if number in self._device:
+            self._device.discard(number)
+            self.live -= size
+            self.freed += size
+
+    def resized(self, tensor: torch.Tensor) -> None:
+        """A storage changed its size in place, as FSDP's unsharded parameters do."""
+        number = self.number(tensor)
+        size = rounded(tensor.untyped_storage().nbytes())
+        before = self._sizes[number]
+        self._sizes[number] = size
+        if number in self._device:
+            self.live += size - before
+            self.freed += max(before - size, 0)
+            self.peak = max(self.peak, self.live)
+
+    def restart(self) -> None:
+        """Count the peak from here."""
+        self.peak, self.freed = self.live, 0
+
+    def only_device(self) -> None:
+        """From now on only what is marked counts: the script has a device of its own."""
+        if self.everything:
+            self.everything = False
+            self.live = self.peak = 0
+            self._device.clear()

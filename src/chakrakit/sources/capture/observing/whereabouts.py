@@ -1,0 +1,90 @@
+"""Whereabouts: the step, phase and module that the program is in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from chakrakit.sources.capture.recording import PHASES
+
+FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER, OTHER = range(len(PHASES))
+sequence_number = torch.autograd._get_sequence_nr
+
+
+class Whereabouts:
+    """Kept by hooks while the program runs.
+
+    A backward operator belongs to the module whose forward made its autograd node: nodes are numbered as
+    they are made, and the numbers seen inside a module are remembered.
+    """
+
+    def __init__(self) -> None:
+        self.step = 0
+        self.micro_batch = -1
+        self.modules: list[str] = [""]
+        self.annotations: list[str] = [""]
+        self.annotation = 0
+        self.roots: dict[int, torch.nn.Module] = {}
+        """Outermost modules that ran, by id."""
+        self._phases: list[int] = [FORWARD]
+        self._stack: list[int] = [0]
+        self._numbers: dict[str, int] = {"": 0}
+        self._names: dict[int, int] = {}
+        self._made_in: dict[int, int] = {}
+
+    @property
+    def phase(self) -> int:
+        """Index into PHASES."""
+        return self._phases[-1]
+
+    @property
+    def module(self) -> int:
+        """Index into `modules`."""
+        if self._phases[-1] == BACKWARD:
+            node = torch._C._current_autograd_node()
+            if node is not None:
+                return self._made_in.get(node._sequence_nr(), 0)
+        elif self._phases[-1] in (FORWARD, RECOMPUTE):
+            self._made_in[sequence_number() - 1] = self._stack[-1]
+        return self._stack[-1]
+
+    @contextmanager
+    def in_phase(self, phase: int) -> Iterator[None]:
+        """Everything inside is of this phase; running forward inside backward is recomputation."""
+        if phase == FORWARD and self.phase in (BACKWARD, RECOMPUTE):
+            phase = RECOMPUTE
+        self._phases.append(phase)
+        try:
+            yield
+        finally:
+            self._phases.pop()
+
+    def enter(self, module: torch.nn.Module, _: Any) -> None:
+        """Before a module's forward."""
+        if len(self._stack) == 1 and id(module) not in self._names:
+            self._name_all(module)
+        self._stack.append(self._names.get(id(module), self._stack[-1]))
+        self._phases.append(RECOMPUTE if self.phase in (BACKWARD, RECOMPUTE) else self.phase)
+
+    def leave(self, *_: Any) -> None:
+        """After it, also where it failed."""
+        if len(self._stack) > 1:
+            self._stack.pop()
+            self._phases.pop()
+
+    def _name_all(self, root: torch.nn.Module) -> None:
+        self.roots[id(root)] = root
+        for name, module in root.named_modules():
+            number = self._numbers.setdefault(name, len(self.modules))
+            if number == len(self.modules):
+                self.modules.append(name)
+            self._names.setdefault(id(module), number)
+
+    def annotate(self, name: str) -> int:
+        """The number of an annotation's text."""
+        if name not in self.annotations:
+            self.annotations.append(name)
+        return self.annotations.index(name)

@@ -1,0 +1,89 @@
+"""Attributes replaced for the time of a capture, and what of the script's surroundings was stubbed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+_ABSENT = object()
+_OWN = str(Path(__file__).parents[3])
+
+
+class Patches:
+    """Replaced attributes, put back in reverse order; and notes for the report, each said once.
+
+    `stubbed` lists what was called and did nothing or something else than usual, `warnings` what the
+    reader of the trace has to know.
+    """
+
+    def __init__(self) -> None:
+        self.stubbed: dict[str, None] = {}
+        self.warnings: dict[str, None] = {}
+        self._undo: list[tuple[Any, str, Any]] = []
+
+    def set(self, owner: Any, name: str, value: Any) -> Any:
+        """Replace an attribute; returns what was there, None for what was not."""
+        before = owner.__dict__.get(name, _ABSENT) if isinstance(owner, type) else _ABSENT
+        found = getattr(owner, name, None)
+        if before is _ABSENT and not isinstance(owner, type):
+            before = getattr(owner, name, _ABSENT)
+        self._undo.append((owner, name, before))
+        setattr(owner, name, value)
+        return found
+
+    def wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace a function by one made from it; nothing happens where there is none."""
+        found = getattr(owner, name, None)
+        if found is not None:
+            self.set(owner, name, make(found))
+
+    def stub(self, owner: Any, name: str, label: str, result: Any = None) -> None:
+        """Replace a function by one that does nothing and is listed once called."""
+
+        def nothing(*_: Any, **__: Any) -> Any:
+            self.note(label)
+            return result
+
+        if hasattr(owner, name):
+            self.set(owner, name, nothing)
+
+    def note(self, label: str) -> None:
+        """List something that was stubbed."""
+        self.stubbed.setdefault(label)
+
+    def warn(self, text: str) -> None:
+        """A warning, once."""
+        self.warnings.setdefault(text)
+
+    def undo(self) -> None:
+        """Everything as it was."""
+        for owner, name, before in reversed(self._undo):
+            if before is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
+        self._undo.clear()
+
+
+def script_line() -> str:
+    """`file.py:12` of the innermost line that is neither PyTorch's, Python's nor ours."""
+    frame = sys._getframe(1)
+    found: FrameType | None = frame
+    while found is not None:
+        name = found.f_code.co_filename
+        if not is_library(name):
+            return f"{Path(name).name}:{found.f_lineno}"
+        found = found.f_back
+    return "the script"
+
+
+def is_library(filename: str) -> bool:
+    """Whether a file belongs to an installed package, to Python itself or to chakrakit."""
+    return (
+        "site-packages" in filename
+        or "dist-packages" in filename
+        or filename.startswith(("<", sys.base_prefix + "/lib", _OWN))
+    )

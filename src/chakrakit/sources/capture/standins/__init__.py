@@ -1,0 +1,32 @@
+"""What stands in for hardware, peers and values while a script is captured. Needs torch."""
+
+from __future__ import annotations
+
+from chakrakit.sources.capture.standins import (
+    autocast,
+    data_parallel,
+    pipelining,
+    program,
+    sharding,
+    surroundings,
+    target,
+)
+from chakrakit.sources.capture.standins.cuda import Cuda, Redirect
+from chakrakit.sources.capture.standins.distributed import Distributed
+from chakrakit.sources.capture.standins.mail import Mail
+from chakrakit.sources.capture.standins.values import Values
+
+__all__ = [
+    "Cuda",
+    "Distributed",
+    "Mail",
+    "Redirect",
+    "Values",
+    "autocast",
+    "data_parallel",
+    "pipelining",
+    "program",
+    "sharding",
+    "surroundings",
+    "target",
+]

@@ -1,0 +1,195 @@
+"""torch.cuda on a machine that has none: the host stands in, and "cuda" is redirected to it.
+
+Streams and events exist and do nothing; memory statistics are those of the captured program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from chakrakit.sources.capture.observing import Storages
+from chakrakit.sources.capture.recording import Patches
+
+_NOTHING = (
+    "synchronize", "empty_cache", "reset_peak_memory_stats", "reset_max_memory_allocated",
+    "reset_accumulated_memory_stats", "ipc_collect", "init", "_lazy_init", "set_rng_state",
+    "set_rng_state_all", "reset_max_memory_cached", "seed", "seed_all", "set_sync_debug_mode",
+    "set_per_process_memory_fraction",
+)  # fmt: skip
+
+
+class Stream:
+    """A stream on which nothing runs."""
+
+    def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
+        self.device, self.priority = torch.device("cpu"), priority
+        self.stream_id = self.cuda_stream = id(self)
+
+    def record_event(self, event: Any = None) -> Any:
+        """An event that has happened."""
+        return event or Event()
+
+    def wait_event(self, *_: Any) -> None:
+        """There is nothing to wait for."""
+
+    wait_stream = synchronize = wait_event
+
+    def query(self) -> bool:
+        """All is done."""
+        return True
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class Event:
+    """An event that has happened."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def record(self, *_: Any) -> None:
+        """Nothing to mark."""
+
+    wait = synchronize = record
+
+    def query(self) -> bool:
+        """It has."""
+        return True
+
+    def elapsed_time(self, *_: Any) -> float:
+        """Milliseconds; nothing takes time here."""
+        return 1.0
+
+
+def is_cuda(device: Any) -> bool:
+    """Whether a device, in any of its spellings, is a GPU."""
+    if isinstance(device, torch.device):
+        return device.type == "cuda"
+    return (isinstance(device, str) and device.partition(":")[0] == "cuda") or type(device) is int
+
+
+class Redirect(TorchFunctionMode):
+    """Sends what asks for a GPU to the host, and marks it as being on the device."""
+
+    def __init__(self, storages: Storages) -> None:
+        super().__init__()
+        self.storages = storages
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        if func is torch.Tensor.pin_memory:
+            return args[0]
+        kwargs.pop("pin_memory", None)
+        if func is torch.Tensor.cuda:
+            return self._moved(args[0], args[0])
+        asked = is_cuda(kwargs.get("device"))
+        if asked:
+            kwargs["device"] = "cpu"
+        if func is torch.Tensor.to and len(args) > 1 and is_cuda(args[1]):
+            args, asked = (args[0], "cpu", *args[2:]), True
+        out = func(*args, **kwargs)
+        if not asked:
+            return out
+        return self._moved(args[0], out) if func is torch.Tensor.to else self._marked(out)
+
+    def _moved(self, before: Any, after: Any) -> Any:
+        """A copy, unless the tensor is there already."""
+        local = getattr(after, "_local_tensor", after)
+        here = not self.storages.everything and self.storages.on_device(self.storages.number(local))
+        return after if here else self._marked(after.clone() if after is before else after)
+
+    def _marked(self, tensor: Any) -> Any:
+        self.storages.only_device()
+        local = getattr(tensor, "_local_tensor", tensor)
+        if isinstance(local, torch.Tensor):
+            self.storages.mark(self.storages.number(local))
+        return tensor
+
+
+class Cuda:
+    """torch.cuda as the script sees it. `present`: whether it is told that there are GPUs."""
+
+    def __init__(self, patches: Patches, storages: Storages, present: str, local_rank: int, count: int,
+                 memory: int) -> None:  # fmt: skip
+        self.patches, self.storages, self.present = patches, storages, present
+        self.local_rank, self.count, self.memory = local_rank, count, memory
+
+    def install(self) -> None:
+        """Replace torch.cuda's functions."""
+        cuda, patches = torch.cuda, self.patches
+        for name in _NOTHING:
+            patches.stub(cuda, name, f"torch.cuda.{name}")
+        for name in (
+            "manual_seed",
+            "manual_seed_all",
+        ):  # torch.manual_seed calls them, listed or not
+            patches.set(cuda, name, lambda *_, **__: None)
+        there = bool(self.present)
+        answers: dict[str, Any] = {
+            "is_available": there, "device_count": self.count if there else 0, "is_initialized": there,
+            "current_device": self.local_rank, "is_bf16_supported": True,
+            "get_device_name": self.present.upper() or "GPU", "get_device_capability": (9, 0),
+            "get_device_properties": self._properties(), "mem_get_info": (self.memory, self.memory),
+            "get_arch_list": ["sm_90"], "utilization": 0, "get_rng_state": None, "get_rng_state_all": [],
+        }  # fmt: skip
+        for name, answer in answers.items():
+            patches.set(cuda, name, lambda *_, answer=answer, **__: answer)
+        patches.set(cuda, "set_device", self._set_device)
+        self._install_memory()
+        stream = Stream()
+        for name, made in (("Stream", Stream), ("Event", Event)):
+            patches.set(cuda, name, made)
+        for name in ("current_stream", "default_stream"):
+            patches.set(cuda, name, lambda *_, **__: stream)
+        for name in ("stream", "device", "device_of", "StreamContext"):
+            patches.set(cuda, name, _inside)
+        patches.set(torch.Tensor, "record_stream", lambda *_: None)
+        patches.set(torch.Tensor, "is_pinned", lambda *_, **__: False)
+        for name in ("range_push", "range_pop", "mark"):
+            patches.set(cuda.nvtx, name, lambda *_, **__: None)
+        patches.set(cuda.nvtx, "range", _inside)
+
+    def _install_memory(self) -> None:
+        storages = self.storages
+        for name in ("memory_allocated", "memory_reserved", "memory_cached"):
+            self.patches.set(torch.cuda, name, lambda *_, **__: storages.live)
+        for name in ("max_memory_allocated", "max_memory_reserved", "max_memory_cached"):
+            self.patches.set(torch.cuda, name, lambda *_, **__: storages.peak)
+        self.patches.set(torch.cuda, "memory_summary", lambda *_, **__: "")
+        self.patches.set(torch.cuda, "memory_stats", lambda *_, **__: _Stats(self._stats()))
+        for name in ("_record_memory_history", "_dump_snapshot"):
+            self.patches.stub(torch.cuda.memory, name, f"torch.cuda.memory.{name}")
+
+    def _stats(self) -> dict[str, int]:
+        live, peak = self.storages.live, self.storages.peak
+        return {f"{what}.all.{when}": value for what in ("allocated_bytes", "reserved_bytes", "active_bytes")
+                for when, value in (("current", live), ("peak", peak))}  # fmt: skip
+
+    def _set_device(self, device: Any) -> None:
+        self.patches.note("torch.cuda.set_device")
+
+    def _properties(self) -> SimpleNamespace:
+        return SimpleNamespace(name=self.present.upper() or "GPU", total_memory=self.memory, major=9, minor=0,
+                               multi_processor_count=132, warp_size=32, gcnArchName="")  # fmt: skip
+
+
+class _Stats(dict[str, int]):
+    def __missing__(self, key: str) -> int:
+        return 0
+
+
+@contextmanager
+def _inside(*_: Any, **__: Any) -> Iterator[None]:
+    yield

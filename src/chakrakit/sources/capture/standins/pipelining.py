@@ -1,0 +1,90 @@
+"""torch.distributed.pipelining without neighbours: stages learn shapes from captures made before.
+
+A stage's input looks like the output of the stage before it. Where that one was not captured yet
+(interleaved stages), the nearest earlier stage stands for it. Gradients look like what they belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from chakrakit.sources.capture.observing import Recorder, Whereabouts
+from chakrakit.sources.capture.recording import NeedsValue, Patches, script_line
+from chakrakit.sources.capture.standins.mail import Mail
+
+_STAGE = "output of stage "
+
+
+def install(patches: Patches, mail: Mail, recorder: Recorder, where: Whereabouts) -> None:
+    """Replace the exchange of metadata, and follow micro-batches."""
+    from torch.distributed.pipelining import schedules, stage
+    from torch.distributed.pipelining._utils import (
+        _derive_grad_metas,
+        _StageBackwardMeta,
+        _StageForwardMeta,
+    )
+
+    def send(self: Any, meta: Any, dst_stage: int) -> None:
+        if isinstance(meta, _StageForwardMeta):
+            mail.put(f"{_STAGE}{self.stage_index}", meta)
+
+    def receive(self: Any, src_stage: int) -> Any:
+        if src_stage > self.stage_index:
+            return _StageBackwardMeta(backward_metas=_derive_grad_metas(self._stage_meta.outputs))
+        return _meta_before(self, src_stage)
+
+    def _meta_before(self: Any, src_stage: int) -> Any:
+        known = sorted(int(n.removeprefix(_STAGE)) for n in mail.names() if n.startswith(_STAGE))
+        best = max((n for n in known if n <= src_stage), default=None)
+        if best is None:
+            raise NeedsValue(
+                f"{script_line()}: nothing is known of what stage {src_stage} gives to stage "
+                f"{self.stage_index}; give PipelineStage its input_args and output_args"
+            )
+        if best != src_stage:
+            patches.warn(
+                f"stage {self.stage_index}: its input is taken to look like stage {best}'s output"
+            )
+        return mail.get(f"{_STAGE}{best}")
+
+    def warm_up(self: Any, stages: Any, has_backward: bool, p2p_done: bool) -> None:
+        for one in stages:
+            dynamic = stage.InferenceMode.needs_dynamic(one._user_meta, has_backward)
+            one._inference_mode = (
+                stage.InferenceMode.DYNAMIC if dynamic else stage.InferenceMode.STATIC
+            )
+
+    def unrecorded(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            before, recorder.recording = recorder.recording, False
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                recorder.recording = before
+
+        return run
+
+    patches.set(stage.PipelineStage, "_send_meta", send)
+    patches.set(stage.PipelineStage, "_recv_meta", receive)
+    patches.set(schedules._PipelineSchedule, "_warmup_p2p", warm_up)
+    patches.wrap(schedules._PipelineSchedule, "_initialize_pp_stages", unrecorded)
+    for name in ("forward_one_chunk", "backward_one_chunk", "backward_weight_one_chunk"):
+        patches.wrap(stage._PipelineStageBase, name, _numbered(where))
+
+
+def _numbered(where: Whereabouts) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The first argument of these is the number of the micro-batch."""
+
+    def make(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+            number = args[0] if args else next(iter(kwargs.values()), -1)
+            before, where.micro_batch = where.micro_batch, number if isinstance(number, int) else -1
+            try:
+                return plain(self, *args, **kwargs)
+            finally:
+                where.micro_batch = before
+
+        return run
+
+    return make

@@ -1,0 +1,130 @@
+"""Hooks into the script's own program: steps, phases, modules, checkpoints of activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils import checkpoint
+
+from chakrakit.sources.capture.observing import BACKWARD, OPTIMIZER, RECOMPUTE, Whereabouts
+from chakrakit.sources.capture.recording import Patches
+
+
+def install(patches: Patches, where: Whereabouts, on_step: Callable[[], None]) -> list[Any]:
+    """Follow the program; returns what must be removed at the end."""
+    from torch.nn.modules import module
+    from torch.optim import optimizer
+
+    def within(phase: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def make(plain: Callable[..., Any]) -> Callable[..., Any]:
+            def run(*args: Any, **kwargs: Any) -> Any:
+                with where.in_phase(phase):
+                    return plain(*args, **kwargs)
+
+            return run
+
+        return make
+
+    for owner, name in ((torch.autograd, "backward"), (torch.autograd, "grad")):
+        patches.wrap(owner, name, within(BACKWARD))
+    patches.wrap(torch.optim.Optimizer, "zero_grad", within(OPTIMIZER))
+    patches.set(torch.nn.Module, "_apply", _apply)
+    patches.wrap(checkpoint, "checkpoint", _checkpoint(where))
+    _also_in_wrappers(patches)
+    steps = _Steps(where, on_step)
+    return [
+        module.register_module_forward_pre_hook(where.enter),
+        module.register_module_forward_hook(where.leave, always_call=True),
+        optimizer.register_optimizer_step_pre_hook(steps.begin),
+        optimizer.register_optimizer_step_post_hook(steps.end),
+    ]
+
+
+class _Steps:
+    """A step ends with the optimizer's; several optimizers that take turns are one step.
+
+    The first optimizer that steps a second time begins the next step.
+    """
+
+    def __init__(self, where: Whereabouts, on_step: Callable[[], None]) -> None:
+        self.where, self.on_step = where, on_step
+        self._last: int | None = None
+        self._phase: Any = None
+
+    def begin(self, *_: Any) -> None:
+        self._phase = self.where.in_phase(OPTIMIZER)
+        self._phase.__enter__()
+
+    def end(self, optimizer: Any, *_: Any) -> None:
+        self._phase.__exit__(None, None, None)
+        if self._last is None:
+            self._last = id(optimizer)
+        if id(optimizer) == self._last:
+            self.on_step()
+
+
+def _checkpoint(where: Whereabouts) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What a checkpointed function does during backward is done for the second time."""
+
+    def make(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            def followed(*a: Any, **k: Any) -> Any:
+                if where.phase not in (BACKWARD, RECOMPUTE):
+                    return function(*a, **k)
+                with where.in_phase(RECOMPUTE):
+                    return function(*a, **k)
+
+            kwargs.setdefault("preserve_rng_state", False)
+            kwargs["preserve_rng_state"] = False  # there is no generator to put back
+            kwargs.setdefault("use_reentrant", False)
+            return plain(followed, *args, **kwargs)
+
+        return run
+
+    return make
+
+
+def _also_in_wrappers(patches: Patches) -> None:
+    from torch.distributed.algorithms._checkpoint import checkpoint_wrapper
+
+    patches.set(checkpoint_wrapper, "torch_utils_checkpoint", checkpoint.checkpoint)
+
+
+def _apply(
+    self: torch.nn.Module, fn: Callable[[Any], Any], recurse: bool = True
+) -> torch.nn.Module:
+    """`Module._apply` that changes fake parameters in place.
+
+    The usual way swaps tensors, which fails for those that somebody holds a weak reference to, as
+    fake-tensor modes do.
+    """
+    if recurse:
+        for child in self.children():
+            child._apply(fn)
+    for name, parameter in self._parameters.items():
+        if parameter is None:
+            continue
+        with torch.no_grad():
+            made = fn(parameter)
+        self._parameters[name] = _changed(parameter, made)
+        if parameter.grad is not None:
+            with torch.no_grad():
+                parameter.grad = fn(parameter.grad)
+    for name, buffer in self._buffers.items():
+        if buffer is not None:
+            self._buffers[name] = fn(buffer)
+    return self
+
+
+def _changed(parameter: Any, made: Any) -> Any:
+    """The parameter with other contents; a new one only where the old cannot hold them."""
+    if made is parameter:
+        return parameter
+    if isinstance(parameter, FakeTensor) and isinstance(made, FakeTensor):
+        parameter.data = made
+        parameter.fake_device = made.fake_device
+        return parameter
+    return torch.nn.Parameter(made, parameter.requires_grad)

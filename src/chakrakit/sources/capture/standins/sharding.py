@@ -1,0 +1,40 @@
+"""Shards made one by one: FSDP cuts a parameter into as many pieces as there are ranks and keeps one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from chakrakit.sources.capture.recording import Patches
+
+
+class Chunks:
+    """`torch.chunk`, padded with empty pieces, each made when it is asked for."""
+
+    def __init__(self, tensor: torch.Tensor, count: int, dim: int = 0) -> None:
+        self._tensor, self._count, self._dim = tensor, count, dim
+        self._each = max(-(-tensor.size(dim) // count), 1)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        start = range(self._count)[index] * self._each
+        size = min(self._each, self._tensor.size(self._dim) - start)
+        if size <= 0 and self._tensor.size(self._dim):
+            return self._tensor.new_empty(0)
+        return self._tensor.narrow(
+            self._dim, min(start, self._tensor.size(self._dim)), max(size, 0)
+        )
+
+
+def install(patches: Patches) -> None:
+    """In FSDP2."""
+    from torch.distributed.fsdp._fully_shard import _fsdp_common, _fsdp_param
+
+    def chunks(tensor: torch.Tensor, num_chunks: int, dim: int) -> Any:
+        return Chunks(tensor, num_chunks, dim)
+
+    for owner in (_fsdp_common, _fsdp_param):
+        patches.set(owner, "_chunk_with_empty", chunks)

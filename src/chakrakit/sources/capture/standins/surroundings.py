@@ -1,0 +1,110 @@
+"""What a script does besides computing: files, data, networks, compilers, clocks."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from chakrakit.errors import ConfigError
+from chakrakit.sources.capture.recording import Patches, script_line
+
+
+def install(patches: Patches) -> None:
+    """Stub what has effects outside, and let data loaders run as they are."""
+    patches.stub(torch, "save", "torch.save")
+    _install_checkpoints(patches)
+    _install_compiler(patches)
+    _install_data(patches)
+    _install_network(patches)
+
+
+def _install_checkpoints(patches: Patches) -> None:
+    try:
+        import torch.distributed.checkpoint as saved
+    except ImportError:
+        return
+    for name in ("save", "async_save", "save_state_dict"):
+        patches.stub(saved, name, f"torch.distributed.checkpoint.{name}")
+
+
+def _install_compiler(patches: Patches) -> None:
+    text = "torch.compile: captured as the eager operators the compiled program is made of"
+
+    def compile_(model: Any = None, **_: Any) -> Any:
+        patches.note("torch.compile")
+        patches.warn(text)
+        return (lambda f: f) if model is None else model
+
+    patches.set(torch, "compile", compile_)
+    patches.set(torch.nn.Module, "compile", lambda self, *_, **__: compile_(self) and None)
+
+
+def _install_data(patches: Patches) -> None:
+    """Loading is real: samplers count with real numbers, in this process."""
+    from torch.utils.data import DataLoader, dataloader
+
+    def real(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with _disable_current_modes():
+                return plain(*args, **kwargs)
+
+        return run
+
+    def alone(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            changed = {"num_workers": 0, "pin_memory": False, "persistent_workers": False,
+                       "prefetch_factor": None, "timeout": 0, "multiprocessing_context": None}  # fmt: skip
+            if kwargs.get("num_workers"):
+                patches.note("torch.utils.data.DataLoader: worker processes")
+            kwargs.update({k: v for k, v in changed.items() if k in kwargs})
+            plain(self, *args, **kwargs)
+
+        return init
+
+    patches.wrap(DataLoader, "__init__", alone)
+    patches.wrap(DataLoader, "__iter__", real)
+    for iterator in (dataloader._BaseDataLoaderIter, dataloader._SingleProcessDataLoaderIter):
+        for name in ("__init__", "__next__"):
+            if name in iterator.__dict__:
+                patches.wrap(iterator, name, real)
+
+
+def _install_network(patches: Patches) -> None:
+    """Nothing leaves the machine: a connection is refused with the line that wants it."""
+
+    def refuse(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def connect(self: Any, address: Any, *args: Any) -> Any:
+            if self.family == getattr(socket, "AF_UNIX", None):
+                return plain(self, address, *args)
+            raise ConfigError(
+                f"{script_line()}: the script connects to {_shown(address)}; a capture has no network. "
+                "Leave that part out, for example by an option of the script"
+            )
+
+        return connect
+
+    def refuse_name(_: Callable[..., Any]) -> Callable[..., Any]:
+        def look_up(host: Any, *args: Any, **kwargs: Any) -> Any:
+            if host in (None, "", "localhost", "127.0.0.1", "0.0.0.0", socket.gethostname()):
+                return _LOOK_UP(host, *args, **kwargs)
+            raise ConfigError(
+                f"{script_line()}: the script connects to {host}; a capture has no network. "
+                "Leave that part out, for example by an option of the script"
+            )
+
+        return look_up
+
+    for name in ("connect", "connect_ex"):
+        patches.wrap(socket.socket, name, refuse)
+    patches.wrap(socket, "getaddrinfo", refuse_name)
+
+
+_LOOK_UP = socket.getaddrinfo
+
+
+def _shown(address: Any) -> str:
+    return ":".join(map(str, address[:2])) if isinstance(address, tuple) else str(address)

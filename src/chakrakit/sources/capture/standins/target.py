@@ -1,0 +1,115 @@
+"""The operators a GPU would run, where PyTorch chooses by device and the host stands in for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.distributed.tensor import DTensor
+
+from chakrakit.sources.capture.observing import Recorder
+from chakrakit.sources.capture.recording import Patches
+
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def install(patches: Patches, recorder: Recorder) -> None:
+    """Replace the functions whose operators depend on the device."""
+    from torch.optim import optimizer
+    from torch.utils import _foreach_utils
+
+    for owner, name in ((functional, "scaled_dot_product_attention"),
+                        (torch._C._nn, "scaled_dot_product_attention")):  # fmt: skip
+        patches.wrap(owner, name, _attention)
+    patches.wrap(functional, "dropout", _dropout)
+    patches.wrap(torch, "dropout", _dropout)
+    patches.wrap(functional, "rms_norm", _rms_norm(recorder))
+    patches.wrap(torch, "rms_norm", _rms_norm(recorder))
+    for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
+        for owner in (optimizer, _foreach_utils):
+            patches.wrap(owner, name, lambda plain: lambda: [*plain(), "cpu"])
+    for module in (_foreach_utils, torch.nn.utils.clip_grad):
+        patches.wrap(module, "_device_has_foreach_support", lambda _: lambda device: True)
+
+
+def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """CuDNN's on Hopper for half precision, the memory-efficient kernel for all else."""
+
+    def attention(
+        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+        is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+    ) -> Any:  # fmt: skip
+        if query.dim() != 4 or query.shape[-1] % 8 or query.shape[-1] > 256:
+            return plain(query, key, value, attn_mask, dropout_p, is_causal, scale=scale,
+                         enable_gqa=enable_gqa)  # fmt: skip
+        if enable_gqa and key.shape[1] != query.shape[1]:
+            times = query.shape[1] // key.shape[1]
+            key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
+        aten = torch.ops.aten
+        grows = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+        if query.dtype in _HALF:
+            mask = None if attn_mask is None else attn_mask.expand(
+                query.shape[0], query.shape[1], query.shape[2], key.shape[2])  # fmt: skip
+            if mask is not None and mask.dtype is torch.bool:
+                mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(
+                    mask.logical_not(), -1e9
+                )
+            made = aten._scaled_dot_product_cudnn_attention(
+                query, key, value, mask, grows, dropout_p, is_causal, False, scale=scale
+            )
+            return made[0]
+        made = aten._scaled_dot_product_efficient_attention(
+            query, key, value, attn_mask, grows, dropout_p, is_causal, scale=scale
+        )
+        return made[0]
+
+    return attention
+
+
+def _dropout(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        if not training or inplace or not 0 < p < 1:
+            return plain(input, p, training, inplace) if inplace or p == 1 else input
+        return torch.native_dropout(input, p, True)[0]
+
+    return dropout
+
+
+def _rms_norm(recorder: Recorder) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """One kernel each way; the host's implementation is a composition that would show its parts."""
+
+    class RmsNorm(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, shape: list[int], weight: Any, eps: float | None) -> Any:
+            out, rstd = recorder.as_one(
+                torch.ops.aten._fused_rms_norm.default, (x, shape, weight, eps),
+                lambda: (torch.empty_like(x), x.new_empty((*x.shape[: -len(shape)], *[1] * len(shape)),
+                                                          dtype=torch.float32)),
+            )  # fmt: skip
+            ctx.save_for_backward(x, weight, rstd)
+            ctx.shape = shape
+            return out
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            x, weight, rstd = ctx.saved_tensors
+            wanted = [ctx.needs_input_grad[0], ctx.needs_input_grad[2]]
+            made = torch.ops.aten._fused_rms_norm_backward(grad, x, ctx.shape, rstd, weight, wanted)
+            return made[0], None, made[1], None
+
+    def make(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def rms_norm(
+            input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
+        ) -> Any:
+            if not isinstance(input, FakeTensor) or (
+                weight is not None and type(weight) is DTensor
+            ):
+                return plain(input, normalized_shape, weight, eps)
+            return RmsNorm.apply(input, list(normalized_shape), weight, eps)
+
+        return rms_norm
+
+    return make

@@ -1,0 +1,44 @@
+"""What a file is, told by its first bytes and never by its name."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+
+from chakrakit.sources.flight_recorder import is_dump
+from chakrakit.sources.nccl_inspector import is_inspector
+from chakrakit.sources.nsys import is_export
+from chakrakit.sources.pytorch.read import identify, read_head
+from chakrakit.sources.rocprof import is_rocprof
+
+
+class Format(StrEnum):
+    """The recordings that can be linked."""
+
+    PYTORCH = "PyTorch's observer or Kineto"
+    NSYS = "Nsight Systems"
+    ROCPROF = "rocprofv3"
+    FLIGHT_RECORDER = "flight recorder"
+    NCCL_INSPECTOR = "NCCL Inspector"
+
+
+_TESTS: tuple[tuple[Format, Callable[[bytes], bool]], ...] = (
+    (Format.NSYS, is_export),
+    (Format.ROCPROF, is_rocprof),
+    (Format.NCCL_INSPECTOR, is_inspector),
+)
+
+
+def format_of(path: Path) -> Format | None:
+    """The format of a file, plain or gzipped; None for anything else."""
+    try:
+        head = read_head(path)
+    except zlib.error:
+        return None
+    found = next((name for name, test in _TESTS if test(head)), None)
+    if found is None and identify(path) is not None:
+        return Format.PYTORCH
+    # Kineto lists process groups under the same key.
+    return Format.FLIGHT_RECORDER if found is None and is_dump(head) else found

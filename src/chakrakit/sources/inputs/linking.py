@@ -1,0 +1,186 @@
+"""`link`: recordings of any kind in, one Run and a report out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from chakrakit.errors import ConfigError, FormatError
+from chakrakit.sources.calls import Calls, Group, Recording, link_calls
+from chakrakit.sources.flight_recorder import read_dump
+from chakrakit.sources.inputs.identify import Format, format_of
+from chakrakit.sources.nccl_inspector import Inspected, read_inspector
+from chakrakit.sources.nsys import find_processes, read_process
+from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link_found
+from chakrakit.sources.pytorch.read import Found, Kineto, Pair, find_pairs, rank_in_name, read_bytes
+from chakrakit.sources.rocprof import read_processes
+from chakrakit.trace.sets import Run
+
+Linked = tuple[Run, LinkReport]
+
+
+def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Linked:
+    """Link recordings of all ranks into a Run.
+
+    `inputs` are files and directories: PyTorch's observer and Kineto files, Nsight Systems' SQLite
+    exports, rocprofv3's JSON, PyTorch's flight recorder dumps, NCCL Inspector's lines; plain or
+    gzipped, told by their content. See `LinkOptions`. Returns the Run and a report of what was
+    matched, inferred and left out.
+    """
+    chosen = options or LinkOptions()
+    found, ignored = _sorted(_files([Path(p) for p in inputs]))
+    if not found:
+        raise FormatError(
+            "no recording among the inputs; give files that PyTorch's profiler or flight recorder, "
+            "Nsight Systems, rocprofv3 or NCCL Inspector wrote",
+            path=", ".join(map(str, inputs)) or None,
+        )
+    kind = _one_kind(found, ignored)
+    return _LINKERS[kind](found[kind], ignored, chosen)
+
+
+def _files(inputs: Sequence[Path]) -> list[Path]:
+    out: list[Path] = []
+    for path in inputs:
+        if path.is_dir():
+            out += sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+        elif path.exists():
+            out.append(path)
+        else:
+            raise FormatError("does not exist; give a file or a directory", path=str(path))
+    return list(dict.fromkeys(out))
+
+
+def _sorted(files: list[Path]) -> tuple[dict[Format, list[Path]], dict[str, str]]:
+    """Files by format, and those that are passed over with the reason why."""
+    found: dict[Format, list[Path]] = {}
+    ignored: dict[str, str] = {}
+    for path in files:
+        kind = format_of(path)
+        if kind is None:
+            ignored[str(path)] = "not a recording of a known kind"
+        else:
+            found.setdefault(kind, []).append(path)
+    return found, ignored
+
+
+_FULLNESS = (
+    Format.PYTORCH,
+    Format.NSYS,
+    Format.ROCPROF,
+    Format.FLIGHT_RECORDER,
+    Format.NCCL_INSPECTOR,
+)
+"""Of recordings of several kinds the fullest is linked."""
+
+
+def _one_kind(found: dict[Format, list[Path]], ignored: dict[str, str]) -> Format:
+    kind = next(k for k in _FULLNESS if k in found)
+    for other, paths in found.items():
+        if other != kind:
+            ignored |= {str(p): f"{other}: link it apart from {kind}" for p in paths}
+    return kind
+
+
+def _pytorch(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
+    found = find_pairs(paths)
+    found.ignored = ignored | found.ignored
+    return link_found(found, options)
+
+
+def _nsys(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
+    processes = [p for path in paths for p in find_processes(path)]
+    loads = [(p.path, partial(read_process, p)) for p in processes]
+    return _activities(loads, ignored, options)
+
+
+def _rocprof(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
+    counted = [(path, len(read_processes(read_bytes(path), str(path)))) for path in paths]
+    loads = [(path, partial(_rocprof_process, path, i)) for path, n in counted for i in range(n)]
+    return _activities(loads, ignored, options)
+
+
+def _rocprof_process(path: Path, number: int) -> Kineto:
+    return read_processes(read_bytes(path), str(path))[number]
+
+
+def _activities(
+    loads: Sequence[tuple[Path, Callable[[], Kineto]]],
+    ignored: dict[str, str],
+    options: LinkOptions,
+) -> Linked:
+    """Processes become ranks: by the number in their files' names where each has one, else in order."""
+    if options.times:
+        raise ConfigError("--times goes with PyTorch's observer files; these recordings have times")
+    told = [rank_in_name(path) for path, _ in loads]
+    by_name = len(set(told)) == len(told) > 1 and min(told) >= 0
+    ranks = told if by_name else list(range(len(loads)))
+    pairs = [
+        Pair(rank, None, path, load=load) for rank, (path, load) in zip(ranks, loads, strict=True)
+    ]
+    return link_found(Found(sorted(pairs, key=lambda p: p.rank), ignored), options)
+
+
+def _dumps(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
+    def recordings() -> Iterable[Recording]:
+        for place, path in enumerate(paths):
+            calls = read_dump(read_bytes(path), str(path))
+            told = calls.rank if calls.rank >= 0 else _last_number(path)
+            yield Recording(told if told >= 0 else place, str(path), calls)
+
+    return link_calls(recordings(), Format.FLIGHT_RECORDER, ignored)
+
+
+def _last_number(path: Path) -> int:
+    """The rank in a dump's name, which ends in it: `nccl_trace_rank_7`, `dump7.json`."""
+    numbers = re.findall(r"\d+", path.name.split(".json")[0].split(".pkl")[0].split(".pickle")[0])
+    return int(numbers[-1]) if numbers else -1
+
+
+def _inspectors(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
+    found = {str(p): read_inspector(read_bytes(p), str(p)) for p in paths}
+    ranks = _inspected_ranks(found)
+    members = _members(found, ranks)
+    recordings = [
+        Recording(ranks[path], path, _with_members(one.calls, members))
+        for path, one in found.items()
+    ]
+    return link_calls(recordings, Format.NCCL_INSPECTOR, ignored)
+
+
+def _inspected_ranks(found: dict[str, Inspected]) -> dict[str, int]:
+    """A process' rank is its place in the largest communicator, where all are in one; else its order."""
+    size: dict[str, int] = {}
+    for one in found.values():
+        size |= {name: ranks for name, (_, ranks) in one.places.items()}
+    largest = max(size, key=lambda name: size[name])
+    told = [one.places.get(largest, (-1, 0))[0] for one in found.values()]
+    if min(told) < 0 or len(set(told)) < len(told):
+        told = list(range(len(found)))
+    return dict(zip(found, told, strict=True))
+
+
+def _members(found: dict[str, Inspected], ranks: dict[str, int]) -> dict[str, tuple[int, ...]]:
+    """Who is in each communicator: known only by collecting all processes that name it."""
+    places: dict[str, dict[int, int]] = {}
+    for path, one in found.items():
+        for name, (place, _) in one.places.items():
+            places.setdefault(name, {})[place] = ranks[path]
+    return {name: tuple(here[i] for i in sorted(here)) for name, here in places.items()}
+
+
+def _with_members(calls: Calls, members: dict[str, tuple[int, ...]]) -> Calls:
+    groups = [Group(g.name, g.description, members.get(g.name, ())) for g in calls.groups]
+    return replace(calls, groups=groups)
+
+
+_LINKERS: dict[Format, Callable[[list[Path], dict[str, str], LinkOptions], Linked]] = {
+    Format.PYTORCH: _pytorch,
+    Format.NSYS: _nsys,
+    Format.ROCPROF: _rocprof,
+    Format.FLIGHT_RECORDER: _dumps,
+    Format.NCCL_INSPECTOR: _inspectors,
+}

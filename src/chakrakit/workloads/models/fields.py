@@ -1,0 +1,72 @@
+"""A workload from single fields by name, as options of a command or keyword arguments give them."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from chakrakit.errors import ConfigError
+from chakrakit.workloads.description import (
+    Convolutional,
+    Decoder,
+    Diffusion,
+    Lengths,
+    Plan,
+    Recommender,
+    Step,
+    Vision,
+    Workload,
+)
+from chakrakit.workloads.models.files import from_plain, read_workload
+from chakrakit.workloads.models.naming import named
+
+PARTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
+    "plan": (Plan,),
+    "step": (Step,),
+    "lengths": (Lengths,),
+    "model": (Decoder, Vision, Diffusion, Recommender, Convolutional),
+}
+"""Of equal names the plan's and the step's win over the model's."""
+_ONLY_IN_FILES = {"lengths", "tasks", "tables", "bottom", "top", "patch"}
+
+
+def field_types() -> dict[str, tuple[str, Any]]:
+    """Field name → (part, type), for every field that fits one option."""
+    found: dict[str, tuple[str, Any]] = {}
+    for part, structs in PARTS.items():
+        for struct in structs:
+            hints = typing.get_type_hints(struct)
+            for field in msgspec.structs.fields(struct):
+                if field.name not in _ONLY_IN_FILES:
+                    found.setdefault(field.name, (part, hints[field.name]))
+    return found
+
+
+def workload_of(path: str | None, model: str | None, fields: Mapping[str, Any]) -> Workload:
+    """The workload of a file, a model and fields by name; fields win over the file."""
+    plain: dict[str, Any] = msgspec.to_builtins(read_workload(path)) if path else {}
+    if model:
+        plain["model"] = msgspec.to_builtins(named(model))
+    if "model" not in plain:
+        raise ConfigError("no model; give --model M (see `chakra models`) or a WORKLOAD.yaml")
+    known = field_types()
+    for name, value in fields.items():
+        if name not in known:
+            close = get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]!r}?" if close else "`chakra generate --help` lists them"
+            raise ConfigError(f"a workload has no field {name!r}; {hint}")
+        if value is not None:
+            _section(plain, known[name][0])[name] = value
+    return from_plain(plain, path or "options")
+
+
+def _section(plain: dict[str, Any], part: str) -> dict[str, Any]:
+    if part == "lengths":
+        part_of_step: dict[str, Any] = plain.setdefault("step", {}).setdefault("lengths", {})
+        return part_of_step
+    section: dict[str, Any] = plain.setdefault(part, {})
+    return section

@@ -1,0 +1,62 @@
+// The pages of a key-value cache: who holds each, what it contains, and which is reused next.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core/serving/block_map.hpp"
+
+namespace chakra::serving {
+
+// A block is held by one or more requests (its references), or it is free. Free blocks keep their
+// content until they are reused, least recently freed first; a key finds them while they last.
+// Blocks that are reused leave their key in the host tier, where there is one.
+class Blocks {
+   public:
+    using Evict = std::function<int32_t(std::span<const int32_t>)>;
+
+    Blocks(int64_t count, int64_t host_blocks);
+
+    int64_t total() const { return static_cast<int64_t>(refs_.size()); }
+    int64_t free() const { return free_; }
+    int64_t held() const { return total() - free_; }
+
+    // The block with this content, or -1.
+    int32_t find(uint64_t key) const { return key == 0 ? -1 : map_.find(key); }
+    bool on_host(uint64_t key) const { return key != 0 && host_.find(key) >= 0; }
+
+    // One more holder of a block that has content.
+    void hold(int32_t block);
+    // A block with nothing in it. There must be a free one.
+    int32_t take();
+    // One holder less.
+    void drop(int32_t block);
+    // Says what a block contains; the first block with some content keeps its key.
+    void name(int32_t block, uint64_t key);
+    // Forgets all content, as a restart does. Nothing may be held.
+    void forget();
+
+    int64_t references(int32_t block) const { return refs_[static_cast<size_t>(block)]; }
+    bool has_key(int32_t block) const { return key_[static_cast<size_t>(block)] != 0; }
+    void on_evict(Evict choose) { choose_ = std::move(choose); }
+
+   private:
+    void unlink(int32_t block);
+    void append(int32_t block);
+    void to_host(uint64_t key);
+    int32_t chosen();
+
+    std::vector<int32_t> refs_, before_, after_;
+    std::vector<uint64_t> key_;
+    int32_t head_;  // one past the last block: a ring through the free ones
+    int64_t free_ = 0;
+    BlockMap map_;
+    BlockMap host_;
+    std::vector<uint64_t> host_ring_;  // keys in the order they came
+    size_t host_at_ = 0;
+    Evict choose_;
+};
+
+}  // namespace chakra::serving

@@ -1,0 +1,308 @@
+#include "core/serving/cluster.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+namespace chakra::serving {
+
+namespace {
+
+size_t at(int32_t i) {
+    return static_cast<size_t>(i);
+}
+
+}  // namespace
+
+Cluster::Cluster(Problem problem) : problem_(std::move(problem)) {
+    const Requests& requests = problem_.requests;
+    progress_.resize(requests.size());
+    left_ = static_cast<int64_t>(requests.size());
+    size_t count = 0;
+    for (const Pool& pool : problem_.pools) count += static_cast<size_t>(pool.engines);
+    costs_.reserve(count);
+    engines_.reserve(count);
+    for (const Pool& pool : problem_.pools) {
+        shared_.emplace_back(pool.shared);
+        for (int32_t i = 0; i < pool.engines; ++i) {
+            auto number = static_cast<int32_t>(engines_.size());
+            if (i % pool.ranks == 0)
+                groups_.push_back({number, number + pool.ranks, shared_.size() - 1});
+            group_of_.push_back(static_cast<int32_t>(groups_.size()) - 1);
+            costs_.emplace_back(pool.terms);
+            engines_.emplace_back(number, pool.role, pool.options, requests, progress_,
+                                  costs_.back(), problem_.hooks.engine);
+        }
+    }
+    announced_.assign(count, NEVER);
+    out_free_.assign(count, 0);
+    in_free_.assign(count, 0);
+    down_.assign(count, 0);
+    touched_flag_.assign(count, 0);
+    turn_.assign(3, 0);
+    target_.assign(requests.size(), -1);
+    active_ = static_cast<int32_t>(count);
+    if (std::any_of(requests.after.begin(), requests.after.end(),
+                    [](int64_t a) { return a >= 0; })) {
+        followers_.resize(requests.size());
+        for (size_t r = 0; r < requests.size(); ++r) {
+            if (requests.after[r] >= 0) {
+                followers_[static_cast<size_t>(requests.after[r])].push_back(
+                    static_cast<int32_t>(r));
+            }
+        }
+    }
+    mean_prompt_ = std::accumulate(requests.prompt.begin(), requests.prompt.end(), 0.0) /
+                   std::max<double>(1, static_cast<double>(requests.size()));
+}
+
+void Cluster::push(Time at, Kind kind, int32_t what, int32_t epoch) {
+    events_.push({at, kind, order_++, what, epoch});
+}
+
+void Cluster::run() {
+    for (size_t i = 0; i < problem_.faults.size(); ++i) {
+        push(problem_.faults[i].at, Kind::fault, static_cast<int32_t>(i));
+    }
+    if (problem_.hooks.scale) push(0, Kind::scale, 0);
+    for (int64_t i = 0; i < problem_.concurrency && arrive_open(); ++i) {
+    }
+    if (problem_.concurrency == 0) arrive_open();
+    while (!events_.empty() && left_ > 0) {
+        now_ = events_.top().at;
+        while (!events_.empty() && events_.top().at == now_) {
+            Event event = events_.top();
+            events_.pop();
+            happen(event);
+        }
+        form_touched();
+        ++happened_;
+        if (problem_.recording.audit_every > 0 && happened_ % problem_.recording.audit_every == 0) {
+            for (const Engine& engine : engines_) engine.audit();
+        }
+    }
+    for (const Engine& engine : engines_) engine.audit();
+}
+
+void Cluster::happen(const Event& event) {
+    switch (event.kind) {
+        case Kind::arrival:
+            if (event.epoch < 0) arrive_open();
+            arrive(event.what);
+            break;
+        case Kind::moved: moved(event.what, event.epoch); break;
+        case Kind::fault: fail(event.what); break;
+        case Kind::repaired:
+            down_[at(event.what)] = 0;
+            touch(event.what);
+            break;
+        case Kind::scale:
+            active_ = problem_.hooks.scale(now_);
+            if (active_ < 1) throw std::out_of_range("scale left no engine");
+            push(now_ + problem_.hooks.interval, Kind::scale, 0);
+            break;
+        case Kind::step: step_ended(event.what);
+    }
+}
+
+// The next request that waits for no other one; the one after it is announced when it has arrived.
+bool Cluster::arrive_open() {
+    const Requests& requests = problem_.requests;
+    while (next_ < requests.size() && requests.after[next_] >= 0) ++next_;
+    if (next_ == requests.size()) return false;
+    bool closed = problem_.concurrency > 0;
+    Time when = closed ? now_ : requests.arrival[next_];
+    push(std::max(when, now_), Kind::arrival, static_cast<int32_t>(next_++), closed ? 0 : -1);
+    return true;
+}
+
+void Cluster::arrive(int32_t request) {
+    Progress& p = progress_[at(request)];
+    if (p.arrived == NEVER) p.arrived = now_;
+    int32_t engine = routed(request, Role::whole, Role::prefill);
+    if (engine < 0) {  // every engine is down: try again when one is back
+        Time soonest = NEVER;
+        for (const Fault& f : problem_.faults) {
+            Time back = f.at + f.duration;
+            if (back > now_ && (soonest == NEVER || back < soonest)) soonest = back;
+        }
+        push(soonest == NEVER ? now_ + 1 : soonest, Kind::arrival, request);
+        return;
+    }
+    engines_[at(engine)].arrive(request);
+    touch(engine);
+}
+
+int32_t Cluster::routed(int32_t request, Role first, Role second) {
+    std::vector<int32_t> choice;
+    for (const Engine& e : engines_) {
+        bool fits = e.role() == first || e.role() == second;
+        if (fits && !down_[at(e.number())] && e.number() < active_) choice.push_back(e.number());
+    }
+    if (choice.empty()) return -1;
+    bool decode = first == Role::decode;
+    const auto& hook = decode ? problem_.hooks.place : problem_.hooks.route;
+    if (!hook) return by_rule(request, choice);
+    int32_t engine = hook(request, choice);
+    if (std::find(choice.begin(), choice.end(), engine) == choice.end()) {
+        throw std::out_of_range("route or place chose an engine that cannot take the request");
+    }
+    return engine;
+}
+
+int32_t Cluster::by_rule(int32_t request, const std::vector<int32_t>& choice) {
+    if (choice.size() == 1) return choice[0];
+    bool decode = engines_[at(choice[0])].role() == Role::decode;
+    if (problem_.router == Router::turn) {
+        return choice[static_cast<size_t>(turn_[decode]++) % choice.size()];
+    }
+    auto load = [&](int32_t e) { return engines_[at(e)].load(); };
+    if (problem_.router == Router::least || decode) {
+        return *std::min_element(choice.begin(), choice.end(),
+                                 [&](int32_t a, int32_t b) { return load(a) < load(b); });
+    }
+    // Prompt tokens to compute before the first token: the others that wait, then this one's own.
+    double best = std::numeric_limits<double>::max();
+    int32_t pick = choice[0];
+    for (int32_t e : choice) {
+        double queue = static_cast<double>(engines_[at(e)].waiting().size()) * mean_prompt_;
+        double own = static_cast<double>(problem_.requests.prompt[at(request)] -
+                                         engines_[at(e)].matched(request));
+        double score = queue + own + 1e-3 * static_cast<double>(load(e));
+        if (score < best) {
+            best = score;
+            pick = e;
+        }
+    }
+    return pick;
+}
+
+void Cluster::step_ended(int32_t engine) {
+    if (announced_[at(engine)] != now_ || engines_[at(engine)].next() != now_) return;
+    announced_[at(engine)] = NEVER;
+    Outcome outcome = engines_[at(engine)].finish(now_);
+    record(outcome.batch, engines_[at(engine)]);
+    for (int32_t r : outcome.finished) ended(r);
+    for (int32_t r : outcome.handed_over) hand_over(r);
+    touch(engine);
+}
+
+void Cluster::ended(int32_t request) {
+    --left_;
+    if (problem_.concurrency > 0) arrive_open();
+    if (followers_.empty()) return;
+    for (int32_t f : followers_[at(request)]) {
+        push(now_ + problem_.requests.arrival[at(f)], Kind::arrival, f);
+    }
+}
+
+void Cluster::hand_over(int32_t request) {
+    Progress& p = progress_[at(request)];
+    int32_t target = routed(request, Role::decode, Role::decode);
+    if (target < 0) throw std::out_of_range("no decode engine is up");
+    Time& leaves = out_free_[at(p.engine)];
+    Time& enters = in_free_[at(target)];
+    Time start = std::max({now_, leaves, enters});
+    Time end =
+        start + std::llround(static_cast<double>(p.computed) * problem_.handover.ps_per_token);
+    leaves = enters = end;
+    end += problem_.handover.latency;
+    target_[at(request)] = target;
+    moves_.push_back({request, p.engine, target, start, end});
+    push(end, Kind::moved, request, p.epoch);
+}
+
+void Cluster::moved(int32_t request, int32_t epoch) {
+    Progress& p = progress_[at(request)];
+    if (p.epoch != epoch) return;  // its engine failed on the way
+    engines_[at(p.engine)].release(request);
+    touch(p.engine);
+    int32_t target = target_[at(request)];
+    if (down_[at(target)]) {
+        p.computed = p.scheduled = 0;
+        p.where = Where::away;
+        push(now_, Kind::arrival, request);
+        return;
+    }
+    p.prefilled = true;
+    engines_[at(target)].arrive(request);
+    touch(target);
+}
+
+void Cluster::fail(int32_t fault) {
+    const Fault& f = problem_.faults[at(fault)];
+    ++failures_;
+    const Group& group = groups_[at(group_of_[at(f.engine)])];
+    for (int32_t e = group.first; e < group.last; ++e) {  // ranks that step together fail together
+        down_[at(e)] = 1;
+        announced_[at(e)] = NEVER;
+        for (int32_t r : engines_[at(e)].fail(now_)) push(now_, Kind::arrival, r);
+        push(now_ + f.duration, Kind::repaired, e);
+    }
+}
+
+void Cluster::record(const Batch& batch, const Engine& engine) {
+    const Recording& want = problem_.recording;
+    bool inside = batch.start >= want.from && batch.start < want.to;
+    if (!want.steps && !inside) return;
+    const Composition& c = batch.sums;
+    steps_.push_back({batch.start, batch.end, engine.number(), c.tokens, c.prompt_tokens,
+                      static_cast<int64_t>(batch.pieces.size()), c.context, engine.blocks().held(),
+                      static_cast<int64_t>(engine.waiting().size())});
+    if (!inside) return;
+    auto step = static_cast<int64_t>(steps_.size()) - 1;
+    for (const Piece& p : batch.pieces) {
+        pieces_.push_back({step, p.request, p.tokens, p.context, p.gives});
+    }
+}
+
+void Cluster::touch(int32_t engine) {
+    int32_t group = group_of_[at(engine)];
+    if (touched_flag_[at(group)]) return;
+    touched_flag_[at(group)] = 1;
+    touched_.push_back(group);
+}
+
+// Every rank forms a step; all take as long as the slowest, and ranks with nothing to do wait.
+void Cluster::form(const Group& group) {
+    const Pool& pool = problem_.pools[group.pool];
+    while (engines_[at(group.first)].may_form()) {
+        std::vector<Batch> batches;
+        int64_t tokens = 0, moved = 0;
+        Time slowest = 0;
+        for (int32_t e = group.first; e < group.last; ++e) {
+            batches.push_back(engines_[at(e)].form(now_));
+            const Batch& batch = batches.back();
+            if (batch.empty()) continue;
+            tokens += batch.sums.tokens;
+            moved = std::max(moved, batch.moved_blocks);
+            slowest = std::max(slowest, engines_[at(e)].cost(batch));
+        }
+        if (tokens == 0) return;
+        if (pool.shared) slowest += shared_[group.pool](tokens);
+        slowest += std::llround(static_cast<double>(moved) * pool.options.ps_per_block);
+        for (int32_t e = group.first; e < group.last; ++e) {
+            engines_[at(e)].launch(std::move(batches[at(e - group.first)]), slowest, now_);
+        }
+    }
+}
+
+void Cluster::form_touched() {
+    std::sort(touched_.begin(), touched_.end());
+    for (int32_t g : touched_) {
+        touched_flag_[at(g)] = 0;
+        const Group& group = groups_[at(g)];
+        if (!down_[at(group.first)]) form(group);
+        for (int32_t e = group.first; e < group.last; ++e) {
+            Time next = engines_[at(e)].next();
+            if (next == NEVER || next == announced_[at(e)]) continue;
+            announced_[at(e)] = next;
+            push(next, Kind::step, e);
+        }
+    }
+    touched_.clear();
+}
+
+}  // namespace chakra::serving

@@ -1,0 +1,81 @@
+// How long a step takes: layers that depend on the number of tokens, a head, and attention.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "core/serving/batch.hpp"
+
+namespace chakra::serving {
+
+// A function of a whole number, asked once for each.
+class Memo {
+   public:
+    explicit Memo(std::function<Time(int64_t)> ask) : ask_(std::move(ask)) {}
+    Time operator()(int64_t n);
+
+   private:
+    std::function<Time(int64_t)> ask_;
+    std::vector<Time> known_;
+};
+
+// Attention as one kernel a layer at the roofline: the larger of arithmetic and traffic.
+struct RooflineAttention {
+    double ps_per_pair, ps_per_token, ps_per_context, least;
+    double operator()(const Composition& c) const;
+};
+
+// Attention as measured on a grid: prompt tokens, their context, decoding requests, their context.
+// Values are linear between grid points and beyond the last two. `share` places a batch of unequal
+// contexts between one with all at the mean (0) and one with all at the longest (1).
+struct GridAttention {
+    std::array<std::vector<double>, 4> axes;
+    std::vector<double> values;
+    std::array<std::vector<double>, 3>
+        share_axes;  // prompt tokens, decoding requests, mean / longest
+    std::vector<double> share;
+
+    double operator()(const Composition& c) const;
+    double at(double chunk, double history, double decodes, double context) const;
+};
+
+using Attention = std::function<double(const Composition&)>;
+
+// Steps whose shapes are padded as wholes cost what their padded shape costs. The first uses of a
+// shape, one for each set of buffers, also record its graph.
+struct Padded {
+    int64_t tokens_multiple = 1, context_multiple = 1, most_tokens = 0, most_context = 0;
+    Time capture = 0;
+    int64_t buffers = 1;
+    std::function<Time(int64_t, int64_t)> ask;
+};
+
+struct CostTerms {
+    std::function<Time(int64_t)> dense;  // by (padded) tokens: all layers but attention
+    std::function<Time(int64_t)> head;   // by sampled tokens
+    Attention attention;                 // of all layers, picoseconds
+    std::span<const int64_t> captured;   // sizes that decode-only steps are padded to
+    Padded padded;                       // replaces all of the above where it has `ask`
+    Time adapter = 0;                    // for each distinct adapter of a step
+    Time draft = 0;                      // proposing tokens, for each decoding step
+};
+
+class Cost {
+   public:
+    explicit Cost(CostTerms terms);
+    Time operator()(const Composition& c);
+
+   private:
+    Time padded(const Composition& c);
+    int64_t rounded(const Composition& c) const;
+
+    CostTerms terms_;
+    Memo dense_, head_;
+    std::map<std::pair<int64_t, int64_t>, std::pair<Time, int64_t>> shapes_;
+};
+
+}  // namespace chakra::serving

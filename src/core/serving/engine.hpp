@@ -1,0 +1,165 @@
+// One engine: a queue, requests that run, a cache of their keys and values, and steps in flight.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/serving/batch.hpp"
+#include "core/serving/blocks.hpp"
+#include "core/serving/cost.hpp"
+#include "core/serving/requests.hpp"
+
+namespace chakra::serving {
+
+enum class Discipline : int8_t { continuous, prefill_alone, transformers };
+enum class Role : int8_t { whole, prefill, decode };
+
+struct Options {
+    int64_t block_size = 16, num_blocks = 0;
+    int64_t token_budget = 2048, max_requests = 128;
+    int64_t chunk_limit = 0;  // most prompt tokens of one request in a step; 0: the budget
+    Discipline discipline = Discipline::continuous;
+    bool chunked = true, prefill_first = false, prefix_cache = false, whole_prompt = false;
+    double safety_margin = 0;   // part of the blocks that new prompts leave free
+    double output_reserve = 0;  // part of the output still to come that admission counts as needed
+    int64_t swap_blocks = 0;    // room on the host for requests that are put aside
+    int64_t host_blocks = 0;    // room on the host for content that leaves the device
+    double ps_per_block = 0;    // moving a block between device and host
+    int32_t depth = 1;          // steps formed before the first of them ends
+    int32_t stages = 1;         // a pipeline's; a request is in one step at a time
+    Time host = 0, host_per_request = 0, host_per_token = 0, output = 0, launch = 0, warmup = 0;
+    Time serial = 0;  // of a step on the host, before the device begins
+    int64_t drafts = 0;
+    double acceptance = 0;
+    int64_t max_adapters = 0;
+    uint64_t seed = 0;
+};
+
+// Decisions that a user may take over. An empty function leaves the engine's own way.
+struct Hooks {
+    // (engine, request) → whether a waiting request may start now
+    std::function<bool(int32_t, int32_t)> admit;
+    // (engine, running, waiting) → (request, most tokens) in the order to be tried
+    std::function<std::vector<std::pair<int32_t, int64_t>>(int32_t, std::span<const int32_t>,
+                                                           std::span<const int32_t>)>
+        batch;
+    // (engine, candidates) → the request that gives way
+    std::function<int32_t(int32_t, std::span<const int32_t>)> preempt;
+    // (engine, free blocks with content, least recently used first) → the block to reuse
+    std::function<int32_t(int32_t, std::span<const int32_t>)> evict;
+};
+
+struct Totals {
+    int64_t steps = 0, preemptions = 0, swaps = 0, asked_tokens = 0, hit_tokens = 0, host_hits = 0;
+    int64_t peak_blocks = 0, tokens = 0, pieces = 0, drafted = 0, accepted = 0;
+    Time busy = 0;
+    double block_time = 0;      // blocks held × picoseconds
+    std::vector<int64_t> gaps;  // between a request's tokens: 64 bins an octave of picoseconds
+};
+
+// What the end of a step brought about.
+struct Outcome {
+    Batch batch;
+    std::vector<int32_t> gave, finished, handed_over;
+};
+
+class Engine {
+   public:
+    Engine(int32_t number, Role role, const Options& options, const Requests& requests,
+           std::vector<Progress>& progress, Cost& cost, const Hooks& hooks);
+
+    void arrive(int32_t request);
+    // Whether another step may be formed now.
+    bool may_form() const {
+        return flights_.size() < static_cast<size_t>(std::max(options_.depth, options_.stages));
+    }
+    // The next step; empty where there is nothing to do.
+    Batch form(Time now);
+    // Runs a step, which takes `whole` on the device; ranks that have none take part with an empty
+    // one.
+    void launch(Batch&& batch, Time whole, Time now);
+    // What a step takes on this engine alone.
+    Time cost(const Batch& batch) { return cost_(batch.sums); }
+    // When the oldest step in flight ends and its tokens have been handed out; NEVER without one.
+    Time next() const { return flights_.empty() ? NEVER : flights_.front().end + options_.output; }
+    Outcome finish(Time now);
+    // A prefilled request's cache has left.
+    void release(int32_t request);
+    // Everything is lost; gives the requests that must start again elsewhere.
+    std::vector<int32_t> fail(Time now);
+    // Prompt tokens of a request that need not be computed here.
+    int64_t matched(int32_t request) const;
+    // Throws where a block is lost or held twice.
+    void audit() const;
+
+    int32_t number() const { return number_; }
+    Role role() const { return role_; }
+    const Totals& totals() const { return totals_; }
+    const Blocks& blocks() const { return blocks_; }
+    const std::deque<int32_t>& waiting() const { return waiting_; }
+    const std::vector<int32_t>& running() const { return running_; }
+    // Requests that wait or run here.
+    int64_t load() const { return static_cast<int64_t>(waiting_.size() + running_.size()); }
+
+   private:
+    struct Budget {
+        int64_t tokens, requests, context;
+    };
+
+    Batch schedule(Time now);
+    void continuous(Batch& batch);
+    void prefill_alone(Batch& batch);
+    void transformers(Batch& batch);
+    void chosen(Batch& batch);
+    void run_all(Batch& batch, int64_t& budget, bool decoding, bool prompts);
+    void admit_all(Batch& batch, int64_t& budget);
+    bool run_one(Batch& batch, int32_t request, int64_t limit, bool may_preempt);
+    int64_t admit_one(Batch& batch, int32_t request, int64_t limit, bool forced);
+    bool blocks_for_transformers(int32_t request, int64_t tokens);
+    void make_room(const std::vector<int32_t>& starved);
+
+    void add(Batch& batch, int32_t request, int64_t tokens);
+    int64_t wanted(int32_t request) const;
+    bool decodes(int32_t request) const;
+    bool free_to_run(int32_t request) const;
+    int64_t accepted(int32_t request) const;
+    bool adapter_fits(int32_t request) const;
+    void started(int32_t request, int64_t hit);
+
+    uint64_t key(int32_t request, int64_t block) const;
+    int64_t blocks_of(int64_t tokens) const;
+    int64_t needed(int32_t request, int64_t tokens) const;
+    void take(int32_t request, int64_t tokens);
+    void name(int32_t request, int64_t from, int64_t to);
+    void give_back(int32_t request);
+    void preempt(int32_t request);
+    std::vector<int32_t> prefix(int32_t request, int64_t& on_host) const;
+    void account(Time now);
+    void count_gap(Time gap, int64_t tokens);
+    Progress& of(int32_t request) { return progress_[static_cast<size_t>(request)]; }
+    const Progress& of(int32_t request) const { return progress_[static_cast<size_t>(request)]; }
+
+    int32_t number_;
+    Role role_;
+    Options options_;
+    const Requests& requests_;
+    std::vector<Progress>& progress_;
+    Cost& cost_;
+    const Hooks& hooks_;
+    Blocks blocks_;
+    std::deque<int32_t> waiting_;
+    std::vector<int32_t> running_, moving_;
+    std::deque<Batch> flights_;
+    std::vector<Time> stage_free_;
+    bool preempted_now_ = false;
+    int64_t swapped_ = 0;
+    Time accounted_ = 0;
+    Totals totals_;
+};
+
+}  // namespace chakra::serving

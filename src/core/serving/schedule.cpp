@@ -1,0 +1,332 @@
+// How an engine forms a step: which requests, how many tokens of each, and the blocks they need.
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <unordered_set>
+
+#include "core/serving/engine.hpp"
+
+namespace chakra::serving {
+
+namespace {
+
+constexpr int64_t ALL = std::numeric_limits<int64_t>::max();
+
+}  // namespace
+
+// --- what a request wants ------------------------------------------------------------------------
+
+int64_t Engine::wanted(int32_t request) const {
+    const Progress& p = of(request);
+    auto i = static_cast<size_t>(request);
+    if (p.expected >= requests_.output[i]) return 0;
+    if (role_ == Role::prefill && p.expected > p.generated)
+        return 0;  // the rest is decoded elsewhere
+    return requests_.prompt[i] + p.expected - p.scheduled;
+}
+
+bool Engine::decodes(int32_t request) const {
+    return of(request).expected > 0 && wanted(request) == 1;
+}
+
+bool Engine::free_to_run(int32_t request) const {
+    return options_.stages == 1 || of(request).flying == 0;
+}
+
+// Drafts that the model confirms: each with the same probability, up to the first that fails.
+int64_t Engine::accepted(int32_t request) const {
+    const Progress& p = of(request);
+    int64_t left = requests_.output[static_cast<size_t>(request)] - p.expected;
+    int64_t most = std::min(options_.drafts, left - 1), count = 0;
+    uint64_t state = Requests::mix(options_.seed ^ static_cast<uint64_t>(request),
+                                   static_cast<uint64_t>(p.expected));
+    while (count < most) {
+        state = Requests::mix(state, 1);
+        if (static_cast<double>(state >> 11) * 0x1p-53 >= options_.acceptance) break;
+        ++count;
+    }
+    return count;
+}
+
+bool Engine::adapter_fits(int32_t request) const {
+    int64_t own = requests_.adapter[static_cast<size_t>(request)];
+    if (options_.max_adapters == 0 || own < 0) return true;
+    std::unordered_set<int64_t> loaded;
+    for (int32_t r : running_) {
+        int64_t a = requests_.adapter[static_cast<size_t>(r)];
+        if (a >= 0) loaded.insert(a);
+    }
+    return loaded.contains(own) || static_cast<int64_t>(loaded.size()) < options_.max_adapters;
+}
+
+// --- blocks --------------------------------------------------------------------------------------
+
+uint64_t Engine::key(int32_t request, int64_t block) const {
+    int64_t last = (block + 1) * options_.block_size - 1;
+    auto i = static_cast<size_t>(request);
+    if (last < requests_.prompt[i]) return requests_.key(i, last);
+    return Requests::mix(~static_cast<uint64_t>(request), static_cast<uint64_t>(last));
+}
+
+int64_t Engine::blocks_of(int64_t tokens) const {
+    return (tokens + options_.block_size - 1) / options_.block_size;
+}
+
+int64_t Engine::needed(int32_t request, int64_t tokens) const {
+    return std::max<int64_t>(0,
+                             blocks_of(tokens) - static_cast<int64_t>(of(request).blocks.size()));
+}
+
+void Engine::take(int32_t request, int64_t tokens) {
+    std::vector<int32_t>& held = of(request).blocks;
+    for (int64_t n = needed(request, tokens); n > 0; --n) held.push_back(blocks_.take());
+}
+
+// Blocks that tokens `from` … `to` fill can be found by their content from now on.
+void Engine::name(int32_t request, int64_t from, int64_t to) {
+    if (!options_.prefix_cache) return;
+    const Progress& p = of(request);
+    for (int64_t b = from / options_.block_size; b < to / options_.block_size; ++b) {
+        blocks_.name(p.blocks[static_cast<size_t>(b)], key(request, b));
+    }
+}
+
+// The blocks that already hold the request's first tokens; at least one token is left to compute.
+std::vector<int32_t> Engine::prefix(int32_t request, int64_t& on_host) const {
+    std::vector<int32_t> found;
+    on_host = 0;
+    if (!options_.prefix_cache) return found;
+    int64_t known = requests_.prompt[static_cast<size_t>(request)] + of(request).expected;
+    int64_t most = (known - 1) / options_.block_size;
+    for (int64_t b = 0; b < most; ++b) {
+        int32_t block = blocks_.find(key(request, b));
+        if (block < 0) break;
+        found.push_back(block);
+    }
+    while (options_.host_blocks > 0 && static_cast<int64_t>(found.size()) + on_host < most &&
+           blocks_.on_host(key(request, static_cast<int64_t>(found.size()) + on_host))) {
+        ++on_host;
+    }
+    return found;
+}
+
+int64_t Engine::matched(int32_t request) const {
+    if (!options_.prefix_cache) return 0;
+    int64_t most = (requests_.prompt[static_cast<size_t>(request)] - 1) / options_.block_size,
+            b = 0;
+    while (b < most && blocks_.find(key(request, b)) >= 0) ++b;
+    return b * options_.block_size;
+}
+
+// --- pieces --------------------------------------------------------------------------------------
+
+void Engine::add(Batch& batch, int32_t request, int64_t tokens) {
+    Progress& p = of(request);
+    bool decoding = decodes(request);
+    int64_t before = p.scheduled;
+    Piece piece{request, p.epoch, tokens, before, 0, decoding};
+    if (decoding) {
+        piece.gives = static_cast<int32_t>(1 + std::min(accepted(request), tokens - 1));
+        p.scheduled += piece.gives;
+        totals_.drafted += tokens - 1;
+        totals_.accepted += piece.gives - 1;
+    } else {
+        p.scheduled += tokens;
+        piece.gives = wanted(request) == 0 ? 1 : 0;
+    }
+    p.expected += piece.gives;
+    ++p.flying;
+    name(request, before, p.scheduled);
+    batch.add(piece);
+}
+
+// A running request's next tokens, at most `limit`; others give way where blocks are short.
+bool Engine::run_one(Batch& batch, int32_t request, int64_t limit, bool may_preempt) {
+    bool decoding = decodes(request);
+    int64_t left = requests_.output[static_cast<size_t>(request)] - of(request).expected;
+    int64_t tokens = decoding ? 1 + std::min(options_.drafts, left - 1) : wanted(request);
+    if (!decoding && options_.chunk_limit > 0) tokens = std::min(tokens, options_.chunk_limit);
+    tokens = std::min(tokens, limit);
+    int64_t upto = of(request).scheduled + tokens;
+    while (needed(request, upto) > blocks_.free()) {
+        if (!may_preempt) return false;
+        std::vector<int32_t> others;
+        for (int32_t r : running_) {
+            bool chosen = std::any_of(batch.pieces.begin(), batch.pieces.end(),
+                                      [r](const Piece& p) { return p.request == r; });
+            if (!chosen) others.push_back(r);
+        }
+        int32_t victim = hooks_.preempt ? hooks_.preempt(number_, others) : others.back();
+        if (std::find(others.begin(), others.end(), victim) == others.end()) {
+            throw std::out_of_range("preempt chose a request that cannot give way");
+        }
+        preempt(victim);
+        if (victim == request) return false;
+    }
+    take(request, upto);
+    add(batch, request, tokens);
+    return true;
+}
+
+// A waiting request runs from now on; `hit` of its tokens were found in the cache.
+void Engine::started(int32_t request, int64_t hit) {
+    Progress& p = of(request);
+    int64_t prompt = requests_.prompt[static_cast<size_t>(request)];
+    if (p.preempted == 0 && p.generated == 0) {
+        p.cached = std::min(hit, prompt);
+        totals_.asked_tokens += prompt;
+        totals_.hit_tokens += p.cached;
+    }
+    p.swapped = p.prefilled = false;
+    p.where = Where::running;
+    running_.push_back(request);
+}
+
+// A waiting request's first tokens; gives how many, or 0 where it must wait.
+int64_t Engine::admit_one(Batch& batch, int32_t request, int64_t limit, bool forced) {
+    Progress& p = of(request);
+    auto i = static_cast<size_t>(request);
+    if (!adapter_fits(request) || (hooks_.admit && !forced && !hooks_.admit(number_, request)))
+        return 0;
+    bool kept = p.swapped || p.prefilled;  // its cache comes from elsewhere, as it was
+    int64_t on_host = 0;
+    std::vector<int32_t> found;
+    if (!kept) found = prefix(request, on_host);
+    int64_t hit = (static_cast<int64_t>(found.size()) + on_host) * options_.block_size;
+    int64_t have = kept ? p.computed : hit;
+    int64_t rest = requests_.prompt[i] + p.expected - have;
+    int64_t tokens = std::min(rest, limit);
+    if (options_.chunk_limit > 0) tokens = std::min(tokens, options_.chunk_limit);
+    if (!options_.chunked && tokens < rest) return 0;
+    int64_t idle = std::count_if(found.begin(), found.end(),
+                                 [&](int32_t b) { return blocks_.references(b) == 0; });
+    int64_t target = have + (options_.whole_prompt ? rest : tokens);
+    auto ahead = static_cast<int64_t>(options_.output_reserve *
+                                      static_cast<double>(requests_.output[i] - p.expected));
+    int64_t room =
+        blocks_.free() - idle - blocks_of(target + ahead) + static_cast<int64_t>(found.size());
+    auto margin =
+        static_cast<int64_t>(options_.safety_margin * static_cast<double>(blocks_.total()));
+    if (room < (running_.empty() ? 0 : margin)) {
+        bool alone = running_.empty() && flights_.empty() && batch.empty();
+        int64_t must = blocks_of(have + tokens) - static_cast<int64_t>(found.size());
+        if (!alone || must > blocks_.free() - idle) return 0;
+    }
+    for (int32_t b : found) blocks_.hold(b);
+    p.blocks = std::move(found);
+    p.scheduled = p.computed = have;
+    if (p.swapped) swapped_ -= blocks_of(have);
+    batch.moved_blocks += on_host + (p.swapped ? blocks_of(have) : 0);
+    if (!kept) totals_.host_hits += on_host * options_.block_size;
+    started(request, kept ? 0 : hit);
+    take(request, have + tokens);
+    add(batch, request, tokens);
+    return tokens;
+}
+
+// --- the ways to form a step ---------------------------------------------------------------------
+
+Batch Engine::schedule(Time now) {
+    Batch batch;
+    preempted_now_ = false;
+    if (hooks_.batch) {
+        chosen(batch);
+    } else if (options_.discipline == Discipline::transformers) {
+        transformers(batch);
+    } else if (options_.discipline == Discipline::prefill_alone) {
+        prefill_alone(batch);
+    } else {
+        continuous(batch);
+    }
+    std::unordered_set<int64_t> adapters;
+    for (const Piece& piece : batch.pieces) {
+        Progress& p = of(piece.request);
+        if (p.scheduled_at == NEVER) p.scheduled_at = now;
+        int64_t a = requests_.adapter[static_cast<size_t>(piece.request)];
+        if (a >= 0) adapters.insert(a);
+    }
+    batch.sums.adapters = static_cast<int64_t>(adapters.size());
+    return batch;
+}
+
+void Engine::run_all(Batch& batch, int64_t& budget, bool decoding, bool prompts) {
+    for (size_t i = 0; i < running_.size() && budget > 0;) {
+        int32_t r = running_[i];
+        bool decode = decodes(r);
+        if (wanted(r) == 0 || !free_to_run(r) || (decode ? !decoding : !prompts)) {
+            ++i;
+            continue;
+        }
+        if (!run_one(batch, r, budget, true)) break;
+        budget -= batch.pieces.back().tokens;
+        // Requests that gave way stood behind, or a policy chose some before: look again.
+        i = i < running_.size() && running_[i] == r
+                ? i + 1
+                : static_cast<size_t>(std::find(running_.begin(), running_.end(), r) -
+                                      running_.begin()) +
+                      1;
+    }
+}
+
+void Engine::admit_all(Batch& batch, int64_t& budget) {
+    if (preempted_now_) return;
+    while (!waiting_.empty() && budget > 0 &&
+           static_cast<int64_t>(running_.size()) < options_.max_requests) {
+        int64_t tokens = admit_one(batch, waiting_.front(), budget, false);
+        if (tokens == 0) return;
+        budget -= tokens;
+        waiting_.pop_front();
+    }
+}
+
+// Running requests first, in order of their start; then new ones while tokens, places and blocks
+// last.
+void Engine::continuous(Batch& batch) {
+    int64_t budget = options_.token_budget;
+    if (!options_.prefill_first) {
+        run_all(batch, budget, true, true);
+        admit_all(batch, budget);
+        return;
+    }
+    run_all(batch, budget, false, true);
+    admit_all(batch, budget);
+    run_all(batch, budget, true, false);
+}
+
+// Prompts have steps of their own, and go first.
+void Engine::prefill_alone(Batch& batch) {
+    int64_t budget = options_.token_budget;
+    run_all(batch, budget, false, true);
+    admit_all(batch, budget);
+    if (!batch.empty()) return;
+    budget = ALL;
+    run_all(batch, budget, true, false);
+}
+
+// In the order and with the limits that a policy gives.
+void Engine::chosen(Batch& batch) {
+    std::vector<int32_t> queue(waiting_.begin(), waiting_.end());
+    int64_t budget = options_.token_budget;
+    for (auto [request, most] : hooks_.batch(number_, running_, queue)) {
+        if (request < 0 || static_cast<size_t>(request) >= requests_.size() || most <= 0) {
+            throw std::out_of_range("batch chose a request that is not there");
+        }
+        int64_t limit = std::min(budget, most);
+        if (limit <= 0) break;
+        const Progress& p = of(request);
+        if (p.engine != number_) throw std::out_of_range("batch chose a request of another engine");
+        bool again = std::any_of(batch.pieces.begin(), batch.pieces.end(),
+                                 [&](const Piece& q) { return q.request == request; });
+        if (again) continue;
+        if (p.where == Where::running && wanted(request) > 0 && free_to_run(request)) {
+            if (run_one(batch, request, limit, true)) budget -= batch.pieces.back().tokens;
+        } else if (p.where == Where::waiting &&
+                   static_cast<int64_t>(running_.size()) < options_.max_requests) {
+            int64_t tokens = admit_one(batch, request, limit, false);
+            if (tokens > 0) std::erase(waiting_, request);
+            budget -= tokens;
+        }
+    }
+}
+
+}  // namespace chakra::serving
