@@ -199,7 +199,7 @@ class _Simulation:
         plans, links, routes = book.arrays()
         found = core.sim_run(
             core.SimWorkload(**workload),
-            core.SimPlans(**plans),
+            core.SimPlans(**{k: v for k, v in plans.items() if k != "payload"}),
             core.SimTopology(**links),
             options.network == "flow",
             self._pick(classes, matcher.offset),
