@@ -80,7 +80,7 @@ sim::Pick pick_of(const std::optional<PyPick>& ask) {
     };
 }
 
-nb::dict to_python(sim::Outcome&& out) {
+nb::dict to_python(sim::Outcome&& out, sim::LinkMeter&& meter) {
     nb::dict result;
     result["start"] = to_numpy(std::move(out.start));
     result["end"] = to_numpy(std::move(out.end));
@@ -91,27 +91,30 @@ nb::dict to_python(sim::Outcome&& out) {
     result["ended"] = to_numpy(std::move(out.ended));
     result["job_runs"] = to_numpy(std::move(out.job_runs));
     result["job_ended"] = to_numpy(std::move(out.job_ended));
+    result["full_rate"] = to_numpy(std::move(meter.full_rate));
+    result["full_since"] = to_numpy(std::move(meter.full_since));
     result["diverged"] = out.diverged;
     result["events"] = out.events;
     return result;
 }
 
-sim::Outcome run_unlocked(const sim::Workload& workload, const sim::Plans& plans,
-                          const sim::Topology& topology, bool flow, const sim::Pick& pick) {
-    nb::gil_scoped_release unlocked;
-    sim::check_together(workload, plans, topology);
-    if (flow) {
-        sim::Flows network(topology, plans);
-        return sim::simulate(workload, plans, network, pick);
-    }
-    sim::Analytical network(topology, plans);
-    return sim::simulate(workload, plans, network, pick);
-}
-
 nb::dict run(const sim::Workload& workload, const sim::Plans& plans, const sim::Topology& topology,
              bool flow, std::optional<PyPick> ask) {
     sim::Pick pick = pick_of(ask);
-    return to_python(run_unlocked(workload, plans, topology, flow, pick));
+    sim::Outcome out;
+    sim::LinkMeter meter(topology.links());
+    {
+        nb::gil_scoped_release unlocked;
+        sim::check_together(workload, plans, topology);
+        std::unique_ptr<sim::Network> network;
+        if (flow)
+            network = std::make_unique<sim::Flows>(topology, plans);
+        else
+            network = std::make_unique<sim::Analytical>(topology, plans);
+        out = sim::simulate(workload, plans, *network, pick);
+        meter = network->meter();
+    }
+    return to_python(std::move(out), std::move(meter));
 }
 
 Out<double> fair_rates(In<double> capacity, In<int64_t> offsets, In<int32_t> links) {
