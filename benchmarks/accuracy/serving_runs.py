@@ -65,7 +65,7 @@ def vllm(folder: Path, arguments: argparse.Namespace) -> None:
 
 def transformers(file: Path, machine: str) -> None:
     """A run of continuous batching, as its file describes it."""
-    run = json.loads(gzip.open(file).read())
+    run = json.loads(gzip.decompress(file.read_bytes()))
     m = run["model"]
     model = Decoder(
         name=run["spec"]["model"],

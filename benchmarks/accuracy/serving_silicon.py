@@ -138,9 +138,8 @@ def main() -> None:
     for key, pairs in sorted(errors.items()):
         first, each = np.array(pairs).T
         off = f"{np.median(np.abs(each)):6.1%}  TTFT {np.nanmedian(np.abs(first)):6.1%}"
-        print(
-            f"{key:18} {len(each):5} rows  TPOT {off} (bias {np.median(each):+.1%}, {np.nanmedian(first):+.1%})"
-        )
+        bias = f"{np.median(each):+.1%}, {np.nanmedian(first):+.1%}"
+        print(f"{key:18} {len(each):5} rows  TPOT {off} (bias {bias})")
     if arguments.dump:
         Path(arguments.dump).write_text("".join(json.dumps(line) + "\n" for line in lines))
 
