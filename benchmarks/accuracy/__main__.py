@@ -14,7 +14,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from claim import MissingDataError  # noqa: E402
 
-CLAIMS = sorted(p.stem for p in HERE.glob("*.py") if not p.stem.startswith("_") and p.stem != "claim")
+CLAIMS = sorted(
+    p.stem for p in HERE.glob("*.py") if not p.stem.startswith("_") and p.stem != "claim"
+)
 ORDER = ("collectives", "engines", "experts", "training", "megatron_lm")
 """What comes first; other claims follow by name."""
 HEAD = """\

@@ -61,9 +61,13 @@ def measure(data: Path) -> str:
         assert machine.library is not None
         main += _lines(system, machine.library, rows, spans)
         missed = zip(errors(machine.library, rows, spans), rows, strict=True)
-        worst += [(e, system, r, spans[r.members], machine.library) for e, r in missed if r.size >= MIB]
+        worst += [
+            (e, system, r, spans[r.members], machine.library) for e, r in missed if r.size >= MIB
+        ]
     worst.sort(key=lambda w: -abs(w[0]))
-    return "\n\n".join([TEXT, table(HEADS, main), "Worst from 1 MiB up:", table(WORST, _worst(worst[:8]))])
+    return "\n\n".join(
+        [TEXT, table(HEADS, main), "Worst from 1 MiB up:", table(WORST, _worst(worst[:8]))]
+    )
 
 
 def _lines(
