@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from chakrakit.simulator.results import Simulation, collective
     from chakrakit.sources.capture import capture
     from chakrakit.sources.pytorch.collect import collect
+    from chakrakit.sources.xla.jax import capture_jax
     from chakrakit.trace.codecs import open_writer, scan_trace
     from chakrakit.trace.communication import Binding, Groups
     from chakrakit.trace.model import (
@@ -141,6 +142,7 @@ _HOME = {
     "calibrate": "api",
     "campaign": "campaigns.results",
     "capture": "sources.capture",
+    "capture_jax": "sources.xla.jax",
     "collect": "sources.pytorch.collect",
     "collective": "simulator.results",
     "compare": "api",
