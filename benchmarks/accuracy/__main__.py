@@ -22,10 +22,10 @@ ORDER = ("collectives", "engines", "experts", "training", "megatron_lm")
 HEAD = """\
 # Accuracy
 
-What has been compared with real machines, and how it came out. This page is written by `make accuracy DATA=DIR` from
-`benchmarks/accuracy`, one file per claim; nothing in it is typed in. DIR holds the truth tables, which are not part of
-the project. That the simulator computes what it claims is another question, answered in `tests/simulator` by closed
-forms and a slow second implementation.
+What has been compared with real machines, and how it came out. This page is written by `make accuracy
+DATA=DIR` from `benchmarks/accuracy`, one file per claim; nothing in it is typed in. DIR holds the truth
+tables, which are not part of the project. That the simulator computes what it claims is another question,
+answered in `tests/simulator` by closed forms and a slow second implementation.
 """
 
 

@@ -113,7 +113,8 @@ HEADS = ("system", "rows", "< 1 MiB: median", "90 %", "≥ 1 MiB: median", "90 %
 WORST = ("where", "what", "chosen", "measured µs", "error")
 TITLE = "Collectives within a node"
 TEXT = """\
-Measured with nccl-tests in half precision (ai-dynamo/aiconfigurator 095f58a: NCCL 2.29.2, A100 2.27.3; medians of
-repeated rows, NCCL 2.23 left out), 512 B to 512 MiB, all-reduce, all-gather, reduce-scatter and all-to-all; predicted as
-`chakra collective` does with the presets. Their constants are fitted on 2 and 8 GPUs of each system; repeated
-measurements differ by 1 % in the median and 8 % at the 90th percentile. Errors are |predicted / measured - 1|."""
+Measured with nccl-tests in half precision (ai-dynamo/aiconfigurator 095f58a: NCCL 2.29.2, A100 2.27.3;
+medians of repeated rows, NCCL 2.23 left out), 512 B to 512 MiB, all-reduce, all-gather, reduce-scatter
+and all-to-all; predicted as `chakra collective` does with the presets. Their constants are fitted on 2
+and 8 GPUs of each system; repeated measurements differ by 1 % in the median and 8 % at the 90th
+percentile. Errors are |predicted / measured - 1|."""
