@@ -9,18 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chakrakit import (
-    Binding,
-    CollectiveType,
-    EdgeKind,
-    Groups,
-    Times,
-    Trace,
-    TraceBuilder,
-    TraceSet,
-    query,
-    write,
-)
+from chakrakit import Binding, CollectiveType, EdgeKind, Groups, Times, Trace, TraceBuilder, TraceSet, write
+from chakrakit.trace.query import query
 from chakrakit.errors import ConfigError, MissingExtra
 from chakrakit.trace.query.sql import rows_of
 from chakrakit.trace.sets.run import run_of

@@ -10,18 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chakrakit import (
-    Binding,
-    CollectiveType,
-    Groups,
-    Trace,
-    TraceBuilder,
-    TraceSet,
-    query,
-    read,
-    validate,
-    write,
-)
+from chakrakit import Binding, CollectiveType, Groups, Trace, TraceBuilder, TraceSet, read, write
+from chakrakit.trace.query import query
+from chakrakit.trace.validation import validate
 from chakrakit.errors import FormatError
 from chakrakit.parallel import Workers
 from chakrakit.trace.communication.collectives import match

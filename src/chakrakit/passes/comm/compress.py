@@ -94,11 +94,11 @@ def _compressed(codec: Codec, work: Mapping[int, tuple[int, int]], rewrite: Rewr
                 rewrite.set(column, row, math.ceil(size / codec.ratio))
         rewrite.set_duration(row, round(int(body.duration_ns[row]) / codec.ratio))
         if encoded:
-            encoder = streams.add(row, "encode", encoded, encoded / codec.encode, before=True)
+            encoder = streams.add(row, "encode", encoded / codec.encode, before=True)
             rewrite.edge(encoder, row, reads)
             rewrite.first[row] = encoder
         if decoded:
-            decoder = streams.add(row, "decode", decoded, decoded / codec.decode, before=False)
+            decoder = streams.add(row, "decode", decoded / codec.decode, before=False)
             rewrite.edge(row, decoder, reads)
             rewrite.last[row] = decoder
         if codec.stream is None:  # in line: whoever is next in turn waits for the codec too
@@ -126,13 +126,13 @@ class _Streams:
                 "streams, or none to run codecs on the communication's own"
             )
 
-    def add(self, row: int, what: str, size: int, seconds: float, before: bool) -> int:
+    def add(self, row: int, what: str, seconds: float, before: bool) -> int:
         """An encoder or decoder of a communication; a host's runs on the communication's thread."""
         nanos = round(seconds * 1e9)
         columns: dict[str, Any] = {"name": f"{self.rewrite.name(row)}.{what}"}
         columns |= {
-            "num_ops": size,  # simulators that know rooflines alone ask every compute node for these
-            "tensor_size": size,
+            "num_ops": 0,  # its time is given; some simulators ask every compute node for these
+            "tensor_size": 0,
             "duration_micros": nanos // 1000,
             "duration_ns": nanos if nanos % 1000 else None,
         }

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from chakrakit.arrays import Mask
-from chakrakit.trace.communication import WORLD, Binding, Groups
+from chakrakit.trace.communication import WORLD, Binding, Groups, positive_names
 from chakrakit.trace.sets import TraceSet
+
+_NEW = "\0all"
+"""Stands for a group of all ranks that the traces do not have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +32,10 @@ class NumberedGroups:
         here = set(traces.ranks)
         known = {n: tuple(r for r in ranks if r in here) for n, ranks in traces.groups.items()}
         known = {name: ranks for name, ranks in known.items() if ranks}
-        kept = {n for n in known if n.isdecimal() and str(int(n)) == n and int(n) > 0}
-        free = (str(n) for n in count(1) if str(n) not in kept)
-        names = {name: name if name in kept else next(free) for name in known}
+        names = positive_names([*known, _NEW])
         everyone = tuple(traces.ranks)
         all_ranks = (names[n] for n, ranks in known.items() if tuple(ranks) == everyone)
-        world = next(all_ranks, None) or next(free)
+        world = next(all_ranks, names[_NEW])
         groups = {names[n]: ranks for n, ranks in known.items()} | {world: everyone}
         for name in WORLD:
             names.setdefault(name, world)
