@@ -12,6 +12,9 @@ Each message says what is wrong, where, and what to do; the command line prints 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class ChakraError(Exception):
     """Base of all errors a user of chakrakit can cause or meet."""
@@ -46,3 +49,26 @@ class MissingExtra(ChakraError):  # noqa: N818 - reads as what it is
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional package: pip install 'chakrakit[{extra}]'")
+
+
+_SHOWN = 12
+
+
+def nearest(name: object, known: Iterable[object], few: int = _SHOWN) -> str:
+    """What to say after "no X named …": the nearest names, or those there are, shortened."""
+    texts = [str(k) for k in known]
+    spelled = {t.lower(): t for t in texts}
+    close = (
+        get_close_matches(str(name).lower(), spelled, 3) if str(name).strip("-0123456789") else []
+    )
+    if close:
+        return f"did you mean {' or '.join(repr(spelled[c]) for c in close[:2])}?"
+    return f"there are {listed(texts, few)}" if texts else "there are none"
+
+
+def listed(names: Iterable[object], few: int = _SHOWN) -> str:
+    """Names for a message: all of a few, else the first, the last and how many there are."""
+    texts = [str(n) for n in names]
+    if len(texts) <= few:
+        return ", ".join(texts)
+    return f"{', '.join(texts[: few - 4])}, … {texts[-1]} ({len(texts):,} of them)"

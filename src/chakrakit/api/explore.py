@@ -79,7 +79,7 @@ def search(
     objective: Literal["step", "energy", "price"] = "step",
     batch: int | None = None,
     seq: int = 4096,
-    compute: str = "roofline",
+    compute: str = "auto",
     price_per_hour: float | None = None,
     method: Literal["auto", "exhaustive", "optuna"] = "auto",
     trials: int = 300,
@@ -102,7 +102,7 @@ def search(
     batch, seq
         Sequences in a step over all devices (by default one per device), and tokens of each.
     compute
-        `roofline`, or a profile.
+        `auto`, `roofline`, or a profile.
     method, trials, runners_up
         How the space is searched, how many plans are sampled, how many others are listed.
     output

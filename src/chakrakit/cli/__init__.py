@@ -27,6 +27,7 @@ COMMANDS = {
     "models": ("make", "Models that `generate` knows by name."),
     "generate": ("make", "Traces of a model under a parallel plan, with nothing run."),
     "transform": ("traces", "Change traces: select, compact, scale, other devices, edits."),
+    "collective": ("run", "Time collectives on a machine, as nccl-tests would print them."),
     "simulate": ("run", "Run a workload on a machine, or as ASTRA-sim would."),
     "serve": ("run", "Serve requests with a model on a machine: latencies, throughput, a Run."),
     "replay": ("run", "Run a trace on real hardware, or its communication alone."),
@@ -80,11 +81,10 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from difflib import get_close_matches
+            from chakrakit.errors import nearest
 
-            close = get_close_matches(args[0], COMMANDS, 1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise click.UsageError(f"{error.message}{hint}", ctx) from None
+            hint = nearest(args[0], COMMANDS, len(COMMANDS))
+            raise click.UsageError(f"{error.message} {hint.capitalize()}", ctx) from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -6,6 +6,7 @@
 #include "core/readers/kineto.hpp"
 #include "core/readers/observer.hpp"
 #include "core/readers/pickle.hpp"
+#include "core/readers/records.hpp"
 #include "core/timing/nest.hpp"
 
 namespace chakra::bind {
@@ -157,11 +158,33 @@ nb::bytes plain_pickle(const nb::bytes& data, const std::vector<std::string>& sk
     return nb::bytes(text.data(), text.size());
 }
 
+template <class T>
+nb::list columns(std::vector<std::vector<T>>&& from) {
+    nb::list out;
+    for (auto& c : from) out.append(to_numpy(std::move(c)));
+    return out;
+}
+
+nb::tuple records(const nb::bytes& data, const std::string& key, std::vector<std::string> numbers,
+                  std::vector<std::string> reals, std::vector<std::string> names) {
+    Records r;
+    {
+        nb::gil_scoped_release release;
+        r = read_records(view(data), key, {std::move(numbers), std::move(reals), std::move(names)});
+    }
+    nb::dict rest;
+    for (auto& [name, raw] : r.rest) rest[name.c_str()] = nb::bytes(raw.data(), raw.size());
+    return nb::make_tuple(columns(std::move(r.numbers)), columns(std::move(r.reals)),
+                          columns(std::move(r.texts)), texts(r.table), rest);
+}
+
 }  // namespace
 
 void pytorch(nb::module_& m) {
     m.def("read_observer", &observer, nb::arg("data"));
     m.def("read_kineto", &kineto, nb::arg("data"));
+    m.def("read_records", &records, nb::arg("data"), nb::arg("key"), nb::arg("numbers"),
+          nb::arg("reals"), nb::arg("texts"));
     m.def("pickle_to_json", &plain_pickle, nb::arg("data"), nb::arg("skip"));
     m.def("nest", &nesting, nb::arg("thread"), nb::arg("start"), nb::arg("end"), nb::arg("slack"));
 }

@@ -95,7 +95,7 @@ def test_a_kernels_operation_is_that_of_the_operator_around_its_launch():
 def test_a_profile_from_a_trace_gives_its_time_back():
     profile = profile_from_trace(linked_trace(123.0), "t")
     assert profile.fitted_on == ["t"]
-    assert Profiled(profile).durations(linked_trace(1.0), None)[2] == 123_000_000
+    assert Profiled(profile).costs(linked_trace(1.0), None).ps[2] == 123_000_000
 
 
 def test_micro_files_are_checked(tmp_path):

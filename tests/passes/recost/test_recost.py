@@ -45,7 +45,7 @@ def change(traces, recost):
 def test_the_roofline_in_the_nodes_is_the_roofline_of_the_simulator():
     nodes = generated() | Recost("dgx-a100")
     device = load_machine("dgx-a100").devices[0]
-    wanted = Roofline().durations(generated().body_at(0), device)
+    wanted = Roofline().costs(generated().body_at(0), device).ps
     compute = nodes.body_at(0).types == 4
     assert (abs(nodes.body_at(0).own_ns * 1000 - wanted)[compute] <= 500).all()
     ends = [

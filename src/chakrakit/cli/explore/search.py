@@ -45,7 +45,7 @@ def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
     "--batch", type=int, help="Sequences in a step over all devices; by default one a device."
 )
 @click.option("--seq", type=int, default=4096, show_default=True, help="Tokens of a sequence.")
-@click.option("--compute", default="roofline", show_default=True, metavar="roofline|PROFILE")
+@click.option("--compute", default="auto", show_default=True, metavar="auto|roofline|PROFILE")
 @click.option("--price-per-hour", type=float, help="Of a device, where the machine does not say.")
 @click.option(
     "--method",

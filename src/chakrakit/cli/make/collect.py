@@ -17,7 +17,7 @@ from chakrakit.cli.shared import json_option, print_json
     default="collected",
     show_default=True,
     type=click.Path(path_type=Path),
-    help="The run; raw files stay in its folder raw.",
+    help="The run; raw files stay beside it, in OUTPUT-raw.",
 )
 @click.option(
     "--two-pass", is_flag=True, help="Times from Kineto alone, structure from a second window."

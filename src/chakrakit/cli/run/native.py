@@ -29,10 +29,10 @@ _OPTIONS = (
     ),
     click.option(
         "--compute",
-        metavar="measured|roofline|PROFILE",
-        default="measured",
+        metavar="auto|measured|roofline|PROFILE",
+        default="auto",
         show_default=True,
-        help="How long operations take.",
+        help="How long operations take; auto: as measured, else by the machine's profile or roofline.",
     ),
     click.option(
         "--algorithm",
@@ -144,6 +144,13 @@ def _print(done: Simulation) -> None:
     out.print(
         f"{s.makespan_ns / 1e6:,.3f} ms on {s.machine} ({s.network} network, {s.compute} compute)"
     )
+    if s.compute_sources:
+        parts = (
+            f"{c.time_share:.0%} {c.source} ({c.nodes:,} operations)" for c in s.compute_sources
+        )
+        out.print(f"compute time: {', '.join(parts)}")
+    for note in s.notes:
+        out.print(note)
     out.print(f"{len(s.ranks):,} ranks, {s.fold.factor:g} for each simulated: {s.fold.why}")
     if s.ghosts:
         out.print(f"{len(s.ghosts)} ranks were not recorded and are assumed symmetric")

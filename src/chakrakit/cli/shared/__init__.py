@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.cli.shared.output import (
+    clean,
     console,
     json_option,
     path_argument,
@@ -14,6 +15,7 @@ from chakrakit.cli.shared.workers import engine_option, workers_of, workers_opti
 from chakrakit.cli.shared.workload_options import field_options
 
 __all__ = [
+    "clean",
     "console",
     "engine_option",
     "field_options",

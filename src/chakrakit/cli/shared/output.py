@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ def console() -> Console:
 
     # A pipe has no width of its own; at 80 columns wide tables would be cut.
     width = None if sys.stdout.isatty() else 160
-    return Console(highlight=False, soft_wrap=True, width=width)
+    return Console(highlight=False, markup=False, soft_wrap=True, width=width)
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:
@@ -39,13 +40,31 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[object]], title: st
     from rich.text import Text
 
     table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
-    cells = [[r if isinstance(r, str) else f"{r:,}" for r in row] for row in rows]
+    cells = [[clean(r if isinstance(r, str) else f"{r:,}") for r in row] for row in rows]
+    least = 0
     for i, name in enumerate(head):
         right = bool(cells) and all(_numeric(row[i]) for row in cells)
-        table.add_column(name, justify="right" if right else "left")
+        cell_widths = [len(row[i]) for row in cells if right]
+        narrow = max([len(word) for word in name.split()] + cell_widths, default=1)
+        least += 1 + (narrow if right else max(narrow, _NARROW))
+        table.add_column(
+            Text(name), justify="right" if right else "left", min_width=narrow, overflow="fold"
+        )
     for row in cells:
         table.add_row(*(Text(cell) for cell in row))
-    console().print(table)
+    out = console()
+    out.width = max(out.width, least)  # a terminal that is narrower breaks lines, not numbers
+    out.print(table)
+
+
+_NARROW = 8
+"""Fewest characters a column of text keeps."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def clean(text: str) -> str:
+    """Text from a file as it may go to a terminal: control characters are shown, not sent."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def _numeric(text: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from chakrakit.cli.shared import (
+    clean,
     console,
     json_option,
     path_argument,
@@ -14,6 +15,8 @@ from chakrakit.cli.shared import (
 )
 
 SHOWN = 100
+RECORDS = 10
+"""Rows that are shown one below the other, where a table of them would be too wide."""
 
 
 @click.command(name="query")
@@ -46,15 +49,39 @@ def command(
     """
     from chakrakit.api import query
 
+    asked = limit is not None
     if limit is None and not as_json:
         limit = SHOWN
     result = query(path, sql, limit=limit, engine=engine, jobs=jobs)
     if as_json:
         return print_json(result)
-    print_table(result.columns, ([_shown(v) for v in row] for row in result.rows))
-    if result.truncated:
+    cells, more = [[_shown(v) for v in row] for row in result.rows], result.truncated
+    if _width(result.columns, cells) <= console().width:
+        print_table(result.columns, cells)
+    else:
+        shown = cells if asked else cells[:RECORDS]
+        more = more or len(shown) < len(cells)
+        limit = len(shown)
+        _print_records(result.columns, shown)
+    if more:
         console().print(f"first {limit:,} rows; --limit shows more")
     return None
+
+
+def _width(head: list[str], cells: list[list[str]]) -> int:
+    columns = zip(head, *cells, strict=True)
+    return sum(1 + max(len(text) for text in column) for column in columns)
+
+
+def _print_records(head: list[str], cells: list[list[str]]) -> None:
+    """Rows that are too wide for a table, one below the other; what a row does not have is left out."""
+    widest = max(len(name) for name in head)
+    out = console()
+    for number, row in enumerate(cells):
+        out.print(f"row {number}:")
+        for name, text in zip(head, row, strict=True):
+            if text:
+                out.print(f"  {name:<{widest}}  {clean(text)}", soft_wrap=True)
 
 
 def _shown(value: object) -> str:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import I8, I32, I64, Mask
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.insight.communication import AllCalls, calls_of, match_all
 from chakrakit.insight.critical_path.model import Graphs, Model, graph_of, per_rank
 from chakrakit.insight.rank import Kind, RankView, Table, ms, percent, rank_views
@@ -124,10 +124,20 @@ def gain(model: Model, names: list[RankNames], what: str, factor: float) -> Gain
     if not factor > 0:
         raise ConfigError(f"{what} {factor} × faster: the factor should be above 0")
     chosen = np.concatenate([select(n, what) for n in names])
+    if not chosen.any():
+        raise ConfigError(f"--faster {what}: matches no node; {nearest(what, _selectable(names))}")
     factors = np.ones(model.n)
     factors[: model.rows][chosen] = 1 / factor
     makespan = model.makespan_with(factors)
     return Gain(what, factor, int(chosen.sum()), model.makespan - makespan, makespan)
+
+
+def _selectable(names: list[RankNames]) -> list[str]:
+    """What could have been said: the classes that have nodes, groups, and names of device rows."""
+    kinds = {int(k) for n in names for k in np.unique(n.kind)}
+    found = [what for what, kind in CLASSES.items() if kind in kinds]
+    groups = {f"group:{g}" for n in names for g in n.groups}
+    return [*found, *sorted(groups), *sorted({t for n in names for t in n.texts})]
 
 
 def slack_summary(model: Model) -> list[KindSlack]:

@@ -8,13 +8,16 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from chakrakit.errors import TraceError
 from chakrakit.machines.calibrate.calibrate import (
     merge_profiles,
     network_from_nccl_tests,
     profile_from_micro,
     profile_from_trace,
 )
+from chakrakit.machines.calibrate.collective_tables import LibraryReport, calibrate_library
 from chakrakit.machines.device import ClassModel, Profile, write_profile
+from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
 
 
@@ -45,12 +48,19 @@ class CalibrationReport(Result, msgspec.Struct, kw_only=True, omit_defaults=True
     fitted_on: list[str]
     classes: list[FitReport] = []
     ranges: list[RangeReport] = []
+    collectives: list[LibraryReport] = []
+    """Of a communication library's constants."""
 
 
 def calibrate_profile(sources: Sequence[Path], output: Path) -> CalibrationReport:
     """Writes the profile; returns each class with its rows and leave-one-out error."""
     parts = [p for source in sources for p in _profiles(source)]
     profile = merge_profiles(parts, output.stem)
+    if not any(profile.classes.values()):
+        raise TraceError(
+            f"{', '.join(str(s) for s in sources)}: no operation has both a shape and a time, so there "
+            "is nothing to fit; give microbenchmarks or a linked trace (chakra link)"
+        )
     write_profile(profile, output)
     classes = [_fit(name, ClassModel(tuple(rows))) for name, rows in profile.classes.items()]
     return CalibrationReport(fitted_on=profile.fitted_on, classes=classes)
@@ -93,3 +103,11 @@ def calibrate_network(sources: Sequence[Path], output: Path) -> CalibrationRepor
         for r in parts
     ]
     return CalibrationReport(fitted_on=model.fitted_on, ranges=ranges)
+
+
+def calibrate_collectives(
+    sources: Sequence[Path], machine: Machine, output: Path
+) -> CalibrationReport:
+    """Writes the constants of the machine's communication library; returns how well they fit."""
+    reports = calibrate_library(sources, machine, output)
+    return CalibrationReport(fitted_on=[s.name for s in sources], collectives=reports)

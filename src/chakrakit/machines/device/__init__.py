@@ -16,6 +16,7 @@ from chakrakit.machines.device.profile import (
     Profiled,
     Row,
     find_profile,
+    work_model,
     write_profile,
 )
 from chakrakit.machines.device.quantities import (
@@ -29,16 +30,24 @@ from chakrakit.machines.device.quantities import (
 from chakrakit.machines.device.work import (
     MOST_NS,
     PS_PER_NS,
+    Auto,
+    Costs,
+    CostSource,
     Measured,
     Roofline,
     WorkModel,
+    measured_rows,
     roofline_seconds,
+    work_rows,
 )
 
 __all__ = [
     "MOST_NS",
     "PS_PER_NS",
+    "Auto",
     "ClassModel",
+    "CostSource",
+    "Costs",
     "Device",
     "DeviceText",
     "Launchers",
@@ -53,6 +62,7 @@ __all__ = [
     "dtype_name",
     "element_bytes",
     "find_profile",
+    "measured_rows",
     "operations_of",
     "parse",
     "positive",
@@ -61,5 +71,7 @@ __all__ = [
     "show_bandwidth",
     "show_bytes",
     "show_time",
+    "work_model",
+    "work_rows",
     "write_profile",
 ]

@@ -71,6 +71,8 @@ class DeviceText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     price_per_hour: float = 0.0
     comm_slowdown: float = 0.0
     """Compute takes 1 + this times as long while the device communicates."""
+    profile: str = ""
+    """A profile of measured operations that comes with the package, for rows that nobody measured."""
     sources: dict[str, str] = {}
     """Where each number is from, by field."""
 
@@ -90,6 +92,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     price_per_hour: float
     comm_slowdown: float
     sources: dict[str, str]
+    profile: str = ""
 
     def peak_rate(self, dtype: str) -> float:
         """The rate for a dtype; where the device does not name it, the widest type it has."""
@@ -121,4 +124,5 @@ def read_device(text: DeviceText, where: str) -> Device:
         price_per_hour=text.price_per_hour,
         comm_slowdown=text.comm_slowdown,
         sources=text.sources,
+        profile=text.profile,
     )

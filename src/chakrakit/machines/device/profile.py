@@ -10,7 +10,7 @@ estimate comes from leaving each row out in turn, and grows with the distance to
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,16 @@ from chakrakit.arrays import F64, I64, Mask
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.machines.device.device import Device
 from chakrakit.machines.device.operations import Operation, operations_of
-from chakrakit.machines.device.work import PS_PER_NS, measured_ns
+from chakrakit.machines.device.work import (
+    MOST_SECONDS,
+    Auto,
+    Costs,
+    CostSource,
+    Measured,
+    Roofline,
+    WorkModel,
+    as_measured,
+)
 from chakrakit.trace.model import Trace
 
 NEIGHBOURS = 6
@@ -172,17 +181,38 @@ class Profiled:
         rate = max(model.best_rate for model in self.models.values())
         return Prediction(max(least, operation.flops / rate if rate > 1 else 0.0), 0.5)
 
-    def durations(self, trace: Trace, device: Device) -> I64:
+    def costs(self, trace: Trace, device: Device) -> Costs:
         """Predicted where possible."""
-        out = measured_ns(trace) * PS_PER_NS
+        rest = as_measured(trace)
+        ps, source = rest.ps.copy(), rest.source.copy()
         for rows, operation, _ in operations_of(trace):
             found = self.predict(operation)
             if found is not None:
-                out[list(rows)] = round(found.us * 1e6 / len(rows))
-        return out
+                ps[list(rows)] = round(min(found.us * 1e-6, MOST_SECONDS) * 1e12 / len(rows))
+                source[list(rows)] = CostSource.PROFILE
+        return Costs(ps, source)
 
 
 _OWN = Path(__file__).parent.parent / "profiles"
+
+
+def work_model(name: str) -> WorkModel:
+    """`auto`, `measured`, `roofline`, a profile that comes with the package (`h200`), or its file."""
+    if name == "auto":
+        return Auto(_profile_of)
+    if name == "measured":
+        return Measured()
+    return Roofline() if name == "roofline" else Profiled(find_profile(name))
+
+
+@cache
+def _own_profile(name: str) -> Profiled:
+    return Profiled(find_profile(name))
+
+
+def _profile_of(device: Device) -> Profiled | None:
+    """The profile that a device's description names."""
+    return _own_profile(device.profile) if device.profile else None
 
 
 def find_profile(name: str) -> Profile:
@@ -194,7 +224,7 @@ def find_profile(name: str) -> Profile:
         return read_profile(Path(name))
     known = ", ".join(sorted(f.stem for f in _OWN.glob("*.json")))
     raise ConfigError(
-        f"--compute {name}: give measured, roofline, a profile's file, or one of {known}"
+        f"--compute {name}: give auto, measured, roofline, a profile's file, or one of {known}"
     )
 
 

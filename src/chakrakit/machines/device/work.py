@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
 from typing import Protocol
 
 import numpy as np
 
-from chakrakit.arrays import F64, I64, Texts
-from chakrakit.errors import ConfigError
+from chakrakit.arrays import F64, I8, I64, Mask, Texts
+from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device.device import Device
 from chakrakit.trace.model import NodeType, Trace
 
 PS_PER_NS = 1000
 MOST_NS = 2**62 // PS_PER_NS
+MOST_SECONDS = MOST_NS * 1e-9
+
+
+class CostSource(IntEnum):
+    """What says how long a row takes."""
+
+    NONE = 0
+    MEASURED = 1
+    PROFILE = 2
+    ROOFLINE = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """The duration of every row of a trace in picoseconds, and the CostSource of each."""
+
+    ps: I64
+    source: I8
 
 
 class WorkModel(Protocol):
-    """Gives every row of a trace a duration in picoseconds; communication's is what was measured."""
+    """Gives every row of a trace a duration; communication's is what was measured."""
 
     name: str
 
-    def durations(self, trace: Trace, device: Device) -> I64:
-        """One entry a row."""
+    def costs(self, trace: Trace, device: Device) -> Costs:
+        """One entry per row."""
         ...
 
 
@@ -31,18 +52,47 @@ def measured_ns(trace: Trace) -> I64:
     return np.where(own >= 0, own, trace.duration_ns)
 
 
+def measured_rows(trace: Trace) -> Mask:
+    """Rows that somebody timed: they say when they started, how long they took, or their own time."""
+    timed = trace.has("own_ns") | trace.has("duration_ns") | trace.has("start_time_ns")
+    return np.asarray(timed | (trace.duration_ns > 0) | (trace.start_ns > 0))
+
+
+def work_rows(trace: Trace) -> Mask:
+    """Rows whose time a work model answers for: compute and memory operations, on host or device."""
+    return trace.is_type(NodeType.COMP_NODE, NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
+
+
+def as_measured(trace: Trace) -> Costs:
+    """Recorded nanoseconds as costs; rows nobody timed have none."""
+    nanos = measured_ns(trace)
+    wrong = np.flatnonzero((nanos < 0) | (nanos > MOST_NS))
+    if len(wrong):
+        row = int(wrong[0])
+        raise ConfigError(f"node {trace.ids[row]} has a duration of {nanos[row]} ns")
+    source = np.where(measured_rows(trace), CostSource.MEASURED, CostSource.NONE)
+    return Costs(nanos * PS_PER_NS, source.astype(np.int8))
+
+
 class Measured:
-    """What the trace says."""
+    """What the trace says; work that nobody timed is refused."""
 
     name = "measured"
 
-    def durations(self, trace: Trace, device: Device) -> I64:
+    def costs(self, trace: Trace, device: Device) -> Costs:
         """Recorded nanoseconds."""
-        nanos = measured_ns(trace)
-        if len(nanos) and (nanos.min() < 0 or nanos.max() > MOST_NS):
-            row = int(np.flatnonzero((nanos < 0) | (nanos > MOST_NS))[0])
-            raise ConfigError(f"node {trace.ids[row]} has a duration of {nanos[row]} ns")
-        return nanos * PS_PER_NS
+        found = as_measured(trace)
+        known = (trace.column("num_ops", 0) > 0) | (trace.column("tensor_size", 0) > 0)
+        without = work_rows(trace) & known & (found.source == CostSource.NONE)
+        if without.any():
+            row = int(np.flatnonzero(without)[0])
+            raise TraceError(
+                f"--compute measured: {int(without.sum()):,} of {int(work_rows(trace).sum()):,} "
+                f"operations were never measured, such as node {trace.ids[row]} "
+                f"({trace[row].name!r}); use --compute auto, which takes their time from the "
+                "machine, or --compute roofline for all"
+            )
+        return found
 
 
 class Roofline:
@@ -54,22 +104,62 @@ class Roofline:
 
     name = "roofline"
 
-    def durations(self, trace: Trace, device: Device) -> I64:
+    def costs(self, trace: Trace, device: Device) -> Costs:
         """Computed where the trace knows the work."""
         flops = trace.column("num_ops", 0).astype(np.float64)
         moved = trace.column("tensor_size", 0).astype(np.float64)
-        kernels = trace.is_type(NodeType.COMP_NODE) & ~trace.column("is_cpu_op", False).astype(
-            np.bool_
-        )
+        host = trace.column("is_cpu_op", False).astype(np.bool_)
         memory = trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
-        known = (kernels | memory) & ((flops > 0) | (moved > 0))
+        known = ((work_rows(trace) & ~host) | memory) & ((flops > 0) | (moved > 0))
         if known.any() and not (device.peak and device.memory_bandwidth):
             raise ConfigError(
                 f"device {device.name!r} has no peak rate or memory bandwidth, which a "
                 "roofline needs; add `peak` and `memory_bandwidth`"
             )
-        computed = np.rint(roofline_seconds(flops, moved, _dtypes(trace), device) * 1e12)
-        return np.where(known, computed.astype(np.int64), measured_ns(trace) * PS_PER_NS)
+        seconds = roofline_seconds(flops, moved, _dtypes(trace), device)
+        return _computed(trace, known, seconds, CostSource.ROOFLINE)
+
+
+class Auto:
+    """Measured where the node was measured; else by the device's own profile, else by the roofline."""
+
+    name = "auto"
+
+    def __init__(self, profile_of: Callable[[Device], WorkModel | None]) -> None:
+        self._profile_of = profile_of
+
+    def costs(self, trace: Trace, device: Device) -> Costs:
+        """One source for each row, the best there is."""
+        found = as_measured(trace)
+        if not (work_rows(trace) & (found.source == CostSource.NONE)).any():
+            return found
+        profile = self._profile_of(device)
+        for model in (profile, Roofline()):
+            if model is not None:
+                found = _filled(found, model.costs(trace, device))
+        return found
+
+
+def _filled(costs: Costs, others: Costs) -> Costs:
+    """Rows without a source take the other's."""
+    missing = costs.source == CostSource.NONE
+    return Costs(
+        np.where(missing, others.ps, costs.ps), np.where(missing, others.source, costs.source)
+    )
+
+
+def _computed(trace: Trace, known: Mask, seconds: F64, source: CostSource) -> Costs:
+    """These seconds for known rows, the others as measured; times beyond the clock are refused."""
+    rows = np.flatnonzero(known & ~(seconds <= MOST_SECONDS))
+    if len(rows):
+        row = int(rows[0])
+        raise ConfigError(
+            f"node {trace.ids[row]} ({trace[row].name!r}) would take {seconds[row] / 86400:,.0f} "
+            "days; check num_ops and tensor_size, and the rates of the device"
+        )
+    rest = as_measured(trace)
+    computed = np.rint(np.where(known, seconds, 0.0) * 1e12).astype(np.int64)
+    return Costs(np.where(known, computed, rest.ps), np.where(known, np.int8(source), rest.source))
 
 
 def _dtypes(trace: Trace) -> Texts:

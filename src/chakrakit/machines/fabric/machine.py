@@ -14,6 +14,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Device
 from chakrakit.machines.fabric.fabrics import Fabric
 from chakrakit.machines.fabric.links import Links, RouteParts, Routes
+from chakrakit.machines.library import Library
 
 Joins = Literal["rails", "flat", "gateways"]
 """How a dimension meets the ones inside it: a fabric for every inner place (`rails`), one fabric with a
@@ -56,7 +57,11 @@ class Machine:
     devices: tuple[Device, ...]
     device_of: I64
     software: Software = field(default_factory=Software)
+    library: Library | None = None
+    """The communication library; without one, collectives take what latencies and bandwidths of links say."""
     changed_links: Links | None = None
+    is_preset: bool = False
+    """Whether it comes with the package, so that `name:N` asks for N nodes."""
 
     @cached_property
     def size(self) -> int:
@@ -238,5 +243,14 @@ class Machine:
         if ranks > self.size:
             raise ConfigError(
                 f"{self.name} has {self.size:,} devices and the workload {ranks:,} ranks; "
-                "ask for more nodes, as in dgx-h100:32"
+                f"{self._cure(ranks)}"
             )
+
+    def _cure(self, ranks: int) -> str:
+        """How to get so many devices."""
+        outermost = self.dimensions[-1].size
+        nodes = -(-ranks * outermost // self.size)
+        name, _, _ = self.name.partition(":")
+        if self.is_preset:
+            return f"ask for more nodes, as in {name}:{nodes}"
+        return f"give its outermost dimension {nodes} places instead of {outermost}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load.description import load_yaml, parse_machine
 
@@ -51,11 +52,14 @@ def load_machine(name: str) -> Machine:
     """
     preset, nodes = parse_name(name)
     if preset is not None:
-        return parse_machine(preset_text(preset), name, nodes)
+        return replace(parse_machine(preset_text(preset), name, nodes), is_preset=True)
     file = Path(name)
     if not file.is_file():
-        known = ", ".join(preset_names())
-        raise ConfigError(f"{name}: neither a file nor a preset; the presets are {known}")
+        preset = name.partition(":")[0]
+        raise ConfigError(
+            f"{name}: neither a file nor a preset; {nearest(preset, preset_names())} "
+            "`chakra machines` lists the presets"
+        )
     return read_machine(load_yaml(file), name)
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal
 
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.trace.model import IO_COLUMNS, by_name
 
 Treatment = Literal["kept", "words", "renamed", "dropped"]
@@ -121,6 +120,5 @@ class Policy:
 def _check_known(names: Collection[str], known: Collection[str]) -> None:
     """A misspelt name would leave in what was to be dropped. Any name may be kept: it is the user's."""
     for name in sorted(set(names) - set(known)):
-        close = get_close_matches(name, sorted(known), 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ConfigError(f"drop: no attribute {name!r} is ever kept{hint}")
+        hint = nearest(name, sorted(known))
+        raise ConfigError(f"drop: no attribute {name!r} is ever kept; {hint}")

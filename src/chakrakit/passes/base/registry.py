@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from chakrakit.passes.base.base import Pass
@@ -27,9 +26,7 @@ PASSES = {
 def pass_class(name: str) -> type[Pass]:
     """The class of a pass; a ConfigError names the nearest there is."""
     if name not in PASSES:
-        close = get_close_matches(name, PASSES, 1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(PASSES)}"
-        raise ConfigError(f"no pass {name!r}; {hint}")
+        raise ConfigError(f"no pass {name!r}; {nearest(name, PASSES)}")
     module, _, made = PASSES[name].partition(":")
     found: type[Pass] = getattr(import_module(f"chakrakit.passes.{module}"), made)
     return found

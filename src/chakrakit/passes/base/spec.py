@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.passes.base.base import Pass
 from chakrakit.passes.base.registry import pass_class
 from chakrakit.passes.base.spelling import split
@@ -90,8 +89,4 @@ def _known(kind: type[Pass], fields: Mapping[str, Any]) -> None:
     names = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for field in fields:
         if field not in names:
-            close = get_close_matches(field, names, 1)
-            hint = (
-                f"did you mean {close[0]!r}?" if close else f"it has {', '.join(names) or 'none'}"
-            )
-            raise ConfigError(f"{kind.name} has no field {field!r}; {hint}")
+            raise ConfigError(f"{kind.name} has no field {field!r}; {nearest(field, names)}")

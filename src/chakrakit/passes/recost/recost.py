@@ -149,7 +149,7 @@ class _Model:
         if self.source is not None:
             ratio = device_ratios(typed, texts_of(changed, "dtype"), self.source, self.target)
             return np.rint(trace.own_ns * ratio).astype(np.int64)
-        return np.rint(self.work.durations(changed, self.target) / PS_PER_NS).astype(np.int64)
+        return np.rint(self.work.costs(changed, self.target).ps / PS_PER_NS).astype(np.int64)
 
 
 def _device(machine: str | Machine) -> Device:

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.fabric import Machine
 
 
@@ -79,7 +79,7 @@ def link_numbers(machine: Machine, ends: tuple[int | str, int | str]) -> list[in
     for end in ends:
         vertex = end if isinstance(end, int) else number.get(end, -1)
         if not 0 <= vertex < len(names):
-            raise ConfigError(f"no vertex {end!r}; there are {', '.join(names[:4])}, … {names[-1]}")
+            raise ConfigError(f"--fault: no vertex {end!r}; {nearest(end, names)}")
         found.append(vertex)
     a, b = found
     links = machine.links

@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 
 import chakrakit.core as core
 from chakrakit.arrays import F64, I8, I32, I64
-from chakrakit.errors import ConfigError, TraceError
-from chakrakit.machines.device import Measured, WorkModel
+from chakrakit.errors import ConfigError, TraceError, nearest
+from chakrakit.machines.device import Costs, WorkModel, work_model
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
 from chakrakit.simulator.engine.classes import Classes, apart, refine
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
-from chakrakit.simulator.engine.instances import Custom, Fixed, FoldRefusedError, Instances, Matcher
+from chakrakit.simulator.engine.instances import Instances, Matcher
 from chakrakit.simulator.engine.membership import Membership
+from chakrakit.simulator.engine.messages import FoldRefusedError, device_table
+from chakrakit.simulator.engine.planner import Custom, Fixed
 from chakrakit.simulator.engine.plans import PS, TransferPlans, link_bytes
 from chakrakit.simulator.engine.policies import CollectivePolicy, DispatchPolicy, ReadyRow
 from chakrakit.simulator.engine.program import COMPUTE, PLAIN, Program, read_program
@@ -36,7 +38,7 @@ class SimulationOptions:
     """How to simulate. `share_compute` lets concurrent compute rows of a device share it evenly."""
 
     network: Literal["flow", "analytical"] = "flow"
-    work: WorkModel = field(default_factory=Measured)
+    work: WorkModel = field(default_factory=lambda: work_model("auto"))
     fold: bool = True
     algorithms: Algorithms = field(default_factory=Algorithms)
     disturbance: Disturbance = field(default_factory=Disturbance)
@@ -64,10 +66,16 @@ class Outcome:
     binding: I32
     reason: I8
     durations: I64
+    sources: I8
+    """The CostSource of each duration."""
     instances: Instances
     began: I64
     ended: I64
     link_bytes: F64
+    full_rate: F64
+    """By link, bytes/s: the lowest throughput while it held traffic back; below 0 where it never did."""
+    full_since: I64
+    """By link: since when, in picoseconds."""
     events: int
 
     @property
@@ -90,7 +98,8 @@ class _Simulation:
         self.membership = Membership(traces, self.programs, options.assume_missing)
         self.device_of = self._placed()
         self.shape_of = self._shapes()
-        self._durations: dict[tuple[int, int, float], I64] = {}
+        self._check_stragglers()
+        self._costs: dict[tuple[int, int, float], Costs] = {}
 
     def _program(self, number: int) -> Program:
         body = self.traces.body_at(number)
@@ -101,6 +110,12 @@ class _Simulation:
                 "not exist; `chakra validate --fix` drops such dependencies"
             )
         return read_program(body, self.traces.groups)
+
+    def _check_stragglers(self) -> None:
+        for rank in self.options.disturbance.stragglers:
+            if rank not in self.membership.index:
+                known = nearest(rank, self.membership.ranks)
+                raise ConfigError(f"--straggler: no rank {rank}; {known}")
 
     def _placed(self) -> I64:
         ranks = np.array(self.membership.ranks, np.int64)
@@ -125,21 +140,16 @@ class _Simulation:
     def _shapes(self) -> list[Shape | None]:
         """How each group lies on the machine; groups of one size are looked at together."""
         out: list[Shape | None] = [None] * len(self.membership.groups)
+        table = device_table(self.membership, self.device_of)
         by_size: dict[int, list[int]] = {}
         for g, group in enumerate(self.membership.groups):
             if len(group.members) > 1:
                 by_size.setdefault(len(group.members), []).append(g)
         for numbers in by_size.values():
-            devices = np.stack([self._devices(self.membership.groups[g].members) for g in numbers])
+            devices = np.stack([table[self.membership.groups[g].members] for g in numbers])
             for g, shape in zip(numbers, shapes(self.machine, devices), strict=True):
                 out[g] = shape
         return out
-
-    def _devices(self, ranks: I64) -> I64:
-        known = self.membership.index
-        return np.array(
-            [self.device_of[known[r]] if r in known else r for r in ranks.tolist()], np.int64
-        )
 
     # --- folding ------------------------------------------------------------------------------
 
@@ -174,8 +184,8 @@ class _Simulation:
 
     def _attempt(self, classes: Classes, why: str) -> tuple[Outcome, list[int] | None]:
         """Simulates one rank a class; also says which groups ended apart from others of their class."""
-        book = TransferPlans(self.machine)
         options = self.options
+        book = TransferPlans(self.machine, options.network == "flow")
         matcher = Matcher(
             self.membership,
             classes,
@@ -209,10 +219,13 @@ class _Simulation:
             found["binding"],
             found["reason"],
             workload["duration"],
+            _concat([self._costs_of(int(i)).source for i in classes.first], np.int8),
             instances,
             found["began"],
             found["ended"],
             moved,
+            found["full_rate"] * PS,
+            found["full_since"],
             int(found["events"]),
         )
         return outcome, None
@@ -237,16 +250,21 @@ class _Simulation:
     # --- arrays for the core ------------------------------------------------------------------
 
     def _durations_of(self, i: int) -> I64:
-        """Durations of the i-th rank's rows."""
+        """Durations of the i-th rank's rows, disturbed as asked."""
+        rank, kind = self.membership.ranks[i], self.programs[self.membership.body(i)].kind
+        return self.options.disturbance.apply(rank, self._costs_of(i).ps, kind == COMPUTE)
+
+    def _costs_of(self, i: int) -> Costs:
+        """What the i-th rank's rows take by themselves, and what says so."""
         rank = self.membership.ranks[i]
         binding = self.traces.bindings[rank]
         device = int(self.machine.device_of[self.device_of[i]])
         key = (binding.body, device, binding.scale)
         program = self.programs[binding.body]
-        if key not in self._durations:
+        if key not in self._costs:
             scaled = bind(program.trace, Binding(binding.body, scale=binding.scale))
-            self._durations[key] = self.options.work.durations(scaled, self.machine.devices[device])
-        return self.options.disturbance.apply(rank, self._durations[key], program.kind == COMPUTE)
+            self._costs[key] = self.options.work.costs(scaled, self.machine.devices[device])
+        return self._costs[key]
 
     def _workload(self, classes: Classes, offset: I64, instances: Instances) -> dict[str, Any]:
         members = [int(i) for i in classes.first]
@@ -281,11 +299,12 @@ class _Simulation:
         return self.machine.device(int(self.device_of[i]))
 
     def _instance_arrays(self, instances: Instances) -> dict[str, Any]:
-        overhead = round(self.machine.software.collective_overhead * PS)
+        usual = self.machine.software.collective_overhead
+        overhead = [usual if o is None else o for o in instances.overhead]
         counts = [len(j) for j in instances.jobs]
         return {
             "needed": np.array(instances.needed, np.int32),
-            "overhead": np.full(len(counts), overhead, np.int64),
+            "overhead": np.rint(np.array(overhead, np.float64) * PS).astype(np.int64),
             "instance_jobs": np.r_[0, np.cumsum(counts)].astype(np.int64),
             "job_plan": _concat(instances.jobs, np.int32),
         }
@@ -305,7 +324,8 @@ class _Simulation:
                     (at, 0, int(classes.rank[self.membership.index[fault.target]]), fault.factor)
                 )
             else:
-                raise ConfigError(f"fault: no rank {fault.target}")
+                known = nearest(fault.target, self.membership.ranks)
+                raise ConfigError(f"--fault: no rank {fault.target}; {known}")
         rows.sort(key=lambda r: r[0])
         columns: Any = list(zip(*rows, strict=True)) or [[], [], [], []]
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chakrakit.machines.device import Measured, Roofline, WorkModel
+from chakrakit.machines.device import WorkModel, work_model
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine
 from chakrakit.results import Facts
@@ -38,22 +38,11 @@ class Simulation(Facts):
         return to_run(self.outcome, self.machine, self.settings, detail)
 
 
-def work_model(name: str) -> WorkModel:
-    """`measured`, `roofline`, a profile that comes with the package (`h200`), or a profile's file."""
-    if name == "measured":
-        return Measured()
-    if name == "roofline":
-        return Roofline()
-    from chakrakit.machines.device import Profiled, find_profile
-
-    return Profiled(find_profile(name))
-
-
 def simulate(
     traces: TraceSet,
     machine: Machine | str,
     *,
-    compute: str | WorkModel = "measured",
+    compute: str | WorkModel = "auto",
     options: SimulationOptions | None = None,
 ) -> Simulation:
     """Runs traces on a machine, given as such, by name (`dgx-h100:4`) or as a file."""

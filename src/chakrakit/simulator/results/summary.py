@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from chakrakit.errors import TraceError
+from chakrakit.machines.device import CostSource, work_rows
 from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
 from chakrakit.simulator.collectives import data_bytes, ideal_seconds, moved_bytes
-from chakrakit.simulator.engine import COMM, COMPUTE, MESSAGE, Outcome
+from chakrakit.simulator.engine import COMM, COMPUTE, MESSAGE, Outcome, Program
 from chakrakit.simulator.results.memory import Memory, memory_over_time
 from chakrakit.trace.timing import Intervals
 
@@ -54,6 +56,17 @@ class CollectiveSummary(Result, msgspec.Struct, kw_only=True):
     """The time the data needs at full bandwidth without latency, over the time taken; None for messages."""
 
 
+class ComputeShare(Result, msgspec.Struct, kw_only=True):
+    """Operations whose time one source gave: over all ranks, and as a share of all operations."""
+
+    source: str
+    """`measured`, `profile`, `roofline`, or `none` for operations of which nothing is known."""
+    nodes: int
+    nodes_share: float
+    time_ns: float
+    time_share: float
+
+
 class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     """The whole run."""
 
@@ -68,6 +81,10 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     energy_joules: float | None = None
     price: float | None = None
     """In the currency of the devices' `price_per_hour`."""
+    compute_sources: list[ComputeShare] = []
+    """What said how long operations take, the largest share of time first."""
+    notes: list[str] = []
+    """Figures that were left out, and why."""
     collectives: list[CollectiveSummary] = []
     ghosts: list[int] = []
     """Ranks nobody recorded, stood in for."""
@@ -93,6 +110,7 @@ def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> S
         fold=FoldSummary(
             factor=outcome.classes.factor, classes=outcome.classes.count, why=outcome.why
         ),
+        compute_sources=compute_shares(outcome),
         collectives=collective_summaries(outcome),
         ghosts=_ghosts(outcome),
         memory_holders=list(highest.holders) if highest else [],
@@ -102,6 +120,39 @@ def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> S
     )
 
 
+def compute_shares(outcome: Outcome) -> list[ComputeShare]:
+    """The operations of all ranks by what timed them; an error where nothing timed any."""
+    copies = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
+    nodes, time = np.zeros(len(CostSource)), np.zeros(len(CostSource))
+    for c, count in enumerate(copies.tolist()):
+        rows = class_rows(outcome, c)
+        works = work_rows(_program(outcome, c).trace)
+        source = outcome.sources[rows][works]
+        nodes += count * np.bincount(source, minlength=len(CostSource))
+        time += count * np.bincount(source, outcome.durations[rows][works], len(CostSource))
+    if nodes.sum() and nodes[CostSource.NONE] == nodes.sum():
+        raise TraceError(
+            f"nothing says how long the {int(nodes.sum()):,} operations take: they have no times, "
+            "no FLOPs (num_ops) and no bytes (tensor_size); record them, or add one of these"
+        )
+    shares = [
+        ComputeShare(
+            source=source.name.lower(),
+            nodes=int(nodes[source]),
+            nodes_share=float(nodes[source] / nodes.sum()),
+            time_ns=float(time[source] / NS),
+            time_share=_over(float(time[source]), float(time.sum())),
+        )
+        for source in CostSource
+        if nodes[source]
+    ]
+    return sorted(shares, key=lambda s: -s.time_ns)
+
+
+def _program(outcome: Outcome, c: int) -> Program:
+    return outcome.membership.programs[outcome.membership.body(int(outcome.classes.first[c]))]
+
+
 def class_rows(outcome: Outcome, c: int) -> slice:
     """Where the rows of a class are in the outcome's arrays."""
     return slice(int(outcome.offset[c]), int(outcome.offset[c + 1]))
@@ -109,13 +160,13 @@ def class_rows(outcome: Outcome, c: int) -> slice:
 
 def class_memory(outcome: Outcome, c: int) -> Memory | None:
     """Memory over time of a class's ranks."""
-    program = outcome.membership.programs[outcome.membership.body(int(outcome.classes.first[c]))]
+    program = _program(outcome, c)
     rows = class_rows(outcome, c)
     return memory_over_time(program.trace, outcome.start[rows], outcome.end[rows])
 
 
 def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Memory | None]:
-    program = outcome.membership.programs[outcome.membership.body(int(outcome.classes.first[c]))]
+    program = _program(outcome, c)
     rows = class_rows(outcome, c)
     start, end = outcome.start[rows], outcome.end[rows]
     compute, comm = (
@@ -149,13 +200,23 @@ def _costs(
     peak = sum(d.peak_rate("bf16") for d in devices)
     flops = sum(r.flops for r in ranks)
     seconds = makespan * 1e-9
-    out: dict[str, Any] = {"mfu": flops / (peak * seconds) if peak and flops and seconds else None}
-    if any(d.power for d in devices):
+    used = flops / (peak * seconds) if peak and flops and seconds else None
+    out: dict[str, Any] = {"mfu": used, "notes": []}
+    if used is not None and used > 1:
+        # Times measured on another device, or work in a type that is faster than bf16.
+        out |= {"mfu": None, "notes": [_TOO_MUCH.format(used, machine.name)]}
+    if any(d.power for d in devices) and seconds:
         busy = [(r.compute_ns * 1e-9, d) for r, d in zip(ranks, devices, strict=False)]
         out["energy_joules"] = sum(b * d.power + (seconds - b) * d.idle_power for b, d in busy)
     if any(d.price_per_hour for d in devices):
         out["price"] = sum(d.price_per_hour for d in devices) * seconds / 3600
     return out
+
+
+_TOO_MUCH = (
+    "no MFU: the operations do {:.1f} times what the bf16 peak of {} allows in the step; their times "
+    "were measured on a faster device, or the work is in a narrower type"
+)
 
 
 def collective_summaries(outcome: Outcome) -> list[CollectiveSummary]:
@@ -186,12 +247,12 @@ def _collective(outcome: Outcome, key: tuple[str, str, int, int], which: Any) ->
         mean_ns=took,
         wait_ns=_wait(outcome, which),
         gb_per_s=moved / took if took else 0.0,
-        ideal_share=_share(ideal, took) if shape else None,
+        ideal_share=_over(ideal, took) if shape else None,
     )
 
 
-def _share(ideal: float, took: float) -> float:
-    return ideal / took if took else 1.0
+def _over(part: float, whole: float) -> float:
+    return part / whole if whole else 1.0
 
 
 def _wait(outcome: Outcome, which: Any) -> float:

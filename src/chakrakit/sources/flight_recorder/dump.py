@@ -3,52 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from chakrakit.arrays import I64
+import chakrakit.core as core
+from chakrakit.arrays import F64, I64
 from chakrakit.errors import FormatError
 from chakrakit.sources.calls import STATES, Calls, Group
 from chakrakit.sources.flight_recorder.pickles import MAGIC, plain_json
-
-_T = TypeVar("_T")
+from chakrakit.sources.pytorch.read import Texts
 
 _KNOWN_VERSIONS = ("2",)
 _LONGEST_MS = 1e12
-
-
-class _Entry(msgspec.Struct, gc=False):
-    """The fields that are used; others, stack frames above all, are skipped while decoding."""
-
-    record_id: int = -1
-    process_group: msgspec.Raw = msgspec.Raw(b"null")
-    collective_seq_id: int | None = None
-    p2p_seq_id: int | None = None
-    profiling_name: str = ""
-    time_created_ns: int | None = None
-    time_discovered_started_ns: int | None = None
-    time_discovered_completed_ns: int | None = None
-    duration_ms: float | None = None
-    input_sizes: msgspec.Raw = msgspec.Raw(b"[]")
-    output_sizes: msgspec.Raw = msgspec.Raw(b"[]")
-    input_dtypes: msgspec.Raw = msgspec.Raw(b"[]")
-    output_dtypes: msgspec.Raw = msgspec.Raw(b"[]")
-    state: str = ""
-    is_p2p: bool | None = None
-    timeout_ms: int | None = None
-
-
-class _File(msgspec.Struct, gc=False):
-    version: Any = None
-    entries: list[_Entry] | None = None
-    pg_config: Any = None
-    rank: Any = None
-    host_name: Any = None
+_NUMBERS = (
+    "collective_seq_id",
+    "p2p_seq_id",
+    "time_created_ns",
+    "time_discovered_started_ns",
+    "time_discovered_completed_ns",
+    "timeout_ms",
+    "is_p2p",
+)
+_TEXTS = (
+    "process_group",
+    "profiling_name",
+    "state",
+    "input_sizes",
+    "output_sizes",
+    "input_dtypes",
+    "output_dtypes",
+)
 
 
 def is_dump(head: bytes) -> bool:
@@ -62,119 +51,106 @@ def is_dump(head: bytes) -> bool:
 
 
 @dataclass(frozen=True)
-class _Said:
-    """What a dump says, whichever way it was written; `values` gives one field of every entry."""
+class _Entries:
+    """The fields of all entries, by name; texts are numbers into `texts`."""
 
-    version: Any
-    groups: Any
-    rank: Any
-    host: Any
-    length: int
-    values: Callable[[str], list[Any]]
+    numbers: dict[str, I64]
+    took_ms: F64
+    codes: dict[str, I64]
+    texts: Texts
+    rest: dict[str, Any]
+
+    def coded(self, name: str) -> tuple[I64, list[str]]:
+        """A text column with its own, small list of texts."""
+        used, codes = np.unique(self.codes[name], return_inverse=True)
+        return codes.reshape(-1).astype(np.int64), [self.texts[n] for n in used.tolist()]
 
 
 def read_dump(data: bytes, path: str = "") -> Calls:
     """Columns of a dump's bytes (uncompressed)."""
     text = plain_json(data, ("frames", "pg_status"), path) if data[:1] == MAGIC else data
-    said = _decoded(text, path)
-    version = str(said.version or "")
+    entries = _entries(text, path)
+    version = str(entries.rest.get("version") or "")
     if version.partition(".")[0] not in _KNOWN_VERSIONS:
         raise FormatError(
             f"flight recorder version {version or '(none)'!r} is not known here; "
             "dumps of versions 2.x are read",
             path=path or None,
         )
-    try:
-        return _columns(said)
-    except (OverflowError, ValueError, TypeError) as error:
-        raise FormatError(f"an entry is not a record: {error}", path=path or None) from None
+    return _columns(entries)
 
 
-def _decoded(data: bytes, path: str) -> _Said:
+def _entries(text: bytes, path: str) -> _Entries:
     try:
-        file = _JSON.decode(data)
-    except msgspec.MsgspecError as error:
+        numbers, reals, codes, table, rest = core.read_records(
+            text, "entries", list(_NUMBERS), ["duration_ms"], list(_TEXTS)
+        )
+        known = ("version", "pg_config", "rank", "host_name")
+        said = {k: msgspec.json.decode(v) for k, v in rest.items() if k in known}
+    except core.FormatError as error:
+        message, offset = error.args
+        raise FormatError(
+            f"not a flight recorder dump: {message}", path=path or None, offset=offset
+        ) from None
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise FormatError(f"not a flight recorder dump: {error}", path=path or None) from None
-    except RecursionError:
-        raise FormatError("nested too deeply for a dump", path=path or None) from None
-    entries = file.entries or []
-    return _Said(
-        file.version,
-        file.pg_config,
-        file.rank,
-        file.host_name,
-        len(entries),
-        lambda name: list(map(attrgetter(name), entries)),
+    return _Entries(
+        dict(zip(_NUMBERS, numbers, strict=True)),
+        reals[0],
+        {name: c.astype(np.int64) for name, c in zip(_TEXTS, codes, strict=True)},
+        Texts(*table),
+        said,
     )
 
 
-_JSON = msgspec.json.Decoder(_File, strict=False)
-
-
-def _columns(said: _Said) -> Calls:
-    groups = _Groups(said.groups)
-    texts: dict[bytes, int] = {}
-    names: dict[str, int] = {}
-
-    def numbers(name: str) -> I64:
-        return _whole(said.values(name))
-
-    def shapes(name: str) -> I64:
-        return _coded([bytes(v) for v in said.values(name)], texts)
-
-    message = np.array([bool(v) for v in said.values("is_p2p")], np.bool_)
+def _columns(said: _Entries) -> Calls:
+    groups = _Groups(said.rest.get("pg_config"))
+    numbers = said.numbers
+    message = numbers["is_p2p"] == 1
+    name, names = said.coded("profiling_name")
+    state, states = said.coded("state")
+    known = np.array([STATES.index(s) if s in STATES else -1 for s in states] or [-1], np.int64)
+    shapes, texts = _shapes(said)
     return Calls(
-        rank=_rank(said.rank),
-        host=str(said.host or ""),
-        group=groups.numbers(said.values("process_group")),
+        rank=_rank(said.rest.get("rank")),
+        host=str(said.rest.get("host_name") or ""),
+        group=groups.numbers(*said.coded("process_group")),
         groups=groups.found,
-        sequence=np.where(message, numbers("p2p_seq_id"), numbers("collective_seq_id")),
+        sequence=np.where(message, numbers["p2p_seq_id"], numbers["collective_seq_id"]),
         message=message,
-        name=_coded([str(v) for v in said.values("profiling_name")], names),
-        names=list(names),
-        created=numbers("time_created_ns"),
-        started=numbers("time_discovered_started_ns"),
-        completed=numbers("time_discovered_completed_ns"),
-        device_ns=_nanoseconds(said.values("duration_ms")),
-        timeout_ns=numbers("timeout_ms") * 1_000_000,
-        state=_coded_as(STATES, said.values("state")),
-        in_sizes=shapes("input_sizes"),
-        out_sizes=shapes("output_sizes"),
-        in_types=shapes("input_dtypes"),
-        out_types=shapes("output_dtypes"),
-        texts=[_plain(t) for t in texts],
+        name=name,
+        names=names,
+        created=numbers["time_created_ns"],
+        started=numbers["time_discovered_started_ns"],
+        completed=numbers["time_discovered_completed_ns"],
+        device_ns=_nanoseconds(said.took_ms),
+        timeout_ns=np.minimum(numbers["timeout_ms"], 2**40) * 1_000_000,
+        state=known[state],
+        in_sizes=shapes["input_sizes"],
+        out_sizes=shapes["output_sizes"],
+        in_types=shapes["input_dtypes"],
+        out_types=shapes["output_dtypes"],
+        texts=texts,
     )
 
 
-def _whole(values: list[Any]) -> I64:
-    """Whole numbers; -1 for what is not there."""
-    try:
-        return np.array(values, np.int64)
-    except TypeError:
-        return np.array([-1 if v is None else int(v) for v in values], np.int64)
+def _shapes(said: _Entries) -> tuple[dict[str, I64], list[Any]]:
+    """Shapes and types as numbers into one list of what they say."""
+    names = ("input_sizes", "output_sizes", "input_dtypes", "output_dtypes")
+    used, codes = np.unique(np.stack([said.codes[n] for n in names]), return_inverse=True)
+    codes = codes.reshape(len(names), -1).astype(np.int64)
+    return dict(zip(names, codes, strict=True)), [_plain(said.texts[n]) for n in used.tolist()]
 
 
-def _nanoseconds(milliseconds: list[Any]) -> I64:
+def _nanoseconds(milliseconds: F64) -> I64:
     """From milliseconds; -1 for what is not there."""
-    given = np.array([np.nan if v is None else float(v) for v in milliseconds], np.float64)
-    known = np.isfinite(given) & (np.abs(given) < _LONGEST_MS)
-    return np.where(known, np.round(np.where(known, given, 0) * 1e6), -1).astype(np.int64)
+    known = np.abs(milliseconds) < _LONGEST_MS
+    return np.where(known, np.round(np.where(known, milliseconds, 0) * 1e6), -1).astype(np.int64)
 
 
-def _coded(values: list[_T], table: dict[_T, int]) -> I64:
-    for value in sorted(set(values) - table.keys()):  # type: ignore[type-var]
-        table[value] = len(table)
-    return np.fromiter(map(table.__getitem__, values), np.int64, len(values))
-
-
-def _coded_as(known: Sequence[str], values: list[Any]) -> I64:
-    table = {name: i for i, name in enumerate(known)}
-    return np.array([table.get(str(v), -1) for v in values], np.int64)
-
-
-def _plain(text: bytes) -> Any:
+def _plain(text: str) -> Any:
     try:
-        return msgspec.json.decode(text)
+        return msgspec.json.decode(text) if text else []
     except msgspec.MsgspecError:
         return []
 
@@ -192,8 +168,8 @@ class _Groups:
     def __init__(self, config: Any) -> None:
         self.found: list[Group] = []
         self._number: dict[str, int] = {}
-        for key, said in config.items() if isinstance(config, dict) else ():
-            if isinstance(said, dict):
+        for key, said in config.items() if isinstance(config, Mapping) else ():
+            if isinstance(said, Mapping):
                 name = str(said.get("name", key))
                 self._add(Group(name, str(said.get("desc", "")), _members(said.get("ranks"))))
 
@@ -201,11 +177,10 @@ class _Groups:
         self.found.append(group)
         return self._number.setdefault(group.name, len(self.found) - 1)
 
-    def numbers(self, said: list[msgspec.Raw]) -> I64:
+    def numbers(self, codes: I64, texts: list[str]) -> I64:
         """The numbers of the groups that entries name, each as `[name, description]`."""
-        texts: dict[bytes, int] = {}
-        codes = _coded([bytes(v) for v in said], texts)
-        return np.array([self._number_of(_plain(t)) for t in texts] or [0], np.int64)[codes]
+        known: I64 = np.array([self._number_of(_plain(t)) for t in texts] or [0], np.int64)[codes]
+        return known
 
     def _number_of(self, said: Any) -> int:
         pair = said if isinstance(said, list | tuple) else [said]
@@ -219,7 +194,13 @@ class _Groups:
 def _members(said: Any) -> tuple[int, ...]:
     """Ranks as the recorder writes them: the text `[0, 1]`, or a list."""
     if isinstance(said, str):
-        return tuple(int(n) for n in re.findall(r"\d+", said))
+        return _listed(said)
     if isinstance(said, list | tuple):
         return tuple(r for r in said if isinstance(r, int))
     return ()
+
+
+@lru_cache(4096)
+def _listed(text: str) -> tuple[int, ...]:
+    """Thousands of ranks write the same long list."""
+    return tuple(int(n) for n in re.findall(r"\d+", text))

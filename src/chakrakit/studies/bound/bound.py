@@ -132,7 +132,7 @@ class _Plan:
         if any(key not in known for key in keys):
             first = np.unique(inverse, return_index=True)[1]
             trace = trace_of(self.rows.program(first), book, {}, 0, "")
-            kinds = [self.bounds.work.durations(trace, d) for d in self.bounds.machine.devices]
+            kinds = [self.bounds.work.costs(trace, d).ps for d in self.bounds.machine.devices]
             known |= dict(zip(keys, np.minimum.reduce(kinds).tolist(), strict=True))
         return np.array([known[key] for key in keys], np.int64)[inverse]
 

@@ -28,7 +28,7 @@ _BEYOND = 30
 """How many plans that do not fit are looked at, to tell what memory costs."""
 
 Method = Literal["auto", "exhaustive", "optuna"]
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int | None], None]
 
 
 class SearchResult(Result, msgspec.Struct, kw_only=True):
@@ -56,7 +56,7 @@ def search(
     *,
     objective: Name = "step",
     given: Mapping[str, Sequence[Any]] | None = None,
-    compute: str = "roofline",
+    compute: str = "auto",
     price_per_hour: float | None = None,
     method: Method = "auto",
     trials: int = 300,
@@ -107,22 +107,33 @@ def machine_for(name: str, ranks: int) -> str:
     return f"{preset}:{-(-ranks // each)}"
 
 
+_TOLD = 16
+"""Plans taken between two counts of those left."""
+
+
 def exhaust(searcher: Searcher, plans: Iterable[Workload], runners: int, progress: Progress) -> int:
     """Finds the best of all plans, then simulates those whose bounds come next.
 
     Returns how many plans there are.
     """
     order = itertools.count()
-    queue = [(searcher.least(w), next(order), False, w) for w in plans]
+    queue = []
+    for workload in plans:
+        queue.append((searcher.least(workload), next(order), False, workload))
+        progress(len(queue), None)
     heapq.heapify(queue)
-    count = len(queue)
+    count, taken = len(queue), 0
     while queue and queue[0][0] < searcher.limit():
+        if taken % _TOLD == 0:  # counting what may still win costs as much as a bound
+            left = sum(bound < searcher.limit() for bound, *_ in queue)
+        progress(taken, taken + left - taken % _TOLD)
+        taken += 1
         _, _, sharp, workload = heapq.heappop(queue)
         if sharp:
             searcher.evaluate(workload)
         elif searcher.fits(workload):
             heapq.heappush(queue, (searcher.bound(workload), next(order), True, workload))
-        progress(count - len(queue), count)
+    progress(taken, taken)
     for _, _, _, workload in heapq.nsmallest(2 * runners, (q for q in queue if q[2])):
         searcher.evaluate(workload)
     return count

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from chakrakit.machines.device import Roofline
+from chakrakit.machines.device import Roofline, work_model
 from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
-from chakrakit.simulator.results import Simulation, simulate, work_model
+from chakrakit.simulator.results import Simulation, simulate
 from chakrakit.studies.bound import Bounds
 from chakrakit.studies.search.objective import Objective
 from chakrakit.studies.search.parts import parts_of
@@ -55,7 +55,10 @@ class Searcher:
     """Bounds and simulations of plans on one machine, each made once."""
 
     def __init__(self, machine: Machine, compute: str, objective: Objective) -> None:
-        self.machine, self.work, self.objective = machine, work_model(compute), objective
+        # Generated traces have no times: `auto` is the roofline wherever a device has no profile.
+        plain = compute == "auto" and not any(device.profile for device in machine.devices)
+        self.work = Roofline() if plain else work_model(compute)
+        self.machine, self.objective = machine, objective
         self.bounds = Bounds(machine, self.work)
         room = min(device.memory for device in machine.devices)
         self.room = room or float("inf")

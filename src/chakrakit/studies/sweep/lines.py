@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 
 Place = tuple[str | int, ...]
 """Keys and list positions from the top of the file: ("axes", "plan.tp", 2)."""
@@ -60,14 +59,8 @@ class Lines:
         if not unknown:
             return self.error(place, f"{'.'.join(map(str, place))}: {told}")
         return self.error(
-            (*place, unknown[1]), f"no field {unknown[1]!r}; {near(unknown[1], known)}"
+            (*place, unknown[1]), f"no field {unknown[1]!r}; {nearest(unknown[1], known)}"
         )
-
-
-def near(name: str, known: list[str]) -> str:
-    """The nearest of some names, or all of them."""
-    close = get_close_matches(name, known, 1)
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
 
 
 def _refuse_twice(node: Any, path: str) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 import chakrakit
-from chakrakit.errors import ConfigError
-from chakrakit.studies.sweep.lines import Place, near
+from chakrakit.errors import ConfigError, nearest
+from chakrakit.studies.sweep.lines import Place
 from chakrakit.studies.sweep.machine_choice import MachineChoice
 from chakrakit.studies.sweep.study import Settings, Study
 from chakrakit.workloads.description import Workload
@@ -169,7 +169,7 @@ def _described(study: Study, message: str, fields: dict[str, Any]) -> ConfigErro
         part, _, field = name.rpartition(".")
         if f"`{field}`" in message or f"`$.{name}`" in message:
             known = _known(study, part) if part else []
-            hint = f"; {near(field, known)}" if "unknown field" in message and known else ""
+            hint = f"; {nearest(field, known)}" if "unknown field" in message and known else ""
             axis = name if name in study.text.axes else next(iter(study.text.axes))
             return study.lines.error(("axes", axis), f"axis {name}: {message}{hint}")
     if message.startswith("no model"):

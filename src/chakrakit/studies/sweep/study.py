@@ -17,7 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from chakrakit.errors import ConfigError
-from chakrakit.simulator.results import work_model
+from chakrakit.machines.device import work_model
 from chakrakit.studies.sweep.lines import Lines, Place
 from chakrakit.studies.sweep.machine_choice import MachineChoice, choose
 
@@ -25,7 +25,7 @@ from chakrakit.studies.sweep.machine_choice import MachineChoice, choose
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How points are simulated, in the words of `chakra simulate`."""
 
-    compute: str = "roofline"
+    compute: str = "auto"
     network: Literal["flow", "analytical"] = "flow"
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Size = Annotated[int, msgspec.Meta(ge=1)]
@@ -202,9 +201,10 @@ def _explained(text: str) -> str:
         return f"{place}: {what}{_choices(place)}" if place else what
     name = ".".join(filter(None, (place, unknown[1])))
     leaves = {f.rpartition(".")[2]: f for f in fields()}
-    close = get_close_matches(unknown[1], leaves, 1)
-    hint = f"; did you mean {leaves[close[0]]}?" if close else ""
-    return f"{name}: a card has no such field{hint} (others go under `extra`)"
+    hint = nearest(unknown[1], leaves)
+    for leaf, whole in leaves.items():
+        hint = hint.replace(repr(leaf), whole)
+    return f"{name}: a card has no such field; {hint} (others go under `extra`)"
 
 
 def _choices(name: str) -> str:

@@ -36,6 +36,7 @@ def _guess(stream: io.BufferedReader, name: str) -> str:
         )
     if head.startswith(b"PAR1"):
         return ".parquet"
+    _refuse_other(stream, name)
     # A header of 123 bytes starts with the same byte as JSON, but then has control characters.
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if (
@@ -45,6 +46,47 @@ def _guess(stream: io.BufferedReader, name: str) -> str:
     ):
         return ".json"
     return ".et"
+
+
+_KINDS = (
+    (0, b"\x89PNG\r\n", "a PNG image"),
+    (0, b"\xff\xd8\xff", "a JPEG image"),
+    (0, b"GIF8", "a GIF image"),
+    (0, b"%PDF-", "a PDF document"),
+    (0, b"\x7fELF", "a program (ELF)"),
+    (0, b"SQLite format 3", "an SQLite database"),
+    (0, b"\x89HDF\r\n", "an HDF5 file"),
+    (0, b"BZh", "a bzip2 archive"),
+    (0, b"\xfd7zXZ", "an xz archive"),
+    (257, b"ustar", "a tar archive"),
+)
+"""Files that users mistake for traces: where their mark is, and what they are."""
+
+
+def _refuse_other(stream: io.BufferedReader, name: str) -> None:
+    """A FormatError for a file that is known to be something else, plain text included."""
+    head = stream.peek(512)[:512]
+    for at, mark, what in _KINDS:
+        if head[at:].startswith(mark):
+            raise FormatError(f"{what}, not a trace; {_FORMATS}", path=name)
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not text.startswith(b"{") and len(head) > 3 and _is_text(head):
+        what = "JSON, but no trace" if text.startswith(b"[") else "plain text, not a trace"
+        raise FormatError(f"{what}; {_FORMATS}", path=name)
+
+
+_FORMATS = "a trace is .et (protobuf), JSON or Parquet, told by its content"
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether bytes are readable text: no trace in protobuf is without control characters."""
+    if _CONTROL.search(head):
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.start >= len(head) - 3  # a character cut in two
+    return True
 
 
 def read_trace(source: Source) -> Trace:

@@ -104,7 +104,10 @@ def _format_of(path: str) -> type[_Format]:
     for suffix, kind in ((".graphml", _GraphMl), (".dot", _Dot), (".gv", _Dot)):
         if plain.endswith(suffix):
             return kind
-    raise ConfigError(f"{path}: cannot tell the format from the name; use .graphml or .dot")
+    raise ConfigError(
+        f"{path}: cannot tell the format from the name; use .graphml or .dot for a "
+        "graph, .pftrace or .json (also .gz) for the timeline of a run"
+    )
 
 
 class _Format(Protocol):

@@ -80,6 +80,11 @@ def attribute_name(column: str) -> str | None:
     return column.removeprefix("attr:")
 
 
+def is_known(name: str) -> bool:
+    """Whether a column is a node's own field, or an attribute of the vocabulary."""
+    return name in FIELD_TYPES or (attribute_name(name) or name) in by_name()
+
+
 def known_columns() -> list[tuple[str, int]]:
     """The vocabulary as the decoder wants it."""
     return [(a.name, storage_of_member(a.member)) for a in by_name().values()]

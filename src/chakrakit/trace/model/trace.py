@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from chakrakit.arrays import I32, I64, U64, Mask
-from chakrakit.errors import TraceError
+from chakrakit.errors import TraceError, nearest
 from chakrakit.trace.model import columns, dependencies, raw
 from chakrakit.trace.model.edges import Edges, check_range, column
 from chakrakit.trace.model.graph import Graph
@@ -120,12 +120,13 @@ class Trace:
         return self.table.column("name")
 
     def column(self, name: str, default: Any = None) -> NDArray[Any]:
-        """A column as numpy. Where it is null or missing, `default`; without one that is an error."""
+        """A column as numpy. Where it is null or missing, `default`; without one that is an error.
+
+        A name that no node has and that the vocabulary does not know is an error in any case.
+        """
         if name not in self.table.column_names:
-            if default is None:
-                raise TraceError(
-                    f"no node has {name!r}; there are {', '.join(self.nodes.column_names)}"
-                )
+            if default is None or not columns.is_known(name):
+                raise TraceError(f"no node has {name!r}; {nearest(name, self._names_to_ask_for)}")
             return np.full(len(self), default)
         values = self.table.column(name)
         if values.null_count:
@@ -136,6 +137,10 @@ class Trace:
             values = values.fill_null(pa.scalar(default, values.type))
         array: NDArray[Any] = values.to_numpy()
         return array
+
+    @property
+    def _names_to_ask_for(self) -> list[str]:
+        return list(dict.fromkeys([*self.nodes.column_names, *by_name()]))
 
     def has(self, name: str) -> Mask:
         """For each row, whether it has this attribute or field."""

@@ -21,6 +21,9 @@ _TRACE_JSON = re.compile(
     rb'(\xef\xbb\xbf)?\s*\{\s*("(format|workload_graph|version|attr|schema|traceEvents)"|\}\s*\{)'
 )
 
+_RECORDING = re.compile(rb'"(traceEvents|schemaVersion|deviceProperties)"|"schema"\s*:\s*"[0-9.]+"')
+"""How a Kineto or observer file begins."""
+
 
 def is_stream(path: Source) -> bool:
     """Whether this is an open stream or standard input, which can be read once."""
@@ -90,8 +93,21 @@ def body_files(folder: Place) -> dict[int, Place]:
 def _lone_file(folder: Place) -> dict[int, Place]:
     files = [f for f in files_in(folder) if re.search(r"\.et(\.gz|\.zst)?$", f.name)]
     if len(files) != 1:
-        raise ChakraError(f"{folder}: no NAME.N.et files in this directory")
+        raise ChakraError(f"{folder}: no NAME.N.et files in this directory{_recorded_in(folder)}")
     return {0: files[0]}
+
+
+def _recorded_in(folder: Place) -> str:
+    """What to do with a directory of PyTorch's recordings, if it is one."""
+    texts = [f for f in files_in(folder) if re.search(r"\.json(\.gz)?$", f.name)]
+    for file in texts[:8]:
+        with open_input(file) as stream:
+            if _RECORDING.search(stream.peek(4096)[:4096]):
+                return (
+                    f"; {file.name} is a recording of PyTorch: link it first, "
+                    f"chakra link {folder} -o RUN"
+                )
+    return ""
 
 
 def files_in(folder: Place) -> list[Place]:

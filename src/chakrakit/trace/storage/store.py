@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 import os
 import re
 from collections import Counter
@@ -149,6 +150,7 @@ def write(
         write_bundle(traces, target, progress=step)
         return {}
     if not is_one_file(target):
+        _refuse_other_format(target)
         write_directory(traces, Path(target), step)
         return {}
     if len(traces) != 1:
@@ -157,6 +159,18 @@ def write(
             f"rank with a name like {prefix_of(Path(target))}.N.et"
         )
     return write_trace(_own_trace(traces, traces.ranks[0]), target)
+
+
+def _refuse_other_format(target: str) -> None:
+    """A name that ends like a file of another kind is no directory's."""
+    kind, packing = mimetypes.guess_type(Path(target).name, strict=False)
+    if (kind or packing) and not Path(target).is_dir():
+        suffix = "".join(Path(target).suffixes[-2 if packing else -1 :])
+        raise ChakraError(
+            f"{target}: traces cannot be written as {suffix}; use .et, .json, .feeder.json or .parquet "
+            "(.et and .json also with .gz or .zst), .chakra for a bundle, or a name without a suffix "
+            "for a directory"
+        )
 
 
 def _own_trace(traces: TraceSet, rank: int) -> Trace:

@@ -66,10 +66,11 @@ def _batches(plan: Plan, step: Step) -> Iterator[str]:
     each = plan.dp * step.micro_batch
     if step.kind == "train" and step.global_batch % each:
         low = max(step.global_batch // each, 1) * each
+        share, rest = divmod(step.global_batch, plan.dp)
+        other = f", or micro_batch {_fitting(share, share)}" if share and not rest else ""
         yield (
             f"global_batch {step.global_batch} is not a multiple of dp × micro_batch = {plan.dp} × "
-            f"{step.micro_batch}; use {low} or {low + each}, or micro_batch "
-            f"{_fitting(max(step.global_batch // plan.dp, 1), max(step.global_batch // plan.dp, 1))}"
+            f"{step.micro_batch}; use global_batch {low} or {low + each}{other}"
         )
 
 

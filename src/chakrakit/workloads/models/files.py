@@ -20,9 +20,18 @@ def from_plain(data: dict[str, Any], where: str = "description") -> Workload:
         own = dict(data["model"])
         data = {**data, "model": {**msgspec.to_builtins(named(own.pop("base"))), **own}}
     try:
-        return msgspec.convert(data, Workload)
+        return _with_batch(msgspec.convert(data, Workload), data)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {error}") from None
+
+
+def _with_batch(workload: Workload, data: dict[str, Any]) -> Workload:
+    """Where nothing says the batch of a training step, one micro-batch for every replica."""
+    step = workload.step
+    if step.kind != "train" or "global_batch" in (data.get("step") or {}):
+        return workload
+    batch = workload.plan.dp * step.micro_batch
+    return msgspec.structs.replace(workload, step=msgspec.structs.replace(step, global_batch=batch))
 
 
 def read_workload(path: str | Path) -> Workload:

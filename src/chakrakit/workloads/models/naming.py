@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.workloads.description import Model
 from chakrakit.workloads.models.huggingface import read_config
 from chakrakit.workloads.models.published import catalog
@@ -22,9 +21,10 @@ def named(name: str) -> Model:
         path = path / "config.json"
     if path.is_file():
         return read_config(path)
-    close = get_close_matches(name.lower(), known, 3)
-    hint = f"did you mean {' or '.join(close)}?" if close else "see `chakra models`"
-    raise ConfigError(f"no model {name!r}; {hint} A path to a Hugging Face config.json works too")
+    raise ConfigError(
+        f"no model {name!r}; {nearest(name, known)} See `chakra models`; a path to a Hugging Face "
+        "config.json works too"
+    )
 
 
 def _letters(name: str) -> str:

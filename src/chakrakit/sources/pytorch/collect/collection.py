@@ -34,11 +34,11 @@ module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 module.install_from_environment()
 # Ours stood in front of one that the machine may have.
-sys.modules.pop("sitecustomize", None)
+own = sys.modules.pop("sitecustomize", None)
 try:
     import sitecustomize
 except ImportError:
-    pass
+    sys.modules["sitecustomize"] = own  # Python looks for it there when this file ends
 """
 
 
