@@ -9,9 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chakrakit import Binding, CollectiveType, EdgeKind, Groups, Times, Trace, TraceBuilder, TraceSet, write
-from chakrakit.trace.query import query
+from chakrakit import (
+    Binding,
+    CollectiveType,
+    EdgeKind,
+    Groups,
+    Times,
+    Trace,
+    TraceBuilder,
+    TraceSet,
+    write,
+)
 from chakrakit.errors import ConfigError, MissingExtra
+from chakrakit.trace.query import query
 from chakrakit.trace.query.sql import rows_of
 from chakrakit.trace.sets.run import run_of
 

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chakrakit import Binding, CollectiveType, Groups, Trace, TraceBuilder, TraceSet, read, write
-from chakrakit.trace.query import query
-from chakrakit.trace.validation import validate
 from chakrakit.errors import FormatError
 from chakrakit.parallel import Workers
 from chakrakit.trace.communication.collectives import match
+from chakrakit.trace.query import query
 from chakrakit.trace.query.sql_stream import can_stream
+from chakrakit.trace.validation import validate
 from support.engines import ENGINES
 
 SQL = [
