@@ -210,7 +210,11 @@ class _Simulation:
             workload |= self._instance_arrays(instances)
         plans, links, routes = book.arrays()
         found = core.sim_run(
-            workload, plans, links, options.network == "flow", self._pick(classes, matcher.offset)
+            core.SimWorkload(**workload),
+            core.SimPlans(**{k: v for k, v in plans.items() if k != "payload"}),
+            core.SimTopology(**links),
+            options.network == "flow",
+            self._pick(classes, matcher.offset),
         )
         if found["diverged"] >= 0:
             groups = self._ended_apart(classes, instances, found)
@@ -292,8 +296,8 @@ class _Simulation:
             "waves": _concat([p.waves for p in programs], np.int64),
             "launch_of": _shifted([p.launch_of for p in programs], offset, np.int32),
             "instance": instances.of_row,
-            "after": np.zeros(int(offset[-1]), np.int64),
-            "release": np.zeros(int(offset[-1]), np.int64),
+            "after": np.zeros(0, np.int64),
+            "release": np.zeros(0, np.int64),
             "device": np.repeat(np.arange(len(members)), np.diff(offset)).astype(np.int32),
             "lane_kind": _concat([p.lane_kind for p in programs], np.int8),
             "comm_slowdown": np.array([self._slowdown(i) for i in members]),
