@@ -10,6 +10,7 @@ import numpy as np
 
 from chakrakit.errors import ConfigError
 from chakrakit.insight.analysis import Analysis, analyze
+from chakrakit.insight.compare.counterfactual import exchanged
 from chakrakit.insight.rank import Table, ms, percent, short
 from chakrakit.insight.time import Spent
 from chakrakit.results import Result
@@ -122,8 +123,12 @@ def _changes(title: str, changes: Iterable[Change]) -> Table:
 
 def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
     """Compares B with A; several runs a side give the noise."""
-    sides = [[analyze(r) for r in ([s] if isinstance(s, Run) else s)] for s in (a, b)]
-    return compare_analyses(*sides)
+    runs = [[s] if isinstance(s, Run) else list(s) for s in (a, b)]
+    found = compare_analyses(*([analyze(r) for r in side] for side in runs))
+    shares = exchanged(runs[0][0], runs[1][0])
+    if shares:
+        found.explained = _shared_out(shares, found.step)
+    return found
 
 
 def compare_analyses(a: list[Analysis], b: list[Analysis]) -> Comparison:
@@ -199,6 +204,14 @@ def _explained(a: dict[str, float], b: dict[str, float], step: StepChange) -> li
     if rest or missing:
         kept.append(Explained("everything else", missing))
     return kept
+
+
+def _shared_out(shares: dict[str, float], step: StepChange) -> list[Explained]:
+    """The step's change by what changed, for two runs of one program."""
+    out = [Explained(what, round(share * step.delta_ns)) for what, share in shares.items()]
+    out = sorted((e for e in out if e.delta_ns), key=lambda e: (-abs(e.delta_ns), e.what))
+    missing = step.delta_ns - sum(e.delta_ns for e in out)
+    return [*out, Explained("everything else", missing)] if missing else out
 
 
 def _count(analysis: Analysis) -> int:

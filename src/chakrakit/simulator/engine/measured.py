@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit.arrays import I64
+from chakrakit.arrays import F64, I64
 from chakrakit.errors import TraceError
 from chakrakit.simulator.engine.instances import Instances
 from chakrakit.simulator.engine.plans import TransferPlans
@@ -35,13 +35,26 @@ def as_measured(instances: Instances, programs: list[Program], book: TransferPla
     arrival = np.full(count, np.iinfo(np.int64).min)
     np.maximum.at(arrival, which, start[rows])
     early = end[rows] < arrival[which]
-    after[rows[early]] = -1 - (end[rows[early]] - start[rows[early]])
+    scale = _scale(programs)
+    after[rows[early]] = -1 - _times(end[rows[early]] - start[rows[early]], scale[rows[early]])
     rest, of = rows[~early], which[~early]
+    lasts = _times(end[rest] - arrival[of], scale[rest])
     transfer = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(transfer, of, end[rest] - arrival[of])
-    after[rest] = end[rest] - arrival[of] - transfer[of]
+    np.minimum.at(transfer, of, lasts)
+    after[rest] = lasts - transfer[of]
     _fix(instances, book, np.where(transfer == np.iinfo(np.int64).max, 0, transfer))
     return np.where(after < 0, (after + 1) * _PS_PER_NS - 1, after * _PS_PER_NS)
+
+
+def _scale(programs: list[Program]) -> F64:
+    """How many times as long as recorded a row takes, which a pass may have changed beside its times."""
+    duration = _concat([p.trace.duration_ns for p in programs])
+    own = _concat([p.trace.own_ns for p in programs])
+    return np.where(duration > 0, own / np.maximum(duration, 1), 1.0)
+
+
+def _times(nanos: I64, scale: F64) -> I64:
+    return np.rint(nanos * scale).astype(np.int64)
 
 
 def recorded_starts(programs: list[Program]) -> I64:
