@@ -52,6 +52,7 @@ from chakrakit.insight.time import (
 )
 from chakrakit.parallel import Workers
 from chakrakit.results import Result
+from chakrakit.trace.memory import fit_fields, fit_of
 from chakrakit.trace.sets import Run
 
 _SCHEDULED_ROWS = 20_000_000
@@ -90,6 +91,10 @@ class Analysis(Result, msgspec.Struct):
     roofline: Roofline
     memory: Memory
     notes: list[str]
+    fits: bool | None = None
+    """Whether every rank's peak fits its device; None where the run does not say."""
+    needs_bytes: int | None = None
+    has_bytes: int | None = None
     culprits: list[Culprit] = []
     """Who is to blame for what is slow or never ends, surest first."""
 
@@ -190,6 +195,8 @@ def _joined(
     if rows is not None and model is not None and what_if.slack:
         rows.slack = slack_by_rank(model)
     operators = listed_operators(parts.operators)
+    held = join_memory(parts.memory, run)
+    fit = fit_of({r.rank: r.peak_bytes for r in held.ranks}, _device_memory(run))
     return Analysis(
         run.card.name,
         length,
@@ -204,9 +211,16 @@ def _joined(
         operators,
         parts.launches,
         roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
-        join_memory(parts.memory),
+        held,
         notes,
+        **fit_fields(fit),
     )
+
+
+def _device_memory(run: Run) -> dict[int, int]:
+    """What each rank's device has, where the run's card says."""
+    said = run.card.settings.get("device_memory_bytes")
+    return dict.fromkeys(run.ranks, said) if isinstance(said, int) else {}
 
 
 def _path(

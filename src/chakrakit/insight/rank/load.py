@@ -13,8 +13,8 @@ from chakrakit.trace.storage import read
 
 def read_run(path: str, ranks: str = "") -> Run:
     """A run behind a path; traces whose nodes have times count as one."""
-    run = as_run(read(path), path)
-    run.card = run.card.replace(name=name_of(run, path))
+    timed = as_run(read(path), path)
+    run = timed.with_card(timed.card.replace(name=name_of(timed, path)))
     if not ranks:
         return run
     try:
@@ -41,7 +41,7 @@ def as_run(traces: TraceSet, path: str = "") -> Run:
             f"{path or traces!r} was changed ({', '.join(traces.card.passes)}) and has no times of its own "
             "yet: simulate it first (chakra simulate -o RUN)"
         )
-    run = Run(traces._bodies, traces.bindings, traces.groups, traces.card)
+    run = Run(traces.bodies, traces.bindings, traces.groups, traces.card)
     if not any(run.body(rank).is_timed for rank in run.ranks[:1]):
         raise TraceError(
             f"{path or traces!r} has no times: link a recording (chakra link) or simulate it "

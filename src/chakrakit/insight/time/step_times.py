@@ -5,13 +5,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from chakrakit.arrays import I32, I64, Mask
+from chakrakit.arrays import I64, Mask
 from chakrakit.insight.rank import RankView, Table, ms, rank_views
 from chakrakit.results import Result
 from chakrakit.trace.sets import Run
-
-_ALIKE = 0.95
-_TRIED = 32
+from chakrakit.trace.timing import step_numbers
 
 
 class Step(Result, msgspec.Struct):
@@ -46,7 +44,7 @@ def steps_of(view: RankView) -> tuple[str, list[Step]]:
     rows = np.flatnonzero(view.works_on_device & ~_orphan(view))
     if not len(rows):
         return "none", []
-    number, found = _numbers(view, rows)
+    number, found = step_numbers(view.trace, rows, view.start)
     known = number >= 0
     rows, number = rows[known], number[known]
     if not len(rows):
@@ -74,37 +72,6 @@ def _before_first(view: RankView, rows: I64, number: I64, first: int) -> int:
     start = int(view.start[rows[number == first]].min())
     host = view.on_host & view.ran & (view.trace.column("step", -1) == first)
     return min(start, int(view.start[host].min())) if host.any() else start
-
-
-def _numbers(view: RankView, rows: I64) -> tuple[I64, str]:
-    if "step" in view.trace.table.column_names:
-        number = view.trace.column("step", -1)[rows]
-        if (number >= 0).any():
-            return number, "marked"
-    rows_sorted = rows[np.argsort(view.start[rows], kind="stable")]
-    period = _period(view.names[0][rows_sorted])
-    number = np.zeros(len(rows), np.int64)
-    if not period:
-        return number, "none"
-    place = np.empty(len(rows), np.int64)
-    place[np.argsort(view.start[rows], kind="stable")] = np.arange(len(rows))
-    return place // period, "repeating"
-
-
-def _period(codes: I32) -> int:
-    """The length after which names repeat, 0 if they do not: tried are gaps between rare names."""
-    values, counts = np.unique(codes, return_counts=True)
-    again = counts >= 2
-    rare = values[again][np.argsort(counts[again], kind="stable")][:_TRIED]
-    tried: set[int] = set()
-    for value in rare.tolist():
-        gaps = np.diff(np.flatnonzero(codes == value))
-        tried.add(int(np.median(gaps)))
-    for period in sorted(tried):
-        # Shorter than that, and a loop inside a step would pass for the step.
-        if 4 <= period <= len(codes) // 2 and (codes[period:] == codes[:-period]).mean() >= _ALIKE:
-            return period
-    return 0
 
 
 def join_steps(parts: list[tuple[str, list[Step]]], span: int) -> Steps:

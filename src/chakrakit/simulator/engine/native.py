@@ -71,6 +71,12 @@ class Outcome:
     ended: I64
     link_bytes: F64
     events: int
+    device_of: I64
+    """The device of each rank, by its place among the ranks."""
+
+    def devices(self) -> dict[int, int]:
+        """Rank → the device it runs on."""
+        return dict(zip(self.membership.ranks, self.device_of.tolist(), strict=True))
 
     @property
     def makespan_ps(self) -> int:
@@ -224,6 +230,7 @@ class _Simulation:
             found["ended"],
             moved,
             int(found["events"]),
+            self.device_of,
         )
         return outcome, None
 
