@@ -16,6 +16,45 @@ import pytest
 import chakrakit
 from chakrakit.cli import COMMANDS
 
+NAMES = [
+    "Binding",
+    "Card",
+    "CollectiveType",
+    "EdgeForm",
+    "EdgeKind",
+    "Edges",
+    "Feeder",
+    "Graph",
+    "Groups",
+    "Member",
+    "Metadata",
+    "Node",
+    "NodeType",
+    "Run",
+    "Schedule",
+    "Times",
+    "Trace",
+    "TraceBuilder",
+    "TraceSet",
+    "ValidationReport",
+    "__version__",
+    "analyze",
+    "campaign",
+    "capture",
+    "capture_jax",
+    "collect",
+    "compare",
+    "feeder_paths",
+    "link",
+    "open_writer",
+    "query",
+    "read",
+    "scan_trace",
+    "schedule",
+    "serve",
+    "validate",
+    "write",
+]
 COVERED = {"machines": "list_machines", "demo": None, "completion": None}
 """Commands whose function has another name; the demo is a list of commands, completion is for shells."""
 

@@ -60,9 +60,10 @@ if TYPE_CHECKING:
     from chakrakit.passes.select import Compact, Select
     from chakrakit.serving import serve
     from chakrakit.simulator.engine import SimulationOptions
-    from chakrakit.simulator.results import Simulation
+    from chakrakit.simulator.results import Simulation, collective
     from chakrakit.sources.capture import capture
     from chakrakit.sources.pytorch.collect import collect
+    from chakrakit.sources.xla.jax import capture_jax
     from chakrakit.trace.codecs import open_writer, scan_trace
     from chakrakit.trace.communication import Binding, Groups
     from chakrakit.trace.model import (
@@ -141,7 +142,9 @@ _HOME = {
     "calibrate": "api",
     "campaign": "campaigns.results",
     "capture": "sources.capture",
+    "capture_jax": "sources.xla.jax",
     "collect": "sources.pytorch.collect",
+    "collective": "simulator.results",
     "compare": "api",
     "convert": "api",
     "export": "api",

@@ -35,8 +35,9 @@ def test_json_has_what_others_rely_on(tmp_path):
 
 def test_the_report_names_what_was_found_and_what_was_not_used(tmp_path):
     folder = DATA / "resnet50_b128"
-    done = _chakra("link", folder, "-o", tmp_path / "run", "--report")
+    done = _chakra("link", folder, "-o", tmp_path / "run", "--as-recorded", "--report")
     assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("warning: recording makes a step 4.45 times as long as it is")
     for text in (
         "3,634/3,634",
         "963/963",
@@ -45,6 +46,18 @@ def test_the_report_names_what_was_found_and_what_was_not_used(tmp_path):
         "not used",
     ):
         assert text in done.stdout
+
+
+def test_without_options_the_step_is_that_of_the_program(tmp_path):
+    """The second recording beside the pair is used, and recording's cost taken out."""
+    done = _chakra("link", DATA / "resnet50_b128", "-o", tmp_path / "run", "--json")
+    report = json.loads(done.stdout)
+    assert report["unprofiled_step_ns"] == 29_650_844
+    assert abs(report["step_ns"] / report["unprofiled_step_ns"] - 1) < 0.04
+    assert report["recorded_step_ns"] > 1.3 * report["step_ns"] == 1.3 * report["corrected_step_ns"]
+    assert "second pass" in report["corrected"]
+    assert not report["ignored_files"]
+    assert not report["warning"]
 
 
 def test_two_passes_and_undilated(tmp_path):

@@ -75,19 +75,20 @@ class Job:
 
 
 def fair(flows: list[Flow], capacity: dict) -> dict:
-    """Progressive filling over one component."""
-    left = {link: capacity[link] for f in flows for link in f.links}
-    open_flows = {link: [f for f in flows if link in f.links] for link in left}
+    """Progressive filling over one component; what is used of a link is summed exactly."""
+    used = {link: 0 for f in flows for link in f.links}
+    open_flows = {link: [f for f in flows if link in f.links] for link in used}
     rates: dict = {}
     while len(rates) < len(flows):
+        left = {k: max(0.0, capacity[k] - math.ldexp(float(used[k]), -80)) for k in used}
         share = {k: left[k] / len(v) for k, v in open_flows.items() if v}
         least = min(share.values())
         chosen = {f for k, s in share.items() if s <= least * TIE for f in open_flows[k]}
         for f in chosen:
             rates[f] = least
-        for link in left:
+        for link in used:
             gone = sum(f in chosen for f in open_flows[link])
-            left[link] = max(0.0, left[link] - least * gone)
+            used[link] += int(math.ldexp(least, 80)) * gone
             open_flows[link] = [f for f in open_flows[link] if f not in chosen]
     return rates
 

@@ -8,9 +8,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from chakrakit.api.inputs import Traces, traces_of
-from chakrakit.machines.calibrate import CalibrationReport, calibrate_network, calibrate_profile
+from chakrakit.errors import ConfigError
+from chakrakit.machines.calibrate import (
+    CalibrationReport,
+    calibrate_collectives,
+    calibrate_network,
+    calibrate_profile,
+)
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import MachinesReport, overview
+from chakrakit.machines.load import MachinesReport, load_machine, overview
 from chakrakit.replayer.plan import ReplayOptions
 from chakrakit.replayer.run import ReplayReport
 from chakrakit.replayer.run import replay as replay_trace
@@ -171,26 +177,43 @@ def replay(
 
 
 def calibrate(
-    *sources: str | os.PathLike[str], output: str | os.PathLike[str], nccl_tests: bool = False
+    *sources: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    nccl_tests: bool = False,
+    collectives: bool = False,
+    machine: Machine | str | None = None,
 ) -> CalibrationReport:
-    """Make a compute profile, or a network model, from measurements.
+    """Make a compute profile, a network model or library constants from measurements.
 
     Parameters
     ----------
     sources
-        Microbenchmark files and linked traces; with `nccl_tests`, logs of nccl-tests.
+        Microbenchmark files and linked traces; logs of nccl-tests; or tables of measured collectives
+        (CSV or Parquet with the columns collective, members, bytes and time_us).
     output
-        Where the profile or model goes.
+        Where the profile, model or constants go.
     nccl_tests
-        Make a network model.
+        The sources are logs of nccl-tests: make a network model, or with `machine` library constants.
+    collectives
+        The sources are tables: make library constants for `machine`.
+    machine
+        The machine on which the collectives ran. The constants go under `library` in its file.
 
     Examples
     --------
     >>> ck.calibrate("run", output="profile.json").fitted_on  # doctest: +SKIP
 
     """
+    paths, target = [Path(s) for s in sources], Path(output)
+    if collectives or (nccl_tests and machine is not None):
+        if machine is None:
+            raise ConfigError(
+                "library constants are of a machine; say which one the collectives ran on"
+            )
+        found = load_machine(machine) if isinstance(machine, str) else machine
+        return calibrate_collectives(paths, found, target)
     make = calibrate_network if nccl_tests else calibrate_profile
-    return make([Path(s) for s in sources], Path(output))
+    return make(paths, target)
 
 
 def list_machines() -> MachinesReport:

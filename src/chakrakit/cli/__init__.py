@@ -27,6 +27,7 @@ COMMANDS = {
     "models": ("make", "Models that `generate` knows by name."),
     "generate": ("make", "Traces of a model under a parallel plan, with nothing run."),
     "transform": ("traces", "Change traces: select, compact, scale, other devices, edits."),
+    "collective": ("run", "Time collectives on a machine, as nccl-tests would print them."),
     "simulate": ("run", "Run a workload on a machine, or as ASTRA-sim would."),
     "serve": ("run", "Serve requests with a model on a machine: latencies, throughput, a Run."),
     "replay": ("run", "Run a trace on real hardware, or its communication alone."),

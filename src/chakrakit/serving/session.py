@@ -51,7 +51,7 @@ class Serving:
     layout: Layout = field(default_factory=Layout)
     layers: str | None = None
     kv_blocks: int | None = None
-    compute: str = "roofline"
+    compute: str = "auto"
     dtype: str = "bf16"
     quantization: str = ""
     router: Router = "turn"
@@ -78,7 +78,8 @@ class Serving:
         """Step times: of measured layers where given, else of the operators."""
         if self.layers is not None:
             return MeasuredSteps(read_layers(self.layers), operators, self.machine).cost()
-        return ModelledSteps(operators, self.machine, self.compute).cost()
+        steps = ModelledSteps(operators, self.machine, self.compute)
+        return steps.cost(whole=self.engine.padding is not None)
 
     def capacity(self, operators: StepOperators) -> Capacity:
         """The cache of one engine."""
@@ -98,8 +99,13 @@ class Serving:
             stages=self.layout.pp,
             role=role,
             host_bandwidth=HOST_BANDWIDTH,
+            capture_seconds=self._capture_seconds(),
             adapter_seconds=self._adapter_seconds(operators),
         )
+
+    def _capture_seconds(self) -> float:
+        engine = self.engine
+        return (engine.capture_ms + engine.capture_ms_per_layer * self.model.layers) / 1e3
 
     def _adapter_seconds(self, operators: StepOperators) -> float:
         """Reading one adapter's two factors for each matmul of every layer."""
@@ -184,7 +190,7 @@ def serving_of(
     layers: str | Path | None = None,
     policy: Any = None,
     kv_blocks: int | None = None,
-    compute: str = "roofline",
+    compute: str = "auto",
     dtype: str = "bf16",
     quantization: str = "",
     router: Router = "turn",
@@ -249,7 +255,7 @@ def serve(
         Steps or seconds to write as operators, with `output`: `step:10`, `10:12` (seconds).
     settings
         tp, pp, dp, ep, replicas, prefill, decode, prefill_tp, decode_tp; layers (measured layer
-        times), kv_blocks, compute (`roofline` or a profile), dtype, quantization; router (`turn`,
+        times), kv_blocks, compute (`auto`, `roofline` or a profile), dtype, quantization; router (`turn`,
         `least`, `prefix`), faults, policy; seed, rate_scale, prompt_scale, output_scale, first, spread.
 
     Returns

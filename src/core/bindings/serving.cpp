@@ -67,8 +67,11 @@ Options options_of(const nb::dict& d) {
     o.stages = get<int32_t>(d, "stages");
     o.host = get<Time>(d, "host");
     o.host_per_request = get<Time>(d, "host_per_request");
+    o.host_per_token = get<Time>(d, "host_per_token");
     o.output = get<Time>(d, "output");
+    o.serial = get<Time>(d, "serial");
     o.launch = get<Time>(d, "launch");
+    o.warmup = get<Time>(d, "warmup");
     o.drafts = get<int64_t>(d, "drafts");
     o.acceptance = get<double>(d, "acceptance");
     o.max_adapters = get<int64_t>(d, "max_adapters");

@@ -53,8 +53,11 @@ Batch Engine::form(Time now) {
 void Engine::launch(Batch&& batch, Time whole, Time now) {
     auto count = static_cast<Time>(batch.pieces.size());
     batch.formed = now;
-    Time ready = now + options_.host + count * options_.host_per_request;
-    Time each = std::max(whole, options_.launch) / options_.stages;
+    Time ready = now + options_.host + count * options_.host_per_request +
+                 batch.sums.tokens * options_.host_per_token;
+    whole = std::max(options_.serial + whole, options_.launch);
+    if (totals_.steps == 0) whole += options_.warmup;
+    Time each = whole / options_.stages;
     Time at = batch.start = std::max(ready, stage_free_.front());
     for (Time& free : stage_free_) {
         at = std::max(at, free) + each;

@@ -32,7 +32,8 @@ struct Options {
     double ps_per_block = 0;    // moving a block between device and host
     int32_t depth = 1;          // steps formed before the first of them ends
     int32_t stages = 1;         // a pipeline's; a request is in one step at a time
-    Time host = 0, host_per_request = 0, output = 0, launch = 0;
+    Time host = 0, host_per_request = 0, host_per_token = 0, output = 0, launch = 0, warmup = 0;
+    Time serial = 0;  // of a step on the host, before the device begins
     int64_t drafts = 0;
     double acceptance = 0;
     int64_t max_adapters = 0;

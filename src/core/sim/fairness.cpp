@@ -1,6 +1,7 @@
 #include "core/sim/fairness.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -8,10 +9,21 @@ namespace chakra::sim {
 
 namespace {
 constexpr double kTie = 1 + 1e-9;
+constexpr int kFixedPoint = 80;
+}  // namespace
+
+Sharing::Fixed Sharing::fixed(double rate) {
+    return static_cast<Fixed>(std::ldexp(rate, kFixedPoint));
+}
+
+double Sharing::share_of(int32_t link) const {
+    double left = capacity[link] - std::ldexp(static_cast<double>(used[link]), -kFixedPoint);
+    return std::max(0.0, left) / open_[link];
 }
 
 void Sharing::clear() {
     capacity.clear();
+    used.clear();
     offsets.assign(1, 0);
     links.clear();
 }
@@ -28,6 +40,7 @@ void Sharing::index_links() {
 
 void Sharing::solve() {
     index_links();
+    used.resize(capacity.size(), 0);
     rate.assign(offsets.size() - 1, -1);
     frozen_.assign(capacity.size(), 0);
     open_.resize(capacity.size());
@@ -41,10 +54,10 @@ void Sharing::solve() {
 
 double Sharing::smallest_share() {
     double least = std::numeric_limits<double>::infinity();
-    for (int32_t l : active_) least = std::min(least, capacity[l] / open_[l]);
+    for (int32_t l : active_) least = std::min(least, share_of(l));
     tight_.clear();
     for (int32_t l : active_)
-        if (capacity[l] / open_[l] <= least * kTie) tight_.push_back(l);
+        if (share_of(l) <= least * kTie) tight_.push_back(l);
     return least;
 }
 
@@ -54,7 +67,7 @@ void Sharing::give(double share) {
         for (int64_t i = of_link[l]; i < of_link[l + 1]; ++i)
             if (rate[link_flows[i]] < 0) freeze(link_flows[i], share);
     for (int32_t l : touched_) {
-        capacity[l] = std::max(0.0, capacity[l] - share * frozen_[l]);
+        used[l] += fixed(share) * frozen_[l];
         open_[l] -= frozen_[l];
         frozen_[l] = 0;
     }

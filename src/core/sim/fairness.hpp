@@ -1,8 +1,9 @@
 // Max-min fair rates by progressive filling.
 //
 // In every round the links with the smallest fair share (equal up to 1 part in 10^9) give it to all
-// their flows that have no rate yet. Rates and what is left on a link depend on counts only, never
-// on the order of flows or links, so that symmetric networks get equal rates to the last bit.
+// their flows that have no rate yet. What flows use of a link is summed exactly, in fixed point, so
+// that rates depend on counts only, never on the order of flows or links, nor on whether some rates
+// were known before: symmetric networks get equal rates to the last bit.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,11 @@ namespace chakra::sim {
 
 // Flows over links, both numbered from 0; `offsets` and `links` give each flow's links.
 struct Sharing {
+    using Fixed = __int128;  // a sum of rates with kFixedPoint binary places
+    static Fixed fixed(double rate);
+
     std::vector<double> capacity;  // by link
+    std::vector<Fixed> used;       // by link: what flows with known rates use, which are not given
     std::vector<int64_t> offsets;  // by flow, one more at the end
     std::vector<int32_t> links;    // of all flows
     std::vector<double> rate;      // by flow, the result
@@ -28,6 +33,7 @@ struct Sharing {
     double smallest_share();
     void give(double share);
     void freeze(int32_t flow, double share);
+    double share_of(int32_t link) const;
 
     std::vector<int32_t> open_;     // flows without a rate, by link
     std::vector<int32_t> frozen_;   // flows given a rate in this round, by link

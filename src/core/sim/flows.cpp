@@ -7,6 +7,7 @@ namespace chakra::sim {
 
 namespace {
 constexpr int32_t kNobody = -1;
+constexpr double kSlack = 4e-9;  // more than what fairness.cpp takes as equal
 
 int32_t owner_of_job(int32_t job) {
     return -2 - job;
@@ -21,7 +22,6 @@ Flows::Flows(const Topology& topology, const Plans& plans)
       known_(plans.plans(), -1),
       links_of_plan_(plans.plans()),
       on_link_(topology.links()),
-      live_(topology.links(), 0),
       owner_(topology.links(), kNobody),
       is_dirty_(topology.links(), 0),
       link_number_(topology.links(), -1) {
@@ -98,31 +98,40 @@ void Flows::begin_flow(int32_t a, int64_t transfer, Time now) {
     Flow& flow = flows_[f];
     flow.route = plans_.route[transfer];
     flow.step = a;
-    flow.live = true;
     flow.remaining = plans_.bytes[transfer];
     flow.rate = 0;
     flow.since = now;
+    flow.place.clear();
     for (int32_t link : route) {
-        on_link_[link].push_back({f, flow.life});
-        ++live_[link];
-        if (!is_dirty_[link]) dirty_.push_back(link);
-        is_dirty_[link] = 1;
+        auto hop = static_cast<int32_t>(flow.place.size());
+        flow.place.push_back(static_cast<int32_t>(on_link_[link].size()));
+        on_link_[link].push_back({kFresh, f, hop, a});
+        touch(link);
     }
+    fresh_.push_back(f);
 }
 
 void Flows::end_flow(const Event& event) {
     Flow& flow = flows_[event.id];
     int32_t a = flow.step;
-    flow.live = false;
-    ++flow.life;
     ++flow.version;
-    free_flows_.push_back(event.id);
-    for (int32_t link : topology_.route(flow.route)) {
-        --live_[link];
-        if (!is_dirty_[link]) dirty_.push_back(link);
-        is_dirty_[link] = 1;
+    floor_ = std::min(floor_, flow.rate);
+    auto route = topology_.route(flow.route);
+    for (size_t hop = 0; hop < route.size(); ++hop) {
+        auto& entries = on_link_[route[hop]];
+        int32_t place = flow.place[hop];
+        entries[place] = entries.back();
+        flows_[entries[place].flow].place[entries[place].hop] = place;
+        entries.pop_back();
+        touch(route[hop]);
     }
+    free_flows_.push_back(event.id);
     if (--active_[a].pending == 0) end_round(a, event.time);
+}
+
+void Flows::touch(int32_t link) {
+    if (!is_dirty_[link]) dirty_.push_back(link);
+    is_dirty_[link] = 1;
 }
 
 void Flows::end_round(int32_t a, Time now) {
@@ -163,7 +172,7 @@ bool Flows::skip_rounds(int32_t a, Time now) {
     Active& active = active_[a];
     bool alone = true;
     for_step_links(active.step,
-                   [&](int32_t link) { alone &= live_[link] == 0 && owner_[link] == kNobody; });
+                   [&](int32_t link) { alone &= on_link_[link].empty() && owner_[link] == kNobody; });
     if (!alone) return false;
     for_step_links(active.step, [&](int32_t link) { owner_[link] = a; });
     active.skips = true;
@@ -200,7 +209,7 @@ bool Flows::skip_job(int32_t job, Time now) {
     if (known_[j.plan] < 0) return false;
     const std::vector<int32_t>& links = plan_links(j.plan);
     for (int32_t link : links)
-        if (live_[link] || owner_[link] != kNobody) return false;
+        if (!on_link_[link].empty() || owner_[link] != kNobody) return false;
     for (int32_t link : links) owner_[link] = owner_of_job(job);
     j.skips = true;
     events_.push({now + known_[j.plan], kJobEnd, job, ++j.version, 0});
@@ -246,18 +255,20 @@ void Flows::materialize_job(int32_t job, Time now) {
 
 // Runs what lies before now: only the events of who was just put back, on links only it uses.
 void Flows::catch_up(Time now) {
-    std::vector<int32_t> kept = std::move(dirty_);
+    std::vector<int32_t> kept = std::move(dirty_), fresh = std::move(fresh_);
+    double floor = floor_;
     for (int32_t link : kept) is_dirty_[link] = 0;
     dirty_.clear();
+    fresh_.clear();
+    floor_ = kNoFloor;
     while (!events_.empty() && events_.top().time < now) {
         Time then = events_.top().time;
         handle_until(then);
         settle(then);
     }
-    for (int32_t link : kept) {
-        if (!is_dirty_[link]) dirty_.push_back(link);
-        is_dirty_[link] = 1;
-    }
+    for (int32_t link : kept) touch(link);
+    fresh_.insert(fresh_.end(), fresh.begin(), fresh.end());
+    floor_ = std::min(floor_, floor);
 }
 
 // --- time ---------------------------------------------------------------------------------------
@@ -313,8 +324,8 @@ void Flows::scale_link(int32_t link, double factor, Time now) {
     // What skips over other links keeps its time; what runs now may not be remembered.
     for (Job& job : jobs_) job.disturbed = true;
     for (Active& active : active_) active.disturbed = true;
-    if (!is_dirty_[link]) dirty_.push_back(link);
-    is_dirty_[link] = 1;
+    floor_ = 0;
+    touch(link);
 }
 
 // --- sharing ------------------------------------------------------------------------------------
@@ -322,21 +333,32 @@ void Flows::scale_link(int32_t link, double factor, Time now) {
 void Flows::settle(Time now) {
     std::vector<int32_t> dirty = std::move(dirty_);
     dirty_.clear();
+    double floor = lowest_changed() * (1 - kSlack);
     for (int32_t link : dirty)
-        if (is_dirty_[link]) share_component(link, now);
+        if (is_dirty_[link]) share_from(link, floor, now);
 }
 
-// Shares all links that flows tie to this one.
-void Flows::share_component(int32_t link, Time now) {
+// No rate below this changes: nothing that came or went was shared at a lower one.
+double Flows::lowest_changed() {
+    double lowest = floor_;
+    for (int32_t f : fresh_)
+        for (int32_t link : topology_.route(flows_[f].route))
+            lowest = std::min(lowest, bandwidth_[link] / static_cast<double>(on_link_[link].size()));
+    fresh_.clear();
+    floor_ = kNoFloor;
+    return lowest;
+}
+
+// Shares all links that flows at or above the floor tie to this one.
+void Flows::share_from(int32_t link, double floor, Time now) {
     ++seen_;
     found_links_.clear();
     found_flows_.clear();
     flow_seen_.resize(flows_.size(), 0);
+    sharing_.clear();
     link_number_[link] = 0;
     found_links_.push_back(link);
-    for (size_t i = 0; i < found_links_.size(); ++i) gather(found_links_[i]);
-    sharing_.clear();
-    for (int32_t l : found_links_) sharing_.capacity.push_back(bandwidth_[l]);
+    for (size_t i = 0; i < found_links_.size(); ++i) gather(found_links_[i], floor);
     for (int32_t f : found_flows_) {
         for (int32_t l : topology_.route(flows_[f].route))
             sharing_.links.push_back(link_number_[l]);
@@ -346,17 +368,21 @@ void Flows::share_component(int32_t link, Time now) {
         link_number_[l] = -1;
         is_dirty_[l] = 0;
     }
-    mark_disturbed();
     sharing_.solve();
     for (size_t i = 0; i < found_flows_.size(); ++i)
         set_rate(found_flows_[i], sharing_.rate[i], now);
 }
 
-// Adds a link's flows to the component, and their links.
-void Flows::gather(int32_t link) {
-    auto& entries = on_link_[link];
-    std::erase_if(entries, [&](const OnLink& e) { return !valid(e); });
-    for (const OnLink& entry : entries) {
+// Adds a link's flows at or above the floor, and their links; the others keep what they use.
+void Flows::gather(int32_t link, double floor) {
+    Sharing::Fixed used = 0;
+    bool shared = false;
+    for (const OnLink& entry : on_link_[link]) {
+        shared |= entry.step != on_link_[link][0].step;
+        if (entry.rate != kFresh && entry.rate < floor) {
+            used += Sharing::fixed(entry.rate);
+            continue;
+        }
         if (flow_seen_[entry.flow] == seen_) continue;
         flow_seen_[entry.flow] = seen_;
         found_flows_.push_back(entry.flow);
@@ -366,20 +392,20 @@ void Flows::gather(int32_t link) {
             found_links_.push_back(l);
         }
     }
+    sharing_.capacity.push_back(bandwidth_[link]);
+    sharing_.used.push_back(used);
+    if (shared) mark_disturbed(link);
 }
 
-// Steps that share links with other steps, and jobs with other jobs, cannot be skipped.
-void Flows::mark_disturbed() {
-    bool steps = false, jobs = false;
-    for (int32_t f : found_flows_) {
-        int32_t first = flows_[found_flows_[0]].step, own = flows_[f].step;
-        steps |= own != first;
-        jobs |= active_[own].job != active_[first].job;
-    }
-    if (!steps) return;
-    for (int32_t f : found_flows_) {
-        active_[flows_[f].step].disturbed = true;
-        if (jobs) jobs_[active_[flows_[f].step].job].disturbed = true;
+// Steps that share a link with other steps, and jobs with other jobs, cannot be skipped.
+void Flows::mark_disturbed(int32_t link) {
+    const auto& entries = on_link_[link];
+    bool jobs = false;
+    for (const OnLink& entry : entries)
+        jobs |= active_[entry.step].job != active_[entries[0].step].job;
+    for (const OnLink& entry : entries) {
+        active_[entry.step].disturbed = true;
+        if (jobs) jobs_[active_[entry.step].job].disturbed = true;
     }
 }
 
@@ -391,6 +417,9 @@ void Flows::set_rate(int32_t f, double rate, Time now) {
     flow.since = now;
     flow.rate = rate;
     ++flow.version;
+    auto route = topology_.route(flow.route);
+    for (size_t hop = 0; hop < route.size(); ++hop)
+        on_link_[route[hop]][flow.place[hop]].rate = rate;
     if (rate > 0) {
         Time end = now + static_cast<Time>(std::ceil(flow.remaining / rate));
         events_.push({end, kFlowEnd, f, flow.version, 0});

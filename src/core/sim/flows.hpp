@@ -7,6 +7,10 @@
 // as long again: it is skipped whole. Whoever comes to a link that is skipped over puts its owner
 // back to where it really is at that moment (`materialize`), so the outcome is that of every round
 // simulated.
+//
+// When flows come and go, the rates below the lowest of theirs stay: progressive filling would give
+// the same shares up to there. Only flows at or above that floor are shared anew, on what the
+// others leave of their links.
 #pragma once
 
 #include <queue>
@@ -27,6 +31,9 @@ class Flows final : public Network {
     void scale_link(int32_t link, double factor, Time now) override;
 
    private:
+    static constexpr double kFresh = -1;
+    static constexpr double kNoFloor = std::numeric_limits<double>::infinity();
+
     enum Kind : uint8_t { kBegin, kFlowEnd, kRoundsEnd, kJobEnd };
 
     struct Event {
@@ -41,10 +48,9 @@ class Flows final : public Network {
     struct Flow {
         int32_t route = -1, step = -1;
         uint32_t version = 0;  // of its end: changes with its rate
-        uint32_t life = 0;     // changes when the number is used again
-        bool live = false;
         double remaining = 0, rate = 0;
         Time since = 0;
+        std::vector<int32_t> place;  // its place on each link of its route
     };
 
     // A step in progress. `pending` transfers of this round and `rounds` rounds are left.
@@ -66,9 +72,12 @@ class Flows final : public Network {
         std::vector<int32_t> waiting;  // by step: how many of `after` have not ended
     };
 
+    // A flow on a link, with what sharing asks of it, so that a link is read in one go.
     struct OnLink {
+        double rate;  // kFresh until it is first shared
         int32_t flow;
-        uint32_t life;
+        int32_t hop;  // which link of the flow's route this is
+        int32_t step;
     };
 
     bool handle_until(Time now);
@@ -95,15 +104,14 @@ class Flows final : public Network {
     void for_step_links(int64_t step, Do&& act) const;
     const std::vector<int32_t>& plan_links(int32_t plan);
 
-    void share_component(int32_t link, Time now);
-    void gather(int32_t link);
-    void mark_disturbed();
+    void touch(int32_t link);
+    double lowest_changed();
+    void share_from(int32_t link, double floor, Time now);
+    void gather(int32_t link, double floor);
+    void mark_disturbed(int32_t link);
     void set_rate(int32_t flow, double rate, Time now);
     int32_t new_flow();
     int32_t new_active();
-    bool valid(const OnLink& entry) const {
-        return flows_[entry.flow].live && flows_[entry.flow].life == entry.life;
-    }
 
     const Topology& topology_;
     const Plans& plans_;
@@ -119,12 +127,13 @@ class Flows final : public Network {
     std::vector<int32_t> free_active_, free_flows_, finished_;
 
     std::vector<std::vector<OnLink>> on_link_;
-    std::vector<int32_t> live_;   // flows by link
     std::vector<int32_t> owner_;  // who skips over the link: active step, -2 - job, or -1
     std::vector<int32_t> dirty_;  // links to share anew
     std::vector<uint8_t> is_dirty_;
+    std::vector<int32_t> fresh_;  // flows that have not been shared yet
+    double floor_ = kNoFloor;     // the lowest rate among the flows that ended since
 
-    // The component being shared.
+    // What is being shared.
     Sharing sharing_;
     std::vector<int32_t> link_number_, found_links_, found_flows_;
     std::vector<uint32_t> flow_seen_;

@@ -31,27 +31,50 @@ def _values(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> di
 @click.option(
     "-o", "--output", metavar="OUT", help="A directory, or NAME.N.et for one file per rank."
 )
+@click.option(
+    "--jax", "jax_target", metavar="MODULE:FUNCTION", help="Compile a JAX function instead."
+)
+@click.option("--mesh", metavar="SHAPE", help="Devices for --jax: 4x4, or data=4,model=4.")
+@click.option(
+    "--topology",
+    default="",
+    metavar="NAME",
+    help="TPU topology for --jax, as v5e:4x4; needs libtpu.",
+)
 @json_option
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def command(
     ranks: int | None, device: str, steps: str | None, values: dict[str, float], output: str | None,
-    as_json: bool, program: tuple[str, ...],
+    jax_target: str | None, mesh: str | None, topology: str, as_json: bool, program: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Capture PROGRAM (after --) as it would run on any number of ranks, with nothing allocated.
 
     One rank of each kind is run with fake tensors and fake process groups; all ranks come out, folded.
     A step ends with the optimizer's step.
 
+    With --jax a function is compiled for a mesh, and what XLA makes of it is read. PROGRAM is then the shapes
+    of its arguments; without any, the function is called with the mesh and returns (function, arguments).
+
     \b
     chakra capture --ranks 1024 --device h100 -o out -- torchrun train.py --layers 32
+    chakra capture --jax model:step --mesh 4x4 -o out 'f32[512,1024]@x,-' 'f32[1024,4096]@-,y'
     """
-    from chakrakit.sources.capture import capture_command
+    if jax_target is not None:
+        from chakrakit.sources.xla.jax import capture_jax_command
 
-    if ranks is None:
-        raise click.UsageError("give --ranks N")
-    report = capture_command(
-        program, output, ranks=ranks, device=device, steps=steps, values=values
-    )
+        if mesh is None and ranks is None:
+            raise click.UsageError("give --mesh, such as 4x4")
+        report = capture_jax_command(
+            jax_target, program, output, mesh=mesh or str(ranks), topology=topology
+        )
+    else:
+        from chakrakit.sources.capture import capture_command
+
+        if ranks is None:
+            raise click.UsageError("give --ranks N")
+        report = capture_command(
+            program, output, ranks=ranks, device=device, steps=steps, values=values
+        )
     if as_json:
         return print_json(report)
     _print(report, output)

@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, exists=True),
     help="Kineto recorded without the observer: times from here, one file a rank.",
 )
-@click.option("--undilate", is_flag=True, help="Take out what recording cost the host.")
+@click.option(
+    "--undilate",
+    is_flag=True,
+    help="Take out what recording cost the host even where nothing says how much that is.",
+)
+@click.option(
+    "--as-recorded", is_flag=True, help="Leave the times as recorded, with what recording cost."
+)
 @click.option(
     "--memory", default=8.0, show_default=True, help="GiB ranks linked together may take."
 )
@@ -37,6 +44,7 @@ def command(
     output: Path,
     times: tuple[Path, ...],
     undilate: bool,
+    as_recorded: bool,
     memory: float,
     jobs: int,
     engine: str | None,
@@ -48,14 +56,17 @@ def command(
     IN is a file or a directory with those of all ranks, plain or .gz: PyTorch's observer and Kineto
     (either alone will do, with the captures of its CUDA graphs), an SQLite export of Nsight Systems,
     rocprofv3's JSON, or communication alone from PyTorch's flight recorder or NCCL Inspector. What
-    a file is and what belongs together is told by what is in the files.
+    a file is and what belongs together is told by what is in the files. What recording cost
+    the host is taken out of the times wherever a card, a second recording without the observer
+    beside the pair (kineto_only*, times_*), or work on a device tells how much that was.
     """
     from chakrakit.sources.inputs import link
     from chakrakit.sources.pytorch.linking import LinkOptions
     from chakrakit.trace.storage import write
 
     spool = output.absolute().parent
-    options = LinkOptions(times, undilate, None, int(memory * 2**30), jobs, engine, spool)
+    room = int(memory * 2**30)
+    options = LinkOptions(times, undilate, None, room, jobs, engine, spool, as_recorded)
     run, report = link(inputs, options)
     run.cache_bytes = 0  # each rank is written once
     write(run, output)
@@ -69,7 +80,10 @@ def command(
 
 
 def print_summary(report: LinkReport, output: Path) -> None:
-    """A row a rank, and what concerns them all."""
+    """A warning if there is one, a row per rank, and what concerns them all."""
+    out = console()
+    if report.warning:
+        out.print(f"warning: {report.warning}")
     rows = [
         (
             r.rank,
@@ -84,7 +98,8 @@ def print_summary(report: LinkReport, output: Path) -> None:
     ]
     head = ("rank", "operators", "device", "comm", "measured ms", "scheduled ms", "violations")
     print_table(head, rows)
-    out = console()
+    if report.step_ns:
+        out.print(_steps(report))
     skew = report.clock.get("residual_skew_ns") or {}
     if skew:
         out.print(f"clocks: {report.clock['rule']}, residual skew {skew['median'] / 1e3:,.1f} µs")
@@ -94,6 +109,17 @@ def print_summary(report: LinkReport, output: Path) -> None:
         for warning in rank.warnings:
             out.print(f"rank {rank.rank}: {warning}")
     out.print(f"wrote {output}")
+
+
+def _steps(report: LinkReport) -> str:
+    from chakrakit.trace.sets import Recording
+
+    return Recording(
+        recorded_step_ns=report.recorded_step_ns,
+        step_ns=report.step_ns,
+        unprofiled_step_ns=report.unprofiled_step_ns,
+        corrected=report.corrected,
+    ).sentence
 
 
 def _details(rank: RankReport) -> None:

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     "--layers", metavar="FILE", help="Measured layer times, a folder or one of its tables."
 )
 @click.option("--kv-blocks", type=int, help="Blocks of the cache, instead of what memory leaves.")
-@click.option("--compute", default="roofline", help="roofline, or a profile's name or file.")
+@click.option(
+    "--compute", default="auto", help="auto (the device's own profile), roofline, or a profile."
+)
 @click.option("--dtype", default="bf16", help="Element type: bf16, fp16 or fp32.")
 @click.option("--quantization", default="", help="fp8 for weights and matmuls of one byte.")
 @click.option("--slo", metavar="ttft=MS,tpot=MS", help="Service level that goodput counts.")

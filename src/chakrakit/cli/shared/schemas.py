@@ -16,6 +16,7 @@ RESULTS = {
     "campaign": "chakrakit.campaigns.results.result.CampaignResult",
     "capture": "chakrakit.sources.capture.folding.report.CaptureReport",
     "collect": "chakrakit.sources.pytorch.linking.report.LinkReport",
+    "collective": "chakrakit.simulator.results.collective_table.CollectiveTable",
     "compare": "chakrakit.insight.compare.comparison.Comparison",
     "convert": "chakrakit.api.traces.Converted",
     "export": "chakrakit.trace.codecs.graph_export.Exported",

@@ -27,7 +27,6 @@ from chakrakit.insight.critical_path import (
     RankEvents,
     WhatIf,
     add_peers,
-    is_undilated,
     kinds_only,
     slack_by_rank,
     walk,
@@ -228,7 +227,7 @@ def _path(
 ) -> CriticalPath:
     if parts.events:
         add_peers(parts.events, matched, parts.stands_for)
-        path = walk(parts.events, parts.ends, span, is_undilated(run))
+        path = walk(parts.events, parts.ends, span)
         parts.events.clear()
         return path
 
@@ -238,7 +237,7 @@ def _path(
         return found
 
     events = LoadedEvents([e.rank for e in parts.ends], load)
-    return walk(events, parts.ends, span, is_undilated(run))
+    return walk(events, parts.ends, span)
 
 
 def _notes(run: Run, parts: GatheredFacts, length: int) -> list[str]:

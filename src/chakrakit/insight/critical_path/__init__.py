@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.insight.critical_path.critical_path import (
-    CriticalPath,
-    Segment,
-    add_peers,
-    is_undilated,
-    walk,
-)
+from chakrakit.insight.critical_path.critical_path import CriticalPath, Segment, add_peers, walk
 from chakrakit.insight.critical_path.events import (
     LoadedEvents,
     RankEnd,
@@ -41,7 +35,6 @@ __all__ = [
     "end_of",
     "events_of",
     "graph_of",
-    "is_undilated",
     "kinds_only",
     "names_of",
     "slack_by_rank",

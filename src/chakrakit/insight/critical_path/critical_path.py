@@ -24,8 +24,6 @@ from chakrakit.trace.sets import Run
 UNEXPLAINED = "unexplained"
 BACKGROUND = "background"
 """After the last work: only threads that poll still ran."""
-RECORDING = "recording"
-"""What recording cost the host, where the linker took that out of the host's own times."""
 LATE = "began later"
 """Before a rank's first row: it, or its recording, began after another's."""
 _WORK: dict[int, str] = {
@@ -59,7 +57,7 @@ class Segment(Result, msgspec.Struct, frozen=True):
     """A stretch of the path: the work of a node, or a wait before or in it.
 
     `what` is `compute`, `communication`, `copy` or `host` for work; `launch`, `kernel gap`,
-    `synchronization`, `dependency`, `event`, `recorded wait`, `recording`, `began later`,
+    `synchronization`, `dependency`, `event`, `recorded wait`, `began later`,
     `background` for waits, and `unexplained`.
     """
 
@@ -165,12 +163,9 @@ _Piece = tuple[int, int, str, int, int]
 class _Walk:
     """Goes back in time; `pieces` are collected from the last to the first."""
 
-    def __init__(
-        self, events: Mapping[int, RankEvents], span: tuple[int, int], undilated: bool
-    ) -> None:
+    def __init__(self, events: Mapping[int, RankEvents], span: tuple[int, int]) -> None:
         self.events = events
         self.begin, self.time = span
-        self.host_gap = RECORDING if undilated else UNEXPLAINED
         self.pieces: list[_Piece] = []
 
     def add(self, rank: int, row: int, what: str, start: int) -> None:
@@ -203,8 +198,7 @@ class _Walk:
         causes = own.causes
         code = causes.end.item(row)
         what = _WORK[own.kind.item(row)]
-        gap = self.host_gap if own.kind.item(row) == Kind.HOST else UNEXPLAINED
-        self.add(rank, row, gap, causes.end_when.item(row))
+        self.add(rank, row, UNEXPLAINED, causes.end_when.item(row))
         if code == Cause.OWN:
             self.add(rank, row, what, own.start.item(row))
             return rank, row, False
@@ -229,8 +223,7 @@ class _Walk:
         if code == Cause.RECORDED and other >= 0:
             at_end = self.events[other].end.item(prior) <= self.time
         before = (rank if other < 0 else other, prior, at_end)
-        gap = self.host_gap if self.events[rank].kind.item(row) == Kind.HOST else UNEXPLAINED
-        self.add(rank, row, gap, causes.start_when.item(row))
+        self.add(rank, row, UNEXPLAINED, causes.start_when.item(row))
         around = self.events[rank].parent.item(row)
         if code in _INSIDE and around >= 0:
             # Between the parts of a host row that row itself is at work.
@@ -243,21 +236,15 @@ class _Walk:
 
 
 def walk(
-    events: Mapping[int, RankEvents],
-    ends: Iterable[RankEnd],
-    span: tuple[int, int],
-    undilated: bool = False,
+    events: Mapping[int, RankEvents], ends: Iterable[RankEnd], span: tuple[int, int]
 ) -> CriticalPath:
-    """The path that ends with the last of the ranks' `ends`, of equal ones the first rank's.
-
-    `undilated` if recording's cost was taken out of the times.
-    """
+    """The path that ends with the last of the ranks' `ends`, of equal ones the first rank's."""
     begin, end = span
     found = [e for e in ends if e.row >= 0]
     if not found:
         return CriticalPath(0, begin, end, 0, 0, {}, [], {}, [])
     last = max(found, key=lambda e: e.time)
-    walker = _Walk(events, span, undilated)
+    walker = _Walk(events, span)
     walker.add(last.rank, last.row, BACKGROUND, last.time)
     rank, row, _ = walker.run((last.rank, last.row, True), 2 * sum(e.rows for e in found) + 2)
     own = events[rank]
@@ -297,11 +284,6 @@ def _result(
     )
 
 
-def is_undilated(run: Run) -> bool:
-    """Whether the linker took what recording cost the host out of the constraints, not the times."""
-    return bool(run.card.settings.get("undilate"))
-
-
 def critical_path(run: Run) -> CriticalPath:
     """The critical path of a run."""
     from chakrakit.insight.rank import span_ns
@@ -311,4 +293,4 @@ def critical_path(run: Run) -> CriticalPath:
         events[view.rank] = events_of(view, run.times_of(view.rank))
         calls.append(calls_of(view))
     add_peers(events, match_calls(calls, run.groups, run.world_size))
-    return walk(events, map(end_of, events.values()), span_ns(run), is_undilated(run))
+    return walk(events, map(end_of, events.values()), span_ns(run))

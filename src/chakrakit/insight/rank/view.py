@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.trace.model import NodeType, Trace, collective_name
+from chakrakit.trace.placement import callers_in, is_communication, on_host
 from chakrakit.trace.sets import NS, Run, Times, check_length
-from chakrakit.trace.timing import Intervals, callers
+from chakrakit.trace.timing import Intervals
 
 _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
-_DONE_BY_DEVICE = re.compile(r"^(nccl|rccl)")
 _MARK = re.compile(r"^ProfilerStep#\d+$|^PyTorch Profiler")
 _RECEIVE = 9
 
@@ -72,18 +72,21 @@ class RankView:
 
     @cached_property
     def own(self) -> I64:
-        """Time of the row's own work."""
-        if not self.measured or "own_ns" not in self.trace.table.column_names:
+        """Time of the row's own work.
+
+        What the trace says a host row works by itself holds whoever timed the run: a simulator
+        or a replay moves host rows and what runs inside them, but does not tell the two apart.
+        """
+        if "own_ns" not in self.trace.table.column_names:
             return self.duration
         own = self.trace.column("own_ns", -1)
-        return np.where(own >= 0, np.minimum(own, self.duration), self.duration)
+        told = (own >= 0) & (self.on_host | self.measured)
+        return np.where(told, np.minimum(own, self.duration), self.duration)
 
     @cached_property
     def on_host(self) -> Mask:
         """Rows that run on the host."""
-        if "is_cpu_op" not in self.trace.table.column_names:
-            return np.zeros(len(self), np.bool_)
-        return np.asarray(self.trace.column("is_cpu_op", False), np.bool_)
+        return on_host(self.trace)
 
     @cached_property
     def names(self) -> tuple[I32, list[str]]:
@@ -125,13 +128,7 @@ class RankView:
     @cached_property
     def is_comm(self) -> Mask:
         """Communication. What the host says of it before a kernel does it (NCCL) is not it."""
-        types = self.trace.types
-        found = (types >= NodeType.COMM_SEND_NODE) & (types <= NodeType.COMM_COLL_NODE)
-        if not (found & self.on_host).any():
-            return found
-        unknown = (types == NodeType.COMM_COLL_NODE) & ~self.trace.has("comm_type")
-        announced = unknown | self.named(_DONE_BY_DEVICE.match)
-        return np.asarray(found & ~(self.on_host & announced))
+        return is_communication(self.trace)
 
     @cached_property
     def kind(self) -> I8:
@@ -155,7 +152,7 @@ class RankView:
     @cached_property
     def parent(self) -> I32:
         """For host rows, the host row around it on its thread; -1 for none."""
-        return callers(self.trace, self.start, self.end, self.on_host & self.ran)
+        return callers_in(self.trace, self.start, self.end, self.ran)
 
     @cached_property
     def is_leaf(self) -> Mask:

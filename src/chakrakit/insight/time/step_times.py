@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from chakrakit.arrays import I64, Mask
+from chakrakit.arrays import I64
 from chakrakit.insight.rank import RankView, Table, ms, rank_views
 from chakrakit.results import Result
+from chakrakit.trace.placement import marked_steps, slowest
 from chakrakit.trace.sets import Run
 from chakrakit.trace.timing import step_numbers
 
@@ -41,37 +42,23 @@ class Steps(Result, msgspec.Struct):
 
 def steps_of(view: RankView) -> tuple[str, list[Step]]:
     """The part of one rank."""
-    rows = np.flatnonzero(view.works_on_device & ~_orphan(view))
-    if not len(rows):
+    number, found = _numbers(view)
+    spans = marked_steps(view.trace, view.start, view.end, view.works_on_device, number)
+    if not spans:
         return "none", []
-    number, found = step_numbers(view.trace, rows, view.start)
-    known = number >= 0
-    rows, number = rows[known], number[known]
-    if not len(rows):
-        return "none", []
-    values = np.unique(number)
-    out = []
-    before = _before_first(view, rows, number, int(values[0]))
-    for value in values.tolist():
-        mine = rows[number == value]
-        start, end = int(view.start[mine].min()), int(view.end[mine].max())
-        out.append(Step(view.rank, value, start, end, end - before))
-        before = end
-    return found, out
+    return found, [Step(view.rank, *span) for span in spans]
 
 
-def _orphan(view: RankView) -> Mask:
-    return np.asarray(view.trace.column("orphan", False), np.bool_)
-
-
-def _before_first(view: RankView, rows: I64, number: I64, first: int) -> int:
-    """When the device was done with what came before; else when the step began on the host."""
-    orphans = np.flatnonzero(_orphan(view))
-    if len(orphans):
-        return int(view.end[orphans].max())
-    start = int(view.start[rows[number == first]].min())
-    host = view.on_host & view.ran & (view.trace.column("step", -1) == first)
-    return min(start, int(view.start[host].min())) if host.any() else start
+def _numbers(view: RankView) -> tuple[I64, str]:
+    """The step of each row, -1 for none, and how it was found."""
+    rows = np.flatnonzero(view.works_on_device & ~np.asarray(view.trace.column("orphan", False)))
+    if "step" in view.trace.table.column_names:
+        number = np.asarray(view.trace.column("step", -1), np.int64)
+        if (number[rows] >= 0).any():
+            return number, "marked"
+    number = np.full(len(view), -1, np.int64)
+    number[rows], found = step_numbers(view.trace, rows, view.start)
+    return number, found
 
 
 def join_steps(parts: list[tuple[str, list[Step]]], span: int) -> Steps:
@@ -81,12 +68,10 @@ def join_steps(parts: list[tuple[str, list[Step]]], span: int) -> Steps:
     steps = [s for _, part in parts for s in part]
     if found == "none":
         return Steps("none", steps, span)
-    periods: dict[int, int] = {}
+    by_rank: dict[int, dict[int, int]] = {}
     for s in steps:
-        periods[s.step] = max(periods.get(s.step, 0), s.period_ns)
-    order = [periods[k] for k in sorted(periods)]
-    usual = order[1:] if len(order) > 2 else order
-    return Steps(found, steps, int(np.median(usual)))
+        by_rank.setdefault(s.rank, {})[s.step] = s.period_ns
+    return Steps(found, steps, slowest(by_rank.values()))
 
 
 def steps(run: Run) -> Steps:

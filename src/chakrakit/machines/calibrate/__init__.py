@@ -5,8 +5,15 @@ from __future__ import annotations
 from chakrakit.machines.calibrate.calibrate import NetworkModel
 from chakrakit.machines.calibrate.calibrated import (
     CalibrationReport,
+    calibrate_collectives,
     calibrate_network,
     calibrate_profile,
 )
 
-__all__ = ["CalibrationReport", "NetworkModel", "calibrate_network", "calibrate_profile"]
+__all__ = [
+    "CalibrationReport",
+    "NetworkModel",
+    "calibrate_collectives",
+    "calibrate_network",
+    "calibrate_profile",
+]

@@ -152,7 +152,7 @@ class NetworkModel(msgspec.Struct, kw_only=True):
 _TITLE = re.compile(
     r"(all_reduce|all_gather|reduce_scatter|alltoall|broadcast|reduce|sendrecv|gather|scatter)_perf"
 )
-_NAMES = {"alltoall": "all-to-all"}
+_NAMES = {"alltoall": "all-to-all", "sendrecv": "message"}
 _DEVICE_LINE = re.compile(r"#\s+Rank\s+\d+")
 _LINE = re.compile(r"^\s*(\d+)\s+(\d+)\s+\w+\s+\w+\s+-?\d+\s+([0-9.]+)\s")
 
@@ -161,17 +161,20 @@ def network_from_nccl_tests(paths: Sequence[Path]) -> NetworkModel:
     """α-β by collective and size range, from the logs of nccl-tests."""
     model = NetworkModel(fitted_on=[p.name for p in paths])
     for path in paths:
-        try:
-            text = path.read_text(errors="replace")
-        except OSError as error:
-            raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
-        name, ranks, points = _read_log(text, path)
-        model.collectives.setdefault(name, {})[ranks] = fit_ranges(points)
+        name, ranks, points = read_nccl_log(path)
+        # nccl-tests counts an all-gather's whole output; a node's size is one rank's shard.
+        scale = 1 / ranks if name in ("all-gather", "gather") else 1.0
+        shards = [(size * scale, us) for size, us in points]
+        model.collectives.setdefault(name, {})[ranks] = fit_ranges(shards)
     return model
 
 
-def _read_log(text: str, path: Path) -> tuple[str, int, list[tuple[float, float]]]:
-    """The collective, how many ranks, and (bytes, us) points; bytes are as a node's `comm_size`."""
+def read_nccl_log(path: Path) -> tuple[str, int, list[tuple[float, float]]]:
+    """The collective, how many ranks, and (bytes, us) points of a log; bytes as nccl-tests count them."""
+    try:
+        text = path.read_text(errors="replace")
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
     title = _TITLE.search(text) or _TITLE.search(path.name)
     ranks = len(_DEVICE_LINE.findall(text))
     rows = [(float(m[1]), float(m[3])) for line in text.splitlines() if (m := _LINE.match(line))]
@@ -180,10 +183,7 @@ def _read_log(text: str, path: Path) -> tuple[str, int, list[tuple[float, float]
         raise FormatError(
             "no nccl-tests log: needs the test's name, `# Rank` lines and rows", path=str(path)
         )
-    name = _NAMES.get(title[1], title[1].replace("_", "-"))
-    # nccl-tests counts an all-gather's whole output; a node's size is one rank's shard.
-    scale = 1 / ranks if name in ("all-gather", "gather") else 1.0
-    return name, ranks, [(size * scale, us) for size, us in points]
+    return _NAMES.get(title[1], title[1].replace("_", "-")), ranks, points
 
 
 LEAST_GAIN = 0.002

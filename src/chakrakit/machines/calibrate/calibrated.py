@@ -15,7 +15,9 @@ from chakrakit.machines.calibrate.calibrate import (
     profile_from_micro,
     profile_from_trace,
 )
+from chakrakit.machines.calibrate.collective_tables import LibraryReport, calibrate_library
 from chakrakit.machines.device import ClassModel, Profile, write_profile
+from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
 
 
@@ -46,6 +48,8 @@ class CalibrationReport(Result, msgspec.Struct, kw_only=True, omit_defaults=True
     fitted_on: list[str]
     classes: list[FitReport] = []
     ranges: list[RangeReport] = []
+    collectives: list[LibraryReport] = []
+    """Of a communication library's constants."""
 
 
 def calibrate_profile(sources: Sequence[Path], output: Path) -> CalibrationReport:
@@ -99,3 +103,11 @@ def calibrate_network(sources: Sequence[Path], output: Path) -> CalibrationRepor
         for r in parts
     ]
     return CalibrationReport(fitted_on=model.fitted_on, ranges=ranges)
+
+
+def calibrate_collectives(
+    sources: Sequence[Path], machine: Machine, output: Path
+) -> CalibrationReport:
+    """Writes the constants of the machine's communication library; returns how well they fit."""
+    reports = calibrate_library(sources, machine, output)
+    return CalibrationReport(fitted_on=[s.name for s in sources], collectives=reports)

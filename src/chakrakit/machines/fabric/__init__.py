@@ -6,6 +6,7 @@ from chakrakit.machines.fabric.fabrics import Dragonfly, Fabric, Full, Ring, Tre
 from chakrakit.machines.fabric.graph import AnyGraph
 from chakrakit.machines.fabric.links import Links, Routes
 from chakrakit.machines.fabric.machine import Dimension, Joins, Machine, Software
+from chakrakit.machines.fabric.spans import span_of
 
 __all__ = [
     "AnyGraph",
@@ -21,4 +22,5 @@ __all__ = [
     "Software",
     "Tree",
     "lone_port",
+    "span_of",
 ]

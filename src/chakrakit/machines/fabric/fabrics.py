@@ -2,7 +2,7 @@
 
 A fabric numbers its vertices with the ports first and the switches after them. `routes(a, b)` gives
 the links from port a[i] to port b[i] for all i at once; where several shortest ways exist, the choice
-is ECMP's hash of the pair, or the destination modulo the number of ways (`modulo`), which spreads
+is ECMP's hash of the pair, or the destination's digits, one for each level (`modulo`), which spreads
 regular traffic evenly.
 """
 
@@ -177,7 +177,10 @@ class Tree:
         base = 2 * self.ports
         for level, q in enumerate(self.uplinks):
             pair = pair[a[pair] // size != b[pair] // size]
-            choice = (b[pair] if self.modulo else mix(a[pair], b[pair], level).astype(np.int64)) % q
+            # Another digit of the destination at every level: one digit alone would leave most of the
+            # ways of the upper levels unused, as all that reaches a switch there has the same.
+            hashed = mix(a[pair], b[pair], level).astype(np.int64)
+            choice = (b[pair] // planes if self.modulo else hashed) % q
             count = self.switches[level] * q
             climb = (a[pair] // size * planes + plane[pair]) * q + choice
             parts.add(pair, base + climb)

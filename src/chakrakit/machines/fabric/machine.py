@@ -14,6 +14,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Device
 from chakrakit.machines.fabric.fabrics import Fabric
 from chakrakit.machines.fabric.links import Links, RouteParts, Routes
+from chakrakit.machines.library import Library
 
 Joins = Literal["rails", "flat", "gateways"]
 """How a dimension meets the ones inside it: a fabric for every inner place (`rails`), one fabric with a
@@ -56,6 +57,8 @@ class Machine:
     devices: tuple[Device, ...]
     device_of: I64
     software: Software = field(default_factory=Software)
+    library: Library | None = None
+    """The communication library; without one, collectives take what latencies and bandwidths of links say."""
     changed_links: Links | None = None
     is_preset: bool = False
     """Whether it comes with the package, so that `name:N` asks for N nodes."""

@@ -26,6 +26,7 @@ from chakrakit.machines.fabric import (
     Tree,
     lone_port,
 )
+from chakrakit.machines.library import Library
 
 MAX_DEVICES = 1 << 20
 
@@ -96,6 +97,8 @@ class MachineText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     network: list[DimensionText] = []
     graph: GraphText | None = None
     software: SoftwareText = msgspec.field(default_factory=SoftwareText)
+    library: Library | None = None
+    """Constants of the communication library, as `chakra calibrate` fits them."""
     changes: list[ChangeText] = []
     sources: dict[str, str] = {}
 
@@ -120,7 +123,9 @@ def build_machine(text: MachineText, where: str = "machine") -> Machine:
     size = math.prod(d.size for d in dims)
     if size > MAX_DEVICES:
         raise ConfigError(f"{where}: {size:,} devices; {MAX_DEVICES:,} is the most")
-    machine = Machine(text.name, dims, (device,), np.zeros(size, np.int64), _software(text, where))
+    machine = Machine(
+        text.name, dims, (device,), np.zeros(size, np.int64), _software(text, where), text.library
+    )
     for i, change in enumerate(text.changes):
         machine = _changed(machine, change, f"{where}.changes[{i}]")
     return machine

@@ -21,6 +21,8 @@ Router = Literal["turn", "least", "prefix"]
 ROLES: tuple[Role, ...] = ("whole", "prefill", "decode")
 ROUTERS: tuple[Router, ...] = ("turn", "least", "prefix")
 _PS = 10**12
+MASK_BYTES = 2
+"""An element of an attention mask in bf16."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class PoolSetup:
     role: Role = "whole"
     host_bandwidth: float = 0.0
     """Bytes a second between a device and its host, for blocks that move."""
+    capture_seconds: float = 0.0
+    """Recording the graph of a padded shape."""
     adapter_seconds: float = 0.0
     """What each distinct adapter adds to a step."""
 
@@ -170,8 +174,19 @@ def _options(pool: PoolSetup, seed: int) -> dict[str, Any]:
     )
     times = {
         n: round(getattr(o, f"{n}_ms") * 1e9)
-        for n in ("host", "host_per_request", "output", "launch")
+        for n in (
+            "host",
+            "host_per_request",
+            "host_per_token",
+            "output",
+            "launch",
+            "serial",
+            "warmup",
+        )
     }
+    if o.mask_bandwidth:
+        mask = o.token_budget * (pool.capacity.tokens + o.token_budget) * MASK_BYTES
+        times["host"] += round(mask / o.mask_bandwidth * _PS)
     return {
         **{n: getattr(o, n) for n in same},
         **times,
@@ -205,7 +220,7 @@ def _cost(pool: PoolSetup) -> dict[str, Any]:
             "context_multiple": o.padding[1],
             "most_tokens": o.token_budget,
             "most_context": pool.capacity.tokens,
-            "capture": round(o.capture_ms * 1e9),
+            "capture": round(pool.capture_seconds * _PS),
             "buffers": o.depth,
             "ask": lambda q, kv: round(padded(q, kv) * _PS),
         }

@@ -45,10 +45,19 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     padding: tuple[int, int] | None = None
     """Multiples that all query tokens and all context of a step are padded to, as wholes."""
     capture_ms: float = 0.0
+    capture_ms_per_layer: float = 0.0
+    """Recording the graph of a new padded shape, once for each set of buffers."""
+    warmup_ms: float = 0.0
+    """What the first step takes beyond its own time."""
+    mask_bandwidth: float = 0.0
+    """Bytes a second at which a step's mask, of all queries by all of the cache, goes to the device."""
     host_ms: float = 0.0
     host_per_request_ms: float = 0.0
+    host_per_token_ms: float = 0.0
     output_ms: float = 0.0
     launch_ms: float = 0.0
+    serial_ms: float = 0.0
+    """The part of a step on the host that the device waits for; a step takes at least `launch_ms`."""
     drafts: int = 0
     acceptance: float = 0.0
     draft_ms: float = 0.0
@@ -80,9 +89,12 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
         times = (
             "host_ms",
             "host_per_request_ms",
+            "host_per_token_ms",
+            "serial_ms",
             "output_ms",
             "launch_ms",
-            "capture_ms",
+            "warmup_ms",
+            "capture_ms_per_layer",
             "draft_ms",
         )
         for name in (*times, "swap_gib", "offload_gib", "drafts", "output_reserve", "chunk_limit"):

@@ -62,7 +62,7 @@ def _json(data: bytes, path: str, seed: int) -> Stream:
         return _document(data, path, seed)
     if not rest.strip() and isinstance(document, dict) and "input_lens" in document:
         return _benchmark(document, path, seed)
-    if not rest.strip() and isinstance(document, list):
+    if not rest.strip() and (isinstance(document, list) or "requests" in document):
         return _document(data, path, seed)
     return read_json_lines(data, path)
 
@@ -74,8 +74,9 @@ def _document(data: bytes, path: str, seed: int) -> Stream:
         raise FormatError(f"neither JSON nor JSON lines: {error}", path=path) from None
     if isinstance(found, dict) and "input_lens" in found:
         return _benchmark(found, path, seed)
-    if isinstance(found, list):
-        return read_json_lines(b"\n".join(msgspec.json.encode(row) for row in found), path)
+    rows = found.get("requests") if isinstance(found, dict) else found
+    if isinstance(rows, list):
+        return read_json_lines(b"\n".join(msgspec.json.encode(row) for row in rows), path)
     raise FormatError("has no `input_lens`, as the JSON of `vllm bench serve` does", path=path)
 
 

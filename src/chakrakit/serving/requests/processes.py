@@ -13,7 +13,6 @@ think (requests of a session and the seconds between them), priorities, adapters
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -140,19 +139,6 @@ def _gaps(rng: np.random.Generator, rate: float, cv: float, count: int) -> F64:
     return np.asarray(rng.gamma(1 / cv**2, cv**2 / rate, count))
 
 
-@dataclass(frozen=True)
-class _Names:
-    """Names for the content of prompts: a shared prefix, a session's own tokens, a request's own."""
-
-    unit: int = UNIT
-
-    def of(self, group: int, prefix: int, owner: int, prompt: int) -> NDArray[np.uint64]:
-        place = np.arange(prompt // self.unit, dtype=np.uint64)
-        shared = place < prefix // self.unit
-        base = np.where(shared, np.uint64(2 * group), np.uint64(2 * owner + 1))
-        return np.asarray(base * np.uint64(1 << 32) + place, np.uint64)
-
-
 def generated(process: Process) -> Stream:
     """The stream of a process."""
     process.check()
@@ -206,10 +192,12 @@ def _ids(
         return np.zeros(0, np.uint64), np.zeros(process.n + 1, np.int64)
     weights = 1 / np.arange(1, process.prefixes + 1)
     groups = rng.choice(process.prefixes, int(session[-1]) + 1, p=weights / weights.sum())
-    names = _Names()
-    parts = [
-        names.of(int(groups[s]), process.prefix, s, p)
-        for s, p in zip(session.tolist(), prompt.tolist(), strict=True)
-    ]
-    offsets = np.concatenate([[0], np.cumsum([len(p) for p in parts])]).astype(np.int64)
-    return np.concatenate(parts), offsets
+    shared = process.prefix // UNIT
+    # Without sessions nothing after the prefix comes again, so that it needs no name.
+    sizes = np.minimum(prompt // UNIT, shared) if process.turns == 1 else prompt // UNIT
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    place = np.arange(int(offsets[-1]), dtype=np.int64) - np.repeat(offsets[:-1], sizes)
+    owner = np.where(
+        place < shared, 2 * np.repeat(groups[session], sizes), 2 * np.repeat(session, sizes) + 1
+    )
+    return (owner.astype(np.uint64) << np.uint64(32)) + place.astype(np.uint64), offsets

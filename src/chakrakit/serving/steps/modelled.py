@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
 
@@ -13,18 +14,20 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.serving.steps.collectives import CollectiveTimes
 from chakrakit.serving.steps.costing import StepCost, in_pieces, roofline_attention
 from chakrakit.serving.steps.operators import F64, Operator, StepOperators
+from chakrakit.serving.steps.padded import MaskedAttention, separate_kernels
 from chakrakit.workloads.description import Mesh
 from chakrakit.workloads.layers import BYTES
 
 
 class ModelledSteps:
-    """The time of every operator of a step on a machine. `compute` is `roofline` or a profile's name."""
+    """The time of every operator of a step on a machine.
 
-    def __init__(
-        self, operators: StepOperators, machine: Machine, compute: str = "roofline"
-    ) -> None:
+    `compute` is `roofline`, a profile's name or file, or `auto`: the device's own profile where there is one.
+    """
+
+    def __init__(self, operators: StepOperators, machine: Machine, compute: str = "auto") -> None:
         self.operators, self.machine = operators, machine
-        self.compute = compute
+        self.compute = _profile_of(self.device) if compute == "auto" else compute
         self.collectives = CollectiveTimes(machine)
         if not (self.device.peak and self.device.memory_bandwidth):
             raise ConfigError(
@@ -45,8 +48,11 @@ class ModelledSteps:
     def _mesh(self) -> Mesh:
         return Mesh(self.operators.plan)
 
-    def cost(self) -> StepCost:
-        """All terms. Ranks that step together share what happens among experts."""
+    def cost(self, whole: bool = False) -> StepCost:
+        """All terms. Ranks that step together share what happens among experts.
+
+        With `whole`, steps are padded as wholes, and cost what their padded shape costs.
+        """
         together = self.operators.plan.dp > 1 and bool(self.operators.model.experts)
         own = [o for o in self.operators.operators if not o.by_sampled]
         shared = [o for o in own if together and o.routed]
@@ -61,8 +67,33 @@ class ModelledSteps:
             shared=(lambda n: float(self._sum(shared, none + n / dp, none)[0]))
             if together
             else None,
+            padded=self.padded() if whole else None,
             about=f"operators by {self.compute} on {self.device.name}",
         )
+
+    def padded(self) -> Callable[[int, int], float]:
+        """A whole step by its padded queries and its padded context."""
+        layers = self.operators.model.layers
+        attention = MaskedAttention(self.operators, self.device)
+        separate = separate_kernels(self.operators)
+        dense = [o for o in self.operators.operators if not o.by_sampled]
+        head = [o for o in self.operators.operators if o.by_sampled]
+
+        def seconds(queries: int, context: int) -> float:
+            n = np.array([float(queries)])
+            own = self._sum(dense, n, 0 * n) + self._sum(head, 0 * n, n)
+            small = sum(count * self._streamed(each * queries) for count, each in separate)
+            return float(own[0]) + layers * (attention.seconds(queries, context) + small)
+
+        return seconds
+
+    def _streamed(self, moved: float) -> float:
+        """An elementwise kernel that moves these bytes."""
+        if self._profile is None:
+            device = self.device
+            return max(moved / device.memory_bandwidth, device.kernel_overhead)
+        found = self._profile.predict(Operation("elementwise", (max(1, round(moved)),), 0.0, moved))
+        return self.device.kernel_overhead if found is None else found.us * 1e-6
 
     def attention(self) -> dict[str, object]:
         """One kernel a layer at the roofline."""
@@ -122,3 +153,12 @@ class ModelledSteps:
         first = [int(self._mesh.ranks_at(s)[0]) for s in range(stages)]
         pairs = pairwise(first)
         return np.asarray(sum(self.collectives.message_seconds(size, a, b) for a, b in pairs))
+
+
+def _profile_of(device: Device) -> str:
+    """The profile of this very device, where one comes with the package; else the roofline."""
+    name = device.name.partition("-")[0]
+    try:
+        return find_profile(name).name if name else "roofline"
+    except ConfigError:
+        return "roofline"

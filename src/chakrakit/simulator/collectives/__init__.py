@@ -14,6 +14,12 @@ from chakrakit.simulator.collectives.choice import (
 )
 from chakrakit.simulator.collectives.collective_steps import SWITCH, CollectiveSteps, Step
 from chakrakit.simulator.collectives.group_shape import Shape, grid_of, shapes
+from chakrakit.simulator.collectives.pace import (
+    LibraryCall,
+    library_call,
+    library_steps,
+    plain_cost,
+)
 
 __all__ = [
     "ALGORITHMS",
@@ -21,6 +27,7 @@ __all__ = [
     "SWITCH",
     "Algorithms",
     "CollectiveSteps",
+    "LibraryCall",
     "Shape",
     "Step",
     "data_bytes",
@@ -28,6 +35,9 @@ __all__ = [
     "estimate",
     "grid_of",
     "ideal_seconds",
+    "library_call",
+    "library_steps",
     "moved_bytes",
+    "plain_cost",
     "shapes",
 ]

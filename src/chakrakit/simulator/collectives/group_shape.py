@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.machines.fabric import Machine, Routes
+from chakrakit.machines.fabric import Machine, Routes, span_of
+from chakrakit.machines.library import Span
 
 
 class Way(NamedTuple):
@@ -42,6 +43,8 @@ class Shape:
     fan: int
     axes: tuple[Axis, ...]
     reduces: bool
+    span: Span | None = None
+    """What the machine's communication library looks at, where it has one."""
 
 
 def shapes(machine: Machine, members: I64) -> list[Shape]:
@@ -56,13 +59,14 @@ def shapes(machine: Machine, members: I64) -> list[Shape]:
     across = _ways(machine, members, np.roll(members, -(n // 2), 1))
     fans = _fans(head, copies)
     places = np.stack([machine.address(members, k) for k in range(len(machine.dimensions))])
-    found: dict[bytes, tuple[tuple[Axis, ...], bool]] = {}
+    found: dict[bytes, tuple[tuple[Axis, ...], bool, Span | None]] = {}
     out = []
     for g in range(copies):
         key = np.ascontiguousarray(places[:, g] - places[:, g, :1]).tobytes()
         if key not in found:
             reduces = machine.reduction_links(members[g]) is not None
-            found[key] = (_axes(machine, members[g], places[:, g]), reduces)
+            span = span_of(machine, members[g]) if machine.library is not None else None
+            found[key] = (_axes(machine, members[g], places[:, g]), reduces, span)
         far = Way(float(latest[g]), min(float(narrowest[g]), across[g].bandwidth))
         out.append(Shape(n, ring[g], far, fans[g], *found[key]))
     return out

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
 from chakrakit.simulator.engine.program import Program
-from chakrakit.trace.communication import nth_of_kind
 from chakrakit.trace.sets import TraceSet
 
 
@@ -53,6 +54,7 @@ class Membership:
         self._role_number: dict[str, int] = {}
         self.roles_of_body = [sorted(set(p.calls.role)) for p in programs]
         self.groups, self.group_of = self._resolve()
+        self._messages: dict[int, RankMessages] = {}
 
     def body(self, i: int) -> int:
         """The body that the i-th rank runs."""
@@ -138,7 +140,21 @@ class Membership:
 
     def messages(self, i: int) -> RankMessages:
         """The i-th rank's messages, numbered among those with the same ends and tag."""
-        m, peer = self.programs[self.body(i)].messages, self.peers(i)
-        keys = np.stack([m.is_send, peer, m.tag]) if len(peer) else np.zeros((3, 0))
-        _, kind = np.unique(keys, axis=1, return_inverse=True)
-        return RankMessages(m.row, m.is_send, peer, m.tag, m.size, nth_of_kind(kind.reshape(-1)))
+        if i not in self._messages:
+            m, peer = self.programs[self.body(i)].messages, self.peers(i)
+            nth = _turns(m.is_send, peer, m.tag)
+            self._messages[i] = RankMessages(m.row, m.is_send, peer, m.tag, m.size, nth)
+        return self._messages[i]
+
+
+def _turns(*columns: NDArray[Any]) -> I64:
+    """For each entry how many before it are equal in all columns."""
+    order = np.lexsort(columns)
+    first = np.ones(len(order), bool)
+    for i, column in enumerate(columns):
+        differs = np.diff(column[order]) != 0
+        first[1:] = differs if i == 0 else first[1:] | differs
+    begin = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+    turn = np.empty(len(order), np.int64)
+    turn[order] = np.arange(len(order)) - begin
+    return turn

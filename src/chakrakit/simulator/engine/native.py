@@ -18,8 +18,10 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
 from chakrakit.simulator.engine.classes import Classes, apart, refine
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
-from chakrakit.simulator.engine.instances import Custom, Fixed, FoldRefusedError, Instances, Matcher
+from chakrakit.simulator.engine.instances import Instances, Matcher
 from chakrakit.simulator.engine.membership import Membership
+from chakrakit.simulator.engine.messages import FoldRefusedError, device_table
+from chakrakit.simulator.engine.planner import Custom, Fixed
 from chakrakit.simulator.engine.plans import PS, TransferPlans, link_bytes
 from chakrakit.simulator.engine.policies import CollectivePolicy, DispatchPolicy, ReadyRow
 from chakrakit.simulator.engine.program import COMPUTE, PLAIN, Program, read_program
@@ -140,21 +142,16 @@ class _Simulation:
     def _shapes(self) -> list[Shape | None]:
         """How each group lies on the machine; groups of one size are looked at together."""
         out: list[Shape | None] = [None] * len(self.membership.groups)
+        table = device_table(self.membership, self.device_of)
         by_size: dict[int, list[int]] = {}
         for g, group in enumerate(self.membership.groups):
             if len(group.members) > 1:
                 by_size.setdefault(len(group.members), []).append(g)
         for numbers in by_size.values():
-            devices = np.stack([self._devices(self.membership.groups[g].members) for g in numbers])
+            devices = np.stack([table[self.membership.groups[g].members] for g in numbers])
             for g, shape in zip(numbers, shapes(self.machine, devices), strict=True):
                 out[g] = shape
         return out
-
-    def _devices(self, ranks: I64) -> I64:
-        known = self.membership.index
-        return np.array(
-            [self.device_of[known[r]] if r in known else r for r in ranks.tolist()], np.int64
-        )
 
     # --- folding ------------------------------------------------------------------------------
 
@@ -189,8 +186,8 @@ class _Simulation:
 
     def _attempt(self, classes: Classes, why: str) -> tuple[Outcome, list[int] | None]:
         """Simulates one rank a class; also says which groups ended apart from others of their class."""
-        book = TransferPlans(self.machine)
         options = self.options
+        book = TransferPlans(self.machine, options.network == "flow")
         matcher = Matcher(
             self.membership,
             classes,
@@ -303,11 +300,12 @@ class _Simulation:
         return self.machine.device(int(self.device_of[i]))
 
     def _instance_arrays(self, instances: Instances) -> dict[str, Any]:
-        overhead = round(self.machine.software.collective_overhead * PS)
+        usual = self.machine.software.collective_overhead
+        overhead = [usual if o is None else o for o in instances.overhead]
         counts = [len(j) for j in instances.jobs]
         return {
             "needed": np.array(instances.needed, np.int32),
-            "overhead": np.full(len(counts), overhead, np.int64),
+            "overhead": np.rint(np.array(overhead, np.float64) * PS).astype(np.int64),
             "instance_jobs": np.r_[0, np.cumsum(counts)].astype(np.int64),
             "job_plan": _concat(instances.jobs, np.int32),
         }

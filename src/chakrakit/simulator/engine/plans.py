@@ -13,6 +13,7 @@ import numpy as np
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Machine, Routes
+from chakrakit.machines.library import Cost
 from chakrakit.simulator.collectives import SWITCH, CollectiveSteps
 
 PS = 1e12
@@ -32,27 +33,98 @@ class _Family:
     """Route keys, a row a copy: src · devices + dst, or -1 - link for a way to or from a switch."""
     bytes: F64
     wait: I64
-    """ps on top of the route's latency, by transfer."""
+    """ps on top of the route's latency, by transfer; instead of it where the library says (`hop`)."""
+    stretch: float = 1.0
+    """Bytes' worth of a link's time that a byte takes, in the library's protocol."""
+    hop: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class _MessageFamily:
+    """Plans of one message each: parallel arrays."""
+
+    keys: I64
+    bytes: F64
+    stretch: F64
+    hop: I64
+    """ps instead of the route's latency; -1 for the route's own."""
 
 
 class TransferPlans:
     """Collects plans and numbers them; `arrays` gives everything at once with the routes they use."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, fair: bool = True) -> None:
         self.machine = machine
+        self.fair = fair
+        """Whether transfers share links, as they do in the `flow` network."""
         self.count = 0
-        self._families: list[_Family] = []
+        self._families: list[_Family | _MessageFamily] = []
         self._transfers = 0
 
-    def add(self, moves: CollectiveSteps, devices: I64, total: float) -> int:
-        """Plans for groups of devices, a row a group; returns the first one's number."""
+    def add(
+        self, moves: CollectiveSteps, devices: I64, total: float, cost: Cost | None = None
+    ) -> int:
+        """Plans for groups of devices, one row per group; returns the first one's number.
+
+        With a library's `cost`, the plan takes just that long when nothing else is on its links.
+        """
         self._check_time(total)
         piece = total / moves.pieces
         counts = [np.asarray(s.count * piece, np.float64) for s in moves.steps]
-        return self.add_bytes(moves, devices, counts)
+        if cost is None or not len(devices):
+            return self.add_bytes(moves, devices, counts)
+        alone = self._alone(moves, devices[0], counts)
+        stretch = cost.transfer / alone if alone else 1.0
+        return self.add_bytes(moves, devices, counts, stretch, cost.latency / _depth(moves))
 
-    def add_bytes(self, moves: CollectiveSteps, devices: I64, counts: list[F64]) -> int:
-        """The same with the bytes of every transfer given, an array a step."""
+    def add_at_pace(
+        self, moves: CollectiveSteps, devices: I64, total: float, stretch: float, hop: float
+    ) -> int:
+        """Plans in which a byte takes `stretch` times its time on every link, and a step `hop` seconds."""
+        self._check_time(total)
+        piece = total / moves.pieces
+        counts = [np.asarray(s.count * piece, np.float64) for s in moves.steps]
+        return self.add_bytes(moves, devices, counts, stretch, hop)
+
+    def _alone(self, moves: CollectiveSteps, group: I64, counts: list[F64]) -> float:
+        """Seconds that the bytes of all steps flow, one step after another, with nobody else there."""
+        total = 0.0
+        steps, numbers = _joined(moves)
+        keys, _ = self._keys(
+            np.concatenate([s.src for s in moves.steps]),
+            np.concatenate([s.dst for s in moves.steps]),
+            group[None, :],
+        )
+        used, number = np.unique(keys[0], return_inverse=True)
+        routes = self._routes(used)
+        at = np.cumsum([0, *(len(s.src) for s in moves.steps)])
+        for head in steps:
+            mine = [i for i in range(len(moves.steps)) if numbers[i] == numbers[head]]
+            rows = np.concatenate([np.arange(at[i], at[i + 1]) for i in mine])
+            size = np.concatenate([counts[i] for i in mine])
+            total += moves.steps[head].repeat * self._busiest(routes, number[rows], size)
+        return total
+
+    def _busiest(self, routes: Routes, which: I64, size: F64) -> float:
+        """Seconds until the last of transfers over these routes has ended."""
+        by_route = np.bincount(which, size, minlength=len(routes))
+        if not self.fair:
+            most = np.zeros(len(routes))
+            np.maximum.at(most, which, size)
+            return float((most / routes.bandwidth(self.machine.links)).max(initial=0.0))
+        each = np.repeat(by_route, np.diff(routes.offsets))
+        load = np.bincount(routes.links, each, minlength=len(self.machine.links))
+        return float((load / self.machine.links.bandwidth).max(initial=0.0))
+
+    def add_bytes(
+        self,
+        moves: CollectiveSteps,
+        devices: I64,
+        counts: list[F64],
+        stretch: float = 1.0,
+        hop: float | None = None,
+    ) -> int:
+        """The same with the bytes of every transfer given, one array per step; `hop` in seconds per step."""
         copies = len(devices)
         self._transfers += copies * moves.transfers()
         if self._transfers > MOST_TRANSFERS:
@@ -74,7 +146,9 @@ class TransferPlans:
             step_of,
             keys,
             np.concatenate([*counts, np.zeros(0)]),
-            (wait + waits).astype(np.int64),
+            (wait + waits if hop is None else waits + round(hop * PS)).astype(np.int64),
+            stretch,
+            hop is not None,
         )
         self._families.append(family)
         self.count += copies
@@ -113,21 +187,22 @@ class TransferPlans:
         wait[src == SWITCH] = round(float(latest) * PS)
         return keys, wait
 
-    def add_pairs(self, src: I64, dst: I64, size: float) -> int:
-        """Plans of one message each, from src[i] to dst[i]."""
-        self._check_time(size)
-        family = _Family(
-            np.ones(1, np.int64),
-            [()],
-            np.zeros(1, np.int64),
-            (np.asarray(src, np.int64) * self.machine.size + dst)[:, None],
-            np.array([float(size)]),
-            np.zeros(1, np.int64),
+    def add_messages(
+        self, src: I64, dst: I64, size: F64, stretch: F64 | None = None, hop: I64 | None = None
+    ) -> int:
+        """Plans of one message each, from src[i] to dst[i]; returns the first one's number."""
+        count = len(src)
+        self._check_time(float(size.max(initial=0.0)))
+        family = _MessageFamily(
+            np.asarray(src, np.int64) * self.machine.size + dst,
+            np.asarray(size, np.float64),
+            np.ones(count) if stretch is None else stretch,
+            np.full(count, -1, np.int64) if hop is None else hop,
         )
         self._families.append(family)
-        self._transfers += len(src)
-        self.count += len(src)
-        return self.count - len(src)
+        self._transfers += count
+        self.count += count
+        return self.count - count
 
     def add_fixed(self, seconds: float, copies: int) -> int:
         """Plans that take a given time and use no link."""
@@ -173,8 +248,19 @@ class TransferPlans:
         for family in self._families:
             routes = number[at : at + family.keys.size].reshape(family.keys.shape)
             at += family.keys.size
-            parts.append(_family_arrays(family, routes, latency))
-        names = ("steps", "repeat", "transfers", "afters", "after", "route", "bytes", "delay")
+            arrays = _message_arrays if isinstance(family, _MessageFamily) else _family_arrays
+            parts.append(arrays(family, routes, latency))  # type: ignore[arg-type]
+        names = (
+            "steps",
+            "repeat",
+            "transfers",
+            "afters",
+            "after",
+            "route",
+            "bytes",
+            "payload",
+            "delay",
+        )
         none = np.zeros(0, np.int64)
         joined = {k: np.concatenate([none, *(p[k] for p in parts)]) for k in names}
         return {
@@ -185,6 +271,7 @@ class TransferPlans:
             "step_transfers": _offsets(joined["transfers"]),
             "route": joined["route"].astype(np.int32),
             "bytes": joined["bytes"].astype(np.float64),
+            "payload": joined["payload"].astype(np.float64),
             "delay": joined["delay"].astype(np.int64),
         }
 
@@ -200,10 +287,32 @@ def _joined(moves: CollectiveSteps) -> tuple[list[int], I64]:
     return heads, numbers
 
 
+def _depth(moves: CollectiveSteps) -> int:
+    """Steps one after another, repetitions counted."""
+    return max(1, sum(s.repeat for s in moves.steps if not s.joined))
+
+
+def _message_arrays(family: _MessageFamily, routes: I64, latency: I64) -> dict[str, Any]:
+    """One step of one transfer for each message."""
+    count = len(family.keys)
+    one, none = np.ones(count, np.int64), np.zeros(0, np.int64)
+    return {
+        "steps": one,
+        "repeat": one,
+        "transfers": one,
+        "afters": np.zeros(count, np.int64),
+        "after": none,
+        "route": routes,
+        "bytes": family.bytes * family.stretch,
+        "payload": family.bytes,
+        "delay": np.where(family.hop >= 0, family.hop, latency[routes]),
+    }
+
+
 def _family_arrays(family: _Family, routes: I64, latency: I64) -> dict[str, Any]:
     """The family's plans one after another, transfers of a step sorted by delay."""
     copies, steps = len(routes), len(family.repeat)
-    delay = latency[routes] + family.wait
+    delay = np.where(family.hop, 0, latency[routes]) + family.wait
     order = (
         np.stack([np.lexsort((delay[c], family.step_of)) for c in range(copies)])
         if copies
@@ -218,7 +327,8 @@ def _family_arrays(family: _Family, routes: I64, latency: I64) -> dict[str, Any]
         "afters": np.tile([len(a) for a in family.after], copies),
         "after": np.tile(after, copies),
         "route": np.take_along_axis(routes, order, 1).reshape(-1),
-        "bytes": family.bytes[order].reshape(-1),
+        "bytes": (family.bytes * family.stretch)[order].reshape(-1),
+        "payload": family.bytes[order].reshape(-1),
         "delay": np.take_along_axis(delay, order, 1).reshape(-1),
     }
 
@@ -226,7 +336,7 @@ def _family_arrays(family: _Family, routes: I64, latency: I64) -> dict[str, Any]
 def link_bytes(plans: dict[str, Any], routes: Routes, runs: I64, links: int) -> F64:
     """Bytes over each link, given how often each plan ran."""
     per_step = np.repeat(runs, np.diff(plans["plan_steps"])) * plans["repeat"]
-    moved = np.repeat(per_step, np.diff(plans["step_transfers"])) * plans["bytes"]
+    moved = np.repeat(per_step, np.diff(plans["step_transfers"])) * plans["payload"]
     by_route = np.bincount(plans["route"], moved, minlength=len(routes))
     each = np.repeat(by_route, np.diff(routes.offsets))
     return np.bincount(routes.links, each, minlength=links).astype(np.float64)

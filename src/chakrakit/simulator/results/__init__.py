@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from chakrakit.simulator.results.collective_table import (
+    CollectiveTable,
+    ExpertExchange,
+    collective,
+    parse_members,
+    parse_sizes,
+)
 from chakrakit.simulator.results.result import to_run
 from chakrakit.simulator.results.settings import (
     read_network_model,
@@ -21,10 +28,15 @@ from chakrakit.simulator.results.summary import (
 __all__ = [
     "NS",
     "CollectiveSummary",
+    "CollectiveTable",
+    "ExpertExchange",
     "RankSummary",
     "Simulation",
     "SimulationSummary",
     "class_rows",
+    "collective",
+    "parse_members",
+    "parse_sizes",
     "read_network_model",
     "read_placement",
     "simulate",

@@ -10,6 +10,7 @@ import pyarrow as pa
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.engine import Outcome
 from chakrakit.simulator.results.summary import class_memory, class_rows
+from chakrakit.trace.placement import nested_ends
 from chakrakit.trace.sets import Run, Times
 
 Detail = Literal["summary", "classes", "full"]
@@ -55,6 +56,10 @@ def to_run(
 def _times(outcome: Outcome, c: int, why: bool) -> Times:
     rows = class_rows(outcome, c)
     start, end = outcome.start[rows].copy(), outcome.end[rows].copy()
+    trace = outcome.membership.programs[
+        outcome.membership.body(int(outcome.classes.first[c]))
+    ].trace
+    end = nested_ends(trace, start, end, per_ns=1000)
     if not why:
         return Times(start, end)
     binding = outcome.binding[rows]

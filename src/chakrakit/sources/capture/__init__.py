@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from chakrakit.sources.capture.capturing import capture, capture_command
-from chakrakit.sources.capture.folding import CaptureReport
+from chakrakit.sources.capture.folding import CaptureReport, CollectiveFigures, KindFigures
 
-__all__ = ["CaptureReport", "capture", "capture_command"]
+__all__ = ["CaptureReport", "CollectiveFigures", "KindFigures", "capture", "capture_command"]

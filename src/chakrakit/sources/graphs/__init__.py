@@ -14,20 +14,16 @@ from chakrakit.sources.graphs.replays import (
     find_replays,
     name_rows,
 )
-from chakrakit.sources.graphs.steps import Batch, Share, read_batch
 
 __all__ = [
-    "Batch",
     "Capture",
     "Graphs",
     "Operator",
     "Recorded",
     "Replay",
-    "Share",
     "add_graph_causes",
     "find_captures",
     "find_replays",
     "has_captures",
     "name_rows",
-    "read_batch",
 ]

@@ -10,10 +10,10 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.sources.graphs.captures import Capture, Operator
-from chakrakit.sources.graphs.steps import batch_of
 from chakrakit.sources.pytorch.edges import Candidates, DeviceModel
 from chakrakit.sources.pytorch.match import RowNames, Timeline, nearest
 from chakrakit.sources.pytorch.read import Kind, Kineto
+from chakrakit.sources.pytorch.work import batch_of
 from chakrakit.trace.model import EdgeForm, EdgeKind
 
 GRAPH_LAUNCH = r"^(cuda|hip|cu)GraphLaunch"

@@ -409,6 +409,14 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
         "chakrakit scale-ranks",
         "chakrakit scale-ranks",
     ),
+    _A(
+        "estimated_cycles",
+        _M.int64_val,
+        "cycles",
+        "the compiler's own estimate of a node's time",
+        "chakrakit capture",
+        "–",
+    ),
     _A("mem_free", _M.int64_val, "bytes", "released when the node ends", "chakrakit", "chakrakit"),
 )
 

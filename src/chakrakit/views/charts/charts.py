@@ -28,7 +28,6 @@ COLORS = {
     "lane": "#9fc5e8",
     "began later": "#d9d9d9",
     "background": "#d9d9d9",
-    "recording": "#d7ccb0",
     "unexplained": "#333333",
     "other": "#999999",
     "slower": "#d55e00",

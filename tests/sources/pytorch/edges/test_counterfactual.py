@@ -95,7 +95,7 @@ def test_a_slower_host_gives_the_measured_step(case):
 @pytest.mark.parametrize("name", list(MODULES))
 def test_two_passes_unedited_give_the_period_that_was_recorded(data, name):
     folder = data / name
-    options = LinkOptions(times=(folder / "kineto_only.json.gz",))
+    options = LinkOptions(times=(folder / "kineto_only.json.gz",), as_recorded=True)
     _, report = link([folder / "et.json.gz", folder / "kineto.json.gz"], options)
     (rank,) = report.ranks
     assert len(rank.steps) == 2

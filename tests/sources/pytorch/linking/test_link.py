@@ -20,12 +20,13 @@ def _load(path):
     return json.loads(gzip.decompress(path.read_bytes()))
 
 
+RECORDED = LinkOptions(as_recorded=True)
 SETS = ("cnn_ddp_2", "gpt_pp_2", "gpt_fsdp_tp_4", "gpt2_124m_b8_s1024", "resnet50_b128")
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_everything_in_the_files_is_in_the_trace_and_the_schedule_is_the_measurement(data, name):
-    _, report = link([data / name])
+    _, report = link([data / name], RECORDED)
     for rank in report.ranks:
         assert rank.host_ops.linked == rank.host_ops.in_ > 0
         assert rank.device_activities.linked == rank.device_activities.in_
@@ -39,7 +40,7 @@ def test_everything_in_the_files_is_in_the_trace_and_the_schedule_is_the_measure
 
 @pytest.mark.parametrize("name", ["gpt2_124m_b8_s1024", "resnet50_b128"])
 def test_device_time_by_kernel_name_is_kinetos_to_the_nanosecond(data, name):
-    run, _ = link([data / name])
+    run, _ = link([data / name], RECORDED)
     trace = run.trace(0)
     ours: Counter[str] = Counter()
     on_device = ~trace.column("is_cpu_op").astype(bool)
@@ -117,7 +118,7 @@ def test_messages_have_ends_and_a_tag(data):
 
 @pytest.mark.parametrize("name", SETS)
 def test_what_is_written_is_valid_and_reads_back_the_same(data, name, tmp_path):
-    run, _ = link([data / name])
+    run, _ = link([data / name], RECORDED)
     chakrakit.write(run, tmp_path / "run")
     again = chakrakit.read(tmp_path / "run")
     assert isinstance(again, chakrakit.Run)
@@ -151,7 +152,7 @@ def _members(trace):
 
 
 def test_microseconds_for_other_tools_keep_the_sum(data):
-    run, _ = link([data / "gpt2_124m_b8_s1024"])
+    run, _ = link([data / "gpt2_124m_b8_s1024"], RECORDED)
     trace = run.trace(0)
     own = trace.column("own_ns", -1)
     exact = np.where(own >= 0, own, trace.duration_ns).sum()
@@ -160,13 +161,13 @@ def test_microseconds_for_other_tools_keep_the_sum(data):
 
 def test_flops_of_a_training_step_are_those_of_the_model(data):
     """GPT-2 of 124 M parameters, 8 × 1,024 tokens: six FLOPs a parameter and token, and attention."""
-    run, _ = link([data / "gpt2_124m_b8_s1024"])
+    run, _ = link([data / "gpt2_124m_b8_s1024"], RECORDED)
     weights = 12 * 12 * 768**2 + 50257 * 768
     # Causal attention: two half products forward, and two and a half times that backward.
     attention = 12 * (2 * 8 * 1024**2 * 768) * 3.5
     expected = 6 * weights * 8192 + attention
     assert run.trace(0).column("num_ops", 0).sum() == pytest.approx(expected, rel=0.01)
-    run, _ = link([data / "resnet50_b128"])
+    run, _ = link([data / "resnet50_b128"], RECORDED)
     assert run.trace(0).column("num_ops", 0).sum() == pytest.approx(3 * 2 * 4.1e9 * 128, rel=0.05)
 
 
@@ -191,7 +192,7 @@ def test_kernels_without_a_launch_in_the_file_are_linked(tmp_path):
 
 
 def test_phases_and_steps_are_told(data):
-    trace = link([data / "gpt2_124m_b8_s1024"])[0].trace(0)
+    trace = link([data / "gpt2_124m_b8_s1024"], RECORDED)[0].trace(0)
     phases = Counter(trace.column("phase", "").tolist())
     assert phases["forward"] > 1000 < phases["backward"]
     assert phases["optimizer"] > 0

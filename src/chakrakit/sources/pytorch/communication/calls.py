@@ -80,6 +80,10 @@ class _Finder:
         self.kernel = names.where(words.KERNEL.search) & (line.lane >= 0)
         self.marked = names.where(lambda s: s.startswith(GROUP_MARK))
         self.extras = [_Rows(line, x) for x in _extras(observer, kineto)]
+        if kineto is not None:
+            said = kineto.extras.column("Collective name")
+            named = np.isin(line.event, np.fromiter(said, np.int64, len(said)))
+            self.kernel |= named & (line.lane >= 0)
 
     def find(self) -> list[Collective]:
         """One Collective per operator, per bare record and per bare kernel."""

@@ -34,6 +34,8 @@ class HostModel:
         self.is_call[linked] = line.parent[linked] == self.before[linked]
         self.lag = np.zeros(len(line), np.int64)
         self.lag[linked] = line.start[linked] - self._base(linked)
+        self.recorded_lag = self.lag
+        """The lags before recording's cost was taken out of them."""
         self.extra = EdgeList()
         self._by_thread: dict[int, I64] = {}
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from chakrakit.sources.graphs import Operator, read_batch
+from chakrakit.sources.graphs import Operator
 from chakrakit.sources.pytorch.linking.rank import Rank
-from chakrakit.sources.pytorch.work import PHASES
+from chakrakit.sources.pytorch.work import PHASES, read_batch
 
 Columns = dict[str, Any]
 
@@ -17,6 +17,7 @@ Columns = dict[str, Any]
 def add_graph_columns(linked: Rank, columns: Columns) -> None:
     """Say of every replayed row what its capture knows, and of every serving step what was in it."""
     _add_operators(linked, columns)
+    _add_instructions(linked, columns)
     _add_batches(linked, columns)
 
 
@@ -37,6 +38,28 @@ def _add_operators(linked: Rank, columns: Columns) -> None:
     for name, values in said.items():
         if any(v is not None for v in values):
             columns[name] = _overlaid(columns.get(name), len(linked.line), rows, values)
+
+
+_INSTRUCTION = {
+    "hlo_op": "operator",
+    "hlo_shapes": "inputs_shapes",
+    "hlo_types": "inputs_types",
+    "hlo_name": "module",
+}
+
+
+def _add_instructions(linked: Rank, columns: Columns) -> None:
+    """What XLA says of its kernels: the instruction, its operands, and where in the program it is from."""
+    said = linked.kineto.extras.column("hlo_op") if linked.kineto is not None else {}
+    if linked.kineto is None or not said:
+        return
+    row_of = {int(e): row for row, e in enumerate(linked.line.event.tolist()) if e >= 0}
+    for key, name in _INSTRUCTION.items():
+        said = {row_of[e]: v for e, v in linked.kineto.extras.column(key).items() if e in row_of}
+        if said:
+            columns[name] = _overlaid(
+                columns.get(name), len(linked.line), list(said), list(said.values())
+            )
 
 
 def _shared_work(linked: Rank, named: dict[int, Operator]) -> dict[str, list[Any]]:

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, FormatError, TraceError
 from chakrakit.parallel import Workers, spread
 from chakrakit.sources.graphs import Capture
@@ -27,12 +27,15 @@ from chakrakit.sources.pytorch.communication import (
     number_in_groups,
 )
 from chakrakit.sources.pytorch.communication import Groups as RecordedGroups
-from chakrakit.sources.pytorch.linking.nodes import communication_columns, to_trace
+from chakrakit.sources.pytorch.linking.cards import card_of, overhead_of, read_card
+from chakrakit.sources.pytorch.linking.meeting import meet
+from chakrakit.sources.pytorch.linking.nodes import communication_columns, time_columns, to_trace
 from chakrakit.sources.pytorch.linking.overhead import Overhead, fit
 from chakrakit.sources.pytorch.linking.periods import steady_period
 from chakrakit.sources.pytorch.linking.rank import Rank, captures_of, link_rank
 from chakrakit.sources.pytorch.linking.report import LinkReport, RankReport, report_rank
 from chakrakit.sources.pytorch.linking.spool import Spool
+from chakrakit.sources.pytorch.linking.step_facts import RankRecording, recording
 from chakrakit.sources.pytorch.match import Join, align_passes
 from chakrakit.sources.pytorch.read import (
     Found,
@@ -47,13 +50,15 @@ from chakrakit.sources.pytorch.read import (
 )
 from chakrakit.trace.communication import Binding, Body, Groups
 from chakrakit.trace.model import Trace
-from chakrakit.trace.sets import Card, Run
+from chakrakit.trace.sets import Card, Recording, Run, recording_of
 
 _PER_BYTE = 2.5
 """Most memory linking takes, as a multiple of the uncompressed files."""
 _WORTH_A_PROCESS = 64 << 20
 _COMPRESSION = 20
 _JOINED = 0.5
+_SAME = 0.9
+"""Share of the observer's operators that a second recording of the same program holds."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,9 @@ class LinkOptions:
     """How to link.
 
     times          Kineto files recorded without the observer: they give the times, by rank
-    undilate       take out what recording cost the host; True for the default model or the card's
+    undilate       take out what recording cost the host even where nothing was measured and nothing
+                   runs on a device; otherwise that is done by itself
+    as_recorded    leave all times as they were recorded
     memory_bytes   how much the ranks linked side by side may take together
     jobs           most processes; 0 for as many as there are cores
     engine         where ranks are linked: `local`, or a cluster (see chakrakit.parallel); by default
@@ -76,6 +83,11 @@ class LinkOptions:
     jobs: int = 0
     engine: str | None = None
     spool: Path | None = None
+    as_recorded: bool = False
+
+    def __post_init__(self) -> None:
+        if self.as_recorded and self.undilate:
+            raise ConfigError("--as-recorded and --undilate exclude each other; give one of them")
 
 
 @dataclass
@@ -88,6 +100,7 @@ class _Linked:
     groups: RecordedGroups
     epoch: int
     base_ns: int
+    facts: RankRecording
 
 
 def link(
@@ -100,23 +113,51 @@ def link(
 def link_found(found: Found, options: LinkOptions | None = None) -> tuple[Run, LinkReport]:
     """Link ranks whose files are known."""
     chosen = options or LinkOptions()
-    times = _times_by_rank(chosen.times, found.pairs)
-    overhead = _overhead(chosen, found.pairs)
-    ranks = _link_all(found.pairs, times, overhead, chosen)
-    for path in chosen.times:
-        found.ignored.pop(str(path), None)
+    _take_times(found, chosen)
+    ranks = _link_all(found.pairs, chosen)
+    _note_unused(found, ranks)
     groups = _merge_groups(ranks)
     inferred = _resolve_groups(ranks, groups)
     clock = align_clocks({r: x.recorded for r, x in ranks.items()})
-    run = _run(ranks, clock, groups, overhead)
+    run = _run(ranks, clock, groups)
+    known = recording_of(run.card) or Recording()
     report = LinkReport(
         ranks=[_finished(ranks[r], clock, inferred) for r in sorted(ranks)],
         groups={name: list(members) for name, members in groups.items()},
         ignored_files=found.ignored,
         clock={"rule": clock.rule, "matched": clock.matched, "residual_skew_ns": clock.skew_ns},
-        overhead=asdict(overhead) if overhead is not None else {},
+        overhead=run.card.settings.get("undilate", {}),
+        recorded_step_ns=known.recorded_step_ns,
+        corrected_step_ns=known.step_ns if known.corrected else 0,
+        unprofiled_step_ns=known.unprofiled_step_ns,
+        step_ns=known.step_ns,
+        corrected=known.corrected,
+        warning=known.warning,
     )
     return run, report
+
+
+def _take_times(found: Found, options: LinkOptions) -> None:
+    """Settle where each rank's times come from: the files given, else what lies beside its pair."""
+    given = _times_by_rank(options.times, found.pairs)
+    for path in options.times:
+        found.ignored.pop(str(path), None)
+    for i, pair in enumerate(found.pairs):
+        times = given.get(pair.rank, None if options.as_recorded else pair.times)
+        if pair.times is not None and pair.times != times and pair.times not in options.times:
+            why = "--as-recorded keeps the times of the pair" if options.as_recorded else "--times"
+            found.ignored[str(pair.times)] = f"a second recording, not needed: {why}"
+        found.pairs[i] = replace(pair, times=times)
+
+
+def _note_unused(found: Found, ranks: Mapping[int, _Linked]) -> None:
+    """Cards that were read are not left out; second recordings of something else are."""
+    for pair in found.pairs:
+        card = card_of(pair)
+        if card is not None and read_card(card):
+            found.ignored.pop(str(card), None)
+        if pair.times is not None and str(pair.times) not in ranks[pair.rank].report.files:
+            found.ignored[str(pair.times)] = "its operators are not those of the observer's file"
 
 
 def _times_by_rank(times: Sequence[Path], pairs: list[Pair]) -> dict[int, Path]:
@@ -133,43 +174,21 @@ def _times_by_rank(times: Sequence[Path], pairs: list[Pair]) -> dict[int, Path]:
     return {pair.rank: path for pair, path in zip(pairs, times, strict=True)}
 
 
-def _overhead(options: LinkOptions, pairs: list[Pair]) -> Overhead | None:
-    """The model asked for: given, from a collector's card beside the files, or the default."""
-    if not options.undilate:
+def _cost(options: LinkOptions, pair: Pair) -> Overhead | None:
+    """What recording cost this rank: as given, as its card says, or by the default model."""
+    if options.as_recorded:
         return None
     if options.overhead is not None:
         return options.overhead
-    for pair in pairs:
-        for card in sorted(pair.paths[0].parent.glob("*card*.json")):
-            said = _measured(card)
-            if said:
-                return Overhead(**said, measured=True)
-    return Overhead()
+    return overhead_of(pair) or Overhead()
 
 
-def _card(path: Path) -> dict[str, Any]:
-    try:
-        said = msgspec.json.decode(path.read_bytes())
-    except (OSError, msgspec.MsgspecError):
-        return {}
-    return said if isinstance(said, dict) else {}
-
-
-def _measured(card: Path) -> dict[str, int]:
-    said = _card(card).get("overhead") or {}
-    names = ("operator_ns", "launch_ns", "call_ns", "observer_ns", "graph_node_ns", "step_ns")
-    return {k: int(said[k]) for k in names if k in said}
-
-
-def _link_all(
-    pairs: list[Pair], times: Mapping[int, Path], overhead: Overhead | None, options: LinkOptions
-) -> dict[int, _Linked]:
+def _link_all(pairs: list[Pair], options: LinkOptions) -> dict[int, _Linked]:
     """In this process, or on workers where that is asked for or worth it."""
-    sizes = [_size(p, times.get(p.rank)) for p in pairs]
+    sizes = [_size(p) for p in pairs]
     workers = _workers(sizes, options)
     spool = None if workers is None else Spool(options.spool)
-    one = partial(_link_one, overhead=overhead, spool=spool)
-    done = spread(one, [(p, times.get(p.rank)) for p in pairs], workers)
+    done = spread(partial(_link_one, options=options, spool=spool), pairs, workers)
     ranks = {p.rank: linked for p, linked in zip(pairs, done, strict=True)}
     if spool is not None:
         for rank, linked in ranks.items():
@@ -187,24 +206,20 @@ def _workers(sizes: list[int], options: LinkOptions) -> Workers | None:
     return Workers("local", jobs) if worth_it or options.engine else None
 
 
-def _size(pair: Pair, times: Path | None) -> int:
+def _size(pair: Pair) -> int:
     """Uncompressed bytes, or a guess where the files are compressed."""
-    paths = [*pair.paths, *([times] if times else [])]
+    paths = [*pair.paths, *([pair.times] if pair.times else [])]
     return sum(
         p.stat().st_size * (_COMPRESSION if p.suffix == ".gz" else 1) for p in paths if p.exists()
     )
 
 
-def _link_one(
-    task: tuple[Pair, Path | None], overhead: Overhead | None, spool: Spool | None
-) -> _Linked:
-    pair, times = task
-    linked = _read_and_link(pair, times, overhead)
+def _link_one(pair: Pair, options: LinkOptions, spool: Spool | None) -> _Linked:
+    linked, facts, files = _read_and_link(pair, options)
     line = linked.line
     if not len(line):
         raise TraceError(f"{pair.paths[0]} holds no operator; record at least one step")
     epoch = int(line.start.min())
-    files = [str(p) for p in (*pair.paths, *([times] if times else []))]
     rows = [c.row for c in linked.collectives]
     kineto = linked.kineto
     trace = to_trace(linked, epoch)
@@ -219,49 +234,73 @@ def _link_one(
         groups_of(linked.observer, kineto, 0),
         epoch,
         kineto.base_ns if kineto is not None else 0,
+        facts,
     )
 
 
-def _read_and_link(pair: Pair, times: Path | None, overhead: Overhead | None) -> Rank:
+def _read_and_link(pair: Pair, options: LinkOptions) -> tuple[Rank, RankRecording, list[str]]:
     """One rank, with recording's cost scaled to the un-recorded step where one was timed."""
-    observer, kineto, joined = _read_pair(pair, times)
+    observer, kineto, joined = _read_pair(pair, required=bool(options.times))
     captures = [c for path in pair.captures for c in _read_captures(path)]
+    cost = _cost(options, pair)
+    if cost is not None and not _applies(cost, options, pair, kineto):
+        cost = None
 
     def linked_with(factor: float) -> Rank:
-        scaled = overhead and overhead.scaled(factor)
+        scaled = cost and cost.scaled(factor)
         return link_rank(pair.rank, observer, kineto, joined, scaled, captures)
 
     linked = linked_with(1.0)
-    if times is None:
+    if joined is None:
         _check_joined(linked, pair)
-    now = steady_period(linked) if overhead is not None and overhead.step_ns else 0
-    if overhead is None or not now:
-        return linked
-    factor = fit(lambda f: steady_period(linked_with(f)), overhead.step_ns, now)
-    return replace(linked_with(factor), overhead_factor=factor)
+    if cost is not None and cost.step_ns and (now := steady_period(linked)):
+        factor = fit(lambda f: steady_period(linked_with(f)), cost.step_ns, now)
+        linked = replace(linked_with(factor), overhead_factor=factor)
+    second = [] if joined is None or pair.times is None else [str(pair.times)]
+    known = overhead_of(pair)
+    facts = RankRecording(cost, known.step_ns if known else 0, bool(second))
+    return linked, facts, [*map(str, pair.paths), *second]
 
 
 def _read_captures(path: Path) -> list[Capture]:
     return captures_of(link_rank(0, None, read_kineto(read_bytes(path), str(path))))
 
 
-def _read_pair(
-    pair: Pair, times: Path | None
-) -> tuple[Observer | None, Kineto | None, Join | None]:
-    """The files' contents, and how they belong together where that is not by their own numbers."""
+def _applies(cost: Overhead, options: LinkOptions, pair: Pair, kineto: Kineto | None) -> bool:
+    """The default model is of Kineto on hosts that launch work on a device; others need figures."""
+    if kineto is None:
+        return False
+    if cost.measured or cost.step_ns or options.undilate or options.overhead is not None:
+        return True
+    return pair.load is None and bool(kineto.is_device.any())
+
+
+def _read_pair(pair: Pair, required: bool) -> tuple[Observer | None, Kineto | None, Join | None]:
+    """The files' contents, and how they belong together where that is not by their own numbers.
+
+    A second recording that is `required` is used as it is; one that was only found beside the
+    pair must hold the observer's operators.
+    """
     observer = kineto = None
     if pair.observer is not None:
         observer = read_observer(read_bytes(pair.observer), str(pair.observer))
-    if times is not None:
+    if pair.times is not None:
         if observer is None:
-            raise ConfigError(f"--times {times} needs an observer file to give it structure")
-        kineto = read_kineto(read_bytes(times), str(times))
-        return observer, kineto, align_passes(observer, kineto)
+            raise ConfigError(f"--times {pair.times} needs an observer file to give it structure")
+        kineto = read_kineto(read_bytes(pair.times), str(pair.times))
+        joined = align_passes(observer, kineto)
+        if required or _same_program(observer, joined):
+            return observer, kineto, joined
     if pair.load is not None:
         kineto = pair.load()
     elif pair.kineto is not None:
         kineto = read_kineto(read_bytes(pair.kineto), str(pair.kineto))
     return observer, kineto, None
+
+
+def _same_program(observer: Observer, joined: Join) -> bool:
+    matched = int((joined.event_of >= 0).sum())
+    return matched >= _SAME * int(observer.is_operator.sum())
 
 
 def _check_joined(linked: Rank, pair: Pair) -> None:
@@ -320,7 +359,7 @@ def _resolve_groups(ranks: dict[int, _Linked], groups: RecordedGroups) -> dict[i
 
 def _ddp_groups(linked: _Linked, rank: int) -> None:
     """DDP's reducer names no group; the collector's card says which one DDP uses."""
-    names = _card(_card_of(linked, rank)).get("ddp_groups") or []
+    names = read_card(_collector_card(linked, rank)).get("ddp_groups") or []
     for c in list_of(linked) if len(names) == 1 else ():
         if c.group is None and not c.is_message:
             c.group, c.inferred = str(names[0]), True
@@ -329,12 +368,12 @@ def _ddp_groups(linked: _Linked, rank: int) -> None:
 def _collector(ranks: Mapping[int, _Linked]) -> dict[str, Any]:
     """What the collector's card of the first rank says of machine and versions; nothing without one."""
     first = min(ranks)
-    said = _card(_card_of(ranks[first], first))
+    said = read_card(_collector_card(ranks[first], first))
     found = {k: said[k] for k in ("torch", "python", "host", "device", "steps") if k in said}
     return {"collector": found} if found else {}
 
 
-def _card_of(linked: _Linked, rank: int) -> Path:
+def _collector_card(linked: _Linked, rank: int) -> Path:
     return Path(linked.report.files[0]).parent / f"card_{rank}.json"
 
 
@@ -345,34 +384,50 @@ def list_of(linked: _Linked) -> list[Any]:
     return found
 
 
-def _run(
-    ranks: Mapping[int, _Linked], clock: Clock, groups: RecordedGroups, overhead: Overhead | None
-) -> Run:
+def _run(ranks: Mapping[int, _Linked], clock: Clock, groups: RecordedGroups) -> Run:
     begin = {r: x.base_ns + x.epoch + clock.offset[r] for r, x in ranks.items()}
     epoch = min(begin.values())
-    bodies = [_body(ranks[r], r, begin[r] - epoch) for r in sorted(ranks)]
+    shift = {r: at - epoch for r, at in begin.items()}
+    times = _met(ranks, shift)
+    bodies = [_body(ranks[r], r, shift[r], times.get(r)) for r in sorted(ranks)]
     bindings = {r: Binding(i) for i, r in enumerate(sorted(ranks))}
-    undilate = {"undilate": asdict(overhead)} if overhead is not None else {}
+    cost = next((x.facts.cost for x in ranks.values() if x.facts.cost is not None), None)
+    undilate = {"undilate": asdict(cost)} if cost is not None else {}
     card = Card(
         tool="chakra link",
         source=[f for r in sorted(ranks) for f in ranks[r].report.files],
         settings={**undilate, **_collector(ranks)},
         epoch_ns=epoch,
     )
-    return Run(bodies, bindings, Groups(groups), card)
+    linked = Run(bodies, bindings, Groups(groups), card)
+    facts = recording({r: (x.facts, x.report) for r, x in ranks.items()}, linked if times else None)
+    return linked.with_card(facts.put(linked.card))
 
 
-def _body(linked: _Linked, rank: int, shift: int) -> Body:
+def _met(ranks: Mapping[int, _Linked], shift: Mapping[int, int]) -> dict[int, tuple[I64, I64]]:
+    """Corrected times of all ranks together; recorded ones need none, since they were together."""
+    if len(ranks) < 2 or all(x.facts.cost is None for x in ranks.values()):
+        return {}
+    bodies = {r: x.body for r, x in ranks.items()}
+    seen = {r: x.recorded for r, x in ranks.items()}
+    return meet(bodies, seen, shift, {r: x.epoch for r, x in ranks.items()})
+
+
+def _body(linked: _Linked, rank: int, shift: int, times: tuple[I64, I64] | None) -> Body:
     if isinstance(linked.body, Trace):
-        return _settled(linked.body, list_of(linked), rank, shift)
-    return partial(_settled, linked.body, list_of(linked), rank, shift)
+        return _settled(linked.body, list_of(linked), rank, shift, times)
+    return partial(_settled, linked.body, list_of(linked), rank, shift, times)
 
 
-def _settled(body: Body, collectives: list[Any], rank: int, shift: int) -> Trace:
+def _settled(
+    body: Body, collectives: list[Any], rank: int, shift: int, times: tuple[I64, I64] | None
+) -> Trace:
     """A rank's trace with what only all ranks together could tell: groups, numbers, one clock."""
     trace = body if isinstance(body, Trace) else body()
     changed = communication_columns(len(trace), rank, collectives) if collectives else {}
-    if shift:
+    if times is not None:
+        changed |= time_columns(trace, *times)
+    elif shift:
         start = trace.start_ns + shift
         changed |= {"start_time_ns": start, "start_time_micros": (start // 1000).astype(np.uint64)}
     return trace.with_columns(changed)

@@ -34,15 +34,30 @@ def to_trace(linked: Rank, epoch: int) -> Trace:
 
 
 def _times(linked: Rank, epoch: int) -> Columns:
-    line = linked.line
-    own = np.where(linked.own != line.duration, linked.own, -1)
+    times = linked.times
+    duration = times.end - times.start
+    own = np.where(times.own != duration, times.own, -1)
     return {
         "name": linked.names.column(),
-        "start_time_micros": ((line.start - epoch) // 1000).astype(np.uint64),
-        "duration_micros": _whole_micros(linked.own),
-        "start_time_ns": line.start - epoch,
-        "duration_ns": line.duration,
+        "start_time_micros": ((times.start - epoch) // 1000).astype(np.uint64),
+        "duration_micros": _whole_micros(times.own),
+        "start_time_ns": times.start - epoch,
+        "duration_ns": duration,
         "own_ns": _some(own, own >= 0),
+    }
+
+
+def time_columns(trace: Trace, start: I64, end: I64) -> Columns:
+    """A linked trace's times moved: communication waits as long as it does, the host works as before."""
+    duration = end - start
+    waits = trace.own_ns == trace.duration_ns
+    own = np.where(waits, duration, np.minimum(trace.own_ns, duration))
+    return {
+        "start_time_micros": (start // 1000).astype(np.uint64),
+        "duration_micros": _whole_micros(own),
+        "start_time_ns": start,
+        "duration_ns": duration,
+        "own_ns": _some(own, own != duration),
     }
 
 

@@ -22,6 +22,8 @@ _MOST = 0.85
 """No stretch of host time is ever shortened by more than this share of it."""
 _MOST_FACTOR = 4.0
 _CLOSE = 0.01
+_REPEATS = 0.03
+"""Steps of one program, and so their kernels, differ this much between two runs of it."""
 _HALVINGS = 8
 
 
@@ -54,22 +56,24 @@ class Overhead:
             graph_node_ns=round(self.graph_node_ns * factor),
         )
 
-    def remove(self, host: HostModel, launches: Mask, observed: bool) -> float:
+    def remove(self, host: HostModel, launches: Mask, observed: bool, apart: Mask) -> float:
         """Shorten the host's own times; returns the milliseconds taken out.
 
         A call's share is taken from the call and the gaps on both sides of it, an operator's from
-        itself and the gap before it, in proportion to how long those are.
+        itself and the gap before it, in proportion to how long those are. Rows `apart` keep their
+        time: what they do is wait or transfer, and recording does not slow that.
         """
-        calls = (host.line.kind == Kind.CALL) & host.line.is_host
-        operators = host.line.is_host & ~calls
+        calls = (host.line.kind == Kind.CALL) & host.line.is_host & ~apart
+        operators = host.line.is_host & ~apart & (host.line.kind != Kind.CALL)
         around = calls.copy()
         after = host.after[np.flatnonzero(calls)]
         around[after[after >= 0]] = True
+        around &= ~apart
         budget = self.launch_ns * int(launches.sum())
         budget += self.call_ns * int((calls & ~launches).sum())
         removed = _shorten(host, around, calls, budget)
         budget = (self.operator_ns + self.observer_ns * observed) * int(operators.sum())
-        everywhere = np.ones(len(host.own), np.bool_) if observed else operators
+        everywhere = ~apart if observed else operators
         return (removed + _shorten(host, everywhere, everywhere, budget)) / 1e6
 
     def remove_from_graphs(self, host: HostModel, nodes: I64) -> I64:
@@ -88,9 +92,12 @@ def fit(period: Callable[[float], float], wanted: float, now: float) -> float:
     `now` is the period under 1.
 
     Amounts timed on one small operator in a loop miss what a real program pays, such as caches
-    gone cold. A step that the device bounds does not depend on the factor, which then stays 1.
+    gone cold. A step that the device bounds does not depend on the factor, which then stays 1; so
+    does that of a step which is as wanted already, but for what two runs differ by.
     """
     near = 1.0
+    if abs(now - wanted) <= _REPEATS * wanted:
+        return near
     far = _MOST_FACTOR if now > wanted else 0.0
     end = period(far)
     reachable = max(wanted, end) if now > wanted else min(wanted, end)

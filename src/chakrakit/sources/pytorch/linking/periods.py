@@ -50,8 +50,10 @@ def _device_ends(linked: Rank, start: I64, end: I64) -> list[int]:
     if not len(rows) or not steps:
         return []
     orphans = linked.device.orphans
-    first = np.flatnonzero((linked.attribution.step == steps[0].number) & line.is_host)
-    ends = [int(end[orphans].max()) if len(orphans) else int(start[first].min())]
+    first = np.flatnonzero(linked.attribution.step == steps[0].number)
+    hosted = first[line.is_host[first]]
+    begin = hosted if len(hosted) else first
+    ends = [int(end[orphans].max()) if len(orphans) else int(start[begin].min())]
     for step in steps:
         mine = rows[linked.attribution.step[rows] == step.number]
         ends.append(int(end[mine].max()) if len(mine) else ends[-1])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from chakrakit.arrays import I64
+from chakrakit.arrays import I64, Mask
 from chakrakit.sources.graphs import (
     Capture,
     Graphs,
@@ -37,18 +37,26 @@ from chakrakit.sources.pytorch.edges import (
     tensor_edges,
 )
 from chakrakit.sources.pytorch.linking.overhead import Overhead
+from chakrakit.sources.pytorch.linking.program_times import (
+    ProgramTimes,
+    corrected_times,
+    recorded_times,
+)
 from chakrakit.sources.pytorch.match import Join, RowNames, Timeline, build_timeline, join
-from chakrakit.sources.pytorch.read import Kineto, Observer
+from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
 from chakrakit.sources.pytorch.work import Attribution, attribute, work_of_rows
 from chakrakit.trace.model import EdgeKind, Edges
+
+_DEEPEST = 64
 
 
 @dataclass
 class Rank:
     """Everything known about one rank, rows in order of start.
 
-    `own` is the time a scheduler gives a row: for host rows without what runs inside them and
-    without waiting, for device rows what was measured.
+    `line` is what was recorded; `times` are the rank's times, with what recording cost taken out
+    where that was asked for. `own` is the time a scheduler gives a row: for host rows without what
+    runs inside them and without waiting, for device rows what was measured.
     """
 
     rank: int
@@ -61,13 +69,18 @@ class Rank:
     attribution: Attribution
     device: DeviceModel
     edges: Edges
-    own: I64
+    times: ProgramTimes
     sound: SoundGraph
     waits: Waits
     counts: Counter[str] = field(default_factory=Counter)
     undilated_ms: float = 0.0
     overhead_factor: float = 1.0
     graphs: Graphs = field(default_factory=Graphs)
+
+    @property
+    def own(self) -> I64:
+        """What a scheduler gives each row."""
+        return self.times.own
 
 
 def link_rank(
@@ -100,24 +113,29 @@ def link_rank(
         counts["event_waits"] = add_event_causes(line, names, kineto, device, causes)
         counts["programmatic_overlaps"] = overlaps(line, device)
     counts["communication_waits"] = add_asynchronous(line, names, found, host, causes)
+    whole = np.zeros(len(line), np.bool_)
+    whole[[c.row for c in found]] = True
+    host.recorded_lag = host.lag.copy()
     waited = _graph_overhead(overhead, host, replays)
-    undilated = _undilate(overhead, host, device, observer is not None and joined is None)
+    undilated = _undilate(overhead, host, device, observer is not None and joined is None, whole)
     undilated += float(waited.sum()) / 1e6
     started, refuted = causes.settle()
     started = _earlier(started, waited)
     counts["refuted_edges"] = len(refuted)
     parts = [started, host.edges().edges(), autograd_edges(line, kineto, observer).edges()]
     if observer is not None:
-        is_comm = np.zeros(len(line), np.bool_)
-        is_comm[[c.row for c in found]] = True
-        tensors, wrong = tensor_edges(line, names, observer, is_comm)
+        tensors, wrong = tensor_edges(line, names, observer, whole)
         counts["refuted_edges"] += wrong
         parts.append(tensors.edges())
     sound = make_sound(line, Edges.concat(parts))
     own = np.where(line.is_host, host.own, line.duration)
     # Communication takes its whole time, whatever copies its back end records inside it.
-    rows = np.array([c.row for c in found], np.int64)
-    own[rows] = line.duration[rows]
+    own[whole] = line.duration[whole]
+    edges = sound.edges
+    if overhead is None:
+        times = recorded_times(host, own, whole)
+    else:
+        times, edges = corrected_times(host, edges, own, whole, _polls(line))
     linked = Rank(
         rank,
         observer,
@@ -128,8 +146,8 @@ def link_rank(
         found,
         attribute(line, names, observer, kineto),
         device,
-        sound.edges,
-        own,
+        edges,
+        times,
         sound,
         waits,
         counts,
@@ -204,10 +222,28 @@ def _earlier(edges: Edges, waited: I64) -> Edges:
 
 
 def _undilate(
-    overhead: Overhead | None, host: HostModel, device: DeviceModel, observed: bool
+    overhead: Overhead | None, host: HostModel, device: DeviceModel, observed: bool, whole: Mask
 ) -> float:
     if overhead is None:
         return 0.0
     launches = np.zeros(len(host.line), np.bool_)
     launches[device.call[device.call >= 0]] = True
-    return overhead.remove(host, launches, observed)
+    return overhead.remove(host, launches, observed, _apart(host.line, whole))
+
+
+def _apart(line: Timeline, whole: Mask) -> Mask:
+    """Rows that recording does not slow: communication, what is inside it, and threads that poll."""
+    inside = whole & line.is_host
+    for _ in range(_DEEPEST):
+        deeper = inside | (inside[line.parent] & (line.parent >= 0) & line.is_host)
+        if (deeper == inside).all():
+            break
+        inside = deeper
+    return np.asarray(inside | _polls(line))
+
+
+def _polls(line: Timeline) -> Mask:
+    """Rows of threads on which no operator runs: such as one that asks whether transfers are done."""
+    works = np.zeros(len(line.thread_names) + 1, np.bool_)
+    works[line.thread[line.is_host & (line.kind != Kind.CALL)]] = True
+    return np.asarray(line.is_host & ~works[line.thread])

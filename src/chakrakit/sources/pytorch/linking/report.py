@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.results import Result
 from chakrakit.sources.pytorch.edges import TOLERANCE_NS, violations
 from chakrakit.sources.pytorch.linking.periods import step_periods
 from chakrakit.sources.pytorch.linking.rank import Rank
+from chakrakit.sources.pytorch.match import Timeline
 from chakrakit.sources.pytorch.read import Kind
 from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.timing import schedule
@@ -67,6 +69,15 @@ class LinkReport(Result, msgspec.Struct, kw_only=True):
     ignored_files: dict[str, str] = {}
     clock: dict[str, Any] = {}
     overhead: dict[str, Any] = {}
+    step_ns: int = 0
+    """The step of the run that was written."""
+    recorded_step_ns: int = 0
+    corrected_step_ns: int = 0
+    unprofiled_step_ns: int = 0
+    """0 where nobody timed the program without recording it."""
+    corrected: str = ""
+    """How recording's cost was taken out; empty where it was not."""
+    warning: str = ""
 
 
 def report_rank(linked: Rank, files: list[str]) -> RankReport:
@@ -88,7 +99,7 @@ def report_rank(linked: Rank, files: list[str]) -> RankReport:
         annotations=int((line.kind == Kind.ANNOTATION).sum()),
         matched_by=linked.joined.rules,
         measured_span_ns=_span(line.start, line.end, inside),
-        scheduled_span_ns=_span(timed.start, timed.end, inside),
+        scheduled_span_ns=_span(timed.start, _returned(line, timed.end), inside),
         start_error_ns=_errors(timed.start, line.start, inside),
         edge_violations=violations(line, linked.edges, TOLERANCE_NS),
         edges=_edge_counts(linked),
@@ -110,6 +121,23 @@ def report_rank(linked: Rank, files: list[str]) -> RankReport:
 
 def _span(start: Any, end: Any, rows: Any) -> int:
     return int(end[rows].max() - start[rows].min()) if rows.any() else 0
+
+
+def _returned(line: Timeline, end: I64) -> I64:
+    """Scheduled ends, callers that are open at their thread's end included.
+
+    A schedule gives a caller its own time; nothing of its thread follows that would show when it
+    returns, so it does so as long after the last thing it called as was measured.
+    """
+    out = end.copy()
+    rows, before = line.thread_order()
+    last = np.setdiff1d(rows, before)
+    for row in last.tolist():
+        above = int(line.parent[row])
+        while above >= 0:
+            out[above] = max(out[above], end[row] + line.end[above] - line.end[row])
+            above = int(line.parent[above])
+    return out
 
 
 def _errors(start: Any, measured: Any, rows: Any) -> dict[str, int]:

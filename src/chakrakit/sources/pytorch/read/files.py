@@ -44,10 +44,12 @@ class Pair:
     """Kineto files of the CUDA or HIP graphs that this rank replays, being captured."""
     load: Callable[[], Kineto] | None = None
     """Reads `kineto` where that is another tracer's file."""
+    times: Path | None = None
+    """A second recording of the same program by Kineto alone, which slows the host less."""
 
     @property
     def paths(self) -> list[Path]:
-        """Those that are there."""
+        """Those of the first recording that are there."""
         return [p for p in (self.observer, self.kineto) if p is not None]
 
 
@@ -183,11 +185,33 @@ def _pair_up(observers: list[Source], kinetos: list[Source], found: Found) -> No
     alone = [o for i, o in enumerate(observers) if i not in partner]
     if alone and left:
         _refuse(alone[0], left[0])
-    for kineto in left:
-        found.ignored[str(kineto.path)] = (
-            "no observer file belongs to it; --times takes it for times"
-        )
     _number_pairs([*pairs], found)
+    _give_times(left, {o.path: o for o in observers}, found)
+
+
+def _give_times(left: list[Source], observers: dict[Path, Source], found: Found) -> None:
+    """Hand every Kineto file recorded without the observer to the rank whose second pass it is."""
+    for kineto in left:
+        owners = [p for p in found.pairs if _same_rank(p, observers, kineto, len(found.pairs))]
+        if len(owners) == 1 and owners[0].times is None:
+            pair = owners[0]
+            found.pairs[found.pairs.index(pair)] = replace(pair, times=kineto.path)
+        else:
+            found.ignored[str(kineto.path)] = (
+                "no observer file belongs to it; --times takes it for times"
+            )
+
+
+def _same_rank(pair: Pair, observers: dict[Path, Source], kineto: Source, ranks: int) -> bool:
+    """By the rank written in the file, else by process, else by folder and number in the names."""
+    if pair.observer is None or pair.kineto is None or kineto.numbered:
+        return False
+    if kineto.rank >= 0:
+        return kineto.rank == pair.rank
+    near = pair.kineto.parent == kineto.path.parent
+    if kineto.pid >= 0 and kineto.pid == observers[pair.observer].pid and near:
+        return True
+    return near and (ranks == 1 or rank_in_name(kineto.path) == pair.rank)
 
 
 def _refuse(observer: Source, kineto: Source) -> None:

@@ -103,6 +103,8 @@ class Kineto:
     truncated: bool
     repaired: int
     dropped: int
+    steps: I64 | None = None
+    """The step of each event, -1 for none, where a format tells it by event and not by ranges."""
 
     def __len__(self) -> int:
         return len(self.start)

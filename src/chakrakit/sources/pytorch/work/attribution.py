@@ -9,8 +9,9 @@ import numpy as np
 
 import chakrakit.core as core
 from chakrakit.arrays import I64
-from chakrakit.sources.pytorch.match import RowNames, Timeline, inherit
+from chakrakit.sources.pytorch.match import RowNames, Timeline, inherit, nearest
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
+from chakrakit.sources.pytorch.work.batches import read_batch
 
 PHASES = ("forward", "backward", "optimizer", "other")
 _STEP = re.compile(r"^ProfilerStep#(\d+)$")
@@ -55,26 +56,67 @@ def attribute(
     line: Timeline, names: RowNames, observer: Observer | None, kineto: Kineto | None
 ) -> Attribution:
     """Read steps and phases from annotations, modules from stacks where they were recorded."""
-    steps = find_steps(line, names)
+    steps = find_steps(line, names, kineto)
     modules, module = _modules(line, names, kineto)
     layers = np.array([layer_of(m) for m in modules] or [-1], np.int64)
     layer = np.where(module >= 0, layers[np.maximum(module, 0)], -1)
     return Attribution(
-        _step_of(line, steps), _phases(line, names, observer), module, layer, modules, steps
+        _steps_of(line, steps, kineto),
+        _phases(line, names, observer),
+        module,
+        layer,
+        modules,
+        steps,
     )
 
 
-def find_steps(line: Timeline, names: RowNames) -> list[Step]:
-    """The profiler's own step ranges, in order."""
-    rows = np.flatnonzero(names.where(_STEP.match) & line.is_host & (line.event >= 0))
+def find_steps(line: Timeline, names: RowNames, kineto: Kineto | None = None) -> list[Step]:
+    """The steps, in order: the profiler's own ranges, else a serving engine's, else a format's own."""
+    ranges = names.where(_STEP.match) & line.is_host & (line.event >= 0)
     found = []
-    for row in rows.tolist():
+    for row in np.flatnonzero(ranges).tolist():
         match = _STEP.match(names[row])
         assert match is not None
-        found.append(
-            Step(int(match[1]), int(line.start[row]), int(line.end[row]), int(line.thread[row]))
-        )
-    return sorted(found, key=lambda s: s.start)
+        found.append(_step(line, row, int(match[1])))
+    if found:
+        return sorted(found, key=lambda s: s.start)
+    return _serving_steps(line, names) or _told_steps(line, kineto)
+
+
+def _step(line: Timeline, row: int, number: int) -> Step:
+    return Step(number, int(line.start[row]), int(line.end[row]), int(line.thread[row]))
+
+
+def _serving_steps(line: Timeline, names: RowNames) -> list[Step]:
+    """The outermost ranges that say what is in a batch, counted from 0."""
+    ranges = names.where(lambda name: read_batch(name) is not None) & line.is_host
+    above = nearest(line, ranges)
+    rows = np.flatnonzero(ranges)
+    outer = [r for r in rows.tolist() if line.parent[r] < 0 or above[line.parent[r]] < 0]
+    return [_step(line, row, i) for i, row in enumerate(outer)]
+
+
+def _told_steps(line: Timeline, kineto: Kineto | None) -> list[Step]:
+    if kineto is None or kineto.steps is None:
+        return []
+    step = _told(line, kineto.steps)
+    out = []
+    for number in np.unique(step[step >= 0]).tolist():
+        rows = np.flatnonzero(step == number)
+        out.append(Step(number, int(line.start[rows].min()), int(line.end[rows].max()), -1))
+    return out
+
+
+def _told(line: Timeline, steps: I64) -> I64:
+    return np.where(line.event >= 0, steps[line.event], -1)
+
+
+def _steps_of(line: Timeline, steps: list[Step], kineto: Kineto | None) -> I64:
+    """The step of each row: what the format says where the steps are its own, else by ranges."""
+    own = kineto is not None and all(s.thread < 0 for s in steps)
+    if own and kineto is not None and kineto.steps is not None:
+        return _told(line, kineto.steps)
+    return _step_of(line, steps)
 
 
 def _step_of(line: Timeline, steps: list[Step]) -> I64:

@@ -1,0 +1,90 @@
+"""`chakra collective`: the table nccl-tests would print, on a machine that need not exist."""
+
+from __future__ import annotations
+
+import click
+
+from chakrakit.cli.shared import json_option, print_json, print_table
+
+
+@click.command(name="collective")
+@click.argument("name", metavar="COLLECTIVE")
+@click.option("--machine", required=True, help="A preset, such as dgx-h200:4, or a file.")
+@click.option(
+    "--members", required=True, help="How many devices, from 0 on; or which, as in 0-3,8-11."
+)
+@click.option("--sizes", help="Bytes: a range of powers of two (1KiB:1GiB) or a list (4096,1MiB).")
+@click.option("--dtype", default="half", show_default=True, help="Type of the elements.")
+@click.option(
+    "--kernels",
+    type=click.Choice(["library", "engine", "fastest"]),
+    default="library",
+    show_default=True,
+    help="The communication library, the serving engines' own all-reduce, or the faster.",
+)
+@click.option("--eager", is_flag=True, help="Engines launch each time instead of from a graph.")
+@click.option("--tokens", help="Of each member, for dispatch and combine: a range or a list.")
+@click.option("--hidden", type=int, default=7168, show_default=True, help="Width of a token.")
+@click.option("--topk", type=int, default=8, show_default=True, help="Experts of each token.")
+@click.option("--experts", type=int, default=256, show_default=True, help="Experts in all.")
+@click.option("--low-latency", is_flag=True, help="The kernels for decoding.")
+@click.option(
+    "--sms", type=int, default=24, show_default=True, help="Multiprocessors of throughput kernels."
+)
+@json_option
+def command(
+    name: str,
+    machine: str,
+    members: str,
+    sizes: str | None,
+    dtype: str,
+    kernels: str,
+    eager: bool,
+    tokens: str | None,
+    hidden: int,
+    topk: int,
+    experts: int,
+    low_latency: bool,
+    sms: int,
+    as_json: bool,
+) -> None:
+    """Time COLLECTIVE (all-reduce, all-gather, …, dispatch, combine) for every size.
+
+    A size is what nccl-tests calls size: the full tensor of an all-reduce, the gathered output of an
+    all-gather, the input of a reduce-scatter, one member's send buffer of an all-to-all.
+    """
+    from chakrakit.simulator.results import ExpertExchange, collective, parse_members
+
+    asked = tokens if name in ("dispatch", "combine") else sizes
+    if asked is None:
+        raise click.UsageError("give --tokens for dispatch and combine, --sizes for all others")
+    exchange = ExpertExchange(
+        hidden=hidden, topk=topk, experts=experts, low_latency=low_latency, multiprocessors=sms
+    )
+    table = collective(
+        name,
+        machine,
+        parse_members(members),
+        asked,
+        dtype=dtype,
+        kernels=kernels,  # type: ignore[arg-type]
+        eager=eager,
+        exchange=exchange,
+    )
+    if as_json:
+        return print_json(table)
+    heads = ("bytes", "time us", "algorithm", "protocol", "algbw GB/s", "busbw GB/s")
+    return print_table(
+        heads,
+        [
+            (
+                f"{r.bytes:,}",
+                f"{r.time_us:.2f}",
+                r.algorithm,
+                r.protocol,
+                f"{r.algbw_gbs:.2f}",
+                f"{r.busbw_gbs:.2f}",
+            )
+            for r in table.rows
+        ],
+    )

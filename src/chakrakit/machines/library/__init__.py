@@ -1,0 +1,37 @@
+"""A collective communication library: what it costs, what it chooses, and how its constants are fitted."""
+
+from __future__ import annotations
+
+from chakrakit.machines.library.constants import Experts, Library
+from chakrakit.machines.library.cost import Cost, cost, reduction_factor
+from chakrakit.machines.library.engine import engine_cost, engine_kernel
+from chakrakit.machines.library.expert import (
+    Routing,
+    latency_seconds,
+    throughput_seconds,
+    token_bytes,
+)
+from chakrakit.machines.library.fit import Measurement, fit_library, predict
+from chakrakit.machines.library.span import Span, bus_factor
+from chakrakit.machines.library.tuner import Choice, choose
+
+__all__ = [
+    "Choice",
+    "Cost",
+    "Experts",
+    "Library",
+    "Measurement",
+    "Routing",
+    "Span",
+    "bus_factor",
+    "choose",
+    "cost",
+    "engine_cost",
+    "engine_kernel",
+    "fit_library",
+    "latency_seconds",
+    "predict",
+    "reduction_factor",
+    "throughput_seconds",
+    "token_bytes",
+]

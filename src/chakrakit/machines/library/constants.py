@@ -1,0 +1,157 @@
+"""The constants of a collective communication library on one kind of machine.
+
+They are few and physical: what a launch costs, what one hop of a protocol costs, and the share of a link's
+bandwidth that a protocol reaches. As rates are shares of the link's own bandwidth, a machine with faster
+links and the same library needs no new constants. `chakra calibrate` fits them; presets carry fitted ones.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+ProtocolName = Literal["LL", "LL128", "Simple"]
+Time = Annotated[float, msgspec.Meta(ge=0)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+Factor = Annotated[float, msgspec.Meta(ge=0)]
+PROTOCOLS: tuple[ProtocolName, ...] = ("LL", "LL128", "Simple")
+"""Low latency (a flag beside every 4 bytes), the same in lines of 128 bytes, and copies with flags apart."""
+
+
+class Protocol(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """How one protocol moves a piece from one member to the next."""
+
+    start_us: Time = 0.0
+    """Added to the launch: setting up and draining the pipeline."""
+    hop_us: Time
+    """From a member's write to the next member's read of it."""
+    share: Positive
+    """Share of the link's bandwidth that flows."""
+    copy: Factor = 0.0
+    """Time of a member's own piece between its buffers, in units of sending that piece."""
+    busy: Factor = 0.0
+    """By how much a hop grows once the pieces fill the channels' slots, as a share of the hop."""
+    fill: Factor = 0.0
+    """Additional time, as a share of the transfer's, while the pipeline of chunks fills."""
+    in_flight: Factor = 0.0
+    """Bytes of the collective after which the pipeline is full."""
+
+
+class InSwitch(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Reduction in the switch of a node."""
+
+    start_us: Time
+    share: Positive
+    """Bytes of the result per second, as a share of one device's link."""
+    least: int = 8
+    """Members in a node from which the library uses it."""
+
+
+class Exchange(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """All-to-all, gather, scatter and messages: sends and receives grouped in one kernel."""
+
+    start_us: Time
+    peer_us: Time
+    """For each peer beyond the first."""
+    low_latency_gbs: Positive
+    """GB/s to one peer in the low-latency protocol."""
+    simple_us: Time
+    """Start of the Simple protocol, which is used from the size at which it is no slower."""
+    flow_us: Time
+    """Start of the line that large sizes follow."""
+    share: Positive
+    copy: Factor = 0.0
+    fill: Factor = 0.0
+    in_flight: Factor = 0.0
+
+
+class Network(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """What is different between nodes."""
+
+    share: Positive = 0.92
+    hop_us: dict[ProtocolName, Time] = msgspec.field(
+        default_factory=lambda: {"LL": 2.7, "LL128": 4.0, "Simple": 14.0}
+    )
+    tree_hop_us: dict[ProtocolName, Time] = msgspec.field(
+        default_factory=lambda: {"LL": 5.0, "LL128": 8.5, "Simple": 14.0}
+    )
+
+
+class Tuner(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """What the library itself believes of the machine when it chooses."""
+
+    bus_gbs: Positive
+    """Bus bandwidth of its rings within a node."""
+    low_latency_gbs: Positive
+    """The most it expects of the LL protocol."""
+    link: Literal["nvlink", "pcie"] = "nvlink"
+
+
+class Engine(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The all-reduce kernels of serving engines, which read their peers' memory directly."""
+
+    start_us: Time
+    """Launched from a recorded graph."""
+    eager_us: Time
+    """Launched from Python each time."""
+    peer_us: Time
+    """For each peer, in each phase."""
+    barrier_us: Time
+    """Between the phases of the two-shot kernel."""
+    share: Positive
+    most: int
+    """Bytes up to which the engine uses its own kernels; above, it calls the library."""
+    one_shot: dict[int, int] = msgspec.field(default_factory=lambda: {4: 512 << 10, 8: 256 << 10})
+    """By members, the most bytes for the one-shot kernel; it alone is used by two members."""
+
+
+class Experts(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Dispatch or combine of mixtures of experts in the manner of DeepEP, see `expert.py`."""
+
+    local_us: Time
+    """Start within a node."""
+    start_us: Time
+    """Start between nodes: exchanging sizes first."""
+    node_us: Time
+    """For each node, where there are several."""
+    share: Positive
+    """Of the links within a node."""
+    network_share: Positive
+    """Of a device's port to other nodes, with two of them."""
+    crowd: Factor
+    """What each further node adds to the time on the network, as a share."""
+    local_multiprocessor_gbs: Positive
+    """What one multiprocessor copies within a node."""
+    multiprocessor_gbs: Positive
+    """The same with forwarding between nodes."""
+    low_latency_local_us: Time
+    """Start of the low-latency kernels within a node."""
+    low_latency_us: Time
+    """The same between nodes."""
+    low_latency_hop_us: Time
+    """Added for each doubling of the nodes."""
+    low_latency_share: Positive
+    low_latency_network_share: Positive
+
+
+class Library(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """All of it."""
+
+    name: str = ""
+    launch_us: Time
+    ll: Protocol
+    ll128: Protocol | None = None
+    """None where the links do not keep 128 bytes together, as PCIe."""
+    simple: Protocol
+    exchange: Exchange
+    tuner: Tuner
+    in_switch: InSwitch | None = None
+    network: Network = msgspec.field(default_factory=Network)
+    engine: Engine | None = None
+    dispatch: Experts | None = None
+    combine: Experts | None = None
+
+    def protocol(self, name: ProtocolName) -> Protocol | None:
+        """The constants of a protocol, or None where the library cannot use it here."""
+        return {"LL": self.ll, "LL128": self.ll128, "Simple": self.simple}[name]

@@ -1,0 +1,144 @@
+"""What a collective costs with a given algorithm and protocol, alone on the machine.
+
+The sum has three parts, because the simulator treats them apart: `fixed` time before anything moves,
+`latency` spread over the steps, and `transfer`, which grows when links are shared.
+
+    ring     launch + start + copy·c/b  +  steps·hop  +  steps·c/b + fill·min(size, in flight)·steps/(n·b)
+
+where c = size/n is a piece and b = share·link. The LL protocol's hop is `hop·(1 + busy)` once its slots
+are full (32 KiB), or `hop + c/b`, whichever is longer: transfers hide behind the hop until then.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from chakrakit.machines.library.constants import Library, Protocol, ProtocolName
+from chakrakit.machines.library.span import Span, rounds, steps
+
+US = 1e-6
+GB = 1e9
+SLOTS = 32 * 1024
+"""Bytes of a collective at which the LL protocol's slots of one hop are full."""
+
+
+class Cost(NamedTuple):
+    """Seconds by part, and how many steps the latency is spread over."""
+
+    fixed: float
+    latency: float
+    transfer: float
+    steps: int = 1
+
+    @property
+    def seconds(self) -> float:
+        """All parts."""
+        return self.fixed + self.latency + self.transfer
+
+
+NEVER = Cost(math.inf, 0.0, 0.0)
+
+
+def cost(
+    library: Library, collective: str, algorithm: str, protocol: str, size: float, span: Span
+) -> Cost:
+    """The cost; infinite where the algorithm or protocol does not apply."""
+    if collective in ("all-to-all", "gather", "scatter", "message"):
+        return exchange(library, collective, size, span)
+    if algorithm in ("in-switch", "in-switch-tree"):
+        return _in_switch(library, collective, algorithm, size, span)
+    constants = library.protocol(protocol)  # type: ignore[arg-type]
+    if constants is None:
+        return NEVER
+    if algorithm == "tree":
+        return _tree(library, constants, protocol, size, span)  # type: ignore[arg-type]
+    return _ring(library, constants, protocol, collective, size, span)  # type: ignore[arg-type]
+
+
+def rate(library: Library, constants: Protocol, span: Span) -> float:
+    """Bytes/s along a ring: the slower of the links within a node and those between nodes."""
+    inside = constants.share * span.link
+    if span.nodes == 1:
+        return inside
+    return min(
+        inside, library.network.share * constants.share / library.simple.share * span.leaving
+    )
+
+
+def _ring(
+    library: Library, p: Protocol, name: ProtocolName, collective: str, size: float, span: Span
+) -> Cost:
+    n, hops = span.members, steps(collective, span.members)
+    piece = size if collective in ("broadcast", "reduce") else size / n
+    passes = 1 if collective in ("broadcast", "reduce") else hops
+    flow = piece / rate(library, p, span)
+    far = rounds(collective) * (span.nodes - 1)
+    near = p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * US
+    if p.busy:
+        near = max(near, p.hop_us * US + flow) - flow
+    latency = (hops - far) * near + far * max(near, library.network.hop_us[name] * US)
+    fixed = (library.launch_us + p.start_us) * US + p.copy * flow
+    transfer = passes * flow
+    if p.fill and size:
+        transfer *= 1 + p.fill * min(1.0, p.in_flight / size)
+    return Cost(fixed, max(0.0, latency), transfer, hops)
+
+
+def _tree(library: Library, p: Protocol, name: ProtocolName, size: float, span: Span) -> Cost:
+    """Two trees over the nodes, a chain within each; everything goes up and down once."""
+    depth = math.ceil(math.log2(span.nodes)) if span.nodes > 1 else 0
+    hop = p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * US
+    latency = 2 * ((span.local - 1) * hop + depth * library.network.tree_hop_us[name] * US)
+    fixed = (library.launch_us + p.start_us) * US
+    return Cost(fixed, latency, 2 * size / rate(library, p, span), 2 * (span.local - 1 + depth))
+
+
+def _in_switch(library: Library, collective: str, algorithm: str, size: float, span: Span) -> Cost:
+    switch, trees = library.in_switch, algorithm == "in-switch-tree"
+    if (
+        switch is None
+        or not span.reduces
+        or span.local < switch.least
+        or collective != "all-reduce"
+    ):
+        return NEVER
+    if trees != (span.nodes > 1):
+        return NEVER
+    flow = switch.share * span.link
+    latency = 0.0
+    if trees:
+        depth = math.ceil(math.log2(span.nodes))
+        latency = 2 * depth * library.network.tree_hop_us["Simple"] * US
+        both = 1.0 if span.nodes == 2 else 0.5
+        flow = min(flow, both * library.network.share * span.leaving)
+    return Cost((library.launch_us + switch.start_us) * US, latency, size / flow)
+
+
+def exchange(library: Library, collective: str, size: float, span: Span) -> Cost:
+    """Everyone sends to everyone (or to one) at once; small pieces in low latency, large ones in Simple."""
+    x, n = library.exchange, span.members
+    piece = size if collective == "message" else size / n
+    peers = 1 if collective == "message" else n - 1
+    quick = x.start_us + x.peer_us * (peers - 1) + piece / (x.low_latency_gbs * GB) / US
+    quick = min(quick, x.simple_us) * US
+    if span.nodes > 1:
+        quick += library.network.hop_us["LL"] * US
+    flow = piece / (x.share * span.link)
+    moved = peers * flow * (1 + x.fill * (min(1.0, x.in_flight / size) if size else 1.0))
+    if span.nodes > 1:
+        away = peers if collective == "message" else n - span.local
+        moved = max(moved, away * piece / (library.network.share * (span.port or span.leaving)))
+    start = x.flow_us * US + x.copy * flow
+    wait = max(quick - moved, start)
+    return Cost(library.launch_us * US + wait, 0.0, moved)
+
+
+ONE_BYTE_REDUCTION = 1.04
+"""Reductions of one-byte elements take 3 to 5 % longer for as many bytes, measured on A100, H100, H200."""
+
+
+def reduction_factor(collective: str, element_bytes: float) -> float:
+    """By how much longer bytes take to be reduced than with elements of two bytes."""
+    reduces = collective in ("all-reduce", "reduce-scatter", "reduce")
+    return ONE_BYTE_REDUCTION if reduces and element_bytes == 1 else 1.0

@@ -1,0 +1,107 @@
+"""How fast a communication library runs a schedule: what its protocol makes of latencies and bandwidths."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from chakrakit.arrays import I64
+from chakrakit.machines.library import Choice, Cost, Library, Span, choose, cost
+from chakrakit.simulator.collectives import algorithms as a
+from chakrakit.simulator.collectives.collective_steps import CollectiveSteps, step
+
+_NAMES = {"double-tree": "tree"}
+"""What an algorithm is called in the library's terms, where that differs."""
+
+
+class LibraryCall(NamedTuple):
+    """What the library does for a collective, and what that costs alone on the machine."""
+
+    choice: Choice
+    cost: Cost
+
+
+def library_call(
+    library: Library, collective: str, size: float, span: Span, asked: str = ""
+) -> LibraryCall | None:
+    """The library's own choice, or the protocol it would use with the algorithm asked for.
+
+    None where the library has no such algorithm, or not for a group that lies like this.
+    """
+    kind = "all-reduce" if collective == "barrier" else collective
+    if not asked:
+        choice = choose(library, kind, size, span)
+        return LibraryCall(choice, cost(library, kind, *choice, size, span))
+    name = _NAMES.get(asked, asked)
+    exchanged = collective in ("all-to-all", "gather", "scatter")
+    if (name == "direct") != exchanged or name not in ("direct", "ring", "tree", "in-switch"):
+        return None
+    found = [
+        LibraryCall(Choice(name, p), cost(library, kind, name, p, size, span))
+        for p in ("LL", "LL128", "Simple")
+    ]
+    best = min(found, key=lambda call: call.cost.seconds)
+    return best if best.cost.seconds < math.inf else None
+
+
+def plain_cost(library: Library) -> float:
+    """Seconds before an algorithm that the library does not have starts, in its Simple protocol."""
+    return (library.launch_us + library.simple.start_us) * 1e-6
+
+
+def rail_ring(collective: str, node: I64) -> CollectiveSteps:
+    """A ring for every device of a node, each of which leaves the node through that device's own port.
+
+    `node[i]` is the node of member i. The rings run side by side, each with its part of the data, so that
+    all ports between nodes carry the same; where nodes have different numbers of members there is one ring.
+    """
+    orders = _orders(node)
+    n, rings = len(node), len(orders)
+    rounds = [True, False] if collective == "all-reduce" else [collective == "reduce-scatter"]
+    steps = []
+    for reduce in rounds:
+        src = np.concatenate(orders)
+        dst = np.concatenate([np.roll(o, -1) for o in orders])
+        first = np.concatenate([(np.arange(n) - reduce) % n for _ in orders])
+        base = np.repeat(np.arange(rings) * n, n)
+        steps.append(step(src, dst, first, 1, n, reduce=reduce, base=base, repeat=n - 1, shift=-1))
+    return CollectiveSteps(n, n * rings, tuple(steps), name="ring")
+
+
+def _orders(node: I64) -> list[I64]:
+    by_node = [np.flatnonzero(node == v) for v in np.unique(node)]
+    local = len(by_node[0])
+    if local == 1 or any(len(m) != local for m in by_node):
+        return [np.concatenate(by_node)]
+    orders = []
+    for k in range(local):
+        # Odd nodes are passed the other way round, so that a ring goes on where it came in.
+        forth = (k + np.arange(local)) % local
+        back = (k - 1 - np.arange(local)) % local
+        orders.append(np.concatenate([m[back if v % 2 else forth] for v, m in enumerate(by_node)]))
+    return orders
+
+
+def library_steps(
+    call: LibraryCall, collective: str, n: int, root: int, node: I64
+) -> CollectiveSteps:
+    """The schedule that stands for the library's choice on the machine's links."""
+    name = call.choice.algorithm
+    if collective in ("broadcast", "reduce"):
+        return (a.ring_broadcast if collective == "broadcast" else a.ring_reduce_to)(n, n, root)
+    if collective in ("all-to-all", "gather", "scatter"):
+        return _exchanged(collective, n, root)
+    kind = "all-reduce" if collective == "barrier" else collective
+    if name == "in-switch":
+        return a.switch_all_reduce(n)
+    if name == "tree":
+        return a.tree_all_reduce(n, 8)
+    return rail_ring(kind, node)
+
+
+def _exchanged(collective: str, n: int, root: int) -> CollectiveSteps:
+    if collective == "all-to-all":
+        return a.direct_all_to_all(n)
+    return a.direct_gather(n, root) if collective == "gather" else a.direct_scatter(n, root)

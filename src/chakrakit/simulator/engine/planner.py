@@ -1,0 +1,190 @@
+"""Plans of collectives: which algorithm each call uses, and its transfers for every copy of its group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from chakrakit.arrays import I64
+from chakrakit.errors import ConfigError
+from chakrakit.machines.library import Library
+from chakrakit.simulator.collectives import (
+    ALGORITHMS,
+    Algorithms,
+    CollectiveSteps,
+    Shape,
+    data_bytes,
+    direct_all_to_all,
+    estimate,
+    grid_of,
+    library_call,
+    library_steps,
+    plain_cost,
+)
+from chakrakit.simulator.engine.classes import Classes
+from chakrakit.simulator.engine.membership import Group, Membership
+from chakrakit.simulator.engine.plans import TransferPlans
+from chakrakit.simulator.engine.policies import CollectivePolicy
+from chakrakit.trace.model import Trace
+
+Custom = Callable[[str, int, int], CollectiveSteps | None]
+"""Asked for (collective, members, size): a custom schedule, or None for the built-in choice."""
+Fixed = Callable[[str, int, int], float | None]
+"""Asked for (collective, members, size): a measured time in seconds, or None for a simulated one."""
+
+
+class Call(NamedTuple):
+    """A collective to plan: what it is, how large, from where, and its row in each class's body.
+
+    `algorithm` is what the trace asks for, "" where it leaves the choice.
+    """
+
+    collective: str
+    size: int
+    root: int
+    rows: dict[int, int]
+    algorithm: str
+
+
+class Planned(NamedTuple):
+    """The plan of every copy, the algorithm, and seconds before the first step (None: the machine's)."""
+
+    jobs: I64
+    algorithm: str
+    overhead: float | None = None
+
+
+@dataclass(frozen=True)
+class PlanSetting:
+    """What all planners of a simulation share."""
+
+    membership: Membership
+    classes: Classes
+    book: TransferPlans
+    algorithms: Algorithms
+    custom: Custom | None = None
+    fixed: Fixed | None = None
+    policy: CollectivePolicy | None = None
+
+
+class Planner:
+    """Plans for one class of groups; equal calls share plans. Row g of `devices` holds the g-th copy's."""
+
+    def __init__(self, setting: PlanSetting, group: Group, devices: I64, shape: Shape) -> None:
+        self.setting, self.group, self.devices, self.shape = setting, group, devices, shape
+        self._known: dict[tuple[str, int, int, str], Planned] = {}
+
+    def plan(self, call: Call) -> Planned:
+        """The plans of a call."""
+        splits = self._splits(call) if call.collective == "all-to-all" else None
+        if splits is not None:
+            return self._uneven(splits)
+        key = (call.collective, call.size, call.root, call.algorithm)
+        if key not in self._known:
+            self._known[key] = self._new_plan(call)
+        return self._known[key]
+
+    def _jobs(self, first: int) -> I64:
+        return np.arange(first, first + len(self.devices))
+
+    def _new_plan(self, call: Call) -> Planned:
+        setting, book, n = self.setting, self.setting.book, len(self.group.members)
+        fixed = setting.fixed(call.collective, n, call.size) if setting.fixed else None
+        if fixed is not None:
+            return Planned(self._jobs(book.add_fixed(fixed, len(self.devices))), "measured")
+        total = data_bytes(call.collective, call.size, n)
+        moves = setting.custom(call.collective, n, call.size) if setting.custom else None
+        each = total / n if call.collective == "all-to-all" else total
+        if moves is None and book.machine.library is not None:
+            return self._by_library(call, total, each, book.machine.library)
+        if moves is None:
+            moves = self._moves(call, self._choose(call, each), each)
+        return Planned(self._jobs(book.add(moves, self.devices, total)), moves.name)
+
+    def _moves(self, call: Call, name: str, each: float) -> CollectiveSteps:
+        grid = (
+            grid_of(self.setting.book.machine, self.devices[0]) if name == "hierarchical" else None
+        )
+        return self.setting.algorithms.moves(
+            call.collective, name, each, self.shape, call.root, grid
+        )
+
+    def _by_library(self, call: Call, total: float, each: float, library: Library) -> Planned:
+        """What the library of the machine does; what it lacks runs at the pace of its Simple protocol."""
+        book, span = self.setting.book, self.shape.span
+        assert span is not None
+        name = "" if self._free(call) else self._choose(call, each)
+        found = library_call(library, call.collective, each, span, name)
+        if found is None:
+            moves = self._moves(call, name, each)
+            stretch, hop = 1 / library.simple.share, library.simple.hop_us * 1e-6
+            first = book.add_at_pace(moves, self.devices, total, stretch, hop)
+            return Planned(self._jobs(first), moves.name, plain_cost(library))
+        node = book.machine.instance(self.devices[0], 0)
+        moves = library_steps(found, call.collective, len(self.devices[0]), call.root, node)
+        first = book.add(moves, self.devices, total, found.cost)
+        return Planned(self._jobs(first), found.choice.algorithm, found.cost.fixed)
+
+    def _free(self, call: Call) -> bool:
+        """Whether nobody but the library chooses."""
+        asked = call.algorithm or self.setting.algorithms.fixed.get(call.collective, "auto")
+        return asked in ("", "auto") and self.setting.policy is None
+
+    def _choose(self, call: Call, size: float) -> str:
+        """What the trace asks for; else what a policy does; else what was given, or looks fastest."""
+        if call.algorithm:
+            asked = Algorithms({call.collective: call.algorithm})
+            return asked.choose(call.collective, size, self.shape)
+        policy = self.setting.policy
+        if policy is None:
+            return self.setting.algorithms.choose(call.collective, size, self.shape)
+        possible = [
+            n
+            for n in ALGORITHMS[call.collective]
+            if estimate(call.collective, n, size, self.shape) < math.inf
+        ]
+        name = policy.choose(call.collective, self.shape.n, call.size, possible)
+        if name not in possible:
+            raise ConfigError(
+                f"a policy chose {name!r} for {call.collective}; possible: {', '.join(possible)}"
+            )
+        return name
+
+    def _splits(self, call: Call) -> list[list[float]] | None:
+        """Bytes from each member to each, where every member's trace says."""
+        m, found = self.setting.membership, []
+        for i in self.group.present.tolist():
+            if i < 0:
+                return None
+            row = call.rows[int(self.setting.classes.rank[i])]
+            splits = _splits_of(m.programs[m.body(i)].trace, row)
+            if splits is None or len(splits) != len(self.group.members):
+                return None
+            found.append(splits)
+        return found
+
+    def _uneven(self, splits: list[list[float]]) -> Planned:
+        moves = direct_all_to_all(len(splits))
+        matrix = np.array(splits, np.float64)
+        book, step = self.setting.book, moves.steps[0]
+        library, counts = book.machine.library, [matrix[step.src, step.dst]]
+        if library is None:
+            return Planned(self._jobs(book.add_bytes(moves, self.devices, counts)), "direct")
+        x = library.exchange
+        first = book.add_bytes(moves, self.devices, counts, 1 / x.share, 0.0)
+        overhead = (library.launch_us + max(x.flow_us, x.start_us)) * 1e-6
+        return Planned(self._jobs(first), "direct", overhead)
+
+
+def _splits_of(trace: Trace, row: int) -> list[float] | None:
+    if "in_splits" not in trace.table.column_names:
+        return None
+    splits = trace.table.column("in_splits")[row].as_py()
+    if not splits or min(splits) < 0:
+        return None
+    scale = int(trace.column("comm_size", 0)[row]) / max(1, sum(splits))
+    return [s * scale for s in splits]

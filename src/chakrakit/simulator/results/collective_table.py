@@ -1,0 +1,271 @@
+"""`collective`: the table that nccl-tests would print, for any machine and placement of members."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from chakrakit.arrays import I64
+from chakrakit.errors import ConfigError
+from chakrakit.machines.device import Quantity, element_bytes, parse
+from chakrakit.machines.fabric import Machine, span_of
+from chakrakit.machines.library import (
+    Library,
+    Routing,
+    Span,
+    bus_factor,
+    choose,
+    cost,
+    engine_cost,
+    engine_kernel,
+    latency_seconds,
+    reduction_factor,
+    throughput_seconds,
+    token_bytes,
+)
+from chakrakit.machines.load import load_machine
+from chakrakit.simulator.collectives import ALGORITHMS, COLLECTIVES
+from chakrakit.simulator.engine import SimulationOptions, run
+from chakrakit.trace.communication import Binding, Groups
+from chakrakit.trace.model import CollectiveType, TraceBuilder
+from chakrakit.trace.sets import TraceSet
+
+Kernels = Literal["library", "engine", "fastest"]
+_SPELLINGS = {"alltoall": "all-to-all", "allreduce": "all-reduce", "allgather": "all-gather"}
+MOST_SIZES = 10_000
+
+
+class CollectiveRow(msgspec.Struct, kw_only=True):
+    """One size of one collective: bytes as nccl-tests count them, bandwidths in GB/s."""
+
+    collective: str
+    bytes: int
+    time_us: float
+    algorithm: str
+    protocol: str
+    algbw_gbs: float
+    busbw_gbs: float
+
+
+class CollectiveTable(msgspec.Struct, kw_only=True):
+    """Times of collectives among `members` devices of a machine with nothing else on its links."""
+
+    machine: str
+    members: int
+    rows: list[CollectiveRow]
+
+
+class ExpertExchange(msgspec.Struct, kw_only=True, frozen=True):
+    """What dispatch and combine need to know beside the tokens."""
+
+    hidden: int
+    topk: int
+    experts: int
+    low_latency: bool = False
+    multiprocessors: int = 24
+
+
+def collective(
+    name: str,
+    machine: Machine | str,
+    members: int | Sequence[int],
+    sizes: Sequence[int] | str,
+    *,
+    dtype: str = "half",
+    kernels: Kernels = "library",
+    eager: bool = False,
+    exchange: ExpertExchange | None = None,
+) -> CollectiveTable:
+    """Time a collective for each size, as nccl-tests would print it, with nothing else on the links.
+
+    Parameters
+    ----------
+    name
+        The collective, such as `all-reduce`; or `dispatch` and `combine` of mixtures of experts.
+    machine
+        A Machine, the name of a preset, or a file.
+    members
+        How many devices from 0 on, or which.
+    sizes
+        Bytes, or text such as `1KiB:1GiB` or `4096,1MiB`: the full tensor of an all-reduce, the gathered
+        output of an all-gather, the input of a reduce-scatter, one member's send buffer of an all-to-all;
+        tokens of each member for dispatch and combine.
+    dtype
+        The type of the elements.
+    kernels
+        The communication library, the serving engines' own all-reduce, or the faster of the two.
+    eager
+        Whether an engine launches its kernel each time, and not from a recorded graph.
+    exchange
+        What dispatch and combine exchange.
+
+    Returns
+    -------
+    A table with one row per size.
+
+    Examples
+    --------
+    >>> table = ck.collective("all-reduce", "dgx-h200", 8, "1MiB:4MiB")
+    >>> [row.bytes for row in table.rows]
+    [1048576, 2097152, 4194304]
+    >>> table.rows[0].algorithm, table.rows[0].protocol
+    ('ring', 'LL')
+
+    """
+    found = load_machine(machine) if isinstance(machine, str) else machine
+    devices = _devices(found, members)
+    asked = parse_sizes(sizes) if isinstance(sizes, str) else [int(s) for s in sizes]
+    _check_sizes(asked)
+    what = _SPELLINGS.get(name.replace("_", ""), name.replace("_", "-"))
+    if what in ("dispatch", "combine"):
+        rows = _expert_rows(found, devices, what, asked, exchange)
+    else:
+        rows = _rows(found, devices, what, asked, dtype, kernels, eager)
+    return CollectiveTable(machine=found.name, members=len(devices), rows=rows)
+
+
+def parse_sizes(text: str) -> list[int]:
+    """`1KiB:1GiB` as every power of two times the first up to the last, or a list such as `4096,1MiB`."""
+    if ":" not in text:
+        return [_size(part) for part in text.split(",")]
+    first, _, last = text.partition(":")
+    begin, end = _size(first), _size(last)
+    if begin > end:
+        raise ConfigError(f"sizes: {text!r} goes from large to small")
+    return [begin << k for k in range(MOST_SIZES) if begin << k <= end]
+
+
+def parse_members(text: str) -> int | list[int]:
+    """`8` for eight devices from 0 on, or `0-3,8-11` for these."""
+    if text.strip().isdigit():
+        return int(text)
+    try:
+        ends = [[int(n) for n in part.split("-")] for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(
+            f"members: {text!r}; write a number, or devices such as 0-3,8-11"
+        ) from None
+    return [d for span in ends for d in range(span[0], span[-1] + 1)]
+
+
+def _size(text: Quantity) -> int:
+    size = parse(str(text).strip(), "bytes", "sizes")
+    if size < 1 or size != int(size):
+        raise ConfigError(f"sizes: {text!r}; give whole bytes, 1 or more")
+    return int(size)
+
+
+def _check_sizes(sizes: Sequence[int]) -> None:
+    if not sizes or len(sizes) > MOST_SIZES:
+        raise ConfigError(f"{len(sizes)} sizes; give 1 to {MOST_SIZES:,}")
+    if min(sizes) < 1:
+        raise ConfigError(f"sizes: {min(sizes)}; give 1 byte or more")
+
+
+def _devices(machine: Machine, members: int | Sequence[int]) -> I64:
+    if isinstance(members, int) and members > machine.size:
+        machine.check_ranks(members)
+    devices = np.arange(members) if isinstance(members, int) else np.array(members, np.int64)
+    if len(devices) < 2 or len(np.unique(devices)) < len(devices):
+        raise ConfigError(f"members: {len(devices)}; give 2 or more different devices")
+    wrong = devices[(devices < 0) | (devices >= machine.size)]
+    if len(wrong):
+        raise ConfigError(
+            f"members: {machine.name} has {machine.size:,} devices and no device {wrong[0]}; "
+            "ask for more nodes, as in dgx-h100:32"
+        )
+    return devices
+
+
+def _row(
+    what: str, size: int, seconds: float, algorithm: str, protocol: str, n: int
+) -> CollectiveRow:
+    rate = size / seconds / 1e9 if seconds else 0.0
+    return CollectiveRow(
+        collective=what,
+        bytes=size,
+        time_us=seconds * 1e6,
+        algorithm=algorithm,
+        protocol=protocol,
+        algbw_gbs=rate,
+        busbw_gbs=rate * bus_factor(what, n),
+    )
+
+
+def _rows(
+    machine: Machine, devices: I64, what: str,
+    sizes: Sequence[int], dtype: str, kernels: Kernels, eager: bool,
+) -> list[CollectiveRow]:  # fmt: skip
+    if what not in ALGORITHMS:
+        known = ", ".join([*ALGORITHMS, "dispatch", "combine"])
+        raise ConfigError(f"no collective {what!r}; there are {known}")
+    library, span = machine.library, span_of(machine, devices)
+    width = element_bytes("fp16" if dtype == "half" else dtype)
+    if library is None:
+        if kernels != "library":
+            raise ConfigError(f"{machine.name} has no library constants, so no engine's either")
+        return [_simulated(machine, devices, what, size) for size in sizes]
+    return [_timed(library, span, what, size, width, kernels, eager) for size in sizes]
+
+
+def _timed(
+    library: Library, span: Span, what: str, size: int, width: float, kernels: Kernels, eager: bool
+) -> CollectiveRow:
+    kind = "all-reduce" if what == "barrier" else what
+    choice = choose(library, kind, size, span)
+    took = cost(library, kind, *choice, size, span)
+    seconds = took.seconds + took.transfer * (reduction_factor(kind, width) - 1)
+    usual = _row(what, size, seconds, *choice, span.members)
+    if kernels == "library" or what != "all-reduce":
+        return usual
+    if library.engine is None:
+        raise ConfigError(f"the library {library.name} has no constants of an engine's all-reduce")
+    own = engine_cost(library.engine, size, span, eager=eager).seconds
+    if math.isinf(own) or (kernels == "fastest" and usual.time_us * 1e-6 <= own):
+        return usual
+    name = engine_kernel(library.engine, size, span)
+    return _row(what, size, own, name, "engine", span.members)
+
+
+_TYPES = {name: CollectiveType(number) for number, name in reversed(COLLECTIVES.items())}
+
+
+def _simulated(machine: Machine, devices: I64, what: str, size: int) -> CollectiveRow:
+    """On a machine without a library: what latencies and bandwidths of its links give."""
+    n = len(devices)
+    trace = TraceBuilder()
+    shard = max(1, size // n) if what in ("all-gather", "gather") else size
+    trace.collective(what, _TYPES[what], shard)
+    traces = TraceSet([trace.build()], {r: Binding(0) for r in range(n)}, Groups({"": range(n)}))
+    placement = tuple(int(d) for d in devices)
+    outcome = run(traces, machine, SimulationOptions(placement=placement))
+    seconds = outcome.makespan_ps * 1e-12
+    return _row(what, size, seconds, outcome.instances.algorithm[0], "plain", n)
+
+
+def _expert_rows(
+    machine: Machine, devices: I64, what: str,
+    tokens: Sequence[int], exchange: ExpertExchange | None,
+) -> list[CollectiveRow]:  # fmt: skip
+    library, span = machine.library, span_of(machine, devices)
+    constants = getattr(library, what) if library is not None else None
+    if constants is None:
+        raise ConfigError(f"{machine.name} has no library constants of {what}")
+    if exchange is None:
+        raise ConfigError(f"{what} needs hidden, topk and experts")
+    rows = []
+    for count in tokens:
+        routing = Routing(count, exchange.hidden, exchange.topk, exchange.experts)
+        routing.check(span.members)
+        if exchange.low_latency:
+            seconds = latency_seconds(constants, what, routing, span)
+        else:
+            seconds = throughput_seconds(constants, what, routing, span, exchange.multiprocessors)
+        size = round(count * exchange.topk * token_bytes(what, routing))
+        kind = "low-latency" if exchange.low_latency else "throughput"
+        rows.append(_row(what, size, seconds, "experts", kind, span.members))
+    return rows

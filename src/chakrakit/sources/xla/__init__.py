@@ -1,0 +1,1 @@
+"""Programs that XLA compiled: HLO modules as traces, and JAX functions compiled to them."""

@@ -1,0 +1,148 @@
+"""HLO modules in protobuf's form: an HloProto (`.hlo.pb`) or an HloModuleProto."""
+
+from __future__ import annotations
+
+from chakrakit.errors import FormatError
+from chakrakit.sources.xla.hlo.model import Computation, Instruction, Module, Shape
+from chakrakit.sources.xla.hlo.replicas import Groups, iota_groups, mesh_groups
+from chakrakit.sources.xla.hlo.wire import Message
+
+_TYPES = {
+    1: "pred", 2: "s8", 3: "s16", 4: "s32", 5: "s64", 6: "u8", 7: "u16", 8: "u32", 9: "u64", 10: "f16",
+    11: "f32", 12: "f64", 13: "tuple", 14: "opaque", 15: "c64", 16: "bf16", 17: "token", 18: "c128",
+    19: "f8e5m2", 20: "f8e4m3fn", 21: "s4", 22: "u4", 23: "f8e4m3b11fnuz", 24: "f8e5m2fnuz",
+    25: "f8e4m3fnuz", 26: "s2", 27: "u2", 28: "f8e4m3", 29: "f8e3m4", 32: "f4e2m1fn", 33: "f8e8m0fnu",
+}  # fmt: skip
+"""PrimitiveType of xla_data.proto."""
+
+
+def read_proto(data: bytes) -> Module:
+    """A module; a FormatError says what is missing."""
+    whole = Message(data)
+    if _is_module(whole):
+        return _module(whole, 0)
+    inner = whole.message(1)
+    if inner is None or not _is_module(inner):
+        raise FormatError("no HLO module inside: neither an HloProto nor an HloModuleProto")
+    return _module(inner, _allocated(whole.message(3)))
+
+
+def _is_module(message: Message) -> bool:
+    """Whether computations with instructions are inside, and the one the module begins with."""
+    try:
+        listed = message.messages(3)
+        names = {c.text(1) for c in listed if c.messages(2)}
+        return bool(names) and (message.text(2) in names or 6 in message)
+    except FormatError:
+        return False
+
+
+def _module(message: Message, allocated: int) -> Module:
+    listed = message.messages(3)
+    names = {c.integer(5): c.text(1) for c in listed}
+    order = {
+        e.integer(1): s.integers(1)
+        for e in (message.message(7) or Message(b"")).messages(1)
+        if (s := e.message(2)) is not None
+    }
+    computations = {c.text(1): _computation(c, names, order.get(c.integer(5), [])) for c in listed}
+    entry = message.text(2) or names.get(message.integer(6), "")
+    if entry not in computations:
+        raise FormatError(f"the entry computation {entry!r} is not in the module")
+    found = Module(message.text(1), computations, entry, 1, bool(order), allocated)
+    found.devices = _devices(message, found)
+    return found
+
+
+def _devices(message: Message, module: Module) -> int:
+    """From the device assignment, or the largest number that any group names."""
+    assigned = message.message(15)
+    told = assigned.integer(1, 1) * assigned.integer(2, 1) if assigned is not None else 1
+    return max(told, devices_named(module))
+
+
+def devices_named(module: Module) -> int:
+    """One more than the largest device that groups and permutations name."""
+    named = [
+        d
+        for c in module.computations.values()
+        for i in c.instructions
+        for group in (*i.groups, *i.pairs)
+        for d in group
+    ]
+    return max(named, default=0) + 1
+
+
+def _computation(message: Message, names: dict[int, str], order: list[int]) -> Computation:
+    listed = {i.integer(35): i for i in message.messages(2)}
+    inside = {number: i.text(1) for number, i in listed.items()}
+    if set(order) != set(listed):
+        order = list(listed)  # fused computations are not scheduled
+    instructions = [_instruction(listed[n], inside, names) for n in order]
+    return Computation(message.text(1), instructions, inside.get(message.integer(6), ""))
+
+
+def _instruction(m: Message, inside: dict[int, str], names: dict[int, str]) -> Instruction:
+    metadata, dot = m.message(7), m.message(30)
+    convolution = m.message(16)
+    return Instruction(
+        m.text(1), m.text(2), _shape(m.message(3)),
+        tuple(_known(inside, n, "operand") for n in m.integers(36)),
+        tuple(_known(names, n, "computation") for n in m.integers(38)),
+        metadata.text(2) if metadata else "", m.integer(26, -1), _groups(m),
+        tuple((p.integer(1), p.integer(2)) for p in m.messages(52)),
+        tuple(dot.integers(1)) if dot else (), convolution.integer(4) if convolution else -1,
+        m.integer(9) if m.text(2) == "parameter" else -1,
+        m.integer(13) if m.text(2) == "get-tuple-element" else -1, m.text(28),
+        tuple(_known(inside, n, "predecessor") for n in m.integers(37)), m.text(43),
+    )  # fmt: skip
+
+
+def _known(names: dict[int, str], number: int, what: str) -> str:
+    if number not in names:
+        raise FormatError(f"{what} {number} is not in the module")
+    return names[number]
+
+
+def _shape(m: Message | None) -> Shape:
+    if m is None:
+        return Shape()
+    kind = _TYPES.get(m.integer(2), "opaque")
+    if kind == "tuple":
+        return Shape(parts=tuple(_shape(p) for p in m.messages(4)), is_tuple=True)
+    return Shape(kind, tuple(m.integers(3)))
+
+
+def _groups(m: Message) -> Groups:
+    """Lists (49), a list of devices (87), the iota form (92), or axes of a mesh (93)."""
+    listed, iota, mesh = m.message(87), m.message(92), m.message(93)
+    found = m.messages(49) or (listed.messages(1) if listed else [])
+    if found:
+        return tuple(tuple(g.integers(1)) for g in found)
+    if mesh is not None:
+        return _mesh(mesh)
+    iota = iota or (listed.message(2) if listed else None)
+    if iota is None:
+        return ()
+    return iota_groups((iota.integer(1), iota.integer(2)), iota.integers(3), iota.integers(4))
+
+
+def _mesh(m: Message) -> Groups:
+    """A mesh's axes with their sizes, and which of them, or which parts of them, a group spans."""
+    whole = m.message(1)
+    sizes = [axis.integer(2, 1) for axis in whole.messages(1)] if whole else []
+    order = tuple(whole.integers(2)) if whole else ()
+    axes = []
+    for axis in m.messages(2):
+        part = axis.message(2)
+        axes.append((axis.integer(1), (part.integer(1, 1), part.integer(2, 1)) if part else None))
+    return mesh_groups(sizes, axes, order)
+
+
+def _allocated(assignment: Message | None) -> int:
+    """Bytes of all buffers but those of threads and constants."""
+    if assignment is None:
+        return 0
+    return sum(
+        a.integer(2) for a in assignment.messages(3) if not a.integer(3) and not a.integer(12)
+    )

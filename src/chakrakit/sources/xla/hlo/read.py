@@ -1,0 +1,73 @@
+"""HLO files of either form, plain or gzipped, told by their content."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from pathlib import Path
+
+from chakrakit.errors import FormatError
+from chakrakit.sources.xla.hlo.model import Module
+from chakrakit.sources.xla.hlo.proto import read_proto
+from chakrakit.sources.xla.hlo.text import read_text
+
+MOST_BYTES = 4 << 30
+_TEXT = re.compile(rb"^HloModule\s", re.M)
+
+
+def is_hlo(head: bytes) -> bool:
+    """Whether the first bytes of a file are HLO text, or a protobuf that begins like a module."""
+    if _TEXT.search(head[:4096]):
+        return True
+    return _begins_like_module(head) or (head[:1] == b"\x0a" and _begins_like_module(_inner(head)))
+
+
+def _inner(head: bytes) -> bytes:
+    """What is inside the first length-delimited field."""
+    at = 1
+    while at < len(head) and head[at] >= 0x80:
+        at += 1
+    return head[at + 1 :]
+
+
+def _begins_like_module(head: bytes) -> bool:
+    """Field 1, the module's name, then field 2, the entry's name: printable both."""
+    at = 0
+    for key in (0x0A, 0x12):
+        if at + 1 >= len(head) or head[at] != key or not 0 < head[at + 1] < 0x80:
+            return False
+        text = head[at + 2 : at + 2 + head[at + 1]]
+        if not text.isascii() or not text.decode("ascii", "replace").isprintable():
+            return False
+        at += 2 + head[at + 1]
+    return True
+
+
+def read_hlo(path: str | Path) -> Module:
+    """The module in a file: `.hlo.pb`, a serialized module, or text."""
+    try:
+        data = Path(path).read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+    except (OSError, zlib.error, EOFError) as error:
+        raise FormatError(f"cannot be read: {error}", path=str(path)) from None
+    return parse_hlo(data, str(path))
+
+
+def _proto(data: bytes) -> Module:
+    if data[:1] not in (b"\x0a", b"\x12", b"\x1a"):  # fields 1 to 3 of either message
+        raise FormatError("not an HLO module, neither as text nor as protobuf")
+    return read_proto(data)
+
+
+def parse_hlo(data: bytes, path: str = "") -> Module:
+    """The module in some bytes."""
+    try:
+        if _TEXT.search(data[:65536]):
+            return read_text(data.decode("utf-8", "replace"))
+        return _proto(data)
+    except FormatError as error:
+        raise FormatError(error.problem, path=path or None, offset=error.offset) from None
+    except RecursionError:
+        raise FormatError("shapes are nested too deep", path=path or None) from None

@@ -1,0 +1,106 @@
+"""Columns of a rank's body, by the vocabulary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from chakrakit.sources.xla.hlo import Module
+from chakrakit.sources.xla.program.rows import Program, Row
+from chakrakit.sources.xla.program.work import flops, moved
+from chakrakit.trace.model import EdgeKind, Edges, Metadata, NodeType, Trace
+
+VERSION = "chakrakit.xla.1"
+Pairs = tuple[tuple[int, int], ...]
+Ends = tuple[int | None, int | None]
+Peers = Mapping[Pairs, Ends]
+"""For each permutation, whom a rank hears from and whom it sends to."""
+_NAMES = {"f32": "fp32", "f64": "fp64", "f16": "fp16", "pred": "bool", "s32": "int32", "s64": "int64",
+          "s8": "int8", "u8": "uint8"}  # fmt: skip
+_CYCLES = re.compile(r"estimated_cycles\W+(\d+)")
+
+
+def body_of(program: Program, role: Callable[[Row], str], rank: int, peers: Peers) -> Trace:
+    """The rows that a rank takes part in, as a Trace."""
+    kept: list[Row] = []
+    place: dict[int, int] = {}
+    pairs: list[tuple[int, int]] = []
+    for number, row in enumerate(program.rows):
+        if row.pairs and peers[row.pairs][0 if row.type == NodeType.COMM_RECV_NODE else 1] is None:
+            place[number] = place.get(number - 1, -1)
+            continue
+        pairs += [(place[a], len(kept)) for a in row.after if place.get(a, -1) >= 0]
+        place[number] = len(kept)
+        kept.append(row)
+    both = np.array(sorted(set(pairs)), np.int32).reshape(-1, 2)
+    edges = Edges.of(both[:, 0], both[:, 1], EdgeKind.TENSOR) if len(both) else None
+    return Trace.from_columns(
+        _columns(program.module, role, rank, kept, peers), edges, Metadata.of(VERSION)
+    )
+
+
+def _columns(
+    module: Module, role: Callable[[Row], str], rank: int, rows: list[Row], peers: Peers
+) -> dict[str, Any]:
+    compute = [r.type == NodeType.COMP_NODE for r in rows]
+    work = [
+        _work(module, r) if c else (None, None, None) for r, c in zip(rows, compute, strict=True)
+    ]
+    phase = ["backward" if "transpose(" in r.step.instruction.op_name else "forward" for r in rows]
+    ends = [peers[r.pairs] if r.pairs else (None, None) for r in rows]
+    send = [r.type == NodeType.COMM_SEND_NODE for r in rows]
+    first = [r.step.instruction.shape.first for r in rows]
+    columns = {
+        "name": pa.array([r.name for r in rows], pa.string()),
+        "type": np.array([int(r.type) for r in rows], np.int32),
+        "is_cpu_op": np.zeros(len(rows), np.bool_),
+        "stream": np.array([r.stream for r in rows], np.int64),
+        "num_ops": pa.array([w[0] for w in work], pa.int64()),
+        "tensor_size": pa.array([w[1] for w in work], pa.int64()),
+        "estimated_cycles": pa.array([w[2] for w in work], pa.int64()),
+        "dtype": pa.array([_NAMES.get(s.dtype, s.dtype) if c else None
+                           for s, c in zip(first, compute, strict=True)], pa.string()),
+        "op_type": pa.array([_op_type(module, r) if c else None
+                             for r, c in zip(rows, compute, strict=True)], pa.string()),
+        "outputs_shapes": pa.array([str(r.step.instruction.shape) for r in rows], pa.string()),
+        "phase": pa.array(phase, pa.string()),
+        "module": pa.array([r.step.instruction.op_name or None for r in rows], pa.string()),
+        "comm_type": pa.array([r.kind if r.kind >= 0 else None for r in rows], pa.int64()),
+        "comm_size": pa.array([None if c else r.size for r, c in zip(rows, compute, strict=True)],
+                              pa.int64()),
+        "out_size": pa.array([r.out_size if r.kind >= 0 else None for r in rows], pa.int64()),
+        "comm_dtype": pa.array([None if c else _NAMES.get(s.dtype, s.dtype)
+                                for s, c in zip(first, compute, strict=True)], pa.string()),
+        "pg_name": pa.array([role(r) if r.kind >= 0 else None for r in rows], pa.string()),
+        "comm_src": pa.array([(rank if s else e[0]) if r.pairs else None
+                              for r, s, e in zip(rows, send, ends, strict=True)], pa.int32()),
+        "comm_dst": pa.array([(e[1] if s else rank) if r.pairs else None
+                              for r, s, e in zip(rows, send, ends, strict=True)], pa.int32()),
+        "comm_tag": pa.array([r.tag if r.pairs else None for r in rows], pa.int32()),
+        "mem_alloc": pa.array([r.alloc or None for r in rows], pa.int64()),
+        "mem_free": pa.array([r.free or None for r in rows], pa.int64()),
+    }  # fmt: skip
+    return {
+        n: v for n, v in columns.items() if not isinstance(v, pa.Array) or v.null_count < len(v)
+    }
+
+
+def _work(module: Module, row: Row) -> tuple[int, int, int | None]:
+    if row.step.kind == "done":
+        return 0, 0, None
+    i = row.step.instruction
+    sizes = {x.name: x.shape.bytes for x in row.step.inside.instructions}
+    cycles = _CYCLES.search(i.backend)
+    return (
+        sum(flops(module, i, row.step.inside)),
+        moved(i, sizes),
+        int(cycles[1]) if cycles else None,
+    )
+
+
+def _op_type(module: Module, row: Row) -> str:
+    return "matmul" if flops(module, row.step.instruction, row.step.inside)[0] else "vector"

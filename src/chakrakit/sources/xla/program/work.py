@@ -1,0 +1,71 @@
+"""Work of HLO instructions: floating-point operations and bytes, counted as XLA's cost analysis does."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from chakrakit.sources.xla.hlo import Computation, Instruction, Module
+
+FREE = frozenset((
+    "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id",
+    "replica-id", "opt-barrier", "domain", "iota", "add-dependency",
+))  # fmt: skip
+"""Opcodes that stand for no work when they are not fused into something."""
+_MOVES = frozenset((
+    "broadcast", "reshape", "transpose", "copy", "slice", "dynamic-slice", "dynamic-update-slice",
+    "concatenate", "pad", "gather", "reverse", "convert", "bitcast-convert", "copy-start", "copy-done",
+    "rng-bit-generator", "slice-start", "slice-done", "infeed", "outfeed", "sort", "custom-call", "fusion",
+    "call", "while", "conditional", "scatter", "reduce", "reduce-window", "map", "async-start", "async-done",
+    "async-update",
+)) | FREE  # fmt: skip
+_LIBRARY = re.compile(r"gemm|matmul", re.I)
+"""Libraries' matrix products, as `__cublas$gemm`."""
+_CONTRACTED = re.compile(r"lhs_contracting_dimensions\W+\[([^\]]*)\]")
+
+
+def flops(module: Module, instruction: Instruction, inside: Computation) -> tuple[int, int]:
+    """(of dots and convolutions, of everything else) of one instruction with all that it calls."""
+    if instruction.opcode == "fusion":
+        return _of_called(module, instruction)
+    shapes = {i.name: i.shape for i in inside.instructions}
+    operands = [shapes[o] for o in instruction.operands if o in shapes]
+    if instruction.opcode == "dot" and operands:
+        summed = math.prod(
+            operands[0].dims[d] for d in instruction.contracting if d < len(operands[0].dims)
+        )
+        return 2 * instruction.shape.elements * summed, 0
+    if instruction.opcode == "custom-call" and _LIBRARY.search(instruction.target) and operands:
+        contracted = _CONTRACTED.search(instruction.backend)
+        dims = [int(d) for d in re.findall(r"\d+", contracted[1])] if contracted else [-1]
+        summed = math.prod(operands[0].dims[d] for d in dims if -1 <= d < len(operands[0].dims))
+        return 2 * instruction.shape.first.elements * summed, 0
+    if instruction.opcode == "convolution" and len(operands) > 1:
+        kernel, features = operands[1].dims, instruction.kernel_features
+        outputs = kernel[features] if 0 <= features < len(kernel) else 1
+        return 2 * instruction.shape.elements * math.prod(kernel) // max(outputs, 1), 0
+    if instruction.opcode == "reduce" and operands:
+        return 0, max(operands[0].elements - instruction.shape.first.elements, 0)
+    return 0, 0 if instruction.opcode in _MOVES else instruction.shape.elements
+
+
+def _of_called(module: Module, instruction: Instruction) -> tuple[int, int]:
+    dense = vector = 0
+    for name in instruction.called:
+        computation = module.computations.get(name) or Computation(name)
+        for inner in computation.instructions:
+            more = flops(module, inner, computation)
+            dense, vector = dense + more[0], vector + more[1]
+    return dense, vector
+
+
+def moved(instruction: Instruction, sizes: dict[str, int]) -> int:
+    """Bytes read and written: operands and result, each once.
+
+    A slice reads what it gives, and an update in place writes what it is given.
+    """
+    if instruction.opcode in ("dynamic-slice", "slice", "gather"):
+        return 2 * instruction.shape.bytes
+    if instruction.opcode == "dynamic-update-slice" and len(instruction.operands) > 1:
+        return 2 * sizes.get(instruction.operands[1], 0)
+    return instruction.shape.bytes + sum(sizes.get(o, 0) for o in instruction.operands)

@@ -1,0 +1,53 @@
+"""Host or device: the one reading of `is_cpu_op`, and what follows from it for communication."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import numpy as np
+
+from chakrakit.arrays import Mask
+from chakrakit.trace.model import NodeType, Trace
+
+_DONE_BY_DEVICE = re.compile(r"^(nccl|rccl)")
+
+
+def on_host(trace: Trace) -> Mask:
+    """Rows that run on the host; a row that does not say so runs on a device."""
+    if "is_cpu_op" not in trace.table.column_names:
+        return np.zeros(len(trace), np.bool_)
+    return np.asarray(trace.column("is_cpu_op", False), np.bool_)
+
+
+def on_device(trace: Trace) -> Mask:
+    """All other rows."""
+    return ~on_host(trace)
+
+
+def kernels(trace: Trace) -> Mask:
+    """Computation on a device."""
+    return on_device(trace) & trace.is_type(NodeType.COMP_NODE)
+
+
+def is_communication(trace: Trace) -> Mask:
+    """Collectives and messages. What the host says of one before a kernel does it (NCCL) is not it."""
+    found = trace.is_type(NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE)
+    host = on_host(trace)
+    if not (found & host).any():
+        return found
+    unknown = trace.is_type(NodeType.COMM_COLL_NODE) & ~trace.has("comm_type")
+    return np.asarray(found & ~(host & (unknown | _named_for_device(trace))))
+
+
+def _named_for_device(trace: Trace) -> Mask:
+    coded = trace.names.combine_chunks()
+    if not hasattr(coded, "indices"):
+        coded = coded.dictionary_encode()
+    hit = np.array([_is_device_name(str(t)) for t in coded.dictionary.to_pylist()] or [False])
+    return np.asarray(hit[coded.indices.to_numpy(zero_copy_only=False)])
+
+
+@lru_cache(4096)
+def _is_device_name(text: str) -> bool:
+    return _DONE_BY_DEVICE.match(text) is not None

@@ -1,0 +1,81 @@
+"""Recording: how long a step took while it was recorded, and how long it takes when it is not."""
+
+from __future__ import annotations
+
+import msgspec
+
+from chakrakit.trace.sets.card import Card
+
+DILATED = 1.2
+"""A step that recording made longer than this many times is not what the program does."""
+_KEY = "recording"
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of a recorded step, in ns; 0 where a figure is not known.
+
+    `step_ns` is the step of the run's own times, corrected where `corrected` says how.
+    """
+
+    recorded_step_ns: int = 0
+    step_ns: int = 0
+    unprofiled_step_ns: int = 0
+    corrected: str = ""
+    """How recording's cost was taken out of the times; empty where it was not."""
+
+    @property
+    def dilation(self) -> float:
+        """How many times too long the run's own step is; 0 where nobody timed the program alone."""
+        return self.step_ns / self.unprofiled_step_ns if self.unprofiled_step_ns else 0.0
+
+    @property
+    def warning(self) -> str:
+        """A sentence for the first line of every result, empty where there is nothing to warn of."""
+        if self.dilation <= DILATED:
+            return ""
+        how = "even corrected for recording" if self.corrected else "recording"
+        return (
+            f"{how} makes a step {self.dilation:.2f} times as long as it is: {_ms(self.step_ns)} "
+            f"instead of {_ms(self.unprofiled_step_ns)}; what bounds this run may not bound the program"
+        )
+
+    @property
+    def sentence(self) -> str:
+        """All the steps that are known."""
+        parts = []
+        if self.recorded_step_ns:
+            parts.append(f"recorded {_ms(self.recorded_step_ns)}")
+        if self.corrected:
+            parts.append(f"corrected {_ms(self.step_ns)} ({self.corrected})")
+        if self.unprofiled_step_ns:
+            parts.append(f"un-profiled {_ms(self.unprofiled_step_ns)}")
+        return f"step: {', '.join(parts)}" if parts else ""
+
+    def put(self, card: Card) -> Card:
+        """The card with this on it."""
+        told = {**card.measured, _KEY: msgspec.to_builtins(self)}
+        return card.replace(measured=told)
+
+
+def recording_of(card: Card) -> Recording | None:
+    """What a run's card says of its recording; None for what was never recorded."""
+    told = card.measured.get(_KEY)
+    if not isinstance(told, dict):
+        return None
+    try:
+        return msgspec.convert(told, Recording)
+    except msgspec.ValidationError:
+        return None
+
+
+def recording_lines(card: Card) -> list[str]:
+    """What to say before anything else: the warning first, then the steps that are known."""
+    known = recording_of(card)
+    if known is None:
+        return []
+    warning = [f"warning: {known.warning}"] if known.warning else []
+    return [*warning, *([known.sentence] if known.sentence else [])]
+
+
+def _ms(nanos: float) -> str:
+    return f"{nanos / 1e6:,.2f} ms"

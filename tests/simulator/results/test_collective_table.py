@@ -1,0 +1,128 @@
+"""`collective` prints what the simulator would take, on machines with and without a library."""
+
+import numpy as np
+import pytest
+
+import chakrakit as ck
+from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
+from chakrakit.errors import ConfigError
+from chakrakit.machines.load import load_machine
+from chakrakit.simulator.engine import SimulationOptions, run
+from chakrakit.simulator.results import ExpertExchange, parse_members, parse_sizes
+
+KINDS = {
+    "all-reduce": CollectiveType.ALL_REDUCE,
+    "all-gather": CollectiveType.ALL_GATHER,
+    "reduce-scatter": CollectiveType.REDUCE_SCATTER,
+    "all-to-all": CollectiveType.ALL_TO_ALL,
+    "broadcast": CollectiveType.BROADCAST,
+}
+
+
+@pytest.mark.parametrize("network", ["flow", "analytical"])
+@pytest.mark.parametrize(("machine", "n"), [("dgx-h200", 8), ("dgx-h200", 3), ("dgx-h100:2", 16)])
+def test_a_collective_alone_takes_what_its_library_says(machine, n, network):
+    for name, kind in KINDS.items():
+        for size in (48 << 8, 3 << 20, 3 << 26):
+            t = TraceBuilder()
+            t.collective("c", kind, size // n if name == "all-gather" else size)
+            traces = TraceSet(
+                [t.build()], {r: Binding(0) for r in range(n)}, Groups({"": range(n)})
+            )
+            took = run(traces, load_machine(machine), SimulationOptions(network=network))
+            row = ck.collective(name, machine, n, [size]).rows[0]
+            assert took.makespan_ps * 1e-6 == pytest.approx(row.time_us, rel=1e-4), (name, size)
+            assert took.instances.algorithm == [row.algorithm]
+
+
+def test_two_collectives_on_the_same_links_share_them():
+    """Large rings of two groups that cross the same node boundary take longer together than apart."""
+    machine = load_machine("dgx-h100:2")
+    devices = {"a": range(0, 16, 2), "b": range(1, 16, 2)}
+
+    def traces(groups):
+        t = TraceBuilder()
+        t.collective("c", CollectiveType.ALL_REDUCE, 1 << 28, pg_name="g")
+        ranks = {r: Binding(0, {"g": g}) for g in groups for r in devices[g]}
+        return TraceSet([t.build()], ranks, Groups({g: devices[g] for g in groups}))
+
+    both = run(traces(["a", "b"]), machine).makespan_ps
+    t = TraceBuilder()
+    t.collective("c", CollectiveType.ALL_REDUCE, 1 << 28)
+    one = TraceSet([t.build()], {r: Binding(0) for r in range(8)}, Groups({"": range(8)}))
+    alone = run(one, machine, SimulationOptions(placement=tuple(devices["a"]))).makespan_ps
+    assert both >= alone
+
+
+def test_bandwidths_are_those_of_nccl_tests():
+    row = ck.collective("all-gather", "dgx-h200", 8, [1 << 20]).rows[0]
+    assert row.algbw_gbs == pytest.approx((1 << 20) / row.time_us / 1e3)
+    assert row.busbw_gbs == pytest.approx(row.algbw_gbs * 7 / 8)
+    reduce = ck.collective("all_reduce", "dgx-h200", 8, [1 << 20]).rows[0]
+    assert reduce.collective == "all-reduce"
+    assert reduce.busbw_gbs == pytest.approx(reduce.algbw_gbs * 7 / 4)
+
+
+def test_sizes_and_members_are_read_as_people_write_them():
+    assert parse_sizes("1KiB:8KiB") == [1024, 2048, 4096, 8192]
+    assert parse_sizes("4096, 1MiB") == [4096, 1 << 20]
+    assert parse_members("8") == 8
+    assert parse_members("0-3,8") == [0, 1, 2, 3, 8]
+    for text in ("8KiB:1KiB", "0", "1.5", "none", "4MB:"):
+        with pytest.raises(ConfigError, match="size"):
+            parse_sizes(text)
+    with pytest.raises(ConfigError, match="members"):
+        parse_members("a-b")
+
+
+def test_placement_matters():
+    near = ck.collective("all-reduce", "dgx-h100:2", 4, [1 << 28]).rows[0]
+    far = ck.collective("all-reduce", "dgx-h100:2", [0, 1, 8, 9], [1 << 28]).rows[0]
+    assert far.time_us > near.time_us
+
+
+def test_machines_without_a_library_are_simulated():
+    row = ck.collective("all-reduce", "ethernet-100g:4", 4, [1 << 24]).rows[0]
+    assert row.protocol == "plain"
+    assert row.time_us > (1 << 24) * 1.5 / 12.5e9 * 1e6 * 0.99
+
+
+def test_the_faster_of_engine_and_library_is_named():
+    small, large = ck.collective(
+        "all-reduce", "dgx-h200", 8, [4096, 1 << 28], kernels="fastest"
+    ).rows
+    assert (small.algorithm, small.protocol) == ("one-shot", "engine")
+    assert large.algorithm == "in-switch"
+
+
+def test_dispatch_counts_tokens():
+    exchange = ExpertExchange(hidden=7168, topk=8, experts=256)
+    rows = ck.collective("dispatch", "dgx-h100:2", 16, [128, 4096], exchange=exchange).rows
+    assert [r.bytes for r in rows] == [128 * 8 * 7408, 4096 * 8 * 7408]
+    assert rows[0].time_us < rows[1].time_us
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("all-reduce", "dgx-h200", 9, [1]), "9"),
+        (("all-reduce", "dgx-h200", 1, [1]), "2 or more"),
+        (("all-reduce", "dgx-h200", [0, 0], [1]), "different"),
+        (("all-reduce", "dgx-h200", 8, [0]), "1 byte or more"),
+        (("all-sorts", "dgx-h200", 8, [1]), "no collective 'all-sorts'"),
+        (("dispatch", "dgx-h200", 8, [1]), "needs hidden"),
+        (("dispatch", "ethernet-100g:4", 4, [1]), "no library constants"),
+    ],
+)
+def test_what_cannot_be_timed_is_an_error(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        ck.collective(*arguments)
+
+
+def test_one_byte_reductions_take_longer():
+    half, byte = (
+        ck.collective("all-reduce", "dgx-h200", 8, [1 << 28], dtype=d).rows[0].time_us
+        for d in ("half", "int8")
+    )
+    assert 1.02 < byte / half < 1.05
+    assert np.isfinite(byte)
