@@ -87,6 +87,7 @@ nb::dict simulate(nb::dict workload, nb::dict plan_arrays, nb::dict links, bool 
     sim::Topology topology = topology_of(links);
     sim::Pick pick = pick_of(ask);
     sim::Outcome out;
+    sim::LinkMeter meter{topology.links()};
     {
         nb::gil_scoped_release unlocked;
         std::unique_ptr<sim::Network> network;
@@ -95,6 +96,7 @@ nb::dict simulate(nb::dict workload, nb::dict plan_arrays, nb::dict links, bool 
         else
             network = std::make_unique<sim::Analytical>(topology, plans);
         out = sim::simulate(w, plans, *network, pick);
+        meter = network->meter();
     }
     nb::dict result;
     result["start"] = to_numpy(std::move(out.start));
@@ -106,6 +108,8 @@ nb::dict simulate(nb::dict workload, nb::dict plan_arrays, nb::dict links, bool 
     result["ended"] = to_numpy(std::move(out.ended));
     result["job_runs"] = to_numpy(std::move(out.job_runs));
     result["job_ended"] = to_numpy(std::move(out.job_ended));
+    result["full_rate"] = to_numpy(std::move(meter.full_rate));
+    result["full_since"] = to_numpy(std::move(meter.full_since));
     result["diverged"] = out.diverged;
     result["events"] = out.events;
     return result;

@@ -24,6 +24,7 @@ class Analytical final : public Network {
     using End = std::pair<Time, int32_t>;
 
     Time plan_time(int32_t plan);
+    void meter_plan(int32_t plan, Time now);
     Time step_time(int64_t step) const;
     Time transfer_time(int64_t transfer) const;
 

@@ -15,7 +15,8 @@ int32_t owner_of_job(int32_t job) {
 }  // namespace
 
 Flows::Flows(const Topology& topology, const Plans& plans)
-    : topology_(topology),
+    : Network(topology.links()),
+      topology_(topology),
       plans_(plans),
       bandwidth_(topology.bandwidth.begin(), topology.bandwidth.end()),
       followers_(plans.repeat.size()),
@@ -369,6 +370,7 @@ void Flows::share_from(int32_t link, double floor, Time now) {
         is_dirty_[l] = 0;
     }
     sharing_.solve();
+    for (int32_t l : sharing_.full) meter_.see_full(found_links_[l], bandwidth_[found_links_[l]], now);
     for (size_t i = 0; i < found_flows_.size(); ++i)
         set_rate(found_flows_[i], sharing_.rate[i], now);
 }

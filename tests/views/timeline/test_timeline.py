@@ -144,13 +144,13 @@ def chrome(tmp_path):
 
 @pytest.fixture(scope="module")
 def recorded() -> Run:
-    return ck.link([DATA / "pytorch" / "cnn_ddp_2"])[0]
+    return ck.link(DATA / "pytorch" / "cnn_ddp_2").run
 
 
 @pytest.fixture(scope="module")
 def on_gpu() -> Run:
     folder = DATA / "pytorch" / "resnet50_b128"
-    return ck.link([folder / "et.json.gz", folder / "kineto.json.gz"])[0]
+    return ck.link(folder / "et.json.gz", folder / "kineto.json.gz").run
 
 
 def small(names=("a", "b"), start=(0, 1_000_000_007), end=(5, 1_000_000_012)) -> Run:

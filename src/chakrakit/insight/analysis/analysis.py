@@ -32,7 +32,16 @@ from chakrakit.insight.critical_path import (
     walk,
     what_if_of,
 )
-from chakrakit.insight.diagnosis import Culprit
+from chakrakit.insight.diagnosis import (
+    Culprit,
+    JobDelays,
+    is_job,
+    job_culprits,
+    job_delays,
+    job_rows,
+    slow_links,
+    slow_ranks,
+)
 from chakrakit.insight.hangs import board_of, hang_culprits, is_recording
 from chakrakit.insight.memory import Memory, join_memory
 from chakrakit.insight.rank import Causes, Table
@@ -96,6 +105,8 @@ class Analysis(Result, msgspec.Struct):
     has_bytes: int | None = None
     culprits: list[Culprit] = []
     """Who is to blame for what is slow or never ends, surest first."""
+    delays: JobDelays | None = None
+    """Of a pipeline-parallel job whose operations know their stage and replica: what delays cost."""
 
     def tables(self) -> list[Table]:
         """Every section for people, in order of use."""
@@ -109,6 +120,7 @@ class Analysis(Result, msgspec.Struct):
             self.what_if.table(),
             self.what_if.slack_table(),
             self.communication.table(),
+            *self._blame(),
             late.table(),
             late.link_table(),
             self.operators.table(),
@@ -119,6 +131,11 @@ class Analysis(Result, msgspec.Struct):
             self.roofline.table(),
             self.memory.table(),
         ]
+
+    def _blame(self) -> list[Table]:
+        rows = [(c.kind, c.detail) for c in self.culprits]
+        found = [Table.of("culprits", ("kind", "what"), rows)]
+        return found if self.delays is None else [*found, self.delays.table()]
 
 
 @dataclass(eq=False)
@@ -196,6 +213,7 @@ def _joined(
     operators = listed_operators(parts.operators)
     held = join_memory(parts.memory, run)
     fit = fit_of({r.rank: r.peak_bytes for r in held.ranks}, _device_memory(run))
+    delays, culprits = _blamed(run, parts)
     return Analysis(
         run.card.name,
         length,
@@ -212,6 +230,8 @@ def _joined(
         roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
         held,
         notes,
+        culprits=culprits,
+        delays=delays,
         **fit_fields(fit),
     )
 
@@ -220,6 +240,17 @@ def _device_memory(run: Run) -> dict[int, int]:
     """What each rank's device has, where the run's card says."""
     said = run.card.settings.get("device_memory_bytes")
     return dict.fromkeys(run.ranks, said) if isinstance(said, int) else {}
+
+
+def _blamed(run: Run, parts: GatheredFacts) -> tuple[JobDelays | None, list[Culprit]]:
+    """Who is slow: by what-if where the job's layout is known, else by comparing peers and links."""
+    if is_job(run):
+        rows = job_rows(run)
+        delays = job_delays(rows)
+        return delays, job_culprits(rows, delays)
+    links = slow_links(run.counters, parts.paces)
+    found = sorted([*links, *slow_ranks(parts.paces)], key=lambda c: -(c.factor or 0.0))
+    return None, found
 
 
 def _path(

@@ -72,6 +72,10 @@ class Outcome:
     began: I64
     ended: I64
     link_bytes: F64
+    full_rate: F64
+    """By link, bytes/s: the lowest throughput while it held traffic back; below 0 where it never did."""
+    full_since: I64
+    """By link: since when, in picoseconds."""
     events: int
     device_of: I64
     """The device of each rank, by its place among the ranks."""
@@ -226,6 +230,8 @@ class _Simulation:
             found["began"],
             found["ended"],
             moved,
+            found["full_rate"] * PS,
+            found["full_since"],
             int(found["events"]),
             self.device_of,
         )

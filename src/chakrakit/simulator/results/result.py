@@ -111,6 +111,8 @@ def link_table(outcome: Outcome, machine: Machine) -> dict[str, Any]:
         "bandwidth": links.bandwidth[used],
         "bytes": outcome.link_bytes[used],
         "busy_ns": busy,
+        "full_rate": outcome.full_rate[used],
+        "full_since_ns": outcome.full_since[used] / 1000,
         "utilization": busy / makespan if makespan else busy * 0,
     }
 

@@ -69,7 +69,7 @@ SCHEMAS: dict[str, CounterSchema] = {
         ),
         CounterSchema(
             "links",
-            "what went over each link in all",
+            "what went over each link in all; its lowest rate while full, since when; -1: never full",
             (
                 Column("link", pa.string()),
                 Column("rank", pa.int64(), "", -1),
@@ -80,6 +80,8 @@ SCHEMAS: dict[str, CounterSchema] = {
                 Column("messages", pa.int64(), "messages", -1),
                 Column("bandwidth", pa.float64(), "bytes/s", 0.0),
                 Column("utilization", pa.float64(), "share of the run", 0.0),
+                Column("full_rate", pa.float64(), "bytes/s", -1.0),
+                Column("full_since_ns", pa.float64(), "ns", 0.0),
             ),
         ),
         CounterSchema(
