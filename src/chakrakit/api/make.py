@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -45,9 +45,12 @@ class LinkedRun(Facts):
     def __iter__(self) -> Iterator[Run | LinkReport]:
         return iter((self.run, self.report))
 
+    def __getitem__(self, place: int) -> Run | LinkReport:
+        return (self.run, self.report)[place]
+
 
 def link(
-    *inputs: str | os.PathLike[str],
+    *inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     output: str | os.PathLike[str] | None = None,
     memory: float = 8.0,
     jobs: int = 0,
@@ -59,7 +62,7 @@ def link(
     Parameters
     ----------
     inputs
-        Pairs of files, one of the two alone, or directories with those of all ranks.
+        Pairs of files, one of the two alone, or directories with those of all ranks; also as lists.
     output
         Where to write the run.
     memory
@@ -81,7 +84,8 @@ def link(
     chosen = LinkOptions(
         memory_bytes=int(memory * 2**30), jobs=jobs, engine=engine, spool=spool, **options
     )
-    run, report = link_files([Path(p) for p in inputs], chosen)
+    lists = ([i] if isinstance(i, str | os.PathLike) else i for i in inputs)
+    run, report = link_files([Path(p) for some in lists for p in some], chosen)
     if output is not None:
         write(run, output)
     return LinkedRun(run, report)
