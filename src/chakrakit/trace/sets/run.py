@@ -165,41 +165,32 @@ class Run(TraceSet):
 
     def with_counters(self, counters: Mapping[str, Any]) -> Run:
         """The same with other figures beside its times."""
-        timing = self.timing if self.times is not None else None
-        return Run(
-            self._bodies,
-            self.bindings,
-            self.groups,
-            self.card,
-            times=self.times,
-            timing=timing,
-            counters=counters,
-        )
+        return self._replaced(counters=counters)
+
+    def with_groups(self, groups: Groups) -> Run:
+        """The same with other groups."""
+        return self._replaced(groups=groups)
 
     def with_card(self, card: Card) -> Run:
         """The same under another card."""
-        timing = self.timing if self.times is not None else None
-        return Run(
-            self._bodies,
-            self.bindings,
-            self.groups,
-            card,
-            times=self.times,
-            timing=timing,
-            counters=self.counters,
-        )
+        return self._replaced(card=card)
 
     def _with(self, bindings: Mapping[int, Binding]) -> Run:
         timing = {r: self.timing[r] for r in bindings} if self.times is not None else None
-        return Run(
-            self._bodies,
-            bindings,
-            self.groups,
-            self.card,
-            times=self.times,
-            timing=timing,
-            counters=self.counters,
-        )
+        return self._replaced(bindings=bindings, timing=timing)
+
+    def _replaced(self, **changes: Any) -> Run:
+        """The same with some arguments of its making changed."""
+        same: dict[str, Any] = {
+            "bodies": self._bodies,
+            "bindings": self.bindings,
+            "groups": self.groups,
+            "card": self.card,
+            "times": self.times,
+            "timing": self.timing if self.times is not None else None,
+            "counters": self.counters,
+        }
+        return Run(**{**same, **changes})
 
 
 def check_length(times: int, nodes: int, rank: int) -> None:
