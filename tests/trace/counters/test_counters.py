@@ -37,6 +37,8 @@ def test_what_may_be_left_out_has_a_default():
             "messages": -1,
             "bandwidth": 0.0,
             "utilization": 0.0,
+            "full_rate": -1.0,
+            "full_since_ns": 0.0,
         }
     ]
     assert table.schema.field("bytes").metadata == {b"unit": b"bytes"}
