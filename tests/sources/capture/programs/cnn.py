@@ -4,8 +4,8 @@ import sys
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import nn
+from torch.nn import functional
 
 CHANNELS = 16
 
@@ -18,8 +18,8 @@ class Block(nn.Module):
         self.norm1, self.norm2 = nn.BatchNorm2d(CHANNELS), nn.BatchNorm2d(CHANNELS)
 
     def forward(self, x):
-        y = F.relu(self.norm1(self.conv1(x)))
-        return F.relu(x + self.norm2(self.conv2(y)))
+        y = functional.relu(self.norm1(self.conv1(x)))
+        return functional.relu(x + self.norm2(self.conv2(y)))
 
 
 class Cnn(nn.Module):
@@ -31,7 +31,7 @@ class Cnn(nn.Module):
         self.head = nn.Linear(CHANNELS, 10)
 
     def forward(self, x):
-        x = self.blocks(F.relu(self.norm(self.stem(x))))
+        x = self.blocks(functional.relu(self.norm(self.stem(x))))
         return self.head(x.mean((2, 3)))
 
 
@@ -43,6 +43,6 @@ if sys.argv[1] == "ddp":
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 for _ in range(3):
     x, y = torch.randn(4, 3, 32, 32), torch.randint(0, 10, (4,))
-    F.cross_entropy(model(x), y).backward()
+    functional.cross_entropy(model(x), y).backward()
     optimizer.step()
     optimizer.zero_grad()

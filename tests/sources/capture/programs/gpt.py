@@ -5,13 +5,13 @@ import sys
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import nn
 from torch.distributed import _functional_collectives as funcol
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn import functional
 
 VOCABULARY, WIDTH, HEADS, LAYERS, LENGTH, BATCH = 512, 128, 4, 2, 64, 4
 
@@ -34,7 +34,7 @@ class Experts(nn.Module):
         scores = torch.softmax(self.gate(flat), -1)
         order = torch.argsort(scores.argmax(-1))
         sent = self.exchange(flat[order])
-        back = self.exchange(self.down(F.gelu(self.up(sent))))
+        back = self.exchange(self.down(functional.gelu(self.up(sent))))
         out = torch.zeros_like(flat).index_copy(0, order, back)
         return (out * scores.max(-1, keepdim=True).values).view(x.shape)
 
@@ -50,7 +50,7 @@ class Attention(nn.Module):
             layer(x).view(batch, length, -1, WIDTH // HEADS).transpose(1, 2)
             for layer in (self.q, self.k, self.v)
         )
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.o(y.transpose(1, 2).reshape(batch, length, -1))
 
 
@@ -60,7 +60,7 @@ class Mlp(nn.Module):
         self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
     def forward(self, x):
-        return self.down(F.gelu(self.up(x)))
+        return self.down(functional.gelu(self.up(x)))
 
 
 class Block(nn.Module):
@@ -112,7 +112,7 @@ def stage(model, rank: int):
 
 
 def loss_of(logits, targets):
-    return F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
+    return functional.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
 
 
 def main(mode: str) -> None:
@@ -135,7 +135,7 @@ def main(mode: str) -> None:
             fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)
     if mode == "pp":
-        schedule = ScheduleGPipe(stage(model, rank), 2, loss_fn=loss_of)
+        schedule = Schedule1F1B(stage(model, rank), 2, loss_fn=loss_of)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     for _ in range(3):
         x, y = (torch.randint(0, VOCABULARY, (BATCH, LENGTH)) for _ in range(2))
