@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from chakrakit.passes.anonymize import Anonymize
     from chakrakit.passes.base import Pass
     from chakrakit.passes.comm import Comm
+    from chakrakit.passes.portable import Portable
     from chakrakit.passes.recost import Edit, Recost
     from chakrakit.passes.scale import ScaleRanks
     from chakrakit.passes.select import Compact, Select
@@ -119,6 +120,7 @@ _HOME = {
     "Pass": "passes.base",
     "Picture": "views.pages",
     "Plan": "workloads.description",
+    "Portable": "passes",
     "QueryResult": "api",
     "Recost": "passes",
     "Run": "trace.sets",

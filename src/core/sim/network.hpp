@@ -1,4 +1,4 @@
-// The interface of a network back end: jobs run plans; the engine asks when something happens next.
+// The interface of a network: jobs run plans, and the engine asks when something happens next.
 //
 // At one time the engine calls `step` as often as jobs are started, then `settle` once: what
 // happens at one time happens together, so no outcome depends on the order within it.

@@ -202,7 +202,11 @@ class _Simulation:
         workload = self._workload(classes, matcher.offset, instances)
         plans, links, routes = book.arrays()
         found = core.sim_run(
-            workload, plans, links, options.network == "flow", self._pick(classes, matcher.offset)
+            core.SimWorkload(**workload),
+            core.SimPlans(**{k: v for k, v in plans.items() if k != "payload"}),
+            core.SimTopology(**links),
+            options.network == "flow",
+            self._pick(classes, matcher.offset),
         )
         if found["diverged"] >= 0:
             groups = self._ended_apart(classes, instances, found)
