@@ -12,7 +12,7 @@ TORCH := torch==2.13.0
 CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp')
 CORE_TESTS := $(wildcard tests/core/*.cpp tests/core/*.hpp tests/fuzz/*.cpp)
 
-.PHONY: help demo test browser check lint format bench unit fuzz wheel sanitize clean
+.PHONY: help accuracy demo test browser check lint format bench unit fuzz wheel sanitize clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -113,6 +113,9 @@ APT := $(if $(filter 0,$(shell id -u)),,sudo) apt-get
 
 browser:  ## install Debian's chromium and its driver, for the tests of the web app
 	{ command -v chromium && command -v chromedriver; } >/dev/null || { $(APT) update -q && $(APT) install -y -q chromium chromium-driver; }
+
+accuracy: $(VENV)/.built  ## measure every claim on the truth tables in DATA and rewrite docs/accuracy.md
+	$(BIN)/python benchmarks/accuracy $(DATA)
 
 bench: $(VENV)/.built  ## measure the claims of the README
 	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline replay view scale sweep search; do ../$(BIN)/python $$file.py; done

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         report,
         search,
         simulate,
+        simulate_jobs,
         sweep,
         transform,
         validate,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from chakrakit.passes.anonymize import Anonymize
     from chakrakit.passes.base import Pass
     from chakrakit.passes.comm import Comm
+    from chakrakit.passes.portable import Portable
     from chakrakit.passes.recost import Edit, Recost
     from chakrakit.passes.scale import ScaleRanks
     from chakrakit.passes.select import Compact, Select
@@ -118,6 +120,7 @@ _HOME = {
     "Pass": "passes.base",
     "Picture": "views.pages",
     "Plan": "workloads.description",
+    "Portable": "passes",
     "QueryResult": "api",
     "Recost": "passes",
     "Run": "trace.sets",
@@ -166,6 +169,7 @@ _HOME = {
     "search": "api",
     "serve": "serving",
     "simulate": "api",
+    "simulate_jobs": "api",
     "steps": "insight.time",
     "sweep": "api",
     "transform": "api",

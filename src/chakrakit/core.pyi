@@ -222,6 +222,8 @@ def nest(
     thread: NDArray[np.int32], start: NDArray[np.int64], end: NDArray[np.int64], slack: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int8]]: ...
 
+# --- serving --------------------------------------------------------------------------------
+
 class ServingCluster:
     def __init__(self, problem: dict[str, Any], /) -> None: ...
     def run(self) -> None: ...
@@ -235,15 +237,71 @@ class ServingCluster:
     def moves(self) -> dict[str, NDArray[np.int64]]: ...
     def totals(self, engine: int, /) -> dict[str, Any]: ...
 
+# --- simulator ------------------------------------------------------------------------------
+
+# These copy their arrays and check them: ValueError names the array, the place and the mistake.
+class SimTopology:
+    def __init__(
+        self, *, bandwidth: NDArray[np.float64], route_offsets: _I64, route_links: _I32
+    ) -> None: ...
+
+class SimPlans:
+    def __init__(
+        self,
+        *,
+        plan_steps: _I64,
+        repeat: _I64,
+        after_offsets: _I64,
+        after: _I32,
+        step_transfers: _I64,
+        route: _I32,
+        bytes: NDArray[np.float64],
+        delay: _I64,
+    ) -> None: ...
+
+class SimWorkload:
+    def __init__(
+        self,
+        *,
+        src: _I32,
+        dst: _I32,
+        form: _I8,
+        lag: _I64,
+        duration: _I64,
+        kind: _I8,
+        lane: _I32,
+        order: _I64,
+        priority: _I32,
+        share: _I32,
+        waves: _I64,
+        launch_of: _I32,
+        instance: _I32,
+        device: _I32,
+        lane_kind: _I8,
+        comm_slowdown: NDArray[np.float64],
+        fair: bool,
+        queue_depth: int,
+        needed: _I32,
+        overhead: _I64,
+        instance_jobs: _I64,
+        job_plan: _I32,
+        fault_time: _I64,
+        fault_is_link: _I8,
+        fault_target: _I32,
+        fault_factor: NDArray[np.float64],
+    ) -> None: ...
+    @property
+    def rows(self) -> int: ...
+
 def sim_run(
-    workload: dict[str, Any],
-    plans: dict[str, Any],
-    links: dict[str, Any],
+    workload: SimWorkload,
+    plans: SimPlans,
+    topology: SimTopology,
     flow: bool,
-    pick: Any | None,
+    pick: Callable[[int, int, list[int]], int] | None,
 ) -> dict[str, Any]: ...
 def sim_fair_rates(
-    capacity: NDArray[np.float64], offsets: _I64, links: _I32, /
+    capacity: NDArray[np.float64], offsets: _I64, links: _I32
 ) -> NDArray[np.float64]: ...
 
 # --- views ----------------------------------------------------------------------------------

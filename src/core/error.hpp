@@ -1,4 +1,4 @@
-// The one exception the core throws for input that is not what it should be.
+// The exception that the core throws for input in the wrong format.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace chakra {
 
-// `offset` is the byte in the input where the trouble starts, or -1 where there is no such place.
+// `offset` is the byte of the input where the error is, or -1 if there is no such place.
 class FormatError : public std::runtime_error {
    public:
     explicit FormatError(const std::string& what, int64_t offset = -1)

@@ -3,6 +3,7 @@
 #include "core/codec/column.hpp"
 #include "core/codec/json_text.hpp"
 #include "core/codec/layout.hpp"
+#include "core/codec/schema_check.hpp"
 #include "harness.hpp"
 #include "message.hpp"
 #include "recode.hpp"

@@ -1,10 +1,11 @@
 // A small machine, its plans and a workload, written down by hand for the simulator's stories.
 #pragma once
 
-#include <memory>
+#include <iterator>
 #include <vector>
 
 #include "core/sim/analytical.hpp"
+#include "core/sim/check.hpp"
 #include "core/sim/engine.hpp"
 #include "core/sim/flows.hpp"
 
@@ -27,42 +28,39 @@ struct Step {
 
 // Links with a bandwidth in bytes per picosecond, routes over them, and plans.
 struct Fabric {
-    std::vector<double> bandwidth;
-    std::vector<std::vector<int32_t>> routes;
-    std::vector<std::vector<Step>> plans;
+    chakra::sim::Topology topology;
+    chakra::sim::Plans plans;
 
-    std::vector<int64_t> route_offsets{0}, plan_steps{0}, repeat, after_offsets{0},
-        step_transfers{0};
-    std::vector<int32_t> route_links, after, route;
-    std::vector<double> bytes;
-    std::vector<Time> delay;
-
-    chakra::sim::Topology topology() const { return {bandwidth, route_offsets, route_links}; }
-    chakra::sim::Plans all_plans() const {
-        return {plan_steps, repeat, after_offsets, after, step_transfers, route, bytes, delay};
-    }
-
-    Fabric(std::vector<double> links, std::vector<std::vector<int32_t>> ways,
-           std::vector<std::vector<Step>> all)
-        : bandwidth(std::move(links)), routes(std::move(ways)), plans(std::move(all)) {
-        for (const auto& way : routes) {
-            route_links.insert(route_links.end(), way.begin(), way.end());
-            route_offsets.push_back(static_cast<int64_t>(route_links.size()));
+    Fabric(std::vector<double> links, const std::vector<std::vector<int32_t>>& routes,
+           const std::vector<std::vector<Step>>& all) {
+        topology = {std::move(links), {0}, {}};
+        plans.plan_steps = plans.after_offsets = plans.step_transfers = {0};
+        for (const auto& route : routes) {
+            append(topology.route_links, route);
+            topology.route_offsets.push_back(ssize(topology.route_links));
         }
-        for (const auto& plan : plans) {
+        for (const auto& plan : all) {
             for (const Step& step : plan) add(step);
-            plan_steps.push_back(static_cast<int64_t>(repeat.size()));
+            plans.plan_steps.push_back(ssize(plans.repeat));
         }
+        chakra::sim::check(topology);
+        chakra::sim::check(plans);
     }
 
    private:
+    static void append(std::vector<int32_t>& to, const std::vector<int32_t>& from) {
+        to.insert(to.end(), from.begin(), from.end());
+    }
     void add(const Step& step) {
-        for (const Transfer& t : step.transfers)
-            route.push_back(t.route), bytes.push_back(t.bytes), delay.push_back(t.delay);
-        step_transfers.push_back(static_cast<int64_t>(route.size()));
-        repeat.push_back(step.repeat);
-        after.insert(after.end(), step.after.begin(), step.after.end());
-        after_offsets.push_back(static_cast<int64_t>(after.size()));
+        for (const Transfer& t : step.transfers) {
+            plans.route.push_back(t.route);
+            plans.bytes.push_back(t.bytes);
+            plans.delay.push_back(t.delay);
+        }
+        plans.step_transfers.push_back(ssize(plans.route));
+        plans.repeat.push_back(step.repeat);
+        append(plans.after, step.after);
+        plans.after_offsets.push_back(ssize(plans.after));
     }
 };
 

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <limits>
+#include <stdexcept>
 
 #include "harness.hpp"
 #include "sim_case.hpp"
@@ -58,55 +60,46 @@ struct Case {
     Pick pick = {};
     Fabric fabric{{1}, {{0}}, {{{{{0, 100}}}}}};
 
+    Workload workload() const;
     Outcome run() const;
 };
 
 template <class T, class Field>
-std::vector<T> column(const std::vector<Row>& rows, Field field) {
-    std::vector<T> out;
-    for (const Row& r : rows) out.push_back(static_cast<T>(r.*field));
-    return out;
+void fill(std::vector<T>& column, const std::vector<Row>& rows, Field field) {
+    for (const Row& r : rows) column.push_back(static_cast<T>(r.*field));
+}
+
+Workload Case::workload() const {
+    Workload w;
+    for (const Edge& e : edges) {
+        w.src.push_back(e.src), w.dst.push_back(e.dst);
+        w.form.push_back(e.form), w.lag.push_back(e.lag);
+    }
+    fill(w.duration, rows, &Row::duration), fill(w.kind, rows, &Row::kind);
+    fill(w.lane, rows, &Row::lane), fill(w.order, rows, &Row::order);
+    fill(w.priority, rows, &Row::priority), fill(w.share, rows, &Row::share);
+    fill(w.waves, rows, &Row::waves), fill(w.launch_of, rows, &Row::launch_of);
+    fill(w.instance, rows, &Row::instance), fill(w.device, rows, &Row::device);
+    w.lane_kind = lane_kind, w.comm_slowdown = {slowdown, slowdown};
+    w.fair = fair, w.queue_depth = queue_depth;
+    w.needed = needed, w.overhead.assign(needed.size(), overhead), w.instance_jobs = {0};
+    for (const Rows& plans : instance_plans) {
+        w.job_plan.insert(w.job_plan.end(), plans.begin(), plans.end());
+        w.instance_jobs.push_back(std::ssize(w.job_plan));
+    }
+    for (const Fault& f : faults) {
+        w.fault_time.push_back(f.time), w.fault_is_link.push_back(f.link);
+        w.fault_target.push_back(f.target), w.fault_factor.push_back(f.factor);
+    }
+    return w;
 }
 
 Outcome Case::run() const {
-    Rows src, dst, target;
-    std::vector<int8_t> form, is_link;
-    Times lag, when;
-    std::vector<double> factor;
-    for (const Edge& e : edges)
-        src.push_back(e.src), dst.push_back(e.dst), form.push_back(e.form), lag.push_back(e.lag);
-    for (const Fault& f : faults)
-        when.push_back(f.time), is_link.push_back(f.link), target.push_back(f.target),
-            factor.push_back(f.factor);
-    auto duration = column<Time>(rows, &Row::duration);
-    auto kind = column<int8_t>(rows, &Row::kind);
-    auto lane = column<int32_t>(rows, &Row::lane), priority = column<int32_t>(rows, &Row::priority),
-         share = column<int32_t>(rows, &Row::share), device = column<int32_t>(rows, &Row::device),
-         launch = column<int32_t>(rows, &Row::launch_of),
-         instance = column<int32_t>(rows, &Row::instance);
-    auto order = column<int64_t>(rows, &Row::order), waves = column<int64_t>(rows, &Row::waves);
-    int32_t devices = 1;
-    for (int32_t d : device) devices = std::max(devices, d + 1);
-    std::vector<double> slow(static_cast<size_t>(devices), slowdown);
-    Rows job_plan;
-    std::vector<int64_t> instance_jobs{0};
-    for (const Rows& plans : instance_plans) {
-        job_plan.insert(job_plan.end(), plans.begin(), plans.end());
-        instance_jobs.push_back(static_cast<int64_t>(job_plan.size()));
-    }
-    Times overheads(needed.size(), overhead);
-    Workload w;
-    w.src = src, w.dst = dst, w.form = form, w.lag = lag;
-    w.duration = duration, w.kind = kind, w.lane = lane, w.order = order, w.priority = priority;
-    w.share = share, w.waves = waves, w.launch_of = launch, w.instance = instance;
-    w.device = device, w.lane_kind = lane_kind, w.comm_slowdown = slow, w.fair = fair;
-    w.queue_depth = queue_depth, w.needed = needed, w.overhead = overheads;
-    w.instance_jobs = instance_jobs, w.job_plan = job_plan, w.fault_time = when;
-    w.fault_is_link = is_link, w.fault_target = target, w.fault_factor = factor;
-    Topology topology = fabric.topology();
-    Plans plans = fabric.all_plans();
-    Flows network(topology, plans);
-    return simulate(w, plans, network, pick);
+    Workload w = workload();
+    check(w);
+    check_together(w, fabric.plans, fabric.topology);
+    Flows network(fabric.topology, fabric.plans);
+    return simulate(w, fabric.plans, network, pick);
 }
 
 }  // namespace
@@ -229,4 +222,10 @@ STORY("faults change devices and links from their time on") {
     EXPECT(c.run().end, {150, 160});
     c.faults = {{1000, true, 0, 0}};  // after the last event: nothing changes
     EXPECT(c.run().end, {100, 100});
+}
+
+STORY("an overflow of the clock is refused with its row") {
+    constexpr Time most = std::numeric_limits<Time>::max();
+    REFUSES(std::overflow_error, "row 1",
+            Case({.rows = {{most - 5}, {10}}, .edges = {{0, 1}}}).run());
 }

@@ -38,9 +38,7 @@ std::vector<Time> ends(Network& network, const std::vector<std::pair<Time, int32
 template <class Kind>
 std::vector<Time> ends(const Fabric& fabric, const std::vector<std::pair<Time, int32_t>>& jobs,
                        Time scale_at = kNever, int32_t link = 0, double factor = 1) {
-    Topology topology = fabric.topology();
-    Plans plans = fabric.all_plans();
-    Kind network(topology, plans);
+    Kind network(fabric.topology, fabric.plans);
     return ends(network, jobs, scale_at, link, factor);
 }
 

@@ -112,12 +112,14 @@ class Oracle:
         machine: Machine,
         network: str,
         algorithms: Algorithms | None = None,
+        chosen: dict | None = None,
         slowdown: float = 0.0,
         share: bool = False,
         durations=None,
     ) -> None:
         self.machine, self.flow = machine, network == "flow"
         self.algorithms = algorithms or Algorithms()
+        self.chosen = chosen or {}
         self.slowdown, self.share = slowdown, share
         self.capacity = {i: float(b) / PS for i, b in enumerate(machine.links.bandwidth)}
         self.latency = machine.links.latency.tolist()
@@ -222,7 +224,8 @@ class Oracle:
         shape = shapes(self.machine, devices[None, :])[0]
         total = data_bytes(collective, size, len(members))
         each = total / len(members) if collective == "all-to-all" else total
-        name = self.algorithms.choose(collective, each, shape)
+        known = self.chosen.get((collective, calls[0]["group"], size))
+        name = known or self.algorithms.choose(collective, each, shape)
         grid = grid_of(self.machine, devices) if name == "hierarchical" else None
         moves = self.algorithms.moves(collective, name, each, shape, 0, grid)
         self._job(self._steps(moves, devices, total / moves.pieces), nodes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -41,12 +41,15 @@ class LinkedRun(Facts):
         """The report."""
         return self.report
 
-    def __iter__(self) -> Iterator[Run | LinkReport]:
+    def __iter__(self) -> Iterator[Any]:
         return iter((self.run, self.report))
+
+    def __getitem__(self, place: int) -> Any:
+        return (self.run, self.report)[place]
 
 
 def link(
-    *inputs: str | os.PathLike[str],
+    *inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     output: str | os.PathLike[str] | None = None,
     memory: float = 8.0,
     jobs: int = 0,
@@ -80,10 +83,19 @@ def link(
     chosen = LinkOptions(
         memory_bytes=int(memory * 2**30), jobs=jobs, engine=engine, spool=spool, **options
     )
-    run, report = link_files([Path(p) for p in inputs], chosen)
+    run, report = link_files(list(_paths(inputs)), chosen)
     if output is not None:
         write(run, output)
     return LinkedRun(run, report)
+
+
+def _paths(inputs: Iterable[Any]) -> Iterator[Path]:
+    """Paths, one by one; lists of them count as their entries."""
+    for given in inputs:
+        if isinstance(given, str | os.PathLike):
+            yield Path(given)
+        else:
+            yield from _paths(given)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -94,7 +94,7 @@ class Converted(Result, msgspec.Struct):
     """Name → how many values the target's format has no place for."""
 
 
-def convert(path: Path_, target: Path_) -> Converted:
+def convert(path: Path_, target: Path_, *, portable: bool = False) -> Converted:
     """Convert a trace; the target's name says the format.
 
     Parameters
@@ -104,6 +104,8 @@ def convert(path: Path_, target: Path_) -> Converted:
     target
         `out.et`, `.et.gz`, `.et.zst`, `.json`, `.feeder.json`, `.parquet`, any of these as `out.N.…` for one
         file per rank, or a directory.
+    portable
+        Rewrite a run so that readers of plain dependencies get the same schedule.
 
     Examples
     --------
@@ -112,6 +114,8 @@ def convert(path: Path_, target: Path_) -> Converted:
     {}
 
     """
+    if portable:
+        return Converted(write(transform(path, "portable").traces, target))
     return Converted(convert_files(path, target))
 
 

@@ -140,7 +140,7 @@ std::vector<Group> groups_of(const nb::list& items) {
     return out;
 }
 
-// One row a node, in issue order. Where a column means nothing for a node it holds 0 or -1.
+// One row per node, in issue order. A column that does not apply to a node holds 0 or -1.
 nb::dict table(const Body& body) {
     size_t n = body.size();
     auto op = [&](size_t i) { return body.op[i] == kNone ? Op{} : body.ops[body.op[i]]; };

@@ -7,6 +7,7 @@
 #include "core/codec/decode.hpp"
 #include "core/codec/encode.hpp"
 #include "core/codec/json_text.hpp"
+#include "core/codec/schema_check.hpp"
 
 namespace chakra::bind {
 

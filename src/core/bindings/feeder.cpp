@@ -1,4 +1,5 @@
-// core.Feeder, core.FeedNode and core.Frontier; chakrakit.trace.storage.feeder says what they are for.
+// core.Feeder, core.FeedNode and core.Frontier; chakrakit.trace.storage.feeder says what they are
+// for.
 #include "core/feeder/feeder.hpp"
 
 #include <nanobind/stl/function.h>

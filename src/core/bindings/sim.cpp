@@ -1,4 +1,4 @@
-// chakrakit.core: the simulator. The Python side (simulator/core.py) checks every array first.
+// The simulator's engine: inputs that own their arrays and are checked when they are made.
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
@@ -9,6 +9,7 @@
 
 #include "core/bindings/bind.hpp"
 #include "core/sim/analytical.hpp"
+#include "core/sim/check.hpp"
 #include "core/sim/engine.hpp"
 #include "core/sim/fairness.hpp"
 #include "core/sim/flows.hpp"
@@ -17,53 +18,52 @@ namespace chakra::bind {
 
 namespace {
 
+// A copy: the engine runs without Python's lock, and what was checked must not change any more.
 template <class T>
-std::span<const T> view(const nb::dict& d, const char* key) {
-    auto array = nb::cast<In<T>>(d[key]);
-    return {array.data(), array.size()};
+std::vector<T> own(const In<T>& a) {
+    return {a.data(), a.data() + a.size()};
 }
 
-sim::Topology topology_of(const nb::dict& d) {
-    return {view<double>(d, "bandwidth"), view<int64_t>(d, "route_offsets"),
-            view<int32_t>(d, "route_links")};
+template <class T>
+T checked(T input) {
+    sim::check(input);
+    return input;
 }
 
-sim::Plans plans_of(const nb::dict& d) {
-    return {view<int64_t>(d, "plan_steps"),     view<int64_t>(d, "repeat"),
-            view<int64_t>(d, "after_offsets"),  view<int32_t>(d, "after"),
-            view<int64_t>(d, "step_transfers"), view<int32_t>(d, "route"),
-            view<double>(d, "bytes"),           view<int64_t>(d, "delay")};
+void make_topology(sim::Topology* self, In<double> bandwidth, In<int64_t> route_offsets,
+                   In<int32_t> route_links) {
+    new (self)
+        sim::Topology(checked(sim::Topology{own(bandwidth), own(route_offsets), own(route_links)}));
 }
 
-sim::Workload workload_of(const nb::dict& d) {
+void make_plans(sim::Plans* self, In<int64_t> plan_steps, In<int64_t> repeat,
+                In<int64_t> after_offsets, In<int32_t> after, In<int64_t> step_transfers,
+                In<int32_t> route, In<double> bytes, In<int64_t> delay) {
+    new (self)
+        sim::Plans(checked(sim::Plans{own(plan_steps), own(repeat), own(after_offsets), own(after),
+                                      own(step_transfers), own(route), own(bytes), own(delay)}));
+}
+
+void make_workload(sim::Workload* self, In<int32_t> src, In<int32_t> dst, In<int8_t> form,
+                   In<int64_t> lag, In<int64_t> duration, In<int8_t> kind, In<int32_t> lane,
+                   In<int64_t> order, In<int32_t> priority, In<int32_t> share, In<int64_t> waves,
+                   In<int32_t> launch_of, In<int32_t> instance, In<int32_t> device,
+                   In<int8_t> lane_kind, In<double> comm_slowdown, bool fair, int64_t queue_depth,
+                   In<int32_t> needed, In<int64_t> overhead, In<int64_t> instance_jobs,
+                   In<int32_t> job_plan, In<int64_t> fault_time, In<int8_t> fault_is_link,
+                   In<int32_t> fault_target, In<double> fault_factor) {
     sim::Workload w;
-    w.src = view<int32_t>(d, "src");
-    w.dst = view<int32_t>(d, "dst");
-    w.form = view<int8_t>(d, "form");
-    w.lag = view<int64_t>(d, "lag");
-    w.duration = view<int64_t>(d, "duration");
-    w.kind = view<int8_t>(d, "kind");
-    w.lane = view<int32_t>(d, "lane");
-    w.order = view<int64_t>(d, "order");
-    w.priority = view<int32_t>(d, "priority");
-    w.share = view<int32_t>(d, "share");
-    w.waves = view<int64_t>(d, "waves");
-    w.launch_of = view<int32_t>(d, "launch_of");
-    w.instance = view<int32_t>(d, "instance");
-    w.device = view<int32_t>(d, "device");
-    w.lane_kind = view<int8_t>(d, "lane_kind");
-    w.comm_slowdown = view<double>(d, "comm_slowdown");
-    w.fair = nb::cast<bool>(d["fair"]);
-    w.queue_depth = nb::cast<int64_t>(d["queue_depth"]);
-    w.needed = view<int32_t>(d, "needed");
-    w.overhead = view<int64_t>(d, "overhead");
-    w.instance_jobs = view<int64_t>(d, "instance_jobs");
-    w.job_plan = view<int32_t>(d, "job_plan");
-    w.fault_time = view<int64_t>(d, "fault_time");
-    w.fault_is_link = view<int8_t>(d, "fault_is_link");
-    w.fault_target = view<int32_t>(d, "fault_target");
-    w.fault_factor = view<double>(d, "fault_factor");
-    return w;
+    w.src = own(src), w.dst = own(dst), w.form = own(form), w.lag = own(lag);
+    w.duration = own(duration), w.kind = own(kind), w.lane = own(lane), w.order = own(order);
+    w.priority = own(priority), w.share = own(share), w.waves = own(waves);
+    w.launch_of = own(launch_of), w.instance = own(instance), w.device = own(device);
+    w.lane_kind = own(lane_kind), w.comm_slowdown = own(comm_slowdown);
+    w.fair = fair, w.queue_depth = queue_depth;
+    w.needed = own(needed), w.overhead = own(overhead);
+    w.instance_jobs = own(instance_jobs), w.job_plan = own(job_plan);
+    w.fault_time = own(fault_time), w.fault_is_link = own(fault_is_link);
+    w.fault_target = own(fault_target), w.fault_factor = own(fault_factor);
+    new (self) sim::Workload(checked(std::move(w)));
 }
 
 using PyPick = std::function<int64_t(int32_t, int64_t, std::vector<int32_t>)>;
@@ -80,22 +80,7 @@ sim::Pick pick_of(const std::optional<PyPick>& ask) {
     };
 }
 
-nb::dict simulate(nb::dict workload, nb::dict plan_arrays, nb::dict links, bool flow,
-                  std::optional<PyPick> ask) {
-    sim::Workload w = workload_of(workload);
-    sim::Plans plans = plans_of(plan_arrays);
-    sim::Topology topology = topology_of(links);
-    sim::Pick pick = pick_of(ask);
-    sim::Outcome out;
-    {
-        nb::gil_scoped_release unlocked;
-        std::unique_ptr<sim::Network> network;
-        if (flow)
-            network = std::make_unique<sim::Flows>(topology, plans);
-        else
-            network = std::make_unique<sim::Analytical>(topology, plans);
-        out = sim::simulate(w, plans, *network, pick);
-    }
+nb::dict to_python(sim::Outcome&& out, sim::LinkMeter&& meter) {
     nb::dict result;
     result["start"] = to_numpy(std::move(out.start));
     result["end"] = to_numpy(std::move(out.end));
@@ -106,16 +91,39 @@ nb::dict simulate(nb::dict workload, nb::dict plan_arrays, nb::dict links, bool 
     result["ended"] = to_numpy(std::move(out.ended));
     result["job_runs"] = to_numpy(std::move(out.job_runs));
     result["job_ended"] = to_numpy(std::move(out.job_ended));
+    result["full_rate"] = to_numpy(std::move(meter.full_rate));
+    result["full_since"] = to_numpy(std::move(meter.full_since));
     result["diverged"] = out.diverged;
     result["events"] = out.events;
     return result;
 }
 
+nb::dict run(const sim::Workload& workload, const sim::Plans& plans, const sim::Topology& topology,
+             bool flow, std::optional<PyPick> ask) {
+    sim::Pick pick = pick_of(ask);
+    sim::Outcome out;
+    sim::LinkMeter meter(topology.links());
+    {
+        nb::gil_scoped_release unlocked;
+        sim::check_together(workload, plans, topology);
+        std::unique_ptr<sim::Network> network;
+        if (flow)
+            network = std::make_unique<sim::Flows>(topology, plans);
+        else
+            network = std::make_unique<sim::Analytical>(topology, plans);
+        out = sim::simulate(workload, plans, *network, pick);
+        meter = network->meter();
+    }
+    return to_python(std::move(out), std::move(meter));
+}
+
 Out<double> fair_rates(In<double> capacity, In<int64_t> offsets, In<int32_t> links) {
+    sim::Topology checked_as_routes =
+        checked(sim::Topology{own(capacity), own(offsets), own(links)});
     sim::Sharing sharing;
-    sharing.capacity.assign(capacity.data(), capacity.data() + capacity.size());
-    sharing.offsets.assign(offsets.data(), offsets.data() + offsets.size());
-    sharing.links.assign(links.data(), links.data() + links.size());
+    sharing.capacity = std::move(checked_as_routes.bandwidth);
+    sharing.offsets = std::move(checked_as_routes.route_offsets);
+    sharing.links = std::move(checked_as_routes.route_links);
     sharing.solve();
     return to_numpy(std::move(sharing.rate));
 }
@@ -123,9 +131,22 @@ Out<double> fair_rates(In<double> capacity, In<int64_t> offsets, In<int32_t> lin
 }  // namespace
 
 void sim(nb::module_& m) {
-    m.def("sim_run", &simulate, nb::arg("workload"), nb::arg("plans"), nb::arg("links"),
-          nb::arg("flow"), nb::arg("pick").none());
-    m.def("sim_fair_rates", &fair_rates);
+    using nb::literals::operator""_a;
+    nb::class_<sim::Topology>(m, "SimTopology")
+        .def("__init__", &make_topology, nb::kw_only(), "bandwidth"_a, "route_offsets"_a,
+             "route_links"_a);
+    nb::class_<sim::Plans>(m, "SimPlans")
+        .def("__init__", &make_plans, nb::kw_only(), "plan_steps"_a, "repeat"_a, "after_offsets"_a,
+             "after"_a, "step_transfers"_a, "route"_a, "bytes"_a, "delay"_a);
+    nb::class_<sim::Workload>(m, "SimWorkload")
+        .def("__init__", &make_workload, nb::kw_only(), "src"_a, "dst"_a, "form"_a, "lag"_a,
+             "duration"_a, "kind"_a, "lane"_a, "order"_a, "priority"_a, "share"_a, "waves"_a,
+             "launch_of"_a, "instance"_a, "device"_a, "lane_kind"_a, "comm_slowdown"_a, "fair"_a,
+             "queue_depth"_a, "needed"_a, "overhead"_a, "instance_jobs"_a, "job_plan"_a,
+             "fault_time"_a, "fault_is_link"_a, "fault_target"_a, "fault_factor"_a)
+        .def_prop_ro("rows", &sim::Workload::rows);
+    m.def("sim_run", &run, "workload"_a, "plans"_a, "topology"_a, "flow"_a, "pick"_a.none());
+    m.def("sim_fair_rates", &fair_rates, "capacity"_a, "offsets"_a, "links"_a);
 }
 
 }  // namespace chakra::bind

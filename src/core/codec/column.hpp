@@ -18,9 +18,9 @@ struct Column {
 
     size_t rows = 0;
     size_t valid_count = 0;
-    Buffer<uint8_t> valid;     // bitmap; not there as long as no row is null
+    Buffer<uint8_t> valid;     // bitmap; empty as long as no row is null
     Buffer<int64_t> words;     // kInt; kDouble as its bits; elements of their lists
-    Buffer<uint8_t> flags;     // kBool, a byte each; elements of its list
+    Buffer<uint8_t> flags;     // kBool, one byte each; elements of its list
     Buffer<int32_t> offsets;   // kString, kBinary and lists
     Buffer<int32_t> elements;  // kStringList, kBinaryList: offsets of the elements
     Buffer<char> text;
@@ -31,7 +31,7 @@ struct Column {
 
     bool has_offsets() const { return storage >= Storage::kString; }
 
-    // Starts a new batch with as much room as the last one took.
+    // Starts a new batch and reserves as much room as the last one took.
     void reset() {
         rows = valid_count = 0;
         valid = {};
@@ -79,7 +79,7 @@ struct Column {
         text.append(s);
         close_text(row);
     }
-    // The same for text that must be UTF-8: false, and nothing set, if it is not.
+    // The same for text that must be UTF-8: if it is not, returns false and sets nothing.
     bool set_utf8(size_t row, std::string_view s) {
         pad_to(row);
         if (!text.append_scanned(s) && !is_utf8(s)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/codec/schema_check.hpp"
 #include "core/text/utf8.hpp"
 
 namespace chakra {
@@ -24,12 +25,6 @@ std::string_view between(const uint8_t* a, const uint8_t* b) {
 void append_varint(std::string& s, uint64_t v) {
     for (; v >= 0x80; v >>= 7) s.push_back(static_cast<char>(v | 0x80));
     s.push_back(static_cast<char>(v));
-}
-
-void require_utf8(const Cursor& c, std::string_view s, const char* what) {
-    if (is_utf8(s)) return;
-    throw FormatError(std::string(what) + " is not UTF-8",
-                      s.data() - reinterpret_cast<const char*>(c.origin()));
 }
 
 void read_ids(Cursor c, Buffer<uint64_t>& into) {
@@ -55,93 +50,7 @@ bool for_each_element(const Cursor& list, int scalar, F element) {
     return true;
 }
 
-void check_value(Cursor& c, int m) {
-    if (!member::is_list(m)) {
-        if (m != member::kString) return c.skip(tag(1, member::wire_type(m)));
-        return require_utf8(c, c.text(), "an attribute's string");
-    }
-    Cursor list = c.bytes();
-    while (!list.done()) {
-        uint32_t t = list.tag();
-        if (t == tag(1, wire::kBytes) && m == member::kString + 1)
-            require_utf8(list, list.text(), "an attribute's string");
-        else if (t == tag(1, wire::kBytes) && member::element_wire(m) != wire::kBytes)
-            for (Cursor packed = list.bytes(); !packed.done();)
-                packed.skip(tag(1, member::element_wire(m)));
-        else
-            list.skip(t);
-    }
-}
-
-bool is_attribute(const Cursor& c) {
-    try {
-        check_attribute(c);
-        return true;
-    } catch (const FormatError&) {
-        return false;
-    }
-}
-
-bool has_name(Cursor c) {
-    if (!is_attribute(c)) return false;
-    while (!c.done()) {
-        uint32_t t = c.tag();
-        if (t == tag(member::kName, wire::kBytes)) return true;
-        c.skip(t);
-    }
-    return false;
-}
-
-// Whether a file's first message is a Node: some writers leave the metadata out. Field 1 tells, a
-// number here and text there; without it (an id of 0), field 2 is a name here and an attribute
-// there.
-bool is_node(Cursor c) {
-    bool odd_attribute = false, node_fields = false;
-    Cursor second = c;
-    while (!c.done()) {
-        uint32_t t = c.tag();
-        if (t >> 3 == 1) return t == tag(1, wire::kVarint);
-        node_fields |= t >> 3 >= 3 && t >> 3 <= 10;
-        if (t != tag(2, wire::kBytes)) {
-            c.skip(t);
-            continue;
-        }
-        second = c.bytes();
-        odd_attribute |= !has_name(second);
-    }
-    return odd_attribute && (node_fields || !is_attribute(second));
-}
-
 }  // namespace
-
-bool is_strides(std::string_view text, std::string_view strides, std::string_view unknown) {
-    return strides.empty() && unknown.empty() && !text.empty() && is_utf8(text);
-}
-
-void check_attribute(Cursor c) {
-    while (!c.done()) {
-        uint32_t t = c.tag();
-        int field = static_cast<int>(t >> 3);
-        if (t == tag(member::kName, wire::kBytes) || t == tag(member::kDocString, wire::kBytes))
-            require_utf8(c, c.text(), "an attribute's name");
-        else if (member::is_value(t >> 3) && (t & 7) == member::wire_type(field))
-            check_value(c, field);
-        else
-            c.skip(t);
-    }
-}
-
-void check_metadata(Cursor c) {
-    while (!c.done()) {
-        uint32_t t = c.tag();
-        if (t == tag(1, wire::kBytes))
-            require_utf8(c, c.text(), "the version");
-        else if (t == tag(2, wire::kBytes))
-            check_attribute(c.bytes());
-        else
-            c.skip(t);
-    }
-}
 
 Decoder::Decoder(const std::vector<KnownColumn>& known, size_t max_columns)
     : max_columns_(max_columns) {
@@ -284,6 +193,11 @@ void Decoder::node(Cursor c) {
         const uint8_t* start = c.at();
         node_field(c, c.tag(), start);
     }
+    commit_node(c);
+}
+
+// Appends the node that was read to the columns.
+[[gnu::always_inline]] inline void Decoder::commit_node(Cursor c) {
     bool fresh;
     int32_t name = names.intern(name_, fresh);
     if (fresh) require_utf8(c, name_, "the name");
@@ -438,31 +352,35 @@ bool Decoder::attribute_in_column(Cursor c) {
     }
 }
 
+// Appends one element to a list that is open; false if it does not fit.
+[[gnu::always_inline]] static inline bool push_element(Column& column, Cursor& c, int scalar) {
+    int64_t i = 0;
+    double d = 0;
+    switch (column.storage) {
+        case Storage::kIntList:
+            if (!read_int(c, scalar, i)) return false;
+            column.words.push(i);
+            return true;
+        case Storage::kDoubleList:
+            if (!read_double(c, scalar, d)) return false;
+            column.words.push(std::bit_cast<int64_t>(d));
+            return true;
+        case Storage::kBoolList: column.flags.push(c.varint() != 0); return true;
+        default: {
+            std::string_view s = c.text();
+            if (column.storage == Storage::kStringList && !is_utf8(s)) return false;
+            column.push_text(s);
+            return true;
+        }
+    }
+}
+
 bool Decoder::list(Cursor c, Column& column, int m) {
     size_t row = nodes.rows();
     int scalar = member::scalar_of(m);
     column.open_list(row);
-    bool fits = for_each_element(c, scalar, [&](Cursor& e) {
-        int64_t i = 0;
-        double d = 0;
-        switch (column.storage) {
-            case Storage::kIntList:
-                if (!read_int(e, scalar, i)) return false;
-                column.words.push(i);
-                return true;
-            case Storage::kDoubleList:
-                if (!read_double(e, scalar, d)) return false;
-                column.words.push(std::bit_cast<int64_t>(d));
-                return true;
-            case Storage::kBoolList: column.flags.push(e.varint() != 0); return true;
-            default: {
-                std::string_view s = e.text();
-                if (column.storage == Storage::kStringList && !is_utf8(s)) return false;
-                column.push_text(s);
-                return true;
-            }
-        }
-    });
+    bool fits =
+        for_each_element(c, scalar, [&](Cursor& e) { return push_element(column, e, scalar); });
     if (fits)
         column.close_list(row);
     else

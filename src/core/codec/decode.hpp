@@ -1,4 +1,4 @@
-// .et bytes to columns: varint-delimited GlobalMetadata, then Nodes.
+// Decodes .et bytes into columns: varint-delimited GlobalMetadata, then Nodes.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +24,15 @@ struct NodeColumns {
     size_t rows() const { return id.size(); }
 };
 
-// A column known before reading: the vocabulary's.
+// A column that is known before reading, from the vocabulary.
 struct KnownColumn {
     std::string name;
     Storage storage;
 };
 
 // Bytes go in as they come, in pieces of any size; whole nodes are taken off the front and appended
-// to the batch. Attribute names become columns as they are met, up to `max_columns`; the rest, and
-// whatever does not fit its column, is kept as bytes in `raw`.
+// to the batch. Attribute names become columns when they first occur, up to `max_columns`.
+// Attributes beyond that, and values that do not fit their column, are kept as bytes in `raw`.
 class Decoder {
    public:
     Decoder(const std::vector<KnownColumn>& known, size_t max_columns);
@@ -70,6 +70,7 @@ class Decoder {
     size_t frame(std::string_view data, size_t pos, bool last, size_t& body);
     void first_frame(wire::Cursor c);
     void node(wire::Cursor c);
+    void commit_node(wire::Cursor c);
     void node_field(wire::Cursor& c, uint32_t tag, const uint8_t* start);
     void io_info(wire::Cursor c, Io& io);
     void commit_io(Io& from, size_t side, wire::Cursor c);
@@ -105,14 +106,5 @@ class Decoder {
     std::string raw_, unknown_;
     int32_t step_ = Layouts::kRoot;
 };
-
-// Field 4 of IOInfo is `strides` in some variants of the schema and unknown to the others. What
-// would not be written back the same (not text, empty, said twice or after something unknown) stays
-// unknown: `strides` and `unknown` are what the message said before.
-bool is_strides(std::string_view text, std::string_view strides, std::string_view unknown);
-
-// Checks a message of the schema without keeping anything: throws FormatError where it is not one.
-void check_attribute(wire::Cursor c);
-void check_metadata(wire::Cursor c);
 
 }  // namespace chakra

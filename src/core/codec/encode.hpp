@@ -1,5 +1,5 @@
-// Columns to .et bytes: the canonical encoding, fields in ascending order, attributes as the layout
-// says.
+// Encodes columns as .et bytes in the canonical encoding: fields in ascending order, attributes in
+// the order of the layout.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,9 @@
 
 namespace chakra {
 
-// A column of text or bytes as Arrow lays it out. Null where the bitmap says so; no bitmap: no
-// nulls.
+// A column of text or bytes in Arrow's layout. Without a bitmap no row is null.
 struct TextColumn {
-    const int32_t* offsets = nullptr;  // null: the column is absent
+    const int32_t* offsets = nullptr;  // nullptr if the column is absent
     const char* text = nullptr;
     const uint8_t* valid = nullptr;
     int64_t valid_offset = 0;
@@ -35,7 +34,7 @@ struct ValueColumn {
     std::string name;
     Storage storage = Storage::kInt;
     const int64_t* words = nullptr;
-    const uint8_t* flags = nullptr;    // a byte each
+    const uint8_t* flags = nullptr;    // one byte each
     const int32_t* offsets = nullptr;  // text and lists
     const int32_t* elements = nullptr;
     const char* text = nullptr;
@@ -77,7 +76,7 @@ struct EncodeInput {
     std::vector<ValueColumn> attributes;
 };
 
-// About as many bytes as encode() will write; room to start with.
+// An estimate of how many bytes encode() will write, to start with enough room.
 size_t likely_size(const EncodeInput& in);
 
 // The layout must name only attributes that are not null in their row.

@@ -1,11 +1,12 @@
 #include "core/codec/json_text.hpp"
 
-#include <charconv>
+#include <bit>
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include "core/codec/decode.hpp"
+#include "core/codec/json_writer.hpp"
+#include "core/codec/schema_check.hpp"
 #include "core/wire/member.hpp"
 
 namespace chakra {
@@ -25,117 +26,7 @@ constexpr std::string_view kMemberKeys[] = {
 constexpr const char* kNodeTypes[] = {"INVALID_NODE",   "METADATA_NODE", "MEM_LOAD_NODE",
                                       "MEM_STORE_NODE", "COMP_NODE",     "COMM_SEND_NODE",
                                       "COMM_RECV_NODE", "COMM_COLL_NODE"};
-constexpr char kBase64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr uint64_t kPlainNan = 0x7ff8000000000000u;
-
-// Writes JSON tokens; `key` takes care of commas inside an object.
-class Json {
-   public:
-    explicit Json(Buffer<char>& out) : out_(out) {}
-
-    void open(char bracket) {
-        out_.push(bracket);
-        first_ = true;
-    }
-    void close(char bracket) {
-        out_.push(bracket);
-        first_ = false;
-    }
-    void next() {
-        if (!first_) out_.push(',');
-        first_ = false;
-    }
-    void key(std::string_view k) {
-        out_.reserve(out_.size() + k.size() + 4);
-        if (!first_) out_.push_reserved(',');
-        first_ = false;
-        out_.push_reserved('"');
-        out_.append(k);
-        out_.push_reserved('"');
-        out_.push_reserved(':');
-    }
-    template <class T>
-    void number(T v) {
-        char text[32];
-        auto end = std::to_chars(text, text + sizeof text, v).ptr;
-        out_.append(text, static_cast<size_t>(end - text));
-    }
-    template <class T>
-    void real(T v) {
-        if (v == 0 && std::signbit(v)) return plain("-0.0");  // a reader takes -0 for the integer
-        if (std::isfinite(v)) return number(v);
-        plain(std::isnan(v) ? "\"NaN\"" : v > 0 ? "\"Infinity\"" : "\"-Infinity\"");
-    }
-    void plain(std::string_view s) { out_.append(s); }
-    void string(std::string_view s);
-    void base64(std::string_view s);
-
-   private:
-    void escape(unsigned char c);
-    Buffer<char>& out_;
-    bool first_ = true;
-};
-
-void Json::escape(unsigned char c) {
-    static const char* hex = "0123456789abcdef";
-    switch (c) {
-        case '"': return out_.append("\\\"");
-        case '\\': return out_.append("\\\\");
-        case '\n': return out_.append("\\n");
-        case '\t': return out_.append("\\t");
-        default:
-            out_.append("\\u00");
-            out_.push(hex[c >> 4]);
-            out_.push(hex[c & 15]);
-    }
-}
-
-bool needs_escape(char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\';
-}
-
-// Whether one of eight characters needs an escape: a byte less than n borrows from its high bit.
-bool any_needs_escape(const char* p) {
-    constexpr uint64_t kOnes = 0x0101010101010101u;
-    uint64_t x;
-    std::memcpy(&x, p, 8);
-    uint64_t quote = x ^ kOnes * '"', slash = x ^ kOnes * '\\';
-    uint64_t borrowed =
-        ((x - kOnes * 0x20) & ~x) | ((quote - kOnes) & ~quote) | ((slash - kOnes) & ~slash);
-    return borrowed & kHighBits;
-}
-
-// How many characters from the start need none.
-size_t plain_length(std::string_view s) {
-    size_t i = 0;
-    while (i + 8 <= s.size() && !any_needs_escape(s.data() + i)) i += 8;
-    while (i < s.size() && !needs_escape(s[i])) ++i;
-    return i;
-}
-
-void Json::string(std::string_view s) {
-    out_.push('"');
-    for (;;) {
-        size_t n = plain_length(s);
-        out_.append(s.substr(0, n));
-        if (n == s.size()) break;
-        escape(static_cast<unsigned char>(s[n]));
-        s.remove_prefix(n + 1);
-    }
-    out_.push('"');
-}
-
-void Json::base64(std::string_view s) {
-    out_.push('"');
-    for (size_t i = 0; i < s.size(); i += 3) {
-        size_t n = std::min<size_t>(3, s.size() - i);
-        uint32_t v = 0;
-        for (size_t k = 0; k < 3; ++k)
-            v = v << 8 | (k < n ? static_cast<unsigned char>(s[i + k]) : 0);
-        for (size_t k = 0; k < 4; ++k) out_.push(k <= n ? kBase64[v >> (18 - 6 * k) & 63] : '=');
-    }
-    out_.push('"');
-}
 
 // An attribute's parts, as the protobuf runtime would merge them.
 struct Attribute {

@@ -1,5 +1,5 @@
-// Wire messages of the schema as JSON text, lossless: what JSON cannot hold is base64 under "raw"
-// or "unknown".
+// Writes messages of the schema as JSON text without loss: what JSON cannot hold is base64 under
+// "raw" or "unknown".
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Which attributes a row has, in which order, in which oneof members: a handful of distinct layouts
-// a trace.
+// A layout says which attributes a row has, in which order and in which oneof members. A trace has
+// a handful of distinct ones.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct LayoutEntry {
     bool operator==(const LayoutEntry&) const = default;
 };
 
-// A trie over entries. Walking it while reading a node costs one comparison an attribute as long as
-// nodes look alike, and ends at the layout's number.
+// A trie over entries. Walking it while a node is read costs one comparison per attribute as long
+// as nodes look alike, and ends at the number of the layout.
 class Layouts {
    public:
     static constexpr uint8_t kHasInputs = 1, kHasOutputs = 2;
@@ -30,7 +30,7 @@ class Layouts {
     // Forgets all layouts; numbers start at 0 again.
     void clear();
 
-    // The child reached most often last; -1 if there is none yet. A guess to compare bytes with.
+    // The child that was reached last, or -1 if there is none yet: the guess for the next node.
     int32_t guess(int32_t step) const { return steps_[step].last; }
     const LayoutEntry& entry(int32_t step) const { return steps_[step].entry; }
     // The bytes an attribute of this step's entry starts with; empty for a raw one.
@@ -42,7 +42,7 @@ class Layouts {
     // The number of the layout that ends at `step`.
     int32_t finish(int32_t step, uint8_t flags);
 
-    // Flattened for the outside: entries of layout i are [offsets[i], offsets[i+1]).
+    // All layouts as flat arrays: the entries of layout i are [offsets[i] .. offsets[i + 1]).
     const std::vector<uint8_t>& flags() const { return flags_; }
     const std::vector<int32_t>& offsets() const { return offsets_; }
     const std::vector<int32_t>& columns() const { return columns_; }

@@ -53,7 +53,7 @@ class FeedNode {
 
     // Empty if the trace says nothing, which means all dimensions.
     std::vector<int64_t> involved_dim() const;
-    // Of several attributes of that name the last, as protobuf has it for fields.
+    // The last of several attributes of that name, as for protobuf's fields.
     std::optional<Attribute> find(std::string_view name) const;
     std::vector<Attribute> attributes() const;
     std::vector<uint64_t> data_deps() const;

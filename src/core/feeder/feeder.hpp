@@ -41,7 +41,7 @@ class Feeder {
 
     // Null if nothing is ready.
     std::shared_ptr<const FeedNode> take();
-    // Takes one of the ready nodes, not the lowest.
+    // Takes the given node, which must be ready, instead of the lowest.
     std::shared_ptr<const FeedNode> take(uint64_t id);
     void push_back(uint64_t id) { frontier_.push_back(id); }
     void done(uint64_t id);
@@ -60,8 +60,8 @@ class Feeder {
     std::vector<uint64_t> children(uint64_t id) const;
 
    private:
-    // Bytes until somebody looks at the node, then the node: most of a wide frontier is never
-    // looked at before its turn.
+    // Holds the bytes until the node is first looked at, then the node: most of a wide frontier is
+    // not looked at before its turn.
     struct Resident {
         NodeBytes bytes;
         std::shared_ptr<const FeedNode> node;
@@ -86,7 +86,7 @@ class Feeder {
     std::vector<Resident> residents_;  // by slot
     std::vector<uint64_t> deps_;       // of the node being read
     std::exception_ptr failure_;
-    bool reading_ = false;  // the reader, which may be anybody's code, is running
+    bool reading_ = false;  // the reader, which may be a caller's code, is running
     bool ended_ = false;
 };
 

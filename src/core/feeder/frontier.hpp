@@ -1,4 +1,5 @@
-// Which nodes may run: the dependency resolver, without files and without node bodies.
+// The dependency resolver: which nodes may run. It knows ids only, neither files nor what is in a
+// node.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ class FeedError : public std::runtime_error {
 //
 // A node is ready once every dependency is finished. Nodes come in any order: a dependency that has
 // not been added is kept until it is, or until the end of input, when `missing` lists it. An edge
-// given twice counts twice and is resolved twice, which is to say once. A node that depends on
+// given twice counts twice and is resolved twice, so it acts like one. A node that depends on
 // itself waits forever and is a cycle of one. Among ready nodes `take` gives the lowest id.
 //
 // Memory is held for nodes that are not finished and for the edges into them; a finished node is a
@@ -55,7 +56,7 @@ class Frontier {
     Slot take(uint64_t id);
     void push_back(uint64_t id);
     Slot done(uint64_t id);
-    // Takes and finishes whatever is ready until nothing is; gives the number of nodes.
+    // Takes and finishes ready nodes until there are none; returns how many there were.
     size_t drain();
 
     // The slot of a node that was added and is not finished.
@@ -75,10 +76,10 @@ class Frontier {
     // For the end of input: dependencies that were never added (ascending), each with some waiters.
     size_t missing_count() const { return count_[kUnseen]; }
     std::vector<Missing> missing(size_t cap, size_t waiter_cap) const;
-    // Lets nodes run that wait for what is missing.
+    // Lets the nodes run that wait only for what is missing.
     void release_missing();
-    // Ids in order, each waited for by the next and the last by the first, from the lowest; empty
-    // if the waiting nodes hold no cycle.
+    // The ids of a cycle from the lowest on: each is waited for by the next, the last by the first.
+    // Empty if the waiting nodes have no cycle.
     std::vector<uint64_t> cycle() const;
 
    private:

@@ -1,4 +1,4 @@
-// A hash table from 64-bit ids to small values, safe to fill from files nobody vouches for.
+// A hash table from 64-bit ids to small values, safe to fill from files that are not trusted.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace chakra {
 
-// Drawn once a process, so that no file can be made whose ids all collide.
+// Drawn once per process, so that no file can be crafted whose ids all collide.
 inline const std::pair<uint64_t, uint64_t>& hash_seed() {
     static const std::pair<uint64_t, uint64_t> seed = [] {
         std::random_device random;
@@ -22,8 +22,9 @@ inline const std::pair<uint64_t, uint64_t>& hash_seed() {
 // Open addressing with linear probing; entries of 16 bytes lie in one array that is 53 to 80 %
 // full.
 //
-// A value equal to V{} marks an empty entry: whoever inserts must set another one. Pointers to
-// values hold until the next insertion or erasure. Nothing depends on the order of entries.
+// A value equal to V{} marks an empty entry, so the caller that inserts must set another one.
+// Pointers to values hold until the next insertion or erasure. Nothing depends on the order of
+// entries.
 template <class V>
 class IdMap {
    public:

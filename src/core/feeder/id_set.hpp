@@ -10,8 +10,7 @@
 namespace chakra {
 
 // Ids live in pages of 64 bits; a page that fills up leaves the table and becomes part of a range
-// of full pages. A million ids in a row cost one range; ids with nothing near them 20 to 30 bytes
-// each.
+// of full pages. A million consecutive ids cost one range, isolated ids 20 to 30 bytes each.
 class IdSet {
    public:
     // False if the id was there already.

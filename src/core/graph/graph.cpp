@@ -154,7 +154,7 @@ class Reduction {
 
    private:
     static constexpr int kSearchLimit = 100;  // rows a search may visit
-    static constexpr int kBlock = 16;         // chains handled at once: one cache line a row
+    static constexpr int kBlock = 16;         // chains handled at once: one cache line per row
     using Reach = std::array<int32_t, kBlock>;
     static constexpr int32_t kNever = std::numeric_limits<int32_t>::max();
 

@@ -1,5 +1,5 @@
 // Kernels on directed graphs over rows 0..n-1. All of them are iterative: a chain of a million rows
-// must not need a million stack frames. Rows are taken as checked: every one lies in [0, n).
+// must not need a million stack frames. Rows are taken as checked: each lies in [0, n).
 #pragma once
 
 #include <cstdint>
@@ -36,18 +36,19 @@ struct AdjacencyView {
 // Groups edges by their `from` row; called with (src, dst) and with (dst, src).
 Adjacency group(int32_t n, std::span<const int32_t> from, std::span<const int32_t> to);
 
-// First in, first out from the rows without predecessors, ascending. Rows on a cycle, and those
-// behind one, are left out: the result is shorter than n exactly when the graph is cyclic.
+// Rows after their predecessors: those without any first, in ascending order, then first in, first
+// out. Rows on a cycle, and those behind one, are left out: the result is shorter than n exactly
+// when the graph is cyclic.
 std::vector<int32_t> topological_order(const AdjacencyView& out);
 
-// Edges on the longest path from any row without predecessors.
+// By row: the number of edges on the longest path that leads to it.
 std::vector<int32_t> levels(const AdjacencyView& out, std::span<const int32_t> order);
 
 // 1 for every root and everything that can be reached from one.
 std::vector<uint8_t> reachable(const AdjacencyView& out, std::span<const int32_t> roots);
 
 // The heaviest path that ends at each row, wherever it begins: its weight, and the row before the
-// last (-1 where it begins). `lags` is one number an edge, or empty.
+// last (-1 where it begins). `lags` has one entry per edge, or none.
 struct LongestPath {
     std::vector<int64_t> finish;
     std::vector<int32_t> predecessor;
@@ -55,16 +56,17 @@ struct LongestPath {
 LongestPath longest_path(const AdjacencyView& in, std::span<const int32_t> order,
                          std::span<const int64_t> weights, std::span<const int64_t> lags);
 
-// 1 for every edge that no other path replaces; of equal edges the first.
+// 1 for every edge that no other path replaces. Of parallel edges the first is kept.
 std::vector<uint8_t> transitive_reduction(const AdjacencyView& out, std::span<const int32_t> order,
                                           std::span<const int32_t> levels);
 
-// One cycle among the rows that `order` leaves out, in edge order, smallest row first.
+// One cycle among the rows that `order` leaves out, along its edges from the smallest row; empty if
+// there is none.
 std::vector<int64_t> find_cycle(int32_t n, std::span<const int32_t> src,
                                 std::span<const int32_t> dst, std::span<const int32_t> order);
 
-// before[v] names something that comes before v. Follows it from `at` until a cycle closes and
-// gives that cycle in forward order, smallest first.
+// before[v] is something that comes before v. Follows it back from `at` until a cycle closes, and
+// returns that cycle in forward order from its smallest member.
 std::vector<int64_t> close_cycle(std::span<const int64_t> before, int64_t at);
 
 [[noreturn]] void fail_overflow(int64_t a, int64_t b, int32_t row);

@@ -1,5 +1,5 @@
-// A growable array of plain values whose memory can be handed on: realloc, so that growing a large
-// one moves pages and not bytes.
+// A growable array of trivially copyable values whose memory can be handed to another owner. It
+// grows by realloc, which moves the pages of a large array instead of copying its bytes.
 #pragma once
 
 #include <cstdlib>
@@ -68,9 +68,9 @@ class Buffer {
         size_ += s.size();
         return (seen & kHighBits) == 0;
     }
-    // For room reserved before.
+    // Appends to room that was reserved before.
     void push_reserved(T v) { data_[size_++] = v; }
-    // New elements are `fill`.
+    // Grows to `n` elements, of which the new ones are `fill`; never shrinks.
     void grow_to(size_t n, T fill) {
         if (n <= size_) return;
         reserve(n);
@@ -92,7 +92,7 @@ class Buffer {
         prefer_huge_pages(p, wanted * sizeof(T));
     }
 
-    // Gives the memory away, cut to size; free it with std::free.
+    // Hands over the memory, shrunk to its size; the new owner calls std::free.
     T* release() {
         if (size_ < capacity_) {
             if (void* p = std::realloc(data_, (size_ ? size_ : 1) * sizeof(T)))

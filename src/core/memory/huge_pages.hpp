@@ -1,4 +1,5 @@
-// Large arrays on large pages: a fault for each 4 KiB costs more than decoding what goes into them.
+// Puts large arrays on huge pages: a page fault for every 4 KiB would cost more than decoding what
+// is stored there.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace chakra {
 
-// A hint; the memory is the same without it.
+// Only a hint to the operating system; nothing depends on it but speed.
 inline void prefer_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     constexpr uintptr_t kPage = 4096, kHuge = 2 << 20;

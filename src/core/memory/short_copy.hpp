@@ -1,4 +1,5 @@
-// Copies of a few dozen bytes without a call: most strings of a trace are that short.
+// Copies and comparisons of a few dozen bytes without a function call: most strings of a trace are
+// that short.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ inline T move_word(char* to, const char* from) {
 }
 }  // namespace detail
 
-// Copies n bytes; the result has a high bit set if any byte is not ASCII. Words may overlap, so no
-// byte outside [0, n) is touched.
+// Copies n bytes; the result has a high bit set if any byte is not ASCII. The last words overlap
+// instead of running over: no byte outside [0, n) is touched.
 inline uint64_t copy_and_scan(char* to, const char* from, size_t n) {
     using detail::move_word;
     if (n >= 8) {

@@ -1,4 +1,4 @@
-// A JSON list of objects in a file that may be cut off or hold names nobody escaped.
+// Reads a JSON list of objects from a file that may be cut off or contain names without escapes.
 #pragma once
 
 #include <string_view>
@@ -7,9 +7,9 @@
 
 namespace chakra {
 
-// What was done about damage; the columns of a reader have these.
+// What was done about damage; part of what every reader returns.
 struct Damage {
-    int64_t repaired = 0;    // read at the second try, forgiving quotes
+    int64_t repaired = 0;    // read at the second attempt, in tolerant mode
     int64_t dropped = 0;     // could not be read at all
     bool truncated = false;  // the text ends inside the list
 };

@@ -1,5 +1,5 @@
-// A cursor over JSON text that hands out slices instead of building a document, and that can be
-// told to forgive strings whose quotes were not escaped.
+// A cursor over JSON text that returns slices instead of building a document, and that can be told
+// to tolerate strings whose quotes were not escaped.
 #pragma once
 
 #include <cstdint>
@@ -69,10 +69,10 @@ void each_item(JsonCursor& in, F&& item) {
     in.expect(']');
 }
 
-// The text of a string as it is meant; escapes JSON does not know stay as they are.
+// The text of a string with its escapes undone; escapes that JSON does not know stay as they are.
 std::string unescape(std::string_view raw);
 
-// Whole number at the front of `raw`, or `fallback`.
+// The whole number at the front of `raw`, or `fallback` if there is none.
 int64_t to_integer(std::string_view raw, int64_t fallback);
 
 // Microseconds with decimals as nanoseconds, digit by digit: a double cannot hold today's values. A

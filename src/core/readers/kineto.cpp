@@ -99,33 +99,33 @@ void read_argument(EventText& e, std::string_view key, JsonCursor& at) {
         e.numbers[slot->second] = to_integer(raw, -1);
 }
 
+void set_field(EventText& e, std::string_view key, std::string_view raw) {
+    if (key == "ph")
+        e.phase = inner(raw).empty() ? 0 : inner(raw)[0];
+    else if (key == "cat")
+        e.cat = inner(raw);
+    else if (key == "name")
+        e.name = inner(raw);
+    else if (key == "pid")
+        e.pid = raw;
+    else if (key == "tid")
+        e.tid = raw;
+    else if (key == "ts")
+        e.ts = raw;
+    else if (key == "dur")
+        e.dur = raw;
+    else if (key == "id")
+        e.id = to_integer(raw, -1);
+}
+
 EventText read_event(JsonCursor& in) {
     EventText e;
+    auto argument = [&](std::string_view key, JsonCursor& at) { read_argument(e, key, at); };
     each_member(in, [&](std::string_view key, JsonCursor& at) {
-        if (key == "args") {
-            if (at.peek() != '{')
-                at.value();
-            else
-                each_member(at, [&](std::string_view k, JsonCursor& v) { read_argument(e, k, v); });
-            return;
-        }
-        std::string_view raw = at.value();
-        if (key == "ph")
-            e.phase = inner(raw).empty() ? 0 : inner(raw)[0];
-        else if (key == "cat")
-            e.cat = inner(raw);
-        else if (key == "name")
-            e.name = inner(raw);
-        else if (key == "pid")
-            e.pid = raw;
-        else if (key == "tid")
-            e.tid = raw;
-        else if (key == "ts")
-            e.ts = raw;
-        else if (key == "dur")
-            e.dur = raw;
-        else if (key == "id")
-            e.id = to_integer(raw, -1);
+        if (key == "args" && at.peek() == '{')
+            each_member(at, argument);
+        else
+            set_field(e, key, at.value());
     });
     return e;
 }

@@ -11,8 +11,9 @@
 
 namespace chakra {
 
-// One row a complete event ("ph": "X") in file order; text columns number strings in `texts`.
-// A number that the file does not give is -1. Ends of forward-backward arrows are listed apart.
+// One row per complete event ("ph": "X"), in file order. Text columns are numbers of strings in
+// `texts`; a number that the file does not give is -1. The ends of forward-backward arrows have
+// columns of their own (`flow_*`).
 struct KinetoColumns : Damage {
     std::vector<int32_t> cat, name, in_dims, in_types, in_strides, in_values, grid, block;
     std::vector<int64_t> pid, tid, ts, dur, external, rf_id, correlation, stream, device, sequence,

@@ -1,4 +1,4 @@
-// Reads PyTorch's execution-trace JSON (every schema, told by the keys present) into columns.
+// Reads PyTorch's execution-trace JSON into columns. Schemas are told apart by the keys present.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,9 @@
 
 namespace chakra {
 
-// One row a node in file order. `*_text` columns are numbers of strings in `texts`; `values` keep
-// each node's own JSON text. Tensors are listed apart: one row a tensor met in inputs or outputs.
+// One row per node, in file order. Columns of int32 are numbers of strings in `texts`; in_values
+// and out_values keep each node's own JSON text. Tensors have columns of their own (`tensor_*`):
+// one row per tensor found in inputs or outputs.
 struct ObserverColumns : Damage {
     std::vector<int64_t> id, parent, rf_id, fw_parent, seq_id, scope, tid, fw_tid;
     std::vector<int32_t> name, op_schema, kernel_backend, kernel_file, tensor_range;

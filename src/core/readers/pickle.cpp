@@ -16,7 +16,8 @@ namespace chakra {
 namespace {
 
 constexpr int kDeepest = 64;
-// A list may stand in many places of a pickle and is written out in each: honest files stay far below.
+// A list may stand in many places of a pickle and is written out in each: honest files stay far
+// below.
 constexpr size_t kGrowth = 64;
 constexpr size_t kSmall = size_t{1} << 20;
 
@@ -62,7 +63,8 @@ class Machine {
     uint64_t number(int bytes) {
         std::string_view raw = take(static_cast<size_t>(bytes));
         uint64_t out = 0;
-        for (int i = bytes; i-- > 0;) out = out << 8 | static_cast<uint8_t>(raw[static_cast<size_t>(i)]);
+        for (int i = bytes; i-- > 0;)
+            out = out << 8 | static_cast<uint8_t>(raw[static_cast<size_t>(i)]);
         return out;
     }
 
@@ -126,9 +128,11 @@ class Machine {
 
     void store(uint64_t place) {
         if (stack_.empty()) fail("the pickle keeps a value that is not there");
-        // Every value that is kept takes a byte of the file at least: a larger place is no honest one.
+        // Every value that is kept takes a byte of the file at least: a larger place is no honest
+        // one.
         if (place >= data_.size()) fail("the pickle keeps a value out of range");
-        if (place >= memo_.size()) memo_.resize(std::max<size_t>(place + 1, 2 * memo_.size()), kNever);
+        if (place >= memo_.size())
+            memo_.resize(std::max<size_t>(place + 1, 2 * memo_.size()), kNever);
         memo_[place] = stack_.back();
         ++kept_;
     }
@@ -185,7 +189,8 @@ class Machine {
             case 'N': push(None{}); return true;
             case 0x88: push(true); return true;
             case 0x89: push(false); return true;
-            case 'I': case 'L': push(written_integer(line())); return true;
+            case 'I':
+            case 'L': push(written_integer(line())); return true;
             case 'J': push(int64_t{static_cast<int32_t>(number(4))}); return true;
             case 'K': push(static_cast<int64_t>(number(1))); return true;
             case 'M': push(static_cast<int64_t>(number(2))); return true;
@@ -193,9 +198,15 @@ class Machine {
             case 0x8b: push(integer(take(number(4)))); return true;
             case 'F': push(written_float(line())); return true;
             case 'G': push(big_endian_double()); return true;
-            case 'T': case 'X': case 'B': push(take(number(4))); return true;
-            case 'U': case 'C': case 0x8c: push(take(number(1))); return true;
-            case 0x8d: case 0x8e: case 0x96: push(take(number(8))); return true;
+            case 'T':
+            case 'X':
+            case 'B': push(take(number(4))); return true;
+            case 'U':
+            case 'C':
+            case 0x8c: push(take(number(1))); return true;
+            case 0x8d:
+            case 0x8e:
+            case 0x96: push(take(number(8))); return true;
             case 'V': push(line()); return true;
             default: return false;
         }
@@ -204,18 +215,25 @@ class Machine {
     bool container(uint8_t code) {
         switch (code) {
             case '(': marks_.push_back(stack_.size()); return true;
-            case ']': case ')': case 0x8f: push(Items{{}, false}); return true;
+            case ']':
+            case ')':
+            case 0x8f: push(Items{{}, false}); return true;
             case '}': push(Items{{}, true}); return true;
-            case 'l': case 't': case 0x91: push(Items{since_mark(), false}); return true;
+            case 'l':
+            case 't':
+            case 0x91: push(Items{since_mark(), false}); return true;
             case 'd': {
                 std::vector<Ref> items = since_mark();
                 push(Items{{}, true});
                 extend(true, items);
                 return true;
             }
-            case 0x85: case 0x86: case 0x87: tuple(code - 0x84); return true;
+            case 0x85:
+            case 0x86:
+            case 0x87: tuple(code - 0x84); return true;
             case 'a': extend(false, {pop()}); return true;
-            case 'e': case 0x90: extend(false, since_mark()); return true;
+            case 'e':
+            case 0x90: extend(false, since_mark()); return true;
             case 's': {
                 Ref value = pop(), key = pop();
                 extend(true, {key, value});
@@ -232,7 +250,10 @@ class Machine {
             case 0x95: take(8); return true;
             case '0': pop(); return true;
             case '1': since_mark(); return true;
-            case '2': stack_.push_back(pop()); stack_.push_back(stack_.back()); return true;
+            case '2':
+                stack_.push_back(pop());
+                stack_.push_back(stack_.back());
+                return true;
             case 0x94: store(kept_); return true;
             case 'p': store(place_in_line()); return true;
             case 'q': store(number(1)); return true;
@@ -252,7 +273,8 @@ class Machine {
         } else if (code == 0x93 && stack_.size() >= 2) {
             const auto* module = std::get_if<std::string_view>(&values_[stack_[stack_.size() - 2]]);
             const auto* name = std::get_if<std::string_view>(&values_[stack_.back()]);
-            if (module && name) what = "it asks for " + std::string(*module) + "." + std::string(*name);
+            if (module && name)
+                what = "it asks for " + std::string(*module) + "." + std::string(*name);
         }
         fail(what);
     }
@@ -318,7 +340,8 @@ class Writer {
     void key(Ref ref) {
         const Value& value = machine_.at(ref);
         if (const auto* text = std::get_if<std::string_view>(&value)) return quoted(*text);
-        if (std::holds_alternative<Items>(value)) throw FormatError("a key of the pickle is a list");
+        if (std::holds_alternative<Items>(value))
+            throw FormatError("a key of the pickle is a list");
         out += '"';
         write(ref);
         out += '"';
@@ -327,8 +350,10 @@ class Writer {
     void member(Ref name, Ref value, int depth) {
         const auto* text = std::get_if<std::string_view>(&machine_.at(name));
         bool skipped = text && std::find(skip_.begin(), skip_.end(), *text) != skip_.end();
-        if (skipped) out += "null";
-        else write(value, depth + 1);
+        if (skipped)
+            out += "null";
+        else
+            write(value, depth + 1);
     }
 
     void quoted(std::string_view text) {
@@ -336,8 +361,10 @@ class Writer {
         bool clean = std::all_of(text.begin(), text.end(), [](char c) {
             return static_cast<signed char>(c) >= 0x20 && c != '"' && c != '\\';  // and below 0x80
         });
-        if (clean) out += text;
-        else escaped(text);
+        if (clean)
+            out += text;
+        else
+            escaped(text);
         out += '"';
     }
 

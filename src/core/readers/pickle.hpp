@@ -7,9 +7,10 @@
 
 namespace chakra {
 
-// The value of a pickle made of None, booleans, numbers, texts, lists, tuples, sets and dictionaries.
-// Values of the keys in `skip` become null. Throws FormatError for a damaged file, for any opcode that
-// names a class, calls something or refers to the outside, and for a value that holds itself.
+// The value of a pickle made of None, booleans, numbers, texts, lists, tuples, sets and
+// dictionaries. Values of the keys in `skip` become null. Throws FormatError for a damaged file,
+// for any opcode that names a class, calls something or refers to the outside, and for a value that
+// holds itself.
 std::string pickle_to_json(std::string_view data, const std::vector<std::string>& skip);
 
 }  // namespace chakra

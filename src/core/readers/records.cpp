@@ -49,11 +49,14 @@ class Reader {
 
     void put(Slot slot, std::string_view raw) {
         if (slot.form == Form::Number) {
-            out.numbers[slot.column].back() = raw == "true" ? 1 : raw == "false" ? 0 : to_integer(raw, -1);
+            out.numbers[slot.column].back() = raw == "true"    ? 1
+                                              : raw == "false" ? 0
+                                                               : to_integer(raw, -1);
         } else if (slot.form == Form::Real) {
             double value = 0;
             auto [end, error] = std::from_chars(raw.data(), raw.data() + raw.size(), value);
-            if (error == std::errc{} && end == raw.data() + raw.size()) out.reals[slot.column].back() = value;
+            if (error == std::errc{} && end == raw.data() + raw.size())
+                out.reals[slot.column].back() = value;
         } else if (raw != "null") {
             out.texts[slot.column].back() = text(raw);
         }

@@ -16,9 +16,9 @@ struct RecordFields {
     std::vector<std::string> numbers, reals, texts;
 };
 
-// One entry per record and field, in the order of `RecordFields`. A number that is not there, null or
-// not whole is -1, a real NaN; texts are numbers of values as written (strings without quotes) in
-// `table`. `rest` holds the object's other members as written.
+// One entry per record and field, in the order of `RecordFields`. A number that is not there, null
+// or not whole is -1, a real NaN; texts are numbers of values as written (strings without quotes)
+// in `table`. `rest` holds the object's other members as written.
 struct Records {
     std::vector<std::vector<int64_t>> numbers;
     std::vector<std::vector<double>> reals;
@@ -27,7 +27,8 @@ struct Records {
     std::vector<std::pair<std::string, std::string_view>> rest;
 };
 
-// Throws FormatError for what is not a JSON object whose member `key`, where present, is a list of objects.
+// Throws FormatError for what is not a JSON object whose member `key`, where present, is a list of
+// objects.
 Records read_records(std::string_view text, std::string_view key, const RecordFields& fields);
 
 }  // namespace chakra

@@ -6,13 +6,17 @@
 namespace chakra::sim {
 
 Analytical::Analytical(const Topology& topology, const Plans& plans)
-    : topology_(topology),
+    : Network(topology.links()),
+      topology_(topology),
       plans_(plans),
       bandwidth_(topology.bandwidth.begin(), topology.bandwidth.end()),
       known_(plans.plans(), -1) {}
 
 void Analytical::start(int32_t job, int32_t plan, Time now) {
-    if (known_[plan] < 0) known_[plan] = plan_time(plan);
+    if (known_[plan] < 0) {
+        known_[plan] = plan_time(plan);
+        meter_plan(plan, now);
+    }
     if (known_[plan] != kNever) ends_.emplace(now + known_[plan], job);
 }
 
@@ -47,6 +51,20 @@ Time Analytical::step_time(int64_t step) const {
     for (int64_t t = plans_.step_transfers[step]; t < plans_.step_transfers[step + 1]; ++t)
         longest = std::max(longest, transfer_time(t));
     return longest;
+}
+
+// The narrowest link of a route holds its transfer back.
+void Analytical::meter_plan(int32_t plan, Time now) {
+    int64_t first = plans_.step_transfers[plans_.plan_steps[plan]];
+    int64_t last = plans_.step_transfers[plans_.plan_steps[plan + 1]];
+    for (int64_t t = first; t < last; ++t) {
+        auto route = topology_.route(plans_.route[t]);
+        if (route.empty() || plans_.bytes[t] == 0) continue;
+        int32_t narrow = *std::min_element(route.begin(), route.end(), [&](int32_t a, int32_t b) {
+            return bandwidth_[a] < bandwidth_[b];
+        });
+        meter_.see_full(narrow, bandwidth_[narrow], now);
+    }
 }
 
 Time Analytical::transfer_time(int64_t transfer) const {

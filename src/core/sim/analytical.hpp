@@ -1,5 +1,5 @@
-// Transfers that never meet: each takes its delay plus its bytes over the narrowest link of its
-// route.
+// A network without contention: each transfer takes its delay plus its bytes over the narrowest
+// link of its route.
 #pragma once
 
 #include <queue>
@@ -9,7 +9,7 @@
 
 namespace chakra::sim {
 
-// A job's end is known when it starts; a link that is scaled later changes later jobs only.
+// The end of a job is known when it starts, so a link that is scaled changes later jobs only.
 class Analytical final : public Network {
    public:
     Analytical(const Topology& topology, const Plans& plans);
@@ -24,6 +24,7 @@ class Analytical final : public Network {
     using End = std::pair<Time, int32_t>;
 
     Time plan_time(int32_t plan);
+    void meter_plan(int32_t plan, Time now);
     Time step_time(int64_t step) const;
     Time transfer_time(int64_t transfer) const;
 

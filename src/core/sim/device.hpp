@@ -1,7 +1,8 @@
-// A device: what runs on it, what communication holds of it, and who may start next.
+// A device: what runs on it, what communication holds of it, and which row may start next.
 //
-// Kernels run in rounds of blocks. One that came first starts all of its blocks before another of
-// its priority starts any; one of lower priority gives up room as its blocks end.
+// Kernels run in rounds of blocks. The kernel that came first starts all of its blocks before
+// another of the same priority starts any; a kernel of lower priority gives up room as its blocks
+// end.
 #pragma once
 
 #include <algorithm>
@@ -13,16 +14,15 @@
 
 namespace chakra::sim {
 
-constexpr int32_t kWhole = 1000000;  // a device, in shares
-constexpr double kFar = 4e18;  // picoseconds from now that are not waited for: no clock has them
+constexpr double kFar = 4e18;  // work that would take longer, in picoseconds, is never done
 
 // A compute row in progress.
 struct Work {
     int32_t row;
     double remaining, rate;
-    Time since;  // when both were true
+    Time since;  // the time at which these held
     Time began;
-    uint32_t version;
+    uint32_t version;  // of the rate; the end that an older one promised does not come
 };
 
 // A communication row that waits for room on its device.
@@ -35,30 +35,30 @@ struct Asking {
 struct Device {
     std::vector<Work> running;
     std::vector<int32_t> holders;  // communication rows that hold a share
-    std::vector<Asking> asking;    // who is served first stands first
+    std::vector<Asking> asking;    // in the order in which they will be served
     int32_t communicating = 0;
     double factor = 1;
-    Time round_end = -1;    // when a row last had blocks to give up to one of higher priority
-    bool gives_up = false;  // whether the next round that is waited for is such a one
+    Time round_end = -1;    // when a round last ended whose room goes to a row of higher priority
+    bool gives_up = false;  // whether the round that is awaited is such a one
     uint32_t version = 0;
-    bool dirty = false, asked = false;  // asked: already on the list of devices to look at
+    bool dirty = false, asked = false;  // asked: already listed to be looked at
 };
 
-// The rules of a device. It knows rows, and changes nothing but the queue of those who ask.
+// The rules by which rows get room on a device. Changes nothing but the queue of those that ask.
 class Room {
    public:
     explicit Room(const Workload& w) : w_(w) {}
 
     bool needed(int32_t row) const { return w_.kind[row] == kComm && w_.share[row] > 0; }
 
-    // What communication leaves.
+    // The share that communication leaves to compute.
     int32_t left(const Device& device) const {
         int32_t left = kWhole;
         for (int32_t v : device.holders) left -= w_.share[v];
         return left;
     }
 
-    // Those who ask are served by priority, then time, then row.
+    // Adds a row that asks: rows are served by priority, then time, then row number.
     void queue(Device& device, int32_t v, Time now) const {
         auto later = [&](const Asking& a) {
             return std::tuple(-w_.priority[a.row], a.since, a.row) >
@@ -68,8 +68,8 @@ class Room {
         device.asking.insert(place, {v, now, -1});
     }
 
-    // The row that keeps one who asks from starting, or -1. A row that does not yield and has
-    // blocks to start is in the way, room or not.
+    // The row that keeps the asking one from starting, or -1. A row that does not yield and still
+    // has blocks to start is in the way whether there is room or not.
     int32_t in_the_way(const Device& device, const Asking& asking, Time now) const {
         int32_t free = left(device) - w_.share[asking.row];
         if (free < 0) return device.holders.front();
@@ -84,9 +84,9 @@ class Room {
         return fits ? -1 : earlier;
     }
 
-    // When to look again, for the first of those who ask: when the last round begins of a row that
-    // is in its way (`yielding` false), or a round ends of one that yields. kNever where there is
-    // none: the ends of rows and of what holds the device are noticed anyway.
+    // When to look again on behalf of the first that asks: when a row that is in its way begins its
+    // last round (`yielding` false), or when a round of a row that yields ends (true). kNever if
+    // there is no such row: the ends of rows and of communication are noticed anyway.
     Time next_round(const Device& device, Time now, bool yielding) const {
         const Asking& first = device.asking.front();
         Time next = kNever;
@@ -116,7 +116,7 @@ class Room {
     double round(const Work& work) const {
         return static_cast<double>(w_.duration[work.row]) / static_cast<double>(w_.waves[work.row]);
     }
-    // Rounds that have not ended; one that is over but for rounding is over.
+    // Rounds that have not ended; one that is over except for a rounding error counts as ended.
     double rounds_left(const Work& work, Time now) const {
         return std::ceil(remaining(work, now) / round(work) - 1e-9);
     }

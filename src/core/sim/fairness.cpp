@@ -42,6 +42,7 @@ void Sharing::solve() {
     index_links();
     used.resize(capacity.size(), 0);
     rate.assign(offsets.size() - 1, -1);
+    full.clear();
     frozen_.assign(capacity.size(), 0);
     open_.resize(capacity.size());
     active_.clear();
@@ -58,6 +59,7 @@ double Sharing::smallest_share() {
     tight_.clear();
     for (int32_t l : active_)
         if (share_of(l) <= least * kTie) tight_.push_back(l);
+    full.insert(full.end(), tight_.begin(), tight_.end());
     return least;
 }
 

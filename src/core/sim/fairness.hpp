@@ -22,6 +22,7 @@ struct Sharing {
     std::vector<int64_t> offsets;  // by flow, one more at the end
     std::vector<int32_t> links;    // of all flows
     std::vector<double> rate;      // by flow, the result
+    std::vector<int32_t> full;     // links that hold some flow back, the result
     std::vector<int64_t> of_link;  // offsets into link_flows, by link
     std::vector<int32_t> link_flows;
 

@@ -15,7 +15,8 @@ int32_t owner_of_job(int32_t job) {
 }  // namespace
 
 Flows::Flows(const Topology& topology, const Plans& plans)
-    : topology_(topology),
+    : Network(topology.links()),
+      topology_(topology),
       plans_(plans),
       bandwidth_(topology.bandwidth.begin(), topology.bandwidth.end()),
       followers_(plans.repeat.size()),
@@ -71,7 +72,7 @@ void Flows::begin_round(int32_t a, Time now) {
     active.started = now;
     active.disturbed = false;
     active.pending = last - first;
-    // One event a distinct delay; an empty step passes through one, so that nothing recurses.
+    // One event per distinct delay. An empty step takes one too, so that nothing recurses.
     if (first == last) events_.push({now, kBegin, a, active.version, first});
     for (int64_t t = first; t < last; ++t)
         if (t == first || plans_.delay[t] != plans_.delay[t - 1])
@@ -171,8 +172,9 @@ void Flows::for_step_links(int64_t step, Do&& act) const {
 bool Flows::skip_rounds(int32_t a, Time now) {
     Active& active = active_[a];
     bool alone = true;
-    for_step_links(active.step,
-                   [&](int32_t link) { alone &= on_link_[link].empty() && owner_[link] == kNobody; });
+    for_step_links(active.step, [&](int32_t link) {
+        alone &= on_link_[link].empty() && owner_[link] == kNobody;
+    });
     if (!alone) return false;
     for_step_links(active.step, [&](int32_t link) { owner_[link] = a; });
     active.skips = true;
@@ -216,8 +218,8 @@ bool Flows::skip_job(int32_t job, Time now) {
     return true;
 }
 
-// Leaves nobody skipping over the link. A plan put back to its start may skip rounds on the way to
-// now, so one time is not always enough.
+// Ends all skipping over the link. A plan that was put back to its start may skip rounds on the way
+// to now, so once is not always enough.
 void Flows::claim(int32_t link, Time now) {
     while (owner_[link] != kNobody) materialize(owner_[link], now);
 }
@@ -343,7 +345,8 @@ double Flows::lowest_changed() {
     double lowest = floor_;
     for (int32_t f : fresh_)
         for (int32_t link : topology_.route(flows_[f].route))
-            lowest = std::min(lowest, bandwidth_[link] / static_cast<double>(on_link_[link].size()));
+            lowest =
+                std::min(lowest, bandwidth_[link] / static_cast<double>(on_link_[link].size()));
     fresh_.clear();
     floor_ = kNoFloor;
     return lowest;
@@ -369,6 +372,8 @@ void Flows::share_from(int32_t link, double floor, Time now) {
         is_dirty_[l] = 0;
     }
     sharing_.solve();
+    for (int32_t l : sharing_.full)
+        meter_.see_full(found_links_[l], bandwidth_[found_links_[l]], now);
     for (size_t i = 0; i < found_flows_.size(); ++i)
         set_rate(found_flows_[i], sharing_.rate[i], now);
 }

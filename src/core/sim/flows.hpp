@@ -1,16 +1,17 @@
-// Flows that share links max-min fairly; rates change only when a flow starts or ends.
+// A network in which flows share links max-min fairly. Rates change only when a flow starts or
+// ends.
 //
-// A flow's remaining bytes are brought up to date only when its rate changes, and every time is a
-// whole picosecond, so that what a set of flows does depends on nothing outside the links it
-// shares. That is used twice. A step repeated on links that nobody else uses takes as long each
-// time: one round is simulated and the rest are skipped. A plan that ran undisturbed before takes
-// as long again: it is skipped whole. Whoever comes to a link that is skipped over puts its owner
-// back to where it really is at that moment (`materialize`), so the outcome is that of every round
-// simulated.
+// A flow's remaining bytes are updated only when its rate changes, and every time is a whole number
+// of picoseconds, so that what a set of flows does depends only on the links it uses. This allows
+// two shortcuts. A step that repeats on links without other traffic takes equally long each time,
+// so one round is simulated and the rest are skipped. A plan that once ran undisturbed takes that
+// long again on free links, so all of it is skipped. When another flow claims a link of something
+// that is being skipped, the owner of the link is first put where it would really be at that moment
+// (`materialize`). The outcome is therefore the same as if every round had been simulated.
 //
-// When flows come and go, the rates below the lowest of theirs stay: progressive filling would give
-// the same shares up to there. Only flows at or above that floor are shared anew, on what the
-// others leave of their links.
+// When flows come and go, rates below the lowest of theirs stay as they are: progressive filling
+// would give the same shares up to there. Only flows at or above that floor are shared anew, on
+// what the others leave of their links.
 #pragma once
 
 #include <queue>
@@ -40,8 +41,8 @@ class Flows final : public Network {
         Time time;
         Kind kind;
         int32_t id;        // active step, flow, active step, job
-        uint32_t version;  // of what `id` names; others are stale
-        int64_t first;     // of a begin: the first transfer
+        uint32_t version;  // of what `id` names; events of other versions are stale
+        int64_t first;     // kBegin: the first transfer
         bool operator>(const Event& other) const { return time > other.time; }
     };
 
@@ -127,7 +128,7 @@ class Flows final : public Network {
     std::vector<int32_t> free_active_, free_flows_, finished_;
 
     std::vector<std::vector<OnLink>> on_link_;
-    std::vector<int32_t> owner_;  // who skips over the link: active step, -2 - job, or -1
+    std::vector<int32_t> owner_;  // what skips over the link: an active step, -2 - job, or -1
     std::vector<int32_t> dirty_;  // links to share anew
     std::vector<uint8_t> is_dirty_;
     std::vector<int32_t> fresh_;  // flows that have not been shared yet

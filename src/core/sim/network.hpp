@@ -1,4 +1,4 @@
-// The interface of a network back end: jobs run plans; the engine asks when something happens next.
+// The interface of a network: jobs run plans, and the engine asks when something happens next.
 //
 // At one time the engine calls `step` as often as jobs are started, then `settle` once: what
 // happens at one time happens together, so no outcome depends on the order within it.
@@ -6,13 +6,18 @@
 
 #include <vector>
 
+#include "core/sim/link_meter.hpp"
 #include "core/sim/plans.hpp"
 
 namespace chakra::sim {
 
 class Network {
    public:
+    explicit Network(size_t links) : meter_(links) {}
     virtual ~Network() = default;
+
+    // What the links showed so far.
+    const LinkMeter& meter() const { return meter_; }
 
     // Runs a plan from now on; `job` is the caller's name for it and not in use.
     virtual void start(int32_t job, int32_t plan, Time now) = 0;
@@ -28,6 +33,9 @@ class Network {
 
     // From now on the link has `factor` times its bandwidth; 0 lets nothing through.
     virtual void scale_link(int32_t link, double factor, Time now) = 0;
+
+   protected:
+    LinkMeter meter_;
 };
 
 }  // namespace chakra::sim

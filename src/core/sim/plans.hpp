@@ -1,48 +1,52 @@
-// What a communication does to the network: steps of transfers along routes.
+// What communication does to a network: links and routes, and plans of steps of transfers.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <vector>
 
 namespace chakra::sim {
 
 using Time = int64_t;  // picoseconds
 constexpr Time kNever = std::numeric_limits<Time>::max();
 
-// Links with their bandwidth in bytes per picosecond, and routes over them. All ids are taken as
-// checked.
+// Links with their bandwidth in bytes per picosecond, and routes over them: route r crosses the
+// links route_links[route_offsets[r] .. route_offsets[r + 1]).
 struct Topology {
-    std::span<const double> bandwidth;
-    std::span<const int64_t> route_offsets;
-    std::span<const int32_t> route_links;
+    std::vector<double> bandwidth;
+    std::vector<int64_t> route_offsets;
+    std::vector<int32_t> route_links;
 
     size_t links() const { return bandwidth.size(); }
+    int32_t routes() const { return static_cast<int32_t>(route_offsets.size()) - 1; }
     std::span<const int32_t> route(int32_t r) const {
-        return route_links.subspan(route_offsets[r], route_offsets[r + 1] - route_offsets[r]);
+        return std::span(route_links)
+            .subspan(route_offsets[r], route_offsets[r + 1] - route_offsets[r]);
     }
 };
 
 // Plans are directed acyclic graphs of steps. A step starts when those in `after` (earlier steps of
 // the same plan) have ended, moves all its transfers at once, ends with the last of them, and does
-// that `repeat` times. A transfer waits its delay (latency), then its bytes flow. Within a step
+// that `repeat` times. A transfer waits for its delay (latency), then its bytes flow. Within a step
 // transfers are sorted by delay.
 struct Plans {
-    std::span<const int64_t> plan_steps;  // offsets into steps, by plan
-    std::span<const int64_t> repeat;      // by step
-    std::span<const int64_t> after_offsets;
-    std::span<const int32_t> after;           // numbers within the plan
-    std::span<const int64_t> step_transfers;  // offsets into transfers, by step
-    std::span<const int32_t> route;           // by transfer
-    std::span<const double> bytes;
-    std::span<const Time> delay;
+    std::vector<int64_t> plan_steps;  // offsets into steps, by plan
+    std::vector<int64_t> repeat;      // by step
+    std::vector<int64_t> after_offsets;
+    std::vector<int32_t> after;           // numbers within the plan
+    std::vector<int64_t> step_transfers;  // offsets into transfers, by step
+    std::vector<int32_t> route;           // by transfer
+    std::vector<double> bytes;
+    std::vector<Time> delay;
 
     int32_t plans() const { return static_cast<int32_t>(plan_steps.size()) - 1; }
     int32_t steps_of(int32_t plan) const {
         return static_cast<int32_t>(plan_steps[plan + 1] - plan_steps[plan]);
     }
     std::span<const int32_t> after_of(int64_t step) const {
-        return after.subspan(after_offsets[step], after_offsets[step + 1] - after_offsets[step]);
+        return std::span(after).subspan(after_offsets[step],
+                                        after_offsets[step + 1] - after_offsets[step]);
     }
 };
 

@@ -1,4 +1,4 @@
-// Strings to small numbers, in order of first sight.
+// Gives strings small numbers, in the order in which they are first seen.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace chakra {
 
-// Open addressing under a per-process random seed, since the strings come from files nobody vouches
-// for.
+// Open addressing under a per-process random seed, since the strings come from files that are not
+// trusted.
 class Interner {
    public:
     Interner() { clear(); }
@@ -32,7 +32,7 @@ class Interner {
     }
     const Buffer<int64_t>& offsets() const { return offsets_; }
     const Buffer<char>& text() const { return text_; }
-    // For giving the memory away; the interner is of no use after.
+    // To hand the memory to another owner; the interner must not be used afterwards.
     Buffer<int64_t>& take_offsets() { return offsets_; }
     Buffer<char>& take_text() { return text_; }
     void clear();

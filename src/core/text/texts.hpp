@@ -1,4 +1,4 @@
-// Text laid end to end, as Arrow wants it: string i is bytes[offsets[i], offsets[i + 1]).
+// Strings stored end to end in Arrow's layout: string i is bytes[offsets[i] .. offsets[i + 1]).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Is this text UTF-8? Protobuf strings must be, and so must Arrow's.
+// Validation of UTF-8, which protobuf and Arrow both require of their strings.
 #pragma once
 
 #include <string_view>

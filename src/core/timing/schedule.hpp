@@ -1,8 +1,7 @@
-// When each row starts and ends: the longest path over two events a row.
+// When each row starts and ends if every row takes its given duration: the longest path over two
+// events per row, by the formulas of core/timing/kernel.hpp with
 //
-//     start(v) = max(release(v), end(previous on resource), FS: end(u) + lag, SS: start(u) + lag)
-//     end(v)   = max(start(v) + duration(v), FF: end(u) + lag, start(kernel that must leave the
-//                    launch queue first))
+//     own end(v) = start(v) + duration(v)
 //
 // The latest constraint binds. On equal times the order is: own duration, then the dependency with
 // the lowest edge, then the resource or the launch queue (lowest kernel), then the release.
@@ -12,14 +11,15 @@
 #include <span>
 #include <vector>
 
+#include "core/timing/constraints.hpp"
+
 namespace chakra::schedule {
 
-enum Form : int8_t { kFinishStart = 0, kStartStart = 1, kFinishFinish = 2 };
-enum Reason : int8_t { kNone = 0, kDependency = 1, kResource = 2, kOwn = 3, kQueue = 4 };
+using namespace timing;  // forms of edges and reasons for waiting
 
-// Every span has one entry an edge (src .. lag) or a row (the others); those after `durations` may
-// be empty: no resources, order by row, release at 0, no launches. Rows are taken as checked,
-// resources too: 0 .. rows - 1, or -1 for none.
+// Every span has one entry per edge (src to lag) or per row (the others). Those after `durations`
+// may be empty: no resources, order by row, release at 0, no launches. All numbers are taken as
+// checked; a resource is -1 for none.
 struct Problem {
     std::span<const int32_t> src, dst;
     std::span<const int8_t> form;
@@ -32,6 +32,9 @@ struct Problem {
     int64_t queue_depth = 0;
 
     int32_t rows() const { return static_cast<int32_t>(durations.size()); }
+    Constraints constraints() const {
+        return {rows(), src, dst, form, lag, resource, order, launch_of, {}, queue_depth};
+    }
 };
 
 // One event (start or end) of every row: its time, and the constraint that bound it.
@@ -43,7 +46,7 @@ struct Events {
 };
 
 // A circular wait: event[i] (2 * row, + 1 for the end) cannot happen before event[i + 1], and the
-// last not before the first; reason and edge say why.
+// last one not before the first; reason and edge say why.
 struct Circle {
     std::vector<int64_t> event;
     std::vector<int8_t> reason;

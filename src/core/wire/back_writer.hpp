@@ -1,5 +1,5 @@
-// Protobuf written from the end to the beginning, so that a message's length is known when its
-// prefix is due.
+// Writes protobuf from the end to the beginning, so that the length of a message is known when its
+// prefix is written.
 #pragma once
 
 #include <bit>
@@ -15,7 +15,8 @@
 
 namespace chakra {
 
-// Writing needs room: call reserve() for what one or several writes will take at most.
+// Except for field(), writing does not make room: call reserve() with the most that the next writes
+// can take.
 class BackWriter {
    public:
     static constexpr size_t kVarint = 10, kField = 2 * kVarint;
@@ -49,8 +50,8 @@ class BackWriter {
         p_ -= s.size();
         copy_short(p_, s.data(), s.size());
     }
-    // The length of everything written since `size` was `mark`, then the tag: closes a nested
-    // message.
+    // Closes a nested message: writes the length of everything since size() was `mark`, then the
+    // tag.
     void close(size_t mark, uint32_t tag) {
         varint(size() - mark);
         varint(tag);
@@ -62,7 +63,7 @@ class BackWriter {
         varint(tag);
     }
 
-    // Gives away the memory; the bytes are its last size() ones.
+    // Hands over the memory; what was written is its last size() bytes.
     uint8_t* release() { return std::exchange(memory_, nullptr); }
 
    private:

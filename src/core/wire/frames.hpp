@@ -1,4 +1,4 @@
-// A .et stream cut into its frames: a varint length, then that many bytes, again and again.
+// Splits a .et stream into frames: each is a varint length followed by that many bytes.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace chakra {
 
-// Fills the buffer with up to n bytes and gives their number; 0 is the end of input. May throw.
+// Fills the buffer with up to n bytes and returns how many; 0 means the end of input. May throw.
 using ByteReader = std::function<size_t(uint8_t* buffer, size_t n)>;
 
 // Reads a file, pipe or device by read(2). Throws std::system_error.
@@ -24,8 +24,8 @@ struct Frame {
 };
 
 // Throws FormatError, with the byte where the frame starts, for input that ends inside a frame, for
-// a length no message can have, and for gzip and zstd. A length is believed only as bytes arrive,
-// so that a false one does not cost memory.
+// a length no message can have, and for gzip and zstd. Memory grows with the bytes that arrive, so
+// that a false length costs nothing.
 class FrameReader {
    public:
     explicit FrameReader(ByteReader read) : read_(std::move(read)) {}

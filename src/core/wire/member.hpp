@@ -1,4 +1,5 @@
-// The value of an AttributeProto: thirty oneof members on the wire, ten kinds of column.
+// The values an AttributeProto can have: thirty oneof members on the wire, held by ten kinds of
+// columns.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 
 namespace chakra {
 
-// How a column holds values. A list storage is its scalar's plus kListOffset.
+// How a column holds values. The storage of a list is that of its elements plus kListOffset.
 enum class Storage : int8_t {
     kInt,
     kDouble,
@@ -50,8 +51,8 @@ constexpr Storage storage(int m) {
     return is_list(m) ? static_cast<Storage>(static_cast<int>(base) + kListOffset) : base;
 }
 
-// Whether a column can hold a member: its own storage, and truth values as integers or the other
-// way (writers disagree on the type of `is_cpu_op`).
+// Whether a column can hold a member: they have the same storage, or one is boolean and the other
+// an integer, since writers disagree on the type of `is_cpu_op`.
 constexpr bool fits(Storage column, int m) {
     Storage own = storage(m);
     return own == column || (column == Storage::kBool && own == Storage::kInt) ||
@@ -96,8 +97,8 @@ constexpr wire::Type wire_type(int m) {
     }
 }
 
-// One floating element as double. False for a float NaN, whose payload a double would not give
-// back.
+// One floating-point element as double. False for a NaN of type float, whose payload would not
+// survive the way to a double and back.
 [[gnu::always_inline]] inline bool read_double(wire::Cursor& c, int scalar, double& v) {
     if (scalar == member::kDouble) {
         uint64_t bits = c.fixed64();

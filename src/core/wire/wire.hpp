@@ -1,4 +1,4 @@
-// Protobuf's wire format, read with every length checked: varints, tags, and fields to skip.
+// A reader of protobuf's wire format (varints, tags, fields to skip) that checks every length.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ inline uint64_t zigzag_encode(int64_t v) {
 
 // A window on bytes that only moves forward. `origin` is where offsets in errors count from.
 //
-// What is not inlined is static and takes pointers: a cursor whose address nobody takes lives in
-// registers.
+// Functions that are not inlined are static and take pointers: the address of a cursor is never
+// taken, so the compiler can keep it in registers.
 class Cursor {
    public:
     Cursor(const uint8_t* begin, const uint8_t* end, const uint8_t* origin)

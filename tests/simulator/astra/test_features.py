@@ -36,6 +36,18 @@ def test_remote_memory_is_shared_by_rank_node_or_all(memory: Any, cycles: Any) -
     assert figures(result)[0] == cycles
 
 
+def test_memory_time_is_bytes_by_bytes_per_nanosecond() -> None:
+    """By way of seconds, 200,500 B at 50 GB/s would come out as 4,009 ns and not as 4,010."""
+    memory = {
+        "memory-type": "PER_NPU_MEMORY_EXPANSION",
+        "remote-mem-latency": 100,
+        "remote-mem-bw": 50,
+    }
+    ranks = [[node("MEM_LOAD_NODE", 0, tensor_size=200_500)] for _ in range(2)]
+    result = run(case_of(ranks, network(("Ring", 2)), memory=memory))
+    assert list(result.cycles) == [4_110, 4_110]
+
+
 def test_memory_nodes_must_exist() -> None:
     memory = remote("PER_NODE_MEMORY_EXPANSION", num_nodes=1, num_npus_per_node=2)
     ranks = [[node("MEM_LOAD_NODE", 0, tensor_size=64)] for _ in range(4)]

@@ -18,10 +18,10 @@ from chakrakit import (
     Trace,
     TraceBuilder,
     TraceSet,
-    query,
     write,
 )
 from chakrakit.errors import ConfigError, MissingExtra
+from chakrakit.trace.query import query
 from chakrakit.trace.query.sql import rows_of
 from chakrakit.trace.sets.run import run_of
 

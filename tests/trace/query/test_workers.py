@@ -10,22 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chakrakit import (
-    Binding,
-    CollectiveType,
-    Groups,
-    Trace,
-    TraceBuilder,
-    TraceSet,
-    query,
-    read,
-    validate,
-    write,
-)
+from chakrakit import Binding, CollectiveType, Groups, Trace, TraceBuilder, TraceSet, read, write
 from chakrakit.errors import FormatError
 from chakrakit.parallel import Workers
 from chakrakit.trace.communication.collectives import match
+from chakrakit.trace.query import query
 from chakrakit.trace.query.sql_stream import can_stream
+from chakrakit.trace.validation import validate
 from support.engines import ENGINES
 
 SQL = [

@@ -324,7 +324,7 @@ def test_many_alike_are_counted_and_a_few_are_listed():
         len(
             [
                 f
-                for f in ck.validate(FEEDER_TRACE, keep=None).findings
+                for f in ck.validate(FEEDER_TRACE, everything=True).findings
                 if f.code == "dangling-control"
             ]
         )

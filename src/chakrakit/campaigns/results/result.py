@@ -9,11 +9,12 @@ import msgspec
 import numpy as np
 
 from chakrakit.campaigns.engine import Outcome
+from chakrakit.results import Result
 
 HOUR, DAY = 3600.0, 86400.0
 
 
-class Spread(msgspec.Struct, frozen=True, kw_only=True):
+class Spread(Result, msgspec.Struct, frozen=True, kw_only=True):
     """A figure over all histories."""
 
     mean: float
@@ -35,7 +36,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
         return cls(mean=mean, p5=float(low), p95=float(high), ci95=(mean - error, mean + error))
 
 
-class LostHours(msgspec.Struct, frozen=True, kw_only=True):
+class LostHours(Result, msgspec.Struct, frozen=True, kw_only=True):
     """Mean hours that were not steps of use. With these, the campaign lasts longer than its steps."""
 
     rework: float
@@ -49,7 +50,7 @@ class LostHours(msgspec.Struct, frozen=True, kw_only=True):
     """For repairs, when there were not enough spares."""
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class Change(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What one change would give: the same histories, with the change."""
 
     change: str
@@ -61,7 +62,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """Of the days saved."""
 
 
-class CampaignResult(msgspec.Struct, frozen=True, kw_only=True):
+class CampaignResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     """The answer of `chakra campaign`."""
 
     name: str

@@ -10,7 +10,7 @@ from chakrakit.cli.shared import json_option, print_json
 
 
 @click.command(name="collect", context_settings={"ignore_unknown_options": True})
-@click.option("--steps", default="2:4", show_default=True, help="First and last (not included).")
+@click.option("--steps", default="10:12", show_default=True, help="First and last (not included).")
 @click.option(
     "-o",
     "--output",
@@ -20,13 +20,20 @@ from chakrakit.cli.shared import json_option, print_json
     help="The run; raw files stay beside it, in OUTPUT-raw.",
 )
 @click.option(
-    "--two-pass", is_flag=True, help="Times from Kineto alone, structure from a second window."
+    "--two-pass/--one-pass",
+    default=None,
+    help="Times from Kineto alone, structure from a second window; the default where steps allow it.",
 )
 @click.option("--stacks", is_flag=True, help="Record Python's stack and modules; costs time.")
 @json_option
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
-    steps: str, output: Path, two_pass: bool, stacks: bool, as_json: bool, program: tuple[str, ...]
+    steps: str,
+    output: Path,
+    two_pass: bool | None,
+    stacks: bool,
+    as_json: bool,
+    program: tuple[str, ...],
 ) -> None:
     """Run PROGRAM (after --) unchanged and record some of its steps on every rank.
 

@@ -10,8 +10,13 @@ from chakrakit.cli.shared import json_option, print_json, progress
 @click.command(name="convert")
 @click.argument("path", metavar="IN")
 @click.argument("target", metavar="OUT")
+@click.option(
+    "--portable",
+    is_flag=True,
+    help="Rewrite a run so that readers of plain dependencies get the same schedule.",
+)
 @json_option
-def command(path: str, target: str, as_json: bool) -> None:
+def command(path: str, target: str, portable: bool, as_json: bool) -> None:
     """Convert IN to OUT; OUT's name says the format.
 
     \b
@@ -25,10 +30,14 @@ def command(path: str, target: str, as_json: bool) -> None:
     A single file is converted in pieces: it may be larger than memory, or come through a pipe.
     """
     from chakrakit.api import Converted
+    from chakrakit.api import convert as convert_portable
     from chakrakit.trace.storage import convert
 
-    with progress("converting") as step:
-        left_out = convert(path, target, step)
+    if portable:
+        left_out = convert_portable(path, target, portable=True).left_out
+    else:
+        with progress("converting") as step:
+            left_out = convert(path, target, step)
     if as_json:
         return print_json(Converted(left_out))
     for name, count in left_out.items():

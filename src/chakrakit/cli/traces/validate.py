@@ -92,6 +92,13 @@ def _print(report: ValidationReport) -> None:
             title = f"{finding.severity} {last}: {report.counts[last]:,}"
             out.print(Text(title, style=_COLOURS[finding.severity]))
         out.print(Text(f"  {_line(finding)}"))
+    if report.span_ns and report.plain_span_ns is not None:
+        off = report.plain_span_ns / report.span_ns - 1
+        cure = "; `chakra transform --pass portable` makes them agree" if abs(off) > 0.01 else ""
+        out.print(
+            f"read plainly: {report.plain_span_ns / 1e6:,.3f} ms, {off:+.1%} of the "
+            f"{report.span_ns / 1e6:,.3f} ms that the times span{cure}"
+        )
     verdict = "ok" if report.ok else "not ok"
     out.print(
         Text(

@@ -32,7 +32,16 @@ from chakrakit.insight.critical_path import (
     walk,
     what_if_of,
 )
-from chakrakit.insight.diagnosis import Culprit
+from chakrakit.insight.diagnosis import (
+    Culprit,
+    JobDelays,
+    is_job,
+    job_culprits,
+    job_delays,
+    job_rows,
+    slow_links,
+    slow_ranks,
+)
 from chakrakit.insight.hangs import board_of, hang_culprits, is_recording
 from chakrakit.insight.memory import Memory, join_memory
 from chakrakit.insight.rank import Causes, Table
@@ -91,6 +100,8 @@ class Analysis(Result, msgspec.Struct):
     notes: list[str]
     culprits: list[Culprit] = []
     """Who is to blame for what is slow or never ends, surest first."""
+    delays: JobDelays | None = None
+    """Of a pipeline-parallel job whose operations know their stage and replica: what delays cost."""
 
     def tables(self) -> list[Table]:
         """Every section for people, in order of use."""
@@ -104,6 +115,7 @@ class Analysis(Result, msgspec.Struct):
             self.what_if.table(),
             self.what_if.slack_table(),
             self.communication.table(),
+            *self._blame(),
             late.table(),
             late.link_table(),
             self.operators.table(),
@@ -114,6 +126,11 @@ class Analysis(Result, msgspec.Struct):
             self.roofline.table(),
             self.memory.table(),
         ]
+
+    def _blame(self) -> list[Table]:
+        rows = [(c.kind, c.detail) for c in self.culprits]
+        found = [Table.of("culprits", ("kind", "what"), rows)]
+        return found if self.delays is None else [*found, self.delays.table()]
 
 
 @dataclass(eq=False)
@@ -189,6 +206,7 @@ def _joined(
     if rows is not None and model is not None and what_if.slack:
         rows.slack = slack_by_rank(model)
     operators = listed_operators(parts.operators)
+    delays, culprits = _blamed(run, parts)
     return Analysis(
         run.card.name,
         length,
@@ -205,7 +223,20 @@ def _joined(
         roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
         join_memory(parts.memory),
         notes,
+        culprits,
+        delays,
     )
+
+
+def _blamed(run: Run, parts: GatheredFacts) -> tuple[JobDelays | None, list[Culprit]]:
+    """Who is slow: by what-if where the job's layout is known, else by comparing peers and links."""
+    if is_job(run):
+        rows = job_rows(run)
+        delays = job_delays(rows)
+        return delays, job_culprits(rows, delays)
+    links = slow_links(run.counters, parts.paces, run.tick_ps)
+    found = sorted([*links, *slow_ranks(parts.paces)], key=lambda c: -(c.factor or 0.0))
+    return None, found
 
 
 def _path(

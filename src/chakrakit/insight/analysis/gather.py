@@ -12,6 +12,7 @@ import msgspec
 from chakrakit.insight.analysis.rank_facts_task import RankFacts, RankTask, Wanted, rank_facts
 from chakrakit.insight.communication import AllCalls, RankCalls, rebound
 from chakrakit.insight.critical_path import Graphs, RankEnd, RankEvents, RankGraph, RankNames
+from chakrakit.insight.diagnosis import RankPace
 from chakrakit.insight.memory import RankMemory
 from chakrakit.insight.time import Launches, RankBusy, RankOperators, Step, add_operators
 from chakrakit.parallel import Workers, spread
@@ -40,6 +41,7 @@ class GatheredFacts:
     operators: RankOperators = field(default_factory=lambda: RankOperators(0))
     launches: list[Launches] = field(default_factory=list)
     memory: list[RankMemory | None] = field(default_factory=list)
+    paces: list[RankPace] = field(default_factory=list)
     rows: int = 0
     edges: int = 0
     lost: int = 0
@@ -88,6 +90,7 @@ class GatheredFacts:
             replace(
                 part,
                 busy=replace(part.busy, rank=rank),
+                pace=replace(part.pace, rank=rank),
                 steps=(way, [msgspec.structs.replace(s, rank=rank) for s in steps]),
                 launches=msgspec.structs.replace(part.launches, rank=rank),
                 memory=part.memory and msgspec.structs.replace(part.memory, rank=rank),
@@ -100,6 +103,7 @@ class GatheredFacts:
         add_operators(self.operators, part.operators)
         self.launches.append(part.launches)
         self.memory.append(part.memory)
+        self.paces.append(part.pace)
 
 
 class RankTasks:

@@ -17,6 +17,7 @@ from chakrakit.insight.critical_path import (
     graph_of,
     names_of,
 )
+from chakrakit.insight.diagnosis import RankPace, pace_of
 from chakrakit.insight.memory import RankMemory, memory_of
 from chakrakit.insight.rank import RankView, view_of
 from chakrakit.insight.time import (
@@ -83,6 +84,7 @@ class RankFacts:
     launches: Launches
     memory: RankMemory | None
     end: RankEnd
+    pace: RankPace
     lost: int
     """Rows that have no times."""
     graph: RankGraph | None
@@ -100,14 +102,16 @@ def rank_facts(task: RankTask) -> RankFacts:
     program, wanted = task.program(), task.wanted
     view = task.view(program)
     events = events_of(view, task.times)
+    steps = steps_of(view)
     return RankFacts(
         busy=busy_of(view, events.causes),
         calls=calls_of(view),
-        steps=steps_of(view),
+        steps=steps,
         operators=operators_of(view),
         launches=launches_of(view),
         memory=memory_of(view),
         end=end_of(events),
+        pace=pace_of(view, steps[1]),
         lost=int(np.count_nonzero(~view.ran)),
         graph=graph_of(view),
         events=events if wanted.events else None,

@@ -33,10 +33,12 @@ class Culprit(Result, msgspec.Struct, frozen=True, kw_only=True):
     rank: int | None = None
     link: str | None = None
     """A link as the machine names it, or `SRC-DST` in ranks where no machine is known."""
+    stage: int | None = None
+    """Of a pipeline."""
     collective: str | None = None
     """The collective it was seen in: name and number within its group."""
     since_step: int | None = None
-    """The first step that shows it; None where it is there from the beginning."""
+    """The first step that shows it; None where steps are not known."""
     factor: float | None = None
     """How many times longer than its peers' the work, the transfer or the step takes."""
     detail: str = ""

@@ -17,6 +17,7 @@ import numpy as np
 from chakrakit.arrays import F64, I64, Mask
 from chakrakit.insight.diagnosis.job_rows import JobRows
 from chakrakit.insight.rank import Table
+from chakrakit.results import Result
 
 Name = TypeVar("Name", int, str)
 
@@ -29,7 +30,7 @@ PIPELINE = {
 """Both ends of a message are one type."""
 
 
-class Repair(msgspec.Struct, frozen=True, kw_only=True):
+class Repair(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What it would give to repair some suspects; seconds of the mean step."""
 
     tori: float
@@ -46,7 +47,7 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     """The share of the slowdown that the suspects alone would cause."""
 
 
-class JobDelays(msgspec.Struct, frozen=True, kw_only=True):
+class JobDelays(Result, msgspec.Struct, frozen=True, kw_only=True):
     """Seconds by step; ratios of mean steps."""
 
     step_t_base: dict[int, float]
@@ -64,20 +65,14 @@ class JobDelays(msgspec.Struct, frozen=True, kw_only=True):
     blocking_decompose_by_dp_rank_per_step: dict[int, dict[int, float]]
     blocking_decompose_by_stage_per_step: dict[int, dict[int, float]]
     blocking_decompose_by_optype_per_step: dict[int, dict[str, float]]
+    m_s: float
+    """How much of the slowdown the last stage explains: `last_stage.rem`."""
+    m_w: float
+    """How much of the slowdown the worst workers explain: `worst_workers.rem`."""
     last_stage: Repair
     worst_workers: Repair
     suspects: list[int]
     """The ranks of the worst workers."""
-
-    @property
-    def m_s(self) -> float:
-        """How much of the slowdown the last stage explains."""
-        return self.last_stage.rem
-
-    @property
-    def m_w(self) -> float:
-        """How much of the slowdown the worst workers explain."""
-        return self.worst_workers.rem
 
     def table(self) -> Table:
         """Contributions, worst first."""
@@ -146,6 +141,8 @@ def job_delays(rows: JobRows) -> JobDelays:
     types = _by_type(cases)
     by_replica, by_stage = _means(replicas, ideal), _means(stages, ideal)
     suspects = _worst(rows, by_replica, by_stage)
+    last_stage = cases.repair(rows.stage == rows.stage.max())
+    worst_workers = cases.repair(np.isin(rows.rank, suspects))
     return JobDelays(
         step_t_base=_named(rows, base),
         step_t_nodelay=_named(rows, nodelay),
@@ -160,8 +157,10 @@ def job_delays(rows: JobRows) -> JobDelays:
         blocking_decompose_by_dp_rank_per_step=_per_step(rows, replicas, ideal),
         blocking_decompose_by_stage_per_step=_per_step(rows, stages, ideal),
         blocking_decompose_by_optype_per_step=_per_step(rows, types, ideal),
-        last_stage=cases.repair(rows.stage == rows.stage.max()),
-        worst_workers=cases.repair(np.isin(rows.rank, suspects)),
+        m_s=last_stage.rem,
+        m_w=worst_workers.rem,
+        last_stage=last_stage,
+        worst_workers=worst_workers,
         suspects=suspects,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from chakrakit.errors import ConfigError, TraceError
+from chakrakit.sources.jobtraces import is_job_trace, read_job_trace
 from chakrakit.trace.files import STDIO
 from chakrakit.trace.sets import Card, Run, TraceSet
 from chakrakit.trace.storage import read
@@ -13,7 +14,7 @@ from chakrakit.trace.storage import read
 
 def read_run(path: str, ranks: str = "") -> Run:
     """A run behind a path; traces whose nodes have times count as one."""
-    run = as_run(read(path), path)
+    run = read_job_trace(path) if is_job_trace(path) else as_run(read(path), path)
     run.card = run.card.replace(name=name_of(run, path))
     if not ranks:
         return run

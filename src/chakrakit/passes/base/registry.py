@@ -17,6 +17,7 @@ PASSES = {
     "recost": "recost:Recost",
     "scale-ranks": "scale:ScaleRanks",
     "comm": "comm:Comm",
+    "portable": "portable:Portable",
     "anonymize": "anonymize:Anonymize",
 }
 """Name → room of passes and class in it."""

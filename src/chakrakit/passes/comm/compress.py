@@ -131,6 +131,8 @@ class _Streams:
         nanos = round(seconds * 1e9)
         columns: dict[str, Any] = {"name": f"{self.rewrite.name(row)}.{what}"}
         columns |= {
+            "num_ops": 0,  # its time is given; some simulators ask every compute node for these
+            "tensor_size": 0,
             "duration_micros": nanos // 1000,
             "duration_ns": nanos if nanos % 1000 else None,
         }

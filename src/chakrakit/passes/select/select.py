@@ -13,7 +13,7 @@ from chakrakit.passes.base import Pass
 from chakrakit.passes.nodes import matching
 from chakrakit.passes.select.kept_rows import with_rows
 from chakrakit.passes.select.whole_communication import whole_communication
-from chakrakit.trace.communication import Binding, group_names
+from chakrakit.trace.communication import Binding, Groups, group_names
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.sets import NS, Run, TraceSet
 
@@ -32,7 +32,7 @@ class Select(Pass):
     name = "select"
     preserves = (
         "the nodes that stay as they are, ids and times included; their order, through nodes left out "
-        "as well, but not the time those took; groups: ranks left out count as not recorded"
+        "as well, but not the time those took; groups: ranks left out count as not recorded, unless closed"
     )
     ranks: tuple[int | str, ...] = ()
     steps: tuple[int, ...] = ()
@@ -42,6 +42,8 @@ class Select(Pass):
     window_us: tuple[float, float] | None = None
     around: int | None = None
     hops: int = 1
+    closed: bool = False
+    """Groups keep only the ranks that stay, so that simulators without the others can run them."""
 
     def __post_init__(self) -> None:
         _ranges(self.ranks)
@@ -63,7 +65,8 @@ class Select(Pass):
             kept = whole_communication(traces, kept)
         if not any(mask.any() for mask in kept.values()):
             raise TraceError(f"{self}: no node is left; see `chakra info` for what there is")
-        return with_rows(traces, kept)
+        chosen = with_rows(traces, kept)
+        return _closed(chosen) if self.closed else chosen
 
     def _chosen_ranks(self, traces: TraceSet) -> list[int]:
         ranges = _ranges(self.ranks)
@@ -140,3 +143,10 @@ def _near(trace: Trace, node: int, hops: int) -> Mask:
             break
         found = reached
     return np.asarray(found)
+
+
+def _closed(traces: TraceSet) -> TraceSet:
+    """The same ranks in groups of those that are here."""
+    here = set(traces.ranks)
+    groups = {n: [r for r in ranks if r in here] for n, ranks in traces.groups.items()}
+    return traces.with_groups(Groups({n: ranks for n, ranks in groups.items() if ranks}))

@@ -20,7 +20,7 @@ from chakrakit.trace.sets import TraceSet
 
 
 @dataclass
-class _Message:
+class Message:
     """A message of a custom algorithm; `size` counts in pieces."""
 
     src: int
@@ -32,7 +32,8 @@ class _Message:
     wait: float = 0.0
 
 
-def _moves(n: int, pieces: int, messages: list[_Message], name: str) -> CollectiveSteps:
+def moves(n: int, pieces: int, messages: list[Message], name: str) -> CollectiveSteps:
+    """Messages as steps, each of which waits for those before it."""
     steps = [
         Step(
             np.array([m.src]),
@@ -69,7 +70,7 @@ def moves_from_traces(traces: TraceSet, total: float, name: str = "custom") -> C
     parents: dict[int, list[int]] = defaultdict(list)
     for a, b in edges:
         parents[b].append(a)
-    messages: list[_Message] = []
+    messages: list[Message] = []
     number: dict[int, int] = {}
     for v in list(order):
         trace, row, rank = nodes[v]
@@ -82,9 +83,9 @@ def moves_from_traces(traces: TraceSet, total: float, name: str = "custom") -> C
         if v in partner:
             number[v] = len(messages)
             size = float(trace.column("comm_size", 0)[row])
-            messages.append(_Message(rank, partner[v], size, 0, False, before[v], delay[v]))
+            messages.append(Message(rank, partner[v], size, 0, False, before[v], delay[v]))
     pieces = max(1, round(total))
-    return _moves(len(traces.ranks), pieces, messages, name)
+    return moves(len(traces.ranks), pieces, messages, name)
 
 
 def _own_seconds(node: tuple[Trace, int, int]) -> float:
@@ -141,7 +142,7 @@ def moves_from_msccl(path: Path) -> CollectiveSteps:
         raise FormatError("not MSCCL XML: no <algo> with <gpu> in it", path=str(path))
     reader = _Msccl(root, str(path))
     n = int(root.get("ngpus", len(root.findall("gpu"))))
-    return _moves(n, reader.pieces, reader.messages(), root.get("name") or "msccl")
+    return moves(n, reader.pieces, reader.messages(), root.get("name") or "msccl")
 
 
 _SENDS = {"s", "rcs", "rrs", "rrcs"}
@@ -164,13 +165,13 @@ class _Msccl:
                 for step in block.findall("step"):
                     self.steps[(*at, int(step.get("s", "0")))] = dict(step.attrib)
 
-    def messages(self) -> list[_Message]:
+    def messages(self) -> list[Message]:
         """In an order in which each comes after those it waits for."""
         pairs = self._pairs()
         receive_of = dict(pairs)
         sends = {r: s for s, r in pairs}
         number: dict[tuple[int, int, int], int] = {}
-        out: list[_Message] = []
+        out: list[Message] = []
         waiting = [s for s, _ in pairs]
         while waiting:
             late = []
@@ -193,11 +194,11 @@ class _Msccl:
 
     def _message(
         self, send: tuple[int, int, int], receive: tuple[int, int, int], after: set[int]
-    ) -> _Message:
+    ) -> Message:
         step, kind = self.steps[send], self.steps[receive].get("type", "r")
         piece = int(step.get("srcoff", "0")) % self.pieces
         count = float(step.get("cnt", "1"))
-        return _Message(send[0], receive[0], count, piece, kind.startswith("rr"), after)
+        return Message(send[0], receive[0], count, piece, kind.startswith("rr"), after)
 
     def _pairs(self) -> list[tuple[tuple[int, int, int], tuple[int, int, int]]]:
         """Each sending step with the receiving step it meets."""
@@ -253,10 +254,10 @@ class _Msccl:
         return self._needs(key, False)
 
 
-def custom_for(collective: str, moves: CollectiveSteps) -> Custom:
+def custom_for(collective: str, steps: CollectiveSteps) -> Custom:
     """Uses the schedule for this collective whenever a group has as many members."""
 
     def choose(asked: str, members: int, _size: int) -> CollectiveSteps | None:
-        return moves if asked == collective and members == moves.n else None
+        return steps if asked == collective and members == steps.n else None
 
     return choose

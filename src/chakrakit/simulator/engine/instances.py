@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +13,7 @@ from chakrakit.simulator.collectives import COLLECTIVES, Algorithms, Shape
 from chakrakit.simulator.engine.classes import Classes
 from chakrakit.simulator.engine.membership import Group, Membership
 from chakrakit.simulator.engine.messages import MessageMatcher, device_table, message_pace
-from chakrakit.simulator.engine.planner import Call, Custom, Fixed, Planner, PlanSetting
+from chakrakit.simulator.engine.planner import Call, Crowd, Custom, Fixed, Planner, PlanSetting
 from chakrakit.simulator.engine.plans import TransferPlans
 from chakrakit.simulator.engine.policies import CollectivePolicy
 from chakrakit.trace.model import collective_name
@@ -103,6 +104,7 @@ class Matcher:
         self.empty = empty
         self.setting = PlanSetting(membership, classes, book, algorithms, custom, fixed, policy)
         self._device = device_table(membership, device_of)
+        self._crowds: dict[Hashable, Crowd] = {}
         sizes = [len(membership.programs[membership.body(int(i))]) for i in classes.first]
         self.offset = np.r_[0, np.cumsum(sizes)].astype(np.int64)
         self.out = Instances(np.full(int(self.offset[-1]), -1, np.int32))
@@ -130,7 +132,7 @@ class Matcher:
         shape = self.shape_of[int(copies[0])]
         assert shape is not None
         devices = np.stack([self._device[self.m.groups[int(g)].members] for g in copies])
-        planner = Planner(self.setting, group, devices, shape)
+        planner = Planner(self.setting, group, devices, shape, self._crowd(group))
         for seq, found in rows.items():
             call = self._call(group, seq, parts, found)
             jobs, name, overhead = planner.plan(call)
@@ -139,6 +141,14 @@ class Matcher:
                 what, call.size, len(found), jobs, number, name, shape, overhead
             )
             self.out.of_row[found] = instance
+
+    def _crowd(self, group: Group) -> Crowd:
+        """All groups with the same roles and as many members."""
+        key = _crowd_key(group)
+        if key not in self._crowds:
+            rows = [self._device[g.members] for g in self.m.groups if _crowd_key(g) == key]
+            self._crowds[key] = Crowd(key, self.book.machine, np.stack(rows))
+        return self._crowds[key]
 
     def _participants(self, group: Group) -> list[tuple[int, int]]:
         """Each class in each role once, in the group's order."""
@@ -248,3 +258,7 @@ class Matcher:
         )
         for rows in (found.sends, found.receives):
             self.out.of_row[rows[rows >= 0]] = number[rows >= 0]
+
+
+def _crowd_key(group: Group) -> Hashable:
+    return len(group.members), tuple(np.unique(group.role).tolist())

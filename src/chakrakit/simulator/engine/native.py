@@ -72,6 +72,10 @@ class Outcome:
     began: I64
     ended: I64
     link_bytes: F64
+    full_rate: F64
+    """By link, bytes/s: the lowest throughput while it held traffic back; below 0 where it never did."""
+    full_since: I64
+    """By link: since when, in picoseconds."""
     events: int
 
     @property
@@ -198,7 +202,11 @@ class _Simulation:
         workload = self._workload(classes, matcher.offset, instances)
         plans, links, routes = book.arrays()
         found = core.sim_run(
-            workload, plans, links, options.network == "flow", self._pick(classes, matcher.offset)
+            core.SimWorkload(**workload),
+            core.SimPlans(**{k: v for k, v in plans.items() if k != "payload"}),
+            core.SimTopology(**links),
+            options.network == "flow",
+            self._pick(classes, matcher.offset),
         )
         if found["diverged"] >= 0:
             groups = self._ended_apart(classes, instances, found)
@@ -220,6 +228,8 @@ class _Simulation:
             found["began"],
             found["ended"],
             moved,
+            found["full_rate"] * PS,
+            found["full_since"],
             int(found["events"]),
         )
         return outcome, None

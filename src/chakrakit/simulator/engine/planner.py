@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
+from chakrakit.machines.fabric import Machine
 from chakrakit.machines.library import Library
 from chakrakit.simulator.collectives import (
     ALGORITHMS,
@@ -50,6 +52,27 @@ class Call(NamedTuple):
     algorithm: str
 
 
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """The groups that use the network together: one row of devices per group."""
+
+    name: Hashable
+    machine: Machine
+    devices: I64
+
+    @cached_property
+    def shares_links(self) -> bool:
+        """Whether two of the groups meet on a link when everyone sends half way round its group."""
+        copies, n = self.devices.shape
+        if copies == 1:
+            return False
+        far = np.roll(self.devices, -(n // 2), 1)
+        routes = self.machine.routes(self.devices.reshape(-1), far.reshape(-1))
+        group = np.repeat(np.arange(len(routes)) // n, np.diff(routes.offsets))
+        pairs = np.unique(np.stack([routes.links, group]), axis=1)
+        return bool(np.bincount(pairs[0]).max(initial=0) > 1)
+
+
 class Planned(NamedTuple):
     """The plan of every copy, the algorithm, and seconds before the first step (None: the machine's)."""
 
@@ -69,13 +92,22 @@ class PlanSetting:
     custom: Custom | None = None
     fixed: Fixed | None = None
     policy: CollectivePolicy | None = None
+    choices: dict[Hashable, str] = field(default_factory=dict)
+    """Algorithms found for groups that use the network together."""
 
 
 class Planner:
-    """Plans for one class of groups; equal calls share plans. Row g of `devices` holds the g-th copy's."""
+    """Plans for one class of groups; equal calls share plans. Row g of `devices` holds the g-th copy's.
 
-    def __init__(self, setting: PlanSetting, group: Group, devices: I64, shape: Shape) -> None:
+    `crowd` holds the devices of all groups of the same role and size, of whatever class: they do the same
+    at about the same time.
+    """
+
+    def __init__(
+        self, setting: PlanSetting, group: Group, devices: I64, shape: Shape, crowd: Crowd
+    ) -> None:
         self.setting, self.group, self.devices, self.shape = setting, group, devices, shape
+        self.crowd = crowd
         self._known: dict[tuple[str, int, int, str], Planned] = {}
 
     def plan(self, call: Call) -> Planned:
@@ -140,19 +172,35 @@ class Planner:
             asked = Algorithms({call.collective: call.algorithm})
             return asked.choose(call.collective, size, self.shape)
         policy = self.setting.policy
-        if policy is None:
-            return self.setting.algorithms.choose(call.collective, size, self.shape)
         possible = [
             n
             for n in ALGORITHMS[call.collective]
             if estimate(call.collective, n, size, self.shape) < math.inf
         ]
+        if policy is None:
+            given = self.setting.algorithms.fixed.get(call.collective, "auto")
+            if given == "auto" and self.crowd.shares_links:
+                return self._fastest_together(call, size, possible)
+            return self.setting.algorithms.choose(call.collective, size, self.shape)
         name = policy.choose(call.collective, self.shape.n, call.size, possible)
         if name not in possible:
             raise ConfigError(
                 f"a policy chose {name!r} for {call.collective}; possible: {', '.join(possible)}"
             )
         return name
+
+    def _fastest_together(self, call: Call, size: float, possible: list[str]) -> str:
+        """The algorithm that takes least when all groups of the crowd use it at once."""
+        key = (self.crowd.name, self.shape, call.collective, call.size, call.root)
+        if key not in self.setting.choices:
+            book, n = self.setting.book, len(self.group.members)
+            total = data_bytes(call.collective, call.size, n)
+            times = {
+                name: book.together(self._moves(call, name, size), self.crowd.devices, total)
+                for name in possible
+            }
+            self.setting.choices[key] = min(times, key=lambda name: times[name])
+        return self.setting.choices[key]
 
     def _splits(self, call: Call) -> list[list[float]] | None:
         """Bytes from each member to each, where every member's trace says."""

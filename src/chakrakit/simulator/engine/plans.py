@@ -5,7 +5,7 @@ A family is one schedule for many groups of the same size: their plans differ on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,11 @@ class TransferPlans:
         counts = [np.asarray(s.count * piece, np.float64) for s in moves.steps]
         if cost is None or not len(devices):
             return self.add_bytes(moves, devices, counts)
-        alone = self._alone(moves, devices[0], counts)
+        # Rounds of a step use the same links, so they flow as one: nothing in a library's pipeline waits
+        # for a round to end.
+        counts = [c * s.repeat for c, s in zip(counts, moves.steps, strict=True)]
+        moves = replace(moves, steps=tuple(replace(s, repeat=1) for s in moves.steps))
+        alone = self._flowing(moves, devices[:1], counts)
         stretch = cost.transfer / alone if alone else 1.0
         return self.add_bytes(moves, devices, counts, stretch, cost.latency / _depth(moves))
 
@@ -86,32 +90,50 @@ class TransferPlans:
         counts = [np.asarray(s.count * piece, np.float64) for s in moves.steps]
         return self.add_bytes(moves, devices, counts, stretch, hop)
 
-    def _alone(self, moves: CollectiveSteps, group: I64, counts: list[F64]) -> float:
-        """Seconds that the bytes of all steps flow, one step after another, with nobody else there."""
-        total = 0.0
-        steps, numbers = _joined(moves)
+    def together(self, moves: CollectiveSteps, devices: I64, total: float) -> float:
+        """Seconds that the schedule takes in all groups at once, with nothing else on the links."""
+        piece = total / moves.pieces
+        counts = [np.asarray(s.count * piece, np.float64) for s in moves.steps]
+        routes, number, steps = self._laid(moves, devices)
+        latency = routes.latency(self.machine.links)[number].reshape(len(devices), -1)
+        step = self.machine.software.step_overhead
+        waits = sum(
+            moves.steps[head].repeat * (float(latency[:, rows].max(initial=0.0)) + step)
+            for head, rows in steps.items()
+        )
+        return waits + self._flowing(moves, devices, counts)
+
+    def _flowing(self, moves: CollectiveSteps, devices: I64, counts: list[F64]) -> float:
+        """Seconds that the bytes of all steps flow, one step after another, in all groups at once."""
+        routes, number, steps = self._laid(moves, devices)
+        which = number.reshape(len(devices), -1)
+        size = np.concatenate([*counts, np.zeros(0)])
+        return sum(
+            moves.steps[head].repeat
+            * self._busiest(routes, which[:, rows].reshape(-1), np.tile(size[rows], len(devices)))
+            for head, rows in steps.items()
+        )
+
+    def _laid(self, moves: CollectiveSteps, devices: I64) -> tuple[Routes, I64, dict[int, I64]]:
+        """The routes in use, each transfer's route, and the transfers that flow together by first step."""
         keys, _ = self._keys(
             np.concatenate([s.src for s in moves.steps]),
             np.concatenate([s.dst for s in moves.steps]),
-            group[None, :],
+            devices,
         )
-        used, number = np.unique(keys[0], return_inverse=True)
-        routes = self._routes(used)
-        at = np.cumsum([0, *(len(s.src) for s in moves.steps)])
-        for head in steps:
-            mine = [i for i in range(len(moves.steps)) if numbers[i] == numbers[head]]
-            rows = np.concatenate([np.arange(at[i], at[i + 1]) for i in mine])
-            size = np.concatenate([counts[i] for i in mine])
-            total += moves.steps[head].repeat * self._busiest(routes, number[rows], size)
-        return total
+        used, number = np.unique(keys, return_inverse=True)
+        heads, numbers = _joined(moves)
+        step_of = np.repeat(numbers, [len(s.src) for s in moves.steps])
+        steps = {head: np.flatnonzero(step_of == numbers[head]) for head in heads}
+        return self._routes(used), number.reshape(-1), steps
 
     def _busiest(self, routes: Routes, which: I64, size: F64) -> float:
         """Seconds until the last of transfers over these routes has ended."""
-        by_route = np.bincount(which, size, minlength=len(routes))
         if not self.fair:
             most = np.zeros(len(routes))
             np.maximum.at(most, which, size)
             return float((most / routes.bandwidth(self.machine.links)).max(initial=0.0))
+        by_route = np.bincount(which, size, minlength=len(routes))
         each = np.repeat(by_route, np.diff(routes.offsets))
         load = np.bincount(routes.links, each, minlength=len(self.machine.links))
         return float((load / self.machine.links.bandwidth).max(initial=0.0))

@@ -109,6 +109,8 @@ def link_table(outcome: Outcome, machine: Machine) -> pa.Table:
             "bandwidth": links.bandwidth[used],
             "bytes": outcome.link_bytes[used],
             "busy_ns": busy,
+            "full_rate": pa.array(outcome.full_rate[used], mask=outcome.full_rate[used] < 0),
+            "full_since": outcome.full_since[used],
             "utilization": busy / makespan if makespan else busy * 0,
         }
     )

@@ -12,6 +12,8 @@ from chakrakit.sources.nccl_inspector import is_inspector
 from chakrakit.sources.nsys import is_export
 from chakrakit.sources.pytorch.read import identify, read_head
 from chakrakit.sources.rocprof import is_rocprof
+from chakrakit.sources.xla.hlo import is_hlo
+from chakrakit.sources.xla.xplane import is_xplane
 
 
 class Format(StrEnum):
@@ -22,6 +24,8 @@ class Format(StrEnum):
     ROCPROF = "rocprofv3"
     FLIGHT_RECORDER = "flight recorder"
     NCCL_INSPECTOR = "NCCL Inspector"
+    XPLANE = "XLA's profiler"
+    HLO = "an HLO module"
 
 
 _TESTS: tuple[tuple[Format, Callable[[bytes], bool]], ...] = (
@@ -29,6 +33,14 @@ _TESTS: tuple[tuple[Format, Callable[[bytes], bool]], ...] = (
     (Format.ROCPROF, is_rocprof),
     (Format.NCCL_INSPECTOR, is_inspector),
 )
+
+
+_LATER: tuple[tuple[Format, Callable[[bytes], bool]], ...] = (
+    (Format.FLIGHT_RECORDER, is_dump),
+    (Format.XPLANE, is_xplane),
+    (Format.HLO, is_hlo),
+)
+"""What could be mistaken for one of the others is asked about last."""
 
 
 def format_of(path: Path) -> Format | None:
@@ -41,4 +53,4 @@ def format_of(path: Path) -> Format | None:
     if found is None and identify(path) is not None:
         return Format.PYTORCH
     # Kineto lists process groups under the same key.
-    return Format.FLIGHT_RECORDER if found is None and is_dump(head) else found
+    return found or next((name for name, test in _LATER if test(head)), None)

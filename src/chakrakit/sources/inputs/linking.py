@@ -17,6 +17,8 @@ from chakrakit.sources.nsys import find_processes, read_process
 from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link_found
 from chakrakit.sources.pytorch.read import Found, Kineto, Pair, find_pairs, rank_in_name, read_bytes
 from chakrakit.sources.rocprof import read_processes
+from chakrakit.sources.xla.hlo import parse_hlo
+from chakrakit.sources.xla.xplane import read_devices
 from chakrakit.trace.sets import Run
 
 Linked = tuple[Run, LinkReport]
@@ -26,9 +28,9 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
     """Link recordings of all ranks into a Run.
 
     `inputs` are files and directories: PyTorch's observer and Kineto files, Nsight Systems' SQLite
-    exports, rocprofv3's JSON, PyTorch's flight recorder dumps, NCCL Inspector's lines; plain or
-    gzipped, told by their content. See `LinkOptions`. Returns the Run and a report of what was
-    matched, inferred and left out.
+    exports, rocprofv3's JSON, XLA's profiles (`xplane.pb`, with HLO modules beside them), PyTorch's
+    flight recorder dumps, NCCL Inspector's lines; plain or gzipped, told by their content. See
+    `LinkOptions`. Returns the Run and a report of what was matched, inferred and left out.
     """
     chosen = options or LinkOptions()
     found, ignored = _sorted(_files([Path(p) for p in inputs]))
@@ -39,6 +41,8 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
             path=", ".join(map(str, inputs)) or None,
         )
     kind = _one_kind(found, ignored)
+    if kind == Format.XPLANE:
+        return _profiles(found[kind], found.get(Format.HLO, []), ignored, chosen)
     return _LINKERS[kind](found[kind], ignored, chosen)
 
 
@@ -71,6 +75,7 @@ _FULLNESS = (
     Format.PYTORCH,
     Format.NSYS,
     Format.ROCPROF,
+    Format.XPLANE,
     Format.FLIGHT_RECORDER,
     Format.NCCL_INSPECTOR,
 )
@@ -78,9 +83,15 @@ _FULLNESS = (
 
 
 def _one_kind(found: dict[Format, list[Path]], ignored: dict[str, str]) -> Format:
-    kind = next(k for k in _FULLNESS if k in found)
+    kind = next((k for k in _FULLNESS if k in found), None)
+    if kind is None:
+        raise FormatError(
+            "an HLO module has no times; give the xplane.pb of a run of it too, or capture it",
+            path=", ".join(str(p) for paths in found.values() for p in paths),
+        )
+    helps = {Format.HLO} if kind == Format.XPLANE else set()
     for other, paths in found.items():
-        if other != kind:
+        if other != kind and other not in helps:
             ignored |= {str(p): f"{other}: link it apart from {kind}" for p in paths}
     return kind
 
@@ -107,17 +118,36 @@ def _rocprof_process(path: Path, number: int) -> Kineto:
     return read_processes(read_bytes(path), str(path))[number]
 
 
+def _profiles(
+    paths: list[Path], programs: list[Path], ignored: dict[str, str], options: LinkOptions
+) -> Linked:
+    """Devices of all profiles; HLO files help where a profile holds no modules."""
+    counted = [
+        (path, device) for path in paths for device in read_devices(read_bytes(path), str(path))
+    ]
+    loads = [(path, partial(_profiled_device, path, device, programs)) for path, device in counted]
+    devices = [device for _, device in counted]
+    ranks = devices if len(set(devices)) == len(devices) else list(range(len(devices)))
+    return _activities(loads, ignored, options, ranks)
+
+
+def _profiled_device(path: Path, device: int, programs: list[Path]) -> Kineto:
+    modules = [parse_hlo(read_bytes(p), str(p)) for p in programs]
+    return read_devices(read_bytes(path), str(path), modules)[device]
+
+
 def _activities(
     loads: Sequence[tuple[Path, Callable[[], Kineto]]],
     ignored: dict[str, str],
     options: LinkOptions,
+    numbers: Sequence[int] | None = None,
 ) -> Linked:
-    """Processes become ranks: by the number in their files' names where each has one, else in order."""
+    """Processes become ranks: as numbered, by their files' names where each has a number, else in order."""
     if options.times:
         raise ConfigError("--times goes with PyTorch's observer files; these recordings have times")
     told = [rank_in_name(path) for path, _ in loads]
     by_name = len(set(told)) == len(told) > 1 and min(told) >= 0
-    ranks = told if by_name else list(range(len(loads)))
+    ranks = numbers or (told if by_name else range(len(loads)))
     pairs = [
         Pair(rank, None, path, load=load) for rank, (path, load) in zip(ranks, loads, strict=True)
     ]

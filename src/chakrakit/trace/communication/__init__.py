@@ -11,7 +11,14 @@ from chakrakit.trace.communication.collectives import (
     match,
     nth_of_kind,
 )
-from chakrakit.trace.communication.groups import MAX_RANKS, WORLD, Groups, groups_in, read_groups
+from chakrakit.trace.communication.groups import (
+    MAX_RANKS,
+    WORLD,
+    Groups,
+    groups_in,
+    positive_names,
+    read_groups,
+)
 
 __all__ = [
     "MAX_RANKS",
@@ -27,5 +34,6 @@ __all__ = [
     "groups_in",
     "match",
     "nth_of_kind",
+    "positive_names",
     "read_groups",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +112,14 @@ def _parse_init(text: str) -> dict[str, tuple[int, ...]]:
         FormatError,
     ):
         return {}  # a name with that text that is not PyTorch's; validation reports unknown groups
+
+
+def positive_names(names: Iterable[str]) -> dict[str, str]:
+    """New names of groups: a positive number keeps its own, every other name gets the lowest that is free.
+
+    Simulators of the Chakra world number groups from 1.
+    """
+    given = list(names)
+    kept = {n for n in given if n.isdecimal() and str(int(n)) == n and int(n) > 0}
+    free = (str(n) for n in count(1) if str(n) not in kept)
+    return {name: name if name in kept else next(free) for name in given}

@@ -162,6 +162,19 @@ class Run(TraceSet):
         first, last = self.span
         return (last - first) * self.tick_ps / NS
 
+    def with_groups(self, groups: Groups) -> Run:
+        """The same with other groups."""
+        timing = self.timing if self.times is not None else None
+        return Run(
+            self._bodies,
+            self.bindings,
+            groups,
+            self.card,
+            times=self.times,
+            timing=timing,
+            counters=self.counters,
+        )
+
     def with_card(self, card: Card) -> Run:
         """The same under another card."""
         timing = self.timing if self.times is not None else None

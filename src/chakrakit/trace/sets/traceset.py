@@ -149,6 +149,10 @@ class TraceSet:
         """The same under another card."""
         return TraceSet(self._bodies, self.bindings, self.groups, card)
 
+    def with_groups(self, groups: Groups) -> TraceSet:
+        """The same with other groups."""
+        return TraceSet(self._bodies, self.bindings, groups, self.card)
+
     def _with(self, bindings: Mapping[int, Binding]) -> TraceSet:
         return TraceSet(self._bodies, bindings, self.groups, self.card)
 

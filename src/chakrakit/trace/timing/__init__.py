@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chakrakit.trace.timing.intervals import Intervals
 from chakrakit.trace.timing.nesting import callers
+from chakrakit.trace.timing.plain import plain_span_ns
 from chakrakit.trace.timing.scheduler import Reason, Schedule, schedule
 
-__all__ = ["Intervals", "Reason", "Schedule", "callers", "schedule"]
+__all__ = ["Intervals", "Reason", "Schedule", "callers", "plain_span_ns", "schedule"]

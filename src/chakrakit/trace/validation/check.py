@@ -24,6 +24,7 @@ from chakrakit.trace.validation.communication import Communication, Communicatio
 from chakrakit.trace.validation.findings import KEEP, Findings, ValidationReport
 from chakrakit.trace.validation.graph import GraphChecker
 from chakrakit.trace.validation.nodes import check_nodes
+from chakrakit.trace.validation.plain_reading import PlainReading
 from chakrakit.trace.validation.ranks import World, check_ranks
 
 Progress = Callable[[int], object]
@@ -125,6 +126,7 @@ def _check_body(
     """All rules that need no other rank."""
     (pieces, rank), findings = task, Findings(keep)
     graph, reader, groups = GraphChecker(rank, findings), CommunicationReader(), Groups()
+    plain = PlainReading()
     first, whole = True, True
     try:
         for number, piece in enumerate(pieces()):
@@ -135,6 +137,7 @@ def _check_body(
             first = False
             check_nodes(piece, rank, findings)
             graph.add(piece)
+            plain.add(piece)
             reader.add(piece)
             groups = groups.merged(_groups_of(piece))
             progress(number)
@@ -143,6 +146,7 @@ def _check_body(
         whole = False
     if whole:  # a reference to what was cut off is no fault of its own
         graph.finish()
+        findings.plain(plain.finish())
         if not graph.spool.rows:
             findings.add("no-nodes", rank, "the trace has no nodes")
     findings.nodes += graph.spool.rows

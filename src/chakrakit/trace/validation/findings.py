@@ -51,6 +51,10 @@ class ValidationReport(Result, msgspec.Struct, kw_only=True):
     ranks: int = 0
     nodes: int = 0
     repairs: list[Repair] = []
+    span_ns: int | None = None
+    """Of the body whose plain reading is farthest from its own times: what the times say."""
+    plain_span_ns: int | None = None
+    """The same body read plainly: each node after all it depends on, with its whole duration."""
 
 
 def shown(text: str) -> str:
@@ -65,6 +69,11 @@ def name_at(trace: Trace, row: int) -> str:
     return shown(str(trace.names[row].as_py() or ""))
 
 
+def _apart(spans: tuple[int, int]) -> float:
+    """How far the plain reading is from the times, as a share of them."""
+    return abs(spans[1] - spans[0]) / max(spans[0], 1)
+
+
 class Findings:
     """Collects findings: counts all of them, keeps the first `keep` of each code and rank."""
 
@@ -73,6 +82,12 @@ class Findings:
         self._kept: dict[tuple[str, int | None], list[Finding]] = defaultdict(list)
         self._counts: Counter[tuple[str, int | None]] = Counter()
         self.nodes = 0
+        self._spans: tuple[int, int] | None = None
+
+    def plain(self, spans: tuple[int, int] | None) -> None:
+        """(own span, plain span) of a body; the one that is farthest off is kept."""
+        if spans is not None and (self._spans is None or _apart(spans) > _apart(self._spans)):
+            self._spans = spans
 
     def add(
         self,
@@ -120,6 +135,7 @@ class Findings:
     def merge(self, other: Findings) -> None:
         """Adds what was found elsewhere, as if it had been found here after the rest."""
         self.nodes += other.nodes
+        self.plain(other._spans)
         for key, kept in other._kept.items():
             self._kept[key] += kept[: self.room(*key)]
         self._counts.update(other._counts)
@@ -151,6 +167,8 @@ class Findings:
             infos=by_severity["info"],
             ranks=ranks,
             nodes=self.nodes,
+            span_ns=self._spans[0] if self._spans else None,
+            plain_span_ns=self._spans[1] if self._spans else None,
         )
 
     def _order(self) -> list[tuple[str, int | None]]:

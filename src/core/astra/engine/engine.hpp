@@ -1,8 +1,9 @@
-// The simulator. Exact to the tick and, within a tick, to ASTRA-sim's order of events.
+// The engine of ASTRA-sim mode: exact to the tick and, within a tick, in ASTRA-sim's order of
+// events.
 //
-// An actor is a rank, or when folding the one rank that stands for its class. Actors meet only
-// through messages, links and shared memory. At one tick events run in order of insertion, except
-// that all local events of one actor at one tick run together, at the place of the first one
+// An actor is a rank or, when ranks are folded, the one rank that stands for its class. Actors meet
+// only through messages, links and shared memory. At one tick events run in order of insertion,
+// except that all local events of one actor at one tick run together, at the place of the first one
 // inserted.
 #pragma once
 
@@ -280,7 +281,7 @@ class Engine {
     uint32_t concurrent_ = 1;  // running chunks per queue
     uint32_t unfinished_ = 0;
     uint64_t events_ = 0;
-    uint64_t unlike_ = 0;  // a new number for each event that is like no other
+    uint64_t unlike_ = 0;  // a new number for each event that must not be taken for another
     Calendar calendar_;
     std::vector<Actor> actors_;
     std::vector<Timeline> timelines_;

@@ -1,4 +1,4 @@
-// Where messages and receives find each other: by key, and within a key in order.
+// Matches messages with receives: by key and, within a key, in order.
 #pragma once
 
 #include <unordered_map>
@@ -7,7 +7,8 @@
 
 namespace chakra::astra {
 
-// One conversation: receiver, sender as the receiver sees it, tag and size.
+// What a message and its receive must agree on: receiver, sender as the receiver sees it, tag and
+// size.
 struct Key {
     uint64_t to = 0;
     uint64_t from = 0;
@@ -56,7 +57,7 @@ class Mailbox {
    public:
     bool empty() const { return slots_.empty(); }
 
-    // A message came: the waiter it belongs to, or kNone if it has to wait.
+    // A message has arrived: returns the waiter it belongs to, or kNone if it has to wait for one.
     uint32_t arrive(const Key& key, const Pool<Waiter>& waiters) {
         Slot& slot = slots_[key];
         if (slot.head == kNone) {
@@ -69,7 +70,7 @@ class Mailbox {
         return w;
     }
 
-    // True when the message had come already; else the waiter is kept.
+    // Returns true if the message is there already; otherwise keeps the waiter.
     bool post(const Key& key, uint32_t waiter, Pool<Waiter>& waiters) {
         Slot& slot = slots_[key];
         if (slot.early > 0) {

@@ -223,6 +223,24 @@ void bind_body(Body& body, const std::unordered_map<int64_t, uint32_t>& rows, Ra
     }
 }
 
+void add_node(const OpReader& reader, uint32_t row, Body& body) {
+    const RawGraph& graph = reader.graph;
+    int32_t type = graph.type[row];
+    if (type < 0 || type > static_cast<int32_t>(Kind::Collective)) {
+        reader.fail(row, "node type " + std::to_string(type) + " is not in the schema");
+    }
+    if (graph.micros[row] > kMaxMicros) reader.fail(row, "its duration is too long");
+    Op op;
+    bool has = reader.read(row, static_cast<Kind>(type), op);
+    body.ids.push_back(graph.id[row]);
+    body.kind.push_back(static_cast<Kind>(type));
+    body.cpu.push_back(graph.cpu[row]);
+    body.micros.push_back(graph.micros[row]);
+    body.op.push_back(has ? static_cast<uint32_t>(body.ops.size()) : kNone);
+    if (has) body.ops.push_back(op);
+    if (reader.names_own_rank(row)) body.own_rank = reader.rank;
+}
+
 }  // namespace
 
 Body build(RawGraph&& graph, const std::string& where, Rank rank, bool lenient) {
@@ -233,22 +251,7 @@ Body build(RawGraph&& graph, const std::string& where, Rank rank, bool lenient) 
     Body body;
     std::vector<uint32_t> order = in_order(graph, where, lenient);
     OpReader reader{graph, where, rank};
-    for (uint32_t row : order) {
-        int32_t type = graph.type[row];
-        if (type < 0 || type > static_cast<int32_t>(Kind::Collective)) {
-            reader.fail(row, "node type " + std::to_string(type) + " is not in the schema");
-        }
-        if (graph.micros[row] > kMaxMicros) reader.fail(row, "its duration is too long");
-        Op op;
-        bool has = reader.read(row, static_cast<Kind>(type), op);
-        body.ids.push_back(graph.id[row]);
-        body.kind.push_back(static_cast<Kind>(type));
-        body.cpu.push_back(graph.cpu[row]);
-        body.micros.push_back(graph.micros[row]);
-        body.op.push_back(has ? static_cast<uint32_t>(body.ops.size()) : kNone);
-        if (has) body.ops.push_back(op);
-        if (reader.names_own_rank(row)) body.own_rank = rank;
-    }
+    for (uint32_t row : order) add_node(reader, row, body);
     link(graph, order, where, body);
     body.texts = std::move(graph.texts);
     return body;

@@ -1,4 +1,4 @@
-// From execution traces to the simulator's graphs.
+// Turns execution traces into the graphs that ASTRA-sim mode simulates.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace chakra::astra {
 
-// Attributes of one node as found; `has` says which were there.
+// The attributes of one node; `has` says which were given.
 struct Attributes {
     enum : uint32_t {
         kCommType = 1,
@@ -47,15 +47,15 @@ struct RawGraph {
     std::vector<std::pair<uint64_t, std::string>> texts;
 };
 
-// `where` (a file or a rank) begins every error. `rank` is kNone in a custom collective. Lenient, a
-// repeated id replaces the former node, as in ASTRA-sim.
+// `where` (a file or a rank) begins every error message. `rank` is kNone in a custom collective. If
+// lenient, a repeated id replaces the earlier node, as in ASTRA-sim.
 Body build(RawGraph&& graph, const std::string& where, Rank rank, bool lenient);
 
-// Reads uncompressed .et files, one a rank. Files with the same bytes share one body.
+// Reads uncompressed .et files, one per rank. Files with equal bytes share one body.
 Program load(const std::vector<std::string>& paths, bool lenient);
 Body load_custom(const std::string& path, bool lenient);
 
-// Gives every operation its group's row; group 0 is all ranks.
+// Gives every collective the row of its group; group 0 is all ranks.
 void bind_groups(Program& program, std::vector<Group> groups);
 
 }  // namespace chakra::astra

@@ -1,4 +1,5 @@
-// What stops a simulation: an input that cannot be run, or work that waits for what never comes.
+// The errors of ASTRA-sim mode: an input that cannot be run, or work that waits for something that
+// never comes.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ class SimulationError : public std::runtime_error {
     bool deadlock_;
 };
 
-// Nanoseconds rounded down. Half the range is kept free, so that a tick plus a time never
-// overflows.
+// Nanoseconds as ticks, rounded down. Half of the range stays free, so that a tick plus a time
+// never overflows.
 constexpr int64_t kMaxTick = INT64_MAX / 2;
 inline int64_t whole_ticks(double ns) {
     if (!(ns < static_cast<double>(kMaxTick))) {

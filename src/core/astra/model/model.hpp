@@ -1,5 +1,5 @@
-// What ASTRA-sim mode simulates: per-rank graphs, communicator groups, a system, a network, a
-// memory. Plain data; every rule about time lives elsewhere. One tick is one nanosecond.
+// What ASTRA-sim mode simulates: graphs by rank, communicator groups, a system, a network and a
+// memory. Plain data; the rules about time are in plan and engine. One tick is one nanosecond.
 #pragma once
 
 #include <cstdint>

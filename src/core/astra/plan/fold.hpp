@@ -1,4 +1,4 @@
-// Which ranks are certain to behave alike, so that one of them can stand for all.
+// Which ranks are certain to behave alike, so that one of them can be simulated for all.
 #pragma once
 
 #include <string>

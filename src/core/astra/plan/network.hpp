@@ -1,4 +1,4 @@
-// How long a message takes: addresses, hops and the two analytical models' arithmetic.
+// How long a message takes: addresses, hops and the arithmetic of the two analytical models.
 #pragma once
 
 #include <vector>
@@ -13,16 +13,17 @@ class Topology {
     explicit Topology(const Network& network);
 
     uint32_t ranks() const { return ranks_; }
-    // The first dimension in which two ranks' addresses differ; the others are free of charge.
+    // The first dimension in which two addresses differ. Only this one costs time.
     uint32_t first_difference(Rank a, Rank b) const;
-    // Without congestion: the message's whole time, hops and one serialization.
+    // Without congestion: the whole time of the message, hops plus one serialization.
     Tick delay(Rank a, Rank b, uint64_t bytes) const;
     Tick delay_along(uint32_t dim, uint32_t from, uint32_t to, uint64_t bytes) const;
     uint32_t hops(uint32_t dim, uint32_t from, uint32_t to) const;
-    // Addresses' difference, from `a` to `b`, as a rank number: equal for equal moves.
+    // The difference of the addresses from `a` to `b`, as a rank number: equal for equal moves.
     Rank difference(Rank a, Rank b) const;
 
-    // With congestion (one dimension): a link's time to pass a message on, and to be free again.
+    // With congestion (one dimension only): the time until a link has passed a message on, and
+    // until it is free again.
     Tick pass(uint64_t bytes) const;
     Tick busy(uint64_t bytes) const;
     const Dimension& dim(uint32_t k) const { return dims_[k]; }

@@ -170,6 +170,25 @@ void Planner::there_and_back(Plan& plan, const std::vector<Axis>& axes, uint32_t
     }
 }
 
+// What the algorithm of a phase cannot do. `asked` is the collective before a tree made it another.
+void Planner::check(const Phase& p, Coll asked) const {
+    bool tree = p.algo == Algo::Tree;
+    if ((tree || p.algo == Algo::HalvingDoubling) && !std::has_single_bit(p.size)) {
+        throw SimulationError(std::string(name_of(p.algo)) + " needs a power of two members, not " +
+                              std::to_string(p.size) + "; configure ring or direct");
+    }
+    if (tree && asked != Coll::AllReduce && !system_.lenient) {
+        throw SimulationError(std::string("doubleBinaryTree would run this ") + name_of(asked) +
+                              " as an all-reduce; configure another algorithm, or give --lenient "
+                              "for ASTRA-sim's answer");
+    }
+    if (tree && p.subgroup) {
+        throw SimulationError(
+            "doubleBinaryTree cannot run in a communicator group smaller than "
+            "the network; configure another algorithm");
+    }
+}
+
 Phase Planner::phase(Coll coll, uint64_t data, const Axis& axis, uint32_t dim,
                      bool subgroup) const {
     Phase p;
@@ -181,22 +200,7 @@ Phase Planner::phase(Coll coll, uint64_t data, const Axis& axis, uint32_t dim,
     p.size = axis.size;
     p.stride = axis.stride;
     p.endpoint = subgroup ? 10 : system_.endpoint_delay;
-    bool power = std::has_single_bit(axis.size);
-    bool needs_power = p.algo == Algo::HalvingDoubling || p.algo == Algo::Tree;
-    if (needs_power && !power) {
-        throw SimulationError(std::string(name_of(p.algo)) + " needs a power of two members, not " +
-                              std::to_string(axis.size) + "; configure ring or direct");
-    }
-    if (p.algo == Algo::Tree && coll != Coll::AllReduce && !system_.lenient) {
-        throw SimulationError(std::string("doubleBinaryTree would run this ") + name_of(coll) +
-                              " as an all-reduce; configure another algorithm, or give --lenient "
-                              "for ASTRA-sim's answer");
-    }
-    if (p.algo == Algo::Tree && subgroup) {
-        throw SimulationError(
-            "doubleBinaryTree cannot run in a communicator group smaller than "
-            "the network; configure another algorithm");
-    }
+    check(p, coll);
     if (p.algo == Algo::Direct) {
         uint32_t all = axis.size - 1;
         p.window = axis.impl.window == 0 ? all : std::min(axis.impl.window, all);

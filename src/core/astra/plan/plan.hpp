@@ -10,10 +10,10 @@
 
 namespace chakra::astra {
 
-// Which of a dimension's queues a phase takes, in turn, and so in which direction it goes.
+// Which queues of a dimension phases take in turn; the queue decides the direction.
 enum class QueueRule : uint8_t { Any, First, Last };
 
-// One message of halvingDoubling: the partner's index is one's own XOR `mask`.
+// One message of halvingDoubling: the index of the partner is the own index XOR `mask`.
 struct Step {
     uint32_t mask;
     uint64_t bytes;
@@ -21,8 +21,8 @@ struct Step {
 };
 
 // One algorithm on one dimension. Messages are numbered 0 .. messages-1 in the order they are sent.
-// Items (prepared messages) go in cycles of `window` free ones and `reducible` ones that may
-// reduce.
+// Prepared messages (items) come in cycles: `window` of them without a reduction, then `reducible`
+// ones that may have one.
 struct Phase {
     Algo algo = Algo::Ring;
     Coll coll = Coll::AllReduce;
@@ -35,7 +35,7 @@ struct Phase {
     uint32_t window = 1;
     uint32_t reducible = 0;
     uint32_t messages = 0;
-    uint64_t bytes = 0;  // of each message, halvingDoubling apart
+    uint64_t bytes = 0;  // of each message, except in halvingDoubling
     Tick endpoint = 0;
     Tick reduce = 0;
     std::vector<Step> steps;  // halvingDoubling
@@ -51,7 +51,7 @@ struct Plan {
     std::vector<Phase> phases;
 };
 
-// Plans by what they depend on, made once. A plan's number is its place in order of making.
+// Makes each plan once and numbers plans in the order in which they were made.
 class Planner {
    public:
     Planner(const System& system, const Network& network);
@@ -76,6 +76,7 @@ class Planner {
     void plain(Plan& plan, Coll coll, const std::vector<Axis>& axes, uint32_t dims, bool sub) const;
     void there_and_back(Plan& plan, const std::vector<Axis>& axes, uint32_t dims, bool sub) const;
     Phase phase(Coll coll, uint64_t data, const Axis& axis, uint32_t dim, bool subgroup) const;
+    void check(const Phase& p, Coll asked) const;
     void sequence(Phase& p, uint64_t data) const;
     void halving(Phase& p, uint64_t data) const;
     Tick reduction(uint64_t bytes) const;

@@ -9,8 +9,8 @@ import pytest
 
 import chakrakit
 from chakrakit.errors import ChakraError
+from chakrakit.sources.pytorch import recorder
 from chakrakit.sources.pytorch.collect.collection import collect_command, raw_folder
-from chakrakit.sources.pytorch.recorder import collector
 from chakrakit.trace.validation.check import validate
 from support.paths import EXAMPLES
 
@@ -33,7 +33,7 @@ def _train(steps, directory, window, **options):
 
 
 def test_a_window_of_a_running_program(tmp_path):
-    c = _train(5, tmp_path / "run", (2, 4))
+    c = _train(5, tmp_path / "run", (2, 4), two_pass=False)
     (rank,) = c.report.ranks
     assert [s["step"] for s in rank.steps] == [2, 3]
     assert rank.host_ops.linked == rank.host_ops.in_ > 100
@@ -56,6 +56,17 @@ def test_two_passes_take_times_from_before_the_observer(tmp_path):
     assert [s["step"] for s in rank.steps] == [2, 3]
     assert rank.host_ops.linked == rank.host_ops.in_
     assert "order and name (two passes)" in rank.matched_by
+
+
+def test_by_default_two_passes_are_recorded_and_bare_steps_timed(tmp_path):
+    c = _train(13, tmp_path / "run", "10:12")
+    (rank,) = c.report.ranks
+    assert [s["step"] for s in rank.steps] == [8, 9]
+    assert c.report.overhead["step_ns"] > 0  # and so the step is corrected
+    run = chakrakit.read(tmp_path / "run")
+    settings = run.card.settings["collector"]["settings"]
+    assert settings["threads"] == torch.get_num_threads()
+    assert settings["deterministic"] is False
 
 
 def test_a_program_that_ends_inside_the_window_is_still_written(tmp_path):
@@ -97,7 +108,7 @@ def test_groups_are_marked_around_collectives_and_unmarked_again():
     import torch.distributed as dist
 
     before = dist.all_reduce
-    restore = collector.mark_groups()
+    restore = recorder.mark_groups()
     assert dist.all_reduce is not before
     restore()
     assert dist.all_reduce is before

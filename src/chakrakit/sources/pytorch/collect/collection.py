@@ -14,7 +14,14 @@ from typing import Any
 
 from chakrakit.errors import ChakraError, ConfigError, MissingExtra
 from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link
-from chakrakit.sources.pytorch.recorder import collector
+from chakrakit.sources.pytorch.recorder import (
+    ENVIRONMENT,
+    FOLDER,
+    Collector,
+    parse_steps,
+    rank,
+    world_size,
+)
 from chakrakit.trace.storage import write
 
 
@@ -29,8 +36,11 @@ import os
 import sys
 
 sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
-spec = importlib.util.spec_from_file_location("chakra_collector", {path!r})
+spec = importlib.util.spec_from_file_location(
+    "chakra_recorder", {path!r} + "/__init__.py", submodule_search_locations=[{path!r}]
+)
 module = importlib.util.module_from_spec(spec)
+sys.modules["chakra_recorder"] = module
 spec.loader.exec_module(module)
 module.install_from_environment()
 # Ours stood in front of one that the machine may have.
@@ -57,17 +67,17 @@ class collect:  # noqa: N801 - reads as a verb where it is used
     def __init__(
         self,
         directory: str | os.PathLike[str],
-        steps: tuple[int, int] | str = (2, 4),
+        steps: tuple[int, int] | str = (10, 12),
         *,
-        two_pass: bool = False,
+        two_pass: bool | None = None,
         stacks: bool = False,
         wait_s: float = 120.0,
     ) -> None:
         self.directory = Path(directory)
         self.wait_s = wait_s
         self.report: LinkReport | None = None
-        window = collector.parse_steps(steps) if isinstance(steps, str) else steps
-        self._collector = collector.Collector(
+        window = parse_steps(steps) if isinstance(steps, str) else steps
+        self._collector = Collector(
             raw_folder(self.directory), window, two_pass=two_pass, stacks=stacks
         )
 
@@ -85,7 +95,7 @@ class collect:  # noqa: N801 - reads as a verb where it is used
         self._collector.step()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        mine, everyone = collector.rank(), collector.world_size()
+        mine, everyone = rank(), world_size()
         self._collector.finish()
         if kind is None and mine == 0:
             _wait_for(raw_folder(self.directory), everyone, self.wait_s)
@@ -107,7 +117,8 @@ def _wait_for(raw: Path, ranks: int, seconds: float) -> None:
 def link_collected(directory: Path, undilate: bool = False) -> LinkReport:
     """Link what was recorded for `directory` into it."""
     raw = raw_folder(directory)
-    pairs = sorted(p for name in ("et", "kineto") for p in raw.glob(f"{name}_*.json.gz"))
+    names = ("et", "kineto", "capture")
+    pairs = sorted(p for name in names for p in raw.glob(f"{name}_*.json.gz"))
     if not pairs:
         raise ConfigError(
             f"{raw} holds no recording: the program ended before the first of the steps asked for, "
@@ -128,12 +139,12 @@ def collect_command(
     directory: Path,
     steps: str,
     *,
-    two_pass: bool = False,
+    two_pass: bool | None = None,
     stacks: bool = False,
 ) -> LinkReport:
     """Run a program unchanged, recording the steps asked for, and link what comes out."""
     try:
-        window = collector.parse_steps(steps)
+        window = parse_steps(steps)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     raw = raw_folder(directory.absolute())
@@ -145,10 +156,10 @@ def collect_command(
         "stacks": stacks,
     }
     with tempfile.TemporaryDirectory() as site:
-        text = _SITE.format(path=str(Path(collector.__file__).absolute()))
+        text = _SITE.format(path=str(FOLDER.absolute()))
         (Path(site) / "sitecustomize.py").write_text(text)
         path = os.pathsep.join(p for p in (site, os.environ.get("PYTHONPATH", "")) if p)
-        env = {**os.environ, collector.ENVIRONMENT: json.dumps(settings), "PYTHONPATH": path}
+        env = {**os.environ, ENVIRONMENT: json.dumps(settings), "PYTHONPATH": path}
         code = _run(command, env)
     # A program may fail after its window is over; what is whole is linked all the same.
     if code and not _complete(raw):

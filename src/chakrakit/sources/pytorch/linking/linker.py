@@ -369,7 +369,8 @@ def _collector(ranks: Mapping[int, _Linked]) -> dict[str, Any]:
     """What the collector's card of the first rank says of machine and versions; nothing without one."""
     first = min(ranks)
     said = read_card(_collector_card(ranks[first], first))
-    found = {k: said[k] for k in ("torch", "python", "host", "device", "steps") if k in said}
+    names = ("torch", "python", "host", "device", "steps", "settings")
+    found = {k: said[k] for k in names if k in said}
     return {"collector": found} if found else {}
 
 

@@ -134,11 +134,11 @@ def find_pairs(inputs: Iterable[Path]) -> Found:
     return found
 
 
-_CAPTURES, _REPLAYS = re.compile(rb"StreamBeginCapture"), re.compile(rb"GraphLaunch")
+_CAPTURES = re.compile(rb"StreamBeginCapture")
 
 
 def _without_captures(kinetos: list[Source]) -> tuple[list[Source], list[Source]]:
-    """Files of steps, and files of graphs being captured that those steps replay.
+    """Files of steps, and files of graphs being captured, which those steps may replay.
 
     Files are read for this only where several may be of one rank.
     """
@@ -147,8 +147,7 @@ def _without_captures(kinetos: list[Source]) -> tuple[list[Source], list[Source]
         return kinetos, []
     data = {s.path: read_bytes(s.path) for s in kinetos}
     capturing = [s for s in kinetos if _CAPTURES.search(data[s.path])]
-    replaying = [s for s in kinetos if s not in capturing and _REPLAYS.search(data[s.path])]
-    if not capturing or not replaying:
+    if not capturing or len(capturing) == len(kinetos):
         return kinetos, []
     return [s for s in kinetos if s not in capturing], capturing
 

@@ -1,0 +1,49 @@
+"""Measures every claim and rewrites docs/accuracy.md: `make accuracy DATA=DIR`.
+
+DIR holds truth tables (`nccl`, `training`, …). One file per claim: its `measure(data)` returns the section.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+from claim import MissingDataError  # noqa: E402
+
+CLAIMS = sorted(
+    p.stem for p in HERE.glob("*.py") if not p.stem.startswith("_") and p.stem != "claim"
+)
+ORDER = ("collectives", "engines", "experts", "training", "megatron_lm")
+"""What comes first; other claims follow by name."""
+HEAD = """\
+# Accuracy
+
+What has been compared with real machines, and how it came out. This page is written by `make accuracy
+DATA=DIR` from `benchmarks/accuracy`, one file per claim; nothing in it is typed in. DIR holds the truth
+tables, which are not part of the project. That the simulator computes what it claims is another question,
+answered in `tests/simulator` by closed forms and a slow second implementation.
+"""
+
+
+def main(data: str, output: str = "docs/accuracy.md") -> int:
+    """Writes the page; 1 where a table is missing, with nothing written."""
+    names = [*ORDER, *(c for c in CLAIMS if c not in ORDER)]
+    sections = []
+    for name in (n for n in names if n in CLAIMS):
+        claim = import_module(name)
+        print(name, file=sys.stderr, flush=True)
+        try:
+            sections.append(f"## {claim.TITLE}\n\n{claim.measure(Path(data)).strip()}\n")
+        except MissingDataError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return 1
+    Path(output).write_text("\n".join([HEAD, *sections]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

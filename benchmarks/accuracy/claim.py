@@ -1,0 +1,48 @@
+"""A claim about accuracy: what was measured elsewhere, what comes out here, and how far apart they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from chakrakit import Machine, load_machine
+
+
+class MissingDataError(Exception):
+    """The data folder lacks a table that a claim needs."""
+
+
+@cache
+def machine_of(name: str) -> Machine:
+    """A machine by name, loaded once."""
+    return load_machine(name)
+
+
+def need(data: Path, *parts: str) -> Path:
+    """A file of the data folder."""
+    path = data.joinpath(*parts)
+    if not path.exists():
+        raise MissingDataError(f"{path} is not there; DATA should be the folder of truth tables")
+    return path
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(str(c) for c in line) + " |" for line in lines)
+
+
+def percent(value: float, signed: bool = False) -> str:
+    """`3.4 %`, with its sign where that matters."""
+    return f"{100 * value:{'+' if signed else ''}.1f} %"
+
+
+def spread(errors: Sequence[float]) -> tuple[str, str, str]:
+    """Median, 90th percentile and worst of the errors' sizes; a dash where there are none."""
+    if not len(errors):
+        return "–", "–", "–"
+    size = np.abs(np.array(errors))
+    return percent(np.median(size)), percent(np.quantile(size, 0.9)), percent(size.max())

@@ -1,0 +1,81 @@
+"""The all-reduce of serving engines: how long it takes, and whether it or NCCL is named as the faster."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from claim import machine_of, need, percent, spread, table
+from collectives import MACHINES, measured
+
+import chakrakit as ck
+
+MIB = 1 << 20
+TIE = 0.05
+"""Two measurements closer than this are the same: repeated ones differ by as much."""
+
+
+def measure(data: Path) -> str:
+    """The section of docs/accuracy.md."""
+    library = {
+        (system, r.members, r.size): r.seconds * 1e6
+        for system, rows in measured(need(data, "nccl", "collectives.parquet")).items()
+        for r in rows
+        if r.collective == "all-reduce"
+    }
+    rows = pq.read_table(need(data, "nccl", "custom_allreduce.parquet")).to_pylist()
+    lines, named = [], []
+    for (framework, mode, gpus), part in sorted(_parts(rows).items()):
+        own = [r for r in part if r["bytes"] <= _most(r["system"])]
+        errors = [_predicted(r) / r["latency_us"] - 1 for r in own]
+        right = [_named(r, library) for r in part if (r["system"], gpus, r["bytes"]) in library]
+        named += right
+        share = percent(sum(right) / len(right)) if right else "–"
+        lines.append([framework, mode, gpus, len(own), *spread(errors)[:2], share])
+    text = f"{TEXT} Named rightly in all: **{percent(sum(named) / len(named))}** of {len(named):,}."
+    return "\n\n".join([text, table(HEADS, lines)])
+
+
+def _parts(rows: list[dict[str, object]]) -> dict[tuple[str, str, int], list[dict[str, object]]]:
+    parts = defaultdict(list)
+    for row in rows:
+        if row["system"] in MACHINES:
+            parts[row["framework"], row["mode"], row["gpus"]].append(row)
+    return parts
+
+
+def _most(system: str) -> int:
+    engine = machine_of(MACHINES[system]).library.engine
+    return engine.most if engine else 0
+
+
+def _predicted(row: dict[str, object], kernels: str = "engine") -> float:
+    found = ck.collective(
+        "all-reduce",
+        machine_of(MACHINES[row["system"]]),
+        row["gpus"],
+        [row["bytes"]],
+        kernels=kernels,
+        eager=row["mode"] == "eager",
+    )
+    return found.rows[0].time_us
+
+
+def _named(row: dict[str, object], library: dict[tuple[str, int, int], float]) -> bool:
+    """Whether the faster is the predicted one; above its limit an engine calls the library: a tie."""
+    nccl = library[row["system"], row["gpus"], row["bytes"]]
+    truth = np.log(row["latency_us"] / nccl)
+    said = np.log(_predicted(row) / _predicted(row, "library"))
+    return bool(abs(truth) < TIE or (abs(said) < 1e-9 and abs(truth) < 0.2) or truth * said > 0)
+
+
+HEADS = ("engine", "mode", "GPUs", "rows", "median error", "90 %", "faster one named")
+TITLE = "All-reduce of serving engines"
+TEXT = f"""\
+`custom_allreduce` of the same source (bf16, H100 and H200; vLLM, SGLang, TensorRT-LLM), the kernels that
+engines use below 8 MiB; constants fitted on 2 and 8 GPUs of vLLM and SGLang in CUDA graphs. The last
+column: of the sizes that NCCL was measured at too, where the faster of engine and NCCL is named;
+measurements within {TIE:.0%} of each other are a
+tie, and above its limit an engine calls NCCL, which is right within 20 %."""

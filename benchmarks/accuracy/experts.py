@@ -1,0 +1,46 @@
+"""Dispatch and combine of DeepEP, on one node and across nodes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from claim import machine_of, need, spread, table
+
+import chakrakit as ck
+from chakrakit.simulator.results import ExpertExchange
+
+
+def measure(data: Path) -> str:
+    """The section of docs/accuracy.md."""
+    parts: dict[tuple[str, str, int, str], list[float]] = defaultdict(list)
+    for row in pq.read_table(need(data, "nccl", "deepep.parquet")).to_pylist():
+        for what in ("dispatch", "combine"):
+            key = (row["kind"].replace("_", " "), what, row["nodes"], row["sglang_version"])
+            parts[key].append(_error(row, what))
+    lines = [[*key, len(e), *spread(e)] for key, e in sorted(parts.items())]
+    return "\n\n".join([TEXT, table(HEADS, lines)])
+
+
+def _error(row: dict[str, object], what: str) -> float:
+    took = row[f"{what}_us"] + (row[f"{what}_notify_us"] or 0.0)
+    exchange = ExpertExchange(
+        hidden=row["hidden"],
+        topk=row["topk"],
+        experts=row["experts"],
+        low_latency=row["kind"] == "low_latency",
+        multiprocessors=row[f"{what}_sms"] or 24,
+    )
+    machine = machine_of(f"dgx-h200:{row['nodes']}")
+    table = ck.collective(what, machine, 8 * row["nodes"], [row["tokens"]], exchange=exchange)
+    return table.rows[0].time_us / took - 1
+
+
+HEADS = ("kernels", "what", "nodes", "SGLang", "rows", "median error", "90 %", "worst")
+TITLE = "Expert parallel exchange"
+TEXT = """\
+DeepEP as SGLang calls it (the same source; 8 GPUs per node, InfiniBand between nodes), 1 to 131,072
+tokens per rank, 4 to 24 multiprocessors; transfer and the notification before it. Fitted on 1, 2 and 8
+nodes of 0.5.6 (7,168 wide, 8 of 256 experts) and five token counts of 0.5.12 on one H200 node; all other
+rows of 0.5.12 are not fitted. Routing is taken as uniform."""

@@ -1,0 +1,344 @@
+"""MSCCL++ execution plans (JSON) as collective algorithms: operations of thread blocks become messages.
+
+What a plan's operations mean is read as far as it decides who sends what to whom and after what. A
+`pipeline` runs its operations once over all of its data, and a switch channel's load-reduce and store
+are messages from and to each member of the channel.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from chakrakit.errors import FormatError
+from chakrakit.simulator.collectives import CollectiveSteps
+from chakrakit.simulator.engine.custom import Message, moves
+
+_LOCAL = {"nop", "copy", "re", "cpkt", "upkt", "repkt", "recpkt", "flush", "barrier"}
+_READS = {"get", "rre", "rres", "glre", "glres"}
+_WRITES = {
+    "put",
+    "pws",
+    "pwsf",
+    "ppkt",
+    "rppkt",
+    "res",
+    "rres",
+    "respkt",
+    "recspkt",
+    "gstore",
+    "gstorepkt",
+    "glres",
+}
+_SIGNALS = {"signal", "rlxsignal", "pws", "pwsf"}
+_WAITS = {"wait", "rlxwait"}
+_SEMAPHORES = {"sem_acquire", "sem_release"}
+_PACKET = 2.0
+"""A packet of 16 bytes carries 8 of data, the rest are its flags."""
+
+
+class _Buffer(msgspec.Struct):
+    type: str = ""
+    buffer_id: int = -1
+    switch_channel_id: int = -1
+    index: int = 0
+    size: int = 1
+
+
+class _Op(msgspec.Struct):
+    name: str
+    src_buff: list[_Buffer] = []
+    dst_buff: list[_Buffer] = []
+    channel_ids: list[int] = []
+    channel_type: str = ""
+    semaphore_ids: list[int] = []
+    barrier_id: int = -1
+    ops: list[_Op] = []
+
+
+class _Group(msgspec.Struct):
+    ranks: list[int] = []
+
+
+class _Channel(msgspec.Struct):
+    channel_type: str
+    connected_to: list[int] = []
+    rank_groups: list[_Group] = []
+
+
+class _Refs(msgspec.Struct):
+    channel_type: str = ""
+    channel_ids: list[int] = []
+    access_channel_type: str = ""
+    remote_buffer_ids: list[int] = []
+
+
+class _Block(msgspec.Struct):
+    id: int
+    ops: list[_Op] = []
+    channels: list[_Refs] = []
+    remote_buffer_refs: list[_Refs] = []
+
+
+class _Remote(msgspec.Struct):
+    rank: int
+    type: str = ""
+
+
+class _Semaphore(msgspec.Struct):
+    init_value: int = 0
+
+
+class _Gpu(msgspec.Struct):
+    id: int
+    input_chunks: int = 0
+    output_chunks: int = 0
+    scratch_chunks: int = 0
+    channels: list[_Channel] = []
+    remote_buffers: list[_Remote] = []
+    semaphores: list[_Semaphore] = []
+    threadblocks: list[_Block] = []
+
+
+class _Plan(msgspec.Struct):
+    collective: str
+    gpus: list[_Gpu]
+    name: str = "mscclpp"
+
+
+def moves_from_mscclpp(path: Path) -> CollectiveSteps:
+    """A plan as steps in which every message waits for the messages before it."""
+    try:
+        plan = msgspec.json.decode(path.read_bytes(), type=_Plan)
+    except (OSError, msgspec.MsgspecError, RecursionError) as error:
+        raise FormatError(f"not an MSCCL++ plan: {error}", path=str(path)) from None
+    reader = _Reader(plan, str(path))
+    pieces = max((max(g.input_chunks, g.output_chunks) for g in plan.gpus), default=0)
+    if pieces < 1:
+        raise FormatError("the plan divides its data into no chunks", path=str(path))
+    return moves(len(plan.gpus), pieces, reader.messages(), plan.name)
+
+
+@dataclass
+class _Node:
+    """One operation, with the operations it waits for; `messages` are what it sends or fetches."""
+
+    gpu: int
+    op: _Op
+    block: _Block
+    after: set[int] = field(default_factory=set)
+
+
+class _Reader:
+    """Operations in sequence, tied together by signals, semaphores, barriers and packets."""
+
+    def __init__(self, plan: _Plan, path: str) -> None:
+        self.path = path
+        self.gpus = {g.id: g for g in plan.gpus}
+        if sorted(self.gpus) != list(range(len(plan.gpus))):
+            raise FormatError("the plan's GPUs are not numbered from 0", path=path)
+        self.nodes: list[_Node] = []
+        for gpu in plan.gpus:
+            for block in gpu.threadblocks:
+                self._sequence(gpu.id, block, _flat(block.ops))
+        self._tie_signals()
+        self._tie_semaphores()
+        self._tie_barriers()
+        self._tie_packets()
+
+    def _sequence(self, gpu: int, block: _Block, ops: Iterable[_Op]) -> None:
+        known = _LOCAL | _READS | _WRITES | _SIGNALS | _WAITS | _SEMAPHORES
+        before: int | None = None
+        for op in ops:
+            if op.name not in known:
+                raise FormatError(
+                    f"gpu {gpu}, threadblock {block.id}: operation {op.name!r} is not known",
+                    path=self.path,
+                )
+            self.nodes.append(_Node(gpu, op, block, set() if before is None else {before}))
+            before = len(self.nodes) - 1
+
+    # --- who is meant -----------------------------------------------------------------------------
+
+    def _channels(self, node: _Node) -> list[tuple[int, int]]:
+        """(peer, which channel between the two) of an operation's channels."""
+        refs = [c for c in node.block.channels if c.channel_type == node.op.channel_type]
+        ids = [i for r in refs for i in r.channel_ids]
+        listed = [c for c in self.gpus[node.gpu].channels if c.channel_type == node.op.channel_type]
+        peers = [p for c in listed for p in c.connected_to]
+        chosen = [self._at(ids, i, node, "channel") for i in node.op.channel_ids or range(len(ids))]
+        out = []
+        for number in chosen:
+            peer = self._at(peers, number, node, "channel")
+            out.append((peer, peers[:number].count(peer)))
+        return out
+
+    def _at(self, values: list[int], index: int, node: _Node, what: str) -> int:
+        if not 0 <= index < len(values):
+            raise FormatError(
+                f"gpu {node.gpu}, threadblock {node.block.id}: {node.op.name} names {what} {index} "
+                f"of {len(values)}",
+                path=self.path,
+            )
+        return values[index]
+
+    def _remote(self, node: _Node, buffer: _Buffer) -> list[tuple[int, str]]:
+        """(GPU, buffer) of a remote side; all members of a switch channel; nothing for a local one."""
+        if buffer.switch_channel_id >= 0:
+            return [(p, buffer.type) for p in self._members(node, buffer.switch_channel_id)]
+        if buffer.buffer_id < 0:
+            return []
+        ids = [i for r in node.block.remote_buffer_refs for i in r.remote_buffer_ids]
+        listed = self.gpus[node.gpu].remote_buffers
+        at = self._at(ids, buffer.buffer_id, node, "remote buffer") if ids else buffer.buffer_id
+        self._at(list(range(len(listed))), at, node, "remote buffer")
+        return [(listed[at].rank, listed[at].type)]
+
+    def _members(self, node: _Node, channel: int) -> list[int]:
+        ids = [i for r in node.block.channels if r.channel_type == "switch" for i in r.channel_ids]
+        groups = [
+            g
+            for c in self.gpus[node.gpu].channels
+            if c.channel_type == "switch"
+            for g in c.rank_groups
+        ]
+        number = self._at(ids, channel, node, "switch channel")
+        self._at(list(range(len(groups))), number, node, "switch channel")
+        return [r for r in groups[number].ranks if r != node.gpu]
+
+    # --- what waits for what ------------------------------------------------------------------------
+
+    def _tie_signals(self) -> None:
+        sent: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+        awaited: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+        for number, node in enumerate(self.nodes):
+            if node.op.name in _SIGNALS:
+                for peer, which in self._channels(node):
+                    sent[node.gpu, peer, which].append(number)
+            elif node.op.name in _WAITS:
+                for peer, which in self._channels(node):
+                    awaited[peer, node.gpu, which].append(number)
+        for key, waits in awaited.items():
+            signals = sent.get(key, [])
+            if len(signals) < len(waits):
+                raise FormatError(
+                    f"gpu {key[1]} waits {len(waits)} times for gpu {key[0]}, which signals "
+                    f"{len(signals)} times",
+                    path=self.path,
+                )
+            for wait, signal in zip(waits, signals, strict=False):
+                self.nodes[wait].after.add(signal)
+
+    def _tie_semaphores(self) -> None:
+        released: dict[tuple[int, int], list[int]] = defaultdict(list)
+        acquired: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for number, node in enumerate(self.nodes):
+            if node.op.name in _SEMAPHORES:
+                into = released if node.op.name == "sem_release" else acquired
+                for semaphore in node.op.semaphore_ids:
+                    into[node.gpu, semaphore].append(number)
+        for (gpu, semaphore), nodes in acquired.items():
+            known = self.gpus[gpu].semaphores
+            free = known[semaphore].init_value if semaphore < len(known) else 0
+            for nth, number in enumerate(nodes):
+                if nth >= free and nth - free < len(released[gpu, semaphore]):
+                    self.nodes[number].after.add(released[gpu, semaphore][nth - free])
+
+    def _tie_barriers(self) -> None:
+        """The n-th barriers of one number wait for what came before each of them."""
+        seen: dict[tuple[int, int, int], int] = defaultdict(int)
+        met: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+        for number, node in enumerate(self.nodes):
+            if node.op.name == "barrier" and node.op.barrier_id >= 0:
+                key = node.gpu, node.block.id, node.op.barrier_id
+                met[node.gpu, node.op.barrier_id, seen[key]].append(number)
+                seen[key] += 1
+        for numbers in met.values():
+            before = set().union(*(self.nodes[n].after for n in numbers))
+            for n in numbers:
+                self.nodes[n].after |= before
+
+    def _tie_packets(self) -> None:
+        """Who reads a part of its scratch buffer waits for the packets that others write there."""
+        written: dict[int, list[tuple[_Buffer, int]]] = defaultdict(list)
+        for number, node in enumerate(self.nodes):
+            if node.op.name.endswith("pkt"):
+                for buffer in node.op.dst_buff:
+                    for gpu, kind in self._remote(node, buffer):
+                        if kind == "s":
+                            written[gpu].append((buffer, number))
+        for node in self.nodes:
+            if node.op.name.endswith("pkt"):
+                for buffer in node.op.src_buff:
+                    if buffer.type == "s":
+                        node.after |= {n for b, n in written[node.gpu] if _overlap(b, buffer)}
+
+    # --- messages -----------------------------------------------------------------------------------
+
+    def messages(self) -> list[Message]:
+        """In an order in which each comes after those it waits for."""
+        out: list[Message] = []
+        last: dict[int, set[int]] = {}
+        for number in self._order():
+            node = self.nodes[number]
+            before: set[int] = set().union(*(last[a] for a in node.after)) if node.after else set()
+            fetched = self._add(out, node, before, fetch=True)
+            pushed = self._add(out, node, fetched or before, fetch=False)
+            last[number] = pushed or fetched or before
+        return out
+
+    def _order(self) -> list[int]:
+        waiting = {n: set(node.after) for n, node in enumerate(self.nodes)}
+        followers: dict[int, list[int]] = defaultdict(list)
+        for n, after in waiting.items():
+            for a in after:
+                followers[a].append(n)
+        ready = [n for n, after in waiting.items() if not after]
+        out: list[int] = []
+        while ready:
+            n = ready.pop()
+            out.append(n)
+            for follower in followers[n]:
+                waiting[follower].discard(n)
+                if not waiting[follower]:
+                    ready.append(follower)
+        if len(out) < len(self.nodes):
+            raise FormatError(
+                "the plan's operations wait for each other in a circle", path=self.path
+            )
+        return out
+
+    def _add(self, out: list[Message], node: _Node, before: set[int], fetch: bool) -> set[int]:
+        """The messages an operation reads, or those it writes; returns their numbers."""
+        if node.op.name not in (_READS if fetch else _WRITES):
+            return set()
+        buffers: list[_Buffer] = node.op.src_buff if fetch else node.op.dst_buff
+        factor = _PACKET if node.op.name.endswith("pkt") else 1.0
+        reduces = "r" in node.op.name.replace("pkt", "") and node.op.name not in ("gstore", "rppkt")
+        added: set[int] = set()
+        for buffer in buffers:
+            for peer, _ in self._remote(node, buffer):
+                ends = (peer, node.gpu) if fetch else (node.gpu, peer)
+                added.add(len(out))
+                out.append(
+                    Message(
+                        *ends, buffer.size * factor, buffer.index, fetch and reduces, set(before)
+                    )
+                )
+        return added
+
+
+def _flat(ops: list[_Op]) -> Iterable[_Op]:
+    for op in ops:
+        if op.name == "pipeline":
+            yield from _flat(op.ops)
+        else:
+            yield op
+
+
+def _overlap(a: _Buffer, b: _Buffer) -> bool:
+    return a.index < b.index + b.size and b.index < a.index + a.size

@@ -1,0 +1,159 @@
+"""Process groups: which there are, and marks that say in which one a collective runs."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+GROUP_MARK = "chakra:group="
+"""Prefix of the annotation that says which process group a collective runs in."""
+
+_COLLECTIVES = (
+    "all_reduce",
+    "broadcast",
+    "reduce",
+    "all_gather",
+    "all_gather_into_tensor",
+    "gather",
+    "scatter",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "send",
+    "recv",
+    "isend",
+    "irecv",
+    "all_reduce_coalesced",
+    "all_gather_into_tensor_coalesced",
+)
+_SETTLE_S = 0.001
+
+
+def _distributed() -> Any:
+    """torch.distributed where it is set up, else None."""
+    import torch.distributed as distributed
+
+    ready = distributed.is_available() and distributed.is_initialized()
+    return distributed if ready else None
+
+
+def rank() -> int:
+    """Rank of the process; from the environment before torch.distributed is set up."""
+    distributed = _distributed()
+    return int(distributed.get_rank()) if distributed else int(os.environ.get("RANK", 0))
+
+
+def world_size() -> int:
+    """How many ranks there are."""
+    distributed = _distributed()
+    return (
+        int(distributed.get_world_size()) if distributed else int(os.environ.get("WORLD_SIZE", 1))
+    )
+
+
+def group_name(group: Any) -> str:
+    """The name PyTorch records for a group; None means the default one."""
+    import torch.distributed.distributed_c10d as c10d
+
+    try:
+        return str(c10d._get_process_group_name(group or c10d._get_default_group()))
+    except (AttributeError, KeyError, ValueError):
+        return ""
+
+
+def process_groups() -> list[dict[str, Any]]:
+    """Every group this rank knows, with its ranks."""
+    distributed = _distributed()
+    if distributed is None:
+        return []
+    import torch.distributed.distributed_c10d as c10d
+
+    return [
+        {
+            "pg_name": name,
+            "pg_desc": str(getattr(group, "group_desc", "")),
+            "ranks": sorted(c10d._world.pg_group_ranks.get(group, {})) or list(range(world_size())),
+            "backend": str(c10d._world.pg_backend_config.get(group, "")),
+        }
+        for group, name in c10d._world.pg_names.items()
+    ]
+
+
+def ddp_groups() -> list[str]:
+    """Groups of the DistributedDataParallel modules: their reducer issues collectives in C++."""
+    if _distributed() is None:
+        return []
+    from torch.nn.parallel import DistributedDataParallel
+
+    # By type: asking lazy objects for their class would wake them.
+    modules = (o for o in gc.get_objects() if issubclass(type(o), DistributedDataParallel))
+    return sorted({group_name(m.process_group) for m in modules})
+
+
+def mark_groups(settle: Callable[[], bool] = lambda: False) -> Callable[[], None]:
+    """Put an annotation that names the group around every collective; returns what undoes it.
+
+    gloo's own records name none, and c10d's operators show it only as an object. Where `settle`
+    says so, a moment is waited after each: gloo ends its record on another thread after the caller
+    has gone on, and the observer is not safe against that.
+    """
+    import torch
+    import torch.distributed as distributed
+
+    if not distributed.is_available():
+        return lambda: None
+    import torch.distributed.distributed_c10d as c10d
+
+    undo: list[Callable[[], None]] = []
+
+    def settled(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            if settle() and _uses_gloo():
+                time.sleep(_SETTLE_S)
+            return result
+
+        return call
+
+    def marked(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with torch.autograd.profiler.record_function(
+                GROUP_MARK + group_name(kwargs.get("group"))
+            ):
+                return function(*args, **kwargs)
+
+        return settled(call)
+
+    for module in (c10d, distributed):
+        for name in _COLLECTIVES:
+            _replace(module, name, marked, undo)
+    # DDP's reducer communicates in C++ during the backward pass.
+    _replace(torch.autograd, "backward", settled, undo)
+
+    def restore() -> None:
+        for put_back in undo:
+            put_back()
+
+    return restore
+
+
+def _replace(
+    owner: Any, name: str, wrap: Callable[[Any], Any], undo: list[Callable[[], None]]
+) -> None:
+    found = getattr(owner, name, None)
+    if callable(found):
+        setattr(owner, name, wrap(found))
+        undo.append(lambda: setattr(owner, name, found))
+
+
+def _uses_gloo() -> bool:
+    distributed = _distributed()
+    return distributed is not None and "gloo" in str(distributed.get_backend())

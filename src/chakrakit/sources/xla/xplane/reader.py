@@ -1,0 +1,340 @@
+"""JAX's and XLA's profiles: each device of each file as the columns that are linked."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from chakrakit.arrays import I64
+from chakrakit.errors import FormatError
+from chakrakit.sources.activities import Activities
+from chakrakit.sources.pytorch.read import Kind, Kineto
+from chakrakit.sources.xla.hlo import Instruction, Module, parse_hlo
+from chakrakit.sources.xla.xplane.space import Event, Plane, read_planes
+
+_DEVICE = re.compile(r"^/device:(?:GPU|TPU|CUSTOM)[^:]*:(\d+)")
+_STREAM = re.compile(r"^Stream #(\d+)")
+_OPERATIONS = ("XLA Ops", "Async XLA Ops")
+_COLLECTIVES = {
+    "all-reduce": "allreduce",
+    "all-gather": "allgather",
+    "reduce-scatter": "reduce_scatter",
+    "all-to-all": "all_to_all",
+    "ragged-all-to-all": "all_to_all",
+    "collective-permute": "send",
+    "collective-broadcast": "broadcast",
+}
+_TORCH_TYPES = {
+    "f64": "double",
+    "f32": "float",
+    "f16": "half",
+    "bf16": "bfloat16",
+    "s64": "long",
+    "s32": "int",
+    "s16": "short",
+    "s8": "char",
+    "u8": "byte",
+    "pred": "bool",
+    "u32": "int",
+    "u64": "long",
+}
+_SIZE = re.compile(r"(?:num_bytes|size):(\d+)")
+_GRID = re.compile(r"grid:(\d+),(\d+),(\d+) block:(\d+),(\d+),(\d+)")
+
+
+def read_devices(data: bytes, path: str = "", modules: Iterable[Module] = ()) -> dict[int, Kineto]:
+    """Each device's events by the device's number; `modules` help where the profile holds none."""
+    planes = read_planes(data, path)
+    known = _Modules(planes, modules)
+    work = _device_events(planes)
+    if not work:
+        raise FormatError(
+            "this profile holds no operation of a device; record while the program runs, and on a GPU "
+            "without command buffers (XLA_FLAGS=--xla_gpu_enable_command_buffer=)",
+            path=path or None,
+        )
+    base = _base(planes)
+    hosts = _host_lines(planes, work)
+    main = _main_module(work)
+    return {
+        device: _Device(device, lines, hosts.get(device, []), known).kineto(base, main, planes)
+        for device, lines in sorted(work.items())
+    }
+
+
+Lines = list[tuple[str, int, list[Event]]]
+
+
+def _device_events(planes: list[Plane]) -> dict[int, Lines]:
+    """What ran on each device: streams of GPUs, operations of TPUs, on CPUs what threads say they ran."""
+    out: dict[int, Lines] = {}
+    for plane in planes:
+        match = _DEVICE.match(plane.name)
+        if match:
+            lines = [x for x in plane.lines() if x[2]]
+            if any(_is_activity(name) for name, _, _ in lines):
+                out[int(match[1])] = lines
+    if out:
+        return out
+    for plane in planes:
+        if plane.name.startswith("/host:CPU"):
+            for number, (name, _, events) in enumerate(plane.lines()):
+                for device, mine in _by_ordinal(events).items():
+                    out.setdefault(device, []).append((f"Stream #{number} {name}", number, mine))
+    return out
+
+
+def _is_activity(line: str) -> bool:
+    return _STREAM.match(line) is not None or line in _OPERATIONS
+
+
+def _by_ordinal(events: list[Event]) -> dict[int, list[Event]]:
+    out: dict[int, list[Event]] = {}
+    for event in events:
+        if "hlo_op" in event.stats and event.end > event.start:
+            out.setdefault(int(event.stats.get("device_ordinal", 0)), []).append(event)
+    return out
+
+
+def _base(planes: list[Plane]) -> int:
+    """When the profile's clock was 0; profiles count from their start."""
+    stats = next((p.stats for p in planes if p.name.startswith("Task Environment")), {})
+    start = stats.get("profile_start_time", 0)
+    return int(start) if isinstance(start, int) else 0
+
+
+def _host_lines(planes: list[Plane], work: Mapping[int, Lines]) -> dict[int, Lines]:
+    """Threads of the host by the device they launch on; those that launch nothing go to the first."""
+    owner = {
+        int(e.stats["correlation_id"]): device
+        for device, lines in work.items()
+        for _, _, events in lines
+        for e in events
+        if "correlation_id" in e.stats
+    }
+    out: dict[int, Lines] = {}
+    for plane in planes:
+        if plane.name.startswith("/host:CPU"):
+            for line in plane.lines():
+                seen = Counter(
+                    owner[e.stats["correlation_id"]]
+                    for e in line[2]
+                    if e.stats.get("correlation_id") in owner
+                )
+                device = seen.most_common(1)[0][0] if seen else min(work)
+                out.setdefault(device, []).append(line)
+    return out
+
+
+def _main_module(work: Mapping[int, Lines]) -> str:
+    """The module with the most device time."""
+    time: Counter[str] = Counter()
+    for lines in work.values():
+        for name, _, events in lines:
+            if _is_activity(name):
+                for e in events:
+                    time[str(e.stats.get("hlo_module", ""))] += e.end - e.start
+    time.pop("", None)
+    return time.most_common(1)[0][0] if time else ""
+
+
+class _Modules:
+    """Instructions by module and name, from the profile itself or from files beside it."""
+
+    def __init__(self, planes: list[Plane], given: Iterable[Module]) -> None:
+        self._raw: dict[str, bytes] = {}
+        for plane in planes:
+            if plane.name.startswith("/host:metadata"):
+                for name, stats in plane.metadata:
+                    proto = next((v for v in stats.values() if isinstance(v, bytes)), None)
+                    if proto:
+                        self._raw[name.partition("(")[0]] = proto
+        self._known: dict[str, dict[str, Instruction]] = {
+            m.name: _instructions(m) for m in given if m.name not in self._raw
+        }
+
+    def instruction(self, module: str, name: str) -> Instruction | None:
+        """What a kernel's instruction is; None where no module says so."""
+        if module not in self._known:
+            self._known[module] = self._parsed(module)
+        return self._known[module].get(name)
+
+    def _parsed(self, module: str) -> dict[str, Instruction]:
+        try:
+            return _instructions(parse_hlo(self._raw[module])) if module in self._raw else {}
+        except FormatError:
+            return {}  # the times are worth having without it
+
+
+def _instructions(module: Module) -> dict[str, Instruction]:
+    return {i.name: i for c in module.computations.values() for i in c.instructions}
+
+
+class _Device:
+    """Turns one device's lines and its host's threads into columns."""
+
+    def __init__(self, device: int, lines: Lines, hosts: Lines, modules: _Modules) -> None:
+        self.device, self.lines, self.hosts, self.modules = device, lines, hosts, modules
+        self.activities = Activities()
+        self.groups: dict[str, list[int]] = {}
+        self.step_rows: list[tuple[int, Event]] = []
+
+    def kineto(self, base: int, main: str, planes: list[Plane]) -> Kineto:
+        for number, (name, _, events) in enumerate(self.hosts):
+            self._thread(number, name, events)
+        for name, number, events in self.lines:
+            if _is_activity(name):
+                match = _STREAM.match(name)
+                self._stream(int(match[1]) if match else number, events)
+            else:
+                self.activities.leave_out(name or "line without a name", len(events))
+        config = [{"pg_name": n, "ranks": r} for n, r in self.groups.items()]
+        found = self.activities.kineto(
+            base,
+            host_name="profile",
+            distributed={"pg_config": config} if config else {},
+            devices=[{"id": self.device, "name": self._device_name(planes)}],
+        )
+        return replace(found, steps=self._steps(len(found), main))
+
+    def _device_name(self, planes: list[Plane]) -> str:
+        for plane in planes:
+            if plane.name.endswith(f":{self.device}"):
+                return str(
+                    plane.stats.get("gpu_device_name") or plane.stats.get("device_type_string", "")
+                )
+        return "cpu"
+
+    def _thread(self, number: int, name: str, events: list[Event]) -> None:
+        """Calls into the device's runtime, and the program's own ranges; Python's frames are apart."""
+        kept = [e for e in events if (e.end > e.start and "hlo_op" not in e.stats) or _is_call(e)]
+        self.activities.leave_out(
+            "host events without duration", sum(e.end <= e.start for e in events)
+        )
+        kinds = np.array([_host_kind(e) for e in kept], np.int8)
+        self.activities.add(
+            kinds,
+            [e.name for e in kept],
+            np.array([e.start for e in kept], np.int64),
+            np.array([e.end for e in kept], np.int64),
+            pid=0,
+            tid=number,
+            correlation=np.array([int(e.stats.get("correlation_id", -1)) for e in kept], np.int64),
+        )
+
+    def _stream(self, stream: int, events: list[Event]) -> None:
+        first = self.activities.add(
+            np.array([_device_kind(e) for e in events], np.int8),
+            [e.name for e in events],
+            np.array([e.start for e in events], np.int64),
+            np.array([e.end for e in events], np.int64),
+            pid=self.device,
+            tid=stream,
+            device=self.device,
+            stream=stream,
+            correlation=np.array(
+                [int(e.stats.get("correlation_id", -1)) for e in events], np.int64
+            ),
+            bytes=np.array([_bytes(e) for e in events], np.int64),
+            grid=[_launched(e, 0) for e in events],
+            block=[_launched(e, 3) for e in events],
+        )
+        for i, event in enumerate(events):
+            self.step_rows.append((first + i, event))
+            self._say(first + i, event)
+
+    def _say(self, row: int, event: Event) -> None:
+        op = str(event.stats.get("hlo_op", "")) or event.name
+        module = str(event.stats.get("hlo_module", ""))
+        if "hlo_op" in event.stats:
+            self.activities.say(row, "hlo_op", op)
+        instruction = self.modules.instruction(module, op)
+        if instruction is None:
+            return
+        if instruction.op_name:
+            self.activities.say(row, "hlo_name", instruction.op_name)
+        operands = [self.modules.instruction(module, o) for o in instruction.operands]
+        shapes = [o.shape.first for o in operands if o is not None]
+        if shapes:
+            self.activities.say(row, "hlo_shapes", str([list(s.dims) for s in shapes]))
+            self.activities.say(row, "hlo_types", str([s.dtype for s in shapes]).replace("'", '"'))
+        self._say_collective(row, instruction, shapes[0] if shapes else None)
+
+    def _say_collective(self, row: int, instruction: Instruction, shape: Any) -> None:
+        """Group and size of a collective; the end of an asynchronous one moves nothing."""
+        opcode = instruction.opcode.removesuffix("-start")
+        if opcode not in _COLLECTIVES:
+            return
+        self.activities.say(row, "Collective name", _COLLECTIVES[opcode])
+        mine = next((g for g in instruction.groups if self.device in g), ())
+        if mine:
+            name = ",".join(map(str, mine))
+            self.groups[name] = list(mine)
+            self.activities.say(row, "Process Group Name", name)
+        if shape is not None:
+            self.activities.say(row, "dtype", _TORCH_TYPES.get(shape.dtype, shape.dtype))
+            self.activities.say(row, "In msg nelems", int(np.prod(shape.dims, dtype=np.int64)))
+
+    def _steps(self, length: int, main: str) -> I64:
+        """A step is one execution of the main module.
+
+        CPUs and TPUs number executions. GPUs do not: there, one begins with each start of the first
+        instruction that runs as seldom as any.
+        """
+        steps = np.full(length, -1, np.int64)
+        mine = sorted(
+            ((row, e) for row, e in self.step_rows if e.stats.get("hlo_module") == main),
+            key=lambda pair: pair[1].start,
+        )
+        if not main or not mine:
+            return steps
+        if all("run_id" in e.stats for _, e in mine):
+            order = {
+                run: i for i, run in enumerate(dict.fromkeys(e.stats["run_id"] for _, e in mine))
+            }
+            for row, e in mine:
+                steps[row] = order[e.stats["run_id"]]
+            return steps
+        count = Counter((e.stats.get("hlo_op"), e.name) for _, e in mine)
+        fewest = min(count.values())
+        marker = next(k for _, e in mine if count[k := (e.stats.get("hlo_op"), e.name)] == fewest)
+        step = -1
+        for row, e in mine:
+            step += (e.stats.get("hlo_op"), e.name) == marker
+            steps[row] = step
+        return steps
+
+
+def _is_call(event: Event) -> bool:
+    return "correlation_id" in event.stats and event.end > event.start
+
+
+def _host_kind(event: Event) -> Kind:
+    if _is_call(event):
+        return Kind.CALL
+    return Kind.PYTHON if event.name.startswith("$") else Kind.ANNOTATION
+
+
+def _device_kind(event: Event) -> Kind:
+    details = {k.lower() for k in event.stats}
+    if "memcpy_details" in details:
+        return Kind.MEMCPY
+    return Kind.MEMSET if "memset_details" in details else Kind.KERNEL
+
+
+def _bytes(event: Event) -> int:
+    for key, value in event.stats.items():
+        if key.lower() in ("memcpy_details", "memset_details"):
+            match = _SIZE.search(str(value))
+            return int(match[1]) if match else -1
+    return -1
+
+
+def _launched(event: Event, first: int) -> str:
+    match = _GRID.search(str(event.stats.get("kernel_details", "")))
+    return f"[{', '.join(match.groups()[first : first + 3])}]" if match else ""

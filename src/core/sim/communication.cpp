@@ -1,0 +1,41 @@
+// Instances: collectives and messages, from the arrival of their members to their end.
+#include "core/sim/simulation.hpp"
+
+namespace chakra::sim {
+
+void Simulation::arrive(int32_t v) {
+    count_communication(v, 1);
+    int32_t instance = w_.instance[v];
+    int32_t& last = last_arrival_[instance];
+    // Of those that arrive last the lowest row counts.
+    if (last < 0 || out_.start[last] < now_ || v < last) last = v;
+    if (++out_.arrived[instance] < w_.needed[instance]) return;
+    out_.began[instance] = now_;
+    schedule(now_ + w_.overhead[instance], kGo, instance);
+}
+
+void Simulation::go(int32_t instance) {
+    int64_t first = w_.instance_jobs[instance], last = w_.instance_jobs[instance + 1];
+    jobs_left_[instance] = static_cast<int32_t>(last - first);
+    if (first == last) return end_instance(instance);
+    for (int64_t j = first; j < last; ++j)
+        network_.start(static_cast<int32_t>(j), w_.job_plan[j], now_);
+}
+
+void Simulation::end_job(int32_t job) {
+    ++out_.job_runs[w_.job_plan[job]];
+    int32_t instance = job_instance_[job];
+    Time& ended = out_.ended[instance];
+    if (ended >= 0 && ended != now_) out_.diverged = instance;
+    if (ended < 0) ended = now_;
+    out_.job_ended[job] = now_;
+    if (--jobs_left_[instance] == 0 && out_.diverged < 0) end_instance(instance);
+}
+
+void Simulation::end_instance(int32_t instance) {
+    out_.ended[instance] = now_;
+    for (int32_t v : members_[instance])
+        if (out_.start[v] >= 0) own_end(v, 0);
+}
+
+}  // namespace chakra::sim

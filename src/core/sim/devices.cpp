@@ -1,0 +1,136 @@
+// Devices: who is let in, and how fast what runs there runs.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/sim/simulation.hpp"
+
+namespace chakra::sim {
+
+// --- room ---------------------------------------------------------------------------------------
+
+void Simulation::ask(int32_t v) {
+    room_.queue(devices_[w_.device[v]], v, now_);
+    look_at(w_.device[v]);
+    touch(w_.device[v]);
+}
+
+void Simulation::look_at(int32_t d) {
+    if (!devices_[d].asked) asked_devices_.push_back(d);
+    devices_[d].asked = true;
+}
+
+// Lets in whoever finds room now; true if there was anyone.
+bool Simulation::admit() {
+    bool any = false;
+    for (int32_t d : std::exchange(asked_devices_, {})) any |= admit_to(devices_[d]);
+    return any;
+}
+
+bool Simulation::admit_to(Device& device) {
+    device.asked = false;
+    bool any = false;
+    while (!device.asking.empty()) {
+        Asking& first = device.asking.front();
+        int32_t behind = room_.in_the_way(device, first, now_);
+        if (behind >= 0) {
+            first.behind = behind;
+            break;
+        }
+        let_in(device);
+        any = true;
+    }
+    return any;
+}
+
+void Simulation::let_in(Device& device) {
+    Asking first = device.asking.front();
+    device.asking.erase(device.asking.begin());
+    device.holders.push_back(first.row);
+    held_by_resource(first.row, first.behind, first.since);
+    begin(first.row);
+}
+
+void Simulation::give_back(int32_t v) {
+    std::erase(devices_[w_.device[v]].holders, v);
+    look_at(w_.device[v]);
+}
+
+// A row that is in the way comes first: until its last round has begun, nobody gets in.
+void Simulation::await_round(int32_t d) {
+    Device& device = devices_[d];
+    Time next = room_.next_round(device, now_, false);
+    device.gives_up = next == kNever;
+    if (device.gives_up) next = room_.next_round(device, now_, true);
+    ++device.version;
+    if (next != kNever) events_.push({next, kRound, d, device.version});
+}
+
+void Simulation::end_round(int32_t d) {
+    if (devices_[d].gives_up) devices_[d].round_end = now_;
+    look_at(d);
+    touch(d);
+}
+
+// --- speed --------------------------------------------------------------------------------------
+
+void Simulation::count_communication(int32_t v, int32_t change) {
+    if (w_.device[v] < 0) return;
+    devices_[w_.device[v]].communicating += change;
+    touch(w_.device[v]);
+}
+
+void Simulation::touch(int32_t device) {
+    if (!devices_[device].dirty) dirty_devices_.push_back(device);
+    devices_[device].dirty = true;
+}
+
+void Simulation::begin_work(int32_t v) {
+    auto work = static_cast<double>(w_.duration[v]);
+    devices_[w_.device[v]].running.push_back({v, work, 0, now_, now_, 0});
+    touch(w_.device[v]);
+}
+
+void Simulation::settle_devices() {
+    for (int32_t device : dirty_devices_) settle(device);
+    dirty_devices_.clear();
+}
+
+void Simulation::settle(int32_t d) {
+    Device& device = devices_[d];
+    device.dirty = false;
+    double rate = device.factor;
+    if (device.communicating > 0) rate /= 1 + w_.comm_slowdown[d];
+    double each = room_.left(device);
+    if (w_.fair && device.running.size() > 1) each /= static_cast<double>(device.running.size());
+    for (Work& work : device.running)
+        set_rate(work, rate * (std::min<double>(each, w_.share[work.row]) / kWhole));
+    if (!device.asking.empty()) await_round(d);
+}
+
+void Simulation::set_rate(Work& work, double rate) {
+    if (work.rate == rate) return;
+    work.remaining -= work.rate * static_cast<double>(now_ - work.since);
+    work.remaining = std::max(0.0, work.remaining);
+    work.rate = rate;
+    work.since = now_;
+    ++work.version;
+    if (rate > 0 && work.remaining / rate < kFar) {
+        Time end = now_ + static_cast<Time>(std::ceil(work.remaining / rate));
+        events_.push({end, kWorkDone, work.row, work.version});
+    }
+}
+
+void Simulation::work_done(int32_t v, uint32_t version) {
+    Device& device = devices_[w_.device[v]];
+    auto work = std::find_if(device.running.begin(), device.running.end(), [&](const Work& each) {
+        return each.row == v && each.version == version;
+    });
+    if (work == device.running.end()) return;
+    device.running.erase(work);
+    if (!device.asking.empty()) look_at(w_.device[v]);
+    touch(w_.device[v]);
+    own_end(v, 0);
+}
+
+}  // namespace chakra::sim

@@ -1,0 +1,219 @@
+#include "core/sim/simulation.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace chakra::sim {
+
+Simulation::Simulation(const Workload& w, const Plans& plans, Network& network, const Pick& pick)
+    : w_(w),
+      network_(network),
+      pick_(pick),
+      kernel_(w.constraints()),
+      pools_(w.lane_kind.size()),
+      room_(w),
+      devices_(w.comm_slowdown.size()),
+      job_instance_(w.job_plan.size()),
+      jobs_left_(w.needed.size()),
+      last_arrival_(w.needed.size(), -1),
+      members_(w.needed.size()) {
+    prepare_outcome();
+    out_.job_runs.assign(plans.plans(), 0);
+    for (size_t i = 0; i < w.needed.size(); ++i)
+        for (int64_t j = w.instance_jobs[i]; j < w.instance_jobs[i + 1]; ++j)
+            job_instance_[j] = static_cast<int32_t>(i);
+    for (int32_t v = 0; v < w.rows(); ++v)
+        if (w.instance[v] >= 0) members_[w.instance[v]].push_back(v);
+}
+
+void Simulation::prepare_outcome() {
+    size_t rows = w_.duration.size(), instances = w_.needed.size();
+    out_.start.assign(rows, -1);
+    out_.end.assign(rows, -1);
+    out_.binding.assign(rows, -1);
+    out_.reason.assign(rows, kNone);
+    out_.arrived.assign(instances, 0);
+    out_.began.assign(instances, -1);
+    out_.ended.assign(instances, -1);
+    out_.job_ended.assign(w_.job_plan.size(), -1);
+}
+
+Outcome Simulation::run() && {
+    release_all();
+    for (Time t = next_time(); t != kNever && out_.diverged < 0; t = next_time()) {
+        now_ = t;
+        handle_all();
+    }
+    explain();
+    return std::move(out_);
+}
+
+void Simulation::release_all() {
+    for (int32_t v = 0; v < w_.rows(); ++v)
+        if (kernel_[start_of(v)].pending == 0) events_.push({0, kStart, v, 0});
+}
+
+// --- time ---------------------------------------------------------------------------------------
+
+Time Simulation::next_time() const {
+    Time next = network_.next_time();
+    if (!events_.empty()) next = std::min(next, events_.top().time);
+    // A fault after the last event changes nothing; before it, it is an event.
+    if (fault_ < w_.fault_time.size() && next != kNever)
+        next = std::min(next, w_.fault_time[fault_]);
+    return next;
+}
+
+void Simulation::handle_all() {
+    while (fault_ < w_.fault_time.size() && w_.fault_time[fault_] <= now_) next_fault();
+    do {
+        while (handle_due()) {
+        }
+    } while (out_.diverged < 0 && (dispatch() || admit()));
+    settle_devices();
+    network_.settle(now_);
+}
+
+// Everything due now that is known now; true if there was any.
+bool Simulation::handle_due() {
+    while (!events_.empty() && events_.top().time <= now_) {
+        due_.push_back(events_.top());
+        events_.pop();
+    }
+    size_t count = 0;
+    for (; count < due_.size(); ++count) {
+        Event event = due_[count];
+        handle(event);
+    }
+    due_.clear();
+    network_.step(now_, finished_jobs_);
+    std::vector<int32_t> finished = std::exchange(finished_jobs_, {});
+    for (int32_t job : finished) end_job(job);
+    out_.events += static_cast<int64_t>(count + finished.size());
+    return count > 0 || !finished.empty();
+}
+
+void Simulation::handle(const Event& event) {
+    switch (event.kind) {
+        case kStart: return ready(event.id);
+        case kEnd: return finish(event.id);
+        case kGo: return go(event.id);
+        case kRound:
+            if (devices_[event.id].version == event.version) end_round(event.id);
+            return;
+        case kWorkDone: return work_done(event.id, event.version);
+    }
+}
+
+// What is due now is handled now, in order; the heap holds only what comes later.
+void Simulation::schedule(Time time, Kind kind, int32_t id) {
+    if (time <= now_)
+        due_.push_back({now_, kind, id, 0});
+    else
+        events_.push({time, kind, id, 0});
+}
+
+// --- rows ---------------------------------------------------------------------------------------
+
+void Simulation::fire(EventId event) {
+    kernel_.fire(event, now_, [&](EventId next) { due(next); });
+}
+
+void Simulation::own_end(int32_t v, Time delay) {
+    kernel_.constrain(end_of(v), now_, delay, kOwnKey, [&](EventId next) { due(next); });
+}
+
+// Notes why the row, which was ready at `since`, starts only now.
+void Simulation::held_by_resource(int32_t v, int32_t holder, Time since) {
+    if (now_ <= since) return;
+    kernel_[start_of(v)].key = kLaneKey;
+    out_.binding[v] = holder;
+}
+
+bool Simulation::in_pool(int32_t v) const {
+    return w_.lane[v] >= 0 && w_.lane_kind[w_.lane[v]] == kPool;
+}
+
+void Simulation::ready(int32_t v) {
+    if (room_.needed(v)) return ask(v);
+    if (!in_pool(v)) return begin(v);
+    pools_.add(w_.lane[v], w_.priority[v], now_, v);
+}
+
+void Simulation::begin(int32_t v) {
+    out_.start[v] = now_;
+    fire(start_of(v));
+    if (w_.kind[v] == kComm) return arrive(v);
+    if (w_.kind[v] == kCompute && w_.duration[v] > 0) return begin_work(v);
+    own_end(v, w_.duration[v]);
+}
+
+void Simulation::finish(int32_t v) {
+    out_.end[v] = now_;
+    fire(end_of(v));
+    if (in_pool(v)) pools_.free(w_.lane[v]);
+    if (w_.kind[v] == kComm) count_communication(v, -1);
+    if (room_.needed(v)) give_back(v);
+}
+
+// Pool lanes start what goes first; true if any did.
+bool Simulation::dispatch() {
+    bool any = false;
+    for (int32_t lane : pools_.take_candidates(static_cast<bool>(pick_))) {
+        auto [row, before] = pools_.start(lane, now_, pick_);
+        if (row < 0) continue;
+        any = true;
+        held_by_resource(row, before, kernel_[start_of(row)].time);
+        begin(row);
+    }
+    return any;
+}
+
+void Simulation::next_fault() {
+    int32_t target = w_.fault_target[fault_];
+    if (w_.fault_is_link[fault_]) {
+        network_.scale_link(target, w_.fault_factor[fault_], now_);
+    } else {
+        devices_[target].factor = w_.fault_factor[fault_];
+        touch(target);
+    }
+    ++fault_;
+}
+
+// --- why ----------------------------------------------------------------------------------------
+
+void Simulation::explain() {
+    explain_rows();
+    explain_peers();
+}
+
+void Simulation::explain_rows() {
+    for (int32_t v = 0; v < w_.rows(); ++v) {
+        Key key = kernel_[start_of(v)].key;
+        out_.reason[v] = reason_of(key, start_of(v));
+        if (out_.reason[v] == kDependency) out_.binding[v] = w_.src[edge_of(key)];
+    }
+    for (int32_t v = 0; v < w_.rows(); ++v) {
+        int32_t next = kernel_.lanes().follower[v];
+        // Who was in the way on a device has been noted already.
+        if (next >= 0 && out_.reason[next] == kResource && out_.binding[next] < 0)
+            out_.binding[next] = v;
+    }
+}
+
+// A member of a collective that waited for another names the one that came last.
+void Simulation::explain_peers() {
+    for (int32_t v = 0; v < w_.rows(); ++v) {
+        if (w_.kind[v] != kComm || out_.start[v] < 0) continue;
+        int32_t last = last_arrival_[w_.instance[v]];
+        if (out_.start[last] <= out_.start[v]) continue;
+        out_.reason[v] = kPeer;
+        out_.binding[v] = last;
+    }
+}
+
+Outcome simulate(const Workload& workload, const Plans& plans, Network& network, const Pick& pick) {
+    return Simulation(workload, plans, network, pick).run();
+}
+
+}  // namespace chakra::sim

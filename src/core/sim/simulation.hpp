@@ -1,0 +1,95 @@
+// The state of one run of the engine. Its parts: simulation.cpp (time, rows, reasons),
+// communication.cpp (instances and their jobs), devices.cpp (room and speed of devices).
+#pragma once
+
+#include <queue>
+#include <vector>
+
+#include "core/sim/device.hpp"
+#include "core/sim/engine.hpp"
+#include "core/sim/pools.hpp"
+#include "core/timing/kernel.hpp"
+
+namespace chakra::sim {
+
+class Simulation {
+   public:
+    Simulation(const Workload& w, const Plans& plans, Network& network, const Pick& pick);
+    Outcome run() &&;
+
+   private:
+    enum Kind : uint8_t { kStart, kEnd, kWorkDone, kGo, kRound };
+
+    struct Event {
+        Time time;
+        Kind kind;
+        int32_t id;        // row (start, end, work done), instance (go) or device (round)
+        uint32_t version;  // of the work or the round; events of older versions are stale
+        bool operator>(const Event& other) const { return time > other.time; }
+    };
+
+    // simulation.cpp
+    void prepare_outcome();
+    void release_all();
+    Time next_time() const;
+    void handle_all();
+    bool handle_due();
+    void handle(const Event& event);
+    void schedule(Time time, Kind kind, int32_t id);
+    void due(EventId event) {
+        schedule(kernel_[event].time, is_end(event) ? kEnd : kStart, row_of(event));
+    }
+    void fire(EventId event);
+    void own_end(int32_t row, Time delay);
+    void held_by_resource(int32_t row, int32_t holder, Time since);
+    bool in_pool(int32_t row) const;
+    void ready(int32_t row);
+    void begin(int32_t row);
+    void finish(int32_t row);
+    bool dispatch();
+    void next_fault();
+    void explain();
+    void explain_rows();
+    void explain_peers();
+
+    // communication.cpp
+    void arrive(int32_t row);
+    void go(int32_t instance);
+    void end_job(int32_t job);
+    void end_instance(int32_t instance);
+
+    // devices.cpp
+    void ask(int32_t row);
+    void look_at(int32_t device);
+    bool admit();
+    bool admit_to(Device& device);
+    void let_in(Device& device);
+    void give_back(int32_t row);
+    void await_round(int32_t device);
+    void end_round(int32_t device);
+    void count_communication(int32_t row, int32_t change);
+    void touch(int32_t device);
+    void begin_work(int32_t row);
+    void settle_devices();
+    void settle(int32_t device);
+    void set_rate(Work& work, double rate);
+    void work_done(int32_t row, uint32_t version);
+
+    const Workload& w_;
+    Network& network_;
+    const Pick& pick_;
+    Kernel kernel_;
+    Pools pools_;
+    Room room_;
+    Outcome out_;
+    Time now_ = 0;
+    std::vector<Device> devices_;
+    std::vector<int32_t> dirty_devices_, asked_devices_, finished_jobs_;
+    std::vector<int32_t> job_instance_, jobs_left_, last_arrival_;
+    std::vector<std::vector<int32_t>> members_;  // by instance: its rows
+    std::vector<Event> due_;                     // events of now, first in, first out
+    std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+    size_t fault_ = 0;
+};
+
+}  // namespace chakra::sim
