@@ -131,7 +131,11 @@ def test_sums_are_the_whole(name):
         assert sum(b.idle.values()) == b.idle_ns
 
 
-WHATS = {"compute": Edit(scale=0.5, classes=("compute",)), "host": Edit(scale=0.5, on="host")}
+WHATS = {
+    "compute": Edit(scale=0.5, classes=("compute",)),
+    "communication": Edit(scale=0.5, classes=("communication",)),
+    "host": Edit(scale=0.5, on="host"),
+}
 
 
 @pytest.mark.parametrize("what", WHATS)

@@ -72,6 +72,8 @@ class Comparison(Result, msgspec.Struct):
     notes: list[str]
     broken: list[str] = []
     """Rules of `--fail-if` that B breaks."""
+    warning: str = ""
+    """To be shown before everything else; empty where there is nothing to warn of."""
 
     def tables(self) -> list[Table]:
         """For people: the explanation first."""
@@ -145,6 +147,9 @@ def compare_analyses(a: list[Analysis], b: list[Analysis]) -> Comparison:
         _groups(first, second),
         _metrics(first, second, step),
         notes,
+        warning="; ".join(
+            f"{s}: {x.warning}" for s, x in zip("AB", (first, second), strict=True) if x.warning
+        ),
     )
 
 
@@ -279,6 +284,10 @@ def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[floa
         )
     out["memory"] = (a.memory.peak_bytes, b.memory.peak_bytes)
     return out
+
+
+def _warning(a: Analysis, b: Analysis) -> str:
+    return "; ".join(f"{side}: {x.warning}" for side, x in (("A", a), ("B", b)) if x.warning)
 
 
 def _notes(a: Analysis, b: Analysis) -> list[str]:
