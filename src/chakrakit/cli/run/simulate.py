@@ -62,9 +62,10 @@ def command(
         names = {"no_fold", "output", "as_json", *NATIVE_NAMES}
         chosen = {n: v for n, v in settings.items() if n in names}
         if len(workloads) > 1:
+            if machine is None:
+                raise click.UsageError("several jobs run on a machine: give --machine")
             return simulate_several(workloads, machine=machine, **chosen)
         return simulate_native(workloads[0], machine=machine, **chosen)
-    assert astra is not None
     if len(workloads) > 1:
         raise click.UsageError("several jobs run on a machine: give --machine instead of --astra")
     return _simulate_astra(

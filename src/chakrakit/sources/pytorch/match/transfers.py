@@ -1,8 +1,9 @@
 """Communication by the host itself, such as gloo's: what of its record is the transfer.
 
 A back end that moves tensors of a device through the host records one range around everything: the
-copy to the host, the transfer, the copy back. The copies are rows of their own. What is left between
-them is the transfer, and only that depends on other ranks and on the network.
+copy to the host, the transfer, the copy back. The copies are rows of their own, with calls of the
+device's runtime inside. What is left between them is the transfer, and only that depends on other
+ranks and on the network.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.sources.pytorch.read import Kineto
+from chakrakit.sources.pytorch.read import Kind, Kineto
 
 _BACK_END = re.compile(r"^(gloo|mpi|ucc):\w+")
 
@@ -34,8 +35,8 @@ def _longest_gap(kineto: Kineto, record: int) -> tuple[int, int]:
     near = kineto.is_host & (kineto.tid == kineto.tid[record]) & (kineto.pid == kineto.pid[record])
     inside = np.flatnonzero(near & (kineto.start >= first) & (kineto.end <= last))
     inside = inside[inside != record]
-    if not len(inside):
-        return first, last
+    if not (kineto.kind[inside] == Kind.CALL).any():
+        return first, last  # tensors of the host; what else is inside has nothing to do with it
     inside = inside[np.argsort(kineto.start[inside], kind="stable")]
     done = np.maximum.accumulate(kineto.end[inside])
     begins = np.r_[first, done]
