@@ -30,9 +30,9 @@ def measure(data: Path) -> str:
 HEADS = ("model", "GPUs", "published s", "simulated s", "error", "constant rate")
 TITLE = "Megatron-LM on A100, 1.7B to 1T"
 TEXT = f"""\
-Narayanan et al. 2021 (arXiv 2104.04473, table 1: full recompute), simulated on `dgx-a100` with the roofline and
-two constants, the parts of the peak rate ({COMPUTE}) and of the memory's bandwidth ({MEMORY}) that kernels
-reach. They are not fitted on these rows but on four rows of Korthikanti et al. 2022 (arXiv 2205.05198, table 5;
-`python benchmarks/megatron.py fit`). The last column is what a constant 142 TFLOP/s gives. What the paper does
-not say is assumed: the micro-batch of 1, 2, 4 and 8 that simulates fastest (1 for the largest models), 1F1B
-without interleaving, fp16 gradients reduced after backward."""
+Narayanan et al. 2021 (arXiv 2104.04473, table 1: full recompute), simulated on `dgx-a100` with the
+roofline and two constants, the parts of the peak rate ({COMPUTE}) and of the memory's bandwidth
+({MEMORY}) that kernels reach. They are not fitted on these rows but on four rows of Korthikanti et al.
+2022 (arXiv 2205.05198, table 5; `python benchmarks/megatron.py fit`). The last column is what a constant
+142 TFLOP/s gives. What the paper does not say is assumed: the micro-batch of 1, 2, 4 and 8 that simulates
+fastest (1 for the largest models), 1F1B without interleaving, fp16 gradients reduced after backward."""
