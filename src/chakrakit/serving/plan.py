@@ -58,8 +58,9 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 def serving_step(dtype: str, quantization: str = "") -> Step:
     """The step that operators are recorded under."""
-    if dtype not in ("bf16", "fp16", "fp32") or quantization not in ("", "fp8"):
+    if dtype not in ("bf16", "fp16", "fp32") or quantization not in ("", "fp8", "fp4"):
         raise ConfigError(
-            f"--dtype {dtype} {quantization}: give bf16, fp16 or fp32, and fp8 for matmuls"
+            f"--dtype {dtype} --quantization {quantization}: give bf16, fp16 or fp32, and fp8 or fp4 "
+            "for matmuls"
         )
-    return Step(kind="serve", dtype=dtype, matmul_dtype=quantization)  # type: ignore[arg-type]
+    return Step(kind="serve", dtype=dtype, matmul_dtype="fp8" if quantization else "")  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Device
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine
+from chakrakit.serving.calibration import Constants, constants_of
 from chakrakit.serving.cluster import PoolSetup, Role, Router, Setup, run
 from chakrakit.serving.engine import EngineOptions, engine_from
 from chakrakit.serving.feasible import check_feasible
@@ -72,14 +73,36 @@ class Serving:
                 f"an engine of tp {plan.tp} × pp {plan.pp} × dp {plan.dp} needs "
                 f"{plan.tp * plan.pp * plan.dp} devices; {self.machine.name} has {self.machine.size}"
             )
-        return StepOperators(self.model, plan, serving_step(self.dtype, self.quantization))
+        return StepOperators(
+            self.model,
+            plan,
+            serving_step(self.dtype, self.quantization),
+            self.quantization == "fp4",
+        )
 
     def cost(self, operators: StepOperators) -> StepCost:
         """Step times: of measured layers where given, else of the operators."""
         if self.layers is not None:
             return MeasuredSteps(read_layers(self.layers), operators, self.machine).cost()
-        steps = ModelledSteps(operators, self.machine, self.compute)
+        steps = ModelledSteps(operators, self.machine, self.compute, self.constants)
         return steps.cost(whole=self.engine.padding is not None)
+
+    @cached_property
+    def constants(self) -> Constants | None:
+        """Those of the engine on this device, unless measured layers or another way are given."""
+        if self.layers is not None or self.compute != "auto":
+            return None
+        return constants_of(self.device.name, self.engine.name)
+
+    @cached_property
+    def options(self) -> EngineOptions:
+        """The engine's, with its own times where they are known and the user gave none."""
+        own, engine = self.constants, self.engine
+        if own is None:
+            return engine
+        names = ("serial_ms", "serial_per_request_ms", "frontend_ms")
+        known = {n: getattr(engine, n) or getattr(own, n) for n in names}
+        return msgspec.structs.replace(engine, **known)
 
     def capacity(self, operators: StepOperators) -> Capacity:
         """The cache of one engine."""
@@ -91,7 +114,7 @@ class Serving:
         capacity = self.capacity(operators)
         check_feasible(self.stream, self.engine, capacity)
         return PoolSetup(
-            self.engine,
+            self.options,
             self.cost(operators),
             capacity,
             engines=engines * self.layout.dp,

@@ -70,6 +70,8 @@ Options options_of(const nb::dict& d) {
     o.host_per_token = get<Time>(d, "host_per_token");
     o.output = get<Time>(d, "output");
     o.serial = get<Time>(d, "serial");
+    o.serial_per_request = get<Time>(d, "serial_per_request");
+    o.frontend = get<Time>(d, "frontend");
     o.launch = get<Time>(d, "launch");
     o.warmup = get<Time>(d, "warmup");
     o.drafts = get<int64_t>(d, "drafts");

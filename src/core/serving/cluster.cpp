@@ -120,7 +120,13 @@ bool Cluster::arrive_open() {
 
 void Cluster::arrive(int32_t request) {
     Progress& p = progress_[at(request)];
-    if (p.arrived == NEVER) p.arrived = now_;
+    if (p.arrived == NEVER) {
+        p.arrived = now_;
+        if (Time wait = problem_.pools[0].options.frontend; wait > 0) {
+            push(now_ + wait, Kind::arrival, request);
+            return;
+        }
+    }
     int32_t engine = routed(request, Role::whole, Role::prefill);
     if (engine < 0) {  // every engine is down: try again when one is back
         Time soonest = NEVER;

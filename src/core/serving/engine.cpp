@@ -55,7 +55,8 @@ void Engine::launch(Batch&& batch, Time whole, Time now) {
     batch.formed = now;
     Time ready = now + options_.host + count * options_.host_per_request +
                  batch.sums.tokens * options_.host_per_token;
-    whole = std::max(options_.serial + whole, options_.launch);
+    whole =
+        std::max(options_.serial + count * options_.serial_per_request + whole, options_.launch);
     if (totals_.steps == 0) whole += options_.warmup;
     Time each = whole / options_.stages;
     Time at = batch.start = std::max(ready, stage_free_.front());

@@ -33,7 +33,8 @@ struct Options {
     int32_t depth = 1;          // steps formed before the first of them ends
     int32_t stages = 1;         // a pipeline's; a request is in one step at a time
     Time host = 0, host_per_request = 0, host_per_token = 0, output = 0, launch = 0, warmup = 0;
-    Time serial = 0;  // of a step on the host, before the device begins
+    Time serial = 0, serial_per_request = 0;  // of a step on the host, before the device begins
+    Time frontend = 0;                        // between arrival and the queue
     int64_t drafts = 0;
     double acceptance = 0;
     int64_t max_adapters = 0;

@@ -181,6 +181,8 @@ def _options(pool: PoolSetup, seed: int) -> dict[str, Any]:
             "output",
             "launch",
             "serial",
+            "serial_per_request",
+            "frontend",
             "warmup",
         )
     }

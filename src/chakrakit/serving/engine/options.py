@@ -56,6 +56,9 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     host_per_token_ms: float = 0.0
     output_ms: float = 0.0
     launch_ms: float = 0.0
+    frontend_ms: float = 0.0
+    """Between a request's arrival and its place in the queue."""
+    serial_per_request_ms: float = 0.0
     serial_ms: float = 0.0
     """The part of a step on the host that the device waits for; a step takes at least `launch_ms`."""
     drafts: int = 0
@@ -91,6 +94,8 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
             "host_per_request_ms",
             "host_per_token_ms",
             "serial_ms",
+            "serial_per_request_ms",
+            "frontend_ms",
             "output_ms",
             "launch_ms",
             "warmup_ms",

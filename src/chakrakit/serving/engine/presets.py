@@ -176,6 +176,42 @@ class Sglang(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
 
+class Trtllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """TensorRT-LLM: in-flight batching, which admits a request when its whole prompt fits."""
+
+    max_num_tokens: int = 8192
+    max_batch_size: int = 2048
+    max_seq_len: int = 0
+    tokens_per_block: int = 32
+    free_gpu_memory_fraction: float = 0.9
+    enable_block_reuse: bool = True
+    enable_chunked_prefill: bool = True
+    disable_overlap_scheduler: bool = False
+    cuda_graph_batch_sizes: tuple[int, ...] = VLLM_GRAPHS
+    max_draft_len: int = 0
+    kv_cache_dtype: Literal["auto", "fp8"] = "auto"
+
+    def options(self) -> EngineOptions:
+        """In the simulator's terms."""
+        return EngineOptions(
+            name="trtllm",
+            block_size=self.tokens_per_block,
+            token_budget=self.max_num_tokens,
+            max_requests=self.max_batch_size,
+            chunked=self.enable_chunked_prefill,
+            prefix_cache=self.enable_block_reuse,
+            whole_prompt=True,
+            memory_share=self.free_gpu_memory_fraction,
+            share_of_free=True,
+            depth=1 if self.disable_overlap_scheduler else 2,
+            graphs=tuple(sorted(set(self.cuda_graph_batch_sizes))),
+            drafts=self.max_draft_len,
+            max_context=self.max_seq_len,
+            cache_dtype="" if self.kv_cache_dtype == "auto" else "fp8",
+            **self._own(),
+        )
+
+
 class Transformers(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Continuous batching of Hugging Face transformers."""
 
@@ -239,7 +275,12 @@ class Transformers(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return 0.0 if self.use_cuda_graph else TRANSFORMERS_LAUNCH_MS
 
 
-PRESETS: dict[str, type[_Preset]] = {"vllm": Vllm, "sglang": Sglang, "transformers": Transformers}
+PRESETS: dict[str, type[_Preset]] = {
+    "vllm": Vllm,
+    "sglang": Sglang,
+    "trtllm": Trtllm,
+    "transformers": Transformers,
+}
 
 
 def engine_from(text: str | EngineOptions) -> EngineOptions:

@@ -7,6 +7,7 @@ are linear: within one algorithm a collective's time is linear in its size.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -53,6 +54,12 @@ class CollectiveTimes:
         links = self._machine.links
         routes = self._machine.routes(np.array([src]), np.array([dst]))
         return np.asarray(routes.latency(links)[0] + sizes / routes.bandwidth(links)[0])
+
+
+@lru_cache(maxsize=8)
+def times_on(machine: Machine) -> CollectiveTimes:
+    """The times of a machine, which remember what they were asked."""
+    return CollectiveTimes(machine)
 
 
 def _ladder(smallest: float, largest: float) -> list[int]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Machine
-from chakrakit.serving.steps.collectives import CollectiveTimes
+from chakrakit.serving.steps.collectives import times_on
 from chakrakit.serving.steps.costing import F64, StepCost, in_pieces
 from chakrakit.serving.steps.grid import grid_attention
 from chakrakit.serving.steps.layers import Layers
@@ -23,7 +23,7 @@ class MeasuredSteps:
 
     def __init__(self, layers: Layers, operators: StepOperators, machine: Machine) -> None:
         self.layers, self.operators, self.machine = layers, operators, machine
-        self.collectives = CollectiveTimes(machine)
+        self.collectives = times_on(machine)
         self._mesh = Mesh(operators.plan)
         model = operators.model
         self.with_experts = model.layers - model.dense_layers if model.experts else 0

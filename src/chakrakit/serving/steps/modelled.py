@@ -11,7 +11,8 @@ import numpy as np
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Device, Operation, Profiled, find_profile, roofline_seconds
 from chakrakit.machines.fabric import Machine
-from chakrakit.serving.steps.collectives import CollectiveTimes
+from chakrakit.serving.calibration import Constants
+from chakrakit.serving.steps.collectives import times_on
 from chakrakit.serving.steps.costing import StepCost, in_pieces, roofline_attention
 from chakrakit.serving.steps.operators import F64, Operator, StepOperators
 from chakrakit.serving.steps.padded import MaskedAttention, separate_kernels
@@ -25,10 +26,18 @@ class ModelledSteps:
     `compute` is `roofline`, a profile's name or file, or `auto`: the device's own profile where there is one.
     """
 
-    def __init__(self, operators: StepOperators, machine: Machine, compute: str = "auto") -> None:
-        self.operators, self.machine = operators, machine
-        self.compute = _profile_of(self.device) if compute == "auto" else compute
-        self.collectives = CollectiveTimes(machine)
+    def __init__(
+        self,
+        operators: StepOperators,
+        machine: Machine,
+        compute: str = "auto",
+        constants: Constants | None = None,
+    ) -> None:
+        self.operators, self.machine, self.constants = operators, machine, constants
+        self.compute = compute
+        if compute == "auto":
+            self.compute = (constants is None and self.device.profile) or "roofline"
+        self.collectives = times_on(machine)
         if not (self.device.peak and self.device.memory_bandwidth):
             raise ConfigError(
                 f"device {self.device.name!r} has no peak rate or memory bandwidth, which step times need; "
@@ -37,8 +46,9 @@ class ModelledSteps:
 
     @property
     def device(self) -> Device:
-        """The accelerator; all are alike."""
-        return self.machine.devices[0]
+        """The accelerator as the engine's kernels find it; all are alike."""
+        device = self.machine.devices[0]
+        return device if self.constants is None else self.constants.on(device)
 
     @cached_property
     def _profile(self) -> Profiled | None:
@@ -68,7 +78,8 @@ class ModelledSteps:
             if together
             else None,
             padded=self.padded() if whole else None,
-            about=f"operators by {self.compute} on {self.device.name}",
+            about=f"operators by {self.compute} on {self.device.name}"
+            + (", with the engine's own constants" if self.constants else ""),
         )
 
     def padded(self) -> Callable[[int, int], float]:
@@ -98,11 +109,14 @@ class ModelledSteps:
     def attention(self) -> dict[str, object]:
         """One kernel a layer at the roofline."""
         work, device = self.operators.attention, self.device
-        rate = device.peak_rate(work.dtype) * device.compute_efficiency
+        shares = (device.compute_efficiency, device.memory_efficiency)
+        if (own := self.constants) is not None:
+            shares = (own.attention_compute_efficiency, own.attention_memory_efficiency)
+        rate = device.peak_rate(work.dtype) * shares[0]
         model = self._profile.models.get("attention") if self._profile else None
         if model is not None:
             rate = model.best_rate * 1e6
-        bandwidth = device.memory_bandwidth * device.memory_efficiency
+        bandwidth = device.memory_bandwidth * shares[1]
         n = work.layers
         return roofline_attention(
             n * work.flops_per_pair / rate,
@@ -153,12 +167,3 @@ class ModelledSteps:
         first = [int(self._mesh.ranks_at(s)[0]) for s in range(stages)]
         pairs = pairwise(first)
         return np.asarray(sum(self.collectives.message_seconds(size, a, b) for a, b in pairs))
-
-
-def _profile_of(device: Device) -> str:
-    """The profile of this very device, where one comes with the package; else the roofline."""
-    name = device.name.partition("-")[0]
-    try:
-        return find_profile(name).name if name else "roofline"
-    except ConfigError:
-        return "roofline"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
@@ -85,12 +85,13 @@ class AttentionWork:
 class StepOperators:
     """The operators of a model under a plan."""
 
-    def __init__(self, model: Decoder, plan: Plan, step: Step) -> None:
+    def __init__(self, model: Decoder, plan: Plan, step: Step, four_bits: bool = False) -> None:
         if not isinstance(model, Decoder):
             raise ConfigError("only models over tokens are served; this one has another family")
         self.model = model
         self.plan = plan.replace(schedule="gpipe", chunks=1)
         self.step = step
+        self.four_bits = four_bits
 
     def met(self, tokens: F64 | float) -> F64:
         """Share of the experts that evenly routed tokens of all expert-parallel ranks need."""
@@ -133,7 +134,7 @@ class StepOperators:
         for rows in zip(*recorded, strict=True):
             if rows[0][0].op != "attention":
                 found.append(_operator([node for node, _ in rows], rows[0][1], places))
-        return found
+        return [_in_four_bits(o) if self.four_bits and o.op == "matmul" else o for o in found]
 
     @cached_property
     def attention(self) -> AttentionWork:
@@ -169,9 +170,8 @@ class StepOperators:
             for i in range(0, len(stack.rows), per_stage)
         )
         ends = [size["embedding"], 0 if self.model.tied else size["head"]]
-        return int(
-            (layers + (sum(ends) if self.plan.pp == 1 else max(ends))) * BYTES[self.weight_dtype]
-        )
+        each = BYTES[self.weight_dtype] * (FOUR_BITS if self.four_bits else 1.0)
+        return int((layers + (sum(ends) if self.plan.pp == 1 else max(ends))) * each)
 
     @property
     def weight_dtype(self) -> str:
@@ -183,6 +183,16 @@ class StepOperators:
         """Bytes of cache that a token needs on one rank, over its layers."""
         layers = -(-self.model.layers // self.plan.pp)
         return int(layers * cache_bytes(self.model, self.plan, self.step))
+
+
+FOUR_BITS = 0.5625
+"""Bytes of a weight of four bits with a byte of scale for sixteen of them, next to one of eight bits."""
+
+
+def _in_four_bits(o: Operator) -> Operator:
+    """A matmul whose weights have four bits instead of eight."""
+    weights = o.bytes._replace(constant=o.bytes.constant * FOUR_BITS, met=o.bytes.met * FOUR_BITS)
+    return replace(o, bytes=weights, dtype="fp4")
 
 
 def _operator(nodes: list[Node], count: int, places: tuple[Point, ...]) -> Operator:
