@@ -48,7 +48,7 @@ from chakrakit.sources.pytorch.read import (
     read_kineto,
     read_observer,
 )
-from chakrakit.trace.communication import Binding, Body, Groups
+from chakrakit.trace.communication import Binding, Body, Groups, positive_names
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, Recording, Run, recording_of
 
@@ -118,6 +118,7 @@ def link_found(found: Found, options: LinkOptions | None = None) -> tuple[Run, L
     _note_unused(found, ranks)
     groups = _merge_groups(ranks)
     inferred = _resolve_groups(ranks, groups)
+    groups = _numbered_groups(ranks, groups)
     clock = align_clocks({r: x.recorded for r, x in ranks.items()})
     run = _run(ranks, clock, groups)
     known = recording_of(run.card) or Recording()
@@ -331,7 +332,9 @@ def _merge_groups(ranks: Mapping[int, _Linked]) -> RecordedGroups:
 
 
 def _add_unnamed(ranks: Mapping[int, _Linked], groups: RecordedGroups) -> None:
-    """Groups that no file describes: those who communicate in one are in it; with none, all are in one."""
+    """Where no file describes groups: those who communicate in one are in it; with none, all are in one."""
+    if groups:
+        return  # a name that is not among them is a mistake that validation tells
     used: dict[str, set[int]] = {}
     for rank, linked in ranks.items():
         for c in list_of(linked):
@@ -340,6 +343,15 @@ def _add_unnamed(ranks: Mapping[int, _Linked], groups: RecordedGroups) -> None:
     groups |= {name: tuple(sorted(members)) for name, members in used.items()}
     if not groups and len(ranks) > 1:
         groups["0"] = tuple(sorted(ranks))
+
+
+def _numbered_groups(ranks: Mapping[int, _Linked], groups: RecordedGroups) -> RecordedGroups:
+    """The groups under names that every reader takes: simulators refuse a group 0, PyTorch's default."""
+    names = positive_names(groups)
+    for linked in ranks.values():
+        for call in list_of(linked):
+            call.group = names.get(call.group, call.group) if call.group is not None else None
+    return {names[name]: members for name, members in groups.items()}
 
 
 def _resolve_groups(ranks: dict[int, _Linked], groups: RecordedGroups) -> dict[int, int]:
