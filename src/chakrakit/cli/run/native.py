@@ -172,7 +172,12 @@ def simulate_several(
 
 
 def _print(done: Simulation) -> None:
+    from chakrakit.trace.memory import said_first
+
     s, out = done.summary, console()
+    rank = f"rank {s.tightest_rank}"
+    if verdict := said_first(s.fits, s.needs_bytes, s.has_bytes, rank):
+        out.print(verdict)
     out.print(
         f"{s.makespan_ns / 1e6:,.3f} ms on {s.machine} ({s.network} network, {s.compute} compute)"
     )
