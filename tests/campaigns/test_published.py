@@ -10,7 +10,9 @@ from support.paths import EXAMPLES
 
 
 def run(name: str, histories: int):
-    return campaign(read_job(EXAMPLES / "campaigns" / f"{name}.yaml"), histories=histories, changes=False)
+    return campaign(
+        read_job(EXAMPLES / "campaigns" / f"{name}.yaml"), histories=histories, changes=False
+    )
 
 
 def test_54_days_on_16384_gpus_have_419_failures_and_over_90_percent():
