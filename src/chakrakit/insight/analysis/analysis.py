@@ -43,7 +43,7 @@ from chakrakit.insight.diagnosis import (
     slow_ranks,
 )
 from chakrakit.insight.hangs import board_of, hang_culprits, is_recording
-from chakrakit.insight.memory import Memory, join_memory
+from chakrakit.insight.memory import Memory, join_memory, with_history
 from chakrakit.insight.rank import Causes, Table
 from chakrakit.insight.time import (
     Launches,
@@ -221,7 +221,7 @@ def _joined(
         operators,
         parts.launches,
         roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
-        join_memory(parts.memory),
+        _memory(run, parts),
         notes,
         culprits,
         delays,
@@ -237,6 +237,13 @@ def _blamed(run: Run, parts: GatheredFacts) -> tuple[JobDelays | None, list[Culp
     links = slow_links(run.counters, parts.paces, run.tick_ps)
     found = sorted([*links, *slow_ranks(parts.paces)], key=lambda c: -(c.factor or 0.0))
     return None, found
+
+
+def _memory(run: Run, parts: GatheredFacts) -> Memory:
+    """From the tensors that nodes name, or from the allocator's history where it was recorded."""
+    found = join_memory(parts.memory)
+    table = run.counters.get("allocator")
+    return found if table is None or not table.num_rows else with_history(found, table)
 
 
 def _path(
