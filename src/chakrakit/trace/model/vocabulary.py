@@ -425,12 +425,8 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
     *(
         _A(f"{p}_{n}", _M.int64_val, "", f"{m} of a serving step's {p}", "chakrakit", "chakrakit")
         for p in ("context", "generation")
-        for n, m in (
-            ("requests", "requests"),
-            ("q", "Σq"),
-            ("k", "Σk"),
-            ("qq", "Σq²"),
-            ("qk", "Σqk"),
+        for n, m in zip(
+            ["requests", "q", "k", "qq", "qk"], ["requests", "Σq", "Σk", "Σq²", "Σqk"], strict=True
         )
     ),
     _A("mem_free", _M.int64_val, "bytes", "released when the node ends", "chakrakit", "chakrakit"),
