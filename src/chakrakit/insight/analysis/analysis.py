@@ -211,7 +211,7 @@ def _joined(
     if rows is not None and model is not None and what_if.slack:
         rows.slack = slack_by_rank(model)
     operators = listed_operators(parts.operators)
-    held = join_memory(parts.memory, run)
+    held = _memory(run, parts)
     fit = fit_of({r.rank: r.peak_bytes for r in held.ranks}, _device_memory(run))
     delays, culprits = _blamed(run, parts)
     return Analysis(
@@ -255,9 +255,10 @@ def _blamed(run: Run, parts: GatheredFacts) -> tuple[JobDelays | None, list[Culp
 
 def _memory(run: Run, parts: GatheredFacts) -> Memory:
     """From the tensors that nodes name, or from the allocator's history where it was recorded."""
-    found = join_memory(parts.memory)
-    table = run.counters.get("allocator")
-    return found if table is None or not table.num_rows else with_history(found, table)
+    found = join_memory(parts.memory, run)
+    if run.card.settings.get("memory") != "allocator" or "memory" not in run.counters:
+        return found
+    return with_history(found, run.counters["memory"])
 
 
 def _path(

@@ -13,14 +13,14 @@ _POINTS = 500
 def with_history(found: Memory, table: pa.Table) -> Memory:
     """Peaks and timelines from the allocator's history; kinds and holders as the trace's tensors say.
 
-    `table` has the columns rank, time (ns) and bytes: what was given out from that moment on.
+    `table` has the columns rank, time_ns and bytes: what was given out from that moment on.
     """
     ranks = table.column("rank").to_numpy()
     known = {m.rank: m for m in found.ranks}
     parts = []
     for rank in np.unique(ranks).tolist():
         mine = ranks == rank
-        time, held = (table.column(c).to_numpy()[mine] for c in ("time", "bytes"))
+        time, held = (table.column(c).to_numpy()[mine] for c in ("time_ns", "bytes"))
         top = int(np.argmax(held))
         every = max(1, len(time) // _POINTS)
         chosen = sorted({*range(0, len(time), every), top})
@@ -35,6 +35,7 @@ def with_history(found: Memory, table: pa.Table) -> Memory:
                 told.holders if told else [],
                 [Moment(int(time[i]), int(held[i])) for i in chosen],
                 told.tensors if told else 0,
+                "allocator",
             )
         )
     best = max(parts, key=lambda m: m.peak_bytes)

@@ -49,11 +49,11 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
     else:
         run, report = _LINKERS[kind](found[kind], ignored, chosen)
     if Format.SNAPSHOT in found:
-        _add_memory(run, found[Format.SNAPSHOT])
+        run = _with_memory(run, found[Format.SNAPSHOT])
     return run, report
 
 
-def _add_memory(run: Run, paths: list[Path]) -> None:
+def _with_memory(run: Run, paths: list[Path]) -> Run:
     """Histories of the allocator join their ranks: by the number in a name, else in order."""
     histories = [
         (path, history) for path in paths for history in read_snapshot(read_bytes(path), str(path))
@@ -67,7 +67,9 @@ def _add_memory(run: Run, paths: list[Path]) -> None:
             path=str(paths[0]),
         )
     joined = {rank: history for rank, (_, history) in zip(ranks, histories, strict=False)}
-    run.counters["allocator"] = pa.table(memory_table(joined, run.epoch_ns))
+    settings = {**run.card.settings, "memory": "allocator"}
+    table = pa.table(memory_table(joined, run.epoch_ns))
+    return run.with_counters({"memory": table}).with_card(run.card.replace(settings=settings))
 
 
 def _files(inputs: Sequence[Path]) -> list[Path]:

@@ -86,7 +86,7 @@ def memory_table(histories: dict[int, History], epoch_ns: int) -> dict[str, Any]
         "rank": np.concatenate(
             [np.full(len(histories[r].time), r, np.int64) for r in ranks] or [np.zeros(0, np.int64)]
         ),
-        "time": np.concatenate(
+        "time_ns": np.concatenate(
             [histories[r].time - epoch_ns for r in ranks] or [np.zeros(0, np.int64)]
         ),
         "bytes": np.concatenate([histories[r].bytes for r in ranks] or [np.zeros(0, np.int64)]),
