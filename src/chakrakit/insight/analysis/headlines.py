@@ -10,6 +10,7 @@ import numpy as np
 from chakrakit.insight.analysis.analysis import Analysis
 from chakrakit.insight.rank import ms, percent, short
 from chakrakit.results import Result
+from chakrakit.trace.memory import said_first
 
 _NOTABLE = 0.01
 """Shares below a hundredth are not worth a sentence."""
@@ -27,7 +28,7 @@ class Answer(Result, msgspec.Struct, frozen=True):
 
 def answers(analysis: Analysis) -> list[Answer]:
     """What to say first, in order."""
-    parts = (_step, _bound, _exposed, _idle, _helps, _late, _bubble, _memory, _use)
+    parts = (_fits, _step, _bound, _exposed, _idle, _helps, _late, _bubble, _memory, _use)
     return [answer for part in parts for answer in part(analysis)]
 
 
@@ -93,8 +94,13 @@ def _step(a: Analysis) -> Iterator[Answer]:
             "How long is a step?",
             time_text(a.steps.median_ns),
             f"{count_text(count, 'step')} {how}, {time_text(a.span_ns)} in all on "
-            f"{count_text(len(a.ranks), 'rank')}.",
+            f"{count_text(len(a.ranks), 'rank')}.{_recorded(a)}",
         )
+
+
+def _recorded(a: Analysis) -> str:
+    said = a.recording.sentence if a.recording else ""
+    return f" {said[0].upper()}{said[1:]}." if said else ""
 
 
 def _bound(a: Analysis) -> Iterator[Answer]:
@@ -110,9 +116,16 @@ def _bound(a: Analysis) -> Iterator[Answer]:
     yield Answer(
         "What is it bound by?",
         f"{what}: {share} %",
-        f"of the critical path is {what}; most of it {', '.join(top)}.",
+        f"of the critical path is {what}; most of it {', '.join(top)}. {_BOUND.get(a.bound, '')}",
         share / 100,
     )
+
+
+_BOUND = {
+    "host": "The host bounds it.",
+    "device": "The device bounds it.",
+    "communication": "Communication bounds it.",
+}
 
 
 def _exposed(a: Analysis) -> Iterator[Answer]:
@@ -210,6 +223,11 @@ def _bubble(a: Analysis) -> Iterator[Answer]:
             f"{time_text(bubble)} a rank on average is waiting for messages that were not sent yet.",
             bubble / a.span_ns,
         )
+
+
+def _fits(a: Analysis) -> Iterator[Answer]:
+    if verdict := said_first(a.fits, a.needs_bytes, a.has_bytes):
+        yield Answer("Does it fit?", "no", f"{verdict.partition(': ')[2]}.")
 
 
 def _memory(a: Analysis) -> Iterator[Answer]:

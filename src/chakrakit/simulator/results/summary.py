@@ -13,7 +13,9 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
 from chakrakit.simulator.collectives import data_bytes, ideal_seconds, moved_bytes
 from chakrakit.simulator.engine import COMM, COMPUTE, MESSAGE, Outcome, Program
-from chakrakit.simulator.results.memory import Memory, memory_over_time
+from chakrakit.trace.memory import Allocations, allocations_of, fit_fields, fit_of
+from chakrakit.trace.placement import is_communication, marked_steps, on_device, slowest
+from chakrakit.trace.sets import RecordedStep, recorded_step_of
 from chakrakit.trace.timing import Intervals
 
 NS = 1000
@@ -79,6 +81,8 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     mfu: float | None = None
     """FLOPs over what all devices could do at their bf16 peak in the step; None without figures."""
     energy_joules: float | None = None
+    tokens_per_s: float | None = None
+    """Tokens of the step over its time, all ranks together; None where the card does not say its tokens."""
     price: float | None = None
     """In the currency of the devices' `price_per_hour`."""
     compute_sources: list[ComputeShare] = []
@@ -90,7 +94,21 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     """Ranks nobody recorded, stood in for."""
     memory_holders: list[tuple[str, int]] = []
     """Largest holders at the highest peak."""
+    memory_by_kind: dict[str, int] = {}
+    """Bytes at the highest peak: parameters, gradients, optimizer, activations, kv_cache, …"""
+    fits: bool | None = None
+    """Whether every rank's peak fits its device; None where the trace or the machine does not say."""
+    needs_bytes: int | None = None
+    """What the tightest rank needs, and what its device has."""
+    has_bytes: int | None = None
+    tightest_rank: int | None = None
     events: int = 0
+    step_ns: float = 0.0
+    """The usual step of the slowest rank where the trace marks steps; else the makespan."""
+    recording: RecordedStep | None = None
+    """What is known of the recorded step behind the trace; None for what was never recorded."""
+    warning: str = ""
+    """To be shown before everything else; empty where there is nothing to warn of."""
 
 
 def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> SimulationSummary:
@@ -103,7 +121,10 @@ def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> S
     ]
     makespan = outcome.makespan_ps / NS
     peaks = [m for _, m in classes if m is not None]
-    highest = max(peaks, key=lambda m: m.peak) if peaks else None
+    highest = max(peaks, key=lambda m: m.peak_bytes) if peaks else None
+    has = {r: int(machine.device(int(d)).memory) for r, d in outcome.devices().items()}
+    fit = fit_of({r.rank: r.peak_bytes for r in ranks}, has)
+    recording = recorded_step_of(membership.traces.card)
     return SimulationSummary(
         makespan_ns=makespan,
         ranks=ranks,
@@ -113,11 +134,30 @@ def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> S
         compute_sources=compute_shares(outcome),
         collectives=collective_summaries(outcome),
         ghosts=_ghosts(outcome),
-        memory_holders=list(highest.holders) if highest else [],
+        memory_holders=[(h.operator, h.bytes) for h in highest.holders(10)] if highest else [],
+        memory_by_kind=highest.by_kind() if highest else {},
+        **fit_fields(fit),
+        tightest_rank=fit.rank if fit else None,
         events=outcome.events,
+        step_ns=_step(outcome) or makespan,
+        recording=recording,
+        warning=recording.warning if recording else "",
         **_costs(outcome, machine, ranks, makespan),
         **settings,
     )
+
+
+def _step(outcome: Outcome) -> float:
+    """As marked in the traces, in ns; 0 where no step is."""
+    periods = []
+    for c in range(outcome.classes.count):
+        trace = _program(outcome, c).trace
+        rows = class_rows(outcome, c)
+        works = on_device(trace) | is_communication(trace)
+        number = np.asarray(trace.column("step", -1), np.int64)
+        found = marked_steps(trace, outcome.start[rows], outcome.end[rows], works, number)
+        periods.append({s.number: s.period for s in found})
+    return slowest(periods) / NS
 
 
 def compute_shares(outcome: Outcome) -> list[ComputeShare]:
@@ -158,14 +198,14 @@ def class_rows(outcome: Outcome, c: int) -> slice:
     return slice(int(outcome.offset[c]), int(outcome.offset[c + 1]))
 
 
-def class_memory(outcome: Outcome, c: int) -> Memory | None:
-    """Memory over time of a class's ranks."""
+def class_memory(outcome: Outcome, c: int) -> Allocations | None:
+    """What the ranks of a class hold."""
     program = _program(outcome, c)
     rows = class_rows(outcome, c)
-    return memory_over_time(program.trace, outcome.start[rows], outcome.end[rows])
+    return allocations_of(program.trace, outcome.start[rows], outcome.end[rows])
 
 
-def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Memory | None]:
+def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Allocations | None]:
     program = _program(outcome, c)
     rows = class_rows(outcome, c)
     start, end = outcome.start[rows], outcome.end[rows]
@@ -182,7 +222,7 @@ def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Memory | None
         comm_ns=comm.total / NS,
         exposed_comm_ns=(busy - compute.total) / NS,
         idle_ns=(finish - busy) / NS,
-        peak_bytes=memory.peak if memory else 0,
+        peak_bytes=memory.peak_bytes if memory else 0,
         flops=float(program.trace.column("num_ops", 0)[program.kind == COMPUTE].sum()),
     )
     return summary, memory
@@ -208,9 +248,22 @@ def _costs(
     if any(d.power for d in devices) and seconds:
         busy = [(r.compute_ns * 1e-9, d) for r, d in zip(ranks, devices, strict=False)]
         out["energy_joules"] = sum(b * d.power + (seconds - b) * d.idle_power for b, d in busy)
+    tokens = _tokens(outcome)
+    if tokens and seconds:
+        out["tokens_per_s"] = tokens / seconds
     if any(d.price_per_hour for d in devices):
         out["price"] = sum(d.price_per_hour for d in devices) * seconds / 3600
     return out
+
+
+def _tokens(outcome: Outcome) -> int:
+    """Tokens of a generated training or prefill step; passes may have changed them, so none after one."""
+    card = outcome.membership.traces.card
+    step = card.settings.get("step")
+    if card.passes or not isinstance(step, dict) or step.get("kind") not in ("train", "prefill"):
+        return 0
+    sizes = [n for n in (step.get("seq"), step.get("global_batch")) if isinstance(n, int) and n > 0]
+    return sizes[0] * sizes[1] if len(sizes) == 2 else 0
 
 
 _TOO_MUCH = (
