@@ -434,5 +434,13 @@ HEADER_ATTRIBUTES: tuple[tuple[str, str, str, str], ...] = (
     ("start_ts", "uint64_val", "first time of the recording, µs", "reference converter"),
     ("finish_ts", "uint64_val", "last time of the recording, µs", "reference converter"),
     ("input_file", "string_val", "the whole text it was made from", "reference text converter"),
+    (
+        "model_state",
+        "string_val",
+        "what the rank holds throughout: a JSON list of kind, bytes and, where a group shards it, "
+        "role, elements, width",
+        "chakrakit",
+    ),
+    ("held_kind", "string_val", "what `mem_alloc` is for, where not activations", "chakrakit"),
 )
 """Attributes of GlobalMetadata: name, member, meaning, writers. Nobody relies on them."""
