@@ -138,3 +138,14 @@ def test_a_search_of_the_web_app_takes_time_in_proportion():
     assert _by_text("name", "~", "^a+$")(rank_view(run, 0)).tolist() == [True]
     with pytest.raises(ConfigError, match="not a regular expression"):
         _by_text("name", "~", "(")
+
+
+def test_a_long_log_of_measurements_is_fitted_like_a_short_one():
+    """1,200 sizes on two straight lines: the cut is found, and not every way to cut is tried."""
+    from chakrakit.machines.calibrate.calibrate import fit_ranges
+
+    sizes = np.geomspace(8, 2**30, 1200)
+    points = [(s, max(20 + s / 1e3, s / 2e3 + 500)) for s in sizes.tolist()]
+    found = fit_ranges(points)
+    assert 2 <= len(found) <= 3
+    assert max(r.error for r in found) < 0.05
