@@ -417,6 +417,18 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
         "chakrakit capture",
         "–",
     ),
+    _A(
+        "comm_state", _M.string_val, "", "scheduled, started or completed", "chakrakit", "chakrakit"
+    ),
+    _A("operator", _M.string_val, "", "what a graph's kernel works for", "chakrakit", "chakrakit"),
+    _A("batch_tokens", _M.int64_val, "", "tokens of a serving step", "chakrakit", "chakrakit"),
+    *(
+        _A(f"{p}_{n}", _M.int64_val, "", f"{m} of a serving step's {p}", "chakrakit", "chakrakit")
+        for p in ("context", "generation")
+        for n, m in zip(
+            ["requests", "q", "k", "qq", "qk"], ["requests", "Σq", "Σk", "Σq²", "Σqk"], strict=True
+        )
+    ),
     _A("mem_free", _M.int64_val, "bytes", "released when the node ends", "chakrakit", "chakrakit"),
 )
 
@@ -425,14 +437,3 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
 def by_name() -> dict[str, Attribute]:
     """The vocabulary as a dictionary."""
     return {a.name: a for a in NODE_ATTRIBUTES}
-
-
-HEADER_ATTRIBUTES: tuple[tuple[str, str, str, str], ...] = (
-    ("schema", "string_val", "version of the source's own format", "reference converter"),
-    ("pid", "uint64_val", "process that was recorded", "reference converter"),
-    ("time", "string_val", "when it was recorded", "reference converter"),
-    ("start_ts", "uint64_val", "first time of the recording, µs", "reference converter"),
-    ("finish_ts", "uint64_val", "last time of the recording, µs", "reference converter"),
-    ("input_file", "string_val", "the whole text it was made from", "reference text converter"),
-)
-"""Attributes of GlobalMetadata: name, member, meaning, writers. Nobody relies on them."""
