@@ -408,7 +408,8 @@ _NAMES = st.text(string.ascii_letters + " :.#<>", min_size=4, max_size=12)
 @st.composite
 def _random_traces(draw):
     rng = draw(st.randoms(use_true_random=False))
-    names = draw(st.lists(_NAMES, min_size=2, max_size=6, unique=True))
+    words = draw(st.lists(_NAMES, min_size=2, max_size=6, unique=True))
+    names = [f"~{word}" for word in words]  # no word that files have anyway, such as None
     t = chakrakit.TraceBuilder()
     for i in range(draw(st.integers(1, 12))):
         deps = rng.sample(range(i), min(i, 2))
