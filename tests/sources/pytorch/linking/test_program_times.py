@@ -28,7 +28,8 @@ def test_the_host_s_own_operators_inside_a_record_leave_it_whole(recording):
     recording.op("aten::add", 300, 100, tid=5)
     seen = read_kineto(recording.kineto_json().encode(), "kineto.json")
     start, end = transfer_times(seen)
-    assert (start == seen.start).all() and (end == seen.end).all()
+    assert (start == seen.start).all()
+    assert (end == seen.end).all()
 
 
 def test_waiting_is_in_no_row_s_own_time(data):
