@@ -410,7 +410,7 @@ def _random_traces(draw):
         extra |= {"module": rng.choice(names)} if rng.random() < 0.5 else {}
         extra |= {rng.choice(names): rng.choice(names)} if rng.random() < 0.3 else {}
         if rng.random() < 0.6:
-            t.comp(rng.choice(names), duration_ns=rng.choice([0, 10, 1500]), deps=deps, **extra)
+            t.comp(rng.choice(names), duration_ns=rng.choice([1, 10, 1500]), deps=deps, **extra)
         else:
             kind = rng.choice([CollectiveType.ALL_REDUCE, CollectiveType.ALL_GATHER])
             t.collective(
