@@ -9,7 +9,7 @@ TEST_TOOLS := numpy pyarrow msgspec pyyaml click rich joblib duckdb pytest==9.2.
   optuna==5.0.0 networkx pandas ray==2.60.0 distributed==2026.8.0
 # The CPU build; a plain `torch` would bring gigabytes of CUDA.
 TORCH := torch==2.13.0
-CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp')
+CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 CORE_TESTS := $(wildcard tests/core/*.cpp tests/core/*.hpp tests/fuzz/*.cpp)
 
 .PHONY: help accuracy demo test browser check lint format bench unit fuzz wheel sanitize clean
@@ -75,7 +75,7 @@ ASAN_BIN := $(ASAN_VENV)/bin
 SANITIZED_TESTS ?= tests/core tests/trace/codecs/test_et.py tests/trace/codecs/test_et_edits.py \
 	tests/trace/codecs/test_json_text.py tests/trace/model/test_graph.py tests/trace/timing/test_schedule.py \
 	tests/trace/storage/test_feeder.py tests/simulator/astra tests/simulator/engine/test_engine.py \
-	tests/simulator/engine/test_network.py tests/simulator/engine/test_device_sharing.py \
+	tests/simulator/engine/test_network.py tests/simulator/engine/test_device_sharing.py tests/simulator/engine/test_input.py \
 	tests/sources/pytorch/read/test_readers.py tests/sources/pytorch/linking/test_damage.py
 
 # Not editable: the import hook of an editable install would find the ordinary build first.

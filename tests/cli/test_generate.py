@@ -89,8 +89,11 @@ def test_models(capfd) -> None:
     assert json.loads(run(capfd, "models", "dit-xl-2"))["family"] == "diffusion"
 
 
-def test_a_plan_that_does_not_fit_the_machine_is_refused(capfd) -> None:
+def test_a_plan_that_does_not_fit_the_machine_says_so(capfd) -> None:
     big = ["--model", "llama-3.1-70b", "--tp", "8", "--seq", "4096", "--global-batch", "8"]
+    said = run(capfd, "generate", *big, "--machine", "dgx-h100", "--dry-run")
+    assert said.startswith("DOES NOT FIT: ")
+    assert "its device has 74.5 GiB" in said.splitlines()[0]
     with pytest.raises(SystemExit):
-        main(["generate", *big, "--machine", "dgx-h100", "--dry-run"], standalone_mode=False)
-    assert "h100-sxm of dgx-h100 has 74.5" in capfd.readouterr().err
+        main(["generate", *big, "--memory-gib", "74.5", "--dry-run"], standalone_mode=False)
+    assert "the device has 74.5" in capfd.readouterr().err

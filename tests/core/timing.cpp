@@ -2,6 +2,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "core/timing/kernel.hpp"
+#include "core/timing/lanes.hpp"
 #include "core/timing/nest.hpp"
 #include "core/timing/schedule.hpp"
 #include "harness.hpp"
@@ -141,6 +143,35 @@ STORY("a time that does not fit 64 bits is refused with its row") {
 
 STORY("no rows need no time") {
     EXPECT(Case{}.solve().start.time, {});
+}
+
+STORY("lanes become links between rows: order, launch queues, and neither for pools") {
+    Rows lane{0, 0, 1, 1, 2, 2, -1}, launch_of{-1, 6, -1, 6, -1, 6, -1};
+    Times order{1, 0, 0, 1, 0, 1, 0};
+    Reasons kinds{kOrdered, kPool, kQueueOnly};
+    Constraints c{7, {}, {}, {}, {}, lane, order, launch_of, kinds, 1};
+    Lanes lanes(c);
+    EXPECT(lanes.follower, {-1, 0, -1, -1, -1, -1, -1});
+    EXPECT(lanes.releases, {-1, -1, -1, -1, -1, -1, -1});  // one launch per lane fills no queue
+    launch_of[0] = launch_of[4] = 6;
+    EXPECT(Lanes(c).releases, {-1, 6, -1, -1, 6, -1, -1});
+}
+
+STORY("a kernel fires an event once, when the last constraint on it is known") {
+    Rows src{0, 1}, dst{2, 2};
+    Reasons form{kFinishStart, kFinishStart};
+    Times lag{5, 0};
+    Kernel kernel({3, src, dst, form, lag, {}, {}, {}, {}, 0});
+    std::vector<EventId> due;
+    auto note = [&](EventId event) { due.push_back(event); };
+    kernel.fire(end_of(0), 10, note);
+    EXPECT(due, {});
+    kernel.fire(end_of(1), 12, note);
+    EXPECT(due, {start_of(2)});
+    EXPECT(kernel[start_of(2)].time, 15);
+    EXPECT(kernel[start_of(2)].key, edge_key(0));
+    EXPECT(kernel[end_of(2)].pending, 1);  // its own end
+    EXPECT(static_cast<int8_t>(reason_of(queue_key(1), end_of(2))), kQueue);
 }
 
 STORY("events are nested by thread and time") {

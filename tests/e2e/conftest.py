@@ -220,7 +220,7 @@ def view(driver) -> Iterator[Callable[..., Page]]:
 def measured(tmp_path_factory) -> Path:
     """Two ranks of a pipeline, recorded with PyTorch."""
     path = tmp_path_factory.mktemp("runs") / "pipeline"
-    ck.write(ck.link([DATA / "gpt_pp_2"])[0], path)
+    ck.write(ck.link(DATA / "gpt_pp_2").run, path)
     return path
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chakrakit.api.explore import FoundPlan, search, sweep
 from chakrakit.api.look import analyze, compare, report, view
 from chakrakit.api.make import GeneratedTraces, LinkedRun, generate, link, models
-from chakrakit.api.run import calibrate, list_machines, replay, simulate
+from chakrakit.api.run import calibrate, list_machines, replay, simulate, simulate_jobs
 from chakrakit.api.traces import (
     Converted,
     QueryResult,
@@ -42,6 +42,7 @@ __all__ = [
     "report",
     "search",
     "simulate",
+    "simulate_jobs",
     "sweep",
     "transform",
     "validate",

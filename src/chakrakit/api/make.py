@@ -26,6 +26,7 @@ from chakrakit.workloads.generate import (
     generated,
     listing,
     refuse_over_capacity,
+    with_fit,
 )
 from chakrakit.workloads.models import workload_of
 
@@ -139,8 +140,10 @@ def generate(
         A name from `ck.models()`, or the path of a Hugging Face `config.json`.
     output
         Where to write the traces: a directory, or `NAME.N.et` for one file per rank.
-    machine, memory_gib
-        Refuse a plan that needs more memory than the machine's devices, or than this, have.
+    machine
+        Say in the figures (`fits`) whether its devices have enough memory.
+    memory_gib
+        Refuse a plan that needs more than this on a device.
     fields
         Fields of the plan, the step or the model: `dp=8, tp=4, seq=4096, global_batch=64`.
 
@@ -161,7 +164,7 @@ def generate(
         refuse_over_capacity(found.figures, int(memory_gib * 2**30), "the device")
     if machine:
         smallest = min(load_machine(machine).devices, key=lambda device: device.memory)
-        refuse_over_capacity(found.figures, int(smallest.memory), f"{smallest.name} of {machine}")
+        found = GeneratedTraces(made, with_fit(found.figures, int(smallest.memory)))
     if output is not None:
         write(found.traces, output)
     return found

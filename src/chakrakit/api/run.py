@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,8 @@ from chakrakit.replayer.run import ReplayReport
 from chakrakit.replayer.run import replay as replay_trace
 from chakrakit.simulator.collectives import Algorithms
 from chakrakit.simulator.engine import Disturbance, SimulationOptions
+from chakrakit.simulator.jobs import JobsSimulation, place_jobs, read_job_placement
+from chakrakit.simulator.jobs import simulate_jobs as run_jobs
 from chakrakit.simulator.results import (
     Simulation,
     read_network_model,
@@ -30,6 +32,7 @@ from chakrakit.simulator.results import (
     split_pair,
 )
 from chakrakit.simulator.results import simulate as simulate_traces
+from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.storage import write
 
 Pairs = Mapping[Any, Any] | Iterable[str]
@@ -92,26 +95,118 @@ def simulate(
     (2, (0, 1))
 
     """
-    slow = {int(r): float(f) for r, f in _pairs(stragglers, "--straggler", number=True).items()}
-    disturbance = Disturbance(jitter, seed, slow, tuple(split_fault(t) for t in faults))
-    options = SimulationOptions(
+    options = _options(
         network=network,
-        fold=fold,
-        algorithms=Algorithms(_pairs(algorithms, "--algorithm")),
-        disturbance=disturbance,
-        assume_missing=assume_missing is not None,
-        allow_empty=allow_empty,
+        algorithms=algorithms,
+        network_model=network_model,
         share_compute=share_compute,
+        jitter=jitter,
+        stragglers=stragglers,
+        faults=faults,
+        seed=seed,
+        assume_missing=assume_missing,
+        allow_empty=allow_empty,
+        fold=fold,
         placement=read_placement(os.fspath(placement)) if placement else None,
-        measured_collectives=read_network_model(os.fspath(network_model))
-        if network_model
-        else None,
         **more,
     )
     done = simulate_traces(traces_of(workload), machine, compute=compute, options=options)
     if output is not None:
         write(done.run(detail), output)
     return done
+
+
+def simulate_jobs(
+    workloads: Mapping[str, Traces] | Sequence[Traces],
+    machine: str | Machine,
+    *,
+    placement: str | os.PathLike[str] = "packed",
+    compute: str = "auto",
+    output: str | os.PathLike[str] | None = None,
+    detail: Literal["summary", "classes", "full"] = "classes",
+    **settings: Any,
+) -> JobsSimulation:
+    """Simulate several jobs on one machine at the same time, as `chakra simulate A B …` does.
+
+    Parameters
+    ----------
+    workloads
+        The jobs by name, or a list of them: paths, TraceSets or Runs.
+    machine
+        As for `simulate`.
+    placement
+        `packed`: each job on nodes of its own while there are enough; `spread`: over all nodes in turn;
+        or a JSON file with the device of each rank by job.
+    compute, detail, settings
+        As for `simulate`.
+    output
+        A folder that gets a Run for each job.
+
+    Examples
+    --------
+    >>> traces = ck.generate(model="gpt3-125m", dp=2, seq=128, global_batch=2).traces
+    >>> done = ck.simulate_jobs({"a": traces, "b": traces}, "dgx-h100:2", compute="roofline")
+    >>> [(job.name, job.slowdown) for job in done.summary.jobs]
+    [('a', 1.0), ('b', 1.0)]
+
+    """
+    jobs = _named(workloads)
+    made = load_machine(machine) if isinstance(machine, str) else machine
+    sizes = [len(traces) for traces in jobs.values()]
+    chosen = os.fspath(placement) if placement else "packed"
+    if chosen in ("packed", "spread"):
+        places = place_jobs(sizes, made, chosen)  # type: ignore[arg-type]
+    else:
+        places = read_job_placement(chosen, list(jobs), sizes)
+    done = run_jobs(jobs, made, placement=places, compute=compute, options=_options(**settings))
+    if output is not None:
+        for name, run in done.runs(detail).items():
+            write(run, Path(output) / name)
+    return done
+
+
+def _named(workloads: Mapping[str, Traces] | Sequence[Traces]) -> dict[str, TraceSet]:
+    """Jobs by name; of those given by path, the last part of it, numbered where two are called the same."""
+    if isinstance(workloads, Mapping):
+        return {name: traces_of(given) for name, given in workloads.items()}
+    jobs: dict[str, TraceSet] = {}
+    for number, given in enumerate(workloads):
+        name = f"job {number}" if isinstance(given, TraceSet) else Path(os.fspath(given)).name
+        same = sum(other == name or other.startswith(f"{name} ") for other in jobs)
+        jobs[f"{name} {same + 1}" if same else name] = traces_of(given)
+    return jobs
+
+
+def _options(
+    *,
+    network: Literal["flow", "analytical"] = "flow",
+    algorithms: Pairs = (),
+    network_model: str | os.PathLike[str] | None = None,
+    share_compute: bool = False,
+    jitter: float = 0.0,
+    stragglers: Pairs = (),
+    faults: Iterable[str] = (),
+    seed: int = 0,
+    assume_missing: Literal["symmetric"] | None = None,
+    allow_empty: bool = False,
+    fold: bool = True,
+    **more: Any,
+) -> SimulationOptions:
+    """Words of the command line as options of the simulator."""
+    slow = {int(r): float(f) for r, f in _pairs(stragglers, "--straggler", number=True).items()}
+    return SimulationOptions(
+        network=network,
+        fold=fold,
+        algorithms=Algorithms(_pairs(algorithms, "--algorithm")),
+        disturbance=Disturbance(jitter, seed, slow, tuple(split_fault(t) for t in faults)),
+        assume_missing=assume_missing is not None,
+        allow_empty=allow_empty,
+        share_compute=share_compute,
+        measured_collectives=read_network_model(os.fspath(network_model))
+        if network_model
+        else None,
+        **more,
+    )
 
 
 def _pairs(given: Pairs, flag: str, *, number: bool = False) -> dict[Any, Any]:

@@ -75,8 +75,9 @@ ByteReader reader(nb::callable read) {
     };
 }
 
-// One row of FEED_DTYPE in chakrakit.trace.feeder. An array of rows rather than an array a field: a
-// simulator's batches are often of one node, where a dozen arrays would cost more than the node.
+// One row of FEED_DTYPE in chakrakit.trace.storage.feeder. An array of rows rather than one array
+// per field: a simulator's batches are often of one node, where a dozen arrays would cost more than
+// the node.
 struct Row {
     uint64_t id, start_time_micros, duration_micros;
     int64_t num_ops, tensor_size, comm_type, comm_size, comm_src, comm_dst, comm_tag, comm_priority;

@@ -1,4 +1,4 @@
-// chakrakit.core: graph kernels. The Python side (trace/graph.py) checks every array first.
+// chakrakit.core: graph kernels. The Python side (trace/model/graph.py) checks every array first.
 #include "core/graph/graph.hpp"
 
 #include <span>

@@ -1,4 +1,5 @@
-// chakrakit.core: the scheduler. The Python side (trace/schedule.py) checks every array first.
+// chakrakit.core: the scheduler. The Python side (trace/timing/scheduler.py) checks every array
+// first.
 #include "core/timing/schedule.hpp"
 
 #include <span>

@@ -1,4 +1,5 @@
-// chakrakit._core: serving engines. The Python side (serving/native.py) checks every array first.
+// chakrakit.core: serving engines. The Python side (serving/cluster/native.py) checks every array
+// first.
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>

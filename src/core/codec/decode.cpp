@@ -84,7 +84,7 @@ void Decoder::make_room() {
 
 void Decoder::seal() {
     size_t n = nodes.rows();
-    // Columns nobody wrote to stay empty: the vocabulary is wider than any one trace.
+    // Columns without values stay empty: the vocabulary is wider than any one trace.
     auto pad = [n](Column& c) {
         if (c.valid_count) c.pad_to(n);
     };
@@ -147,7 +147,8 @@ size_t Decoder::decode(std::string_view data, bool last, size_t max_rows, size_t
     return pos;
 }
 
-// Length of the frame at `pos`; `body` is where its message starts, 0 if it is not all there yet.
+// Length of the frame at `pos`; `body` is where its message starts, or 0 if bytes are still
+// missing.
 size_t Decoder::frame(std::string_view data, size_t pos, bool last, size_t& body) {
     const auto* origin = reinterpret_cast<const uint8_t*>(data.data());
     Cursor c(origin + pos, origin + data.size(), origin);
@@ -285,7 +286,7 @@ void Decoder::attribute_by_name(Cursor c) {
     step_ = layouts.advance(step_, {LayoutEntry::kRaw, 0}, {});
 }
 
-// The fast way: the same name and member as the node before had here.
+// The fast path: the same name and member as in the previous node at this place.
 [[gnu::always_inline]] inline bool Decoder::attribute_as_guessed(Cursor c) {
     int32_t next = layouts.guess(step_);
     if (next < 0) return false;

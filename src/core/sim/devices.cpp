@@ -20,7 +20,7 @@ void Simulation::look_at(int32_t d) {
     devices_[d].asked = true;
 }
 
-// Lets in whoever finds room now; true if there was anyone.
+// Lets in the rows that find room now; true if there were any.
 bool Simulation::admit() {
     bool any = false;
     for (int32_t d : std::exchange(asked_devices_, {})) any |= admit_to(devices_[d]);
@@ -56,7 +56,7 @@ void Simulation::give_back(int32_t v) {
     look_at(w_.device[v]);
 }
 
-// A row that is in the way comes first: until its last round has begun, nobody gets in.
+// A row in the way is awaited first: no other row gets in before its last round has begun.
 void Simulation::await_round(int32_t d) {
     Device& device = devices_[d];
     Time next = room_.next_round(device, now_, false);

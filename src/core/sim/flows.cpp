@@ -237,7 +237,8 @@ void Flows::materialize_rounds(int32_t a, Time now) {
     for_step_links(active.step, [&](int32_t link) { owner_[link] = kNobody; });
     active.skips = false;
     Time passed = now - active.started;
-    if (passed == active.round_time * active.skipping) return;  // its end is due now and comes yet
+    if (passed == active.round_time * active.skipping)
+        return;  // its end is due now and is still to be handled
     int64_t done = active.round_time > 0 ? passed / active.round_time : 0;
     ++active.version;
     active.rounds -= done;
@@ -249,13 +250,13 @@ void Flows::materialize_job(int32_t job, Time now) {
     Job& j = jobs_[job];
     for (int32_t link : plan_links(j.plan)) owner_[link] = kNobody;
     j.skips = false;
-    if (now - j.started == known_[j.plan]) return;  // its end is due now and comes yet
+    if (now - j.started == known_[j.plan]) return;  // its end is due now and is still to be handled
     ++j.version;
     run_steps(job, j.started);
     catch_up(now);
 }
 
-// Runs what lies before now: only the events of who was just put back, on links only it uses.
+// Runs what lies before now: only events of what was just put back, on links that only it uses.
 void Flows::catch_up(Time now) {
     std::vector<int32_t> kept = std::move(dirty_), fresh = std::move(fresh_);
     double floor = floor_;

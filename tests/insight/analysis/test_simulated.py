@@ -110,7 +110,7 @@ def unfolded(run: ck.Run) -> ck.Run:
     """The same with times of its own for every rank."""
     times = [ck.Times(run.start(r).copy(), run.end(r).copy()) for r in run.ranks]
     timing = {r: i for i, r in enumerate(run.ranks)}
-    return ck.Run(run._bodies, run.bindings, run.groups, run.card, times=times, timing=timing)
+    return ck.Run(run.bodies, run.bindings, run.groups, run.card, times=times, timing=timing)
 
 
 @pytest.mark.parametrize("shape", [(1, 4, 3), (2, 2, 4)])
@@ -123,7 +123,7 @@ def test_ranks_that_share_times_are_looked_at_once(shape):
         r: ck.Binding(r - r % wide, peers={p: p + r % wide for p in range(len(traces))})
         for r in traces.ranks
     }
-    apart = simulated(ck.TraceSet(traces._bodies, bindings, traces.groups))
+    apart = simulated(ck.TraceSet(traces.bodies, bindings, traces.groups))
     run = run_of(apart, {r: apart.times_of(r) for r in apart.ranks}, tick_ps=1000)
     assert len(run.times) < len(run)
     once, each = analyze(run), analyze(unfolded(run))

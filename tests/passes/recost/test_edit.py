@@ -10,7 +10,7 @@ import pytest
 
 import chakrakit
 from chakrakit import EdgeKind, TraceBuilder, TraceSet
-from chakrakit.errors import ConfigError, TraceError
+from chakrakit.errors import ConfigError
 from chakrakit.passes.recost.edit import Edit
 from chakrakit.simulator.results.simulation import simulate
 from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
@@ -147,7 +147,7 @@ def test_senseless_edits_are_refused(fields, said):
 
 
 def test_an_edit_that_means_no_node_is_an_error():
-    with pytest.raises(TraceError, match=r"no device node is meant; the classes are host, other"):
+    with pytest.raises(ConfigError, match=r"names: 'nobody' is no node's; there are a, alone"):
         _ = recorded() | Edit(scale=2, names=("nobody",))
     with pytest.raises(ConfigError, match="not a regular expression"):
         _ = recorded() | Edit(scale=2, names=("(",))

@@ -151,7 +151,7 @@ def test_two_ranks_of_ddp_to_64_and_back(recorded, tmp_path):
     back = large | ScaleRanks(2)
     assert differences(back, run) == []
     assert files(back, tmp_path / "a") == files(
-        TraceSet(run._bodies, run.bindings, run.groups), tmp_path / "b"
+        TraceSet(run.bodies, run.bindings, run.groups), tmp_path / "b"
     )
 
 

@@ -109,10 +109,10 @@ def test_every_reader_opens_it(bundle: Path, tmp_path: Path) -> None:
 
 
 def test_bodies_can_be_read_in_another_process(bundle: Path) -> None:
-    body = pickle.loads(pickle.dumps(read(bundle)._bodies[0]))
-    assert not callable(some_run()._bodies[0])
+    body = pickle.loads(pickle.dumps(read(bundle).bodies[0]))
+    assert not callable(some_run().bodies[0])
     assert len(body()) == 2
-    assert len(pickle.dumps(read(bundle)._bodies[0])) < 1_000
+    assert len(pickle.dumps(read(bundle).bodies[0])) < 1_000
 
 
 def test_extracting_gives_a_directory_of_the_same(bundle: Path, tmp_path: Path) -> None:

@@ -53,4 +53,4 @@ def client() -> Callable[..., Client]:
 @pytest.fixture(scope="session")
 def pipeline() -> ck.Run:
     """Two ranks of a pipeline, recorded."""
-    return ck.link([DATA / "gpt_pp_2"])[0]
+    return ck.link(DATA / "gpt_pp_2").run

@@ -50,7 +50,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def recorded():
-    return analyze(ck.link([DATA / "gpt_fsdp_tp_4"])[0])
+    return analyze(ck.link(DATA / "gpt_fsdp_tp_4").run)
 
 
 def test_the_page_needs_nothing_from_outside(recorded):

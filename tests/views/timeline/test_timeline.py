@@ -144,13 +144,13 @@ def chrome(tmp_path):
 
 @pytest.fixture(scope="module")
 def recorded() -> Run:
-    return ck.link([DATA / "pytorch" / "cnn_ddp_2"])[0]
+    return ck.link(DATA / "pytorch" / "cnn_ddp_2").run
 
 
 @pytest.fixture(scope="module")
 def on_gpu() -> Run:
     folder = DATA / "pytorch" / "resnet50_b128"
-    return ck.link([folder / "et.json.gz", folder / "kineto.json.gz"])[0]
+    return ck.link(folder / "et.json.gz", folder / "kineto.json.gz").run
 
 
 def small(names=("a", "b"), start=(0, 1_000_000_007), end=(5, 1_000_000_012)) -> Run:
@@ -310,31 +310,31 @@ def test_slices_are_small(on_gpu, tmp_path):
 
 
 def test_figures_over_time_become_counters(perfetto, chrome):
-    """A table of the run with rank and time: one counter a link and figure, on its own rank."""
+    """A figure over time of the run: one counter for each queue, on its own rank."""
     plain = small()
     table = pa.table(
         {
             "rank": [0, 0, 0, 1],
             "time_ns": [0, 10, 5, 0],
-            "link": ["up", "up", "down", "up"],
-            "bytes": [1, 7, 3, 9],
+            "queue": ["up", "up", "down", "up"],
+            "depth": [1, 7, 3, 9],
         }
     )
     run = Run(
-        plain._bodies,
+        plain.bodies,
         plain.bindings,
         plain.groups,
         plain.card,
         times=plain.times,
         timing=plain.timing,
-        counters={"links": table, "totals": pa.table({"rank": [0], "bytes": [1]})},
+        counters={"queue_depth": table, "totals": pa.table({"rank": [0], "bytes": [1]})},
     )
     assert perfetto(run).counters == {
-        "trace › rank 0 › links up bytes": [(0, 1), (10, 7)],
-        "trace › rank 0 › links down bytes": [(5, 3)],
+        "trace › rank 0 › queue depth up": [(0, 1), (10, 7)],
+        "trace › rank 0 › queue depth down": [(5, 3)],
     }
-    told = [(e["name"], e["ts"], e["args"]["value"]) for e in chrome(run) if e["ph"] == "C"]
-    assert ("links up bytes", 0.01, 7) in told
+    told = [(e["name"], e["ts"], e["args"]["items"]) for e in chrome(run) if e["ph"] == "C"]
+    assert ("queue depth up", 0.01, 7) in told
 
 
 def test_a_window_has_what_touches_it_and_only_whole_arrows(two_ranks):

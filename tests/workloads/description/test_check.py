@@ -54,7 +54,7 @@ REFUSED: list[tuple[Decoder, dict[str, Any], dict[str, Any], str]] = [
         SMALL,
         {"dp": 3},
         {"global_batch": 8},
-        "not a multiple of dp × micro_batch = 3 × 1; use 6 or 9",
+        "not a multiple of dp × micro_batch = 3 × 1; use global_batch 6 or 9",
     ),
     (SMALL, {"cp": 3}, {"seq": 64}, "cp = 3 does not divide 64 tokens; use seq 63 or 66"),
     (SMALL, {"schedule": "2f2b"}, {}, "no schedule '2f2b'; there are gpipe, 1f1b"),

@@ -44,6 +44,7 @@ def command(
     """Say what happened in RUN: measured, simulated or replayed."""
     from chakrakit.insight.analysis import AnalysisOptions, analyze
     from chakrakit.insight.rank import pairs, read_run
+    from chakrakit.trace.memory import said_first
 
     workers = workers_of(engine, jobs)
     run = read_run(path, ranks)
@@ -52,6 +53,8 @@ def command(
         result = analyze(run, options, show, workers)
     if as_json:
         return print_json(result)
+    if verdict := said_first(result.fits, result.needs_bytes, result.has_bytes):
+        console().print(verdict)
     for note in result.notes:
         console().print(f"note: {note}")
     for table in result.tables():

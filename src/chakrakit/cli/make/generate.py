@@ -25,7 +25,7 @@ def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("-o", "--output", metavar="OUT", help="A directory, or NAME.N.et for a file a rank.")
 @click.option("--dry-run", is_flag=True, help="Only the figures; write nothing.")
 @click.option("--memory-gib", type=float, help="Refuse a plan that needs more memory a device.")
-@click.option("--machine", metavar="NAME", help="Refuse a plan that does not fit this machine.")
+@click.option("--machine", metavar="NAME", help="Say whether the plan fits this machine.")
 @json_option
 @_with_fields
 def command(
@@ -46,6 +46,7 @@ def command(
     chakra generate --model llama3.1-8b --dp 4 --tp 2 --seq 4096 --global-batch 32 -o out
     """
     from chakrakit.api import generate
+    from chakrakit.trace.memory import said_first
 
     target = None if dry_run else output
     figures = generate(
@@ -53,6 +54,8 @@ def command(
     ).figures
     if as_json:
         return print_json(figures)
+    if verdict := said_first(figures.fits, figures.needs_bytes, figures.has_bytes):
+        console().print(verdict)
     _print(figures)
     if output and not dry_run:
         console().print(

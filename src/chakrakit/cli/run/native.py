@@ -48,8 +48,10 @@ _OPTIONS = (
     ),
     click.option(
         "--placement",
-        metavar="FILE",
-        help="The device of each rank, a JSON list; by default rank 0 is on device 0, and so on.",
+        metavar="FILE|packed|spread",
+        help="The device of each rank, a JSON list; by default rank 0 is on device 0, and so on. For "
+        "several jobs: nodes of their own (packed, the default), all nodes in turn (spread), or lists "
+        "by job.",
     ),
     click.option("--share-compute", is_flag=True, help="Concurrent kernels of a device share it."),
     click.option(
@@ -139,8 +141,43 @@ def simulate_native(
         _print(done)
 
 
+def simulate_several(
+    workloads: tuple[str, ...],
+    *,
+    machine: str,
+    output: str | None,
+    as_json: bool,
+    detail: str,
+    **settings: Any,
+) -> None:
+    """Runs several jobs at once and prints how each fared."""
+    from chakrakit.api import simulate_jobs
+
+    settings["fold"] = not settings.pop("no_fold")
+    done = simulate_jobs(workloads, machine, output=output, detail=detail, **settings)  # type: ignore[arg-type]
+    if as_json:
+        return print_json(done.summary)
+    rows = [
+        (
+            j.name,
+            j.ranks,
+            f"{j.makespan_ns / 1e6:,.3f}",
+            f"{j.alone_ns / 1e6:,.3f}",
+            f"{j.slowdown:.3f}",
+        )
+        for j in done.summary.jobs
+    ]
+    print_table(("job", "ranks", "ms", "alone ms", "slowdown"), rows)
+    return None
+
+
 def _print(done: Simulation) -> None:
+    from chakrakit.trace.memory import said_first
+
     s, out = done.summary, console()
+    rank = f"rank {s.tightest_rank}"
+    if verdict := said_first(s.fits, s.needs_bytes, s.has_bytes, rank):
+        out.print(verdict)
     out.print(
         f"{s.makespan_ns / 1e6:,.3f} ms on {s.machine} ({s.network} network, {s.compute} compute)"
     )

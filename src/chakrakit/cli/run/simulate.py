@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chakrakit.cli.run.native import NATIVE_NAMES, native_options, simulate_native
+from chakrakit.cli.run.native import NATIVE_NAMES, native_options, simulate_native, simulate_several
 from chakrakit.cli.shared import console, json_option, print_json, print_table
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="simulate")
-@click.argument("workload")
+@click.argument("workloads", metavar="WORKLOAD…", nargs=-1, required=True)
 @click.option(
     "--astra",
     nargs=3,
@@ -38,9 +38,15 @@ if TYPE_CHECKING:
 @native_options
 @json_option
 def command(
-    workload: str, astra: tuple[str, str, str] | None, machine: str | None, **settings: Any
+    workloads: tuple[str, ...],
+    astra: tuple[str, str, str] | None,
+    machine: str | None,
+    **settings: Any,
 ) -> None:
     """Simulate WORKLOAD, a prefix of PREFIX.N.et files or anything `chakra info` reads.
+
+    Several are jobs that run on the machine at the same time: each gets a slowdown against running
+    alone, and -o a folder with a Run for each.
 
     With --machine, on any machine; with --astra, as ASTRA-sim does. Options that only one of them has
     are left alone by the other.
@@ -52,10 +58,14 @@ def command(
     if machine is not None:
         names = {"no_fold", "output", "as_json", *NATIVE_NAMES}
         chosen = {n: v for n, v in settings.items() if n in names}
-        return simulate_native(workload, machine=machine, **chosen)
+        if len(workloads) > 1:
+            return simulate_several(workloads, machine=machine, **chosen)
+        return simulate_native(workloads[0], machine=machine, **chosen)
     assert astra is not None
+    if len(workloads) > 1:
+        raise click.UsageError("several jobs run on a machine: give --machine instead of --astra")
     return _simulate_astra(
-        workload, astra, **{n: v for n, v in settings.items() if n not in NATIVE_NAMES}
+        workloads[0], astra, **{n: v for n, v in settings.items() if n not in NATIVE_NAMES}
     )
 
 

@@ -60,6 +60,7 @@ from chakrakit.insight.time import (
 )
 from chakrakit.parallel import Workers
 from chakrakit.results import Result
+from chakrakit.trace.memory import fit_fields, fit_of
 from chakrakit.trace.sets import Run
 
 _SCHEDULED_ROWS = 20_000_000
@@ -98,6 +99,10 @@ class Analysis(Result, msgspec.Struct):
     roofline: Roofline
     memory: Memory
     notes: list[str]
+    fits: bool | None = None
+    """Whether every rank's peak fits its device; None where the run does not say."""
+    needs_bytes: int | None = None
+    has_bytes: int | None = None
     culprits: list[Culprit] = []
     """Who is to blame for what is slow or never ends, surest first."""
     delays: JobDelays | None = None
@@ -206,6 +211,8 @@ def _joined(
     if rows is not None and model is not None and what_if.slack:
         rows.slack = slack_by_rank(model)
     operators = listed_operators(parts.operators)
+    held = join_memory(parts.memory, run)
+    fit = fit_of({r.rank: r.peak_bytes for r in held.ranks}, _device_memory(run))
     delays, culprits = _blamed(run, parts)
     return Analysis(
         run.card.name,
@@ -221,11 +228,18 @@ def _joined(
         operators,
         parts.launches,
         roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
-        join_memory(parts.memory),
+        held,
         notes,
-        culprits,
-        delays,
+        culprits=culprits,
+        delays=delays,
+        **fit_fields(fit),
     )
+
+
+def _device_memory(run: Run) -> dict[int, int]:
+    """What each rank's device has, where the run's card says."""
+    said = run.card.settings.get("device_memory_bytes")
+    return dict.fromkeys(run.ranks, said) if isinstance(said, int) else {}
 
 
 def _blamed(run: Run, parts: GatheredFacts) -> tuple[JobDelays | None, list[Culprit]]:
@@ -234,7 +248,7 @@ def _blamed(run: Run, parts: GatheredFacts) -> tuple[JobDelays | None, list[Culp
         rows = job_rows(run)
         delays = job_delays(rows)
         return delays, job_culprits(rows, delays)
-    links = slow_links(run.counters, parts.paces, run.tick_ps)
+    links = slow_links(run.counters, parts.paces)
     found = sorted([*links, *slow_ranks(parts.paces)], key=lambda c: -(c.factor or 0.0))
     return None, found
 

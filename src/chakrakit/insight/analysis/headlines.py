@@ -10,6 +10,7 @@ import numpy as np
 from chakrakit.insight.analysis.analysis import Analysis
 from chakrakit.insight.rank import ms, percent, short
 from chakrakit.results import Result
+from chakrakit.trace.memory import said_first
 
 _NOTABLE = 0.01
 """Shares below a hundredth are not worth a sentence."""
@@ -27,7 +28,7 @@ class Answer(Result, msgspec.Struct, frozen=True):
 
 def answers(analysis: Analysis) -> list[Answer]:
     """What to say first, in order."""
-    parts = (_step, _bound, _exposed, _idle, _helps, _late, _bubble, _memory, _use)
+    parts = (_fits, _step, _bound, _exposed, _idle, _helps, _late, _bubble, _memory, _use)
     return [answer for part in parts for answer in part(analysis)]
 
 
@@ -210,6 +211,11 @@ def _bubble(a: Analysis) -> Iterator[Answer]:
             f"{time_text(bubble)} a rank on average is waiting for messages that were not sent yet.",
             bubble / a.span_ns,
         )
+
+
+def _fits(a: Analysis) -> Iterator[Answer]:
+    if verdict := said_first(a.fits, a.needs_bytes, a.has_bytes):
+        yield Answer("Does it fit?", "no", f"{verdict.partition(': ')[2]}.")
 
 
 def _memory(a: Analysis) -> Iterator[Answer]:

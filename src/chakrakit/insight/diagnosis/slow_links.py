@@ -17,34 +17,34 @@ from chakrakit.insight.diagnosis.pace import RankPace
 LEAST_FACTOR = 1.05
 
 
-def slow_links(
-    counters: Mapping[str, pa.Table], paces: Sequence[RankPace], tick_ps: int
-) -> list[Culprit]:
+def slow_links(counters: Mapping[str, pa.Table], paces: Sequence[RankPace]) -> list[Culprit]:
     """Slow links, the slowest first; both directions of a cable are one."""
     table = counters.get("links")
-    if table is None or "full_rate" not in table.column_names:
+    if table is None:
         return []
-    found: dict[tuple[str, ...], tuple[float, int]] = {}
-    columns = (table[n].to_pylist() for n in ("src", "dst", "bandwidth", "full_rate", "full_since"))
+    found: dict[tuple[str, ...], tuple[float, float]] = {}
+    columns = (
+        table[n].to_pylist() for n in ("src", "dst", "bandwidth", "full_rate", "full_since_ns")
+    )
     for src, dst, bandwidth, rate, since in zip(*columns, strict=True):
-        if rate is None or rate * LEAST_FACTOR >= bandwidth:
+        if rate < 0 or rate * LEAST_FACTOR >= bandwidth:  # -1: it was never full
             continue
         ends = tuple(sorted((src, dst), key=lambda name: (not name.startswith("device"), name)))
         factor, first = found.get(ends, (1.0, since))
         worst = bandwidth / rate if rate else float("inf")
         found[ends] = (max(factor, worst), min(first, since))
     ordered = sorted(found.items(), key=lambda item: -item[1][0])
-    return [_culprit(ends, *seen, paces, tick_ps) for ends, seen in ordered]
+    return [_culprit(ends, *seen, paces) for ends, seen in ordered]
 
 
 def _culprit(
-    ends: tuple[str, ...], factor: float, since: int, paces: Sequence[RankPace], tick_ps: int
+    ends: tuple[str, ...], factor: float, since: float, paces: Sequence[RankPace]
 ) -> Culprit:
     link = "-".join(ends)
     return Culprit(
         kind="slow-link",
         link=link,
-        since_step=_step_at(paces, since * tick_ps // 1000),
+        since_step=_step_at(paces, int(since)),
         factor=factor,
         detail=f"the link {link} is full at 1/{factor:.2f} of its bandwidth",
     )

@@ -14,8 +14,8 @@ from chakrakit.trace.storage import read
 
 def read_run(path: str, ranks: str = "") -> Run:
     """A run behind a path; traces whose nodes have times count as one."""
-    run = read_job_trace(path) if is_job_trace(path) else as_run(read(path), path)
-    run.card = run.card.replace(name=name_of(run, path))
+    found = read_job_trace(path) if is_job_trace(path) else as_run(read(path), path)
+    run = found.with_card(found.card.replace(name=name_of(found, path)))
     if not ranks:
         return run
     try:
@@ -42,7 +42,7 @@ def as_run(traces: TraceSet, path: str = "") -> Run:
             f"{path or traces!r} was changed ({', '.join(traces.card.passes)}) and has no times of its own "
             "yet: simulate it first (chakra simulate -o RUN)"
         )
-    run = Run(traces._bodies, traces.bindings, traces.groups, traces.card)
+    run = Run(traces.bodies, traces.bindings, traces.groups, traces.card)
     if not any(run.body(rank).is_timed for rank in run.ranks[:1]):
         raise TraceError(
             f"{path or traces!r} has no times: link a recording (chakra link) or simulate it "

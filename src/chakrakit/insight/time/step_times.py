@@ -5,14 +5,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from chakrakit.arrays import I32, I64
+from chakrakit.arrays import I64
 from chakrakit.insight.rank import RankView, Table, ms, rank_views
 from chakrakit.results import Result
 from chakrakit.trace.placement import marked_steps, slowest
 from chakrakit.trace.sets import Run
-
-_ALIKE = 0.95
-_TRIED = 32
+from chakrakit.trace.timing import step_numbers
 
 
 class Step(Result, msgspec.Struct):
@@ -58,27 +56,9 @@ def _numbers(view: RankView) -> tuple[I64, str]:
         number = np.asarray(view.trace.column("step", -1), np.int64)
         if (number[rows] >= 0).any():
             return number, "marked"
-    order = rows[np.argsort(view.start[rows], kind="stable")]
-    period = _period(view.names[0][order])
     number = np.full(len(view), -1, np.int64)
-    number[order] = np.arange(len(order)) // period if period else 0
-    return number, "repeating" if period else "none"
-
-
-def _period(codes: I32) -> int:
-    """The length after which names repeat, 0 if they do not: tried are gaps between rare names."""
-    values, counts = np.unique(codes, return_counts=True)
-    again = counts >= 2
-    rare = values[again][np.argsort(counts[again], kind="stable")][:_TRIED]
-    tried: set[int] = set()
-    for value in rare.tolist():
-        gaps = np.diff(np.flatnonzero(codes == value))
-        tried.add(int(np.median(gaps)))
-    for period in sorted(tried):
-        # Shorter than that, and a loop inside a step would pass for the step.
-        if 4 <= period <= len(codes) // 2 and (codes[period:] == codes[:-period]).mean() >= _ALIKE:
-            return period
-    return 0
+    number[rows], found = step_numbers(view.trace, rows, view.start)
+    return number, found
 
 
 def join_steps(parts: list[tuple[str, list[Step]]], span: int) -> Steps:

@@ -7,6 +7,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,7 @@ from chakrakit.passes.anonymize.report import report
 from chakrakit.passes.base import PASSES, Pass, map_bodies
 from chakrakit.passes.nodes import with_run_times
 from chakrakit.trace.communication import Binding, Groups
+from chakrakit.trace.memory import model_state, with_model_state
 from chakrakit.trace.model import Metadata, Trace
 from chakrakit.trace.sets import Card, Run, TraceSet
 
@@ -64,9 +66,9 @@ class Anonymize(Pass):
         card = _card(traces.card, isinstance(traces, Run) and self.times == "exact")
         if card.kind == "run" and isinstance(traces, Run):
             return Run(
-                changed._bodies, bindings, members, card, times=traces.times, timing=traces.timing
+                changed.bodies, bindings, members, card, times=traces.times, timing=traces.timing
             )
-        return TraceSet(changed._bodies, bindings, members, card)
+        return TraceSet(changed.bodies, bindings, members, card)
 
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
         """What is left, column by column, and every word that is no pseudonym."""
@@ -141,17 +143,30 @@ class _Worker:
             values = trace.table.column(column)
             data[column] = values if treatment == "kept" else self._renamed(column, values)
         data |= self._starts(trace, data)
-        made = Trace.from_columns(data, None, _header(trace.metadata))
+        made = self._with_state(trace, Trace.from_columns(data, None, _header(trace.metadata)))
         return made if self.policy.times == "exact" else _in_issue_order(trace, made)
+
+    def _with_state(self, trace: Trace, made: Trace) -> Trace:
+        """Bytes that were held before, if the bytes that nodes hold may stay; groups are renamed."""
+        if self.policy.treatment("mem_alloc") != "kept":
+            return made
+        parts = [
+            msgspec.structs.replace(p, role=p.role and self._group(p.role))
+            for p in model_state(trace)
+        ]
+        return with_model_state(made, parts) if parts else made
 
     def _renamed(self, column: str, values: pa.ChunkedArray) -> pa.Array:
         if column == "pg_name":
-            return renamed(values, lambda n: self.groups.get(n) or self.names.groups([n])[n])
+            return renamed(values, self._group)
         if column == "module":
             return renamed(values, self.names.path)
         if column == "name":
             return renamed(values, self.names.of)
         return renamed(values, lambda t: t if self._may_stay(column, t) else self.names.of(t))
+
+    def _group(self, name: str) -> str:
+        return self.groups.get(name) or self.names.groups([name])[name]
 
     def _may_stay(self, column: str, text: str) -> bool:
         """Words of the vocabulary, unless they are a name here; the roofline needs element types."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chakrakit.passes.nodes.attributes import coded, names_of, texts_of
 from chakrakit.passes.nodes.classes import COMMUNICATION, classes_of, is_compute, same_name
-from chakrakit.passes.nodes.selection import matching, of_classes
+from chakrakit.passes.nodes.selection import matching, of_classes, refuse_absent
 from chakrakit.passes.nodes.times import with_own_ns, with_run_times
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "matching",
     "names_of",
     "of_classes",
+    "refuse_absent",
     "same_name",
     "texts_of",
     "with_own_ns",

@@ -7,9 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from chakrakit.arrays import Mask
-from chakrakit.passes.nodes.attributes import begins_to_match, modules_of, names_of, texts_of, where
+from chakrakit.errors import ConfigError, nearest
+from chakrakit.passes.nodes.attributes import (
+    begins_to_match,
+    coded,
+    modules_of,
+    names_of,
+    texts_of,
+    where,
+)
 from chakrakit.passes.nodes.classes import COMPUTE, classes_of, is_compute
 from chakrakit.trace.model import Trace
+from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.timing import steps_of
 
 
 def matching(
@@ -33,10 +43,57 @@ def matching(
     if phases:
         found &= where(texts_of(trace, "phase"), set(phases).__contains__)
     if steps:
-        found &= trace.has("step") & np.isin(trace.column("step", -1), steps)
+        found &= np.isin(steps_of(trace), steps)
     if nodes:
         found &= np.isin(trace.ids, np.array(nodes, np.uint64))
     return found
+
+
+def refuse_absent(
+    traces: TraceSet,
+    *,
+    names: Sequence[str] = (),
+    classes: Sequence[str] = (),
+    modules: Sequence[str] = (),
+    phases: Sequence[str] = (),
+    steps: Sequence[int] = (),
+    nodes: Sequence[int] = (),
+) -> None:
+    """A ConfigError for a word that means no node of any rank, with the nearest that do."""
+    given: dict[str, Sequence[object]] = {
+        "names": names,
+        "classes": classes,
+        "modules": modules,
+        "phases": phases,
+        "steps": steps,
+        "nodes": nodes,
+    }
+    missing = {(field, word) for field, words in given.items() for word in words}
+    seen: dict[str, set[object]] = {field: set() for field in given}
+    for number in range(traces.body_count):
+        body = traces.body_at(number)
+        for field, word in sorted(missing, key=str):
+            if matching(body, **{field: (word,)}).any():  # type: ignore[arg-type]
+                missing.discard((field, word))
+        if not missing:
+            return
+        for field in {field for field, _ in missing}:
+            seen[field] |= _words(body, field)
+    field, word = min(missing, key=str)
+    raise ConfigError(
+        f"{field}: {word!r} is no node's; {nearest(word, sorted(seen[field], key=str))}"
+    )
+
+
+def _words(trace: Trace, field: str) -> set[object]:
+    """What nodes could have been chosen by; ids are too many to list."""
+    if field == "steps":
+        return set(steps_of(trace)[steps_of(trace) >= 0].tolist())
+    if field == "nodes":
+        return {int(trace.ids.min()), int(trace.ids.max())} if len(trace) else set()
+    texts = {"names": names_of, "modules": modules_of, "classes": classes_of}
+    found = texts[field](trace) if field in texts else texts_of(trace, "phase")
+    return {text for text in coded(found)[0] if text}
 
 
 def of_classes(trace: Trace, classes: Sequence[str]) -> Mask:

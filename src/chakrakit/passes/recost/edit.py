@@ -13,7 +13,7 @@ from chakrakit.arrays import I32, I64
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import MOST_NS
 from chakrakit.passes.base import Pass, with_bodies
-from chakrakit.passes.nodes import matching, of_classes, with_own_ns, with_run_times
+from chakrakit.passes.nodes import matching, of_classes, refuse_absent, with_own_ns, with_run_times
 from chakrakit.passes.recost.calls import Calls
 from chakrakit.passes.recost.changes import by_class
 from chakrakit.trace.model import EdgeKind, Trace
@@ -56,6 +56,14 @@ class Edit(Pass):
     def apply(self, traces: TraceSet) -> TraceSet:
         """The edited traces. Nothing to edit is an error."""
         traces = with_run_times(traces)
+        refuse_absent(
+            traces,
+            names=self.names,
+            classes=self.classes,
+            modules=self.modules,
+            phases=self.phases,
+            nodes=self.nodes,
+        )
         chosen = [self._chosen(traces.body_at(i)) for i in range(traces.body_count)]
         if not any(len(one.rows) for one in chosen):
             raise TraceError(f"{self}: no {self.on} node is meant; {_hint(traces, self.on)}")

@@ -18,6 +18,7 @@ from chakrakit.passes.scale.group_roles import Role
 from chakrakit.passes.scale.resharded import Resharded
 from chakrakit.passes.scale.scaled_groups import ScaledGroups
 from chakrakit.trace.communication import Binding, Body
+from chakrakit.trace.memory import reshard_state
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import TraceSet
 
@@ -152,7 +153,11 @@ class _Scaling:
         return found
 
     def _body(self, number: int, peers: dict[int, int]) -> Trace:
-        trace = self._resharded(number)(self.before.body_at(number))
+        shards = self._resharded(number)
+        trace = reshard_state(
+            shards(self.before.body_at(number)),
+            {name: after for name, (_, after) in shards.ranks.items()},
+        )
         columns = {}
         for end in _ENDS:
             if peers and end in trace.table.column_names:

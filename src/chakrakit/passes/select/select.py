@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from chakrakit.arrays import Mask
-from chakrakit.errors import ConfigError, TraceError
+from chakrakit.errors import ConfigError, TraceError, nearest
 from chakrakit.passes.base import Pass
-from chakrakit.passes.nodes import matching
+from chakrakit.passes.nodes import matching, refuse_absent
 from chakrakit.passes.select.kept_rows import with_rows
 from chakrakit.passes.select.whole_communication import whole_communication
 from chakrakit.trace.communication import Binding, Groups, group_names
@@ -58,6 +58,14 @@ class Select(Pass):
         """The chosen ranks with the chosen nodes; nothing left is an error."""
         if self.ranks:
             traces = traces.select_ranks(self._chosen_ranks(traces))
+        refuse_absent(
+            traces,
+            phases=self.phases,
+            steps=self.steps,
+            modules=self.modules,
+            nodes=() if self.around is None else (self.around,),
+        )
+        self._refuse_absent_groups(traces)
         kept = self._nodes(traces)
         if self.window_us is not None:
             kept = self._in_window(traces, kept)
@@ -76,6 +84,17 @@ class Select(Pass):
                 f"ranks: no rank {last}; the last of {len(traces):,} is {traces.ranks[-1]}"
             )
         return sorted({rank for one in ranges for rank in one})
+
+    def _refuse_absent_groups(self, traces: TraceSet) -> None:
+        bindings = traces.bindings.values()
+        known = {*traces.groups, *(n for b in bindings for pair in b.groups.items() for n in pair)}
+        for number in range(traces.body_count) if self.groups else ():
+            body = traces.body_at(number)
+            rows = np.flatnonzero(body.is_type(NodeType.COMM_COLL_NODE))
+            known |= set(group_names(body, rows).to_pylist())
+        for name in self.groups:
+            if name not in known:
+                raise ConfigError(f"groups: no {name!r}; {nearest(name, sorted(known))}")
 
     def _nodes(self, traces: TraceSet) -> dict[int, Mask]:
         """Rank → rows that the fields other than time mean; ranks alike share one mask."""

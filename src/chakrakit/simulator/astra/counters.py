@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ _NAMES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast
 _WAYS = {"Ring": ("clockwise", "anticlockwise"), "Switch": ("up", "down")}
 
 
-def link_table(result: Result) -> pa.Table:
+def link_table(result: Result) -> dict[str, Any]:
     """What went over each rank's links: messages, bytes and, with congestion, ns in use.
 
     `link` names a dimension without congestion; with it, a direction (Ring), up or down (Switch), or all
@@ -25,15 +26,15 @@ def link_table(result: Result) -> pa.Table:
     keys, messages, bytes_, busy = result.outcome.links()
     owner, place, names = _links(result, keys.astype(np.int64))
     row, rank = _per_member(result, result.class_of[owner])
-    return pa.table(
-        {
-            "rank": rank,
-            "link": pa.array(np.array(names, object)[place[row]], pa.string()),
-            "messages": messages[row].astype(np.int64),
-            "bytes": bytes_[row].astype(np.int64),
-            "busy_ns": busy[row],
-        }
-    ).sort_by([("rank", "ascending"), ("link", "ascending")])
+    names_of_rows = np.array(names, object)[place[row]]
+    order = np.lexsort((names_of_rows.astype(str), rank))
+    return {
+        "link": pa.array(names_of_rows[order], pa.string()),
+        "rank": rank[order],
+        "messages": messages[row][order].astype(np.int64),
+        "bytes": bytes_[row][order].astype(np.int64),
+        "busy_ns": busy[row][order],
+    }
 
 
 def _per_member(result: Result, classes: NDArray[np.uint32]) -> tuple[I64, I64]:
@@ -62,7 +63,7 @@ def _links(result: Result, keys: I64) -> tuple[I64, I64, list[str]]:
 def collective_table(result: Result) -> pa.Table:
     """Every collective: its group, its place in the group's order, when members came and were done.
 
-    `transfer_ns` counts from the last member's arrival, so that waiting for a straggler is not in it.
+    The transfer lasts from `arrival_ns`, when the last member came, to `end_ns`.
     """
     parts = [_group_rows(result, group, members) for group, members in _groups(result)]
     return pa.concat_tables(parts).sort_by([("first_ns", "ascending"), ("group", "ascending")])
@@ -83,15 +84,14 @@ def _group_rows(result: Result, group: int, members: list[int]) -> pa.Table:
     first, last, done = starts.min(0), starts.max(0), ends.max(0)
     return pa.table(
         {
-            "group": np.full(count, group),
-            "sequence": np.arange(count),
             "collective": pa.array([_NAMES[k] for k in found[0][2][:count]], pa.string()),
-            "bytes": found[0][3][:count].astype(np.int64),
+            "group": pa.array([str(group)] * count, pa.string()),
+            "seq": np.arange(count),
+            "comm_size": found[0][3][:count].astype(np.int64),
             "members": np.full(count, len(members)),
             "first_ns": first,
-            "last_ns": last,
+            "arrival_ns": last,
             "end_ns": done,
-            "transfer_ns": np.where(done < 0, -1, done - last),
         }
     )
 

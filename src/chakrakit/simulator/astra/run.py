@@ -43,9 +43,7 @@ def to_run(result: Result, traces: TraceSet) -> Run:
         tool="chakra simulate", settings=settings, tick_ps=1000, epoch_ns=0, passes=[]
     )
     groups = Groups({str(g): m for g, m in result.groups.items()}).merged(traces.groups)
-    return Run(
-        traces._bodies, bindings, groups, card, times=times, timing=timing, counters=counters
-    )
+    return Run(traces.bodies, bindings, groups, card, times=times, timing=timing, counters=counters)
 
 
 def _bindings(result: Result, traces: TraceSet) -> dict[int, Binding]:

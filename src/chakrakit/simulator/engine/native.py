@@ -77,6 +77,12 @@ class Outcome:
     full_since: I64
     """By link: since when, in picoseconds."""
     events: int
+    device_of: I64
+    """The device of each rank, by its place among the ranks."""
+
+    def devices(self) -> dict[int, int]:
+        """Rank → the device it runs on."""
+        return dict(zip(self.membership.ranks, self.device_of.tolist(), strict=True))
 
     @property
     def makespan_ps(self) -> int:
@@ -231,6 +237,7 @@ class _Simulation:
             found["full_rate"] * PS,
             found["full_since"],
             int(found["events"]),
+            self.device_of,
         )
         return outcome, None
 

@@ -33,14 +33,17 @@ def to_run(
         tick_ps=1,
         epoch_ns=0,
     )
-    counters = {"links": link_table(outcome, machine), "collectives": collective_table(outcome)}
+    counters: dict[str, Any] = {
+        "links": link_table(outcome, machine),
+        "collectives": collective_table(outcome),
+    }
     memory = memory_table(outcome)
     if memory is not None:
         counters["memory"] = memory
     if detail == "full":
         times, timing = _unfolded(outcome, times)
     return Run(
-        traces._bodies,
+        traces.bodies,
         traces.bindings,
         traces.groups,
         card,
@@ -94,57 +97,55 @@ def _alike(outcome: Outcome, rank: int, near: set[int]) -> int:
     return same[0] if same else rank
 
 
-def link_table(outcome: Outcome, machine: Machine) -> pa.Table:
+def link_table(outcome: Outcome, machine: Machine) -> dict[str, Any]:
     """Every link that carried something: ends, bytes, time at full rate, share of the makespan."""
     names = machine.vertex_names()
     used = np.flatnonzero(outcome.link_bytes > 0)
     links = machine.links
     busy = outcome.link_bytes[used] / links.bandwidth[used] * 1e9
     makespan = outcome.makespan_ps / 1000
-    return pa.table(
-        {
-            "link": used,
-            "src": [names[v] for v in links.src[used]],
-            "dst": [names[v] for v in links.dst[used]],
-            "bandwidth": links.bandwidth[used],
-            "bytes": outcome.link_bytes[used],
-            "busy_ns": busy,
-            "full_rate": pa.array(outcome.full_rate[used], mask=outcome.full_rate[used] < 0),
-            "full_since": outcome.full_since[used],
-            "utilization": busy / makespan if makespan else busy * 0,
-        }
-    )
+    return {
+        "link": [str(i) for i in used.tolist()],
+        "src": [names[v] for v in links.src[used]],
+        "dst": [names[v] for v in links.dst[used]],
+        "bandwidth": links.bandwidth[used],
+        "bytes": outcome.link_bytes[used],
+        "busy_ns": busy,
+        "full_rate": outcome.full_rate[used],
+        "full_since_ns": outcome.full_since[used] / 1000,
+        "utilization": busy / makespan if makespan else busy * 0,
+    }
 
 
-def collective_table(outcome: Outcome) -> pa.Table:
-    """Every instance of the simulated classes: what, group, algorithm, last arrival and end in ps."""
+def collective_table(outcome: Outcome) -> dict[str, Any]:
+    """Every instance of the simulated classes: what, group, algorithm, last arrival and end."""
     instances = outcome.instances
     kinds, groups, seqs = zip(*instances.what, strict=True) if instances.what else ((), (), ())
-    return pa.table(
-        {
-            "collective": pa.array(kinds, pa.string()),
-            "group": pa.array(groups, pa.string()),
-            "seq": pa.array(seqs, pa.int64()),
-            "algorithm": pa.array(instances.algorithm, pa.string()),
-            "comm_size": pa.array(instances.size, pa.int64()),
-            "copies": pa.array([len(j) for j in instances.jobs], pa.int64()),
-            "arrival": outcome.began,
-            "end": outcome.ended,
-        }
-    )
+    return {
+        "collective": pa.array(kinds, pa.string()),
+        "group": pa.array(groups, pa.string()),
+        "seq": pa.array(seqs, pa.int64()),
+        "algorithm": pa.array(instances.algorithm, pa.string()),
+        "comm_size": pa.array(instances.size, pa.int64()),
+        "copies": pa.array([len(j) for j in instances.jobs], pa.int64()),
+        "arrival_ns": outcome.began / 1000,
+        "end_ns": outcome.ended / 1000,
+    }
 
 
-def memory_table(outcome: Outcome) -> pa.Table | None:
+def memory_table(outcome: Outcome) -> dict[str, Any] | None:
     """Bytes held over time, by the lowest rank of each class."""
-    parts = []
+    ranks, times, held = [], [], []
     for c in range(outcome.classes.count):
         memory = class_memory(outcome, c)
-        if memory is None:
-            continue
-        rank = outcome.membership.ranks[int(outcome.classes.first[c])]
-        parts.append(
-            pa.table(
-                {"rank": np.full(len(memory.time), rank), "time": memory.time, "bytes": memory.held}
-            )
-        )
-    return pa.concat_tables(parts) if parts else None
+        if memory is not None:
+            rows = class_rows(outcome, c)
+            time, after = memory.timeline(outcome.start[rows], outcome.end[rows])
+            rank = outcome.membership.ranks[int(outcome.classes.first[c])]
+            ranks.append(np.full(len(time), rank))
+            times.append(time // 1000)
+            held.append(after)
+    if not ranks:
+        return None
+    joined = (np.concatenate(part) for part in (ranks, times, held))
+    return dict(zip(("rank", "time_ns", "bytes"), joined, strict=True))

@@ -52,8 +52,17 @@ def simulate(
     outcome = run(traces, made, chosen)
     names = {"network": chosen.network, "compute": work.name, "machine": made.name}
     return Simulation(
-        outcome, made, summarize(outcome, made, names), {**names, **_settings(chosen)}
+        outcome,
+        made,
+        summarize(outcome, made, names),
+        {**names, **_memory(made), **_settings(chosen)},
     )
+
+
+def _memory(machine: Machine) -> dict[str, int]:
+    """What the smallest device has, for those who look at the run later."""
+    least = min(int(device.memory) for device in machine.devices)
+    return {"device_memory_bytes": least} if least else {}
 
 
 def _settings(options: SimulationOptions) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
 from chakrakit.simulator.collectives import data_bytes, ideal_seconds, moved_bytes
 from chakrakit.simulator.engine import COMM, COMPUTE, MESSAGE, Outcome, Program
-from chakrakit.simulator.results.memory import Memory, memory_over_time
+from chakrakit.trace.memory import Allocations, allocations_of, fit_fields, fit_of
 from chakrakit.trace.timing import Intervals
 
 NS = 1000
@@ -90,6 +90,14 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     """Ranks nobody recorded, stood in for."""
     memory_holders: list[tuple[str, int]] = []
     """Largest holders at the highest peak."""
+    memory_by_kind: dict[str, int] = {}
+    """Bytes at the highest peak: parameters, gradients, optimizer, activations, kv_cache, …"""
+    fits: bool | None = None
+    """Whether every rank's peak fits its device; None where the trace or the machine does not say."""
+    needs_bytes: int | None = None
+    """What the tightest rank needs, and what its device has."""
+    has_bytes: int | None = None
+    tightest_rank: int | None = None
     events: int = 0
 
 
@@ -103,7 +111,9 @@ def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> S
     ]
     makespan = outcome.makespan_ps / NS
     peaks = [m for _, m in classes if m is not None]
-    highest = max(peaks, key=lambda m: m.peak) if peaks else None
+    highest = max(peaks, key=lambda m: m.peak_bytes) if peaks else None
+    has = {r: int(machine.device(int(d)).memory) for r, d in outcome.devices().items()}
+    fit = fit_of({r.rank: r.peak_bytes for r in ranks}, has)
     return SimulationSummary(
         makespan_ns=makespan,
         ranks=ranks,
@@ -113,7 +123,10 @@ def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> S
         compute_sources=compute_shares(outcome),
         collectives=collective_summaries(outcome),
         ghosts=_ghosts(outcome),
-        memory_holders=list(highest.holders) if highest else [],
+        memory_holders=[(h.operator, h.bytes) for h in highest.holders(10)] if highest else [],
+        memory_by_kind=highest.by_kind() if highest else {},
+        **fit_fields(fit),
+        tightest_rank=fit.rank if fit else None,
         events=outcome.events,
         **_costs(outcome, machine, ranks, makespan),
         **settings,
@@ -158,14 +171,14 @@ def class_rows(outcome: Outcome, c: int) -> slice:
     return slice(int(outcome.offset[c]), int(outcome.offset[c + 1]))
 
 
-def class_memory(outcome: Outcome, c: int) -> Memory | None:
-    """Memory over time of a class's ranks."""
+def class_memory(outcome: Outcome, c: int) -> Allocations | None:
+    """What the ranks of a class hold."""
     program = _program(outcome, c)
     rows = class_rows(outcome, c)
-    return memory_over_time(program.trace, outcome.start[rows], outcome.end[rows])
+    return allocations_of(program.trace, outcome.start[rows], outcome.end[rows])
 
 
-def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Memory | None]:
+def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Allocations | None]:
     program = _program(outcome, c)
     rows = class_rows(outcome, c)
     start, end = outcome.start[rows], outcome.end[rows]
@@ -182,7 +195,7 @@ def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Memory | None
         comm_ns=comm.total / NS,
         exposed_comm_ns=(busy - compute.total) / NS,
         idle_ns=(finish - busy) / NS,
-        peak_bytes=memory.peak if memory else 0,
+        peak_bytes=memory.peak_bytes if memory else 0,
         flops=float(program.trace.column("num_ops", 0)[program.kind == COMPUTE].sum()),
     )
     return summary, memory

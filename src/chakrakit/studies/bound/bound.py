@@ -104,7 +104,7 @@ class _Plan:
 
     @cached_property
     def _state(self) -> list[int]:
-        return [sum(model_state(self.layout, s.held()).values()) for s in self.kinds.stages]
+        return [sum(p.bytes for p in model_state(self.layout, s.held())) for s in self.kinds.stages]
 
     # --- time ---------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I8, I32, I64
 from chakrakit.errors import TraceError
 from chakrakit.trace.communication import Binding, Body, Groups
+from chakrakit.trace.counters import Counters
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets.card import Card
 from chakrakit.trace.sets.traceset import TraceSet
@@ -55,8 +56,8 @@ class Run(TraceSet):
 
     Times are int64 ticks since `epoch_ns`; a tick is `tick_ps` picoseconds. They come from `times`,
     one entry a *timing class* (ranks with the same times share one; `timing` says which), or, where
-    `times` is None, from the nodes themselves, in nanoseconds. `counters` are tables of figures over
-    time or per link, by name.
+    `times` is None, from the nodes themselves, in nanoseconds. `counters` are figures over time, per link
+    and per collective.
     """
 
     def __init__(
@@ -68,12 +69,12 @@ class Run(TraceSet):
         *,
         times: Sequence[Times] | None = None,
         timing: Mapping[int, int] | None = None,
-        counters: Mapping[str, pa.Table] | None = None,
+        counters: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(bodies, bindings, groups, (card or Card()).replace(kind="run"))
         self.times = None if times is None else tuple(times)
         self.timing = {r: i for i, r in enumerate(self.ranks)} if timing is None else dict(timing)
-        self.counters = dict(counters or {})
+        self.counters = counters if isinstance(counters, Counters) else Counters(counters)
         self._checked: set[tuple[int, int]] = set()
         if self.times is None:
             return
@@ -162,43 +163,34 @@ class Run(TraceSet):
         first, last = self.span
         return (last - first) * self.tick_ps / NS
 
+    def with_counters(self, counters: Mapping[str, Any]) -> Run:
+        """The same with other figures beside its times."""
+        return self._replaced(counters=counters)
+
     def with_groups(self, groups: Groups) -> Run:
         """The same with other groups."""
-        timing = self.timing if self.times is not None else None
-        return Run(
-            self._bodies,
-            self.bindings,
-            groups,
-            self.card,
-            times=self.times,
-            timing=timing,
-            counters=self.counters,
-        )
+        return self._replaced(groups=groups)
 
     def with_card(self, card: Card) -> Run:
         """The same under another card."""
-        timing = self.timing if self.times is not None else None
-        return Run(
-            self._bodies,
-            self.bindings,
-            self.groups,
-            card,
-            times=self.times,
-            timing=timing,
-            counters=self.counters,
-        )
+        return self._replaced(card=card)
 
     def _with(self, bindings: Mapping[int, Binding]) -> Run:
         timing = {r: self.timing[r] for r in bindings} if self.times is not None else None
-        return Run(
-            self._bodies,
-            bindings,
-            self.groups,
-            self.card,
-            times=self.times,
-            timing=timing,
-            counters=self.counters,
-        )
+        return self._replaced(bindings=bindings, timing=timing)
+
+    def _replaced(self, **changes: Any) -> Run:
+        """The same with some arguments of its making changed."""
+        same: dict[str, Any] = {
+            "bodies": self._bodies,
+            "bindings": self.bindings,
+            "groups": self.groups,
+            "card": self.card,
+            "times": self.times,
+            "timing": self.timing if self.times is not None else None,
+            "counters": self.counters,
+        }
+        return Run(**{**same, **changes})
 
 
 def check_length(times: int, nodes: int, rank: int) -> None:
@@ -221,7 +213,7 @@ _NANOS = {"start_time": "start_time_ns", "duration": "duration_ns"}
 def run_of(
     traces: TraceSet,
     times: Mapping[int, Times],
-    counters: Mapping[str, pa.Table] | None = None,
+    counters: Mapping[str, Any] | None = None,
     **card: object,
 ) -> Run:
     """A run of these traces with these times by rank; ranks whose times are all equal share a class."""
@@ -237,7 +229,7 @@ def run_of(
             classes.append(times[rank])
         timing[rank] = numbers[key]
     return Run(
-        traces._bodies,
+        traces.bodies,
         traces.bindings,
         traces.groups,
         traces.card.replace(**card),

@@ -50,6 +50,11 @@ class TraceSet:
         return tuple(self.bindings)
 
     @property
+    def bodies(self) -> tuple[Body, ...]:
+        """The distinct programs, or what reads them; for another set that shares them."""
+        return self._bodies
+
+    @property
     def body_count(self) -> int:
         """How many distinct programs there are."""
         return len(self._bodies)

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from chakrakit.errors import ChakraError, FormatError, TraceError
 from chakrakit.trace.codecs import read_trace, write_trace
 from chakrakit.trace.communication import Binding, Groups
+from chakrakit.trace.counters import Counters
 from chakrakit.trace.files import remove_empty, replacing, temporary_name
 from chakrakit.trace.sets import Card, Run, Times, TraceSet, read_card, write_card
 from chakrakit.trace.storage.places import RANKED, Place, files_in, groups_beside, prefix_of
@@ -84,11 +85,10 @@ def _bindings(ranks: pa.Table, order: Mapping[int, int]) -> dict[int, Binding]:
 def _with_times(traces: TraceSet, folder: Place, ranks: pa.Table | None) -> TraceSet:
     """Adds `times/` and `counters/` where the directory has them."""
     files = sorted(_tables(folder / "times"), key=lambda f: (len(f.stem), f.stem))
-    counters = {f.stem: read_table(f) for f in _tables(folder / "counters")}
+    with _blamed(folder / "counters"):
+        counters = Counters({f.stem: read_table(f) for f in _tables(folder / "counters")})
     if not files:
-        if isinstance(traces, Run):
-            traces.counters = counters
-        return traces
+        return traces.with_counters(counters) if isinstance(traces, Run) else traces
     if [f.stem for f in files] != [str(i) for i in range(len(files))]:
         raise FormatError("should hold 0.parquet, 1.parquet, …", path=str(folder / "times"))
     timing = None
@@ -96,7 +96,7 @@ def _with_times(traces: TraceSet, folder: Place, ranks: pa.Table | None) -> Trac
         timing = dict(zip(ranks["rank"].to_pylist(), ranks["timing"].to_pylist(), strict=True))
     with _blamed(folder):
         return Run(
-            traces._bodies,
+            traces.bodies,
             traces.bindings,
             traces.groups,
             traces.card,

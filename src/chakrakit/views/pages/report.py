@@ -262,9 +262,7 @@ def _memory(a: Analysis) -> Iterator[Markup]:
         return
     points = [(float(m.time_ns), float(m.bytes)) for m in rank.timeline]
     chart = charts.area(points, a.critical_path.start_ns, a.critical_path.end_ns)
-    caption = (
-        "From the tensors that nodes name; what no node names, such as workspaces, is not in it."
-    )
+    caption = f"From {rank.source}; what no node names, such as workspaces, is not in it."
     yield charts.figure(f"Memory of rank {rank.rank}", caption, chart)
     yield table_markup(a.memory.table())
 

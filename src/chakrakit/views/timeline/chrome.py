@@ -124,5 +124,6 @@ def _flows(line: RankTimeline) -> Iterator[str]:
 def _counters(line: RankTimeline) -> Iterator[str]:
     for counter in line.counters:
         name, pid = json.dumps(counter.name), line.view.rank
-        for at, value in zip(_micros(counter.time), counter.value.tolist(), strict=True):
-            yield f'{{"ph":"C","name":{name},"pid":{pid},"ts":{at},"args":{{"value":{value}}}}}'
+        unit = json.dumps(counter.unit or "value")
+        for at, value in zip(_micros(counter.time_ns), counter.value.tolist(), strict=True):
+            yield f'{{"ph":"C","name":{name},"pid":{pid},"ts":{at},"args":{{{unit}:{value:.15g}}}}}'

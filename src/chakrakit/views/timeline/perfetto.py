@@ -17,10 +17,11 @@ from chakrakit.arrays import I32, I64, Mask
 from chakrakit.insight.communication import Flows
 from chakrakit.insight.rank import Borders, Track, borders
 from chakrakit.trace.codecs import Exported
+from chakrakit.trace.counters import Series
 from chakrakit.trace.files import open_output
 from chakrakit.trace.sets import Run
 from chakrakit.views.timeline.protobuf import message, number, text
-from chakrakit.views.timeline.timeline import Counter, RankTimeline, TimelineOptions, rank_timelines
+from chakrakit.views.timeline.timeline import RankTimeline, TimelineOptions, rank_timelines
 
 _SEQUENCE = 1
 _BEGIN, _END, _COUNTER = 1, 2, 4
@@ -138,18 +139,18 @@ class _Writer:
         )
         return len(tracks.row)
 
-    def _counter(self, counter: Counter, parent: int, order: int) -> None:
+    def _counter(self, counter: Series, parent: int, order: int) -> None:
         unit = number(3, _BYTES) if counter.unit == "bytes" else b""
         uuid = self._describe(parent, counter.name, 1000 + order, message(8, unit))
-        n = len(counter.time)
+        n = len(counter.time_ns)
         none = np.zeros(n + 1, np.int64)
         self.stream.write(
             core.perfetto_packets(
-                counter.time.astype(np.int64),
+                counter.time_ns.astype(np.int64),
                 np.full(n, _COUNTER, np.int8),
                 np.full(n, uuid, np.int32),
                 np.zeros(n, np.int32),
-                counter.value.astype(np.int64),
+                np.rint(counter.value).astype(np.int64),
                 none,
                 none[:0],
                 none,

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.insight.communication import (
@@ -18,8 +16,9 @@ from chakrakit.insight.communication import (
     own_flows,
     shared_flows,
 )
-from chakrakit.insight.memory import memory_of
 from chakrakit.insight.rank import RankView, Tracks, rank_view, tracks_of
+from chakrakit.trace.counters import SCHEMAS, Series
+from chakrakit.trace.memory import allocations_of
 from chakrakit.trace.sets import Run
 
 
@@ -28,7 +27,7 @@ class TimelineOptions:
     """What to show.
 
     flows      arrows for dependencies between tracks, messages and collectives
-    memory     a counter of memory in use, where the trace names tensors
+    memory     a counter of memory in use, where the trace says what is held
     node_size  ranks in a machine; 0 where that is not known
     window     (from, to) in ns: only rows that touch it
     """
@@ -39,14 +38,7 @@ class TimelineOptions:
     window: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Counter:
-    """A figure over time: a value from each moment on."""
-
-    name: str
-    unit: str
-    time: I64
-    value: I64
+_MEMORY = SCHEMAS["memory"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +48,7 @@ class RankTimeline:
     view: RankView
     tracks: Tracks
     flows: Flows
-    counters: list[Counter]
+    counters: list[Series]
 
 
 def rank_timelines(run: Run, options: TimelineOptions) -> Iterator[RankTimeline]:
@@ -97,35 +89,12 @@ def _no_flows() -> Flows:
     return Flows(none, none, none.astype(np.bool_), none.astype(np.bool_))
 
 
-def _counters(run: Run, view: RankView, options: TimelineOptions) -> list[Counter]:
-    out = [c for name, table in run.counters.items() for c in _series(name, table, view.rank)]
-    found = memory_of(view) if options.memory and options.window is None else None
-    if found is not None:
-        moments = found.timeline
-        out.append(
-            Counter(
-                "memory",
-                "bytes",
-                np.array([m.time_ns for m in moments]),
-                np.array([m.bytes for m in moments]),
-            )
-        )
-    return out
-
-
-def _series(name: str, table: pa.Table, rank: int) -> list[Counter]:
-    """Counters of a table with a time: one a numeric column and distinct text, for this rank."""
-    if "time_ns" not in table.column_names or "rank" not in table.column_names:
-        return []
-    table = table.filter(pc.equal(table.column("rank"), rank)).sort_by("time_ns")
-    texts = [c for c in table.column_names if pa.types.is_string(table.column(c).type)]
-    numbers = [c for c in table.column_names if c not in (*texts, "time_ns", "rank")]
-    label = table.column(texts[0]).to_pylist() if texts else [""] * table.num_rows
-    out = []
-    for which in dict.fromkeys(label):
-        mine = np.array([x == which for x in label], np.bool_)
-        time = table.column("time_ns").to_numpy()[mine]
-        for column in numbers:
-            value = np.rint(table.column(column).to_numpy()[mine]).astype(np.int64)
-            out.append(Counter(f"{name} {which} {column}".replace("  ", " "), "", time, value))
-    return out
+def _counters(run: Run, view: RankView, options: TimelineOptions) -> list[Series]:
+    """Memory as the trace accounts for it, and every other figure over time that the run carries."""
+    found = [s for s in run.counters.series(view.rank) if s.name != _MEMORY.name]
+    if not options.memory:
+        return found
+    if options.window is None and (held := allocations_of(view.trace, view.start, view.end)):
+        time, value = held.timeline(view.start, view.end)
+        return [*found, Series(_MEMORY.name, _MEMORY.unit, time, value.astype(np.float64))]
+    return [*found, *(s for s in run.counters.series(view.rank) if s.name == _MEMORY.name)]

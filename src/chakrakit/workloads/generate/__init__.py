@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.workloads.generate.engine_steps import CacheMove, EngineSteps, SteppedEngines
-from chakrakit.workloads.generate.figures import Figures, dry_run, refuse_over_capacity
+from chakrakit.workloads.generate.figures import Figures, dry_run, refuse_over_capacity, with_fit
 from chakrakit.workloads.generate.generator import generate, generated
 from chakrakit.workloads.generate.inference import cache_bytes, touched_experts
 from chakrakit.workloads.generate.model_list import Listing, listing
@@ -26,4 +26,5 @@ __all__ = [
     "listing",
     "refuse_over_capacity",
     "touched_experts",
+    "with_fit",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 
 from chakrakit.errors import ConfigError
 from chakrakit.results import Result
+from chakrakit.trace.memory import fit_fields, fit_of
 from chakrakit.trace.model import CollectiveType, Edges
 from chakrakit.trace.timing import schedule
 from chakrakit.workloads.description import PipelineSchedule, PipelineTask, Workload
@@ -61,6 +62,11 @@ class Figures(Result, msgspec.Struct, frozen=True):
     replicated: list[Replicated]
     bubble_fraction: float
     per_rank: list[ClassFigures]
+    fits: bool | None = None
+    """Whether every rank fits its device's memory; None where no machine was named."""
+    needs_bytes: int | None = None
+    """What the fullest rank needs, and what the smallest device has."""
+    has_bytes: int | None = None
 
 
 def parameters(workload: Workload) -> tuple[int, int]:
@@ -205,6 +211,13 @@ def _sources(
         else [(other[0], PipelineTask(k, m, other[1])) for k in ("F" if kind == "F" else "BI")]
     )
     return found if kind == "F" else [*found, (stage, PipelineTask("F", m, chunk))]
+
+
+def with_fit(figures: Figures, capacity: int) -> Figures:
+    """The figures with the verdict on devices that have so many bytes."""
+    needs = {c.first_rank: c.memory["total"] for c in figures.per_rank}
+    fit = fit_of(needs, dict.fromkeys(needs, capacity))
+    return msgspec.structs.replace(figures, **fit_fields(fit))
 
 
 def refuse_over_capacity(figures: Figures, capacity: int, machine: str) -> None:

@@ -18,6 +18,7 @@ from chakrakit.workloads.program import (
     Layout,
     MeshBindings,
     Program,
+    header,
     stage_program,
     trace_of,
     variants,
@@ -104,7 +105,8 @@ class Generated:
         first = one.ranks[:1]
         peers = {p: int(one.mesh.peers(first, p)[0]) for p in one.peers}
         rank = int(first[0]) + one.mesh.first
-        return trace_of(one.program, self.layout.book, peers, rank, VERSION)
+        said = header(one.layout, one.program)
+        return trace_of(one.program, self.layout.book, peers, rank, VERSION, said)
 
     def card(self) -> Card:
         """What it was made from."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.workloads.program.held_memory import memory, model_state
+from chakrakit.workloads.program.held_memory import header, memory, model_state
 from chakrakit.workloads.program.layout import HeldWeight, Layout, even_split
 from chakrakit.workloads.program.program import (
     MESSAGES,
@@ -32,6 +32,7 @@ __all__ = [
     "document_lengths",
     "even_split",
     "finished",
+    "header",
     "memory",
     "model_state",
     "stage_program",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,12 @@ _TYPES = {
 
 
 def trace_of(
-    program: Program, book: TextTables, peers: dict[str, int], rank: int, version: str
+    program: Program,
+    book: TextTables,
+    peers: dict[str, int],
+    rank: int,
+    version: str,
+    header: Mapping[str, str] | None = None,
 ) -> Trace:
     """The program as its first rank's trace; groups are named by role."""
     c = program.columns
@@ -57,7 +62,7 @@ def trace_of(
         "mem_alloc": _where(c["alloc"], c["alloc"] > 0),
         "mem_free": _where(c["free"], c["free"] > 0),
     }
-    return Trace.from_columns(data, _edges(program), Metadata.of(version))
+    return Trace.from_columns(data, _edges(program), Metadata.of(version, **(header or {})))
 
 
 def _edges(program: Program) -> Edges:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from chakrakit.sources.capture.observing import communication, sharded, shortcut
 from chakrakit.sources.capture.observing.known import Known
 from chakrakit.sources.capture.observing.signatures import Signatures
 from chakrakit.sources.capture.observing.storages import Storages
-from chakrakit.sources.capture.observing.whereabouts import Whereabouts
+from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabouts
 from chakrakit.sources.capture.recording import Comm, NeedsValue, Op, script_line
 
 _PLAIN = {torch.Tensor, FakeTensor, torch.nn.Parameter, torch.nn.Buffer}
@@ -25,6 +26,11 @@ _NOISE = ("prim::device", "aten::detach", "aten::lift_fresh", "aten::lift", "pri
           "aten::sym_size", "aten::sym_stride", "aten::sym_numel", "aten::is_pinned", "aten::record_stream",
           "aten::_local_scalar_dense", "aten::_has_same_storage_numel", "aten::is_same_size")  # fmt: skip
 _PROFILER = ("profiler::",)
+
+
+_ADD, _ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
+_IN_BACKWARD = {"aten::scatter": "aten::scatter_", "aten::index_put": "aten::_index_put_impl_"}
+"""What autograd calls for plain tensors where it calls something else for tensors like fake ones."""
 
 
 class Recorder(TorchDispatchMode):
@@ -71,9 +77,30 @@ class Recorder(TorchDispatchMode):
                 return NotImplemented
             with self:
                 return sharded.run(func, args, kwargs)
+        if func is _ADD and self._accumulates(args):
+            func = _ADD_IN_PLACE
         out = self._run(func, args, kwargs)
         self._note(func, args, kwargs, out)
         return out
+
+    def _accumulates(self, args: Any) -> bool:
+        """Whether autograd adds a gradient to one that nobody else has.
+
+        It then adds in place, except for tensors like fake ones. The storage is counted once for its
+        tensor and once for looking at it.
+        """
+        if (
+            self.where.phase != BACKWARD
+            or sys._getframe(2).f_code.co_name != "_engine_run_backward"
+        ):
+            return False
+        if (
+            len(args) != 2
+            or not isinstance(args[1], torch.Tensor)
+            or args[0].shape != args[1].shape
+        ):
+            return False
+        return bool(torch._C._storage_Use_Count(args[0].untyped_storage()._cdata) <= 2)
 
     def as_one(self, func: Any, args: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         """Record an operator that is not run: `make` gives its results."""
@@ -121,8 +148,9 @@ class Recorder(TorchDispatchMode):
             return
         writes = self._written(func, args, read, made)
         comm = self._communication(space, name, args, kwargs, out)
-        self._add(self.signatures.number(func, args, kwargs, out), read, writes, comm, not on_device,
-                  self.storages.live - before)  # fmt: skip
+        plain = _IN_BACKWARD.get(name, "") if self.where.phase == BACKWARD else ""
+        self._add(self.signatures.number(func, args, kwargs, out, plain), read, writes, comm,
+                  not on_device, self.storages.live - before)  # fmt: skip
         if short == "wait_tensor":
             self.ops[-1].waits_for = self._writer.get(read[0], -1)
             self.ops[-1].is_host = False

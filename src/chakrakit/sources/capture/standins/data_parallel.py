@@ -84,11 +84,12 @@ class _Bucket:
         chosen = [parameters[i] for i in indices]
         self.buffer = torch.empty(sum(p.numel() for p in chosen), dtype=chosen[0].dtype,
                                   device=chosen[0].device)  # fmt: skip
-        self.views = self._cut(chosen)
+        self.views = self.cut(chosen)
         self.ready = 0
         self.work: Any = None
 
-    def _cut(self, chosen: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def cut(self, chosen: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The buffer as one view for each parameter."""
         views, at = [], 0
         for p in chosen:
             views.append(self.buffer.as_strided(p.shape, p.stride() or (), at))
@@ -250,7 +251,8 @@ class DistributedDataParallel(torch.nn.Module):
         bucket.work.wait()
         if self.gradient_as_bucket_view:
             return
-        for index, view in zip(bucket.indices, bucket.views, strict=True):
+        reduced = bucket.cut([self._trained[i] for i in bucket.indices])
+        for index, view in zip(bucket.indices, reduced, strict=True):
             grad = self._trained[index].grad
             if grad is not None:
                 grad.copy_(view)
@@ -276,10 +278,10 @@ class DistributedDataParallel(torch.nn.Module):
                     else chosen[0].reshape(-1)
                 )
                 dist.broadcast(flat, group=self.process_group, group_src=0)
-                for tensor, piece in zip(
-                    chosen, flat.split([t.numel() for t in chosen]), strict=True
-                ):
-                    tensor.copy_(piece.view_as(tensor))
+                at = 0
+                for tensor in chosen:
+                    tensor.copy_(flat.narrow(0, at, tensor.numel()).view_as(tensor))
+                    at += tensor.numel()
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:

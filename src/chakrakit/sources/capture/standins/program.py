@@ -12,6 +12,8 @@ from torch.utils import checkpoint
 from chakrakit.sources.capture.observing import BACKWARD, OPTIMIZER, RECOMPUTE, Whereabouts
 from chakrakit.sources.capture.recording import Patches
 
+_REPLACED = "_chakra_replaced_by"
+
 
 def install(patches: Patches, where: Whereabouts, on_step: Callable[[], None]) -> list[Any]:
     """Follow the program; returns what must be removed at the end."""
@@ -120,11 +122,20 @@ def _apply(
 
 
 def _changed(parameter: Any, made: Any) -> Any:
-    """The parameter with other contents; a new one only where the old cannot hold them."""
+    """The parameter with other contents; a new one only where the old cannot hold them.
+
+    One that came from the meta device cannot; what replaced it is remembered, for modules that share it.
+    """
     if made is parameter:
         return parameter
     if isinstance(parameter, FakeTensor) and isinstance(made, FakeTensor):
-        parameter.data = made
-        parameter.fake_device = made.fake_device
-        return parameter
-    return torch.nn.Parameter(made, parameter.requires_grad)
+        if parameter.fake_device.type != "meta":
+            parameter.data = made
+            parameter.fake_device = made.fake_device
+            return parameter
+        known = parameter.__dict__.get(_REPLACED)
+        if known is not None and known.fake_device == made.fake_device:
+            return known
+    new = torch.nn.Parameter(made, parameter.requires_grad)
+    parameter.__dict__[_REPLACED] = new
+    return new

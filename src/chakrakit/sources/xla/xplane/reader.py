@@ -154,7 +154,9 @@ class _Modules:
                     proto = next((v for v in stats.values() if isinstance(v, bytes)), None)
                     if proto:
                         self._raw[name.partition("(")[0]] = proto
-        self._known: dict[str, dict[str, Instruction]] = {m.name: _instructions(m) for m in given}
+        self._known: dict[str, dict[str, Instruction]] = {
+            m.name: _instructions(m) for m in given if m.name not in self._raw
+        }
 
     def instruction(self, module: str, name: str) -> Instruction | None:
         """What a kernel's instruction is; None where no module says so."""

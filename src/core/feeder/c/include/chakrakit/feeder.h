@@ -1,11 +1,14 @@
+/* clang-format off */
 /*
  * The chakrakit feeder: gives the nodes of a Chakra execution trace (.et) to a simulator, in an
  * order their dependencies allow.
  *
  *     chakra_feeder* feeder;
- *     if (chakra_feeder_open("rank.0.et", NULL, &feeder) != CHAKRA_OK) ...
- * chakra_feeder_error(feeder) const chakra_node* node; int status; while ((status =
- * chakra_feeder_next(feeder, &node)) == CHAKRA_TAKEN)
+ *     if (chakra_feeder_open("rank.0.et", NULL, &feeder) != CHAKRA_OK)
+ *         ... chakra_feeder_error(feeder) says why
+ *     const chakra_node* node;
+ *     int status;
+ *     while ((status = chakra_feeder_next(feeder, &node)) == CHAKRA_TAKEN)
  *         ... run it, then chakra_feeder_done(feeder, chakra_node_id(node));
  *     chakra_feeder_close(feeder);
  *
@@ -18,6 +21,7 @@
  * chakra_feeder_error() says in words what was wrong. A feeder belongs to one thread at a time;
  * different feeders are independent.
  */
+/* clang-format on */
 #ifndef CHAKRAKIT_FEEDER_H
 #define CHAKRAKIT_FEEDER_H
 
@@ -42,14 +46,13 @@ typedef struct chakra_node chakra_node;
 
 enum chakra_status {
     CHAKRA_OK = 0,
-    CHAKRA_TAKEN = 1,         /* next: *node is yours */
-    CHAKRA_NONE_READY = 2,    /* next: everything that could run is in flight; finish some */
-    CHAKRA_FINISHED = 3,      /* next: every node is done */
-    CHAKRA_ERROR_FORMAT = -1, /* the bytes are no trace; every later call that reads fails too */
-    CHAKRA_ERROR_DEADLOCK =
-        -2,                /* nodes wait for each other or for a node that is not there; stays */
-    CHAKRA_ERROR_USE = -3, /* the call makes no sense for this node; nothing has changed */
-    CHAKRA_ERROR_IO = -4,  /* the file or the callback could not be read */
+    CHAKRA_TAKEN = 1,           /* next: *node is yours */
+    CHAKRA_NONE_READY = 2,      /* next: everything that could run is in flight; finish some */
+    CHAKRA_FINISHED = 3,        /* next: every node is done */
+    CHAKRA_ERROR_FORMAT = -1,   /* the bytes are not a trace; later calls that read fail too */
+    CHAKRA_ERROR_DEADLOCK = -2, /* nodes wait for each other or for a missing node; permanent */
+    CHAKRA_ERROR_USE = -3,      /* the call makes no sense for this node; nothing has changed */
+    CHAKRA_ERROR_IO = -4,       /* the file or the callback could not be read */
     CHAKRA_ERROR_MEMORY = -5
 };
 
@@ -61,8 +64,7 @@ typedef struct chakra_feeder_options {
     int32_t ignore_missing; /* 1: a dependency that is not in the trace counts as done; default 0 */
 } chakra_feeder_options;
 
-/* Puts up to n bytes into buffer and returns their number, 0 at the end, a negative number on
- * error. */
+/* Puts up to n bytes into buffer. Returns how many, 0 at the end, a negative number on error. */
 typedef int64_t (*chakra_read_fn)(void* context, void* buffer, size_t n);
 
 /* The version of the library, such as "0.1.0". */
@@ -102,7 +104,7 @@ CHAKRA_API int chakra_feeder_is_finished(chakra_feeder* feeder);
  * error. Costs time in proportion to what is ready. */
 CHAKRA_API int64_t chakra_feeder_ready(chakra_feeder* feeder, uint64_t* ids, size_t n);
 
-/* Takes a certain node of those that are ready, for simulators that choose for themselves. */
+/* Takes the given node, which must be ready, for simulators that choose for themselves. */
 CHAKRA_API int chakra_feeder_take(chakra_feeder* feeder, uint64_t id, const chakra_node** node);
 
 /* Gives a taken node back; it is ready again. */

@@ -1,0 +1,23 @@
+"""Several jobs on one machine: where each runs, all at once, and each against running alone."""
+
+from __future__ import annotations
+
+from chakrakit.simulator.jobs.jobs_simulation import (
+    JobsSimulation,
+    JobsSummary,
+    JobSummary,
+    simulate_jobs,
+)
+from chakrakit.simulator.jobs.joined_jobs import JoinedJobs, join_jobs
+from chakrakit.simulator.jobs.placement import place_jobs, read_job_placement
+
+__all__ = [
+    "JobSummary",
+    "JobsSimulation",
+    "JobsSummary",
+    "JoinedJobs",
+    "join_jobs",
+    "place_jobs",
+    "read_job_placement",
+    "simulate_jobs",
+]

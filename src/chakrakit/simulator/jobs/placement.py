@@ -1,0 +1,65 @@
+"""Which devices each job runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from chakrakit.errors import ConfigError, FormatError
+from chakrakit.machines.fabric import Machine
+
+Layout = Literal["packed", "spread"]
+Devices = tuple[int, ...]
+"""The device of each rank."""
+
+
+def place_jobs(sizes: Sequence[int], machine: Machine, layout: Layout = "packed") -> list[Devices]:
+    """Devices for jobs of so many ranks, in order.
+
+    `packed`: every job on nodes of its own while there are enough, else one after another without gaps.
+    `spread`: ranks are dealt out over all nodes in turn, so that every job reaches every node.
+    """
+    total = sum(sizes)
+    if total > machine.size:
+        raise ConfigError(
+            f"{machine.name} has {machine.size:,} devices and the jobs {total:,} ranks; ask for more "
+            "nodes, as in dgx-h100:32"
+        )
+    each = machine.shape[0] if len(machine.shape) > 1 else 1
+    if layout == "spread":
+        return _in_order(sizes, sorted(range(machine.size), key=lambda d: (d % each, d // each)))
+    nodes = [-(-size // each) for size in sizes]
+    if sum(nodes) * each > machine.size:
+        return _in_order(sizes, range(machine.size))
+    first = [sum(nodes[:i]) * each for i in range(len(nodes))]
+    return [tuple(range(at, at + size)) for at, size in zip(first, sizes, strict=True)]
+
+
+def _in_order(sizes: Sequence[int], devices: Sequence[int]) -> list[Devices]:
+    out, at = [], 0
+    for size in sizes:
+        out.append(tuple(devices[at : at + size]))
+        at += size
+    return out
+
+
+def read_job_placement(path: str, names: Sequence[str], sizes: Sequence[int]) -> list[Devices]:
+    """A placement from its file: `{"job": [2, 3, 0, 1], …}`, the device of each rank of every job."""
+    try:
+        found = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, tuple[int, ...]])
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror}", path=path) from None
+    except msgspec.MsgspecError as error:
+        raise FormatError(
+            f'not a placement of jobs: {error}; write {{"{names[0]}": [0, 1], …}}', path=path
+        ) from None
+    for name, size in zip(names, sizes, strict=True):
+        given = len(found.get(name, ()))
+        if given != size:
+            raise FormatError(
+                f"job {name!r} has {size} ranks and the placement {given} devices for it", path=path
+            )
+    return [found[name] for name in names]

@@ -1,0 +1,32 @@
+"""What a rank's device memory holds and when: one account for every room that speaks of memory."""
+
+from __future__ import annotations
+
+from chakrakit.trace.memory.allocations import KINDS, Allocations, Holder
+from chakrakit.trace.memory.counts import HELD_KIND
+from chakrakit.trace.memory.fit import MemoryFit, fit_fields, fit_of, said_first
+from chakrakit.trace.memory.model_state import (
+    StatePart,
+    model_state,
+    reshard_state,
+    state_attribute,
+    with_model_state,
+)
+from chakrakit.trace.memory.sources import allocations_of
+
+__all__ = [
+    "HELD_KIND",
+    "KINDS",
+    "Allocations",
+    "Holder",
+    "MemoryFit",
+    "StatePart",
+    "allocations_of",
+    "fit_fields",
+    "fit_of",
+    "model_state",
+    "reshard_state",
+    "said_first",
+    "state_attribute",
+    "with_model_state",
+]

@@ -1,0 +1,257 @@
+"""Memory from the tensors that operators name: `[tensor, storage, offset, elements, bytes, device]`.
+
+A storage lives from the operator that first gives it out to the end of the last that takes it; one that is
+taken before it was given out was there before, and stays. What no node names (workspaces, memory kept by
+the allocator, tensors only Python held) is not seen.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from chakrakit.arrays import I8, I64, Mask
+from chakrakit.trace.memory.allocations import BEFORE, KINDS, Allocations
+from chakrakit.trace.model import Trace
+
+_SIDES = ("inputs", "outputs")
+_ROUND = 512
+"""PyTorch's caching allocator hands out multiples of this many bytes."""
+_OPTIMIZER = re.compile(r"^Optimizer\.step|_foreach_|_fused_adam|addcdiv|addcmul")
+_DEVICES = ("cuda", "hip", "xpu", "privateuse")
+_BEFORE_LABEL = "(before the window)"
+
+
+@dataclass(frozen=True, eq=False)
+class Uses:
+    """Every mention of a storage: by which row, how many bytes of it at least, on which side.
+
+    Rows in order of start; within a row inputs come first. `device` numbers `devices`.
+    """
+
+    row: I64
+    storage: I64
+    bytes: I64
+    output: Mask
+    device: I64
+    devices: list[str]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+def from_storages(trace: Trace, start: I64, end: I64) -> Allocations | None:
+    """The account of the tensors that operators name; None where they name none."""
+    if not any(f"{side}_values" in trace.table.column_names for side in _SIDES):
+        return None
+    ran = end >= np.maximum(start, 0)
+    uses = _on_device(_uses_of(trace, start, ran))
+    return _account(trace, start, end, ran, uses) if len(uses) else None
+
+
+# --- mentions -----------------------------------------------------------------------------------
+
+
+def _uses_of(trace: Trace, start: I64, ran: Mask) -> Uses:
+    found: list[tuple[int, int, int, bool, int]] = []
+    devices: dict[str, int] = {}
+    for is_output, side in enumerate(_SIDES):
+        parsed = [_distinct(trace, f"{side}_{what}") for what in ("values", "shapes", "strides")]
+        codes = parsed[0][0]
+        for row in np.flatnonzero((codes >= 0) & ran).tolist():
+            values, shapes, strides = (
+                values[code[row]] if code[row] >= 0 else [] for code, values in parsed
+            )
+            for storage, size, device in _tensors(values, shapes, strides):
+                number = devices.setdefault(device, len(devices))
+                found.append((row, storage, size, bool(is_output), number))
+    table = np.array(found, np.int64).reshape(-1, 5)
+    table = table[np.lexsort((table[:, 3], table[:, 0], start[table[:, 0]]))]
+    output = table[:, 3].astype(np.bool_)
+    return Uses(table[:, 0], table[:, 1], table[:, 2], output, table[:, 4], list(devices))
+
+
+def _distinct(trace: Trace, column: str) -> tuple[Any, list[Any]]:
+    """Codes, and each distinct text parsed once."""
+    if column not in trace.table.column_names:
+        return np.full(len(trace), -1), []
+    coded = trace.table.column(column).cast(pa.string()).combine_chunks().dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes, [_parse(text) for text in coded.dictionary.to_pylist()]
+
+
+def _parse(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return []
+
+
+def _tensors(values: Any, shapes: Any, strides: Any) -> list[tuple[int, int, str]]:
+    """(storage, bytes, device) of every tensor in a list of arguments, lists of tensors included."""
+    if not isinstance(values, list):
+        return []
+    if _is_tensor(values):
+        size = _extent(values, shapes, strides)
+        whole = 0 < size < 2**62 and abs(values[1]) < 2**62
+        return [(values[1], size, values[5])] if whole else []
+    out = []
+    for i, value in enumerate(values):
+        if isinstance(value, list):
+            out += _tensors(value, _at(shapes, i), _at(strides, i))
+    return out
+
+
+def _at(items: Any, i: int) -> Any:
+    return items[i] if isinstance(items, list) and i < len(items) else []
+
+
+def _is_tensor(value: list[Any]) -> bool:
+    return (
+        len(value) == 6 and isinstance(value[5], str) and all(isinstance(v, int) for v in value[:5])
+    )
+
+
+def _extent(value: list[Any], shape: Any, stride: Any) -> int:
+    """Bytes from the storage's begin to the tensor's last element; an expanded tensor is small."""
+    offset, elements, width = value[2:5]
+    if (
+        isinstance(shape, list)
+        and isinstance(stride, list)
+        and shape
+        and len(shape) == len(stride)
+        and all(isinstance(v, int) for v in (*shape, *stride))
+    ):
+        last = sum((n - 1) * s for n, s in zip(shape, stride, strict=True) if n > 1)
+        elements = min(elements, last + 1) if 0 <= last < elements else max(elements, last + 1)
+    return int((offset + elements) * width)
+
+
+def _on_device(uses: Uses) -> Uses:
+    """Only the device's tensors, where there is one."""
+    device = np.array([d.startswith(_DEVICES) for d in uses.devices] or [False])
+    if not len(uses) or not device.any():
+        return uses
+    chosen = device[uses.device]
+    return Uses(
+        uses.row[chosen],
+        uses.storage[chosen],
+        uses.bytes[chosen],
+        uses.output[chosen],
+        uses.device[chosen],
+        uses.devices,
+    )
+
+
+# --- lives --------------------------------------------------------------------------------------
+
+
+def _account(trace: Trace, start: I64, end: I64, ran: Mask, uses: Uses) -> Allocations:
+    order = np.lexsort((np.arange(len(uses)), uses.storage))
+    row, storage = uses.row[order], uses.storage[order]
+    makes = _makes(uses)[order]
+    first = np.flatnonzero(_begins(start, end, storage, row, makes))
+    size = -(-np.maximum.reduceat(uses.bytes[order], first) // _ROUND) * _ROUND
+    made = makes[first]
+    maker = np.where(made, row[first], BEFORE)
+    kind = _kinds(trace, maker, row, first)
+    # What was there before is not the window's to free, unless its number is given away again.
+    taken = np.r_[storage[first[1:]] == storage[first[:-1]], False]
+    dies = np.flatnonzero(made | taken)
+    last = _last_users(end, row, first)
+    label, labels = _labels(trace, maker)
+    lives = np.arange(len(first))
+    which = np.r_[lives, dies]
+    at = np.r_[np.where(made, start[row[first]], start[ran].min()), end[last[dies]]]
+    at[len(lives) :] = np.maximum(at[len(lives) :], at[: len(lives)][dies] + 1)
+    signed = np.r_[size, -size[dies]]
+    # Frees come before what begins at the same time.
+    sequence = np.lexsort((signed, at))
+    return Allocations(
+        np.r_[maker, last[dies]][sequence],
+        np.r_[np.zeros(len(lives), np.bool_), np.ones(len(dies), np.bool_)][sequence],
+        signed[sequence],
+        kind[which][sequence],
+        label[which][sequence],
+        labels,
+        "tensors named by the nodes",
+        len(lives),
+    )
+
+
+def _last_users(end: I64, row: I64, first: I64) -> I64:
+    """Of each life, the row that ends last."""
+    life = np.repeat(np.arange(len(first)), np.diff(np.r_[first, len(row)]))
+    order = np.lexsort((end[row], life))
+    closing = np.r_[np.flatnonzero(np.diff(life[order])), len(row) - 1]
+    found: I64 = row[order[closing]]
+    return found
+
+
+def _makes(uses: Uses) -> Mask:
+    """Mentions that give a storage out which the row did not take in."""
+    _, storage = np.unique(uses.storage, return_inverse=True)
+    key = uses.row * (int(storage.max()) + 1) + storage
+    return np.asarray(uses.output & ~np.isin(key, key[~uses.output]))
+
+
+def _begins(start: I64, end: I64, storage: I64, row: I64, makes: Mask) -> Mask:
+    """Where a life begins: at a storage's first mention, and where an operator makes it anew.
+
+    Numbers of storages are used again. An operator inside one that made the storage is the same making.
+    """
+    fresh = np.r_[True, storage[1:] != storage[:-1]]
+    # Times by their rank among all times, so that groups fit beside them in one number.
+    moments = np.unique(np.r_[start[row], end[row]])
+    begin, finish = (np.searchsorted(moments, t[row]) + 1 for t in (start, end))
+    group = np.cumsum(fresh) * (len(moments) + 2)
+    reach = np.maximum.accumulate(np.where(makes, finish, 0) + group)
+    before = np.r_[0, reach[:-1]] - group
+    return np.asarray(fresh | (makes & (begin >= before)))
+
+
+def _kinds(trace: Trace, maker: I64, row: I64, first: I64) -> I8:
+    """By when a storage was made and used: see docs/insight.md."""
+    told = _texts(trace, "phase")
+    optimizer = _matches(trace, _OPTIMIZER) | (told == "optimizer")
+    forward = told == "forward"
+    only_optimizer = np.minimum.reduceat(optimizer[row].astype(np.int8), first) > 0
+    in_forward = np.maximum.reduceat(forward[row].astype(np.int8), first) > 0
+    marked = bool((told != "").any())
+    before = np.where(
+        only_optimizer,
+        KINDS.index("optimizer"),
+        np.where(in_forward | (not marked), KINDS.index("parameters"), KINDS.index("gradients")),
+    )
+    words = {"forward": "activations", "recompute": "activations", "backward": "gradients"}
+    names, codes = np.unique(told, return_inverse=True)
+    by_phase = np.array([KINDS.index(words.get(n, "other")) for n in names.tolist()])
+    made = by_phase[codes[np.maximum(maker, 0)]] if len(told) else before
+    return np.where(maker == BEFORE, before, made).astype(np.int8)
+
+
+def _texts(trace: Trace, column: str) -> Any:
+    if column not in trace.table.column_names:
+        return np.full(len(trace), "", object).astype(str)
+    values = trace.table.column(column).cast(pa.string()).fill_null("")
+    return np.asarray(values.to_numpy(zero_copy_only=False), object).astype(str)
+
+
+def _matches(trace: Trace, pattern: re.Pattern[str]) -> Mask:
+    whole = trace.names.combine_chunks()
+    names = whole if hasattr(whole, "indices") else whole.dictionary_encode()
+    hit = np.array([bool(pattern.search(t or "")) for t in names.dictionary.to_pylist()] or [False])
+    return np.asarray(hit[names.indices.to_numpy(zero_copy_only=False)])
+
+
+def _labels(trace: Trace, maker: I64) -> tuple[Any, tuple[str, ...]]:
+    rows, codes = np.unique(maker, return_inverse=True)
+    texts = [_BEFORE_LABEL if r < 0 else trace[int(r)].name for r in rows.tolist()]
+    labels = tuple(dict.fromkeys(texts))
+    number = {text: i for i, text in enumerate(labels)}
+    return np.array([number[t] for t in texts], np.int32)[codes], labels

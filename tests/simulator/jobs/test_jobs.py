@@ -1,0 +1,135 @@
+"""Several jobs on one machine: as alone where they do not meet, slower where they do."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import chakrakit as ck
+from chakrakit.cli import main
+from chakrakit.errors import ConfigError, FormatError
+from chakrakit.machines.load import load_machine, parse_machine
+from chakrakit.simulator.jobs import join_jobs, place_jobs, simulate_jobs
+from chakrakit.simulator.results import simulate
+
+
+def training(ranks: int, name: str = "layer", world: bool = True) -> ck.TraceSet:
+    """Each rank computes, reduces with all and sends to its neighbour, three times."""
+    traces = []
+    for rank in range(ranks):
+        t, done = ck.TraceBuilder(), []
+        for i in range(3):
+            last = t.comp(name, duration_ns=20_000 + 1_000 * i, deps=done)
+            group = {} if world else {"pg_name": "all"}
+            last = t.collective("sum", ck.CollectiveType.ALL_REDUCE, 4 << 20, deps=[last], **group)
+            done = [
+                t.send("out", rank, (rank + 1) % ranks, 1 << 20, tag=i, deps=[last], stream=1),
+                t.recv("in", (rank - 1) % ranks, rank, 1 << 20, tag=i, deps=[last], stream=2),
+            ]
+        traces.append(t.build())
+    return ck.TraceSet(traces, groups=None if world else ck.Groups({"all": range(ranks)}))
+
+
+@pytest.fixture(scope="module")
+def narrow():
+    """Four nodes of four devices whose nodes share one thin way up."""
+    text = {
+        "name": "narrow",
+        "device": {"peak": {"bf16": "1 TFLOP/s"}, "memory_bandwidth": "1 TB/s", "memory": "80 GB"},
+        "network": [
+            {"topology": "switch", "size": 4, "bandwidth": "100 GB/s", "latency": "1 us"},
+            {"topology": "switch", "size": 4, "bandwidth": "10 GB/s", "latency": "2 us",
+             "joins": "gateways"},
+        ],
+    }  # fmt: skip
+    return parse_machine(text, "narrow")
+
+
+@pytest.mark.parametrize("world", [True, False])
+@pytest.mark.parametrize("network", ["flow", "analytical"])
+def test_jobs_on_nodes_of_their_own_come_out_exactly_as_alone(network, world):
+    from chakrakit.simulator.engine import SimulationOptions
+
+    machine = load_machine("dgx-h100:4")
+    options = SimulationOptions(network=network)
+    jobs = {"a": training(8, world=world), "b": training(6, "other"), "c": training(8)}
+    done = simulate_jobs(jobs, machine, options=options)
+    assert [j.slowdown for j in done.summary.jobs] == [1, 1, 1]
+    assert done.summary.jobs[1].devices == list(range(8, 14))
+    for name, run in done.runs().items():
+        alone = simulate(jobs[name], machine, options=options).run()
+        for rank in jobs[name].ranks:
+            assert (run.start(rank) == alone.start(rank)).all()
+            assert (run.end(rank) == alone.end(rank)).all()
+
+
+def test_jobs_that_share_a_link_slow_each_other_down(narrow):
+    """Spread over all nodes, both jobs reduce over the same ways up at the same time."""
+    jobs = {"a": training(8), "b": training(8)}
+    spread = place_jobs([8, 8], narrow, "spread")
+    done = simulate_jobs(jobs, narrow, placement=spread)
+    first, second = done.summary.jobs
+    assert first.slowdown > 1.2
+    assert first.makespan_ns == second.makespan_ns
+    assert done.summary.shared_links > 0
+    packed = simulate_jobs(jobs, narrow)
+    assert all(1 <= j.slowdown < first.slowdown for j in packed.summary.jobs)
+
+
+def test_packed_jobs_have_nodes_of_their_own_while_there_are_enough():
+    machine = load_machine("dgx-h100:4")
+    assert place_jobs([6, 8], machine) == [tuple(range(6)), tuple(range(8, 16))]
+    tight = place_jobs([6, 10, 9], machine)
+    assert [d for devices in tight for d in devices] == list(range(25))
+    spread = place_jobs([4, 4], machine, "spread")
+    assert spread == [(0, 8, 16, 24), (1, 9, 17, 25)]
+    with pytest.raises(ConfigError, match="32 devices and the jobs 40 ranks"):
+        place_jobs([20, 20], machine)
+
+
+def test_a_job_without_all_its_ranks_is_refused():
+    part = ck.TraceSet([training(2).trace(0)], {1: ck.Binding(0)})
+    with pytest.raises(ConfigError, match="job 'a' lacks ranks"):
+        join_jobs({"a": part})
+
+
+def test_shared_bodies_stay_shared():
+    t = ck.TraceBuilder()
+    t.collective("sum", ck.CollectiveType.ALL_REDUCE, 1 << 20, pg_name="dp")
+    bound = {r: ck.Binding(0, {"dp": f"dp{r % 2}"}) for r in range(8)}
+    groups = ck.Groups({f"dp{i}": range(i, 8, 2) for i in range(2)})
+    folded = ck.TraceSet([t.build()], bound, groups)
+    joined = join_jobs({"a": folded, "b": folded})
+    assert joined.traces.body_count == 2
+    assert joined.traces.groups["b/dp1"] == (9, 11, 13, 15)
+    done = simulate_jobs({"a": folded, "b": folded}, "dgx-h100:2")
+    assert [j.slowdown for j in done.summary.jobs] == [1, 1]
+
+
+def test_the_command_gives_every_job_its_times_and_a_run(tmp_path, capfd):
+    ck.write(training(4), tmp_path / "a")
+    ck.write(training(4), tmp_path / "b")
+    (tmp_path / "place.json").write_text(json.dumps({"a": [0, 1, 2, 3], "b": [7, 6, 5, 4]}))
+    jobs = [str(tmp_path / "a"), str(tmp_path / "b")]
+    arguments = ["simulate", *jobs, "--machine", "dgx-h100:1", "--json"]
+    more = ["--placement", str(tmp_path / "place.json"), "-o", str(tmp_path / "runs")]
+    main([*arguments, *more], standalone_mode=False)
+    found = json.loads(capfd.readouterr().out)
+    assert [j["name"] for j in found["jobs"]] == ["a", "b"]
+    assert set(found["jobs"][0]) >= {"name", "makespan_ns", "alone_ns", "slowdown"}
+    run = ck.read(tmp_path / "runs" / "b")
+    assert isinstance(run, ck.Run)
+    assert run.makespan_ns == pytest.approx(found["jobs"][1]["makespan_ns"])
+    main([*arguments[:-1]], standalone_mode=False)
+    assert "slowdown" in capfd.readouterr().out
+
+
+def test_a_wrong_placement_says_what_it_should_be(tmp_path):
+    path = tmp_path / "place.json"
+    path.write_text('{"a": [0, 1]}')
+    with pytest.raises(FormatError, match="job 'b' has 2 ranks and the placement 0 devices"):
+        ck.simulate_jobs({"a": training(2), "b": training(2)}, "dgx-h100:1", placement=path)
+    path.write_text("[1]")
+    with pytest.raises(FormatError, match="not a placement of jobs"):
+        ck.simulate_jobs({"a": training(2), "b": training(2)}, "dgx-h100:1", placement=path)
