@@ -1,7 +1,6 @@
 #include "core/sim/fairness.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -9,15 +8,15 @@ namespace chakra::sim {
 
 namespace {
 constexpr double kTie = 1 + 1e-9;
-constexpr int kFixedPoint = 80;
+constexpr double kOne = 0x1p80;  // 1 in fixed point
 }  // namespace
 
 Sharing::Fixed Sharing::fixed(double rate) {
-    return static_cast<Fixed>(std::ldexp(rate, kFixedPoint));
+    return static_cast<Fixed>(rate * kOne);
 }
 
 double Sharing::share_of(int32_t link) const {
-    double left = capacity[link] - std::ldexp(static_cast<double>(used[link]), -kFixedPoint);
+    double left = capacity[link] - static_cast<double>(used[link]) / kOne;
     return std::max(0.0, left) / open_[link];
 }
 
@@ -45,20 +44,25 @@ void Sharing::solve() {
     full.clear();
     frozen_.assign(capacity.size(), 0);
     open_.resize(capacity.size());
+    place_.resize(capacity.size());
     active_.clear();
+    share_.clear();
     for (size_t l = 0; l < capacity.size(); ++l) {
         open_[l] = static_cast<int32_t>(of_link[l + 1] - of_link[l]);
-        if (open_[l]) active_.push_back(static_cast<int32_t>(l));
+        if (!open_[l]) continue;
+        place_[l] = static_cast<int32_t>(active_.size());
+        active_.push_back(static_cast<int32_t>(l));
+        share_.push_back(share_of(static_cast<int32_t>(l)));
     }
     while (!active_.empty()) give(smallest_share());
 }
 
 double Sharing::smallest_share() {
     double least = std::numeric_limits<double>::infinity();
-    for (int32_t l : active_) least = std::min(least, share_of(l));
+    for (double share : share_) least = share < least ? share : least;
     tight_.clear();
-    for (int32_t l : active_)
-        if (share_of(l) <= least * kTie) tight_.push_back(l);
+    for (size_t i = 0; i < share_.size(); ++i)
+        if (share_[i] <= least * kTie) tight_.push_back(active_[i]);
     full.insert(full.end(), tight_.begin(), tight_.end());
     return least;
 }
@@ -68,12 +72,25 @@ void Sharing::give(double share) {
     for (int32_t l : tight_)
         for (int64_t i = of_link[l]; i < of_link[l + 1]; ++i)
             if (rate[link_flows[i]] < 0) freeze(link_flows[i], share);
+    Fixed each = fixed(share);
     for (int32_t l : touched_) {
-        used[l] += fixed(share) * frozen_[l];
+        used[l] += each * frozen_[l];
         open_[l] -= frozen_[l];
         frozen_[l] = 0;
+        if (open_[l])
+            share_[place_[l]] = share_of(l);
+        else
+            drop(l);
     }
-    std::erase_if(active_, [&](int32_t l) { return open_[l] == 0; });
+}
+
+void Sharing::drop(int32_t link) {
+    int32_t place = place_[link], last = active_.back();
+    active_[place] = last;
+    share_[place] = share_.back();
+    place_[last] = place;
+    active_.pop_back();
+    share_.pop_back();
 }
 
 void Sharing::freeze(int32_t flow, double share) {

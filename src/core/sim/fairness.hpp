@@ -34,11 +34,14 @@ struct Sharing {
     double smallest_share();
     void give(double share);
     void freeze(int32_t flow, double share);
+    void drop(int32_t link);
     double share_of(int32_t link) const;
 
     std::vector<int32_t> open_;     // flows without a rate, by link
     std::vector<int32_t> frozen_;   // flows given a rate in this round, by link
     std::vector<int32_t> active_;   // links with open flows
+    std::vector<double> share_;     // of each active link: what each of its open flows would get
+    std::vector<int32_t> place_;    // by link: where it is among the active ones
     std::vector<int32_t> touched_;  // links with frozen flows
     std::vector<int32_t> tight_;    // links with the smallest share
 };

@@ -19,6 +19,7 @@ from chakrakit.errors import ConfigError, FormatError
 from chakrakit.machines.calibrate.calibrate import read_nccl_log
 from chakrakit.machines.fabric import Machine, span_of
 from chakrakit.machines.library import Measurement, fit_library, predict
+from chakrakit.results import Result
 
 _COLLECTIVE = ("collective", "op", "operation")
 _MEMBERS = ("members", "gpus", "ranks")
@@ -42,7 +43,7 @@ _KINDS = {
 _LARGE = 1 << 20
 
 
-class LibraryReport(msgspec.Struct, kw_only=True):
+class LibraryReport(Result, msgspec.Struct, kw_only=True):
     """How well fitted constants meet the measurements of one collective and number of members."""
 
     collective: str

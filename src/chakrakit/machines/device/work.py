@@ -116,8 +116,8 @@ class Roofline:
                 f"device {device.name!r} has no peak rate or memory bandwidth, which a "
                 "roofline needs; add `peak` and `memory_bandwidth`"
             )
-        seconds = roofline_seconds(flops, moved, _dtypes(trace), device)
-        return _computed(trace, known, seconds, CostSource.ROOFLINE)
+        seconds = roofline_seconds(flops, moved, dtypes_of(trace), device)
+        return computed_costs(trace, known, seconds, CostSource.ROOFLINE)
 
 
 class Auto:
@@ -148,7 +148,7 @@ def _filled(costs: Costs, others: Costs) -> Costs:
     )
 
 
-def _computed(trace: Trace, known: Mask, seconds: F64, source: CostSource) -> Costs:
+def computed_costs(trace: Trace, known: Mask, seconds: F64, source: CostSource) -> Costs:
     """These seconds for known rows, the others as measured; times beyond the clock are refused."""
     rows = np.flatnonzero(known & ~(seconds <= MOST_SECONDS))
     if len(rows):
@@ -162,7 +162,8 @@ def _computed(trace: Trace, known: Mask, seconds: F64, source: CostSource) -> Co
     return Costs(np.where(known, computed, rest.ps), np.where(known, np.int8(source), rest.source))
 
 
-def _dtypes(trace: Trace) -> Texts:
+def dtypes_of(trace: Trace) -> Texts:
+    """The element type of each row's work; bf16 where the trace does not say."""
     if "dtype" not in trace.table.column_names:
         return np.full(len(trace), "bf16", object)
     return np.array(trace.table.column("dtype").fill_null("bf16").to_pylist(), object)

@@ -28,6 +28,7 @@ from chakrakit.machines.library import (
     token_bytes,
 )
 from chakrakit.machines.load import load_machine
+from chakrakit.results import Result
 from chakrakit.simulator.collectives import ALGORITHMS, COLLECTIVES
 from chakrakit.simulator.engine import SimulationOptions, run
 from chakrakit.trace.communication import Binding, Groups
@@ -39,7 +40,7 @@ _SPELLINGS = {"alltoall": "all-to-all", "allreduce": "all-reduce", "allgather": 
 MOST_SIZES = 10_000
 
 
-class CollectiveRow(msgspec.Struct, kw_only=True):
+class CollectiveRow(Result, msgspec.Struct, kw_only=True):
     """One size of one collective: bytes as nccl-tests count them, bandwidths in GB/s."""
 
     collective: str
@@ -51,7 +52,7 @@ class CollectiveRow(msgspec.Struct, kw_only=True):
     busbw_gbs: float
 
 
-class CollectiveTable(msgspec.Struct, kw_only=True):
+class CollectiveTable(Result, msgspec.Struct, kw_only=True):
     """Times of collectives among `members` devices of a machine with nothing else on its links."""
 
     machine: str

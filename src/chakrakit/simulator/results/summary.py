@@ -79,6 +79,8 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     mfu: float | None = None
     """FLOPs over what all devices could do at their bf16 peak in the step; None without figures."""
     energy_joules: float | None = None
+    tokens_per_s: float | None = None
+    """Tokens of the step over its time, all ranks together; None where the card does not say its tokens."""
     price: float | None = None
     """In the currency of the devices' `price_per_hour`."""
     compute_sources: list[ComputeShare] = []
@@ -221,9 +223,22 @@ def _costs(
     if any(d.power for d in devices) and seconds:
         busy = [(r.compute_ns * 1e-9, d) for r, d in zip(ranks, devices, strict=False)]
         out["energy_joules"] = sum(b * d.power + (seconds - b) * d.idle_power for b, d in busy)
+    tokens = _tokens(outcome)
+    if tokens and seconds:
+        out["tokens_per_s"] = tokens / seconds
     if any(d.price_per_hour for d in devices):
         out["price"] = sum(d.price_per_hour for d in devices) * seconds / 3600
     return out
+
+
+def _tokens(outcome: Outcome) -> int:
+    """Tokens of a generated training or prefill step; passes may have changed them, so none after one."""
+    card = outcome.membership.traces.card
+    step = card.settings.get("step")
+    if card.passes or not isinstance(step, dict) or step.get("kind") not in ("train", "prefill"):
+        return 0
+    sizes = [n for n in (step.get("seq"), step.get("global_batch")) if isinstance(n, int) and n > 0]
+    return sizes[0] * sizes[1] if len(sizes) == 2 else 0
 
 
 _TOO_MUCH = (

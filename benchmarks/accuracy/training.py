@@ -1,0 +1,204 @@
+"""Published training throughput on H100, generated and simulated with one set of constants."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from claim import machine_of, need, percent, table
+
+from chakrakit.errors import ChakraError
+from chakrakit.machines.device import Device
+from chakrakit.machines.device.work import Costs, CostSource, computed_costs, dtypes_of, work_rows
+from chakrakit.simulator.results import simulate
+from chakrakit.trace.model import Trace
+from chakrakit.workloads.description import Plan, Step, Workload
+from chakrakit.workloads.generate import generate
+from chakrakit.workloads.models import named
+
+MATMUL_16, MATMUL_8, ATTENTION, MEMORY = 0.52, 0.416, 0.154, 0.35
+"""Shares of the peak rates of 16-bit and 8-bit products and of attention, and of the memory's bandwidth."""
+FITTED_UP_TO = 64
+"""GPUs: every other row up to here was fitted."""
+MPT = {
+    "MPT-125m": "gpt3-125m",
+    "MPT-350m": "gpt3-350m",
+    "MPT-760m": "gpt3-760m",
+    "MPT-1b": "gpt3-1.3b",
+    "MPT-3b": "gpt3-2.7b",
+    "MPT-7b": "gpt3-6.7b",
+    "MPT-13b": "gpt3-13b",
+}
+BRIDGE = {
+    "LLAMA3_8B": "llama3-8b",
+    "LLAMA3_70B": "llama3-70b",
+    "LLAMA3.1_405B": "llama3.1-405b",
+    "Qwen3_30B_a3B": "qwen3-30b-a3b",
+    "Qwen3_235B_a22B": "qwen3-235b-a22b",
+    "DeepSeekV3": "deepseek-v3",
+}
+
+
+class Rates:
+    """A roofline in which products, attention and everything else reach different shares of their peaks."""
+
+    name = "rates"
+
+    def costs(self, trace: Trace, device: Device) -> Costs:
+        """One entry per row."""
+        flops = trace.column("num_ops", 0).astype(np.float64)
+        moved = trace.column("tensor_size", 0).astype(np.float64)
+        known = work_rows(trace) & ((flops > 0) | (moved > 0))
+        small = np.char.find(dtypes_of(trace).astype(str), "8") >= 0
+        attention = np.char.find(np.array(trace.names.to_pylist(), object).astype(str), "core") >= 0
+        rate = np.where(
+            small, MATMUL_8 * device.peak_rate("fp8"), MATMUL_16 * device.peak_rate("bf16")
+        )
+        rate = np.where(attention, ATTENTION * device.peak_rate("bf16"), rate)
+        seconds = np.maximum(flops / rate, moved / (MEMORY * device.memory_bandwidth))
+        seconds = np.maximum(seconds, device.kernel_overhead)
+        return computed_costs(trace, known, seconds, CostSource.ROOFLINE)
+
+
+def measure(data: Path) -> str:
+    """The section of docs/accuracy.md."""
+    with need(data, "training", "throughput.csv").open() as file:
+        rows = [r for r in csv.DictReader(file) if r["task"] == "pretrain"]
+    found, refused = [], []
+    fitted = set()
+    for row, workload in _workloads(rows):
+        try:
+            found.append((row, _tokens(workload) / float(row["tokens_per_s_per_gpu"]) - 1))
+        except ChakraError as error:
+            refused.append(f"{row['model']} on {row['gpus']}: {error}")
+            continue
+        if int(row["gpus"]) <= FITTED_UP_TO and len(found) % 2:
+            fitted.add(len(found) - 1)
+    kept = [e for i, (_, e) in enumerate(found) if i not in fitted]
+    mean = percent(float(np.abs([e for _, e in found]).mean()))
+    text = f"{TEXT} Mean of the errors' sizes: **{mean}**; over the {len(kept)} rows not fitted "
+    text += f"{percent(float(np.abs(kept).mean()))}."
+    if refused:
+        text += " Not expressible: " + "; ".join(refused) + "."
+    return "\n\n".join([text, table(HEADS, [_line(row, error) for row, error in found])])
+
+
+def _workloads(rows: list[dict[str, str]]) -> list[tuple[dict[str, str], Workload]]:
+    newest: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in rows:
+        if (
+            "Megatron-Bridge" in row["source"]
+            and row["system"] == "DGX-H100"
+            and row["model"] in BRIDGE
+        ):
+            names = (
+                "model",
+                "gpus",
+                "precision",
+                "gbs",
+                "mbs",
+                "seq",
+                "tp",
+                "pp",
+                "cp",
+                "vp",
+                "ep",
+            )
+            key = tuple(row[n] for n in names)
+            old = newest.get(key)
+            if row["tokens_per_s_per_gpu"] and (old is None or row["release"] > old["release"]):
+                newest[key] = row
+    out = [(row, _bridge(row)) for row in newest.values()]
+    for row in rows:
+        if (
+            "llm-foundry" in row["source"]
+            and row["system"].startswith("h100")
+            and row["model"] in MPT
+        ):
+            out.append((row, _foundry(row)))
+    return out
+
+
+def _foundry(row: dict[str, str]) -> Workload:
+    gpus, steps = int(row["gpus"]), int(row["grad_accum"] or 1)
+    micro = int(row["gbs"]) // (gpus * steps)
+    model = msgspec.structs.replace(
+        named(MPT[row["model"]]),
+        positions=0,
+        kernel="flash",
+        dropout=False,
+        bias=False,
+        qkv_bias=False,
+    )
+    data = "fsdp" if row["technique"] == "FULL_SHARD" else "zero2"
+    plan = Plan(dp=gpus, data=data, recompute=row["recompute"] or "none")
+    return Workload(model=model, plan=plan, step=_step(row, gpus * steps * micro, micro))
+
+
+def _bridge(row: dict[str, str]) -> Workload:
+    gpus = int(row["gpus"])
+    tp, pp, cp, ep, chunks = (int(row[k] or 1) for k in ("tp", "pp", "cp", "ep", "vp"))
+    plan = Plan(
+        dp=gpus // (tp * pp * cp),
+        tp=tp,
+        pp=pp,
+        cp=cp,
+        ep=ep,
+        data="fsdp" if int(row["fsdp"] or 0) > 1 else "zero1",
+        schedule="interleaved" if chunks > 1 else "1f1b",
+        chunks=chunks,
+        recompute=row["recompute"] or "none",
+    )
+    step = _step(row, int(row["gbs"]), int(row["mbs"]))
+    return Workload(model=named(BRIDGE[row["model"]]), plan=plan, step=step)
+
+
+def _step(row: dict[str, str], batch: int, micro: int) -> Step:
+    eight = "fp8" if "fp8" in row["precision"].lower() else ""
+    return Step(seq=int(row["seq"]), global_batch=batch, micro_batch=micro, matmul_dtype=eight)
+
+
+def _tokens(workload: Workload) -> float:
+    """Tokens per second and GPU."""
+    world = workload.plan.world
+    machine = machine_of(f"dgx-h100:{max(1, world // 8)}")
+    took = simulate(generate(workload), machine, compute=Rates()).makespan_ns * 1e-9
+    return workload.step.global_batch * workload.step.seq / took / world
+
+
+def _line(row: dict[str, str], error: float) -> list[str]:
+    plan = " ".join(
+        f"{k}{row[k]}" for k in ("tp", "pp", "cp", "vp", "ep") if row[k] not in ("", "1")
+    )
+    how = row["technique"] or f"release {row['release']}"
+    published = float(row["tokens_per_s_per_gpu"])
+    cells = [row["model"], row["gpus"], row["precision"], row["seq"], plan or "–", how]
+    return [
+        *cells,
+        row["recompute"] or "not said",
+        f"{published:,.0f}",
+        percent(error, signed=True),
+    ]
+
+
+HEADS = (
+    "model",
+    "GPUs",
+    "precision",
+    "sequence",
+    "plan",
+    "how",
+    "recompute",
+    "tokens/s/GPU",
+    "error",
+)
+TITLE = "Published training runs on H100"
+TEXT = f"""\
+Pretraining rows of NVIDIA Megatron-Bridge (DGX H100, newest release of each configuration) and of
+MosaicML llm-foundry (H100) whose models `chakra models` has (MPT is GPT-3's shape with fused attention and no
+biases), generated from the published plan and simulated on `dgx-h100`. One set of constants for all
+rows: 16-bit products reach {MATMUL_16:.0%} of the peak, 8-bit ones {MATMUL_8:.0%}, attention {ATTENTION:.0%},
+everything else {MEMORY:.0%} of the memory's bandwidth. They are fitted on every other row of up to
+{FITTED_UP_TO} GPUs. Where a table does not say what is recomputed, nothing is."""
