@@ -276,6 +276,8 @@ class SimWorkload:
         waves: _I64,
         launch_of: _I32,
         instance: _I32,
+        after: _I64,
+        release: _I64,
         device: _I32,
         lane_kind: _I8,
         comm_slowdown: NDArray[np.float64],

@@ -76,5 +76,5 @@ def test_errors_are_one_line_and_exit_2(tmp_path):
     (tmp_path / "x.json").write_text("{}")
     done = _chakra("link", tmp_path / "x.json", "-o", tmp_path / "run")
     assert done.returncode == 2
-    assert "no observer or Kineto file" in done.stderr
+    assert "no recording among the inputs" in done.stderr
     assert "Traceback" not in done.stderr

@@ -41,9 +41,10 @@ Pairs = Mapping[Any, Any] | Iterable[str]
 
 def simulate(
     workload: Traces,
-    machine: str | Machine,
+    machine: str | Machine | None = None,
     *,
     compute: str = "auto",
+    communication: Literal["simulated", "measured"] = "simulated",
     network: Literal["flow", "analytical"] = "flow",
     algorithms: Pairs = (),
     network_model: str | os.PathLike[str] | None = None,
@@ -67,9 +68,12 @@ def simulate(
     workload
         A path, a TraceSet or a Run.
     machine
-        A preset (`dgx-h100:32` is 32 nodes), a file, or a Machine.
+        A preset (`dgx-h100:32` is 32 nodes), a file, or a Machine. Not needed where computation
+        and communication are both `measured`.
     compute
         How long operations take: `auto`, `measured`, `roofline`, or a profile.
+    communication
+        Transfers by the machine's network, or as long as the trace says they took (`measured`).
     network
         Links shared max-min fairly (`flow`), or transfers that never meet (`analytical`).
     algorithms
@@ -97,6 +101,7 @@ def simulate(
     """
     options = _options(
         network=network,
+        communication=communication,
         algorithms=algorithms,
         network_model=network_model,
         share_compute=share_compute,

@@ -79,12 +79,15 @@ void check_row_lengths(const Workload& w) {
     has_length("waves", w.waves, rows, "rows");
     has_length("launch_of", w.launch_of, rows, "rows");
     has_length("instance", w.instance, rows, "rows");
+    if (!w.after.empty()) has_length("after", w.after, rows, "rows");
+    if (!w.release.empty()) has_length("release", w.release, rows, "rows");
     has_length("device", w.device, rows, "rows");
 }
 
 void check_rows(const Workload& w) {
     check_row_lengths(w);
     at_least<Time>("duration", w.duration, 0);
+    at_least<Time>("release", w.release, 0);
     lie_between("kind", w.kind, kPlain, kComm);
     lie_between("lane", w.lane, -1, static_cast<int64_t>(w.lane_kind.size()) - 1);
     lie_between("lane_kind", w.lane_kind, kOrdered, kQueueOnly);

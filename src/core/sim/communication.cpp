@@ -5,6 +5,7 @@ namespace chakra::sim {
 
 void Simulation::arrive(int32_t v) {
     count_communication(v, 1);
+    if (w_.after_of(v) < 0) own_end(v, -1 - w_.after_of(v));
     int32_t instance = w_.instance[v];
     int32_t& last = last_arrival_[instance];
     // Of those that arrive last the lowest row counts.
@@ -35,7 +36,7 @@ void Simulation::end_job(int32_t job) {
 void Simulation::end_instance(int32_t instance) {
     out_.ended[instance] = now_;
     for (int32_t v : members_[instance])
-        if (out_.start[v] >= 0) own_end(v, 0);
+        if (out_.start[v] >= 0 && w_.after_of(v) >= 0) own_end(v, w_.after_of(v));
 }
 
 }  // namespace chakra::sim

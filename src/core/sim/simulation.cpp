@@ -50,7 +50,7 @@ Outcome Simulation::run() && {
 
 void Simulation::release_all() {
     for (int32_t v = 0; v < w_.rows(); ++v)
-        if (kernel_[start_of(v)].pending == 0) events_.push({0, kStart, v, 0});
+        if (kernel_[start_of(v)].pending == 0) events_.push({w_.release_of(v), kStart, v, 0});
 }
 
 // --- time ---------------------------------------------------------------------------------------

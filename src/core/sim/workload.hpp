@@ -33,6 +33,10 @@ struct Workload {
     std::vector<int64_t> waves;  // rounds of blocks that a compute row runs in
     std::vector<int32_t> launch_of;
     std::vector<int32_t> instance;
+    // From the end of its instance to a member's own end; -1 - d: it ends d after its start
+    // instead. None at all where every member ends with its instance.
+    std::vector<Time> after;
+    std::vector<Time> release;  // the earliest start of rows that nothing holds; none at all: 0
     std::vector<int32_t> device;
     std::vector<int8_t> lane_kind;
 
@@ -50,6 +54,8 @@ struct Workload {
     std::vector<int32_t> fault_target;  // link or device
     std::vector<double> fault_factor;   // of its full bandwidth or speed, from then on
 
+    Time after_of(int32_t v) const { return after.empty() ? 0 : after[v]; }
+    Time release_of(int32_t v) const { return release.empty() ? 0 : release[v]; }
     int32_t rows() const { return static_cast<int32_t>(duration.size()); }
     Constraints constraints() const {
         return {rows(), src, dst, form, lag, lane, order, launch_of, lane_kind, queue_depth};

@@ -82,7 +82,7 @@ def test_a_group_that_is_not_there(tmp_path):
     sheet = Sheet()
     sheet.groups(("0", [0]), ("3", [0]))
     collective(sheet, "7")
-    with pytest.raises(TraceError, match=r"no group '7'; there are 0, 3"):
+    with pytest.raises(TraceError, match=r"no group '7'; there are 1, 3"):
         prepare(sheet.traces(tmp_path), ReplayOptions())
 
 

@@ -36,6 +36,8 @@ def workload(**changes: Any) -> dict[str, Any]:
         "waves": i64(1, 1, 1),
         "launch_of": i32(-1, -1, -1),
         "instance": i32(-1, -1, -1),
+        "after": i64(),
+        "release": i64(),
         "device": i32(0, 0, 0),
         "lane_kind": np.zeros(0, np.int8),
         "comm_slowdown": np.zeros(1),

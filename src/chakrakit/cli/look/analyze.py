@@ -8,6 +8,7 @@ from chakrakit.cli.shared import (
     console,
     json_option,
     print_json,
+    print_recording,
     print_table,
     progress,
     workers_of,
@@ -53,8 +54,11 @@ def command(
         result = analyze(run, options, show, workers)
     if as_json:
         return print_json(result)
+    print_recording(result.recording)
     if verdict := said_first(result.fits, result.needs_bytes, result.has_bytes):
         console().print(verdict)
+    if result.bound:
+        console().print(f"bound by: {result.bound}")
     for note in result.notes:
         console().print(f"note: {note}")
     for table in result.tables():

@@ -41,6 +41,8 @@ def command(
     if as_json:
         print_json(result)
     else:
+        if result.warning:
+            console().print(f"warning: {result.warning}")
         for note in result.notes:
             console().print(f"note: {note}")
         for table in result.tables():

@@ -112,9 +112,9 @@ def print_summary(report: LinkReport, output: Path) -> None:
 
 
 def _steps(report: LinkReport) -> str:
-    from chakrakit.trace.sets import Recording
+    from chakrakit.trace.sets import RecordedStep
 
-    return Recording(
+    return RecordedStep(
         recorded_step_ns=report.recorded_step_ns,
         step_ns=report.step_ns,
         unprofiled_step_ns=report.unprofiled_step_ns,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from chakrakit.cli.shared import console, print_json, print_table
+from chakrakit.cli.shared import console, print_json, print_recording, print_table
 
 if TYPE_CHECKING:
     from chakrakit.simulator.results import CollectiveSummary, RankSummary, Simulation
@@ -33,6 +33,13 @@ _OPTIONS = (
         default="auto",
         show_default=True,
         help="How long operations take; auto: as measured, else by the machine's profile or roofline.",
+    ),
+    click.option(
+        "--communication",
+        type=click.Choice(["simulated", "measured"]),
+        default="simulated",
+        show_default=True,
+        help="Transfers by the machine's network, or as long as the trace says they took.",
     ),
     click.option(
         "--algorithm",
@@ -91,6 +98,7 @@ _OPTIONS = (
 NATIVE_NAMES = (
     "network",
     "compute",
+    "communication",
     "algorithms",
     "network_model",
     "placement",
@@ -116,7 +124,7 @@ def native_options(command: F) -> F:
 def simulate_native(
     workload: str,
     *,
-    machine: str,
+    machine: str | None,
     compute: str,
     output: str | None,
     as_json: bool,
@@ -175,6 +183,7 @@ def _print(done: Simulation) -> None:
     from chakrakit.trace.memory import said_first
 
     s, out = done.summary, console()
+    print_recording(s.recording)
     rank = f"rank {s.tightest_rank}"
     if verdict := said_first(s.fits, s.needs_bytes, s.has_bytes, rank):
         out.print(verdict)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chakrakit.cli.shared import console, json_option, print_json, print_table
+from chakrakit.cli.shared import console, json_option, print_json, print_recording, print_table
 
 if TYPE_CHECKING:
     from chakrakit.replayer.run import ReplayReport
@@ -109,6 +109,7 @@ def command(
 
 
 def _show(report: ReplayReport, output: Path | None) -> None:
+    print_recording(report.recording)
     head = ("rank", "plays", "step ms", "p10", "p90", "cpu ms", "kernels ms", "coverage")
     rows = [
         (

@@ -51,17 +51,21 @@ def command(
     With --machine, on any machine; with --astra, as ASTRA-sim does. Options that only one of them has
     are left alone by the other.
     """
-    if (astra is None) == (machine is None):
+    measured = settings["compute"] == settings["communication"] == "measured"
+    if (astra is not None and machine is not None) or (
+        astra is None and machine is None and not measured
+    ):
         raise click.UsageError(
             "say what to simulate on: --machine NAME_OR_FILE, or --astra SYSTEM NETWORK MEMORY"
         )
-    if machine is not None:
+    if astra is None:
         names = {"no_fold", "output", "as_json", *NATIVE_NAMES}
         chosen = {n: v for n, v in settings.items() if n in names}
         if len(workloads) > 1:
+            if machine is None:
+                raise click.UsageError("several jobs run on a machine: give --machine")
             return simulate_several(workloads, machine=machine, **chosen)
         return simulate_native(workloads[0], machine=machine, **chosen)
-    assert astra is not None
     if len(workloads) > 1:
         raise click.UsageError("several jobs run on a machine: give --machine instead of --astra")
     return _simulate_astra(

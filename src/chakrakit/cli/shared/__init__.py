@@ -8,6 +8,7 @@ from chakrakit.cli.shared.output import (
     json_option,
     path_argument,
     print_json,
+    print_recording,
     print_table,
     progress,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "json_option",
     "path_argument",
     "print_json",
+    "print_recording",
     "print_table",
     "progress",
     "workers_of",

@@ -13,6 +13,8 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from chakrakit.trace.sets import RecordedStep
+
 path_argument = click.argument("path", metavar="PATH")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
@@ -83,3 +85,11 @@ def progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def print_recording(recording: RecordedStep | None) -> None:
+    """What concerns every figure that follows: a warning first, then the steps that are known."""
+    if recording is None:
+        return
+    for line in recording.lines():
+        console().print(line)

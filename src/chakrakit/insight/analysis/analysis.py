@@ -61,7 +61,7 @@ from chakrakit.insight.time import (
 from chakrakit.parallel import Workers
 from chakrakit.results import Result
 from chakrakit.trace.memory import fit_fields, fit_of
-from chakrakit.trace.sets import Run
+from chakrakit.trace.sets import RecordedStep, Run, recorded_step_of
 
 _SCHEDULED_ROWS = 20_000_000
 _RECORDED_CALLS = 1_000_000
@@ -107,6 +107,12 @@ class Analysis(Result, msgspec.Struct):
     """Who is to blame for what is slow or never ends, surest first."""
     delays: JobDelays | None = None
     """Of a pipeline-parallel job whose operations know their stage and replica: what delays cost."""
+    bound: str = ""
+    """`host`, `device` or `communication`: what most of the critical path is."""
+    recording: RecordedStep | None = None
+    """The step as recorded, as corrected and as it takes without recording; None for other runs."""
+    warning: str = ""
+    """To be shown before everything else; empty where there is nothing to warn of."""
 
     def tables(self) -> list[Table]:
         """Every section for people, in order of use."""
@@ -214,6 +220,7 @@ def _joined(
     held = join_memory(parts.memory, run)
     fit = fit_of({r.rank: r.peak_bytes for r in held.ranks}, _device_memory(run))
     delays, culprits = _blamed(run, parts)
+    recording = recorded_step_of(run.card)
     return Analysis(
         run.card.name,
         length,
@@ -233,6 +240,9 @@ def _joined(
         culprits=culprits,
         delays=delays,
         **fit_fields(fit),
+        bound=path.bound,
+        recording=recording,
+        warning=recording.warning if recording else "",
     )
 
 

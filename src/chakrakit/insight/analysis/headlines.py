@@ -94,8 +94,13 @@ def _step(a: Analysis) -> Iterator[Answer]:
             "How long is a step?",
             time_text(a.steps.median_ns),
             f"{count_text(count, 'step')} {how}, {time_text(a.span_ns)} in all on "
-            f"{count_text(len(a.ranks), 'rank')}.",
+            f"{count_text(len(a.ranks), 'rank')}.{_recorded(a)}",
         )
+
+
+def _recorded(a: Analysis) -> str:
+    said = a.recording.sentence if a.recording else ""
+    return f" {said[0].upper()}{said[1:]}." if said else ""
 
 
 def _bound(a: Analysis) -> Iterator[Answer]:
@@ -111,9 +116,16 @@ def _bound(a: Analysis) -> Iterator[Answer]:
     yield Answer(
         "What is it bound by?",
         f"{what}: {share} %",
-        f"of the critical path is {what}; most of it {', '.join(top)}.",
+        f"of the critical path is {what}; most of it {', '.join(top)}. {_BOUND.get(a.bound, '')}",
         share / 100,
     )
+
+
+_BOUND = {
+    "host": "The host bounds it.",
+    "device": "The device bounds it.",
+    "communication": "Communication bounds it.",
+}
 
 
 def _exposed(a: Analysis) -> Iterator[Answer]:

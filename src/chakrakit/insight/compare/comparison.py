@@ -10,6 +10,7 @@ import numpy as np
 
 from chakrakit.errors import ConfigError
 from chakrakit.insight.analysis import Analysis, analyze
+from chakrakit.insight.compare.counterfactual import exchanged
 from chakrakit.insight.rank import Table, ms, percent, short
 from chakrakit.insight.time import Spent
 from chakrakit.results import Result
@@ -71,6 +72,8 @@ class Comparison(Result, msgspec.Struct):
     notes: list[str]
     broken: list[str] = []
     """Rules of `--fail-if` that B breaks."""
+    warning: str = ""
+    """To be shown before everything else; empty where there is nothing to warn of."""
 
     def tables(self) -> list[Table]:
         """For people: the explanation first."""
@@ -122,8 +125,12 @@ def _changes(title: str, changes: Iterable[Change]) -> Table:
 
 def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
     """Compares B with A; several runs a side give the noise."""
-    sides = [[analyze(r) for r in ([s] if isinstance(s, Run) else s)] for s in (a, b)]
-    return compare_analyses(*sides)
+    runs = [[s] if isinstance(s, Run) else list(s) for s in (a, b)]
+    found = compare_analyses(*([analyze(r) for r in side] for side in runs))
+    shares = exchanged(runs[0][0], runs[1][0])
+    if shares:
+        found.explained = _shared_out(shares, found.step)
+    return found
 
 
 def compare_analyses(a: list[Analysis], b: list[Analysis]) -> Comparison:
@@ -140,6 +147,9 @@ def compare_analyses(a: list[Analysis], b: list[Analysis]) -> Comparison:
         _groups(first, second),
         _metrics(first, second, step),
         notes,
+        warning="; ".join(
+            f"{s}: {x.warning}" for s, x in zip("AB", (first, second), strict=True) if x.warning
+        ),
     )
 
 
@@ -199,6 +209,14 @@ def _explained(a: dict[str, float], b: dict[str, float], step: StepChange) -> li
     if rest or missing:
         kept.append(Explained("everything else", missing))
     return kept
+
+
+def _shared_out(shares: dict[str, float], step: StepChange) -> list[Explained]:
+    """The step's change by what changed, for two runs of one program."""
+    out = [Explained(what, round(share * step.delta_ns)) for what, share in shares.items()]
+    out = sorted((e for e in out if e.delta_ns), key=lambda e: (-abs(e.delta_ns), e.what))
+    missing = step.delta_ns - sum(e.delta_ns for e in out)
+    return [*out, Explained("everything else", missing)] if missing else out
 
 
 def _count(analysis: Analysis) -> int:
@@ -266,6 +284,10 @@ def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[floa
         )
     out["memory"] = (a.memory.peak_bytes, b.memory.peak_bytes)
     return out
+
+
+def _warning(a: Analysis, b: Analysis) -> str:
+    return "; ".join(f"{side}: {x.warning}" for side, x in (("A", a), ("B", b)) if x.warning)
 
 
 def _notes(a: Analysis, b: Analysis) -> list[str]:

@@ -53,6 +53,14 @@ _WAITS: dict[int, str] = {
 _INSIDE = (EdgeKind.THREAD, EdgeKind.CALL, Cause.ARRIVAL)
 
 
+BOUNDS: dict[str, tuple[str, ...]] = {
+    "device": ("compute", "copy", "kernel gap", "lane", "event"),
+    "communication": ("communication",),
+    "host": ("host", "launch", "synchronization"),
+}
+"""What bounds a run, and which parts of its critical path speak for that."""
+
+
 class Segment(Result, msgspec.Struct, frozen=True):
     """A stretch of the path: the work of a node, or a wait before or in it.
 
@@ -83,6 +91,13 @@ class CriticalPath(Result, msgspec.Struct):
     """(what, operator, ns), longest first."""
     by_rank: dict[int, int]
     segments: list[Segment]
+
+    @property
+    def bound(self) -> str:
+        """`device`, `communication` or `host`: what most of the path is; empty for an empty path."""
+        parts = {b: sum(self.attribution.get(w, 0) for w in kinds) for b, kinds in BOUNDS.items()}
+        most = max(parts, key=lambda b: parts[b])
+        return most if parts[most] else ""
 
     def table(self) -> Table:
         """Where the path's time goes."""

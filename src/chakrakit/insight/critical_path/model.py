@@ -149,7 +149,7 @@ class Model:
         self.own, self.release = graphs.own.taken(), graphs.release.taken()
         self.release[: self.rows] -= graphs.begin or 0
         np.maximum(self.release, 0, out=self.release)
-        self.kind, self._holder = graphs.kind.taken(), graphs.holder.taken()
+        self.kind, self.holder = graphs.kind.taken(), graphs.holder.taken()
         self.edges = graphs.edges_taken()
 
     def _couple(self, matched: Matched, at: I64, transfer_of: I64, extra: int) -> None:
@@ -202,7 +202,7 @@ class Model:
         """
         rows = np.flatnonzero((self.transfer >= 0) & (factors != 1.0))
         gaps = np.flatnonzero(np.isin(self.edges.kind, _HOST_EDGES) & (self.edges.lag > 0))
-        by = factors[self._holder[self.edges.dst[gaps]]]
+        by = factors[self.holder[self.edges.dst[gaps]]]
         gaps, by = gaps[by != 1.0], by[by != 1.0]
         numbers = np.concatenate([self.transfer[rows].astype(np.int64), gaps])
         return numbers, np.concatenate([factors[rows], by])

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
+from chakrakit.trace.placement import on_host
 
 
 class Operation(NamedTuple):
@@ -48,7 +49,7 @@ _SMALLEST = 1
 
 def operations_of(trace: Trace) -> list[Work]:
     """The operations of the device compute rows, in the order of their first rows."""
-    host = trace.column("is_cpu_op", False).astype(np.bool_)
+    host = on_host(trace)
     rows = np.flatnonzero(trace.is_type(NodeType.COMP_NODE) & ~host)
     launchers = Launchers(trace)
     together: dict[int, list[int]] = {}
@@ -141,7 +142,7 @@ def _texts(trace: Trace, column: str) -> Callable[[int], str]:
 
 def _callers(trace: Trace) -> dict[int, int]:
     """The host row around each host row: the last one on its thread that began before and ends after."""
-    host = np.flatnonzero(trace.column("is_cpu_op", False).astype(np.bool_) & trace.has("tid"))
+    host = np.flatnonzero(on_host(trace) & trace.has("tid"))
     tid, start, end = trace.column("tid", -1), trace.start_ns, trace.end_ns
     order = host[np.lexsort((host, -end[host], start[host], tid[host]))]
     out: dict[int, int] = {}

@@ -13,6 +13,7 @@ from chakrakit.arrays import F64, I8, I64, Mask, Texts
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device.device import Device
 from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.placement import on_host
 
 PS_PER_NS = 1000
 MOST_NS = 2**62 // PS_PER_NS
@@ -108,7 +109,7 @@ class Roofline:
         """Computed where the trace knows the work."""
         flops = trace.column("num_ops", 0).astype(np.float64)
         moved = trace.column("tensor_size", 0).astype(np.float64)
-        host = trace.column("is_cpu_op", False).astype(np.bool_)
+        host = on_host(trace)
         memory = trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
         known = ((work_rows(trace) & ~host) | memory) & ((flops > 0) | (moved > 0))
         if known.any() and not (device.peak and device.memory_bandwidth):

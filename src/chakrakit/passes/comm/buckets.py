@@ -12,10 +12,11 @@ from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
 from chakrakit.passes.comm.channels import Channel
 from chakrakit.passes.comm.job import Job
-from chakrakit.passes.comm.lanes import on_host, order_kind
+from chakrakit.passes.comm.lanes import order_kind
 from chakrakit.passes.comm.meeting import Meeting
 from chakrakit.passes.comm.rewrite import Rewrite
 from chakrakit.passes.comm.sizes import add_up, cut, element_bytes
+from chakrakit.trace.placement import on_host
 
 CUTTABLE = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "message")
 """What can be cut and fused without knowing which rank gets which part."""

@@ -15,16 +15,10 @@ from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
 from chakrakit.passes.comm.channels import Channel
 from chakrakit.passes.comm.job import Job
-from chakrakit.passes.comm.lanes import (
-    data_kind,
-    has_edges,
-    issue_order,
-    lane_of,
-    on_host,
-    stream_lane,
-)
+from chakrakit.passes.comm.lanes import data_kind, has_edges, issue_order, lane_of, stream_lane
 from chakrakit.passes.comm.rewrite import Rewrite
 from chakrakit.trace.model import CollectiveType, EdgeKind
+from chakrakit.trace.placement import on_host
 
 COMPRESSIBLE = (
     "all-reduce",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit.arrays import I64, Mask
+from chakrakit.arrays import I64
 from chakrakit.trace.model import EdgeKind, Trace
+from chakrakit.trace.placement import on_host
 
 NO_LANE = -1
 
@@ -15,11 +16,6 @@ def issue_order(body: Trace) -> I64:
     place = np.empty(len(body), np.int64)
     place[np.lexsort((body.ids, body.start_ns))] = np.arange(len(body))
     return place
-
-
-def on_host(body: Trace) -> Mask:
-    """The rows that run on the host."""
-    return body.column("is_cpu_op", False).astype(np.bool_)
 
 
 def lane_of(body: Trace) -> I64:

@@ -12,6 +12,7 @@ from chakrakit.arrays import Mask, Texts
 from chakrakit.machines.device import operations_of
 from chakrakit.passes.nodes.attributes import names_of, texts_of, where
 from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.placement import on_host
 
 COMMUNICATION = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
 _COPY = re.compile(r"^mem(cpy|set)\b", re.IGNORECASE)
@@ -28,7 +29,7 @@ def classes_of(trace: Trace) -> Texts:
     A kernel of which nothing is known has the class of others of its name, or is `other`.
     """
     found: Texts = np.full(len(trace), "none", object)
-    host = trace.column("is_cpu_op", False).astype(np.bool_)
+    host = on_host(trace)
     compute = trace.is_type(NodeType.COMP_NODE)
     found[compute] = np.where(host[compute], "host", "other")
     for work in operations_of(trace):

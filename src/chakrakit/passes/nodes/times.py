@@ -11,21 +11,23 @@ import pyarrow as pa
 from chakrakit.arrays import I64, U64, Mask
 from chakrakit.trace.communication import Binding, Body, bind
 from chakrakit.trace.model import Trace
+from chakrakit.trace.placement import is_communication, on_host
 from chakrakit.trace.sets import Run, TraceSet
 
 
 def with_own_ns(trace: Trace, own: I64) -> Trace:
     """The trace with these times of its nodes' own work.
 
-    A host row of a recording keeps its duration, which holds what ran inside it; its own time is an
-    attribute beside it. Every other row's duration is its own time.
+    A host row of a recording keeps its duration, which holds what ran inside it, and communication
+    that was timed the one that holds waiting for peers; their own time is an attribute beside it.
+    Every other row's duration is its own time.
     """
     changed = own != trace.own_ns
     if not changed.any():
         return trace
     own = np.maximum(own, 0)
-    host = trace.column("is_cpu_op", False).astype(np.bool_)
-    beside = trace.has("own_ns") | (host & trace.is_timed)
+    waits = on_host(trace) | is_communication(trace)
+    beside = trace.has("own_ns") | (waits & trace.is_timed)
     duration = np.where(changed & ~beside, own, trace.duration_ns)
     exact = trace.has("duration_ns") | (duration % 1000 != 0)
     columns: dict[str, object] = {

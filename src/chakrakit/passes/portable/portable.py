@@ -17,6 +17,7 @@ from chakrakit.passes.portable.pieces import TimedRows
 from chakrakit.passes.portable.plain_graph import GAP, PlainGraph, plain_graph
 from chakrakit.trace.communication import Binding
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
+from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import Run, TraceSet
 from chakrakit.trace.timing import plain_span_ns
 
@@ -107,7 +108,7 @@ def _plain(run: Run, rank: int, begin: int, finish: int, groups: NumberedGroups)
 
 def timed_rows(trace: Trace, start: I64, end: I64) -> TimedRows:
     """A trace's rows with these times, as they are cut into pieces."""
-    host = np.asarray(trace.column("is_cpu_op", False), np.bool_)
+    host = on_host(trace)
     comm = is_communication(trace)
     idle = trace.is_type(NodeType.METADATA_NODE, NodeType.INVALID_NODE) & ~host
     duration = end - start
@@ -143,7 +144,7 @@ def _written(trace: Trace, graph: PlainGraph, begin: int, groups: NumberedGroups
     comm = np.isin(
         types, [NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE]
     )
-    host = np.asarray(trace.column("is_cpu_op", False), np.bool_)[rows] | ~known
+    host = on_host(trace)[rows] | ~known
     columns: dict[str, Any] = {
         "name": names,
         "type": types,

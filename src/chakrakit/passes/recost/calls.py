@@ -6,6 +6,7 @@ import numpy as np
 
 from chakrakit.arrays import I32, I64, Mask
 from chakrakit.trace.model import EdgeKind, Trace
+from chakrakit.trace.placement import on_host
 from chakrakit.trace.timing import callers
 
 
@@ -18,7 +19,7 @@ class Calls:
     """
 
     def __init__(self, trace: Trace, chosen: Mask) -> None:
-        self.host = trace.column("is_cpu_op", False).astype(np.bool_)
+        self.host = on_host(trace)
         nested = self.host & trace.is_timed  # without times, nobody knows what ran inside what
         self.caller = callers(trace, trace.start_ns, trace.end_ns, nested)
         self.call = _outermost(chosen & self.host, self.caller)

@@ -8,6 +8,7 @@ from chakrakit.arrays import F64, Texts
 from chakrakit.machines.device import Device, element_bytes, operations_of, roofline_seconds
 from chakrakit.passes.nodes import names_of, same_name, texts_of
 from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.placement import on_host
 
 
 def device_ratios(trace: Trace, new: Texts, source: Device, target: Device) -> F64:
@@ -17,7 +18,7 @@ def device_ratios(trace: Trace, new: Texts, source: Device, target: Device) -> F
     one of its name; what is left, and the host, keeps its time.
     """
     flops, moved = _work(trace)
-    device = ~trace.column("is_cpu_op", False).astype(np.bool_) & trace.is_type(
+    device = ~on_host(trace) & trace.is_type(
         NodeType.COMP_NODE, NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE
     )
     known = device & ((flops > 0) | (moved > 0))

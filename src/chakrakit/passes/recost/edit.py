@@ -17,6 +17,7 @@ from chakrakit.passes.nodes import matching, of_classes, refuse_absent, with_own
 from chakrakit.passes.recost.calls import Calls
 from chakrakit.passes.recost.changes import by_class
 from chakrakit.trace.model import EdgeKind, Trace
+from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 
 _HOST_EDGES = [int(k) for k in (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD)]
@@ -75,7 +76,7 @@ class Edit(Pass):
         return {"classes": by_class(before, after)}
 
     def _chosen(self, trace: Trace) -> _Chosen:
-        host = trace.column("is_cpu_op", False).astype(np.bool_)
+        host = on_host(trace)
         meant = matching(
             trace, names=self.names, modules=self.modules, phases=self.phases, nodes=self.nodes
         )

@@ -22,6 +22,7 @@ from chakrakit.passes.recost.device_ratios import device_ratios
 from chakrakit.passes.recost.edit import Edit
 from chakrakit.passes.recost.precision import FLOATS, in_precision, with_dtypes, without_guesses
 from chakrakit.trace.model import Trace
+from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 
 
@@ -111,12 +112,10 @@ def _bodies(traces: TraceSet) -> Iterator[Trace]:
 
 def _sides(traces: TraceSet, name: str) -> list[Literal["device", "host"]]:
     """Where nodes of a class run."""
-    on_host = [
-        body.column("is_cpu_op", False)[of_classes(body, (name,))] for body in _bodies(traces)
-    ]
+    there = [on_host(body)[of_classes(body, (name,))] for body in _bodies(traces)]
     found: list[Literal["device", "host"]] = []
-    found += ["device"] if any((~host.astype(np.bool_)).any() for host in on_host) else []
-    return found + (["host"] if any(host.any() for host in on_host) else [])
+    found += ["device"] if any((~host).any() for host in there) else []
+    return found + (["host"] if any(host.any() for host in there) else [])
 
 
 def _refuse_times(traces: TraceSet, classes: list[str]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Graph, Trace
+from chakrakit.trace.placement import on_host
 
 _FS, _SS, _FF = (
     int(f) for f in (EdgeForm.FINISH_START, EdgeForm.START_START, EdgeForm.FINISH_FINISH)
@@ -63,7 +64,7 @@ class _Bridges:
 
     def _constraints(self, trace: Trace) -> tuple[Edges, Graph]:
         """The edges, and the order of streams and threads where no edges say it."""
-        host = trace.column("is_cpu_op", False).astype(np.bool_)
+        host = on_host(trace)
         told = np.where(
             host, _any(trace, EdgeKind.THREAD, EdgeKind.CALL), _any(trace, EdgeKind.STREAM)
         )
@@ -123,7 +124,7 @@ def _callers(trace: Trace) -> Mask:
 
 def _lanes(trace: Trace) -> I64:
     """A number that rows which run one after another share; below 0 for rows that have no lane."""
-    host = trace.column("is_cpu_op", False).astype(np.bool_)
+    host = on_host(trace)
     lanes = -1 - np.arange(len(trace), dtype=np.int64)
     on_stream, on_thread = trace.has("stream") & ~host, trace.has("tid") & host
     lanes[on_stream] = 2 * np.abs(trace.column("stream", 0)[on_stream].astype(np.int64))

@@ -10,6 +10,7 @@ import numpy as np
 from chakrakit.arrays import I64, Mask
 from chakrakit.passes.base import Pass, narrow
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
+from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 
 _USER_SCOPE = 7
@@ -58,7 +59,7 @@ class Compact(Pass):
         return trace.select(kept).with_edges(moved)
 
     def _may_go(self, trace: Trace) -> Mask:
-        host = trace.column("is_cpu_op", False).astype(np.bool_) & trace.is_type(NodeType.COMP_NODE)
+        host = on_host(trace) & trace.is_type(NodeType.COMP_NODE)
         if self.keep_annotations:
             host &= trace.column("scope", 0) != _USER_SCOPE
         return host

@@ -15,6 +15,7 @@ import chakrakit.core as core
 from chakrakit.arrays import I32, Mask
 from chakrakit.errors import TraceError
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
+from chakrakit.trace.placement import on_host
 
 _SLACK_NS = 10_000
 """By how much an operator may outlive the one it is in: clocks are read one after the other."""
@@ -55,7 +56,7 @@ class Recording:
     @cached_property
     def host(self) -> list[bool]:
         """Whether a row ran on the host."""
-        found: list[bool] = self.trace.column("is_cpu_op", False).tolist()
+        found: list[bool] = on_host(self.trace).tolist()
         return found
 
     @cached_property

@@ -13,7 +13,7 @@ import msgspec
 from chakrakit.errors import ConfigError
 from chakrakit.replayer.run.emulate import EmulationPlan
 from chakrakit.replayer.run.result import SUMMARY, AnyPlan, Summary, summarize
-from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.sets import TraceSet, recorded_step_of
 from chakrakit.trace.storage import write
 
 _RUN = '''\
@@ -47,7 +47,8 @@ def export_plans(plans: Sequence[AnyPlan], traces: TraceSet, folder: Path) -> No
         if source.name.endswith(".py"):
             (part / "runner" / source.name).write_bytes(source.read_bytes())
     (part / "run.py").write_text(_RUN)
-    summary = Summary(plans[0].mode, plans[0].device, [summarize(p) for p in plans])
+    ranks = [summarize(p) for p in plans]
+    summary = Summary(plans[0].mode, plans[0].device, ranks, recorded_step_of(traces.card))
     (part / SUMMARY).write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=1))
     if isinstance(plans[0], EmulationPlan):  # its nodes get the times that are measured
         write(traces, part / TRACE)

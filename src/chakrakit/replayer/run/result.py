@@ -15,7 +15,7 @@ from chakrakit.replayer.plan import Plan, StandIn
 from chakrakit.replayer.run.emulate import EmulationPlan
 from chakrakit.results import Result
 from chakrakit.sources.pytorch.linking import link
-from chakrakit.trace.sets import NS, Run, Times, run_of
+from chakrakit.trace.sets import NS, RecordedStep, Run, Times, run_of
 from chakrakit.trace.storage import read
 
 SUMMARY = "replay.json"
@@ -75,6 +75,10 @@ class ReplayReport(Result, msgspec.Struct):
     kernel_ns: int
     iterations: int
     ranks: list[RankResult]
+    recording: RecordedStep | None = None
+    """The step as recorded, as corrected and without recording, to compare with; None if unknown."""
+    warning: str = ""
+    """To be shown before everything else; empty where there is nothing to warn of."""
 
 
 class RankSummary(Result, msgspec.Struct):
@@ -93,6 +97,7 @@ class Summary(Result, msgspec.Struct):
     mode: str
     device: str
     ranks: list[RankSummary]
+    recording: RecordedStep | None = None
 
 
 class _Outcome(Result, msgspec.Struct):
@@ -157,6 +162,8 @@ def read_report(folder: Path, results: Path) -> ReplayReport:
         kernel_ns=max((o.kernel_ns for o in outcomes), default=0),
         iterations=len(slowest),
         ranks=[_rank(s, o) for s, o in pairs],
+        recording=summary.recording,
+        warning=summary.recording.warning if summary.recording else "",
     )
 
 

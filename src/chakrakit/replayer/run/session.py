@@ -21,7 +21,7 @@ from chakrakit.replayer.run.export_folder import RESULTS, export_plans
 from chakrakit.replayer.run.result import SUMMARY, ReplayReport, read_report, replayed_run
 from chakrakit.replayer.runner import FOLLOWED, PIPE
 from chakrakit.trace.communication import Binding
-from chakrakit.trace.sets import Card, TraceSet
+from chakrakit.trace.sets import Card, TraceSet, recorded_step_of
 
 
 class ReplayFailed(ChakraError):  # noqa: N818 - reads as what happened
@@ -53,11 +53,18 @@ def prepare(traces: TraceSet, options: ReplayOptions) -> Prepared:
         [seen[r].trace for r in found],
         {r: Binding(r % len(found), world.renamed(r)) for r in range(size)},
         world.named_groups(),
-        Card(name=traces.card.name, tool="chakra replay", source=traces.card.source),
+        _card(traces),
     )
     if options.mode in ("comm", "emulate"):
         return Prepared([emulate_rank(*r) for r in ranks], step)
     return Prepared([compile_rank(*r) for r in ranks], step)
+
+
+def _card(traces: TraceSet) -> Card:
+    """What is known of the recorded step goes along: it is what a replay is compared with."""
+    card = Card(name=traces.card.name, tool="chakra replay", source=traces.card.source)
+    known = recorded_step_of(traces.card)
+    return known.put(card) if known else card
 
 
 def _check_order(seen: Recording) -> None:

@@ -19,6 +19,7 @@ from chakrakit.simulator.collectives import Algorithms, Shape, shapes
 from chakrakit.simulator.engine.classes import Classes, apart, refine
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
 from chakrakit.simulator.engine.instances import Instances, Matcher
+from chakrakit.simulator.engine.measured import as_measured, recorded_starts
 from chakrakit.simulator.engine.membership import Membership
 from chakrakit.simulator.engine.messages import FoldRefusedError, device_table
 from chakrakit.simulator.engine.planner import Custom, Fixed
@@ -51,6 +52,8 @@ class SimulationOptions:
     measured_collectives: Fixed | None = None
     dispatch: DispatchPolicy | None = None
     collectives: CollectivePolicy | None = None
+    communication: Literal["simulated", "measured"] = "simulated"
+    """`measured`: every transfer takes the time the trace says, on whatever machine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,11 +204,16 @@ class _Simulation:
             options.algorithms,
             options.custom,
             options.measured_collectives,
-            options.allow_empty,
+            options.allow_empty or options.communication == "measured",
             options.collectives,
         )
         instances = matcher.match()
         workload = self._workload(classes, matcher.offset, instances)
+        if options.communication == "measured":
+            programs = [self.programs[self.membership.body(int(i))] for i in classes.first]
+            workload["after"] = as_measured(instances, programs, book)
+            workload["release"] = recorded_starts(programs)
+            workload |= self._instance_arrays(instances)
         plans, links, routes = book.arrays()
         found = core.sim_run(
             core.SimWorkload(**workload),
@@ -295,9 +303,11 @@ class _Simulation:
             "waves": _concat([p.waves for p in programs], np.int64),
             "launch_of": _shifted([p.launch_of for p in programs], offset, np.int32),
             "instance": instances.of_row,
+            "after": np.zeros(0, np.int64),
+            "release": np.zeros(0, np.int64),
             "device": np.repeat(np.arange(len(members)), np.diff(offset)).astype(np.int32),
             "lane_kind": _concat([p.lane_kind for p in programs], np.int8),
-            "comm_slowdown": np.array([self._device(i).comm_slowdown for i in members]),
+            "comm_slowdown": np.array([self._slowdown(i) for i in members]),
             "fair": self.options.share_compute,
             "queue_depth": self.machine.software.queue_depth,
             **self._instance_arrays(instances),
@@ -305,6 +315,11 @@ class _Simulation:
         }
         _check_horizon(workload, offset)
         return workload
+
+    def _slowdown(self, i: int) -> float:
+        """What communication takes from computation beside it; measured times hold that already."""
+        measured = self.options.communication == "measured"
+        return 0.0 if measured else float(self._device(i).comm_slowdown)
 
     def _device(self, i: int) -> Any:
         return self.machine.device(int(self.device_of[i]))

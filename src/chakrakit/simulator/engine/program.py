@@ -10,6 +10,7 @@ from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.trace.communication import WORLD, Groups, group_names, nth_of_kind
 from chakrakit.trace.model import EdgeKind, Edges, NodeType, Trace
+from chakrakit.trace.placement import on_host
 
 PLAIN, COMPUTE, COMM = 0, 1, 2
 ORDERED, POOL, QUEUE_ONLY = 0, 1, 2
@@ -97,7 +98,7 @@ def read_program(trace: Trace, groups: Groups) -> Program:
 
 def _kinds(trace: Trace) -> I8:
     comm = trace.is_type(NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
-    device = trace.is_type(NodeType.COMP_NODE) & ~trace.column("is_cpu_op", False)
+    device = trace.is_type(NodeType.COMP_NODE) & ~on_host(trace)
     return np.where(comm, COMM, np.where(device, COMPUTE, PLAIN)).astype(np.int8)
 
 
@@ -125,7 +126,7 @@ def _check(trace: Trace, wrong: Mask, name: str, expected: str) -> None:
 
 def _lanes(trace: Trace) -> tuple[I32, I8]:
     """The lane of each row, numbered from 0, and what kind each lane is."""
-    host = trace.column("is_cpu_op", False).astype(np.bool_)
+    host = on_host(trace)
     works = trace.is_type(NodeType.COMP_NODE)
     keys = np.full(len(trace), _NONE, np.int64)
     keys[works] = np.where(host[works], _HOST, _DEVICE)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from chakrakit.errors import ConfigError
 from chakrakit.machines.device import WorkModel, work_model
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine
+from chakrakit.passes.nodes import with_run_times
 from chakrakit.results import Facts
 from chakrakit.simulator.engine import Outcome, SimulationOptions, run
 from chakrakit.simulator.results.result import Detail, to_run
 from chakrakit.simulator.results.summary import SimulationSummary, summarize
 from chakrakit.trace.sets import Run, TraceSet
+
+_DEVICES_PER_NODE = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,15 +45,22 @@ class Simulation(Facts):
 
 def simulate(
     traces: TraceSet,
-    machine: Machine | str,
+    machine: Machine | str | None,
     *,
     compute: str | WorkModel = "auto",
     options: SimulationOptions | None = None,
 ) -> Simulation:
-    """Runs traces on a machine, given as such, by name (`dgx-h100:4`) or as a file."""
-    made = load_machine(machine) if isinstance(machine, str) else machine
+    """Runs traces on a machine, given as such, by name (`dgx-h100:4`) or as a file.
+
+    Without a machine all times must be measured: then none of its figures counts.
+    """
     work = work_model(compute) if isinstance(compute, str) else compute
     chosen = replace(options or SimulationOptions(), work=work)
+    if machine is None:
+        machine = _any_machine(traces, chosen)
+    made = load_machine(machine) if isinstance(machine, str) else machine
+    if work.name == "measured" or chosen.communication == "measured":
+        traces = with_run_times(traces)
     outcome = run(traces, made, chosen)
     names = {"network": chosen.network, "compute": work.name, "machine": made.name}
     return Simulation(
@@ -57,6 +69,16 @@ def simulate(
         summarize(outcome, made, names),
         {**names, **_memory(made), **_settings(chosen)},
     )
+
+
+def _any_machine(traces: TraceSet, options: SimulationOptions) -> str:
+    """One that is large enough, for a simulation that asks it for nothing else."""
+    if options.work.name != "measured" or options.communication != "measured":
+        raise ConfigError(
+            "say what to simulate on: --machine NAME_OR_FILE; only --compute measured with "
+            "--communication measured needs none"
+        )
+    return f"dgx-h100:{max(1, math.ceil(traces.world_size / _DEVICES_PER_NODE))}"
 
 
 def _memory(machine: Machine) -> dict[str, int]:
@@ -75,6 +97,8 @@ def _settings(options: SimulationOptions) -> dict[str, Any]:
         found |= {"jitter": d.jitter, "seed": d.seed, "stragglers": slow, "faults": faults}
     if options.placement is not None:
         found["placement"] = list(options.placement)
+    if options.communication != "simulated":
+        found["communication"] = options.communication
     if options.assume_missing:
         found["assume_missing"] = "symmetric"
     return found

@@ -14,6 +14,8 @@ from chakrakit.results import Result
 from chakrakit.simulator.collectives import data_bytes, ideal_seconds, moved_bytes
 from chakrakit.simulator.engine import COMM, COMPUTE, MESSAGE, Outcome, Program
 from chakrakit.trace.memory import Allocations, allocations_of, fit_fields, fit_of
+from chakrakit.trace.placement import is_communication, marked_steps, on_device, slowest
+from chakrakit.trace.sets import RecordedStep, recorded_step_of
 from chakrakit.trace.timing import Intervals
 
 NS = 1000
@@ -101,6 +103,12 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     has_bytes: int | None = None
     tightest_rank: int | None = None
     events: int = 0
+    step_ns: float = 0.0
+    """The usual step of the slowest rank where the trace marks steps; else the makespan."""
+    recording: RecordedStep | None = None
+    """What is known of the recorded step behind the trace; None for what was never recorded."""
+    warning: str = ""
+    """To be shown before everything else; empty where there is nothing to warn of."""
 
 
 def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> SimulationSummary:
@@ -116,6 +124,7 @@ def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> S
     highest = max(peaks, key=lambda m: m.peak_bytes) if peaks else None
     has = {r: int(machine.device(int(d)).memory) for r, d in outcome.devices().items()}
     fit = fit_of({r.rank: r.peak_bytes for r in ranks}, has)
+    recording = recorded_step_of(membership.traces.card)
     return SimulationSummary(
         makespan_ns=makespan,
         ranks=ranks,
@@ -130,9 +139,25 @@ def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> S
         **fit_fields(fit),
         tightest_rank=fit.rank if fit else None,
         events=outcome.events,
+        step_ns=_step(outcome) or makespan,
+        recording=recording,
+        warning=recording.warning if recording else "",
         **_costs(outcome, machine, ranks, makespan),
         **settings,
     )
+
+
+def _step(outcome: Outcome) -> float:
+    """As marked in the traces, in ns; 0 where no step is."""
+    periods = []
+    for c in range(outcome.classes.count):
+        trace = _program(outcome, c).trace
+        rows = class_rows(outcome, c)
+        works = on_device(trace) | is_communication(trace)
+        number = np.asarray(trace.column("step", -1), np.int64)
+        found = marked_steps(trace, outcome.start[rows], outcome.end[rows], works, number)
+        periods.append({s.number: s.period for s in found})
+    return slowest(periods) / NS
 
 
 def compute_shares(outcome: Outcome) -> list[ComputeShare]:

@@ -10,6 +10,8 @@ from chakrakit.trace.placement.rows import is_communication, on_host
 from chakrakit.trace.timing import callers
 
 _DEEPEST = 64
+_SLACK_NS = 2_000
+"""By how much an inner row may end after the outer one: clocks are no better."""
 
 
 def callers_in(trace: Trace, start: I64, end: I64, ran: Mask) -> I32:
@@ -35,11 +37,13 @@ def nested_ends(trace: Trace, start: I64, end: I64, per_ns: int = 1) -> I64:
         return end
     outer = callers_in(trace, start, end, host)
     inner = np.flatnonzero((outer >= 0) & (end >= 0))
-    inner = inner[~is_communication(trace)[outer[inner]]]
+    told = trace.end_ns
+    # What outlived its caller in the trace, as asynchronous work does, does not hold it up.
+    held = told[inner] <= told[outer[inner]] + _SLACK_NS
+    inner = inner[held & ~is_communication(trace)[outer[inner]]]
     if not len(inner):
         return end
     out = end.copy()
-    told = trace.end_ns
     follower = _next_on_thread(trace, outer, host)
     level = _levels(outer, inner)
     for depth in range(int(level.max()), -1, -1):

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from chakrakit.trace.sets.card import Card, read_card, write_card
-from chakrakit.trace.sets.recording import Recording, recording_lines, recording_of
+from chakrakit.trace.sets.recorded_step import RecordedStep, recorded_step_of
 from chakrakit.trace.sets.run import NS, Run, Times, check_length, run_of
 from chakrakit.trace.sets.traceset import TraceSet
 
 __all__ = [
     "NS",
     "Card",
-    "Recording",
+    "RecordedStep",
     "Run",
     "Times",
     "TraceSet",
     "check_length",
     "read_card",
-    "recording_lines",
-    "recording_of",
+    "recorded_step_of",
     "run_of",
     "write_card",
 ]

@@ -61,6 +61,8 @@ def _answer(answer: Answer) -> Markup:
 
 
 def _summary(a: Analysis) -> Iterator[Markup]:
+    if a.warning:
+        yield tag("p", f"Warning: {a.warning}.", class_="warning")
     yield tag("div", *(_answer(answer) for answer in answers(a)), class_="answers")
     for note in a.notes:
         yield tag("p", f"Note: {note}.", class_="facts")
@@ -323,6 +325,7 @@ def markdown_report(
         " · ".join(_plain(f"{k} {v}".strip()) for k, v in facts.items()),
         "",
     ]
+    out += [f"**Warning:** {_plain(analysis.warning)}\n"] if analysis.warning else []
     out += [
         f"- **{_plain(a.question)}** {_plain(a.figure)}: {_plain(a.sentence)}"
         for a in answers(analysis)

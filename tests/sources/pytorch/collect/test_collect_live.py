@@ -100,7 +100,7 @@ def test_an_unchanged_program_on_two_ranks(tmp_path, two_pass):
         assert rank.host_ops.linked == rank.host_ops.in_
         assert rank.collectives["ALL_REDUCE"] == 4  # DDP's one bucket and the loss, twice
         assert rank.edge_violations == 0
-    assert report.groups == {"0": [0, 1]}
+    assert report.groups == {"1": [0, 1]}
     assert validate(chakrakit.read(directory)).ok
 
 

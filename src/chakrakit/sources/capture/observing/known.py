@@ -32,6 +32,7 @@ _BINARY: dict[str, Callable[[Any, Any], Number]] = {
     "floor_divide": lambda a, b: a // b if b else 0,
 }  # fmt: skip
 _NAME = "_chakra_known"
+_RECEIVING = ("alltoall_base_", "_allgather_base_", "alltoall_", "broadcast_")
 _COUNTS = ("bincount", "histc")
 
 
@@ -48,20 +49,38 @@ class Known:
 
     def note(self, name: str, args: Any, kwargs: Any, out: Any) -> None:
         """What follows for the results of an operator; in-place forms change their first argument."""
+        if name in _RECEIVING:
+            self._received(args)
+            return
         short = name[:-1] if name.endswith("_") and not name.endswith("__") else name
         value = self._follow(short, args, kwargs, out)
         for tensor in out if isinstance(out, (list, tuple)) else (out,):
             if isinstance(tensor, torch.Tensor):
-                if value is None:
-                    tensor.__dict__.pop(_NAME, None)
-                else:
-                    tensor.__dict__[_NAME] = value
+                self._set(tensor, value)
+
+    def _received(self, args: Any) -> None:
+        """A collective that gives every element as some rank sent it: what all sent, all get."""
+        if len(args) < 2 or not isinstance(args[1], (list, tuple, torch.Tensor)):
+            return  # broadcast: what is there stays
+        sent = args[1][0] if isinstance(args[1], (list, tuple)) else args[1]
+        value = self.get(sent) if isinstance(sent, torch.Tensor) else None
+        for tensor in args[0] if isinstance(args[0], (list, tuple)) else (args[0],):
+            if isinstance(tensor, torch.Tensor):
+                self._set(tensor, value)
+
+    def _set(self, tensor: torch.Tensor, value: Number | None) -> None:
+        if value is None:
+            tensor.__dict__.pop(_NAME, None)
+        else:
+            tensor.__dict__[_NAME] = value
 
     def _follow(self, name: str, args: Any, kwargs: Any, out: Any) -> Number | None:
         if name in _FILLED:
             return _FILLED[name]
         if name in ("full", "fill", "full_like", "new_full"):
             return self._of(args[-1 if name == "fill" else 2 if name == "new_full" else 1])
+        if name == "copy" and len(args) > 1:
+            return self._of(args[1])
         if name in _COUNTS:
             return self._balanced(args, out)
         if name == "one_hot" or not args:

@@ -38,7 +38,9 @@ class Patches:
         """Replace a function by one made from it; nothing happens where there is none."""
         found = getattr(owner, name, None)
         if found is not None:
-            self.set(owner, name, make(found))
+            made = make(found)
+            made.__name__ = getattr(found, "__name__", name)  # some look functions up by their name
+            self.set(owner, name, made)
 
     def stub(self, owner: Any, name: str, label: str, result: Any = None) -> None:
         """Replace a function by one that does nothing and is listed once called."""

@@ -75,7 +75,7 @@ class Distributed:
                 made = plain(ranks, *args, **kwargs)
             members = tuple(range(self.world)) if ranks is None else tuple(int(r) for r in ranks)
             name = str(made.group_name) if isinstance(made, dist.ProcessGroup) else ""
-            label = str(kwargs.get("group_desc") or (made.group_desc if name else "") or "")
+            label = str(kwargs.get("group_desc") or "")  # members alone could ask the group itself
             self.groups.append(Group(name, members, label.removeprefix("mesh_")))
             return made
 

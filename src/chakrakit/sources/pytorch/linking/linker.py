@@ -15,25 +15,21 @@ from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, FormatError, TraceError
 from chakrakit.parallel import Workers, spread
 from chakrakit.sources.graphs import Capture
-from chakrakit.sources.pytorch.communication import (
-    Clock,
-    Recorded,
-    align_clocks,
-    align_windows,
-    assign_groups,
-    groups_of,
-    infer_across_ranks,
-    name_peers,
-    number_in_groups,
-)
+from chakrakit.sources.pytorch.communication import Clock, Recorded, align_clocks, groups_of
 from chakrakit.sources.pytorch.communication import Groups as RecordedGroups
 from chakrakit.sources.pytorch.linking.cards import card_of, overhead_of, read_card
+from chakrakit.sources.pytorch.linking.linked_rank import LinkedRank, collector_card, list_of
 from chakrakit.sources.pytorch.linking.meeting import meet
 from chakrakit.sources.pytorch.linking.nodes import communication_columns, time_columns, to_trace
 from chakrakit.sources.pytorch.linking.overhead import Overhead, fit
 from chakrakit.sources.pytorch.linking.periods import steady_period
 from chakrakit.sources.pytorch.linking.rank import Rank, captures_of, link_rank
 from chakrakit.sources.pytorch.linking.report import LinkReport, RankReport, report_rank
+from chakrakit.sources.pytorch.linking.run_groups import (
+    merged_groups,
+    numbered_groups,
+    resolve_groups,
+)
 from chakrakit.sources.pytorch.linking.spool import Spool
 from chakrakit.sources.pytorch.linking.step_facts import RankRecording, recording
 from chakrakit.sources.pytorch.match import Join, align_passes
@@ -50,7 +46,7 @@ from chakrakit.sources.pytorch.read import (
 )
 from chakrakit.trace.communication import Binding, Body, Groups
 from chakrakit.trace.model import Trace
-from chakrakit.trace.sets import Card, Recording, Run, recording_of
+from chakrakit.trace.sets import Card, RecordedStep, Run, recorded_step_of
 
 _PER_BYTE = 2.5
 """Most memory linking takes, as a multiple of the uncompressed files."""
@@ -90,19 +86,6 @@ class LinkOptions:
             raise ConfigError("--as-recorded and --undilate exclude each other; give one of them")
 
 
-@dataclass
-class _Linked:
-    """What is known of one rank; from a worker, the trace stays on disk until it is asked for."""
-
-    body: Body
-    report: RankReport
-    recorded: Recorded
-    groups: RecordedGroups
-    epoch: int
-    base_ns: int
-    facts: RankRecording
-
-
 def link(
     inputs: Iterable[str | Path], options: LinkOptions | None = None
 ) -> tuple[Run, LinkReport]:
@@ -116,11 +99,12 @@ def link_found(found: Found, options: LinkOptions | None = None) -> tuple[Run, L
     _take_times(found, chosen)
     ranks = _link_all(found.pairs, chosen)
     _note_unused(found, ranks)
-    groups = _merge_groups(ranks)
-    inferred = _resolve_groups(ranks, groups)
+    groups = merged_groups(ranks)
+    inferred = resolve_groups(ranks, groups)
+    groups = numbered_groups(ranks, groups)
     clock = align_clocks({r: x.recorded for r, x in ranks.items()})
     run = _run(ranks, clock, groups)
-    known = recording_of(run.card) or Recording()
+    known = recorded_step_of(run.card) or RecordedStep()
     report = LinkReport(
         ranks=[_finished(ranks[r], clock, inferred) for r in sorted(ranks)],
         groups={name: list(members) for name, members in groups.items()},
@@ -150,7 +134,7 @@ def _take_times(found: Found, options: LinkOptions) -> None:
         found.pairs[i] = replace(pair, times=times)
 
 
-def _note_unused(found: Found, ranks: Mapping[int, _Linked]) -> None:
+def _note_unused(found: Found, ranks: Mapping[int, LinkedRank]) -> None:
     """Cards that were read are not left out; second recordings of something else are."""
     for pair in found.pairs:
         card = card_of(pair)
@@ -183,7 +167,7 @@ def _cost(options: LinkOptions, pair: Pair) -> Overhead | None:
     return overhead_of(pair) or Overhead()
 
 
-def _link_all(pairs: list[Pair], options: LinkOptions) -> dict[int, _Linked]:
+def _link_all(pairs: list[Pair], options: LinkOptions) -> dict[int, LinkedRank]:
     """In this process, or on workers where that is asked for or worth it."""
     sizes = [_size(p) for p in pairs]
     workers = _workers(sizes, options)
@@ -214,7 +198,7 @@ def _size(pair: Pair) -> int:
     )
 
 
-def _link_one(pair: Pair, options: LinkOptions, spool: Spool | None) -> _Linked:
+def _link_one(pair: Pair, options: LinkOptions, spool: Spool | None) -> LinkedRank:
     linked, facts, files = _read_and_link(pair, options)
     line = linked.line
     if not len(line):
@@ -225,7 +209,7 @@ def _link_one(pair: Pair, options: LinkOptions, spool: Spool | None) -> _Linked:
     trace = to_trace(linked, epoch)
     if spool is not None:
         spool.put(pair.rank, trace)
-    return _Linked(
+    return LinkedRank(
         trace if spool is None else partial(spool.get, pair.rank),
         report_rank(linked, files),
         Recorded(
@@ -321,71 +305,16 @@ def _host(linked: Rank) -> str:
     return linked.kineto.host_name if linked.kineto is not None else ""
 
 
-def _merge_groups(ranks: Mapping[int, _Linked]) -> RecordedGroups:
-    out: RecordedGroups = {}
-    for linked in ranks.values():
-        for name, members in linked.groups.items():
-            out.setdefault(name, members)
-    _add_unnamed(ranks, out)
-    return out
-
-
-def _add_unnamed(ranks: Mapping[int, _Linked], groups: RecordedGroups) -> None:
-    """Groups that no file describes: those who communicate in one are in it; with none, all are in one."""
-    used: dict[str, set[int]] = {}
-    for rank, linked in ranks.items():
-        for c in list_of(linked):
-            if c.group is not None and c.group not in groups:
-                used.setdefault(c.group, set()).add(rank)
-    groups |= {name: tuple(sorted(members)) for name, members in used.items()}
-    if not groups and len(ranks) > 1:
-        groups["0"] = tuple(sorted(ranks))
-
-
-def _resolve_groups(ranks: dict[int, _Linked], groups: RecordedGroups) -> dict[int, int]:
-    """Groups and sequence numbers of all ranks; returns how many of each rank were inferred."""
-    for rank, linked in ranks.items():
-        _ddp_groups(linked, rank)
-        assign_groups(list_of(linked), groups, rank)
-    infer_across_ranks({r: x.recorded for r, x in ranks.items()}, groups)
-    for linked in ranks.values():
-        name_peers(list_of(linked), groups)
-        number_in_groups(list_of(linked))
-    align_windows(
-        {r: x.recorded for r, x in ranks.items()}, {r: x.base_ns for r, x in ranks.items()}
-    )
-    return {r: sum(c.inferred for c in list_of(x)) for r, x in ranks.items()}
-
-
-def _ddp_groups(linked: _Linked, rank: int) -> None:
-    """DDP's reducer names no group; the collector's card says which one DDP uses."""
-    names = read_card(_collector_card(linked, rank)).get("ddp_groups") or []
-    for c in list_of(linked) if len(names) == 1 else ():
-        if c.group is None and not c.is_message:
-            c.group, c.inferred = str(names[0]), True
-
-
-def _collector(ranks: Mapping[int, _Linked]) -> dict[str, Any]:
+def _collector(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
     """What the collector's card of the first rank says of machine and versions; nothing without one."""
     first = min(ranks)
-    said = read_card(_collector_card(ranks[first], first))
+    said = read_card(collector_card(ranks[first], first))
     names = ("torch", "python", "host", "device", "steps", "settings")
     found = {k: said[k] for k in names if k in said}
     return {"collector": found} if found else {}
 
 
-def _collector_card(linked: _Linked, rank: int) -> Path:
-    return Path(linked.report.files[0]).parent / f"card_{rank}.json"
-
-
-def list_of(linked: _Linked) -> list[Any]:
-    """A rank's collectives, to be changed in place."""
-    found = linked.recorded.collectives
-    assert isinstance(found, list)
-    return found
-
-
-def _run(ranks: Mapping[int, _Linked], clock: Clock, groups: RecordedGroups) -> Run:
+def _run(ranks: Mapping[int, LinkedRank], clock: Clock, groups: RecordedGroups) -> Run:
     begin = {r: x.base_ns + x.epoch + clock.offset[r] for r, x in ranks.items()}
     epoch = min(begin.values())
     shift = {r: at - epoch for r, at in begin.items()}
@@ -405,7 +334,7 @@ def _run(ranks: Mapping[int, _Linked], clock: Clock, groups: RecordedGroups) -> 
     return linked.with_card(facts.put(linked.card))
 
 
-def _met(ranks: Mapping[int, _Linked], shift: Mapping[int, int]) -> dict[int, tuple[I64, I64]]:
+def _met(ranks: Mapping[int, LinkedRank], shift: Mapping[int, int]) -> dict[int, tuple[I64, I64]]:
     """Corrected times of all ranks together; recorded ones need none, since they were together."""
     if len(ranks) < 2 or all(x.facts.cost is None for x in ranks.values()):
         return {}
@@ -414,7 +343,7 @@ def _met(ranks: Mapping[int, _Linked], shift: Mapping[int, int]) -> dict[int, tu
     return meet(bodies, seen, shift, {r: x.epoch for r, x in ranks.items()})
 
 
-def _body(linked: _Linked, rank: int, shift: int, times: tuple[I64, I64] | None) -> Body:
+def _body(linked: LinkedRank, rank: int, shift: int, times: tuple[I64, I64] | None) -> Body:
     if isinstance(linked.body, Trace):
         return _settled(linked.body, list_of(linked), rank, shift, times)
     return partial(_settled, linked.body, list_of(linked), rank, shift, times)
@@ -434,7 +363,7 @@ def _settled(
     return trace.with_columns(changed)
 
 
-def _finished(linked: _Linked, clock: Clock, inferred: Mapping[int, int]) -> RankReport:
+def _finished(linked: LinkedRank, clock: Clock, inferred: Mapping[int, int]) -> RankReport:
     report = linked.report
     report.clock_offset_ns = clock.offset[report.rank]
     if inferred[report.rank]:

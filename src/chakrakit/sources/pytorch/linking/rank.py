@@ -112,7 +112,7 @@ def link_rank(
         waits = add_waits(line, kineto, device, host)
         counts["event_waits"] = add_event_causes(line, names, kineto, device, causes)
         counts["programmatic_overlaps"] = overlaps(line, device)
-    counts["communication_waits"] = add_asynchronous(line, names, found, host, causes)
+    counts["communication_waits"] = add_asynchronous(line, names, kineto, found, host, causes)
     whole = np.zeros(len(line), np.bool_)
     whole[[c.row for c in found]] = True
     host.recorded_lag = host.lag.copy()

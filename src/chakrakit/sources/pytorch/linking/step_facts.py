@@ -11,7 +11,7 @@ from chakrakit.sources.pytorch.linking.overhead import Overhead
 from chakrakit.sources.pytorch.linking.report import RankReport
 from chakrakit.trace.model import Trace
 from chakrakit.trace.placement import is_communication, marked_steps, on_device, slowest
-from chakrakit.trace.sets import Recording, Run
+from chakrakit.trace.sets import RecordedStep, Run
 
 
 class RankRecording(NamedTuple):
@@ -25,7 +25,7 @@ class RankRecording(NamedTuple):
 
 def recording(
     ranks: Mapping[int, tuple[RankRecording, RankReport]], together: Run | None
-) -> Recording:
+) -> RecordedStep:
     """The usual step of the slowest rank; with `together`, the run's own is read from its times."""
     facts = [f for f, _ in ranks.values()]
     reports = [r for _, r in ranks.values()]
@@ -34,7 +34,7 @@ def recording(
     if together is not None:
         corrected = slowest([steps_of(trace) for _, trace in together]) or corrected
     how = _how(facts)
-    return Recording(
+    return RecordedStep(
         recorded_step_ns=recorded,
         step_ns=corrected if how else recorded,
         unprofiled_step_ns=max(f.unprofiled_ns for f in facts),

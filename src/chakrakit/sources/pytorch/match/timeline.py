@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 import chakrakit.core as core
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.sources.pytorch.match.joining import Join
+from chakrakit.sources.pytorch.match.transfers import transfer_times
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
 
 Parts = tuple[NDArray[Any], ...]
@@ -130,7 +131,8 @@ def _kineto_part(kineto: Kineto, joined: Join) -> Parts:
     device = kineto.is_device[rows]
     pid = np.where(device, np.maximum(kineto.device[rows], 0), kineto.pid[rows])
     tid = np.where(device, kineto.stream[rows], kineto.tid[rows])
-    return (rows, operator[rows], kineto.start[rows], kineto.end[rows], kineto.kind[rows], pid, tid)
+    start, end = transfer_times(kineto)
+    return (rows, operator[rows], start[rows], end[rows], kineto.kind[rows], pid, tid)
 
 
 def _placed_part(observer: Observer, kineto: Kineto | None, joined: Join) -> Parts:

@@ -1,4 +1,4 @@
-"""Recording: how long a step took while it was recorded, and how long it takes when it is not."""
+"""RecordedStep: how long a step took while it was recorded, and how long it takes when it is not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DILATED = 1.2
 _KEY = "recording"
 
 
-class Recording(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known of a recorded step, in ns; 0 where a figure is not known.
 
     `step_ns` is the step of the run's own times, corrected where `corrected` says how.
@@ -51,30 +51,26 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             parts.append(f"un-profiled {_ms(self.unprofiled_step_ns)}")
         return f"step: {', '.join(parts)}" if parts else ""
 
+    def lines(self) -> list[str]:
+        """What to say before anything else: the warning, and the steps that are known."""
+        warning = [f"warning: {self.warning}"] if self.warning else []
+        return [*warning, *([self.sentence] if self.sentence else [])]
+
     def put(self, card: Card) -> Card:
         """The card with this on it."""
         told = {**card.measured, _KEY: msgspec.to_builtins(self)}
         return card.replace(measured=told)
 
 
-def recording_of(card: Card) -> Recording | None:
+def recorded_step_of(card: Card) -> RecordedStep | None:
     """What a run's card says of its recording; None for what was never recorded."""
     told = card.measured.get(_KEY)
     if not isinstance(told, dict):
         return None
     try:
-        return msgspec.convert(told, Recording)
+        return msgspec.convert(told, RecordedStep)
     except msgspec.ValidationError:
         return None
-
-
-def recording_lines(card: Card) -> list[str]:
-    """What to say before anything else: the warning first, then the steps that are known."""
-    known = recording_of(card)
-    if known is None:
-        return []
-    warning = [f"warning: {known.warning}"] if known.warning else []
-    return [*warning, *([known.sentence] if known.sentence else [])]
 
 
 def _ms(nanos: float) -> str:

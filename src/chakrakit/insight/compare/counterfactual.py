@@ -1,0 +1,128 @@
+"""Why the same program takes longer in another run: its times exchanged class by class.
+
+A critical path says what a run is made of. When one class of work becomes faster, the path moves to
+other work, and the difference of two paths names both. What changed in the first place comes out by
+scheduling run A again with the times of run B, one class of rows after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chakrakit.arrays import I32, I64, Mask
+from chakrakit.insight.communication import AllCalls, calls_of, match_all
+from chakrakit.insight.critical_path import Graphs, Model, events_of, graph_of
+from chakrakit.insight.rank import Kind, rank_views, short
+from chakrakit.trace.model import EdgeKind
+from chakrakit.trace.sets import Run
+
+_MOST_ROWS = 2_000_000
+_MOST_CLASSES = 24
+_ROUNDING_NS = 1
+_WORDS = {
+    Kind.COMPUTE: "compute",
+    Kind.COMM: "communication",
+    Kind.COPY: "copy",
+    Kind.HOST: "host",
+    Kind.NONE: "other",
+}
+_GAPS = (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD)
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """A run as a model, and what each row is called: the number of a text."""
+
+    model: Model
+    label: I32
+    texts: list[str]
+
+
+def exchanged(a: Run, b: Run) -> dict[str, float]:
+    """Shares of the change from A to B by class of work, largest first; they sum to 1.
+
+    Nothing where the runs are not of one program, are too large, or take as long as each other.
+    """
+    if a.ranks != b.ranks or sum(len(a.body(r)) for r in a.ranks) > _MOST_ROWS:
+        return {}
+    left, right = _side(a), _side(b)
+    if not _same_program(left, right):
+        return {}
+    whole = right.model.makespan - left.model.makespan
+    if not whole:
+        return {}
+    return {name: change / whole for name, change in _steps(left, right).items()}
+
+
+def _side(run: Run) -> _Side:
+    graphs, calls = Graphs(), AllCalls()
+    texts: dict[str, int] = {}
+    labels = []
+    for view in rank_views(run):
+        graphs.add(graph_of(view))
+        calls.add(calls_of(view))
+        events = events_of(view, None)
+        names = [
+            f"{_WORDS[Kind(k)]}: {short(events.texts[n])}" if k <= Kind.HOST else _WORDS[Kind(k)]
+            for k, n in zip(view.kind.tolist(), events.operator.tolist(), strict=True)
+        ]
+        labels.append(np.array([texts.setdefault(t, len(texts)) for t in names], np.int32))
+    model = Model(graphs, match_all(calls, run.groups, run.world_size))
+    return _Side(model, np.concatenate([*labels, np.zeros(0, np.int32)]), list(texts))
+
+
+def _same_program(a: _Side, b: _Side) -> bool:
+    x, y = a.model, b.model
+    if x.n != y.n or x.rows != y.rows or len(x.edges) != len(y.edges) or a.texts != b.texts:
+        return False
+    same = [(a.label == b.label).all(), (x.kind == y.kind).all()]
+    same += [
+        bool((getattr(x.edges, f) == getattr(y.edges, f)).all()) for f in ("src", "dst", "form")
+    ]
+    return all(same)
+
+
+def _steps(a: _Side, b: _Side) -> dict[str, int]:
+    """What each class adds to the run when it takes B's times, those before it having them already."""
+    owner = _edge_owner(a.model)
+    changes = np.zeros(len(a.texts) + 1)
+    rows = a.model.rows
+    moved = np.abs(b.model.own[:rows] - a.model.own[:rows])
+    np.add.at(changes, a.label, np.where(moved > _ROUNDING_NS, moved, 0))
+    lag = np.abs(b.model.edges.lag - a.model.edges.lag)
+    lag = np.where((owner >= 0) & (lag > _ROUNDING_NS), lag, 0)
+    np.add.at(changes, np.where(owner >= 0, a.label[owner], len(a.texts)), lag)
+    order = np.argsort(-changes[:-1], kind="stable")
+    order = order[changes[order] > 0][:_MOST_CLASSES]
+    return _exchange(a, b, owner, order.tolist())
+
+
+def _exchange(a: _Side, b: _Side, owner: I64, order: list[int]) -> dict[str, int]:
+    model, rows = a.model, a.model.rows
+    own, kept = model.own.copy(), model.edges.lag.copy()
+    out: dict[str, int] = {}
+    before = model.makespan
+    try:
+        for code in order:
+            mine: Mask = a.label == code
+            own[:rows][mine] = b.model.own[:rows][mine]
+            edges = (owner >= 0) & mine[np.maximum(owner, 0)]
+            model.edges.lag[edges] = b.model.edges.lag[edges]
+            now = int(model.schedule(own).end.max())
+            out[a.texts[code]] = now - before
+            before = now
+    finally:
+        model.edges.lag[:] = kept
+    return out
+
+
+def _edge_owner(model: Model) -> I64:
+    """The row whose time each edge's lag is: a transfer's, the caller's of a gap; -1 for others."""
+    owner = np.full(len(model.edges), -1, np.int64)
+    gaps = np.flatnonzero(np.isin(model.edges.kind, _GAPS))
+    owner[gaps] = model.holder[model.edges.dst[gaps]]
+    rows = np.flatnonzero(model.transfer >= 0)
+    owner[model.transfer[rows]] = rows
+    return owner

@@ -1,0 +1,77 @@
+"""Communication as it was measured: the transfer keeps its time, only waiting for peers is new."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chakrakit.arrays import F64, I64
+from chakrakit.errors import TraceError
+from chakrakit.simulator.engine.instances import Instances
+from chakrakit.simulator.engine.plans import TransferPlans
+from chakrakit.simulator.engine.program import Program
+
+MEASURED = "measured"
+_PS_PER_NS, _PS_PER_S = 1_000, 1e12
+
+
+def as_measured(instances: Instances, programs: list[Program], book: TransferPlans) -> I64:
+    """Give every instance its measured transfer; returns what `after` of a workload holds.
+
+    The transfer lasts from the last arrival to the first end of a member. Members that ended later
+    do so by as much again. One that ended before the last had come, such as a send that is
+    buffered, does not wait for it: it lasts as long as it did.
+    """
+    start = _concat([p.trace.start_ns for p in programs])
+    end = _concat([p.trace.end_ns for p in programs])
+    if len(instances.needed) and not any(p.trace.is_timed for p in programs):
+        raise TraceError(
+            "communication has no measured times: link a recording or simulate first, or leave out "
+            "--communication measured"
+        )
+    after = np.zeros(len(start), np.int64)
+    rows = np.flatnonzero(instances.of_row >= 0)
+    which = instances.of_row[rows]
+    count = len(instances.needed)
+    arrival = np.full(count, np.iinfo(np.int64).min)
+    np.maximum.at(arrival, which, start[rows])
+    early = end[rows] < arrival[which]
+    scale = _scale(programs)
+    after[rows[early]] = -1 - _times(end[rows[early]] - start[rows[early]], scale[rows[early]])
+    rest, of = rows[~early], which[~early]
+    lasts = _times(end[rest] - arrival[of], scale[rest])
+    transfer = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(transfer, of, lasts)
+    after[rest] = lasts - transfer[of]
+    _fix(instances, book, np.where(transfer == np.iinfo(np.int64).max, 0, transfer))
+    return np.where(after < 0, (after + 1) * _PS_PER_NS - 1, after * _PS_PER_NS)
+
+
+def _scale(programs: list[Program]) -> F64:
+    """How many times as long as recorded a row takes, which a pass may have changed beside its times."""
+    duration = _concat([p.trace.duration_ns for p in programs])
+    own = _concat([p.trace.own_ns for p in programs])
+    return np.where(duration > 0, own / np.maximum(duration, 1), 1.0)
+
+
+def _times(nanos: I64, scale: F64) -> I64:
+    return np.rint(nanos * scale).astype(np.int64)
+
+
+def recorded_starts(programs: list[Program]) -> I64:
+    """When each row's rank began after the first of all, in ps: ranks are not recorded from one moment."""
+    first = [int(p.trace.start_ns.min()) if len(p) else 0 for p in programs]
+    begin = [(t - min(first)) * _PS_PER_NS for t in first]
+    return np.repeat(np.array(begin, np.int64), [len(p) for p in programs])
+
+
+def _fix(instances: Instances, book: TransferPlans, transfer: I64) -> None:
+    for i, nanos in enumerate(transfer.tolist()):
+        copies = len(instances.jobs[i])
+        first = book.add_fixed(nanos * _PS_PER_NS / _PS_PER_S, copies)
+        instances.jobs[i] = np.arange(first, first + copies)
+        instances.overhead[i] = 0.0
+        instances.algorithm[i] = MEASURED
+
+
+def _concat(parts: list[I64]) -> I64:
+    return np.concatenate([*parts, np.zeros(0, np.int64)]).astype(np.int64)

@@ -1,0 +1,193 @@
+"""Invariants over linked, generated, hand-built and random runs: whoever tells a figure, it is the same.
+
+A run simulated with all times measured is itself; its analysis says the same; what an analysis says a
+change would save is what simulating the changed trace gives; a comparison names what was changed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import chakrakit as ck
+from chakrakit.insight.analysis.analysis import AnalysisOptions, analyze
+from chakrakit.insight.compare.comparison import compare
+from chakrakit.passes.recost.edit import Edit
+from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
+from chakrakit.trace.model.builder import TraceBuilder
+from chakrakit.trace.model.schema import CollectiveType
+from chakrakit.trace.sets.traceset import TraceSet
+from chakrakit.trace.timing.scheduler import schedule
+from support.paths import DATA
+
+LINKED = ("gpt2_124m_b8_s1024", "mlp_ddp_nccl_1", "cnn_ddp_2", "gpt_pp_2", "two_streams")
+GENERATED = {
+    "data and tensor parallel": {"dp": 2, "tp": 2},
+    "pipeline and data parallel": {"pp": 2, "dp": 2},
+}
+RANDOM = [f"random {seed}" for seed in range(6)]
+RUNS = [*LINKED, "as recorded", *GENERATED, "by hand", *RANDOM]
+
+
+@cache
+def run_of(name: str) -> ck.Run:
+    """A run by its name; all are made once."""
+    if name in LINKED:
+        return link([DATA / "pytorch" / name])[0]
+    if name == "as recorded":
+        options = LinkOptions(as_recorded=True)
+        return link([DATA / "pytorch" / "two_streams"], options)[0]
+    if name in GENERATED:
+        made = ck.generate(model="gpt3-125m", seq=128, global_batch=8, **GENERATED[name])
+        return ck.simulate(made.traces, "dgx-h100", compute="roofline").run()
+    if name == "by hand":
+        return ck.simulate(by_hand(), "dgx-h100").run()
+    return ck.simulate(at_random(int(name.split()[1])), "dgx-h100").run()
+
+
+def by_hand() -> TraceSet:
+    """Two ranks: the second computes longer, both meet twice, the device has two streams."""
+    bodies = []
+    for slower in (1, 2):
+        b = TraceBuilder()
+        first = b.comp("matmul", duration_ns=40_000 * slower, stream=7)
+        reduced = b.collective("sum", CollectiveType.ALL_REDUCE, 1 << 20, deps=[first], stream=9)
+        beside = b.comp("softmax", duration_ns=25_000, stream=7, deps=[first])
+        b.collective("gather", CollectiveType.ALL_GATHER, 1 << 18, deps=[reduced, beside], stream=9)
+        bodies.append(b.build())
+    return TraceSet(bodies)
+
+
+def at_random(seed: int) -> TraceSet:
+    """Ranks of random graphs that agree on their collectives."""
+    rng = np.random.default_rng(seed)
+    ranks, meetings = int(rng.integers(1, 5)), int(rng.integers(0, 6))
+    sizes = [int(s) for s in rng.integers(1 << 10, 1 << 24, meetings)]
+    bodies = []
+    for _ in range(ranks):
+        b, made = TraceBuilder(), []
+        for size in [0, *sizes]:
+            for _ in range(int(rng.integers(1, 8))):
+                deps = sorted({int(x) for x in rng.choice(made, min(len(made), 2))}) if made else []
+                name = f"op{rng.integers(4)}"
+                nanos, stream = int(rng.integers(1_000, 200_000)), int(rng.integers(2))
+                made.append(b.comp(name, duration_ns=nanos, stream=stream, deps=deps))
+            if size and ranks > 1:
+                made.append(
+                    b.collective("sum", CollectiveType.ALL_REDUCE, size, deps=[made[-1]], stream=9)
+                )
+        bodies.append(b.build())
+    return TraceSet(bodies)
+
+
+@cache
+def again(name: str) -> ck.Run:
+    """The same run simulated, all its times measured."""
+    return ck.simulate(run_of(name), compute="measured", communication="measured").run()
+
+
+def close(a: float, b: float, whole: float, share: float = 0.001) -> bool:
+    return abs(a - b) <= share * whole + 2
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_simulated_with_all_times_measured_is_itself(name):
+    assert close(again(name).makespan_ns, run_of(name).makespan_ns, run_of(name).makespan_ns)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_its_analysis_says_the_same(name):
+    a, b = analyze(run_of(name)), analyze(again(name))
+    assert close(a.steps.median_ns, b.steps.median_ns, a.span_ns)
+    assert a.bound == b.bound
+    for x, y in zip(a.ranks, b.ranks, strict=True):
+        for part in ("compute_ns", "comm_ns", "exposed_comm_ns", "copy_ns", "idle_ns"):
+            ours, theirs = getattr(x.breakdown, part), getattr(y.breakdown, part)
+            assert close(ours, theirs, a.span_ns, 0.01), part
+    for what in {*a.critical_path.attribution, *b.critical_path.attribution}:
+        ours, theirs = (s.critical_path.attribution.get(what, 0) for s in (a, b))
+        assert close(ours, theirs, a.span_ns, 0.01), what
+    spent = [{(o.name, o.kind): o.time_ns for o in s.operators.operators} for s in (a, b)]
+    assert spent[0].keys() == spent[1].keys()
+    assert all(close(spent[0][key], spent[1][key], a.span_ns, 0.01) for key in spent[0])
+    assert a.memory.peak_bytes == b.memory.peak_bytes
+    gains = [{g.what: g.saved_ns for g in s.what_if.gains} for s in (a, b)]
+    assert gains[0].keys() == gains[1].keys()
+    assert all(close(gains[0][k], gains[1][k], a.span_ns, 0.01) for k in gains[0])
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_sums_are_the_whole(name):
+    found = analyze(run_of(name))
+    path = found.critical_path
+    assert sum(path.attribution.values()) == path.length_ns == found.span_ns
+    assert sum(ns for _, _, ns in path.operators) == path.length_ns
+    assert sum(path.by_rank.values()) == path.length_ns
+    for rank in found.ranks:
+        b = rank.breakdown
+        assert b.busy_ns + b.idle_ns == found.span_ns
+        assert sum(b.idle.values()) == b.idle_ns
+
+
+WHATS = {
+    "compute": Edit(scale=0.5, classes=("compute",)),
+    "communication": Edit(scale=0.5, classes=("communication",)),
+    "host": Edit(scale=0.5, on="host"),
+}
+
+
+@pytest.mark.parametrize("what", WHATS)
+@pytest.mark.parametrize("name", RUNS)
+def test_what_a_change_would_save_is_what_simulating_it_saves(name, what):
+    run = run_of(name)
+    kinds = {g.what for g in analyze(run).what_if.gains}
+    if what not in kinds or ("host" in kinds and name in ("cnn_ddp_2", "gpt_pp_2")):
+        pytest.skip("nothing of the kind, or no device: computation is then the host's own")
+    told = analyze(run, AnalysisOptions(((what, 2.0),))).what_if.gains[0]
+    edited = ck.simulate(run | WHATS[what], compute="measured", communication="measured")
+    assert close(edited.makespan_ns, told.makespan_ns, run.makespan_ns, 0.01)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_a_class_costs_on_the_path_bounds_what_removing_it_saves(name):
+    """Work that takes no time at all saves no more than the path holds of it."""
+    found = analyze(run_of(name), None)
+    kinds = [g.what for g in found.what_if.gains]
+    options = AnalysisOptions(tuple((what, 1e9) for what in kinds))
+    parts = {"host": ("host", "launch", "synchronization", "unexplained", "dependency")}
+    for gain in analyze(run_of(name), options).what_if.gains:
+        held = sum(
+            found.critical_path.attribution.get(w, 0) for w in parts.get(gain.what, (gain.what,))
+        )
+        assert gain.saved_ns <= held + 0.01 * found.span_ns, gain.what
+        assert gain.saved_ns >= -0.001 * found.span_ns
+
+
+@pytest.mark.parametrize("name", [n for n in RUNS if n not in ("cnn_ddp_2", "gpt_pp_2")])
+def test_a_comparison_names_what_was_changed(name):
+    """One operator made slower explains at least 95 % of the change."""
+    run = run_of(name)
+    spent = [o for o in analyze(run).operators.kernels if o.kind == "compute"]
+    kernel = max(spent, key=lambda o: o.time_ns).name
+    import re
+
+    edit = Edit(scale=1.5, names=(f"{re.escape(kernel)}$",))
+    slower = ck.simulate(run | edit, compute="measured", communication="measured").run()
+    found = compare(run, slower)
+    assert found.step.delta_ns == sum(e.delta_ns for e in found.explained)
+    if found.step.delta_ns:
+        named = sum(e.delta_ns for e in found.explained if e.what.startswith("compute"))
+        assert named >= 0.95 * found.step.delta_ns
+        assert not [e for e in found.explained if e.what.startswith("host")]
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_a_linked_rank_scheduled_by_itself_has_its_own_times(name):
+    """Times, own times and edges of what `link` writes agree to the nanosecond."""
+    for _, trace in run_of(name):
+        timed = schedule(len(trace), trace.edges, trace.own_ns)
+        start = trace.start_ns - trace.start_ns.min()
+        assert np.abs(timed.start - start).max() <= 1_000
+        assert timed.makespan <= (start + trace.duration_ns).max() + 1_000
