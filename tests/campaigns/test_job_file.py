@@ -18,6 +18,7 @@ WRONG = [
     ({"failures": "{processes: [{mtbf_hours: 3, slow: {factor: 0.5, hours: 1}}]}"}, 6, "factor"),
     ({"failures": "{log: nothing.csv}"}, 6, "cannot be read"),
     ({"cluster": "{nodes: 0}"}, 6, ">= 1"),
+    ({"cluster": "{nodes: 10000000000}"}, 6, "<= 1000000"),
     ({"cluster": "{nodes: 16, spares: -1}"}, 6, "spares"),
     ({"recovery": "hot_spares", "cluster": "{nodes: 16}"}, 5, "needs spare nodes"),
     ({"recovery": "live-migration", "cluster": "{nodes: 16}"}, 5, "needs spare nodes"),

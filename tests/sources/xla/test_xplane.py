@@ -52,7 +52,7 @@ def test_a_module_file_beside_the_profile_is_used_and_not_linked(tmp_path: Path)
 
 
 def test_a_module_alone_has_no_times() -> None:
-    with pytest.raises(FormatError, match="has no times"):
+    with pytest.raises(FormatError, match="have no times"):
         link([DATA / "xla" / "train_step.hlo.pb.gz"])
 
 

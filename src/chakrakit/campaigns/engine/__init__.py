@@ -6,9 +6,11 @@ from chakrakit.campaigns.engine.bounds import (
     AtLeastOne,
     Count,
     Natural,
+    Nodes,
     NotNegative,
     Positive,
     Share,
+    Spares,
 )
 from chakrakit.campaigns.engine.cadence import NEVER, Cadence
 from chakrakit.campaigns.engine.checkpoints import (
@@ -52,6 +54,7 @@ __all__ = [
     "JobInProgress",
     "LoggedFailure",
     "Natural",
+    "Nodes",
     "NotNegative",
     "Outcome",
     "Plan",
@@ -62,6 +65,7 @@ __all__ = [
     "Share",
     "Situation",
     "Slowness",
+    "Spares",
     "Tier",
     "Tiered",
     "Uniform",

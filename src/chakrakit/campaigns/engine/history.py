@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from itertools import islice
 from random import Random
 from typing import Protocol
 
@@ -154,7 +155,7 @@ class History:
         running = self.present // size * size
         if running < max(least, size):
             return False
-        for slot in self._filled()[running:]:
+        for slot in self._last_filled(self.present - running):
             self._empty[slot] = self._now
             self.spares += 1
         self._running_nodes = running
@@ -354,8 +355,10 @@ class History:
         count, steps, _ = self.plan.cadence.position(self._clock, self._step)
         return count * self.plan.cadence.every + steps
 
-    def _filled(self) -> list[int]:
-        return [slot for slot in range(self.plan.nodes) if slot not in self._empty]
+    def _last_filled(self, count: int) -> list[int]:
+        """The highest places that are filled."""
+        places = reversed(range(self.plan.nodes))
+        return list(islice((slot for slot in places if slot not in self._empty), count))
 
     def _set_timer(self, seconds: float, kind: str, slot: int) -> None:
         self._count += 1

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from chakrakit.campaigns.engine import AtLeastOne, Count, Natural, NotNegative, Positive
+from chakrakit.campaigns.engine import AtLeastOne, Count, Nodes, NotNegative, Positive, Spares
 from chakrakit.machines.device import Quantity
 
 
@@ -25,8 +25,8 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class ClusterText(_Part, frozen=True, kw_only=True):
     """The nodes that the job uses, and those that stand by."""
 
-    nodes: Count
-    spares: Natural = 0
+    nodes: Nodes
+    spares: Spares = 0
     nodes_per_rack: Count | None = None
     nodes_per_switch: Count | None = None
     repair_hours: NotNegative = 0.0

@@ -43,7 +43,7 @@ from chakrakit.insight.diagnosis import (
     slow_ranks,
 )
 from chakrakit.insight.hangs import board_of, hang_culprits, is_recording
-from chakrakit.insight.memory import Memory, join_memory
+from chakrakit.insight.memory import Memory, join_memory, with_history
 from chakrakit.insight.rank import Causes, Table
 from chakrakit.insight.time import (
     Launches,
@@ -217,7 +217,7 @@ def _joined(
     if rows is not None and model is not None and what_if.slack:
         rows.slack = slack_by_rank(model)
     operators = listed_operators(parts.operators)
-    held = join_memory(parts.memory, run)
+    held = _memory(run, parts)
     fit = fit_of({r.rank: r.peak_bytes for r in held.ranks}, _device_memory(run))
     delays, culprits = _blamed(run, parts)
     recording = recorded_step_of(run.card)
@@ -261,6 +261,14 @@ def _blamed(run: Run, parts: GatheredFacts) -> tuple[JobDelays | None, list[Culp
     links = slow_links(run.counters, parts.paces)
     found = sorted([*links, *slow_ranks(parts.paces)], key=lambda c: -(c.factor or 0.0))
     return None, found
+
+
+def _memory(run: Run, parts: GatheredFacts) -> Memory:
+    """From the tensors that nodes name, or from the allocator's history where it was recorded."""
+    found = join_memory(parts.memory, run)
+    if run.card.settings.get("memory") != "allocator" or "memory" not in run.counters:
+        return found
+    return with_history(found, run.counters["memory"])
 
 
 def _path(

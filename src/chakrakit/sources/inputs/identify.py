@@ -12,6 +12,7 @@ from chakrakit.sources.nccl_inspector import is_inspector
 from chakrakit.sources.nsys import is_export
 from chakrakit.sources.pytorch.read import identify, read_head
 from chakrakit.sources.rocprof import is_rocprof
+from chakrakit.sources.snapshots import is_snapshot
 from chakrakit.sources.xla.hlo import is_hlo
 from chakrakit.sources.xla.xplane import is_xplane
 
@@ -26,6 +27,7 @@ class Format(StrEnum):
     NCCL_INSPECTOR = "NCCL Inspector"
     XPLANE = "XLA's profiler"
     HLO = "an HLO module"
+    SNAPSHOT = "a memory snapshot"
 
 
 _TESTS: tuple[tuple[Format, Callable[[bytes], bool]], ...] = (
@@ -36,6 +38,7 @@ _TESTS: tuple[tuple[Format, Callable[[bytes], bool]], ...] = (
 
 
 _LATER: tuple[tuple[Format, Callable[[bytes], bool]], ...] = (
+    (Format.SNAPSHOT, is_snapshot),
     (Format.FLIGHT_RECORDER, is_dump),
     (Format.XPLANE, is_xplane),
     (Format.HLO, is_hlo),

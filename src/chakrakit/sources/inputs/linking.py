@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.sources.calls import Calls, Group, Recording, link_calls
 from chakrakit.sources.flight_recorder import read_dump
@@ -17,6 +19,7 @@ from chakrakit.sources.nsys import find_processes, read_process
 from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link_found
 from chakrakit.sources.pytorch.read import Found, Kineto, Pair, find_pairs, rank_in_name, read_bytes
 from chakrakit.sources.rocprof import read_processes
+from chakrakit.sources.snapshots import memory_table, read_snapshot
 from chakrakit.sources.xla.hlo import parse_hlo
 from chakrakit.sources.xla.xplane import read_devices
 from chakrakit.trace.sets import Run
@@ -42,8 +45,31 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
         )
     kind = _one_kind(found, ignored)
     if kind == Format.XPLANE:
-        return _profiles(found[kind], found.get(Format.HLO, []), ignored, chosen)
-    return _LINKERS[kind](found[kind], ignored, chosen)
+        run, report = _profiles(found[kind], found.get(Format.HLO, []), ignored, chosen)
+    else:
+        run, report = _LINKERS[kind](found[kind], ignored, chosen)
+    if Format.SNAPSHOT in found:
+        run = _with_memory(run, found[Format.SNAPSHOT])
+    return run, report
+
+
+def _with_memory(run: Run, paths: list[Path]) -> Run:
+    """Histories of the allocator join their ranks: by the number in a name, else in order."""
+    histories = [
+        (path, history) for path in paths for history in read_snapshot(read_bytes(path), str(path))
+    ]
+    told = [rank_in_name(path) for path, _ in histories]
+    by_name = len(set(told)) == len(told) and set(told) <= set(run.ranks)
+    ranks = told if by_name else run.ranks
+    if len(ranks) < len(histories):
+        raise FormatError(
+            f"{len(histories)} memory histories for {len(run.ranks)} ranks; give one for each rank",
+            path=str(paths[0]),
+        )
+    joined = {rank: history for rank, (_, history) in zip(ranks, histories, strict=False)}
+    settings = {**run.card.settings, "memory": "allocator"}
+    table = pa.table(memory_table(joined, run.epoch_ns))
+    return run.with_counters({"memory": table}).with_card(run.card.replace(settings=settings))
 
 
 def _files(inputs: Sequence[Path]) -> list[Path]:
@@ -86,10 +112,10 @@ def _one_kind(found: dict[Format, list[Path]], ignored: dict[str, str]) -> Forma
     kind = next((k for k in _FULLNESS if k in found), None)
     if kind is None:
         raise FormatError(
-            "an HLO module has no times; give the xplane.pb of a run of it too, or capture it",
+            "HLO modules and memory snapshots have no times of operators; give the recording of a run too",
             path=", ".join(str(p) for paths in found.values() for p in paths),
         )
-    helps = {Format.HLO} if kind == Format.XPLANE else set()
+    helps = {Format.SNAPSHOT} | ({Format.HLO} if kind == Format.XPLANE else set())
     for other, paths in found.items():
         if other != kind and other not in helps:
             ignored |= {str(p): f"{other}: link it apart from {kind}" for p in paths}

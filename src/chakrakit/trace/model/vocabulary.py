@@ -417,6 +417,18 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
         "chakrakit capture",
         "–",
     ),
+    _A(
+        "comm_state", _M.string_val, "", "scheduled, started or completed", "chakrakit", "chakrakit"
+    ),
+    _A("operator", _M.string_val, "", "what a graph's kernel works for", "chakrakit", "chakrakit"),
+    _A("batch_tokens", _M.int64_val, "", "tokens of a serving step", "chakrakit", "chakrakit"),
+    *(
+        _A(f"{p}_{n}", _M.int64_val, "", f"{m} of a serving step's {p}", "chakrakit", "chakrakit")
+        for p in ("context", "generation")
+        for n, m in zip(
+            ["requests", "q", "k", "qq", "qk"], ["requests", "Σq", "Σk", "Σq²", "Σqk"], strict=True
+        )
+    ),
     _A("mem_free", _M.int64_val, "bytes", "released when the node ends", "chakrakit", "chakrakit"),
 )
 

@@ -40,7 +40,11 @@ class Overhead:
     call_ns: int = 6_500
     observer_ns: int = 20_000
     graph_node_ns: int = 1_880
-    """Per node of a CUDA graph that is launched: the tracer prepares each one while the host waits."""
+    """Per node of a CUDA graph that is launched: the tracer prepares each one while the host waits.
+
+    Fitted to one decode step of 327 nodes on an H200 (605 µs longer when traced); graphs of one small
+    kernel repeated cost 950 ns per node there.
+    """
     step_ns: int = 0
     """A step before anything was recorded; 0 where nobody timed it."""
     measured: bool = False

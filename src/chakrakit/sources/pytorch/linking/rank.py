@@ -116,7 +116,7 @@ def link_rank(
     whole = np.zeros(len(line), np.bool_)
     whole[[c.row for c in found]] = True
     host.recorded_lag = host.lag.copy()
-    waited = _graph_overhead(overhead, host, replays)
+    waited = _graph_overhead(overhead, host, replays, names)
     undilated = _undilate(overhead, host, device, observer is not None and joined is None, whole)
     undilated += float(waited.sum()) / 1e6
     started, refuted = causes.settle()
@@ -205,11 +205,14 @@ def _forward_thread(line: Timeline, kineto: Kineto, worker: int) -> int:
     return int(busy.argmax()) if busy.any() else -1
 
 
-def _graph_overhead(overhead: Overhead | None, host: HostModel, replays: list[Replay]) -> I64:
-    """What recording cost each launch of a graph; taken out of the host's time."""
+def _graph_overhead(
+    overhead: Overhead | None, host: HostModel, replays: list[Replay], names: RowNames
+) -> I64:
+    """What recording cost each launch of a graph; taken out of the host's time. Measured for CUDA alone."""
     nodes = np.zeros(len(host.line), np.int64)
     for replay in replays:
-        nodes[replay.call] = len(replay.rows)
+        if names[replay.call].startswith("cu"):
+            nodes[replay.call] = len(replay.rows)
     return nodes * 0 if overhead is None else overhead.remove_from_graphs(host, nodes)
 
 
