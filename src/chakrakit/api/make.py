@@ -13,8 +13,8 @@ import msgspec
 
 from chakrakit.machines.load import load_machine
 from chakrakit.results import Facts
+from chakrakit.sources.inputs import link as link_files
 from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport
-from chakrakit.sources.pytorch.linking import link as link_files
 from chakrakit.trace.sets import Run, TraceSet
 from chakrakit.trace.storage import write
 from chakrakit.workloads.description import Workload
@@ -57,12 +57,13 @@ def link(
     engine: str | None = None,
     **options: Any,
 ) -> LinkedRun:
-    """Link PyTorch's observer and Kineto files of any number of ranks into a run.
+    """Link recordings of any number of ranks into a run.
 
     Parameters
     ----------
     inputs
-        Pairs of files, one of the two alone, or directories with those of all ranks.
+        Files, or directories with those of all ranks: PyTorch's observer and Kineto, exports of Nsight
+        Systems, rocprofv3's JSON, XLA's profiles, dumps of the flight recorder, NCCL Inspector's lines.
     output
         Where to write the run.
     memory

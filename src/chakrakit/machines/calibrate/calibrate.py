@@ -186,6 +186,8 @@ def read_nccl_log(path: Path) -> tuple[str, int, list[tuple[float, float]]]:
     return _NAMES.get(title[1], title[1].replace("_", "-")), ranks, points
 
 
+MOST_PLACES = 48
+"""Places tried for a cut; nccl-tests by itself writes some thirty sizes, and every place is tried."""
 LEAST_GAIN = 0.002
 """Share of the times by which another range must come closer, or it only follows noise."""
 
@@ -208,12 +210,13 @@ def _miss(ranges: list[SizeRange]) -> float:
 
 
 def _cuts(points: list[tuple[float, float]], count: int) -> list[list[list[tuple[float, float]]]]:
-    """All ways to cut the points into `count` runs of at least three."""
+    """Ways to cut the points into `count` runs of at least three: all, or some where there are many."""
     if count == 1:
         return [[points]] if len(points) >= 3 else []
+    places = range(3, len(points) - 2)
     return [
         [points[:k], *rest]
-        for k in range(3, len(points) - 2)
+        for k in places[:: 1 + len(places) // MOST_PLACES]
         for rest in _cuts(points[k:], count - 1)
     ]
 

@@ -19,6 +19,7 @@ from chakrakit.machines.calibrate.collective_tables import LibraryReport, calibr
 from chakrakit.machines.device import ClassModel, Profile, write_profile
 from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
+from chakrakit.trace.files import replacing
 
 
 class FitReport(Result, msgspec.Struct, kw_only=True):
@@ -88,7 +89,8 @@ def _fit(name: str, model: ClassModel) -> FitReport:
 def calibrate_network(sources: Sequence[Path], output: Path) -> CalibrationReport:
     """Writes the network model; returns its ranges."""
     model = network_from_nccl_tests(sources)
-    output.write_bytes(msgspec.json.format(msgspec.json.encode(model), indent=1) + b"\n")
+    with replacing(output) as temporary:
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(model), indent=1) + b"\n")
     ranges = [
         RangeReport(
             collective=name,

@@ -31,6 +31,7 @@ from chakrakit.machines.device.work import (
     WorkModel,
     as_measured,
 )
+from chakrakit.trace.files import replacing
 from chakrakit.trace.model import Trace
 
 NEIGHBOURS = 6
@@ -232,7 +233,7 @@ def read_profile(path: Path) -> Profile:
     """A profile's file, checked."""
     try:
         profile = msgspec.json.decode(path.read_bytes(), type=Profile)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"not a profile: {error}", path=str(path)) from None
     for name, rows in profile.classes.items():
         if len({len(r.shape) for r in rows}) > 1:
@@ -244,4 +245,5 @@ def read_profile(path: Path) -> Profile:
 
 def write_profile(profile: Profile, path: Path) -> None:
     """Indented, so that people can read it."""
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(profile), indent=1) + b"\n")
+    with replacing(path) as temporary:
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(profile), indent=1) + b"\n")

@@ -7,7 +7,6 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +17,7 @@ from chakrakit.passes.anonymize.report import report
 from chakrakit.passes.base import PASSES, Pass, map_bodies
 from chakrakit.passes.nodes import with_run_times
 from chakrakit.trace.communication import Binding, Groups
-from chakrakit.trace.memory import model_state, with_model_state
+from chakrakit.trace.memory import StatePart, model_state, with_model_state
 from chakrakit.trace.model import Metadata, Trace
 from chakrakit.trace.sets import Card, Run, TraceSet
 
@@ -147,14 +146,11 @@ class _Worker:
         return made if self.policy.times == "exact" else _in_issue_order(trace, made)
 
     def _with_state(self, trace: Trace, made: Trace) -> Trace:
-        """Bytes that were held before, if the bytes that nodes hold may stay; groups are renamed."""
-        if self.policy.treatment("mem_alloc") != "kept":
+        """Bytes that were held before, as one sum, if the bytes that nodes hold may stay."""
+        held = sum(part.bytes for part in model_state(trace))
+        if not held or self.policy.treatment("mem_alloc") != "kept":
             return made
-        parts = [
-            msgspec.structs.replace(p, role=p.role and self._group(p.role))
-            for p in model_state(trace)
-        ]
-        return with_model_state(made, parts) if parts else made
+        return with_model_state(made, [StatePart("other", held)])
 
     def _renamed(self, column: str, values: pa.ChunkedArray) -> pa.Array:
         if column == "pg_name":

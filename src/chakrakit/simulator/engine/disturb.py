@@ -49,6 +49,8 @@ class Disturbance:
     def __post_init__(self) -> None:
         if not 0 <= self.jitter < 10:
             raise ConfigError(f"jitter {self.jitter} is not in 0 … 10")
+        if self.seed < 0:
+            raise ConfigError(f"seed {self.seed} is not 0 or more")
         for rank, factor in self.stragglers.items():
             if not 0 < factor < 1e6:
                 raise ConfigError(f"straggler {rank}: factor {factor} is not more than 0")

@@ -122,9 +122,10 @@ class Matcher:
         copies = self.classes.groups_of(number)
         group = self.m.groups[int(copies[0])]
         parts = self._participants(group)
+        numbers = self._sequences(group, parts)
         rows = {
             seq: [self._row(p, s) for p, s in zip(parts, found, strict=True)]
-            for seq, found in self._sequences(group, parts).items()
+            for seq, found in numbers.items()
         }
         if len(group.members) == 1:
             self.out.plain.append(np.array([r for part in rows.values() for r in part], np.int64))
@@ -134,7 +135,7 @@ class Matcher:
         devices = np.stack([self._device[self.m.groups[int(g)].members] for g in copies])
         planner = Planner(self.setting, group, devices, shape, self._crowd(group))
         for seq, found in rows.items():
-            call = self._call(group, seq, parts, found)
+            call = self._call(group, seq, parts, found, numbers[seq])
             jobs, name, overhead = planner.plan(call)
             what = (call.collective, group.name, seq)
             instance = self.out.add(
@@ -195,12 +196,18 @@ class Matcher:
         calls = self.m.programs[self._program(part[0])].calls
         return int(self.offset[part[0]] + calls.row[call])
 
-    def _call(self, group: Group, seq: int, parts: list[tuple[int, int]], rows: list[int]) -> Call:
+    def _call(
+        self,
+        group: Group,
+        seq: int,
+        parts: list[tuple[int, int]],
+        rows: list[int],
+        numbers: list[int],
+    ) -> Call:
         """What the members agree on; sizes may differ, and the largest counts."""
         types, sizes, roots, asked = set(), [], [], set()
-        for part, row in zip(parts, rows, strict=True):
+        for part, at in zip(parts, numbers, strict=True):
             calls = self.m.programs[self._program(part[0])].calls
-            at = int(np.flatnonzero(calls.row == row - self.offset[part[0]])[0])
             types.add(int(calls.type[at]))
             sizes.append(int(calls.size[at]))
             roots.append(self._bound(part[0], int(calls.root[at])))

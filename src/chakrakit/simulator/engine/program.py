@@ -132,14 +132,19 @@ def _lanes(trace: Trace) -> tuple[I32, I8]:
     keys[works] = np.where(host[works], _HOST, _DEVICE)
     on_stream, on_thread = trace.has("stream") & ~host, trace.has("tid") & host
     # Threads and streams are told apart by parity; numbers below 0 are the pools.
-    keys[on_stream] = 2 * np.abs(trace.column("stream", 0)[on_stream].astype(np.int64))
-    threads = 2 * np.abs(trace.column("tid", 0)[on_thread].astype(np.int64)) + 1
+    keys[on_stream] = 2 * _numbered(trace.column("stream", 0)[on_stream])
+    threads = 2 * _numbered(trace.column("tid", 0)[on_thread]) + 1
     keys[on_thread] = _NONE if _ordered_by(trace, EdgeKind.THREAD, EdgeKind.CALL) else threads
     used, number = np.unique(keys, return_inverse=True)
     skip = int(len(used) > 0 and used[0] == _NONE)
     stream_kind = QUEUE_ONLY if _ordered_by(trace, EdgeKind.STREAM) else ORDERED
     kinds = [POOL if k < 0 else ORDERED if k % 2 else stream_kind for k in used[skip:].tolist()]
     return (number - skip).astype(np.int32), np.array(kinds, np.int8)
+
+
+def _numbered(values: I64) -> I64:
+    """Each distinct value a number from 0: streams -1 and 1 are two."""
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 def _ordered_by(trace: Trace, *kinds: EdgeKind) -> bool:

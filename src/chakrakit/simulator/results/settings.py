@@ -36,7 +36,10 @@ def split_fault(text: str) -> Fault:
         raise ConfigError(
             f"--fault {text!r}: write device:RANK@NS=FACTOR or link:FROM-TO@NS=FACTOR"
         )
-    at, factor = float(found["at"]), float(found["factor"])
+    try:
+        at, factor = float(found["at"]), float(found["factor"])
+    except ValueError:
+        raise ConfigError(f"--fault {text!r}: NS and FACTOR should be numbers") from None
     if found["kind"] == "device":
         if not found["target"].isdigit():
             raise ConfigError(f"--fault {text!r}: {found['target']!r} is no rank")
@@ -53,7 +56,7 @@ def read_network_model(path: str) -> Fixed:
         model = msgspec.json.decode(Path(path).read_bytes(), type=NetworkModel)
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", path=path) from None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"not a network model: {error}", path=path) from None
     return model.seconds
 
@@ -64,7 +67,7 @@ def read_placement(path: str) -> tuple[int, ...]:
         return msgspec.json.decode(Path(path).read_bytes(), type=tuple[int, ...])
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", path=path) from None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(
             f"not a placement: {error}; write the device of each rank, as in [2, 3, 0, 1]",
             path=path,

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.capture.capturing import capture, capture_command
+from chakrakit.sources.capture.capturing import capture, capture_command, capture_traces
 from chakrakit.sources.capture.folding import CaptureReport, CollectiveFigures, KindFigures
 
-__all__ = ["CaptureReport", "CollectiveFigures", "KindFigures", "capture", "capture_command"]
+__all__ = [
+    "CaptureReport",
+    "CollectiveFigures",
+    "KindFigures",
+    "capture",
+    "capture_command",
+    "capture_traces",
+]

@@ -157,6 +157,17 @@ def capture_command(
     steps: tuple[int, int] | str | None = None, values: Mapping[str, float] | None = None,
 ) -> CaptureReport:  # fmt: skip
     """Capture a program unchanged, as `chakra capture` does, and write its traces to `output`."""
+    traces, report = capture_traces(command, ranks=ranks, device=device, steps=steps, values=values)
+    if output is not None:
+        write(traces, output)
+    return report
+
+
+def capture_traces(
+    command: Sequence[str], *, ranks: int, device: str = "",
+    steps: tuple[int, int] | str | None = None, values: Mapping[str, float] | None = None,
+) -> tuple[TraceSet, CaptureReport]:  # fmt: skip
+    """The same without writing."""
     _require_torch()
     from chakrakit.sources.capture.running import Ranks, forked, script_of
 
@@ -166,10 +177,7 @@ def capture_command(
     card = Card(name=Path(script.what).stem if script.kind == "script" else "capture",
                 tool="chakra capture", source=[" ".join(command)],
                 settings={"ranks": ranks, "device": device, "steps": str(steps or "")})  # fmt: skip
-    traces, report = _all_ranks(Ranks(options, forked(script.run)), options, card)
-    if output is not None:
-        write(traces, output)
-    return report
+    return _all_ranks(Ranks(options, forked(script.run)), options, card)
 
 
 def _all_ranks(capture_rank: Any, options: Options, card: Card) -> tuple[TraceSet, CaptureReport]:

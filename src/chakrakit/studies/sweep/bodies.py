@@ -6,6 +6,7 @@ import contextlib
 from pathlib import Path
 
 from chakrakit.errors import ChakraError
+from chakrakit.studies.sweep.captured import Captured
 from chakrakit.studies.sweep.points import content_key
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.storage import read, write
@@ -13,7 +14,7 @@ from chakrakit.workloads.description import Workload
 from chakrakit.workloads.generate import dry_run, generated
 
 
-def traces_of(workload: Workload, cache: Path | None) -> TraceSet:
+def traces_of(workload: Workload | Captured, cache: Path | None) -> TraceSet:
     """The traces, with tokens, bubble and bytes a rank needs in their card's `measured`.
 
     They are looked for in the cache, and left there. It only saves time: a folder that this machine
@@ -38,7 +39,9 @@ def _whole(traces: TraceSet) -> TraceSet:
     return traces
 
 
-def _made(workload: Workload) -> TraceSet:
+def _made(workload: Workload | Captured) -> TraceSet:
+    if isinstance(workload, Captured):
+        return workload.traces()
     made = generated(workload)
     figures = dry_run(made)
     measured = {

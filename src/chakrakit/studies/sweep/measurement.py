@@ -48,9 +48,10 @@ def measure(point: Point, cache: Path | None = None) -> Row:
     options = SimulationOptions(network=point.settings.network)
     done = simulate(traces, machine, compute=point.settings.compute, options=options).summary
     room = min(device.memory for device in machine.devices)
+    tokens = 0 if point.passes else about["tokens"]  # a captured script does not say
     return Row(
         **_times(done),
-        tokens_per_s=None if point.passes else about["tokens"] / (done.makespan_ns * 1e-9),
+        tokens_per_s=tokens / (done.makespan_ns * 1e-9) if tokens else None,
         bubble_fraction=about["bubble_fraction"],
         memory_bytes=about["memory_bytes"],
         fits=not room or about["memory_bytes"] <= room,

@@ -14,6 +14,7 @@ import msgspec
 
 import chakrakit
 from chakrakit.errors import ConfigError, nearest
+from chakrakit.studies.sweep.captured import Captured, captured_of, is_captured
 from chakrakit.studies.sweep.lines import Place
 from chakrakit.studies.sweep.machine_choice import MachineChoice
 from chakrakit.studies.sweep.study import Settings, Study
@@ -31,7 +32,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
     parameters: dict[str, Any]
     """What the axes say, by column name."""
-    workload: Workload
+    workload: Workload | Captured
     machine: MachineChoice
     passes: tuple[str, ...]
     settings: Settings
@@ -115,7 +116,9 @@ def _combinations(study: Study) -> Iterator[tuple[dict[str, Any], list[Place]]]:
         yield fields, [("axes", n, i) for n, i in zip(names, numbers, strict=True)]
 
 
-def _workload(study: Study, fields: dict[str, Any], places: list[Place]) -> Workload:
+def _workload(study: Study, fields: dict[str, Any], places: list[Place]) -> Workload | Captured:
+    if is_captured(study.text.workload):
+        return _captured(study, fields, places)
     plain: dict[str, Any] = copy.deepcopy(study.text.workload)
     for name, value in fields.items():
         _set(study, plain, str(name), value, places)
@@ -126,6 +129,13 @@ def _workload(study: Study, fields: dict[str, Any], places: list[Place]) -> Work
         return from_plain(plain, "workload")
     except ConfigError as error:
         raise _described(study, str(error).removeprefix("workload: "), fields) from None
+
+
+def _captured(study: Study, fields: dict[str, Any], places: list[Place]) -> Captured:
+    try:
+        return captured_of(study.text.workload, fields)
+    except ConfigError as error:
+        raise study.lines.error(_last(places) if places else ("workload",), str(error)) from None
 
 
 def _set(study: Study, plain: dict[str, Any], name: str, value: Any, places: list[Place]) -> None:
@@ -195,9 +205,11 @@ def _known_where(study: Study, message: str) -> list[str]:
 
 
 def _sizes(
-    study: Study, workload: Workload, fields: dict[str, Any], places: list[Place]
+    study: Study, workload: Workload | Captured, fields: dict[str, Any], places: list[Place]
 ) -> tuple[int, int]:
     """Ranks and weight of a workload that can be."""
+    if isinstance(workload, Captured):
+        return workload.ranks, _SMALL
     try:
         made = generated(workload)
     except ConfigError as error:

@@ -437,14 +437,3 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
 def by_name() -> dict[str, Attribute]:
     """The vocabulary as a dictionary."""
     return {a.name: a for a in NODE_ATTRIBUTES}
-
-
-HEADER_ATTRIBUTES: tuple[tuple[str, str, str, str], ...] = (
-    ("schema", "string_val", "version of the source's own format", "reference converter"),
-    ("pid", "uint64_val", "process that was recorded", "reference converter"),
-    ("time", "string_val", "when it was recorded", "reference converter"),
-    ("start_ts", "uint64_val", "first time of the recording, µs", "reference converter"),
-    ("finish_ts", "uint64_val", "last time of the recording, µs", "reference converter"),
-    ("input_file", "string_val", "the whole text it was made from", "reference text converter"),
-)
-"""Attributes of GlobalMetadata: name, member, meaning, writers. Nobody relies on them."""

@@ -6,7 +6,25 @@ import sys
 from collections.abc import Sequence
 
 from chakrakit.trace.model.edges import EdgeForm, EdgeKind
-from chakrakit.trace.model.vocabulary import HEADER_ATTRIBUTES, NODE_ATTRIBUTES
+from chakrakit.trace.model.vocabulary import NODE_ATTRIBUTES
+
+HEADER_ATTRIBUTES: tuple[tuple[str, str, str, str], ...] = (
+    ("schema", "string_val", "version of the source's own format", "reference converter"),
+    ("pid", "uint64_val", "process that was recorded", "reference converter"),
+    ("time", "string_val", "when it was recorded", "reference converter"),
+    ("start_ts", "uint64_val", "first time of the recording, µs", "reference converter"),
+    ("finish_ts", "uint64_val", "last time of the recording, µs", "reference converter"),
+    ("input_file", "string_val", "the whole text it was made from", "reference text converter"),
+    (
+        "model_state",
+        "string_val",
+        "what the rank holds throughout: a JSON list of kind, bytes and, where a group shards it, "
+        "role, elements, width",
+        "chakrakit",
+    ),
+    ("held_kind", "string_val", "what `mem_alloc` is for, where not activations", "chakrakit"),
+)
+"""Attributes of GlobalMetadata: name, member, meaning, writers. Nobody relies on them."""
 
 
 def page() -> str:

@@ -44,7 +44,7 @@ def read_card(path: Path | BundlePath) -> Card:
     """A card file, with errors that say which field is wrong."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Card)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"not a card: {error}", path=str(path)) from None
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from chakrakit.errors import ChakraError, FormatError, TraceError
 from chakrakit.trace.codecs import read_trace, write_trace
 from chakrakit.trace.communication import Binding, Groups
-from chakrakit.trace.counters import Counters
+from chakrakit.trace.counters import SCHEMAS, Counters
 from chakrakit.trace.files import remove_empty, replacing, temporary_name
 from chakrakit.trace.sets import Card, Run, Times, TraceSet, read_card, write_card
 from chakrakit.trace.storage.places import RANKED, Place, files_in, groups_beside, prefix_of
@@ -47,6 +47,8 @@ _TIMES = {
     "binding_rank": pa.int32(),
     "reason": pa.int8(),
 }
+_COUNTERS = "counters"
+_TIMES_FILE = re.compile(r"\d+\.parquet")
 _OURS = {"ranks.parquet", "requests.parquet", "groups.json", "card.json", "times", "counters"}
 
 Opened = Callable[[Mapping[int, Place], Groups, Card | None], TraceSet]
@@ -162,11 +164,19 @@ def fill_directory(
         raise ChakraError("there are no ranks to write")
     numbers = _write_bodies(traces, folder, step, suffix)
     write_groups(traces.groups, folder / "groups.json")
-    write_card(card.replace(partial=list(traces.missing_ranks)), folder / "card.json")
+    write_card(_said_in(card, traces), folder / "card.json")
     if _is_folded(traces):
         pq.write_table(_ranks_table(traces, numbers), folder / "ranks.parquet")
     if isinstance(traces, Run):
         _write_times(traces, folder)
+
+
+def _said_in(card: Card, traces: TraceSet) -> Card:
+    """The card of a directory: also what is missing, and which tables of counters are its own."""
+    extra = {k: v for k, v in card.extra.items() if k != _COUNTERS}
+    if isinstance(traces, Run) and traces.counters:
+        extra[_COUNTERS] = sorted(traces.counters)
+    return card.replace(partial=list(traces.missing_ranks), extra=extra)
 
 
 def write_groups(groups: Groups, path: Path) -> None:
@@ -180,12 +190,33 @@ def _check_target(target: Path) -> None:
     if target.exists() and not target.is_dir():
         raise ChakraError(f"{target}: exists and is not a directory")
     here = sorted(f.name for f in target.iterdir()) if target.is_dir() else []
-    other = [n for n in here if n not in _OURS and not RANKED.fullmatch(n)]
-    if here and (other or "card.json" not in here):
-        shown = (other or here)[0]
+    other = _not_ours(target, here)
+    if other:
+        shown = other[0]
         raise ChakraError(
             f"{target}: is a directory with other things in it ({shown}); give a new name"
         )
+
+
+def _not_ours(target: Path, here: list[str]) -> list[str]:
+    """What is in a directory that chakrakit did not write there."""
+    if not here:
+        return []
+    try:
+        card = read_card(target / "card.json")
+    except FormatError:
+        return here
+    name = re.escape(file_name(card.name))
+    bodies = [n for n in here if RANKED.fullmatch(n) and re.match(rf"{name}\.\d+\.", n)]
+    other = [n for n in here if n not in _OURS and n not in bodies]
+    counters = {f"{n}.parquet" for n in card.extra.get(_COUNTERS, SCHEMAS)}
+    other += [f"times/{n}" for n in _inside(target / "times") if not _TIMES_FILE.fullmatch(n)]
+    other += [f"counters/{n}" for n in _inside(target / "counters") if n not in counters]
+    return other or ([] if bodies else here)
+
+
+def _inside(folder: Path) -> list[str]:
+    return sorted(f.name for f in folder.iterdir()) if folder.is_dir() else []
 
 
 @contextlib.contextmanager

@@ -5,13 +5,14 @@ from __future__ import annotations
 import mimetypes
 import os
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chakrakit.errors import ChakraError
+from chakrakit.errors import ChakraError, listed
 from chakrakit.trace.codecs import (
     Source,
     format_of,
@@ -179,17 +180,33 @@ def _own_trace(traces: TraceSet, rank: int) -> Trace:
 
 
 def _write_ranks(traces: TraceSet, pattern: str, step: Callable[[int], Any]) -> dict[str, int]:
+    """One file per rank, all in place at the end or none: a set is never half old and half new."""
     format_of(pattern)
+    prefix = Path(_PLACEHOLDER.split(pattern)[0])
+    _refuse_mixture(traces, prefix)
     left_out: Counter[str] = Counter()
-    for rank in traces.ranks:
-        left_out.update(
-            write_trace(_own_trace(traces, rank), _PLACEHOLDER.sub(f".{rank}", pattern))
-        )
-        step(rank)
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".chakra-", dir=prefix.parent) as folder:
+        for rank in traces.ranks:
+            file = Path(folder) / _PLACEHOLDER.sub(f".{rank}", Path(pattern).name)
+            left_out.update(write_trace(_own_trace(traces, rank), file))
+            step(rank)
+        for file in sorted(Path(folder).iterdir()):
+            file.replace(prefix.parent / file.name)
     if traces.groups:
-        prefix = _PLACEHOLDER.split(pattern)[0]
-        write_groups(traces.groups, Path(prefix + ".json"))
+        write_groups(traces.groups, Path(f"{prefix}.json"))
     return dict(left_out)
+
+
+def _refuse_mixture(traces: TraceSet, prefix: Path) -> None:
+    """Files of ranks that this set does not have would be read back as part of it."""
+    old = ranked_files(prefix.parent, prefix.name) if prefix.parent.is_dir() else {}
+    other = sorted(set(old) - set(traces.ranks))
+    if other:
+        raise ChakraError(
+            f"{prefix}: ranks {listed(other)} of another set are there ({old[other[0]].name}), and would "
+            "be read together with these; remove them, or give another name"
+        )
 
 
 def is_placeholder(target: str | os.PathLike[str]) -> bool:
