@@ -69,7 +69,7 @@ def test_a_spec_is_a_pass(spec, wanted):
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
-        ("compat", "no pass 'compat'; did you mean 'compact'?"),
+        ("compat", "no pass 'compat'; did you mean 'compact' or 'comm'?"),
         ("compact{keep_anotations=1}", "did you mean 'keep_annotations'?"),
         ("odd{count=many}", "count"),
         ("odd{count}", "'count' should be field=value"),

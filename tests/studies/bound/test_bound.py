@@ -63,7 +63,7 @@ def test_many_random_plans(first: int) -> None:
         (Plan(dp=4, tp=2, data="zero1"), 0.98),
         (Plan(dp=2, tp=2, pp=2, data="zero1"), 0.98),
         (Plan(tp=2, pp=4, schedule="interleaved", chunks=2), 0.97),
-        (Plan(dp=8, data="fsdp"), 0.8),
+        (Plan(dp=8, data="fsdp"), 0.7),
     ],
 )
 def test_the_bound_is_near_where_networks_are_not_crowded(plan: Plan, share: float) -> None:

@@ -30,7 +30,11 @@ MISTAKES = [
     ),
     ("  plan.tp: [1, 2]", "  plan.tp: []", r":7: plan.tp is empty; give at least one value"),
     ("  plan.tp: [1, 2]", "  plan.tp: [1, 2, 1]", r":7: plan.tp has 1 twice"),
-    ("  plan.tp: [1, 2]", "  plan.tpp: [1, 2]", r":7: axis plan.tpp: .*did you mean 'tp'\?"),
+    (
+        "  plan.tp: [1, 2]",
+        "  plan.tpp: [1, 2]",
+        r":7: axis plan.tpp: .*did you mean 'tp' or 'pp'\?",
+    ),
     (
         "  plan.tp: [1, 2]",
         "  tp: [1, 2]",
@@ -50,18 +54,18 @@ MISTAKES = [
     (
         "global_batch: 8",
         "global_batch: 7",
-        r":7: plan.tp=1: global_batch 7 is not a multiple of dp × micro_batch .*use 8",
+        r":7: plan.tp=1: global_batch 7 is not a multiple of dp × micro_batch .*use global_batch 8",
     ),
     (
         "model: llama3.1-8b",
         "model: lama3.1-8b",
-        r":3: no model 'lama3.1-8b'; did you mean llama3.1-8b",
+        r":3: no model 'lama3.1-8b'; did you mean 'llama3.1-8b'",
     ),
     ("seq: 512", "sqe: 512", r":4: no field 'sqe'; did you mean 'seq'\?"),
     (
         "[dgx-h100]",
         "[dgx-h200:1, dgx-h300]",
-        r":8: dgx-h300: neither a file nor a preset; the presets",
+        r":8: dgx-h300: neither a file nor a preset; did you mean 'dgx-h200'",
     ),
     ("[dgx-h100]", "[]", r":8: machines is empty"),
     (

@@ -84,7 +84,7 @@ def test_a_card_of_ccl_bench_is_read_and_kept_whole(tmp_path: Path) -> None:
             "workload.model.phase: Invalid enum value 'fast'; use inference, serving, training",
         ),
         ("Model-executor.model_plan_parallelization.tp=0", "tp: Expected `int` >= 1"),
-        ("zzz=1", "zzz: a card has no such field (others go under `extra`)"),
+        ("zzz=1", "zzz: a card has no such field; there are version"),
         ("description", "give NAME=VALUE"),
         ("=3", "give NAME=VALUE"),
     ],

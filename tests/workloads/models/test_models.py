@@ -109,7 +109,7 @@ def test_reads_hugging_face_configs(tmp_path) -> None:
 
 
 def test_unknown_models_are_refused_with_a_hint(tmp_path) -> None:
-    with pytest.raises(ConfigError, match=r"did you mean llama3.1-8b"):
+    with pytest.raises(ConfigError, match=r"did you mean 'llama3.1-8b'"):
         named("llama3.1-8bb")
     (tmp_path / "config.json").write_text('{"model_type": "rwkv"}')
     with pytest.raises(ConfigError, match="'rwkv' is not one of"):

@@ -56,6 +56,7 @@ _NUMBERS = (
     "unsharded",
     "device_share",
     "waves",
+    "estimated_cycles",
 )
 _TYPES = re.compile(
     r"(c10::)?(mx|nv)?(b?float|fp|bf|tf|u?int|complex|half|double|bool|byte|char|short|long|mask"
