@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.machines.fabric import Machine
+from chakrakit.serving.steps import times_on
 
 
 class Handover(msgspec.Struct, frozen=True):
@@ -16,17 +17,17 @@ class Handover(msgspec.Struct, frozen=True):
 
     @classmethod
     def between(
-        cls, machine: Machine, bytes_per_token: int, tps: tuple[int, int], first_decode: int
+        cls, machine: Machine, bytes_per_token: float, target: int, tokens: tuple[int, int]
     ) -> Handover:
-        """Ranks send side by side, as many as the smaller engine has."""
-        target = first_decode % machine.size
-        source = 0 if target else min(1, machine.size - 1)
-        if source == target:
-            return cls()
-        routes = machine.routes(np.array([source]), np.array([target]))
-        links = machine.links
-        lanes = min(tps)
-        return cls(
-            bytes_per_token / lanes / float(routes.bandwidth(links)[0]),
-            float(routes.latency(links)[0]),
-        )
+        """The line through the simulator's times of the shortest and the longest prompt.
+
+        `bytes_per_token` is what one rank sends to another; ranks of an engine send side by side, all as
+        the first one does.
+        """
+        place = target % machine.size
+        source = 0 if place else min(1, machine.size - 1)
+        short, long = tokens if tokens[0] < tokens[1] else (max(1, tokens[0] // 2), tokens[1] + 1)
+        sizes = np.array([short, long]) * bytes_per_token
+        low, high = times_on(machine).message_seconds(sizes, source, place).tolist()
+        each = (high - low) / (long - short)
+        return cls(each, max(0.0, low - each * short))

@@ -23,7 +23,15 @@ from chakrakit.serving.kvcache import Capacity, capacity_of
 from chakrakit.serving.plan import Layout, serving_step
 from chakrakit.serving.policies import hooks_of
 from chakrakit.serving.requests import Stream, requests_from
-from chakrakit.serving.results import Served, ServeResult, ServiceLevel, write_run
+from chakrakit.serving.results import (
+    Served,
+    ServeResult,
+    ServiceLevel,
+    expanded,
+    window_of,
+    write_requests,
+    write_run,
+)
 from chakrakit.serving.steps import (
     MeasuredSteps,
     ModelledSteps,
@@ -31,6 +39,9 @@ from chakrakit.serving.steps import (
     StepOperators,
     read_layers,
 )
+from chakrakit.simulator.results import simulate
+from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.storage import write
 from chakrakit.workloads.description import Decoder, Model
 from chakrakit.workloads.models import named
 
@@ -148,13 +159,14 @@ class Serving:
         if not layout.apart:
             pools = [self.pool("whole", layout.replicas, layout.tp)]
             return self._setup(pools, Handover())
-        tps = (layout.prefill_tp or layout.tp, layout.decode_tp or layout.tp)
+        tps = (self._tps[0], self._tps[1])
         prefill = self.pool("prefill", layout.prefill, tps[0])
         decode = self.pool("decode", layout.decode, tps[1])
-        per_token = self.operators(tps[0]).cache_bytes_per_token * tps[0] * layout.pp
-        handover = Handover.between(
-            self.machine, per_token, tps, layout.prefill * tps[0] * layout.pp
-        )
+        # Ranks send side by side: as many as the smaller engine has, each an equal part.
+        whole = self.operators(tps[0]).cache_bytes_per_token * tps[0]
+        lengths = (int(self.stream.prompt.min()), int(self.stream.prompt.max()))
+        target = layout.prefill * tps[0] * layout.pp
+        handover = Handover.between(self.machine, whole / min(tps), target, lengths)
         return self._setup([prefill, decode], handover)
 
     def _setup(self, pools: list[PoolSetup], handover: Handover) -> Setup:
@@ -185,16 +197,29 @@ class Serving:
             },
         }
 
+    def expanded(self, served: Served) -> TraceSet:
+        """The recorded window as operators of every engine."""
+        plans = []
+        for pool, tp in zip(served.setup.pools, self._tps, strict=True):
+            plan = self.layout.plan(tp, self.model)
+            if plan.dp > 1:
+                raise ConfigError("--expand: ranks that step together are not expanded; use --dp 1")
+            plans += [plan] * pool.engines
+        return expanded(served, plans, self.model, serving_step(self.dtype, self.quantization))
+
+    @property
+    def _tps(self) -> tuple[int, ...]:
+        """Tensor-parallel degrees by pool."""
+        layout = self.layout
+        if not layout.apart:
+            return (layout.tp,)
+        return (layout.prefill_tp or layout.tp, layout.decode_tp or layout.tp)
+
     def served(self, level: ServiceLevel, **recording: Any) -> Served:
         """The stream served to its end."""
         setup = replace(self.setup, **recording)
-        tps = (
-            (self.layout.prefill_tp or self.layout.tp, self.layout.decode_tp or self.layout.tp)
-            if self.layout.apart
-            else (self.layout.tp,)
-        )
         return Served(
-            setup, run(setup), self.device, tuple(tp * self.layout.pp for tp in tps), level
+            setup, run(setup), self.device, tuple(tp * self.layout.pp for tp in self._tps), level
         )
 
 
@@ -296,10 +321,25 @@ def serve(
     """
     serving = serving_of(model, machine, requests, engine, **settings)
     level = ServiceLevel.parse(slo)
-    if output is None:
-        if expand is not None:
+    if expand is not None:
+        if output is None:
             raise ConfigError("--expand writes a run; say where with -o RUN")
+        return _write_expanded(serving, level, expand, Path(output))
+    if output is None:
         return serving.served(level).result()
     served = serving.served(level, record_steps=True)
     write_run(served, Path(output), serving.card())
+    return served.result()
+
+
+def _write_expanded(serving: Serving, level: ServiceLevel, text: str, output: Path) -> ServeResult:
+    """Serves once to find the window, and again to record what is in it."""
+    starts = serving.served(level, record_steps=True).outcome.steps["start"]
+    window = window_of(text, len(starts))
+    if isinstance(window, int):
+        window = (starts[window] * 1e-12 - 5e-13, starts[window] * 1e-12 + 5e-13)
+    served = serving.served(level, window=window)
+    run = simulate(serving.expanded(served), serving.machine, compute="roofline").run()
+    write(run, output)
+    write_requests(served, output)
     return served.result()

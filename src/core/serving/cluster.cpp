@@ -276,7 +276,8 @@ void Cluster::form(const Group& group) {
     const Pool& pool = problem_.pools[group.pool];
     while (engines_[at(group.first)].may_form()) {
         std::vector<Batch> batches;
-        int64_t tokens = 0, moved = 0;
+        int64_t tokens = 0, moved = 0, count = 0;
+        Composition most;
         Time slowest = 0;
         for (int32_t e = group.first; e < group.last; ++e) {
             batches.push_back(engines_[at(e)].form(now_));
@@ -284,13 +285,16 @@ void Cluster::form(const Group& group) {
             if (batch.empty()) continue;
             tokens += batch.sums.tokens;
             moved = std::max(moved, batch.moved_blocks);
+            count = std::max(count, static_cast<int64_t>(batch.pieces.size()));
+            most.tokens = std::max(most.tokens, batch.sums.tokens);
             slowest = std::max(slowest, engines_[at(e)].cost(batch));
         }
         if (tokens == 0) return;
         if (pool.shared) slowest += shared_[group.pool](tokens);
         slowest += std::llround(static_cast<double>(moved) * pool.options.ps_per_block);
         for (int32_t e = group.first; e < group.last; ++e) {
-            engines_[at(e)].launch(std::move(batches[at(e - group.first)]), slowest, now_);
+            engines_[at(e)].launch(std::move(batches[at(e - group.first)]), slowest, now_, most,
+                                   count);
         }
     }
 }

@@ -50,11 +50,10 @@ Batch Engine::form(Time now) {
     return batch;
 }
 
-void Engine::launch(Batch&& batch, Time whole, Time now) {
-    auto count = static_cast<Time>(batch.pieces.size());
+void Engine::launch(Batch&& batch, Time whole, Time now, const Composition& most, Time count) {
     batch.formed = now;
     Time ready = now + options_.host + count * options_.host_per_request +
-                 batch.sums.tokens * options_.host_per_token;
+                 most.tokens * options_.host_per_token;
     whole =
         std::max(options_.serial + count * options_.serial_per_request + whole, options_.launch);
     if (totals_.steps == 0) whole += options_.warmup;
@@ -68,7 +67,7 @@ void Engine::launch(Batch&& batch, Time whole, Time now) {
     totals_.busy += each * options_.stages;
     ++totals_.steps;
     totals_.tokens += batch.sums.tokens;
-    totals_.pieces += count;
+    totals_.pieces += static_cast<int64_t>(batch.pieces.size());
     flights_.push_back(std::move(batch));
 }
 

@@ -83,7 +83,8 @@ class Engine {
     Batch form(Time now);
     // Runs a step, which takes `whole` on the device; ranks that have none take part with an empty
     // one.
-    void launch(Batch&& batch, Time whole, Time now);
+    // `most` is the size of the largest of the ranks' steps, which the host prepares together.
+    void launch(Batch&& batch, Time whole, Time now, const Composition& most, Time count);
     // What a step takes on this engine alone.
     Time cost(const Batch& batch) { return cost_(batch.sums); }
     // When the oldest step in flight ends and its tokens have been handed out; NEVER without one.

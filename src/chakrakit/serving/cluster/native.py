@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import chakrakit.core as core
+from chakrakit.errors import ConfigError
 from chakrakit.serving.engine import DISCIPLINES, EngineOptions
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.requests import Stream
@@ -84,6 +85,8 @@ def run(setup: Setup) -> Outcome:
     holder.append(cluster)
     try:
         cluster.run()
+    except IndexError as error:  # a policy's answer that makes no sense
+        raise ConfigError(f"policy: {error}") from None
     finally:
         holder.clear()  # policies and cluster hold each other
     count = sum(pool.engines for pool in setup.pools)

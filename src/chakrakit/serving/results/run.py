@@ -28,6 +28,11 @@ PARTS = ("queued", "prompt", "output")
 def write_run(served: Served, path: Path, card: dict[str, Any]) -> None:
     """Writes RUN and RUN/requests.parquet."""
     write(engine_run(served, card), path)
+    write_requests(served, path)
+
+
+def write_requests(served: Served, path: Path) -> None:
+    """Writes RUN/requests.parquet."""
     pq.write_table(served.requests_table(), path / "requests.parquet", compression="zstd")
 
 

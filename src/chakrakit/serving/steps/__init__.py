@@ -1,6 +1,6 @@
 """Steps: how long one step of an engine takes, from operators or from measured layers."""
 
-from chakrakit.serving.steps.collectives import CollectiveTimes
+from chakrakit.serving.steps.collectives import CollectiveTimes, times_on
 from chakrakit.serving.steps.costing import StepCost, no_attention, picoseconds
 from chakrakit.serving.steps.layers import read_layers
 from chakrakit.serving.steps.measured import MeasuredSteps
@@ -16,4 +16,5 @@ __all__ = [
     "no_attention",
     "picoseconds",
     "read_layers",
+    "times_on",
 ]

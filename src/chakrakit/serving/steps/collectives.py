@@ -21,6 +21,8 @@ from chakrakit.trace.sets import Card, TraceSet
 
 STEPS_PER_OCTAVE = 4
 SMALLEST = 256.0
+MESSAGE = -1
+"""In place of a collective's kind."""
 
 
 class CollectiveTimes:
@@ -50,10 +52,18 @@ class CollectiveTimes:
         return self._known[key]
 
     def message_seconds(self, sizes: F64, src: int, dst: int) -> F64:
-        """A message between two devices."""
-        links = self._machine.links
-        routes = self._machine.routes(np.array([src]), np.array([dst]))
-        return np.asarray(routes.latency(links)[0] + sizes / routes.bandwidth(links)[0])
+        """A message of each of these sizes between two devices."""
+        if src == dst or not (sizes > 0).any():
+            return np.zeros(len(sizes))
+        rungs = _ladder(float(sizes[sizes > 0].min()), float(sizes.max()))
+        times = [self._sent(n, src, dst) for n in rungs]
+        return np.where(sizes > 0, np.interp(sizes, rungs, times), 0.0)
+
+    def _sent(self, size: int, src: int, dst: int) -> float:
+        key = (MESSAGE, size, (src, dst))
+        if key not in self._known:
+            self._known[key] = run(_message(size, src, dst), self._machine).makespan_ps * 1e-12
+        return self._known[key]
 
 
 @lru_cache(maxsize=8)
@@ -82,3 +92,22 @@ def _one(kind: int, size: int, members: tuple[int, ...]) -> TraceSet:
     )
     bindings = {rank: Binding(0, {"group": "1"}) for rank in members}
     return TraceSet([trace], bindings, Groups({"1": list(members)}), Card())
+
+
+def _message(size: int, src: int, dst: int) -> TraceSet:
+    """A workload of one message."""
+    ends = ((NodeType.COMM_SEND_NODE, "send"), (NodeType.COMM_RECV_NODE, "recv"))
+    bodies = [
+        Trace.from_columns(
+            {
+                "name": [name],
+                "type": [kind],
+                "comm_size": [size],
+                "comm_src": [src],
+                "comm_dst": [dst],
+                "comm_tag": [0],
+            }
+        )
+        for kind, name in ends
+    ]
+    return TraceSet(bodies, {src: Binding(0), dst: Binding(1)}, Groups({}), Card())

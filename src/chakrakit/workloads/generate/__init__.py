@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from chakrakit.workloads.generate.engine_steps import CacheMove, EngineSteps, SteppedEngines
 from chakrakit.workloads.generate.figures import Figures, dry_run, refuse_over_capacity, with_fit
 from chakrakit.workloads.generate.generator import generate, generated
 from chakrakit.workloads.generate.inference import cache_bytes, touched_experts
 from chakrakit.workloads.generate.model_list import Listing, listing
 from chakrakit.workloads.generate.programs import Generated
+from chakrakit.workloads.generate.requests import Iteration, Piece
 
 __all__ = [
+    "CacheMove",
+    "EngineSteps",
     "Figures",
     "Generated",
+    "Iteration",
     "Listing",
+    "Piece",
+    "SteppedEngines",
     "cache_bytes",
     "dry_run",
     "generate",

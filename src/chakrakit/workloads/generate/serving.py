@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from chakrakit.workloads.description import Decoder, Mesh, Workload
+from chakrakit.workloads.description import Decoder, Mesh, Plan, Workload
 from chakrakit.workloads.generate.inference import Message, Serving, cache_bytes, servings
 from chakrakit.workloads.generate.programs import Generated, RankClass, rank_class
 from chakrakit.workloads.generate.requests import Iteration, Piece, prompts
@@ -41,7 +41,7 @@ class Served(Generated):
                 name = f"stage {stage}" + (
                     f" dp{data[0]}" if len(data) < self.workload.plan.dp else ""
                 )
-                found.append(_class(name, ranks, serving, stage, ()))
+                found.append(serving_class(name, ranks, serving, stage, ()))
         return sorted(found, key=lambda c: int(c.ranks[0]))
 
     @property
@@ -61,9 +61,10 @@ class Served(Generated):
         return step.global_batch * (step.seq + (0 if step.kind == "prefill" else step.new_tokens))
 
 
-def _class(
+def serving_class(
     name: str, ranks: np.ndarray, serving: Serving, stage: int, messages: tuple[Message, ...]
 ) -> RankClass:
+    """The ranks of a stage of a replica, with the messages they exchange beyond it."""
     program = serving.program(stage, messages)
     layout = serving.layouts[0]
     model, step = serving.workload.model, serving.workload.step
@@ -97,7 +98,7 @@ class _Apart:
                 for rank in at[mesh.coordinates["dp"][at] == replica].tolist():
                     messages = tuple(self._messages(side, rank, stage, mine, op))
                     name = f"{kind} rank {rank + mesh.first}"
-                    yield _class(name, np.array([rank]), serving, stage, messages)
+                    yield serving_class(name, np.array([rank]), serving, stage, messages)
 
     def _serving(self, side: int, kind: str, mine: list[int]) -> Serving:
         step = self.workload.step.replace(kind=kind)
@@ -119,19 +120,39 @@ class _Apart:
 
     def _shares(self, side: int, rank: int, stage: int, request: int) -> Iterator[tuple[int, int]]:
         """Peers on the other side and the bytes of a request's cache that both hold."""
-        model, step = self.workload.model, self.workload.step
-        assert isinstance(model, Decoder)
-        own, other = self.plans[side], self.plans[1 - side]
-        mesh = self.meshes[1 - side]
-        tp = int(self.meshes[side].coordinates["tp"][rank])
-        for there in range(other.pp):
-            layers = _overlap(model.layers, own.pp, stage, other.pp, there)
-            for peer_tp, part in _tp_shares(own.tp, tp, other.tp, bool(model.kv_lora), side):
-                where = {"tp": peer_tp, "cp": 0, "dp": request % other.dp, "pp": there}
-                peer = int(mesh.rank_of({a: np.array([c]) for a, c in where.items()})[0])
-                size = layers * self.lengths[request] * cache_bytes(model, own, step) // part
-                if size:
-                    yield peer + mesh.first, size
+        plans = (self.plans[side], self.plans[1 - side])
+        meshes = (self.meshes[side], self.meshes[1 - side])
+        replica = request % plans[1].dp
+        return cache_shares(
+            self.workload, plans, meshes, (rank, stage, side), self.lengths[request], replica
+        )
+
+
+def cache_shares(
+    workload: Workload,
+    plans: tuple[Plan, Plan],
+    meshes: tuple[Mesh, Mesh],
+    place: tuple[int, int, int],
+    tokens: int,
+    replica: int = 0,
+) -> Iterator[tuple[int, int]]:
+    """Peers that share a cache of some tokens with a rank, and the bytes that both hold.
+
+    Plans and meshes are the rank's own and the other side's; `place` is its rank, its stage and its side
+    (0 sends, 1 receives).
+    """
+    model, step = workload.model, workload.step
+    assert isinstance(model, Decoder)
+    (own, other), (here, there), (rank, stage, side) = plans, meshes, place
+    tp = int(here.coordinates["tp"][rank])
+    for peer_stage in range(other.pp):
+        layers = _overlap(model.layers, own.pp, stage, other.pp, peer_stage)
+        for peer_tp, part in _tp_shares(own.tp, tp, other.tp, bool(model.kv_lora), side):
+            where = {"tp": peer_tp, "cp": 0, "dp": replica, "pp": peer_stage}
+            peer = int(there.rank_of({a: np.array([c]) for a, c in where.items()})[0])
+            size = layers * tokens * cache_bytes(model, own, step) // part
+            if size:
+                yield peer + there.first, size
 
 
 def _prefills(lengths: list[int], size: int) -> list[Iteration]:

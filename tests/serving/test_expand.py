@@ -1,0 +1,120 @@
+"""Steps as operators: the traces that a window gives, and caches on real links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chakrakit as ck
+from chakrakit.errors import ConfigError
+from chakrakit.serving import serving_of
+from chakrakit.simulator.results import simulate
+from chakrakit.trace.model import NodeType
+
+STREAM = "poisson{rate=20,n=12,prompt=256,output=6,seed=1}"
+
+
+def window(machine: str, prefill: int = 1, decode: int = 1, n: int = 1) -> Any:
+    """A disaggregated run of n requests at once, all of it expanded."""
+    serving = serving_of(
+        "llama-3.1-8b",
+        machine,
+        f"closed{{concurrency={n},n={n},prompt=4096,output=4}}",
+        prefill=prefill,
+        decode=decode,
+    )
+    served = serving.served(level=None, window=(0.0, 1e6))  # type: ignore[arg-type]
+    return serving, serving.expanded(served)
+
+
+def transfers(run: Any) -> list[int]:
+    """Picoseconds of each message that carries a cache, from its start to the receiver's end."""
+    found = []
+    for rank in run.ranks:
+        trace = run.trace(rank)
+        rows = np.flatnonzero(trace.is_type(NodeType.COMM_SEND_NODE))
+        found += (run.end(rank)[rows] - run.start(rank)[rows]).tolist()
+    return found
+
+
+def test_a_window_is_a_run_that_validates(tmp_path: Path) -> None:
+    """Operators of every step in the window, on every rank of the engine."""
+    ck.serve("llama-3.1-8b", "dgx-h100", STREAM, tp=2, output=tmp_path / "run", expand="0:0.2")
+    assert ck.validate(tmp_path / "run").ok
+    run = ck.read(tmp_path / "run")
+    assert list(run.ranks) == [0, 1]
+    names = set(run.trace(0).names.to_pylist())
+    assert any("attention.core" in n for n in names)
+    assert any("all_reduce_tp" in n for n in names)
+    assert (tmp_path / "run" / "requests.parquet").is_file()
+
+
+def test_one_step_takes_what_the_engine_said(tmp_path: Path) -> None:
+    """A step of the engine is the sum of the operators that its expansion simulates."""
+    serving = serving_of("llama-3.1-8b", "dgx-h100", STREAM, compute="roofline")
+    served = serving.served(level=None, window=(0.0, 1e6), record_steps=True)  # type: ignore[arg-type]
+    steps = served.outcome.steps
+    total = int((steps["end"] - steps["start"]).sum())
+    simulated = simulate(serving.expanded(served), serving.machine, compute="roofline")
+    assert simulated.summary.makespan_ns * 1e3 == pytest.approx(total, rel=2e-2)
+
+
+PLAIN = """
+name: plain
+device: {name: d, peak: {bf16: 900 TFLOP/s}, memory: 80 GB, memory_bandwidth: 3000 GB/s}
+nodes: 8
+network: [{topology: switch, bandwidth: 100 GB/s, latency: 2 us}]
+"""
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> str:
+    """A machine whose library adds nothing, so that a message takes bytes over bandwidth and latency."""
+    (tmp_path / "plain.yaml").write_text(PLAIN)
+    return str(tmp_path / "plain.yaml")
+
+
+def test_a_cache_alone_takes_the_closed_form(plain: str) -> None:
+    """Bytes of 4,096 tokens over the link and two hops, simulated as the engine assumed it."""
+    serving, traces = window(plain)
+    run = simulate(traces, serving.machine, compute="roofline").run()
+    closed = 4096 * 131072 / 100e9 + 2 * 2e-6
+    assert max(transfers(run)) * 1e-12 == pytest.approx(closed, rel=1e-3)
+    setup = serving.setup
+    assumed = 4096 * setup.handover_seconds_per_token + setup.handover_latency
+    assert assumed == pytest.approx(closed, rel=1e-3)
+
+
+def test_the_engine_assumes_what_the_simulator_says_of_a_real_library() -> None:
+    """On a machine with a modelled library a move alone takes the same in both."""
+    serving, traces = window("dgx-h100")
+    run = simulate(traces, serving.machine, compute="roofline").run()
+    setup = serving.setup
+    assumed = 4096 * setup.handover_seconds_per_token + setup.handover_latency
+    assert max(transfers(run)) * 1e-12 == pytest.approx(assumed, rel=0.03)
+
+
+def test_caches_that_meet_on_a_link_slow_each_other(plain: str) -> None:
+    """Two prefill engines that finish together send to one decode engine: its link is shared."""
+    serving, traces = window(plain, prefill=2, decode=1, n=2)
+    run = simulate(traces, serving.machine, compute="roofline").run()
+    alone = 4096 * 131072 / 100e9
+    assert max(transfers(run)) * 1e-12 == pytest.approx(2 * alone, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("5:4", "the window is empty"),
+        ("step:9999", "the run has"),
+        ("now", "give FROM:TO"),
+        ("900:901", "no step"),
+    ],
+)
+def test_bad_windows_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    """With what may be given."""
+    with pytest.raises(ConfigError, match=message):
+        ck.serve("llama-3.1-8b", "dgx-h100", STREAM, output=tmp_path / "run", expand=text)

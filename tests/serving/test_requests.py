@@ -1,0 +1,182 @@
+"""Requests from files of every kind and from processes, and what is wrong with bad ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from chakrakit.errors import ChakraError
+from chakrakit.serving.requests import requests_from
+
+AZURE = (
+    "TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
+    "2023-11-16 18:17:03.9799600,4808,10\r\n"
+    "2023-11-16 18:17:04.0319600,3180,8"
+)
+BURST = """\
+Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type
+5,ChatGPT,472,18,490,Conversation log
+45.5,ChatGPT,1087,0,1087,API log
+118,GPT-4,417,276,693,API log
+"""
+MOONCAKE = """\
+{"timestamp": 0, "input_length": 6755, "output_length": 500, "hash_ids": [0, 1, 2]}
+{"timestamp": 3000, "input_length": 600, "output_length": 1, "hash_ids": [0, 9]}
+"""
+LLMSIM = """\
+{"input_toks":33,"output_toks":5,"arrival_time_ns":46926808,"block_ids":[4,5]}
+{"input_toks":20,"output_toks":7,"arrival_time_ns":347938951.5,"block_ids":[4]}
+"""
+SESSION = (
+    '{"arrival_time_ns": 1000000000, "sub_requests": ['
+    '{"input_toks": 10, "output_toks": 2, "tool_duration_ns": 5000000}, '
+    '{"input_toks": 30, "output_toks": 3}]}'
+)
+BENCH = json.dumps(
+    {"input_lens": [100, 200], "output_lens": [5, 6], "max_concurrency": 4, "request_rate": "inf"}
+)
+RECORDED = json.dumps({"case": "x", "requests": [{"id": 3, "at": 0.5, "prompt": 10, "out": 4}]})
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "prompt", "output"),
+    [
+        (AZURE, [0, 0.052], [4808, 3180], [10, 8]),
+        (BURST, [5, 118], [472, 417], [18, 276]),
+        (MOONCAKE, [0, 3], [6755, 600], [500, 1]),
+        (LLMSIM, [0.046926808, 0.3479389515], [33, 20], [5, 7]),
+        (SESSION, [1, 0.005], [10, 30], [2, 3]),
+        (BENCH, [0, 0], [100, 200], [5, 6]),
+        (RECORDED, [0.5], [10], [4]),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_formats_are_told_by_content(
+    tmp_path: Path,
+    text: str,
+    seconds: list[float],
+    prompt: list[int],
+    output: list[int],
+    packed: bool,
+) -> None:
+    """The same file, plain or packed and under any name, gives the same requests."""
+    file = tmp_path / "requests"
+    file.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    stream = requests_from(str(file))
+    assert stream.arrival_ps.tolist() == pytest.approx([s * 1e12 for s in seconds])
+    assert stream.prompt.tolist() == prompt
+    assert stream.output.tolist() == output
+
+
+def test_parquet_has_plain_columns(tmp_path: Path) -> None:
+    """arrival_s, prompt and output, as a run's own table has them."""
+    table = pa.table(
+        {"id": ["a", "b"], "arrival_s": [0.25, 1.5], "prompt": [5, 6], "output": [7, 8]}
+    )
+    pq.write_table(table, tmp_path / "r.parquet")
+    stream = requests_from(str(tmp_path / "r.parquet"))
+    assert stream.arrival_ps.tolist() == [250_000_000_000, 1_500_000_000_000]
+    assert stream.names == ["a", "b"]
+
+
+def test_prefixes_come_with_the_unit_of_their_format(tmp_path: Path) -> None:
+    """Mooncake names 512 tokens at a time, LLMServingSim 16; a session's turns follow each other."""
+    units = {}
+    for name, text in (("m", MOONCAKE), ("l", LLMSIM), ("s", SESSION)):
+        (tmp_path / name).write_text(text)
+        units[name] = requests_from(str(tmp_path / name))
+    assert (units["m"].unit, units["m"].ids.tolist()) == (512, [0, 1, 2, 0, 9])
+    assert (units["l"].unit, units["l"].offsets.tolist()) == (16, [0, 2, 3])
+    assert units["s"].after.tolist() == [-1, 0]
+
+
+def test_failures_of_burstgpt_are_counted(tmp_path: Path) -> None:
+    """Requests without a response are left out, and the stream says so."""
+    (tmp_path / "b.csv").write_text(BURST)
+    assert requests_from(str(tmp_path / "b.csv")).notes == (
+        "1 requests that gave no tokens (failures) were left out",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"timestamp": 0, "input_length": -5, "output_length": 1}', "line 1: prompt length is -5"),
+        ('{"timestamp": 0, "input_length": 5}', "line 1 has no output length"),
+        ('{"timestamp": 0, "input_length": 5, "output_length": 0}', "line 1: output length is 0"),
+        (
+            '{"timestamp": 0, "input_length": 2.5, "output_length": 1}',
+            "line 1: prompt length is 2.5",
+        ),
+        ('{"input_length": 5, "output_length": 1}', "line 1 has no arrival time"),
+        (
+            '{"timestamp": "x", "input_length": 5, "output_length": 1}',
+            "timestamp is 'x', not a number",
+        ),
+        ('{"timestamp": -1, "input_length": 5, "output_length": 1}', "it must be 0 or later"),
+        (
+            '{"timestamp": 9, "input_length": 5, "output_length": 1}\n'
+            '{"timestamp": 8, "input_length": 5, "output_length": 1}',
+            "line 2: time goes backwards",
+        ),
+        (
+            '{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": "a"}',
+            "list of whole",
+        ),
+        ("{not json", "neither JSON nor JSON lines"),
+        ("a,b\n1,2\n", "no column for arrival times"),
+        (AZURE.replace("3180", "-3"), "line 3: prompt length is -3"),
+        (AZURE.replace("3180", ""), "line 3: prompt length is nothing"),
+        ("", "is empty"),
+    ],
+)
+def test_bad_files_are_refused_with_the_line(tmp_path: Path, text: str, message: str) -> None:
+    """What, where, and what it should be."""
+    (tmp_path / "bad").write_text(text)
+    with pytest.raises(ChakraError, match=message):
+        requests_from(str(tmp_path / "bad"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("poisson{rate=0}", "a rate of 0.0"),
+        ("poisson{rates=3}", "unknown field `rates`"),
+        ("poisson{prompt=-4}", "prompt length '-4'"),
+        ("poisson{prompt=normal:3:4}", "prompt length 'normal:3:4'"),
+        ("closed{concurrency=0}", "a concurrency of 0"),
+        ("nothing.csv", "neither a file nor one of"),
+        ("poisson{rate=", "--requests"),
+    ],
+)
+def test_bad_processes_are_refused(text: str, message: str) -> None:
+    """With the option and the field."""
+    with pytest.raises(ChakraError, match=message):
+        requests_from(text)
+
+
+def test_processes_have_the_rate_and_the_spread_they_are_given() -> None:
+    """A gamma process of cv 3 has gaps of that mean and spread; lognormal lengths theirs."""
+    stream = requests_from("gamma{rate=5, cv=3, n=40000, prompt=lognormal:300:0.7, seed=2}")
+    gaps = np.diff(stream.arrival_ps) * 1e-12
+    assert gaps.mean() == pytest.approx(0.2, rel=0.05)
+    assert gaps.std() / gaps.mean() == pytest.approx(3, rel=0.05)
+    assert stream.prompt.mean() == pytest.approx(300, rel=0.02)
+    assert stream.prompt.std() / stream.prompt.mean() == pytest.approx(0.7, rel=0.05)
+
+
+def test_streams_are_rescaled_cut_and_spread() -> None:
+    """Twice the rate halves the times; stamps in steps are spread within a step, in order."""
+    stream = requests_from("bursts{rate=10, size=10, n=100, prompt=100, output=10}")
+    fast = stream.scaled(rate=2, prompt=0.5).first(50)
+    assert fast.arrival_ps[-1] == round(int(stream.arrival_ps[49]) / 2)
+    assert set(fast.prompt.tolist()) == {50}
+    smooth = stream.spread(1.0, seed=1)
+    assert len(np.unique(smooth.arrival_ps)) == 100
+    assert (np.diff(smooth.arrival_ps) >= 0).all()

@@ -1,0 +1,153 @@
+"""The command and the function: figures, errors with their arithmetic, the Run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import chakrakit as ck
+from chakrakit.cli import group
+from chakrakit.errors import ConfigError
+from chakrakit.serving import serving_of
+
+STREAM = "poisson{rate=20,n=60,prompt=300,output=20,seed=1}"
+BASE = ("llama-3.1-8b", "dgx-h100", STREAM)
+
+
+def chakra(*arguments: str) -> dict[str, object]:
+    done = CliRunner().invoke(group, ["serve", *arguments, "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return dict(json.loads(done.output))
+
+
+def test_the_command_prints_what_it_promises(tmp_path: Path) -> None:
+    """Every key of the interface, and a Run that validates with one row per request."""
+    run = tmp_path / "run"
+    options = [
+        "--model",
+        "llama-3.1-8b",
+        "--machine",
+        "dgx-h100",
+        "--tp",
+        "1",
+        "--requests",
+        STREAM,
+    ]
+    found = chakra(*options, "--engine", "vllm{max_num_batched_tokens=8192}", "-o", str(run))
+    assert found["requests"] == found["finished"] == 60
+    for figure in ("ttft_ms", "tpot_ms", "e2e_ms"):
+        assert set(found[figure]) == {"mean", "p50", "p90", "p99"}  # type: ignore[call-overload]
+    assert {"output_tokens_per_s", "goodput", "kv", "preemptions", "cache_hit_rate"} < set(found)
+    assert {"steps", "energy_joules"} < set(found)
+    assert {"capacity_tokens", "peak_tokens"} <= set(found["kv"])  # type: ignore[call-overload]
+    table = pq.read_table(run / "requests.parquet")
+    names = "id arrival_s scheduled_s first_token_s finish_s prompt output cached preempted"
+    assert set(names.split()) <= set(table.column_names)
+    assert table.num_rows == 60
+    assert ck.validate(run).ok
+    assert ck.analyze(run) is not None
+
+
+def test_a_run_is_replaced_by_the_next(tmp_path: Path) -> None:
+    """The same output twice: the second wins, and the bytes are those of the first."""
+    paths = []
+    for _ in range(2):
+        ck.serve(*BASE, output=tmp_path / "run")
+        paths.append((tmp_path / "run" / "requests.parquet").read_bytes())
+    assert paths[0] == paths[1]
+
+
+def test_times_are_in_order_and_tpot_is_the_mean_gap(tmp_path: Path) -> None:
+    """tpot is (last − first) / (output − 1) of each request."""
+    result = ck.serve(*BASE, output=tmp_path / "run")
+    rows = pq.read_table(tmp_path / "run" / "requests.parquet").to_pylist()
+    each = [(r["finish_s"] - r["first_token_s"]) / (r["output"] - 1) * 1e3 for r in rows]
+    assert result.tpot_ms.mean == pytest.approx(sum(each) / len(each))
+    assert all(
+        r["arrival_s"] <= r["scheduled_s"] < r["first_token_s"] < r["finish_s"] for r in rows
+    )
+
+
+def test_a_service_level_counts_who_meets_it() -> None:
+    """All meet a loose one, none a tight one."""
+    assert ck.serve(*BASE, slo="ttft=100000").attained == 1.0
+    assert ck.serve(*BASE, slo="tpot=0.001").goodput == 0.0
+
+
+def test_capacity_is_memory_less_what_else_is_there() -> None:
+    """The sum is in the result, and giving blocks replaces it."""
+    kv = ck.serve(*BASE).kv
+    assert "80.0 GB of memory, of which 90% may be used, less 16.1 GB of weights" in kv.arithmetic
+    assert kv.capacity_tokens == kv.blocks * 16
+    assert ck.serve(*BASE, kv_blocks=777).kv.capacity_tokens == 777 * 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kv_blocks": 10}, "can never fit: 300 prompt and 20 output tokens need 20 blocks of 16"),
+        (
+            {"kv_blocks": 99, "engine": "vllm{num_gpu_blocks_override=98}"},
+            "--kv-blocks 99 against 98 blocks",
+        ),
+        ({"model": "llama-3.1-405b"}, "no room for a cache: 80.0 GB of memory"),
+        ({"tp": 3}, "does not divide the 32 heads"),
+        ({"tp": 16}, "needs 16 devices; dgx-h100 has 8"),
+        ({"engine": "vllm{max_num_seqs=0}"}, "max_requests is 0"),
+        ({"engine": "vllm{max_seqs=3}"}, "unknown field `max_seqs`"),
+        ({"engine": "orca"}, "no engine 'orca'"),
+        ({"engine": "vllm{max_model_len=100}"}, "has 320 tokens; the engine takes 100"),
+        (
+            {"engine": "vllm{max_num_batched_tokens=128,enable_chunked_prefill=false}"},
+            "prompt of 300 tokens; without chunks the budget",
+        ),
+        ({"ep": 2}, "--ep 2 needs a model with experts"),
+        ({"prefill": 1}, "prefill and decode engines come together"),
+        ({"slo": "fast=3"}, "--slo 'fast=3'"),
+        ({"layers": "nowhere"}, "--layers nowhere: no such file"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_arithmetic(
+    changes: dict[str, object], message: str
+) -> None:
+    """A sentence that says what, where and what to do."""
+    given = {"model": BASE[0], "machine": BASE[1], "requests": BASE[2], **changes}
+    with pytest.raises(ConfigError, match=message):
+        ck.serve(**given)  # type: ignore[arg-type]
+
+
+def test_more_parallel_engines_are_faster_and_cost_the_same_work() -> None:
+    """Tensor parallelism shortens tokens; replicas shorten queues; all serve every request."""
+    alone = ck.serve(*BASE)
+    wide = ck.serve(*BASE, tp=4)
+    two = ck.serve(*BASE, replicas=2, router="least")
+    assert wide.tpot_ms.mean < alone.tpot_ms.mean
+    assert two.e2e_ms.mean < alone.e2e_ms.mean
+    assert two.devices == 2
+    assert wide.devices == 4
+
+
+def test_data_parallel_attention_steps_together() -> None:
+    """Ranks of a model with experts wait for each other: their steps have the same starts and ends."""
+    served = serving_of(
+        "mixtral-8x7b", "dgx-h100", STREAM, "vllm{gpu_memory_utilization=0.95}", tp=2, dp=2, ep=2
+    ).served(level=None, record_steps=True)  # type: ignore[arg-type]
+    steps = served.outcome.steps
+    each = [sorted(steps["end"][steps["engine"] == e].tolist()) for e in (0, 1)]
+    assert each[0] == each[1]
+
+
+def test_disaggregated_pools_move_every_cache() -> None:
+    """Each request with more than one token moves once, alone in the closed form's time."""
+    served = serving_of(*BASE, prefill=1, decode=1)
+    done = served.served(level=None).outcome  # type: ignore[arg-type]
+    assert sorted(done.moves["request"].tolist()) == list(range(60))
+    setup = served.setup
+    expected = setup.handover_latency + 300 * setup.handover_seconds_per_token
+    shortest = (done.moves["end"] - done.moves["start"]).min() * 1e-12
+    assert shortest == pytest.approx(expected, rel=1e-6)
+    assert setup.handover_seconds_per_token >= 131072 / 450e9
