@@ -46,11 +46,14 @@ class GatheredFacts:
     edges: int = 0
     lost: int = 0
     stands_for: dict[int, int] = field(default_factory=dict)
-    """RankTasks that run another's program at the same times, and that other."""
+    """Ranks that run another's program at the same times, and that other."""
+    _alike: dict[int, tuple[RankOperators, int]] = field(default_factory=dict)
+    """Sums of a rank, and how many more ranks have the same."""
 
     def add(self, part: RankFacts) -> None:
         """A rank that was looked at."""
         self._add_sums(part)
+        add_operators(self.operators, part.operators)
         self.calls.add(part.calls)
         self.ends.append(part.end)
         self.lost += part.lost
@@ -85,6 +88,8 @@ class GatheredFacts:
         """The parts of an earlier rank, under another's number."""
         self.stands_for[rank] = part.busy.rank
         self.calls.add(calls)
+        _, ranks = self._alike.get(id(part.operators), (part.operators, 0))
+        self._alike[id(part.operators)] = (part.operators, ranks + 1)
         way, steps = part.steps
         self._add_sums(
             replace(
@@ -100,10 +105,15 @@ class GatheredFacts:
     def _add_sums(self, part: RankFacts) -> None:
         self.busy.append(part.busy)
         self.steps.append(part.steps)
-        add_operators(self.operators, part.operators)
         self.launches.append(part.launches)
         self.memory.append(part.memory)
         self.paces.append(part.pace)
+
+    def add_up(self) -> None:
+        """Adds what ranks that are alike come to, multiplied and not one by one."""
+        for operators, ranks in self._alike.values():
+            add_operators(self.operators, operators, ranks)
+        self._alike.clear()
 
 
 class RankTasks:
@@ -142,6 +152,7 @@ class RankTasks:
             self._take_all(parts, progress)
         finally:
             self._run.cache_bytes = kept
+        parts.add_up()
         return parts
 
     def _take_all(self, parts: GatheredFacts, progress: Progress) -> None:

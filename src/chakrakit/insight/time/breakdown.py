@@ -212,12 +212,13 @@ def _lanes(view: RankView) -> list[LaneTime]:
 
 def join_breakdown(parts: list[RankBusy], matched: Matched, span: tuple[int, int]) -> TimeBreakdown:
     """All ranks' parts, with waiting for peers apart from moving data."""
-    ranks = [RankTime(p.rank, _breakdown(p, matched, span), p.lanes) for p in parts]
+    waits = _Waits(matched)
+    ranks = [RankTime(p.rank, _breakdown(p, waits, span), p.lanes) for p in parts]
     return TimeBreakdown(span[1] - span[0], ranks)
 
 
-def _breakdown(part: RankBusy, matched: Matched, span: tuple[int, int]) -> Breakdown:
-    wait, bubble = _waits(part, matched)
+def _breakdown(part: RankBusy, waits: _Waits, span: tuple[int, int]) -> Breakdown:
+    wait, bubble = waits.of(part)
     return Breakdown(
         compute_ns=part.compute_ns,
         comm_ns=part.comm_ns,
@@ -244,11 +245,33 @@ def _whole_idle(part: RankBusy, span: tuple[int, int]) -> dict[str, int]:
     return idle
 
 
-def _waits(part: RankBusy, matched: Matched) -> tuple[int, int]:
-    """Exposed time in which all communication of the rank only waits: for peers, for messages."""
-    mine = np.flatnonzero(matched.rank == part.rank)
-    if not len(mine):
-        return 0, 0
+class _Waits:
+    """Exposed time in which all communication of a rank only waits: for peers, for messages.
+
+    Calls are grouped by rank once, and ranks whose work and calls have the same times are counted once.
+    """
+
+    def __init__(self, matched: Matched) -> None:
+        self._matched = matched
+        self._order = np.argsort(matched.rank, kind="stable")
+        self._ranks = matched.rank[self._order]
+        self._known: dict[tuple[int, bytes], tuple[int, int]] = {}
+
+    def of(self, part: RankBusy) -> tuple[int, int]:
+        """What a rank waits for peers, and for messages, in ns."""
+        low, high = np.searchsorted(self._ranks, [part.rank, part.rank + 1])
+        mine = self._order[low:high]
+        if not len(mine):
+            return 0, 0
+        m = self._matched
+        times = b"".join(a[mine].tobytes() for a in (m.start, m.wait, m.end, m.type))
+        key = (id(part.covered), times)
+        if key not in self._known:
+            self._known[key] = _exposed_waits(part, m, mine)
+        return self._known[key]
+
+
+def _exposed_waits(part: RankBusy, matched: Matched, mine: I64) -> tuple[int, int]:
     upto = matched.start[mine] + matched.wait[mine]
     moving = Intervals.of(upto, matched.end[mine]) | part.covered
     receives = matched.type[mine] == NodeType.COMM_RECV_NODE

@@ -190,11 +190,11 @@ def join_operators(parts: Iterable[RankOperators]) -> Operators:
     return listed_operators(total)
 
 
-def add_operators(total: RankOperators, part: RankOperators) -> None:
-    """Another rank's sums."""
-    total.total_ns += part.total_ns
+def add_operators(total: RankOperators, part: RankOperators, ranks: int = 1) -> None:
+    """The sums of so many more ranks that are alike."""
+    total.total_ns += part.total_ns * ranks
     for name in _SECTIONS:
-        _merge(getattr(total, name), getattr(part, name))
+        _merge(getattr(total, name), getattr(part, name), ranks)
 
 
 def listed_operators(total: RankOperators) -> Operators:
@@ -202,11 +202,11 @@ def listed_operators(total: RankOperators) -> Operators:
     return Operators(total.total_ns, *(_list(getattr(total, n)) for n in _SECTIONS))
 
 
-def _merge(into: Totals, more: Totals) -> None:
+def _merge(into: Totals, more: Totals, times: int) -> None:
     for key, values in more.items():
         old = into.setdefault(key, [0, 0, 0, 0, 0])
         for i, value in enumerate(values):
-            old[i] += value
+            old[i] += value * times
 
 
 def _list(totals: Totals) -> list[Spent]:
