@@ -135,6 +135,7 @@ for _ in each(work, range(2), "local", 2):
 """
 
 
+@pytest.mark.flaky(reruns=2)  # two workers write into one pipe
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_their_parent(how: signal.Signals) -> None:
     """After Ctrl-C, and after a parent that could not say goodbye."""

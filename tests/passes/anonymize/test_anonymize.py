@@ -367,6 +367,8 @@ def test_every_attribute_of_the_vocabulary_has_been_thought_of():
         "outputs",
         "shards",
         "caller",
+        "comm_state",
+        "operator",
     }
 
 

@@ -144,7 +144,7 @@ def recorded():
 def test_two_ranks_of_ddp_to_64_and_back(recorded, tmp_path):
     run = recorded["cnn_ddp_2"]
     large = run | ScaleRanks(64)
-    assert (len(large), large.body_count, dict(large.groups)) == (64, 2, {"0": tuple(range(64))})
+    assert (len(large), large.body_count, dict(large.groups)) == (64, 2, {"1": tuple(range(64))})
     assert large.trace(62).nodes.equals(run.trace(0).nodes)
     assert simulate(large, "dgx-h100:8").makespan_ns >= simulate(run, "dgx-h100").makespan_ns
     assert large.card.passes == ["scale-ranks{ranks=64}"]
@@ -174,7 +174,7 @@ def test_shards_and_parts_of_a_recorded_model_are_told_apart_by_what_they_do(rec
 
 def test_one_recorded_rank_is_scaled_by_its_group_of_one(recorded):
     large = recorded["mlp_ddp_nccl_1"] | ScaleRanks(8)
-    assert dict(large.groups) == {"0": tuple(range(8))}
+    assert dict(large.groups) == {"1": tuple(range(8))}
     assert large.body_count == 1
 
 

@@ -57,6 +57,17 @@ _NUMBERS = (
     "device_share",
     "waves",
     "estimated_cycles",
+    "batch_tokens",
+    "context_k",
+    "context_q",
+    "context_qk",
+    "context_qq",
+    "context_requests",
+    "generation_k",
+    "generation_q",
+    "generation_qk",
+    "generation_qq",
+    "generation_requests",
 )
 _TYPES = re.compile(
     r"(c10::)?(mx|nv)?(b?float|fp|bf|tf|u?int|complex|half|double|bool|byte|char|short|long|mask"
