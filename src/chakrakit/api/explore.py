@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from chakrakit.api.inputs import Progress, quiet
 from chakrakit.results import Facts
 from chakrakit.studies.search import SearchResult
 from chakrakit.studies.search import search as search_plans
@@ -32,6 +33,7 @@ def sweep(
     engine: str = "local",
     jobs: int | None = None,
     retry: bool = False,
+    progress: Progress = quiet,
 ) -> SweepResult:
     """Run every point of a study; what is finished is kept and never run again.
 
@@ -45,6 +47,8 @@ def sweep(
         Where points run (`local`, `ray`, `dask`), and how many at once.
     retry
         Run points that failed again.
+    progress
+        Called with the number of points finished, of how many.
 
     Examples
     --------
@@ -54,7 +58,7 @@ def sweep(
     """
     read = read_study(os.fspath(study))
     folder = Path(output or f"{Path(study).with_suffix('')}.sweep")
-    result = run_sweep(read, folder, engine=engine, jobs=jobs, retry=retry)
+    result = run_sweep(read, folder, engine=engine, jobs=jobs, retry=retry, progress=progress)
     write_sweep_report(read.name, result.table, folder / "report.html")
     return result
 
@@ -85,6 +89,7 @@ def search(
     trials: int = 300,
     runners_up: int = 5,
     output: str | os.PathLike[str] | None = None,
+    progress: Progress = quiet,
     **axes: Sequence[Any],
 ) -> FoundPlan:
     """Find the fastest plan (or the cheapest, or the thriftiest) that fits the devices' memory.
@@ -107,6 +112,8 @@ def search(
         How the space is searched, how many plans are sampled, how many others are listed.
     output
         Where to write the best plan's traces.
+    progress
+        Called with the number of plans decided, of how many.
     axes
         Choose only from these: `tp=[4, 8], schedule=["1f1b"]`.
 
@@ -131,6 +138,7 @@ def search(
         method=method,
         trials=trials,
         runners=runners_up,
+        progress=progress,
     )
     if output is not None:
         write(generate(workload), output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from chakrakit.api.inputs import Faster, Traces, faster_of, traces_of, workers_of
+from chakrakit.api.inputs import Faster, Progress, Traces, faster_of, quiet, traces_of, workers_of
 from chakrakit.insight.analysis import Analysis, AnalysisOptions
 from chakrakit.insight.analysis import analyze as analyze_run
 from chakrakit.insight.compare import Comparison, compare_analyses, failures, parse_rule
@@ -25,6 +25,7 @@ def analyze(
     ranks: Sequence[int] = (),
     engine: str | None = None,
     jobs: int | None = None,
+    progress: Progress = quiet,
 ) -> Analysis:
     """Say where the time of a run went, what is exposed, who waits for whom, and what would help.
 
@@ -40,6 +41,8 @@ def analyze(
         Only these ranks.
     engine, jobs
         Spread the ranks over workers.
+    progress
+        Called with the number of ranks looked at, of how many.
 
     Examples
     --------
@@ -53,7 +56,7 @@ def analyze(
     chosen = found.select_ranks(ranks) if ranks else found
     assert isinstance(chosen, Run)
     options = AnalysisOptions(faster_of(faster), peak_tflops, peak_gbps)
-    return analyze_run(chosen, options, workers=workers_of(engine, jobs))
+    return analyze_run(chosen, options, progress, workers_of(engine, jobs))
 
 
 def compare(
@@ -98,6 +101,7 @@ def report(
     peak_tflops: float = 0.0,
     peak_gbps: float = 0.0,
     md: bool = False,
+    progress: Progress = quiet,
 ) -> Analysis:
     """Write one self-contained page about a run: answers first, then plots and tables.
 
@@ -113,6 +117,8 @@ def report(
         As in `analyze`.
     md
         Markdown instead of HTML.
+    progress
+        As in `analyze`.
 
     Examples
     --------
@@ -124,13 +130,13 @@ def report(
     """
     found = traces_of(run, timed=True)
     options = AnalysisOptions(faster_of(faster), peak_tflops, peak_gbps)
-    result = analyze_run(found, options)
+    result = analyze_run(found, options, progress)
     comparison = None
     path = "" if isinstance(run, Run) else os.fspath(run)  # type: ignore[arg-type]
     facts = facts_of(found, path)
     if against is not None:
         other = traces_of(against, timed=True)
-        comparison = compare_analyses([analyze_run(other, options)], [result])
+        comparison = compare_analyses([analyze_run(other, options, progress)], [result])
         facts |= {"against": str(against if isinstance(against, str) else other.card.name)}
     write = markdown_report if md else html_report
     target = output or ("report.md" if md else "report.html")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from chakrakit.api.inputs import Traces, traces_of, workers_of
+from chakrakit.api.inputs import Progress, Traces, quiet, traces_of, workers_of
 from chakrakit.errors import ConfigError
 from chakrakit.passes.base import Pass, Transformed, parse, read_passes
 from chakrakit.passes.base import transform as apply_passes
@@ -57,6 +58,7 @@ def validate(
     everything: bool = False,
     engine: str | None = None,
     jobs: int | None = None,
+    progress: Progress = quiet,
 ) -> ValidationReport:
     """Check traces: framing, schema, graph, attributes, and ranks against each other.
 
@@ -71,6 +73,8 @@ def validate(
         List all findings, not 20 of each kind and rank.
     engine, jobs
         Spread the ranks over workers: `local`, `ray` or `dask`, and how many at once.
+    progress
+        Called with the number of pieces read.
 
     Examples
     --------
@@ -80,11 +84,15 @@ def validate(
     """
     keep = None if everything else KEEP
     workers = workers_of(engine, jobs)
+
+    def read(piece: int) -> None:
+        progress(piece, None)
+
     if output is None:
-        return check(traces, keep=keep, workers=workers)
+        return check(traces, keep=keep, progress=read, workers=workers)
     if isinstance(traces, Trace | TraceSet):
         raise ConfigError("repairs are made while a file is copied: give the path of the traces")
-    return fix(traces, output, keep=keep, workers=workers)
+    return fix(traces, output, keep=keep, progress=read, workers=workers)
 
 
 class Converted(Result, msgspec.Struct):
@@ -94,7 +102,9 @@ class Converted(Result, msgspec.Struct):
     """Name → how many values the target's format has no place for."""
 
 
-def convert(path: Path_, target: Path_, *, portable: bool = False) -> Converted:
+def convert(
+    path: Path_, target: Path_, *, portable: bool = False, progress: Progress = quiet
+) -> Converted:
     """Convert a trace; the target's name says the format.
 
     Parameters
@@ -106,6 +116,8 @@ def convert(path: Path_, target: Path_, *, portable: bool = False) -> Converted:
         file per rank, or a directory.
     portable
         Rewrite a run so that readers of plain dependencies get the same schedule.
+    progress
+        Called with the bytes read, and with all of them where that is known.
 
     Examples
     --------
@@ -116,7 +128,7 @@ def convert(path: Path_, target: Path_, *, portable: bool = False) -> Converted:
     """
     if portable:
         return Converted(write(transform(path, "portable").traces, target))
-    return Converted(convert_files(path, target))
+    return Converted(convert_files(path, target, progress))
 
 
 class QueryResult(Result, msgspec.Struct):
@@ -224,6 +236,7 @@ def bundle(
     fields: Iterable[str] = (),
     add: Iterable[Path_] = (),
     extract: Path_ | None = None,
+    progress: Progress = quiet,
 ) -> BundleReport:
     """Pack traces and their workload's card into one file with checksums, or check and unpack one.
 
@@ -237,6 +250,8 @@ def bundle(
         The card's file, single fields of it (`workload.data.seq_len=4096`), and files to add to the bundle.
     extract
         A new directory to unpack the bundle into.
+    progress
+        Called with the number of bodies packed, of how many.
 
     Examples
     --------
@@ -252,7 +267,11 @@ def bundle(
             extract_bundle(traces, extract)
         return check_bundle(traces)
     given = overlaid(read_card_file(Path(card)) if card else {}, fields_from(fields))
-    return write_bundle(traces_of(traces), output, given, list(add))
+    found = traces_of(traces)
+    done = count(1)
+    return write_bundle(
+        found, output, given, list(add), lambda _rank: progress(next(done), found.body_count)
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

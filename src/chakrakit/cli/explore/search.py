@@ -54,7 +54,7 @@ def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
     show_default=True,
 )
 @click.option("--trials", type=int, default=300, show_default=True, help="Plans that optuna tries.")
-@click.option("--runners-up", "runners", type=int, default=5, show_default=True)
+@click.option("--runners-up", "runners_up", type=int, default=5, show_default=True)
 @click.option("-o", "--output", metavar="DIR", help="Write the best plan's traces.")
 @json_option
 @_axis_options
@@ -75,21 +75,21 @@ def command(
     \b
     chakra search --model llama-3.1-70b --gpus 256 --machine dgx-h100 -o best
     """
-    from chakrakit.studies.search import search
-    from chakrakit.workloads.description import Step
-    from chakrakit.workloads.models import named
+    from chakrakit.api import search
 
-    counts = _numbers("gpus", gpus)
-    given = {n: _numbers(n, options.pop(n)) for n in _NUMBERS}
-    given |= {n: _words(options.pop(n)) for n in _WORDS}  # type: ignore[misc]
-    step = Step(seq=seq, global_batch=batch or max(counts))
-    with progress("plans") as told:
-        found, workload = search(named(model), step, counts, given=given, progress=told, **options)
-    if output:
-        from chakrakit.trace.storage import write
-        from chakrakit.workloads.generate import generate
-
-        write(generate(workload), output)
+    axes: dict[str, Any] = {n: _numbers(n, options.pop(n)) for n in _NUMBERS}
+    axes |= {n: _words(options.pop(n)) for n in _WORDS}
+    with progress("plans") as show:
+        found = search(
+            model,
+            _numbers("gpus", gpus),
+            batch=batch,
+            seq=seq,
+            output=output,
+            progress=show,
+            **options,
+            **axes,
+        ).result
     if as_json:
         return print_json(found)
     _print(found, output, options["compute"])

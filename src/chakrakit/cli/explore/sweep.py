@@ -11,7 +11,7 @@ import click
 from chakrakit.cli.shared import console, json_option, print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from chakrakit.studies.sweep import Study, SweepResult
+    from chakrakit.studies.sweep import SweepResult
 
 
 @click.command(name="sweep")
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     metavar="local|ray|dask[:ADDRESS]",
     help="This machine's cores, or a cluster's.",
 )
-@click.option("--jobs", type=int, metavar="N", help="Points at once; by default one a core.")
+@click.option("--jobs", type=int, metavar="N", help="Points at once; by default one per core.")
 @click.option("--retry", is_flag=True, help="Run points that failed again.")
 @json_option
 def command(
@@ -34,30 +34,22 @@ def command(
 ) -> None:
     """Run every point of a study; what is finished is kept and never run again.
 
-    DIR gets table.parquet (a row a point) and report.html (curves, heat maps, Pareto front). Stop it
+    DIR gets table.parquet (one row per point) and report.html (curves, heat maps, Pareto front). Stop it
     whenever you like: the same command goes on where it was. docs/sweep.md says what a study is.
     """
-    from chakrakit.studies.sweep import read_study, sweep
+    from chakrakit.api import sweep
 
-    study = read_study(path)
     folder = output or f"{Path(path).with_suffix('')}.sweep"
     try:
-        with progress(study.name) as step:
-            result = sweep(study, folder, engine=engine, jobs=jobs, retry=retry, progress=step)
+        with progress("points") as show:
+            result = sweep(path, folder, engine=engine, jobs=jobs, retry=retry, progress=show)
     except KeyboardInterrupt:
         click.echo(f"stopped; finished points are in {folder}, the same command goes on", err=True)
         sys.exit(130)
-    report = _write_report(study, result, Path(folder))
     if as_json:
         print_json(result)
     else:
-        _print(result, report)
-
-
-def _write_report(study: Study, result: SweepResult, folder: Path) -> Path:
-    from chakrakit.views.pages import write_sweep_report
-
-    return write_sweep_report(study.name, result.table, folder / "report.html")
+        _print(result, Path(folder) / "report.html")
 
 
 def _print(result: SweepResult, report: Path) -> None:

@@ -11,7 +11,6 @@ from chakrakit.cli.shared import (
     print_recording,
     print_table,
     progress,
-    workers_of,
     workers_options,
 )
 
@@ -43,15 +42,21 @@ def command(
     as_json: bool,
 ) -> None:
     """Say what happened in RUN: measured, simulated or replayed."""
-    from chakrakit.insight.analysis import AnalysisOptions, analyze
-    from chakrakit.insight.rank import pairs, read_run
+    from chakrakit.api import analyze
+    from chakrakit.insight.rank import parse_ranks
     from chakrakit.trace.memory import said_first
 
-    workers = workers_of(engine, jobs)
-    run = read_run(path, ranks)
-    options = AnalysisOptions(pairs(faster) or None, peak_tflops, peak_gbps)
     with progress("analyzing") as show:
-        result = analyze(run, options, show, workers)
+        result = analyze(
+            path,
+            faster=faster,
+            peak_tflops=peak_tflops,
+            peak_gbps=peak_gbps,
+            ranks=parse_ranks(ranks),
+            engine=engine,
+            jobs=jobs,
+            progress=show,
+        )
     if as_json:
         return print_json(result)
     print_recording(result.recording)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -33,25 +34,14 @@ def command(
     as_json: bool,
 ) -> None:
     """Write one self-contained page about RUN: answers first, then plots and tables. Works offline."""
-    from chakrakit.insight.analysis import AnalysisOptions, analyze
-    from chakrakit.insight.compare import compare_analyses
-    from chakrakit.insight.rank import facts_of, pairs, read_run
-    from chakrakit.trace.files import open_output
-    from chakrakit.views.pages import html_report, markdown_report
+    from chakrakit.api import analyze, report
 
-    run = read_run(path)
-    options = AnalysisOptions(pairs(faster) or None, peak_tflops, peak_gbps)
+    asked: dict[str, Any] = {"faster": faster, "peak_tflops": peak_tflops, "peak_gbps": peak_gbps}
     with progress("analyzing") as show:
-        result = analyze(run, options, show)
-        other = analyze(read_run(against), options, show) if against else None
-    if as_json:
-        return print_json(result)
-    comparison = compare_analyses([other], [result]) if other else None
-    write = markdown_report if as_md else html_report
-    target = output or ("report.md" if as_md else "report.html")
-    facts = facts_of(run, path) | ({"against": against} if against else {})
-    with open_output(target, binary_only=False) as stream:
-        stream.write(write(result, facts, comparison).encode("utf-8", "replace"))
+        if as_json:
+            return print_json(analyze(path, progress=show, **asked))
+        target = output or ("report.md" if as_md else "report.html")
+        report(path, target, against=against, md=as_md, progress=show, **asked)
     if target != "-":
         click.echo(
             f"wrote {target}; open it with a browser: {Path(target).absolute().as_uri()}", err=True

@@ -60,16 +60,18 @@ def command(
     the host is taken out of the times wherever a card, a second recording without the observer
     beside the pair (kineto_only*, times_*), or work on a device tells how much that was.
     """
-    from chakrakit.sources.inputs import link
-    from chakrakit.sources.pytorch.linking import LinkOptions
-    from chakrakit.trace.storage import write
+    from chakrakit.api import link
 
-    spool = output.absolute().parent
-    room = int(memory * 2**30)
-    options = LinkOptions(times, undilate, None, room, jobs, engine, spool, as_recorded)
-    run, report = link(inputs, options)
-    run.cache_bytes = 0  # each rank is written once
-    write(run, output)
+    report = link(
+        *inputs,
+        output=output,
+        memory=memory,
+        jobs=jobs,
+        engine=engine,
+        times=times,
+        undilate=undilate,
+        as_recorded=as_recorded,
+    ).report
     if as_json:
         return print_json(report)
     print_summary(report, output)

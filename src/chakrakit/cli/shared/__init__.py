@@ -12,7 +12,7 @@ from chakrakit.cli.shared.output import (
     print_table,
     progress,
 )
-from chakrakit.cli.shared.workers import engine_option, workers_of, workers_options
+from chakrakit.cli.shared.workers import engine_option, workers_options
 from chakrakit.cli.shared.workload_options import field_options
 
 __all__ = [
@@ -26,6 +26,5 @@ __all__ = [
     "print_recording",
     "print_table",
     "progress",
-    "workers_of",
     "workers_options",
 ]

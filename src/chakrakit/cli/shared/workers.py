@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from chakrakit.parallel import Workers
 
 
 def engine_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,17 +23,6 @@ def workers_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Workers at once, one rank each; by default one a core with --engine, else none.",
+        help="Workers at once, one rank each; by default one per core with --engine, else none.",
     )
     return engine_option(jobs(command))
-
-
-def workers_of(engine: str | None, jobs: int | None) -> Workers | None:
-    """What the options ask for; None for this process alone."""
-    if engine is None and (jobs or 1) == 1:
-        return None
-    from chakrakit.parallel import Workers, check_engine
-
-    chosen = Workers(engine or "local", jobs)
-    check_engine(chosen.engine)
-    return chosen

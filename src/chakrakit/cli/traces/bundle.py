@@ -63,41 +63,18 @@ def command(
         raise click.UsageError("give one of -o OUT.chakra, --check and --extract DIR")
     if output is None and (card or fields or files):
         raise click.UsageError("--card, --field and --add go with -o OUT.chakra")
-    report = _made(path, output, card, fields, files) if output else _read(path, extract)
+    from chakrakit.api import bundle
+
+    with progress("bundling") as show:
+        report = bundle(
+            path, output, card=card, fields=fields, add=files, extract=extract, progress=show
+        )
     if as_json:
         print_json(report)
     else:
         _print(report)
     if not report.ok:
         click.get_current_context().exit(1)
-
-
-def _made(
-    path: str, output: str, card: Path | None, fields: tuple[str, ...], files: tuple[Path, ...]
-) -> BundleReport:
-    from chakrakit.trace.cards import fields_from, overlaid, read_card_file
-    from chakrakit.trace.storage import read, write_bundle
-
-    given = overlaid(read_card_file(card) if card else {}, fields_from(fields))
-    traces = read(path)
-    traces.cache_bytes = 0  # each body is written once
-    done = 0
-    with progress("bundling") as show:
-
-        def step(_rank: int) -> None:
-            nonlocal done
-            done += 1
-            show(done, traces.body_count)
-
-        return write_bundle(traces, output, given, files, step)
-
-
-def _read(path: str, target: str | None) -> BundleReport:
-    from chakrakit.trace.storage import check_bundle, extract_bundle
-
-    if target is not None:
-        extract_bundle(path, target)
-    return check_bundle(path)
 
 
 def _print(report: BundleReport) -> None:

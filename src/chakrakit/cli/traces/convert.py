@@ -24,22 +24,17 @@ def command(path: str, target: str, portable: bool, as_json: bool) -> None:
     out.json                        one JSON document, lossless
     out.feeder.json                 the feeder's workload_graph
     out.parquet                     columns
-    out.N.et (or any of the above)  a file a rank, groups in out.json
+    out.N.et (or any of the above)  one file per rank, groups in out.json
     out                             a directory with everything
 
     A single file is converted in pieces: it may be larger than memory, or come through a pipe.
     """
-    from chakrakit.api import Converted
-    from chakrakit.api import convert as convert_portable
-    from chakrakit.trace.storage import convert
+    from chakrakit.api import convert
 
-    if portable:
-        left_out = convert_portable(path, target, portable=True).left_out
-    else:
-        with progress("converting") as step:
-            left_out = convert(path, target, step)
+    with progress("converting") as show:
+        done = convert(path, target, portable=portable, progress=show)
     if as_json:
-        return print_json(Converted(left_out))
-    for name, count in left_out.items():
+        return print_json(done)
+    for name, count in done.left_out.items():
         click.echo(f"note: {count:,} values of {name!r} have no place in {target}", err=True)
     return None

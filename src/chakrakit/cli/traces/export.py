@@ -63,17 +63,27 @@ def command(
     OUT.pftrace and OUT.json (also .gz) are timelines of all ranks, to be opened at ui.perfetto.dev:
     slices in ns on serial tracks, arrows for dependencies, counters for memory and links.
     """
-    if perfetto or chrome or target.removesuffix(".gz").endswith((".pftrace", ".json")):
-        return _timeline(path, target, perfetto, chrome, no_flows, node_size, as_json)
-    from chakrakit.trace.codecs import Selection, export
+    from chakrakit.api import export
     from chakrakit.trace.storage import read
 
-    traces = read(path)
-    if rank is None:
-        rank = traces.ranks[0]
-        if len(traces) > 1:
-            click.echo(f"note: rank {rank} of {len(traces):,}; --rank chooses another", err=True)
-    found = export(traces.trace(rank), target, Selection(around, hops, types, name))
+    timeline = perfetto or chrome or target.removesuffix(".gz").endswith((".pftrace", ".json"))
+    traces = path if timeline else read(path)
+    if not isinstance(traces, str) and rank is None and len(traces) > 1:
+        first = traces.ranks[0]
+        click.echo(f"note: rank {first} of {len(traces):,}; --rank chooses another", err=True)
+    found = export(
+        traces,
+        target,
+        rank=rank,
+        around=around,
+        hops=hops,
+        types=types,
+        name=name,
+        perfetto=perfetto,
+        chrome=chrome,
+        flows=not no_flows,
+        node_size=node_size,
+    )
     if as_json:
         return print_json(found)
     if found.dangling:
@@ -81,31 +91,7 @@ def command(
             f"note: {found.dangling:,} dependencies on nodes that do not exist are left out",
             err=True,
         )
-    click.echo(f"{found.nodes:,} nodes and {found.edges:,} edges to {target}", err=True)
-    return None
-
-
-def _timeline(
-    path: str,
-    target: str,
-    perfetto: bool,
-    chrome: bool,
-    no_flows: bool,
-    node_size: int,
-    as_json: bool,
-) -> None:
-    from chakrakit.insight.rank import read_run
-    from chakrakit.views.timeline import TimelineOptions, write_timeline
-
-    if perfetto and chrome:
-        raise click.UsageError("choose one of --perfetto and --chrome")
-    as_chrome = chrome or (not perfetto and target.removesuffix(".gz").endswith(".json"))
-    options = TimelineOptions(flows=not no_flows, node_size=node_size)
-    found = write_timeline(read_run(path), target, options, chrome=as_chrome)
-    if as_json:
-        return print_json(found)
-    click.echo(
-        f"{found.nodes:,} slices and {found.edges:,} arrows to {target}; open it at ui.perfetto.dev",
-        err=True,
-    )
+    what = "slices and {} arrows" if timeline else "nodes and {} edges"
+    said = f"{found.nodes:,} {what.format(f'{found.edges:,}')} to {target}"
+    click.echo(said + ("; open it at ui.perfetto.dev" if timeline else ""), err=True)
     return None

@@ -12,12 +12,10 @@ from chakrakit.cli.shared import (
     path_argument,
     print_json,
     progress,
-    workers_of,
     workers_options,
 )
 
 if TYPE_CHECKING:
-    from chakrakit.parallel import Workers
     from chakrakit.trace.validation import Finding, ValidationReport
 
 _COLOURS = {"error": "bold red", "warning": "yellow", "info": "dim"}
@@ -49,34 +47,18 @@ def command(
     """
     if repair != (output is not None):
         raise click.UsageError("--fix and -o OUT go together: the input is never changed in place")
-    report = _run(path, output, None if everything else _keep(), workers_of(engine, jobs))
+    from chakrakit.api import validate
+
+    with progress("validating") as show:
+        report = validate(
+            path, output=output, everything=everything, engine=engine, jobs=jobs, progress=show
+        )
     if as_json:
         print_json(report)
     else:
         _print(report)
     if not report.ok:
         click.get_current_context().exit(1)
-
-
-def _keep() -> int:
-    from chakrakit.trace.validation import KEEP
-
-    return KEEP
-
-
-def _run(
-    path: str, output: str | None, keep: int | None, workers: Workers | None
-) -> ValidationReport:
-    from chakrakit.trace.validation import fix, validate
-
-    with progress("validating") as show:
-
-        def step(piece: int) -> None:
-            show(piece, None)
-
-        if output is None:
-            return validate(path, keep=keep, progress=step, workers=workers)
-        return fix(path, output, keep=keep, progress=step, workers=workers)
 
 
 def _print(report: ValidationReport) -> None:

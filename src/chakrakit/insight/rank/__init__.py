@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.insight.rank.causes import Cause, Causes, causes_of, lane_pairs
-from chakrakit.insight.rank.load import as_run, facts_of, name_of, pairs, read_run
+from chakrakit.insight.rank.load import as_run, facts_of, name_of, pairs, parse_ranks, read_run
 from chakrakit.insight.rank.table import Cell, Table, ms, percent, short, us
 from chakrakit.insight.rank.tracks import Borders, Track, Tracks, borders, tracks_of
 from chakrakit.insight.rank.untimed import scheduled
@@ -36,6 +36,7 @@ __all__ = [
     "ms",
     "name_of",
     "pairs",
+    "parse_ranks",
     "percent",
     "rank_view",
     "rank_views",

@@ -12,19 +12,18 @@ from chakrakit.trace.sets import Card, Run, TraceSet
 from chakrakit.trace.storage import read
 
 
-def read_run(path: str, ranks: str = "") -> Run:
+def read_run(path: str) -> Run:
     """A run behind a path; traces whose nodes have times count as one."""
     found = read_job_trace(path) if is_job_trace(path) else as_run(read(path), path)
-    run = found.with_card(found.card.replace(name=name_of(found, path)))
-    if not ranks:
-        return run
+    return found.with_card(found.card.replace(name=name_of(found, path)))
+
+
+def parse_ranks(text: str) -> list[int]:
+    """The ranks of `--ranks 0,1,5`; none where nothing is said."""
     try:
-        chosen = [int(r) for r in ranks.split(",")]
+        return [int(r) for r in text.split(",")] if text else []
     except ValueError:
-        raise ConfigError(f"--ranks {ranks!r}: give numbers, as in 0,1,5") from None
-    some = run.select_ranks(chosen)
-    assert isinstance(some, Run)
-    return some
+        raise ConfigError(f"--ranks {text!r}: give numbers, as in 0,1,5") from None
 
 
 def name_of(run: Run, path: str) -> str:
