@@ -87,7 +87,8 @@ def link(
     )
     run, report = link_files(list(_paths(inputs)), chosen)
     if output is not None:
-        write(run, output)
+        with run.uncached():
+            write(run, output)
     return LinkedRun(run, report)
 
 

@@ -269,9 +269,10 @@ def bundle(
     given = overlaid(read_card_file(Path(card)) if card else {}, fields_from(fields))
     found = traces_of(traces)
     done = count(1)
-    return write_bundle(
-        found, output, given, list(add), lambda _rank: progress(next(done), found.body_count)
-    )
+    with found.uncached():
+        return write_bundle(
+            found, output, given, list(add), lambda _rank: progress(next(done), found.body_count)
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,7 +20,14 @@ from chakrakit.cli import main
 from support.oracle import bodies_of, message
 from support.paths import DATA
 
-LINKED = ["gpt2_124m_b8_s1024", "cnn_ddp_2", "gpt_pp_2", "gpt_fsdp_tp_4", "two_streams"]
+LINKED = [
+    "gpt2_124m_b8_s1024",
+    "cnn_ddp_2",
+    "gpt_pp_2",
+    "gpt_fsdp_tp_4",
+    "two_streams",
+    "mlp_ddp_nccl_1",
+]
 GENERATED = {
     "pipeline": {"dp": 2, "tp": 2, "pp": 2, "seq": 256, "global_batch": 8},
     "fsdp": {"dp": 4, "data": "fsdp", "seq": 256, "global_batch": 8},

@@ -145,13 +145,8 @@ class RankTasks:
     def gathered(self, progress: Progress) -> GatheredFacts:
         """Looks at all of them, in order."""
         parts = GatheredFacts(spread=self._workers is not None)
-        kept = self._run.cache_bytes
-        # Each rank is needed once: what the set keeps for later would only take room.
-        self._run.cache_bytes = 0
-        try:
+        with self._run.uncached():
             self._take_all(parts, progress)
-        finally:
-            self._run.cache_bytes = kept
         parts.add_up()
         return parts
 

@@ -8,6 +8,7 @@ from chakrakit.arrays import I64
 from chakrakit.passes.portable.plain_graph import GAP, PlainGraph
 from chakrakit.trace.communication import group_names
 from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.placement import is_communication
 
 
 def in_group_order(graph: PlainGraph, trace: Trace) -> PlainGraph:
@@ -17,7 +18,8 @@ def in_group_order(graph: PlainGraph, trace: Trace) -> PlainGraph:
     that its readers wait for: the order is kept, and no time is lost.
     """
     rows = np.maximum(graph.row, 0)
-    collective = (graph.row != GAP) & (trace.types[rows] == NodeType.COMM_COLL_NODE)
+    called = is_communication(trace) & trace.is_type(NodeType.COMM_COLL_NODE)
+    collective = (graph.row != GAP) & called[rows]
     places = np.flatnonzero(collective)
     groups = group_names(trace, graph.row[places]).to_pylist()
     last: dict[str, int] = {}

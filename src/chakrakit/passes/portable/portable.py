@@ -17,7 +17,7 @@ from chakrakit.passes.portable.pieces import TimedRows
 from chakrakit.passes.portable.plain_graph import GAP, PlainGraph, plain_graph
 from chakrakit.trace.communication import Binding
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
-from chakrakit.trace.placement import on_host
+from chakrakit.trace.placement import is_communication, on_host
 from chakrakit.trace.sets import Run, TraceSet
 from chakrakit.trace.timing import plain_span_ns
 
@@ -25,6 +25,7 @@ _OURS = {"id", "name", "type", "start_time_micros", "duration_micros", "ctrl_dep
 _DROPPED = {"edge_kinds", "edge_lags_ns", "own_ns", "start_time_ns", "duration_ns", "is_cpu_op"}
 _WORK = ("num_ops", "tensor_size")
 _MEMBERS = ("inputs_", "outputs_")
+_COMMUNICATION = (NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE)
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,6 @@ def timed_rows(trace: Trace, start: I64, end: I64) -> TimedRows:
     )
 
 
-def is_communication(trace: Trace) -> Mask:
-    """Rows that move data between ranks."""
-    return trace.is_type(NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE)
-
-
 def _lanes(trace: Trace, host: Mask, comm: Mask) -> I64:
     """A number for each stream and thread; communication of the host has none."""
     stream = np.asarray(trace.column("stream", -1), np.int64)
@@ -140,10 +136,9 @@ def _written(trace: Trace, graph: PlainGraph, begin: int, groups: NumberedGroups
     start, end = graph.start - begin, graph.end - begin
     micros = (end // 1000) - (start // 1000)
     names = trace.names.combine_chunks().cast(pa.string()).take(take).fill_null("gap")
-    types = np.where(known, trace.types[rows], NodeType.COMP_NODE)
-    comm = np.isin(
-        types, [NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE]
-    )
+    comm = is_communication(trace)[rows] & known
+    announced = trace.is_type(*_COMMUNICATION)[rows] & ~comm  # by the host, before a kernel does it
+    types = np.where(known & ~announced, trace.types[rows], NodeType.COMP_NODE)
     host = on_host(trace)[rows] | ~known
     columns: dict[str, Any] = {
         "name": names,
@@ -153,7 +148,7 @@ def _written(trace: Trace, graph: PlainGraph, begin: int, groups: NumberedGroups
         "is_cpu_op": host & ~comm,
         "start_time_ns": start,
         "duration_ns": end - start,
-        **_attributes(trace, take),
+        **_attributes(trace, take, pa.array(rows, mask=~comm)),
         **_work(trace, graph, comm),
     }
     if "pg_name" in columns or comm.any():
@@ -170,10 +165,12 @@ def _written(trace: Trace, graph: PlainGraph, begin: int, groups: NumberedGroups
     return Trace.from_columns(columns, edges, trace.metadata)
 
 
-def _attributes(trace: Trace, take: pa.Array) -> dict[str, Any]:
-    """What else nodes carry, on every piece of theirs."""
+def _attributes(trace: Trace, take: pa.Array, calls: pa.Array) -> dict[str, Any]:
+    """What else nodes carry, on every piece of theirs; what is about communication, on calls alone."""
     return {
-        name: trace.table.column(name).combine_chunks().take(take)
+        name: trace.table.column(name)
+        .combine_chunks()
+        .take(calls if name.startswith(("comm_", "pg_")) else take)
         for name in trace.nodes.column_names
         if name not in _OURS | _DROPPED | set(_WORK) and not name.startswith(_MEMBERS)
     }

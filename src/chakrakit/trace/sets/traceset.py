@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -117,6 +118,15 @@ class TraceSet:
     def __iter__(self) -> Iterator[tuple[int, Trace]]:
         """(rank, trace) in ascending order."""
         return ((rank, self.trace(rank)) for rank in self.ranks)
+
+    @contextmanager
+    def uncached(self) -> Iterator[None]:
+        """While every body is used once, none is kept for later: it would only take room."""
+        kept, self.cache_bytes = self.cache_bytes, 0
+        try:
+            yield
+        finally:
+            self.cache_bytes = kept
 
     def __len__(self) -> int:
         return len(self.bindings)
