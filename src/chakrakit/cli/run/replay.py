@@ -131,6 +131,8 @@ def _show(report: ReplayReport, output: Path | None) -> None:
         f"({step.p10 / 1e6:,.3f} to {step.p90 / 1e6:,.3f})"
     )
     out.print(f"replayed: {share.count:.1%} of operators, {share.time:.1%} of their time")
+    if report.recorded is not None:
+        out.print(report.recorded.sentence)
     if report.stand_ins:
         rows = [(s.name, s.count, f"{s.time_ns / 1e6:,.3f}", s.why) for s in report.stand_ins]
         print_table(("stand-in for", "count", "ms", "why"), rows[:_SHOWN])

@@ -104,6 +104,7 @@ class _Compiler:
             t for a in schema.arguments if a.written for t in used[a.name]
         )
         self.build.settle(unit, given, written)
+        self._pin(unit, given)
         made = self._results(call, results, given)
         if schema.name in COPIES:
             _copy_limits(given, [*made, *written])
@@ -142,6 +143,12 @@ class _Compiler:
                 memory.limit_index(memory.find(tensor), limit)
         for tensor in positive_tensors(name, used):
             memory.find(tensor).positive = True
+
+    def _pin(self, unit: Unit, given: list[Version]) -> None:
+        """Host memory that a copy names as pinned was so before the step."""
+        if any("Pinned" in self.seen.names[k] for k in unit.kernels):
+            for version in given:
+                version.pinned = version.pinned or version.device.startswith("cpu")
 
     def _outputs(self, unit: Unit) -> list[Any]:
         """Recorded results: a Tensor, None for what is no tensor, or a list of those."""
@@ -263,6 +270,7 @@ class _Compiler:
             device=options.device,
             backend=options.backend_name,
             groups=self.groups,
+            settings=dict(self.seen.settings),
             externals=memory.externals(self.build.device),
             slots=len(memory.version_of),
             steps=self.build.steps,

@@ -29,6 +29,7 @@ class Version:
     """Whose values these are: what limits an index limits what it was copied from."""
     limit: int = 0
     positive: bool = False
+    pinned: bool = False
     first: int = -1
     last: int = -1
     """First and last step that needs it."""
@@ -158,6 +159,7 @@ class Memory:
                 v.dtype,
                 _fill(v),
                 [(s, *_lists(g)) for s, g in views[id(v)]],
+                v.pinned,
             )
             for v in self.versions
             if id(v) in views

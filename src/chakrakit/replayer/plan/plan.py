@@ -30,6 +30,8 @@ class External(msgspec.Struct, omit_defaults=True):
     dtype: str
     fill: Fill
     views: list[tuple[int, str, list[int], list[int], int]]
+    pinned: bool = False
+    """Whether it is host memory that a device copies from or to by itself."""
 
 
 class Step(msgspec.Struct, tag_field="do", omit_defaults=True, kw_only=True):
@@ -141,6 +143,8 @@ class RankPlan(msgspec.Struct, kw_only=True):
 class Plan(RankPlan, kw_only=True):
     """All one rank does in an iteration."""
 
+    settings: dict[str, Any] = {}
+    """Global settings of PyTorch under which it ran."""
     externals: list[External]
     slots: int
     steps: list[AnyStep]

@@ -84,8 +84,8 @@ def is_tensor(value: Any) -> bool:
 
 
 def is_undefined(kind: str) -> bool:
-    """Whether a recorded type is that of a tensor that is not there."""
-    return _UNDEFINED in kind
+    """Whether a recorded type is that of a tensor that is not there; a list of some is a list."""
+    return _UNDEFINED in kind and kind.startswith("Tensor(")
 
 
 def read_tensor(value: list[Any], shape: Any, kind: str, strides: Any, place: str) -> Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +30,8 @@ class Recording:
     trace: Trace
     level: I32 | None = None
     """How many nodes must come before each, of other ranks too; only for traces that never ran."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Global settings of the program, such as which precision products had."""
 
     def __len__(self) -> int:
         return len(self.trace)
@@ -63,6 +66,16 @@ class Recording:
     def on_host_only(self) -> bool:
         """Whether nothing ran on a device."""
         return all(self.host)
+
+    @cached_property
+    def kernels(self) -> Counter[str]:
+        """What ran on the device, by name."""
+        return Counter(name for name, host in zip(self.names, self.host, strict=True) if not host)
+
+    @cached_property
+    def kernel_ns(self) -> int:
+        """How long the device was told to work."""
+        return int(self.trace.duration_ns[~np.array(self.host, np.bool_)].sum())
 
     @cached_property
     def threads(self) -> list[int]:
