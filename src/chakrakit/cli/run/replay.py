@@ -16,7 +16,7 @@ _SHOWN = 12
 
 
 @click.command(name="replay")
-@click.argument("trace", metavar="TRACE")
+@click.argument("trace", metavar="[TRACE]", default="-")
 @click.option(
     "--mode",
     type=click.Choice(["full", "compute", "comm", "emulate"]),
@@ -73,7 +73,8 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Replay TRACE: a linked run, files of PyTorch's profiler, or an exported folder that was run.
+    """Replay TRACE: a linked run, files of PyTorch's profiler, a generated or captured trace (or -, from
+    a pipe), or an exported folder that was run.
 
     Says how much was replayed and what stood in for the rest.
     """

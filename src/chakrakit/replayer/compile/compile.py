@@ -10,6 +10,9 @@ import numpy as np
 from chakrakit.errors import TraceError
 from chakrakit.replayer.compile.builder import Builder
 from chakrakit.replayer.compile.communicate import Exchange, read_exchange
+from chakrakit.replayer.compile.exchanged import Place, exchanged_of
+from chakrakit.replayer.compile.generated import Generated, is_generated
+from chakrakit.replayer.compile.graphs import GraphMaker
 from chakrakit.replayer.compile.indices import COPIES, index_limits, positive_tensors
 from chakrakit.replayer.compile.memory import Version
 from chakrakit.replayer.plan import (
@@ -56,8 +59,19 @@ class _Compiler:
         self.build = Builder(seen, options)
         self.count, self.time_ns = [0, 0], [0, 0]
         self.gaps = _Gaps(seen)
+        self.graphs = GraphMaker(seen, self.build)
 
     def run(self) -> None:
+        """All of the rank's step."""
+        if is_generated(self.seen):
+            place = Place(self.seen, self.world, self.rank, self.groups, self.options.shrink)
+            made = Generated(self.seen, self.build, partial(exchanged_of, place))
+            made.run()
+            self.count, self.time_ns = made.count, made.time_ns
+        else:
+            self._recorded()
+
+    def _recorded(self) -> None:
         units = find_units(self.seen)
         _check_any(units, self.seen, self.options.mode)
         # The wait at the end of a step is whoever recorded it, who waited for the device.
@@ -77,7 +91,7 @@ class _Compiler:
         elif unit.do is Do.COLLECTIVE:
             self._collective(unit)
         elif unit.do is Do.STAND_IN:
-            self._stand_in(unit, _name(self.seen, unit))
+            self._without_operator(unit)
         elif not self.build.belongs_to_communication(unit):
             self._call(unit)
 
@@ -177,6 +191,15 @@ class _Compiler:
         return slot
 
     # --- what has no operator -----------------------------------------------------------------
+
+    def _without_operator(self, unit: Unit) -> None:
+        """A graph is launched again from what was captured in it; all else takes as long as it took."""
+        if not self.graphs.is_graph(unit):
+            self._stand_in(unit, _name(self.seen, unit))
+            return
+        for step, ns in self.graphs.steps(unit):
+            self._covered(isinstance(step, Call), ns)
+            self.build.emit(step, unit)
 
     def _stand_in(self, unit: Unit, name: str) -> None:
         """As long as it took, and what it gave, empty."""

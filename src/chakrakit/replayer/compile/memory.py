@@ -14,6 +14,8 @@ from chakrakit.replayer.plan import INTEGERS, External, Fill, Tensor, View
 
 Geometry = tuple[str, tuple[int, ...], tuple[int, ...], int]
 Key = tuple[str, int]
+MADE_UP = -(1 << 50)
+"""Storage numbers below this are of tensors that no recording has."""
 
 
 @dataclass(eq=False)
@@ -29,6 +31,8 @@ class Version:
     """Whose values these are: what limits an index limits what it was copied from."""
     limit: int = 0
     positive: bool = False
+    unset: bool = False
+    """Made for an operator of which only shapes are known."""
     pinned: bool = False
     first: int = -1
     last: int = -1
@@ -67,6 +71,7 @@ class Memory:
 
     def _new(self, key: Key, tensor: Tensor, *, external: bool) -> Version:
         found = Version(tensor.device, tensor.extent, external, tensor.dtype)
+        found.unset = tensor.storage < MADE_UP
         self.current[key] = found
         self.versions.append(found)
         return found
@@ -201,7 +206,8 @@ def _lists(shape: Geometry) -> tuple[str, list[int], list[int], int]:
 def _fill(version: Version) -> Fill:
     """Values that no operator chokes on: indices in range, variances positive, masks open."""
     if version.dtype in INTEGERS:
-        return Fill("index", version.limit) if version.limit else Fill("zero")
+        nothing = Fill("unset" if version.unset else "zero")
+        return Fill("index", version.limit) if version.limit else nothing
     if version.dtype == "bool":
         return Fill("one")
     return Fill("positive") if version.positive else Fill("normal")

@@ -16,7 +16,10 @@ VERSION = 1
 
 
 class Fill(msgspec.Struct, omit_defaults=True):
-    """Values of an external storage: `normal`, `positive`, `index` (below `limit`), `zero` or `one`."""
+    """Values of an external storage: `normal`, `positive`, `index` (below `limit`), `zero` or `one`.
+
+    `unset` are integers that the runner makes when it knows what they are for.
+    """
 
     kind: str
     limit: int = 0
@@ -46,6 +49,8 @@ class Step(msgspec.Struct, tag_field="do", omit_defaults=True, kw_only=True):
     """Steps of other streams that must be over on the device before this one runs there."""
     borrowed: list[int] = []
     """Slots whose memory belongs to another stream."""
+    graph: int = 0
+    """Number of the graph this is part of: consecutive steps of one are launched as one; 0 for none."""
 
 
 class View(Step, tag="view"):

@@ -134,6 +134,12 @@ def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(out))
 
 
+def element_type(kind: str) -> str | None:
+    """PyTorch's name of a tensor's type, from `Tensor(float)` or as Kineto writes it; None for others."""
+    found = _TYPES.get(kind.removeprefix("Tensor(").removesuffix(")"))
+    return found[0] if found else None
+
+
 def item_types(kind: str) -> list[str]:
     """Types of the items of `GenericList[Tensor(float),Int]` or `Tuple[…]`."""
     _, bracket, rest = kind.partition("[")

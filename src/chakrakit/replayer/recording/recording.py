@@ -49,12 +49,12 @@ class Recording:
     @cached_property
     def schemas(self) -> list[str]:
         """What `op_schema` says; "" where it says nothing."""
-        return self._texts("op_schema")
+        return self.texts("op_schema")
 
     @cached_property
     def backends(self) -> list[str]:
         """What `kernel_backend` says, such as triton."""
-        return self._texts("kernel_backend")
+        return self.texts("kernel_backend")
 
     @cached_property
     def host(self) -> list[bool]:
@@ -152,7 +152,7 @@ class Recording:
     @cached_property
     def main_device(self) -> str:
         """Where the work was done: cuda if any tensor was there."""
-        texts = self._texts("inputs_values") + self._texts("outputs_values")
+        texts = self.texts("inputs_values") + self.texts("outputs_values")
         return "cuda" if any('"cuda' in t for t in texts) or not all(self.host) else "cpu"
 
     @cached_property
@@ -181,7 +181,7 @@ class Recording:
         return Recorded(*(self._parsed(f"{side}_{what}", row) for what in _WHAT))
 
     def _parsed(self, column: str, row: int) -> list[Any]:
-        text = self._texts(column)[row]
+        text = self.texts(column)[row]
         try:
             found = msgspec.json.decode(text) if text else []
         except msgspec.DecodeError:
@@ -190,7 +190,8 @@ class Recording:
             raise TraceError(f"{self.place(row)}: {column} is not a list")
         return found
 
-    def _texts(self, column: str) -> list[str]:
+    def texts(self, column: str) -> list[str]:
+        """What a text attribute says of each row; "" where it says nothing."""
         if column not in self._cache:
             names = self.trace.table.column_names
             if column in names:

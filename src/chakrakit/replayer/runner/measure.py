@@ -85,6 +85,7 @@ class _Measurement:
         self.program = Program(torch, plan, device, groups, room)
         make_externals(torch, plan, self.program.slots, device, self.program.guard)
         self.program.check()
+        self.program.capture()
         threads = [s.get("thread", 0) for s in plan["steps"]]
         self.threads = Threads(torch, self.program.steps, threads)
 

@@ -37,6 +37,7 @@ class Program:
         self._rate = cycles_per_ns(torch) if self.on_device else 0.0
         self.not_covered: list[dict[str, Any]] = []
         self._operators: dict[int, Any] = {}
+        self._graphs: list[Any] = []
         self._awaited = {c for s in plan["steps"] for c in s.get("after", [])}
         self._streams, self._events = self._make_streams()
         self.steps = [self._finished(i, self._make(i, s)) for i, s in enumerate(plan["steps"])]
@@ -302,6 +303,22 @@ class Program:
             if self.slots[slot] is not None:
                 self.guard.ranges.put(self.slots[slot], None)
 
+    # --- graphs -------------------------------------------------------------------------------
+
+    def capture(self) -> None:
+        """Put consecutive steps of one graph into a graph of the device's, launched by the first."""
+        if not self.on_device:
+            return
+        for first, last in _stretches([s.get("graph", 0) for s in self.plan["steps"]]):
+            steps = self.steps[first:last]
+            graph = self.torch.cuda.CUDAGraph()
+            self.torch.cuda.synchronize()
+            with self.torch.cuda.graph(graph):
+                for step in steps:
+                    step()
+            self._graphs.append(graph)
+            self.steps[first:last] = [graph.replay, *[_nothing] * (last - first - 1)]
+
     # --- streams ------------------------------------------------------------------------------
 
     def _make_streams(self) -> tuple[list[Any], dict[int, Any]]:
@@ -358,6 +375,21 @@ def _flat(value: Any) -> list[Any]:
     if isinstance(value, list):
         return [x for item in value for x in _flat(item)]
     return [value]
+
+
+def _nothing() -> None:
+    """A step whose work another step does."""
+
+
+def _stretches(numbers: list[int]) -> list[tuple[int, int]]:
+    """Begin and end of every run of one number other than 0."""
+    out: list[tuple[int, int]] = []
+    for i, number in enumerate(numbers):
+        if number and (not i or numbers[i - 1] != number):
+            out.append((i, i))
+        if number:
+            out[-1] = (out[-1][0], i + 1)
+    return out
 
 
 def _kept_shapes(step: dict[str, Any]) -> list[list[int] | None]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from .guard import Guard
 from .limits import ReplayError
+from .overloads import ANY_OVERLOAD, choose_overload
 
 _STD = 0.02
 _WIDEST = 16
@@ -87,6 +88,8 @@ def find_operator(torch: Any, step: dict[str, Any]) -> Any:
     """The overload a step names; None if this PyTorch has none such."""
     namespace, _, name = step["op"].partition("::")
     packet = getattr(getattr(torch.ops, namespace), name, None)
+    if step["overload"] == ANY_OVERLOAD and packet is not None:
+        return choose_overload(packet, step)
     return getattr(packet, step["overload"] or "default", None)
 
 
@@ -101,6 +104,8 @@ def _allocate(torch: Any, external: dict[str, Any], where: str) -> Any:
         return torch.zeros(elements, dtype=dtype, pin_memory=True)
     if fill["kind"] == "index":
         return torch.randint(0, max(1, fill["limit"]), (elements,), dtype=dtype, device=where)
+    if fill["kind"] == "unset":  # no index of anything, so that the guard makes one that is
+        return torch.full((elements,), torch.iinfo(dtype).min, dtype=dtype, device=where)
     if fill["kind"] == "zero":
         return torch.zeros(elements, dtype=dtype, device=where)
     if fill["kind"] == "one" or external["bytes"] <= size:

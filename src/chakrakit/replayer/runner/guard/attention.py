@@ -80,7 +80,9 @@ ATTENTION: dict[str, Callable[[Given], Any]] = {
     **dict.fromkeys(
         (
             "_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention "
-            "_scaled_dot_product_cudnn_attention _scaled_dot_product_flash_attention_for_cpu"
+            "_scaled_dot_product_cudnn_attention _scaled_dot_product_flash_attention_for_cpu "
+            "scaled_dot_product_attention _scaled_dot_product_attention_math "
+            "_cudnn_attention_forward"
         ).split(),
         _heads_first,
     ),
@@ -89,14 +91,14 @@ ATTENTION: dict[str, Callable[[Given], Any]] = {
             "_scaled_dot_product_flash_attention_backward "
             "_scaled_dot_product_efficient_attention_backward "
             "_scaled_dot_product_cudnn_attention_backward "
-            "_scaled_dot_product_flash_attention_for_cpu_backward"
+            "_scaled_dot_product_flash_attention_for_cpu_backward _cudnn_attention_backward"
         ).split(),
         _backward,
     ),
     **dict.fromkeys(
         (
             "_flash_attention_forward _flash_attention_backward _efficient_attention_forward "
-            "_efficient_attention_backward _cudnn_attention_forward _cudnn_attention_backward"
+            "_efficient_attention_backward"
         ).split(),
         _lengths_first,
     ),

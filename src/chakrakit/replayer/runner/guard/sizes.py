@@ -15,6 +15,9 @@ _CHANNEL_ARGUMENTS = (
 ).split()
 
 
+_LIST_ARGUMENTS = "self other src tensors1 tensors2 tensor1 tensor2 weights exponent end mat2".split()
+
+
 def check_sizes(name: str, given: Given) -> None:
     """Refuse a call whose arguments do not fit together."""
     rule = _RULES.get(name)
@@ -90,7 +93,9 @@ def _grouped(given: Given) -> None:
 
 def _lists(given: Given) -> None:
     """Operators on lists: as many of each, of the same shape or one number."""
-    lists = [v for v in given.values() if isinstance(v, list) and v and hasattr(v[0], "shape")]
+    lists = [v for k, v in given.items() if isinstance(v, list) and k in _LIST_ARGUMENTS]
+    lists = [v for v in lists if all(hasattr(t, "shape") for t in v)]
+    need(bool(lists) and bool(lists[0]), "no tensors")
     for other in lists[1:]:
         need(len(other) == len(lists[0]), f"lists of {len(lists[0])} and {len(other)} tensors")
         for left, right in zip(lists[0], other, strict=True):
@@ -226,10 +231,19 @@ def _sampled_backward(given: Given) -> None:
     need(sizes(grad) == wanted and grid.shape[0] == source.shape[0], "a gradient of another grid")
 
 
+def _spectrum(given: Given) -> None:
+    """Transforms along dimensions that there are, each once."""
+    source, dims = given["self"], [int(d) for d in given["dim"]]
+    need(bool(dims) and count(source) > 0, "nothing to transform")
+    need(all(-source.dim() <= d < source.dim() for d in dims), "a dimension that is not there")
+    need(len({d % source.dim() for d in dims}) == len(dims), "a dimension twice")
+
+
 def _real_spectrum(given: Given) -> None:
     """The last dimension says how much of the spectrum is read."""
+    _spectrum(given)
     dims, last = given["dim"], int(given["last_dim_size"])
-    need(bool(dims) and last > 0, "no dimension to transform")
+    need(last > 0, "no dimension to transform")
     need(int(given["self"].shape[dims[-1]]) == last // 2 + 1, "a spectrum of another length")
 
 
@@ -331,6 +345,8 @@ _RULES: dict[str, Callable[[Given], None]] = {
     "adaptive_avg_pool3d_backward": _averaged_backward,
     "grid_sampler_2d_backward": _sampled_backward,
     "grid_sampler_3d_backward": _sampled_backward,
+    "_fft_c2c": _spectrum,
+    "_fft_r2c": _spectrum,
     "_fft_c2r": _real_spectrum,
     "_weight_norm_interface": _weight_norm,
     "_weight_norm_interface_backward": _weight_norm,

@@ -1,0 +1,58 @@
+"""Which overload of an operator a call means that was made from shapes and types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ANY_OVERLOAD = "*"
+
+
+def choose_overload(packet: Any, step: dict[str, Any]) -> Any:
+    """The first overload that takes the arguments; the step's are put where it wants them.
+
+    None if there is none. Overloads that write into a tensor given to them come last.
+    """
+    found = [getattr(packet, name) for name in packet.overloads()]
+    for overload in sorted(found, key=lambda o: "out" in str(o._overloadname)):
+        arguments = overload._schema.arguments
+        given = step["args"]
+        if len(given) > len(arguments) or not all(
+            _takes(str(a.type), v) for a, v in zip(arguments, given, strict=False)
+        ):
+            continue
+        if any(not a.has_default_value() for a in arguments[len(given) :]):
+            continue
+        pairs = [(a, _put(str(a.type), v)) for a, v in zip(arguments, given, strict=False)]
+        step["args"] = [v for a, v in pairs if not a.kwarg_only]
+        step["kwargs"] = {a.name: v for a, v in pairs if a.kwarg_only and v is not None}
+        step["overload"] = str(overload._overloadname)
+        return overload
+    return None
+
+
+def _takes(kind: str, value: Any) -> bool:
+    """Whether an argument of a type takes a plan's value."""
+    optional = kind.startswith("Optional[")
+    inner = kind[len("Optional[") : -1] if optional else kind
+    if value is None:
+        return optional
+    if isinstance(value, dict):
+        return inner == "Tensor" if "slot" in value else inner != "Tensor"
+    if isinstance(value, list):
+        if not inner.startswith("List["):
+            return False
+        return all(_takes(inner[len("List[") : -1], v) for v in value)
+    if isinstance(value, bool):
+        return inner in ("bool", "number")
+    if isinstance(value, int):
+        return inner in ("int", "float", "number", "Tensor", "Device")
+    if isinstance(value, float):
+        return inner in ("float", "number", "Tensor")
+    return inner == "str" or (inner == "Device" and value.partition(":")[0] in ("cuda", "cpu"))
+
+
+def _put(kind: str, value: Any) -> Any:
+    """A value as a plan writes it for an argument of this type."""
+    if "Device" in kind and isinstance(value, str):
+        return {"device": value.partition(":")[0]}
+    return value
