@@ -22,7 +22,9 @@ def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--model", "model_name", metavar="M", help="A name from `chakra models`, or a config.json."
 )
-@click.option("-o", "--output", metavar="OUT", help="A directory, NAME.N.et for a file a rank, or - to print.")
+@click.option(
+    "-o", "--output", metavar="OUT", help="A directory, NAME.N.et for a file a rank, or -."
+)
 @click.option("--dry-run", is_flag=True, help="Only the figures; write nothing.")
 @click.option("--memory-gib", type=float, help="Refuse a plan that needs more memory a device.")
 @click.option("--machine", metavar="NAME", help="Say whether the plan fits this machine.")

@@ -73,8 +73,9 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Replay TRACE: a linked run, files of PyTorch's profiler, a generated or captured trace (or -, from
-    a pipe), or an exported folder that was run.
+    """Replay TRACE: a run, files of PyTorch's profiler, a generated trace, or an exported folder.
+
+    Without TRACE it is read from a pipe. An exported folder must have been run.
 
     Says how much was replayed and what stood in for the rest.
     """

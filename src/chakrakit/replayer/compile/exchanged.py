@@ -1,4 +1,4 @@
-"""Communication of nodes that say it in bytes: what this rank puts in and gets, on the group as it is here."""
+"""Communication of nodes that say it in bytes: what this rank puts in and gets, in its group here."""
 
 from __future__ import annotations
 

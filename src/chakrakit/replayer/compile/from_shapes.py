@@ -71,9 +71,7 @@ def _list(kind: str, shape: Any, strides: Any, value: Any, make: MakeTensor) -> 
     types = item_types(kind)
     if not any(element_type(t) for t in types):
         return _plain(value)
-    return [
-        _argument(t, _at(shape, i), _at(strides, i), None, make) for i, t in enumerate(types)
-    ]
+    return [_argument(t, _at(shape, i), _at(strides, i), None, make) for i, t in enumerate(types)]
 
 
 def _sizes(found: Any) -> list[int]:

@@ -189,9 +189,7 @@ class Generated:
 
     def _optimizer(self, unit: Unit) -> Call:
         count = max(self.seen.number("tensor_size", unit.row, 0) // _ADAM_BYTES, 1)
-        lists: list[Any] = [
-            [{"slot": self._slot(unit, "float32", [count])}] for _ in range(4)
-        ]
+        lists: list[Any] = [[{"slot": self._slot(unit, "float32", [count])}] for _ in range(4)]
         step = [{"slot": self._slot(unit, "float32", [1])}]
         named = {
             "lr": 1e-4,

@@ -79,9 +79,7 @@ class GraphMaker:
             number, strides, values = told[row]
             key = number if number >= 0 else ("row", row)
             if key not in found:
-                shapes, types = (
-                    self._list(f"inputs_{what}", row) for what in ("shapes", "types")
-                )
+                shapes, types = (self._list(f"inputs_{what}", row) for what in ("shapes", "types"))
                 name = self.seen.texts("operator")[row]
                 found[key] = _Captured(name, [], shapes, types, strides, values)
             found[key].rows.append(row)

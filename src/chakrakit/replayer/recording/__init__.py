@@ -8,4 +8,13 @@ from chakrakit.replayer.recording.recording import Recording
 from chakrakit.replayer.recording.settings import read_settings
 from chakrakit.replayer.recording.units import Do, Unit, find_units
 
-__all__ = ["Do", "Recording", "Unit", "find_units", "issue_levels", "load_traces", "one_step", "read_settings"]
+__all__ = [
+    "Do",
+    "Recording",
+    "Unit",
+    "find_units",
+    "issue_levels",
+    "load_traces",
+    "one_step",
+    "read_settings",
+]

@@ -9,8 +9,19 @@ from typing import Any
 from chakrakit.trace.sets import Card
 
 _KNOWN = frozenset(
-    "allow_tf32 cudnn_allow_tf32 float32_matmul_precision reduced_precision_reduction deterministic "
-    "cudnn_deterministic cudnn_benchmark threads sdp_backends memory_allocator allocator".split()
+    [
+        "allow_tf32",
+        "cudnn_allow_tf32",
+        "float32_matmul_precision",
+        "reduced_precision_reduction",
+        "deterministic",
+        "cudnn_deterministic",
+        "cudnn_benchmark",
+        "threads",
+        "sdp_backends",
+        "memory_allocator",
+        "allocator",
+    ]
 )
 """What the runner sets. Autocasting is none of it: the casts it made were recorded as operators."""
 _TF32 = re.compile(r"tf32|s1688gemm|tensorop_s1688", re.IGNORECASE)

@@ -185,7 +185,9 @@ def _compared(summary: Summary, outcomes: list[_Outcome], slowest: list[int]) ->
     return compare_with_recording(
         step_ns=unprofiled or max(o.step_ns for o in summary.original),
         kernel_ns=max(o.kernel_ns for o in summary.original),
-        kernels=[(o.kernels, {n: c for n, (c, _) in outcome.kernels.items()}) for o, outcome in pairs],
+        kernels=[
+            (o.kernels, {n: c for n, (c, _) in outcome.kernels.items()}) for o, outcome in pairs
+        ],
         replayed_step_ns=_spread(slowest).median,
         replayed_kernel_ns=max((o.kernel_ns for o in outcomes), default=0),
     )

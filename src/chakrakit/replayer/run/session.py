@@ -22,8 +22,8 @@ from chakrakit.replayer.recording import (
     one_step,
     read_settings,
 )
-from chakrakit.replayer.run.emulate import EmulationPlan, emulate_rank
 from chakrakit.replayer.run.comparison import Original
+from chakrakit.replayer.run.emulate import EmulationPlan, emulate_rank
 from chakrakit.replayer.run.export_folder import RESULTS, export_plans
 from chakrakit.replayer.run.result import SUMMARY, ReplayReport, read_report, replayed_run
 from chakrakit.replayer.runner import FOLLOWED, PIPE

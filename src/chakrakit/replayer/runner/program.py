@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .bindings import Bindings
-from .calls import Do, Layout, bind, constant
+from .calling import Bindings, Do, Layout, bind, constant, data_type, find_operator
 from .collectives import issue
 from .guard import Guard, Refused, Room, written_by
 from .limits import ReplayError, check_operator
 from .spin import cycles_per_ns, spin_host
-from .storages import bounded, data_type, find_operator
+from .storages import bounded
 
 GROUP_MARK = "chakra:group="
 """What the linker takes a collective's group from: gloo's own records name none."""

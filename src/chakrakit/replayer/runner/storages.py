@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from .calling import data_type, find_operator
 from .guard import Guard
 from .limits import ReplayError
-from .overloads import ANY_OVERLOAD, choose_overload
 
 _STD = 0.02
 _WIDEST = 16
@@ -84,15 +84,6 @@ def _touched(value: Any) -> set[int]:
     return {s for item in value for s in _touched(item)} if isinstance(value, list) else set()
 
 
-def find_operator(torch: Any, step: dict[str, Any]) -> Any:
-    """The overload a step names; None if this PyTorch has none such."""
-    namespace, _, name = step["op"].partition("::")
-    packet = getattr(getattr(torch.ops, namespace), name, None)
-    if step["overload"] == ANY_OVERLOAD and packet is not None:
-        return choose_overload(packet, step)
-    return getattr(packet, step["overload"] or "default", None)
-
-
 def _allocate(torch: Any, external: dict[str, Any], where: str) -> Any:
     """A flat tensor over a whole storage, filled."""
     dtype = data_type(torch, external["dtype"])
@@ -121,11 +112,3 @@ def _random(torch: Any, elements: int, dtype: Any, where: str, positive: bool) -
     if positive:
         made.abs_().add_(1e-6)
     return made.to(dtype) if narrow else made
-
-
-def data_type(torch: Any, name: str) -> Any:
-    """A data type by its name; nothing else of PyTorch can be had so."""
-    found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
-        raise TypeError(f"no data type {name!r}")
-    return found

@@ -78,28 +78,34 @@ def _lengths_first(given: Given) -> None:
 
 ATTENTION: dict[str, Callable[[Given], Any]] = {
     **dict.fromkeys(
-        (
-            "_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention "
-            "_scaled_dot_product_cudnn_attention _scaled_dot_product_flash_attention_for_cpu "
-            "scaled_dot_product_attention _scaled_dot_product_attention_math "
-            "_cudnn_attention_forward"
-        ).split(),
+        [
+            "_scaled_dot_product_flash_attention",
+            "_scaled_dot_product_efficient_attention",
+            "_scaled_dot_product_cudnn_attention",
+            "_scaled_dot_product_flash_attention_for_cpu",
+            "scaled_dot_product_attention",
+            "_scaled_dot_product_attention_math",
+            "_cudnn_attention_forward",
+        ],
         _heads_first,
     ),
     **dict.fromkeys(
-        (
-            "_scaled_dot_product_flash_attention_backward "
-            "_scaled_dot_product_efficient_attention_backward "
-            "_scaled_dot_product_cudnn_attention_backward "
-            "_scaled_dot_product_flash_attention_for_cpu_backward _cudnn_attention_backward"
-        ).split(),
+        [
+            "_scaled_dot_product_flash_attention_backward",
+            "_scaled_dot_product_efficient_attention_backward",
+            "_scaled_dot_product_cudnn_attention_backward",
+            "_scaled_dot_product_flash_attention_for_cpu_backward",
+            "_cudnn_attention_backward",
+        ],
         _backward,
     ),
     **dict.fromkeys(
-        (
-            "_flash_attention_forward _flash_attention_backward _efficient_attention_forward "
-            "_efficient_attention_backward"
-        ).split(),
+        [
+            "_flash_attention_forward",
+            "_flash_attention_backward",
+            "_efficient_attention_forward",
+            "_efficient_attention_backward",
+        ],
         _lengths_first,
     ),
 }

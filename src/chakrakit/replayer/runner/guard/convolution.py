@@ -13,7 +13,9 @@ def _output(given: Given) -> list[int]:
     weight = given["weight"]
     assert source is not None
     space = weight.dim() - 2
-    need(space >= 1 and source.dim() == weight.dim(), "an input of other dimensions than the weight")
+    need(
+        space >= 1 and source.dim() == weight.dim(), "an input of other dimensions than the weight"
+    )
     stride, padding, dilation = (
         _spread(given, name, space, default)
         for name, default in (("stride", 1), ("padding", 0), ("dilation", 1))

@@ -18,7 +18,7 @@ from .values import Values, Want
 
 _REMEMBERED = 8
 """Constants of one layout that are tried before another is made."""
-_BY_VALUE = frozenset("nonzero masked_select _unique2 bincount repeat_interleave".split())
+_BY_VALUE = frozenset(["nonzero", "masked_select", "_unique2", "bincount", "repeat_interleave"])
 """Operators whose results are as long as values say; no dry run can know."""
 
 
@@ -66,7 +66,7 @@ class Guard:
     def _instead(self, tensor: Any, want: Want) -> Any:
         """A tensor to take the place of one whose values are not known to do; None if they are."""
         known = self.ranges.of(tensor)
-        if want.bound and known is not None and 0 <= known[0] and known[1] < want.bound:
+        if want.bound and known is not None and known[0] >= 0 and known[1] < want.bound:
             return None
         fits = want.holds(tensor)
         key = (tuple(tensor.shape), tensor.stride(), tensor.dtype, str(tensor.device), want.bound)

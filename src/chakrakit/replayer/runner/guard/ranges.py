@@ -15,8 +15,26 @@ Range = tuple[int, int]
 """Lowest and highest value."""
 
 _COPIES = frozenset(
-    "clone _to_copy cat stack gather index index_select repeat expand contiguous roll flip "
-    "masked_select constant_pad_nd _unsafe_view alias where masked_fill".split()
+    [
+        "clone",
+        "_to_copy",
+        "cat",
+        "stack",
+        "gather",
+        "index",
+        "index_select",
+        "repeat",
+        "expand",
+        "contiguous",
+        "roll",
+        "flip",
+        "masked_select",
+        "constant_pad_nd",
+        "_unsafe_view",
+        "alias",
+        "where",
+        "masked_fill",
+    ]
 )
 """Operators whose integers are all among those they were given, or numbers among their arguments."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from ..limits import check_memory, host_memory
@@ -71,8 +72,7 @@ def limit_process(room: Room, on_device: bool) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if on_device:
         return
-    with open("/proc/self/statm") as stream:
-        now = int(stream.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     most = now + room.limits["cpu"] + _SLACK
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if hard == resource.RLIM_INFINITY or most < hard:

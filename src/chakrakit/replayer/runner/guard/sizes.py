@@ -10,12 +10,34 @@ from .attention import ATTENTION
 from .convolution import CONVOLUTION
 from .refusal import Given, count, need, sizes
 
-_CHANNEL_ARGUMENTS = (
-    "weight bias running_mean running_var mean invstd sum_dy sum_dy_xmu save_mean save_var save_invstd"
-).split()
+_CHANNEL_ARGUMENTS = [
+    "weight",
+    "bias",
+    "running_mean",
+    "running_var",
+    "mean",
+    "invstd",
+    "sum_dy",
+    "sum_dy_xmu",
+    "save_mean",
+    "save_var",
+    "save_invstd",
+]
 
 
-_LIST_ARGUMENTS = "self other src tensors1 tensors2 tensor1 tensor2 weights exponent end mat2".split()
+_LIST_ARGUMENTS = [
+    "self",
+    "other",
+    "src",
+    "tensors1",
+    "tensors2",
+    "tensor1",
+    "tensor2",
+    "weights",
+    "exponent",
+    "end",
+    "mat2",
+]
 
 
 def check_sizes(name: str, given: Given) -> None:
@@ -288,30 +310,42 @@ def _no_sorter(given: Given) -> None:
     need(given.get("sorter") is None, "a sorter is not replayed")
 
 
-_ADAM = _optimizer(
-    "exp_avgs", "exp_avg_sqs", "state_steps", flags={"amsgrad": "max_exp_avg_sqs"}
-)
+_ADAM = _optimizer("exp_avgs", "exp_avg_sqs", "state_steps", flags={"amsgrad": "max_exp_avg_sqs"})
 
 _RULES: dict[str, Callable[[Given], None]] = {
     **ATTENTION,
     **CONVOLUTION,
     **dict.fromkeys(
-        (
-            "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
-            "_native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_no_update "
-            "cudnn_batch_norm cudnn_batch_norm_backward native_batch_norm_backward batch_norm "
-            "batch_norm_elemt batch_norm_stats batch_norm_update_stats batch_norm_backward_reduce "
-            "batch_norm_backward_elemt"
-        ).split(),
+        [
+            "native_batch_norm",
+            "_native_batch_norm_legit",
+            "_native_batch_norm_legit_functional",
+            "_native_batch_norm_legit_no_training",
+            "_batch_norm_with_update",
+            "_batch_norm_no_update",
+            "cudnn_batch_norm",
+            "cudnn_batch_norm_backward",
+            "native_batch_norm_backward",
+            "batch_norm",
+            "batch_norm_elemt",
+            "batch_norm_stats",
+            "batch_norm_update_stats",
+            "batch_norm_backward_reduce",
+            "batch_norm_backward_elemt",
+        ],
         _channels,
     ),
     "batch_norm_gather_stats": _gathered_channels,
     "batch_norm_gather_stats_with_counts": _gathered_channels,
     **dict.fromkeys(
-        (
-            "native_layer_norm native_layer_norm_backward layer_norm rms_norm _fused_rms_norm "
-            "_fused_rms_norm_backward"
-        ).split(),
+        [
+            "native_layer_norm",
+            "native_layer_norm_backward",
+            "layer_norm",
+            "rms_norm",
+            "_fused_rms_norm",
+            "_fused_rms_norm_backward",
+        ],
         _normalized,
     ),
     "native_group_norm": _grouped,
@@ -322,10 +356,7 @@ _RULES: dict[str, Callable[[Given], None]] = {
         ("_fused_sgd", "_fused_sgd_"), _optimizer(flags={"momentum": "momentum_buffer_list"})
     ),
     **dict.fromkeys(
-        (
-            "_amp_foreach_non_finite_check_and_unscale",
-            "_amp_foreach_non_finite_check_and_unscale_",
-        ),
+        ("_amp_foreach_non_finite_check_and_unscale", "_amp_foreach_non_finite_check_and_unscale_"),
         _singles("found_inf", "inv_scale"),
     ),
     "_amp_update_scale_": _singles("self", "growth_tracker", "found_inf"),

@@ -323,20 +323,40 @@ _RULES: dict[str, Rule] = {
     "_embedding_bag_forward_only": _bags,
     "_embedding_bag_dense_backward": _bags_backward,
     **dict.fromkeys(
-        (
-            "index_select gather scatter scatter_ scatter_add scatter_add_ scatter_reduce "
-            "scatter_reduce_ index_add index_add_ index_copy index_copy_ index_fill index_fill_ "
-            "index_reduce index_reduce_"
-        ).split(),
+        [
+            "index_select",
+            "gather",
+            "scatter",
+            "scatter_",
+            "scatter_add",
+            "scatter_add_",
+            "scatter_reduce",
+            "scatter_reduce_",
+            "index_add",
+            "index_add_",
+            "index_copy",
+            "index_copy_",
+            "index_fill",
+            "index_fill_",
+            "index_reduce",
+            "index_reduce_",
+        ],
         _along(),
     ),
     **dict.fromkeys(
-        "index index_put index_put_ _index_put_impl_ _unsafe_index _unsafe_index_put".split(),
+        [
+            "index",
+            "index_put",
+            "index_put_",
+            "_index_put_impl_",
+            "_unsafe_index",
+            "_unsafe_index_put",
+        ],
         _indices,
     ),
-    **dict.fromkeys("take put put_".split(), _elements),
+    **dict.fromkeys(["take", "put", "put_"], _elements),
     **dict.fromkeys(
-        "nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward".split(),
+        ["nll_loss_forward", "nll_loss_backward", "nll_loss2d_forward", "nll_loss2d_backward"],
         _targets,
     ),
     "max_pool2d_with_indices_backward": _plane(2),

@@ -1,10 +1,27 @@
-"""Which overload of an operator a call means that was made from shapes and types."""
+"""Names in a plan → what PyTorch has under them: data types, operators and their overloads."""
 
 from __future__ import annotations
 
 from typing import Any
 
 ANY_OVERLOAD = "*"
+
+
+def data_type(torch: Any, name: str) -> Any:
+    """A data type by its name; nothing else of PyTorch can be had so."""
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise TypeError(f"no data type {name!r}")
+    return found
+
+
+def find_operator(torch: Any, step: dict[str, Any]) -> Any:
+    """The overload a step names; None if this PyTorch has none such."""
+    namespace, _, name = step["op"].partition("::")
+    packet = getattr(getattr(torch.ops, namespace), name, None)
+    if step["overload"] == ANY_OVERLOAD and packet is not None:
+        return choose_overload(packet, step)
+    return getattr(packet, step["overload"] or "default", None)
 
 
 def choose_overload(packet: Any, step: dict[str, Any]) -> Any:
