@@ -13,7 +13,15 @@ from chakrakit.replayer.compile.communicate import Exchange, read_exchange
 from chakrakit.replayer.compile.exchanged import Place, exchanged_of
 from chakrakit.replayer.compile.generated import Generated, is_generated
 from chakrakit.replayer.compile.graphs import GraphMaker
-from chakrakit.replayer.compile.indices import COPIES, index_limits, positive_tensors
+from chakrakit.replayer.compile.indices import (
+    COPIES,
+    NUMBERS,
+    WITH_NUMBERS,
+    index_limits,
+    positive_tensors,
+    told_limits,
+    unit_tensors,
+)
 from chakrakit.replayer.compile.memory import Version
 from chakrakit.replayer.plan import (
     FORMAT,
@@ -29,8 +37,10 @@ from chakrakit.replayer.plan import (
     Tensor,
     Unsupported,
     World,
+    element_type,
     plan_value,
     recorded_tensors,
+    storages_in,
 )
 from chakrakit.replayer.recording import Do, Recording, Unit, find_units
 from chakrakit.trace.model import EdgeKind
@@ -136,15 +146,36 @@ class _Compiler:
         used: Used = {a.name: [] for a in schema.arguments}
         plain: dict[str, Any] = {}
         for i, argument in enumerate(schema.arguments):
-            use = partial(self._use, unit, used[argument.name])
-            value = plan_value(argument, given.item(i), use, place, self.build.device)
+            found = used[argument.name]
+            value = self._number(schema.name, i, given.item(i))
+            if value is None:
+                use = partial(self._use, unit, found)
+                value = plan_value(argument, given.item(i), use, place, self.build.device)
+            if isinstance(value, list):  # an item that is not there keeps its place
+                items = iter(list(found))
+                found[:] = [next(items, None) if v is not None else None for v in value]
             plain[argument.name] = value
             if not argument.keyword:
                 call.args.append(value)
             elif value is not None:
                 call.kwargs[argument.name] = value
         self._constrain(schema.name, used, plain)
+        for tensor, limit in told_limits(self.seen.texts("tensor_range")[unit.row], used):
+            self.build.memory.limit_index(self.build.memory.find(tensor), limit)
         return call, used
+
+    def _number(self, name: str, place: int, item: tuple[Any, Any, str, Any]) -> float | int | None:
+        """A number that was recorded as the tensor PyTorch makes of it; which one, nobody wrote down."""
+        value, shape, kind, _ = item
+        if not place or name not in WITH_NUMBERS or shape != [] or kind not in NUMBERS:
+            return None
+        if not isinstance(value, list) or not storages_in(value):
+            return None
+        ((device, storage),) = storages_in(value)
+        known = self.build.memory.current.get((device, storage))
+        dtype = element_type(kind)
+        there = known is not None and not known.external and (dtype, (), (), 0) in known.slots
+        return NUMBERS[kind] if device == "cpu" and not there else None
 
     def _use(self, unit: Unit, found: list[Tensor | None], tensor: Tensor) -> int:
         found.append(tensor)
@@ -157,6 +188,8 @@ class _Compiler:
                 memory.limit_index(memory.find(tensor), limit)
         for tensor in positive_tensors(name, used):
             memory.find(tensor).positive = True
+        for tensor in unit_tensors(name, used):
+            memory.find(tensor).unit = True
 
     def _pin(self, unit: Unit, given: list[Version]) -> None:
         """Host memory that a copy names as pinned was so before the step."""

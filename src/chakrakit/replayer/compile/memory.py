@@ -31,6 +31,8 @@ class Version:
     """Whose values these are: what limits an index limits what it was copied from."""
     limit: int = 0
     positive: bool = False
+    unit: bool = False
+    """Factors of a normalisation, which begin as 1."""
     unset: bool = False
     """Made for an operator of which only shapes are known."""
     pinned: bool = False
@@ -209,5 +211,7 @@ def _fill(version: Version) -> Fill:
         nothing = Fill("unset" if version.unset else "zero")
         return Fill("index", version.limit) if version.limit else nothing
     if version.dtype == "bool":
+        return Fill("one")
+    if version.unit:
         return Fill("one")
     return Fill("positive") if version.positive else Fill("normal")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import os
@@ -90,10 +91,16 @@ class _Measurement:
         self.threads = Threads(torch, self.program.steps, threads)
 
     def result(self, out: Path | None) -> dict[str, Any]:
+        # Iterations leave no garbage, and looking for it takes longer than many a step.
+        gc.collect()
+        gc.freeze()
+        gc.disable()
         for _ in range(self.settings["warmup"]):
             self.threads.run()
         self._together()
         steps, host, cpu = self._timed()
+        gc.enable()
+        gc.unfreeze()
         kernels = self._profiled(out) if out is not None else {}
         self.threads.close()
         memory = self.torch.cuda.max_memory_allocated() if self.on_device else 0

@@ -33,7 +33,8 @@ def choose_overload(packet: Any, step: dict[str, Any]) -> Any:
     for overload in sorted(found, key=lambda o: "out" in str(o._overloadname)):
         arguments = overload._schema.arguments
         given = step["args"]
-        if len(given) > len(arguments) or not all(
+        positional = sum(not a.kwarg_only for a in arguments)
+        if len(given) not in (positional, len(arguments)) or not all(
             _takes(str(a.type), v) for a, v in zip(arguments, given, strict=False)
         ):
             continue
@@ -42,6 +43,8 @@ def choose_overload(packet: Any, step: dict[str, Any]) -> Any:
         pairs = [(a, _put(str(a.type), v)) for a, v in zip(arguments, given, strict=False)]
         step["args"] = [v for a, v in pairs if not a.kwarg_only]
         step["kwargs"] = {a.name: v for a, v in pairs if a.kwarg_only and v is not None}
+        if any(a.name == "device" for a in arguments) and "slot" not in str(given):
+            step["kwargs"]["device"] = {"device": "cuda"}  # the plan's own, wherever that is
         step["overload"] = str(overload._overloadname)
         return overload
     return None
@@ -52,7 +55,7 @@ def _takes(kind: str, value: Any) -> bool:
     optional = kind.startswith("Optional[")
     inner = kind[len("Optional[") : -1] if optional else kind
     if value is None:
-        return optional
+        return optional or inner == "Tensor"  # one that is not there
     if isinstance(value, dict):
         return inner == "Tensor" if "slot" in value else inner != "Tensor"
     if isinstance(value, list):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .guard import Guard, written_by
-from .refusal import Refused
+from .guard import Guard
+from .refusal import Refused, written_by
 from .room import Room, limit_process, room_for
 
 __all__ = ["Guard", "Refused", "Room", "limit_process", "room_for", "written_by"]

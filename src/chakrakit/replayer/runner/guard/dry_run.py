@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .refusal import Given
+from .refusal import Given, Refused, written_by
 
 
 class Result(NamedTuple):
@@ -19,21 +19,26 @@ class DryRun:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        self._known: dict[Any, list[Result | None] | None] = {}
+        self._known: dict[Any, list[Result | None] | Refused | None] = {}
 
     def results(self, operator: Any, given: Given) -> list[Result | None] | None:
         """Flat list of results, None for what is no tensor; None where PyTorch cannot say."""
         key = (operator, _signature(self._torch, list(given.items())))
         if key not in self._known:
             self._known[key] = self._ask(operator, given)
-        return self._known[key]
+        found = self._known[key]
+        if isinstance(found, Refused):
+            raise found
+        return found
 
-    def _ask(self, operator: Any, given: Given) -> list[Result | None] | None:
+    def _ask(self, operator: Any, given: Given) -> list[Result | None] | Refused | None:
         inside: set[int] = set()
         arguments = {name: self._without_memory(v, inside) for name, v in given.items()}
         for argument in operator._schema.arguments:
             if argument.name == "device" and arguments.get("device") is not None:
                 arguments["device"] = "meta"
+        written = written_by(operator, arguments)
+        before = [(t.shape, t.stride()) for t in written]
         positional = [a for a in operator._schema.arguments if not a.kwarg_only]
         named = [a for a in operator._schema.arguments if a.kwarg_only]
         try:
@@ -43,6 +48,8 @@ class DryRun:
             )
         except Exception:  # no such kernel, or one that wants a real device: PyTorch checks later
             return None
+        if before != [(t.shape, t.stride()) for t in written]:
+            return Refused("resizes what it was given")
         return [self._result(r, inside) for r in _flat(found)]
 
     def _without_memory(self, value: Any, inside: set[int]) -> Any:

@@ -26,3 +26,13 @@ def count(tensor: Any) -> int:
 def sizes(tensor: Any) -> list[int]:
     """A tensor's shape as a list."""
     return list(tensor.shape)
+
+
+def written_by(operator: Any, given: Given) -> list[Any]:
+    """Tensors that a call writes to."""
+    found: list[Any] = []
+    for argument in operator._schema.arguments:
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = given.get(argument.name)
+            found += value if isinstance(value, list) else [value]
+    return [t for t in found if t is not None]

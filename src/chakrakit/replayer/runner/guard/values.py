@@ -62,7 +62,7 @@ def index_below(torch: Any, bound: int, *, wraps: bool = False, besides: int | N
         fits = (tensor >= low) & (tensor < bound)
         if besides is not None:
             fits = fits | (tensor == besides)
-        return bool(fits.all())
+        return bool(fits.all()) and not _is_crowded(torch, tensor, bound)
 
     def make(tensor: Any) -> Any:
         size = count(tensor)
@@ -76,6 +76,26 @@ def index_below(torch: Any, bound: int, *, wraps: bool = False, besides: int | N
     return Want(holds, make, bound=bound)
 
 
+def _is_crowded(torch: Any, tensor: Any, bound: int) -> bool:
+    """Whether made-up values chose so few of what there is that a kernel would stand in a queue."""
+    flat = tensor if 0 not in tensor.stride() else _without_copies(tensor)
+    size = count(flat)
+    if size < _FEW or bound < 2:
+        return False
+    most = int(torch.unique(flat, return_counts=True)[1].max())
+    return most > _CROWD * max(1, size / bound)
+
+
+def _without_copies(tensor: Any) -> Any:
+    """An expanded tensor as it was before."""
+    return tensor[tuple(slice(0, 1) if s == 0 else slice(None) for s in tensor.stride())]
+
+
+_FEW = 16
+_CROWD = 16
+"""By how much one choice may be more frequent than an even spread would make it."""
+
+
 def offsets_into(torch: Any, total: int, *, from_zero: bool, to_end: bool) -> Want:
     """Ends or begins of segments: in order, within `total`."""
 
@@ -86,7 +106,9 @@ def offsets_into(torch: Any, total: int, *, from_zero: bool, to_end: bool) -> Wa
         ordered = bool((flat[1:] >= flat[:-1]).all())
         begins = not from_zero or int(flat[0]) == 0
         ends = not to_end or int(flat[-1]) == total
-        return ordered and begins and ends and int(flat[0]) >= 0 and int(flat[-1]) <= total
+        spread = count(flat) < 2 or total == 0 or int(flat[-1]) > int(flat[0])
+        inside = int(flat[0]) >= 0 and int(flat[-1]) <= total
+        return ordered and begins and ends and inside and spread
 
     def make(tensor: Any) -> Any:
         size = count(tensor)
