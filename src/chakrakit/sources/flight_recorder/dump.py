@@ -30,6 +30,8 @@ _NUMBERS = (
     "timeout_ms",
     "is_p2p",
 )
+_UNUSED = ("frames", "pg_status", "record_id", "pg_id", "op_id", "retired")
+"""Large or frequent members of a dump that nothing here reads."""
 _TEXTS = (
     "process_group",
     "profiling_name",
@@ -69,7 +71,7 @@ class _Entries:
 
 def read_dump(data: bytes, path: str = "") -> Calls:
     """Columns of a dump's bytes (uncompressed)."""
-    text = plain_json(data, ("frames", "pg_status"), path) if data[:1] == MAGIC else data
+    text = plain_json(data, _UNUSED, path) if data[:1] == MAGIC else data
     entries = _entries(text, path)
     version = str(entries.rest.get("version") or "")
     if version.partition(".")[0] not in _KNOWN_VERSIONS:
