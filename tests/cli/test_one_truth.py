@@ -15,7 +15,7 @@ MEASURED = ("--compute", "measured", "--communication", "measured")
 
 @pytest.fixture(scope="module")
 def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """GPT-2 124M on an H200: 45.5 ms a step un-profiled, bound by the device; 141 ms as recorded."""
+    """GPT-2 124M on an H200: 45.5 ms per step un-profiled, bound by the device; 141 ms as recorded."""
     run = tmp_path_factory.mktemp("truth") / "run"
     succeeded("link", DATA / "pytorch" / "gpt2_124m_b8_s1024", "-o", run)
     return run
