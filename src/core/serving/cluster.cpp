@@ -6,6 +6,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "core/serving/check.hpp"
+
 namespace chakra::serving {
 
 namespace {
@@ -16,8 +18,9 @@ size_t at(int32_t i) {
 
 }  // namespace
 
-Cluster::Cluster(Problem problem) : problem_(std::move(problem)) {
-    const Requests& requests = problem_.requests;
+Cluster::Cluster(Problem problem) : problem_(std::move(problem)), remote_(problem_.remote_blocks) {
+    check(problem_);
+    const Requests& requests = *problem_.requests;
     progress_.resize(requests.size());
     left_ = static_cast<int64_t>(requests.size());
     size_t count = 0;
@@ -33,7 +36,7 @@ Cluster::Cluster(Problem problem) : problem_(std::move(problem)) {
             group_of_.push_back(static_cast<int32_t>(groups_.size()) - 1);
             costs_.emplace_back(pool.terms);
             engines_.emplace_back(number, pool.role, pool.options, requests, progress_,
-                                  costs_.back(), problem_.hooks.engine);
+                                  costs_.back(), problem_.hooks.engine, remote_);
         }
     }
     announced_.assign(count, NEVER);
@@ -109,7 +112,7 @@ void Cluster::happen(const Event& event) {
 
 // The next request that waits for no other one; the one after it is announced when it has arrived.
 bool Cluster::arrive_open() {
-    const Requests& requests = problem_.requests;
+    const Requests& requests = *problem_.requests;
     while (next_ < requests.size() && requests.after[next_] >= 0) ++next_;
     if (next_ == requests.size()) return false;
     bool closed = problem_.concurrency > 0;
@@ -174,7 +177,7 @@ int32_t Cluster::by_rule(int32_t request, const std::vector<int32_t>& choice) {
     int32_t pick = choice[0];
     for (int32_t e : choice) {
         double queue = static_cast<double>(engines_[at(e)].waiting().size()) * mean_prompt_;
-        double own = static_cast<double>(problem_.requests.prompt[at(request)] -
+        double own = static_cast<double>(problem_.requests->prompt[at(request)] -
                                          engines_[at(e)].matched(request));
         double score = queue + own + 1e-3 * static_cast<double>(load(e));
         if (score < best) {
@@ -200,7 +203,7 @@ void Cluster::ended(int32_t request) {
     if (problem_.concurrency > 0) arrive_open();
     if (followers_.empty()) return;
     for (int32_t f : followers_[at(request)]) {
-        push(now_ + problem_.requests.arrival[at(f)], Kind::arrival, f);
+        push(now_ + problem_.requests->arrival[at(f)], Kind::arrival, f);
     }
 }
 
@@ -276,7 +279,7 @@ void Cluster::form(const Group& group) {
     const Pool& pool = problem_.pools[group.pool];
     while (engines_[at(group.first)].may_form()) {
         std::vector<Batch> batches;
-        int64_t tokens = 0, moved = 0, count = 0;
+        int64_t tokens = 0, moved = 0, fetched = 0, count = 0;
         Composition most;
         Time slowest = 0;
         for (int32_t e = group.first; e < group.last; ++e) {
@@ -285,13 +288,15 @@ void Cluster::form(const Group& group) {
             if (batch.empty()) continue;
             tokens += batch.sums.tokens;
             moved = std::max(moved, batch.moved_blocks);
+            fetched = std::max(fetched, batch.remote_blocks);
             count = std::max(count, static_cast<int64_t>(batch.pieces.size()));
             most.tokens = std::max(most.tokens, batch.sums.tokens);
             slowest = std::max(slowest, engines_[at(e)].cost(batch));
         }
         if (tokens == 0) return;
         if (pool.shared) slowest += shared_[group.pool](tokens);
-        slowest += std::llround(static_cast<double>(moved) * pool.options.ps_per_block);
+        slowest += std::llround(static_cast<double>(moved) * pool.options.ps_per_block +
+                                static_cast<double>(fetched) * pool.options.ps_per_remote_block);
         for (int32_t e = group.first; e < group.last; ++e) {
             engines_[at(e)].launch(std::move(batches[at(e - group.first)]), slowest, now_, most,
                                    count);

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <queue>
-#include <span>
 #include <tuple>
 #include <vector>
 
@@ -38,7 +38,7 @@ struct Handover {
 struct ClusterHooks {
     Hooks engine;
     // (request, engines that may take it) → the engine
-    std::function<int32_t(int32_t, std::span<const int32_t>)> route, place;
+    std::function<int32_t(int32_t, const std::vector<int32_t>&)> route, place;
     // (now) → engines that take new requests from now on; asked every `interval`
     std::function<int32_t(Time)> scale;
     Time interval = 0;
@@ -51,7 +51,7 @@ struct Recording {
 };
 
 struct Problem {
-    Requests requests;
+    std::shared_ptr<const Requests> requests;
     std::vector<Pool> pools;
     int64_t concurrency = 0;  // not 0: a request arrives when another ends
     Router router = Router::turn;
@@ -59,6 +59,7 @@ struct Problem {
     std::vector<Fault> faults;
     ClusterHooks hooks;
     Recording recording;
+    int64_t remote_blocks = 0;  // room in the store of cached content that engines share
 };
 
 struct StepRow {
@@ -134,6 +135,7 @@ class Cluster {
     std::vector<Memo> shared_;
     std::vector<Group> groups_;
     std::vector<int32_t> group_of_;
+    Tier remote_;
     std::vector<Engine> engines_;
     std::vector<std::vector<int32_t>> followers_;
     std::vector<int32_t> turn_, target_;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <span>
 #include <vector>
 
 #include "core/serving/batch.hpp"
@@ -58,7 +57,7 @@ struct CostTerms {
     std::function<Time(int64_t)> dense;  // by (padded) tokens: all layers but attention
     std::function<Time(int64_t)> head;   // by sampled tokens
     Attention attention;                 // of all layers, picoseconds
-    std::span<const int64_t> captured;   // sizes that decode-only steps are padded to
+    std::vector<int64_t> captured;       // sizes that decode-only steps are padded to
     Padded padded;                       // replaces all of the above where it has `ask`
     Time adapter = 0;                    // for each distinct adapter of a step
     Time draft = 0;                      // proposing tokens, for each decoding step

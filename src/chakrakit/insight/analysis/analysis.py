@@ -179,9 +179,9 @@ def analyze(
     found = _joined(run, ranks, facts, chosen)
     found.culprits = hang_culprits(board)
     if large:
-        found.notes.append(
+        found.notes = [
             f"{len(board):,} recorded calls: only culprits are looked for above {_RECORDED_CALLS:,}"
-        )
+        ]
     return found
 
 
