@@ -59,7 +59,7 @@ def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
     "--objective", type=click.Choice(["step", "energy", "price"]), default="step", show_default=True
 )
 @click.option(
-    "--batch", type=int, help="Sequences in a step over all devices; by default one a device."
+    "--batch", type=int, help="Sequences in a step over all devices; by default one per device."
 )
 @click.option("--seq", type=int, default=4096, show_default=True, help="Tokens of a sequence.")
 @click.option("--compute", default="auto", show_default=True, metavar="auto|roofline|PROFILE")

@@ -1,4 +1,4 @@
-"""The tidy table of a study: a row a point, its parameters first."""
+"""The tidy table of a study: one row per point, its parameters first."""
 
 from __future__ import annotations
 

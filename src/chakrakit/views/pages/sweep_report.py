@@ -92,7 +92,7 @@ def _cell(value: Any) -> str | int | float:
 
 def _curves(table: pa.Table) -> Iterator[Markup]:
     for found in findings.all_curves(table):
-        unit, scale = ("ms", 1e-6) if found.figure == "step_ns" else ("tokens a second", 1.0)
+        unit, scale = ("ms", 1e-6) if found.figure == "step_ns" else ("tokens per second", 1.0)
         lines = [Line(c.machine, _scaled(c.points, scale)) for c in found.curves]
         if found.ideal:
             lines.append(Line("in proportion", _scaled(found.ideal, scale), dashed=True))
