@@ -1,4 +1,4 @@
-"""The `chakra` command: one thin file a subcommand, imported when it is called."""
+"""The `chakra` command: one thin file per subcommand, imported when it is called."""
 
 from __future__ import annotations
 

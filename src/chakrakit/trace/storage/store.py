@@ -85,7 +85,7 @@ def _single(trace: Trace, rank: int, groups: Groups) -> TraceSet | Run:
 def _from_files(
     files: Mapping[int, Place], groups: Groups, card: Card | None = None
 ) -> TraceSet | Run:
-    """A body a file. The card, or else the beginning of the first, tells whether they are a run.
+    """A body per file. The card, or else the beginning of the first, tells whether they are a run.
 
     Traces that a pass changed still have recorded starts, which are no run's any more.
     """
@@ -215,5 +215,5 @@ def _refuse_mixture(traces: TraceSet, prefix: Path) -> None:
 
 
 def is_placeholder(target: str | os.PathLike[str]) -> bool:
-    """Whether a name means a file a rank: it has `.N.` before the format."""
+    """Whether a name means one file per rank: it has `.N.` before the format."""
     return bool(_PLACEHOLDER.search(os.fspath(target)))
