@@ -204,6 +204,9 @@ class Serving:
                 "requests": len(self.stream),
                 "router": self.router,
                 "seed": self.seed,
+                "engines": [
+                    _limits(pool) for pool in self.setup.pools for _ in range(pool.engines)
+                ],
             },
         }
 
@@ -243,6 +246,16 @@ class Serving:
         return Served(
             setup, run(setup), self.device, tuple(tp * self.layout.pp for tp in self._tps), level
         )
+
+
+def _limits(pool: PoolSetup) -> dict[str, Any]:
+    """What bounds the steps of an engine."""
+    return {
+        "role": pool.role,
+        "kv_capacity_tokens": pool.capacity.tokens,
+        "token_budget": pool.options.token_budget,
+        "max_requests": pool.options.max_requests,
+    }
 
 
 def serving_of(
