@@ -239,8 +239,11 @@ class Serving:
         each = self.layout.pp * self.layout.dp
         return sum(count * tp * each for count, tp in zip(counts, self._tps, strict=True))
 
-    def served(self, level: ServiceLevel, may_miss: int | None = None, **recording: Any) -> Served:
+    def served(
+        self, level: ServiceLevel | None = None, may_miss: int | None = None, **recording: Any
+    ) -> Served:
         """The stream served to its end, or until more requests than `may_miss` missed the level."""
+        level = level or ServiceLevel()
         limits = (level.ttft, level.tpot, level.e2e)
         setup = replace(self.setup, level_ms=limits, may_miss=may_miss, **recording)
         return Served(
