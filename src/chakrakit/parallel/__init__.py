@@ -12,7 +12,17 @@ from __future__ import annotations
 from chakrakit.parallel.as_finished import ATTEMPTS, each
 from chakrakit.parallel.engine import cores
 from chakrakit.parallel.in_order import Workers, spread
+from chakrakit.parallel.orphans import end_with_parent
 from chakrakit.parallel.outcome import Outcome
 from chakrakit.parallel.starter import check_engine
 
-__all__ = ["ATTEMPTS", "Outcome", "Workers", "check_engine", "cores", "each", "spread"]
+__all__ = [
+    "ATTEMPTS",
+    "Outcome",
+    "Workers",
+    "check_engine",
+    "cores",
+    "each",
+    "end_with_parent",
+    "spread",
+]
