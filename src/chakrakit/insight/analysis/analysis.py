@@ -44,6 +44,7 @@ from chakrakit.insight.diagnosis import (
 from chakrakit.insight.hangs import board_of, hang_culprits, is_recording
 from chakrakit.insight.memory import Memory, join_memory, with_history
 from chakrakit.insight.rank import Causes, Table
+from chakrakit.insight.serving import ServingFacts, serving_facts
 from chakrakit.insight.time import (
     Launches,
     LaunchTable,
@@ -108,6 +109,8 @@ class Analysis(Result, msgspec.Struct):
     """Of a pipeline-parallel job whose operations know their stage and replica: what delays cost."""
     bound: str = ""
     """`host`, `device` or `communication`: what most of the critical path is."""
+    serving: ServingFacts | None = None
+    """Of a served stream: where requests spend their time; None for other runs."""
     recording: RecordedStep | None = None
     """The step as recorded, as corrected and as it takes without recording; None for other runs."""
     warning: str = ""
@@ -119,6 +122,7 @@ class Analysis(Result, msgspec.Struct):
 
         late = Stragglers(self.stragglers, self.slow_links)
         return [
+            *(self.serving.tables() if self.serving else []),
             TimeBreakdown(self.span_ns, self.ranks).table(),
             self.steps.table(),
             self.critical_path.table(),
@@ -165,7 +169,7 @@ def analyze(
 ) -> Analysis:
     """Everything about a run; `progress` is told how many ranks are done, of how many.
 
-    With `workers`, ranks are looked at there, one a task, and this process keeps what is small of
+    With `workers`, ranks are looked at there, one per task, and this process keeps what is small of
     them: what the critical path passes through is read again.
     """
     chosen = options or AnalysisOptions()
@@ -178,9 +182,9 @@ def analyze(
     found = _joined(run, ranks, facts, chosen)
     found.culprits = hang_culprits(board)
     if large:
-        found.notes.append(
+        found.notes = [
             f"{len(board):,} recorded calls: only culprits are looked for above {_RECORDED_CALLS:,}"
-        )
+        ]
     return found
 
 
@@ -240,6 +244,7 @@ def _joined(
         delays=delays,
         **fit_fields(fit),
         bound=path.bound,
+        serving=serving_facts(run),
         recording=recording,
         warning=recording.warning if recording else "",
     )

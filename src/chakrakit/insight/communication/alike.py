@@ -100,6 +100,21 @@ class Alike:
         found = np.flatnonzero((parts[:, None] == coming).any(1))
         return self.ranks[int(ranks[found].max())]
 
+    def meeting(self, rank: int, group: int, part: int, parts: I64) -> tuple[int, I64, I64]:
+        """The group like this one in which a rank has that part, its ranks, and the part of each.
+
+        The parts of the members are given as places among `parts`.
+        """
+        place, role = self.place[rank], part % self.roles
+        for code in self.groups_like(group):
+            ranks, roles = self.companies[code]
+            if ((ranks == place) & (roles == role)).any():
+                break
+        theirs = self.rank_class[ranks] * self.roles + roles
+        order = np.argsort(parts)
+        at = order[np.searchsorted(parts[order], theirs)]
+        return code, np.array(self.ranks, np.int64)[ranks], at
+
 
 def _members(first: I64) -> dict[int, I64]:
     """For each that stands for others the places of all, ascending."""

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -106,6 +107,17 @@ def _sequence(given: Mask, seq: I64, group: list[str], types: I64) -> I64:
     return np.where(whole, seq, nth_of_kind(codes))
 
 
+class Meeting(NamedTuple):
+    """The calls that belong to one call: the other end's of a message, all members' of a collective."""
+
+    call: int
+    """The entry of the call itself, or of the one that stands for it."""
+    group: int
+    ranks: I64
+    calls: I64
+    """The entry of each rank's call, or of the one that stands for it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Matched:
     """All calls, one array a fact, and what belongs together.
@@ -199,10 +211,14 @@ class Matched:
         counts = np.bincount(self.instance[rows]) if len(rows) else np.zeros(0, np.int64)
         return order, np.r_[0, np.cumsum(counts)]
 
+    def calls_of_instance(self, instance: int) -> I64:
+        """The calls of a collective that are here."""
+        order, first = self._by_instance
+        return order[first[instance] : first[instance + 1]]
+
     def coming_last(self, instance: int) -> I64:
         """The calls of a collective that came last, all of those that came at one time."""
-        order, first = self._by_instance
-        calls = order[first[instance] : first[instance + 1]]
+        calls = self.calls_of_instance(instance)
         found: I64 = calls[self.start[calls] == self.arrival[calls]]
         return found
 
@@ -212,6 +228,30 @@ class Matched:
             return int(self.rank[self.last[call]])
         coming = self.coming_last(int(self.instance[call]))
         return self.alike.last_of(code, self.alike.part[coming])
+
+    def meeting(self, rank: int, row: int) -> Meeting | None:
+        """Who meets in a rank's call; None for a row that is no call."""
+        found = np.flatnonzero((self.rank == self.looked_at(rank)) & (self.row == row))
+        if not len(found):
+            return None
+        call = int(found[0])
+        code = int(self.group_code[call])
+        if self.collective[call]:
+            calls = self.calls_of_instance(int(self.instance[call]))
+            if self.alike is not None:
+                part = self.alike.part[calls]
+                code, ranks, at = self.alike.meeting(rank, code, int(self.alike.part[call]), part)
+                return Meeting(call, code, ranks, calls[at])
+        else:
+            calls = self.partner[[call]]
+            calls = calls[calls >= 0]
+            if self.alike is not None and len(calls):
+                end = (self.src if self.type[call] == NodeType.COMM_RECV_NODE else self.dst)[[call]]
+                place = self.ranks_like(int(self.rank[call])).index(rank)
+                return Meeting(
+                    call, code, self.alike.moved(int(self.rank[call]), end)[place], calls
+                )
+        return Meeting(call, code, self.rank[calls], calls)
 
     @cached_property
     def transfer(self) -> I64:
