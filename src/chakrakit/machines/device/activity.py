@@ -14,6 +14,10 @@ from chakrakit.trace.placement import on_host
 
 UNTOLD = 0.5
 """Kernels of which neither FLOPs nor bytes are known stream at this share of the memory's bandwidth."""
+REACHED = 0.92
+"""The share of a memory's nominal bandwidth that streaming kernels reach (H200: 4.41 of 4.8 TB/s)."""
+_FULL = 0.8
+"""A kernel that moves more than this share of what memory can is limited by it."""
 _PRODUCTS = ("gemm", "conv", "attention", "grouped", "moe")
 """What classes of work on product units begin with."""
 
@@ -22,19 +26,21 @@ def activity_of(trace: Trace, device: Device, constants: PowerConstants, seconds
     """The activity of every row, given what each takes at the highest clock; host rows have none."""
     rows = trace.is_type(NodeType.COMP_NODE) & ~on_host(trace)
     flops, moved, product, attention = _work(trace, rows)
+    most = REACHED * device.memory_bandwidth * seconds
     untold = rows & (flops == 0) & (moved == 0)
-    bandwidth = device.memory_bandwidth
-    moved = np.where(untold, UNTOLD * bandwidth * seconds, moved)
+    moved = np.where(untold, UNTOLD * most, moved)
     # What is moved faster than memory can came from a cache.
-    from_memory = np.minimum(moved, bandwidth * seconds) if bandwidth else moved
+    from_memory = np.minimum(moved, most) if device.memory_bandwidth else moved
+    full = from_memory / np.maximum(most, PICO)
     each = _product_pj(trace, constants) * np.where(attention, constants.attention, 1.0)
-    chip = flops * each + np.where(product, 0.0, from_memory * constants.vector_pj)
-    follows = product & (_least_seconds(trace, flops, device) > from_memory / (bandwidth or 1.0))
+    chip = (flops * each + np.minimum(moved, 2 * most) * constants.cache_pj) * PICO
+    chip += np.where(product, 0.0, constants.vector_watts * (1 - full) * seconds)
+    limited = np.where(product, _least_seconds(trace, flops, device) < full * seconds, full > _FULL)
     return Activity(
         seconds=np.where(rows, seconds, 0.0),
-        chip_joules=np.where(rows, chip, 0.0) * PICO,
+        chip_joules=np.where(rows, chip, 0.0),
         memory_joules=np.where(rows, from_memory, 0.0) * constants.memory_pj * PICO,
-        follows_clock=np.where(rows, follows, False).astype(np.float64),
+        follows_clock=rows & ~limited,
     )
 
 
@@ -95,7 +101,7 @@ class PowerLimited:
         self._known[id(trace), id(device)] = trace, draw
         if draw is None or not computed.any():
             return found
-        activity = activity_of(trace, device, draw.constants, found.ps * PICO)
+        activity = activity_of(trace, device, draw.constants, found.ps.astype(np.float64) * PICO)
         rows = computed & (activity.seconds > 0)
         held = held_back(
             draw.constants, only(activity, rows), device.idle_power, device.power, self.busy

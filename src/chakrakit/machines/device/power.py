@@ -1,13 +1,15 @@
 """Power: what a device draws by class of work and clock, and the clock its limit leaves.
 
-A device draws its idle power always, its active power while anything runs, an energy per operation in its
-product units, per byte from memory, and per byte that vector units handle. Energies of the chip go with the
-square of its supply voltage, which falls with the clock; memory keeps its own clock.
+A device draws its idle power always, the power of its clocks while a program holds it, an energy per
+operation of its product units, per byte that passes its caches and per byte of memory, and a power of its
+vector units while they, and not memory, limit a kernel. Energies of the chip go with the square of its
+supply voltage, which falls with the clock down to a knee; memory keeps its own clock.
 """
 
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
 from chakrakit.arrays import F64, Mask
 from chakrakit.errors import ConfigError
@@ -22,20 +24,26 @@ class PowerConstants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     clock_mhz: float
     """The highest clock."""
     least_clock_mhz: float
-    active_watts: float
-    """On top of idle power while anything runs."""
+    clock_watts: float
+    """On top of idle power while a program holds the device, whatever it does."""
     product_pj: dict[str, float]
     """Per FLOP of matrix products, convolutions and attention, by element type."""
     memory_pj: float
     """Per byte from or to memory."""
-    vector_pj: float = 0.0
-    """Per byte that element-wise kernels, normalisations and the like handle, on top of memory's."""
+    cache_pj: float = 0.0
+    """Per byte that passes the caches, from memory or not."""
+    vector_watts: float = 0.0
+    """Of kernels without products, in so far as memory does not limit them."""
     attention: float = 1.0
     """What a FLOP of attention takes against one of a product, softmax included."""
     voltage: float = 1.0
-    """The supply voltage at the lowest clock over that at the highest."""
+    """The lowest supply voltage over that at the highest clock."""
+    knee_mhz: float = 0.0
+    """Below this clock the voltage stays as it is."""
+    memory_clock_mhz: float = 0.0
+    """Below this clock the chip cannot ask memory for its full bandwidth."""
     limit_share: float = 1.0
-    """Where the limit is held: the mean power of a device held back over its limit."""
+    """The mean power of a device that its limit holds back, over that limit."""
 
 
 def check_power(constants: PowerConstants, where: str) -> None:
@@ -49,7 +57,8 @@ def check_power(constants: PowerConstants, where: str) -> None:
         if not 0 < getattr(c, name) <= 1:
             raise ConfigError(f"{where}.{name}: {getattr(c, name)} is not in (0, 1]")
     rest = {f"product_pj.{k}": v for k, v in c.product_pj.items()}
-    rest |= {n: getattr(c, n) for n in ("active_watts", "memory_pj", "vector_pj", "attention")}
+    names = ("clock_watts", "memory_pj", "cache_pj", "vector_watts", "attention")
+    rest |= {n: getattr(c, n) for n in (*names, "knee_mhz", "memory_clock_mhz")}
     for name, value in rest.items():
         if not 0 <= value < float("inf"):
             raise ConfigError(f"{where}.{name}: {value} is not 0 or more")
@@ -62,8 +71,8 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     chip_joules: F64
     """At the highest clock; goes with the square of the voltage."""
     memory_joules: F64
-    follows_clock: F64
-    """The share of the seconds that goes with the clock: 1 for what the chip limits, 0 for memory."""
+    follows_clock: Mask
+    """Whether the chip, and not its memory, limits the row."""
 
 
 class Draw(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,30 +89,32 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def voltage(self) -> float:
-        """The supply voltage over that at the highest clock; a straight line between the ends."""
-        least = self.constants.least_clock_mhz / self.constants.clock_mhz
-        along = (self.share - least) / (1 - least) if least < 1 else 1.0
-        return self.constants.voltage + (1 - self.constants.voltage) * max(0.0, min(1.0, along))
+        """The supply voltage over that at the highest clock: a straight line from the knee up."""
+        c = self.constants
+        if c.knee_mhz >= c.clock_mhz:
+            return 1.0
+        along = (self.clock_mhz - c.knee_mhz) / (c.clock_mhz - c.knee_mhz)
+        return c.voltage + (1 - c.voltage) * max(0.0, along)
 
     @property
-    def active_watts(self) -> float:
-        """On top of idle power while anything runs: the clock's own power."""
-        return self.constants.active_watts * self.share * self.voltage**2
+    def clock_watts(self) -> float:
+        """What the clocks draw by themselves."""
+        return self.constants.clock_watts * self.share * self.voltage**2
 
     def stretch(self, activity: Activity) -> F64:
         """By what factor each row takes longer than at the highest clock."""
-        return 1 + activity.follows_clock * (1 / self.share - 1)
+        slow = max(1.0, self.constants.memory_clock_mhz / self.clock_mhz)
+        return np.where(activity.follows_clock, 1 / self.share, slow)
 
     def joules(self, activity: Activity) -> F64:
-        """The energy of each row beyond active and idle power."""
+        """The energy of each row beyond what the device draws anyway."""
         return activity.chip_joules * self.voltage**2 + activity.memory_joules
 
-    def busy_watts(self, activity: Activity, idle_watts: float) -> float:
-        """The mean while one row follows another."""
+    def mean_watts(self, activity: Activity, idle_watts: float, busy: float) -> float:
+        """With rows one after another for a share of the time."""
         seconds = float((activity.seconds * self.stretch(activity)).sum())
-        if not seconds:
-            return idle_watts
-        return idle_watts + self.active_watts + float(self.joules(activity).sum()) / seconds
+        work = float(self.joules(activity).sum()) / seconds if seconds else 0.0
+        return idle_watts + self.clock_watts + busy * work
 
 
 def held_back(
@@ -116,8 +127,7 @@ def held_back(
     """
 
     def mean(share: float) -> float:
-        draw = Draw(constants=constants, share=share)
-        return idle_watts + busy * (draw.busy_watts(activity, idle_watts) - idle_watts)
+        return Draw(constants=constants, share=share).mean_watts(activity, idle_watts, busy)
 
     wanted = limit * constants.limit_share
     if not limit or mean(1.0) <= wanted:

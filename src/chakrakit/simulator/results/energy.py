@@ -88,20 +88,21 @@ def _of_class(
     seconds = np.where(works, (outcome.end[rows] - outcome.start[rows]) * PICO, 0.0)
     busy, makespan = _busy(outcome, c), outcome.makespan_ps * PICO
     draw = limit.draw(program.trace, device)
+    base, most = device.idle_power, device.power
     if draw is None:
-        extra, active = np.zeros(len(seconds)), device.power - device.idle_power
+        extra = seconds * (device.power - device.idle_power)
     else:
-        extra, active = _extra(program, device, draw, seconds), draw.active_watts
+        extra = _extra(program, device, draw, seconds)
+        base, most = base + draw.clock_watts, most * draw.constants.limit_share
     # Rows may overlap: each has its share of the time in which the device is busy.
     share = busy / seconds.sum() if seconds.any() else 0.0
-    joules = extra + seconds * share * (device.idle_power + active)
-    most = device.power * busy
-    joules *= min(1.0, most / joules.sum()) if joules.any() else 1.0
+    extra *= share if draw is None else 1.0
+    extra *= min(1.0, max(most - base, 0.0) * makespan / max(extra.sum(), PICO))
+    joules = extra + seconds * share * base
     names, codes = np.unique(classes_of(program.trace)[works].astype(str), return_inverse=True)
     sums = np.bincount(codes, joules[works], minlength=len(names))
     found = dict(zip(names.tolist(), sums.tolist(), strict=True))
-    idle = device.idle_power * (makespan - busy)
-    return {**found, IDLE: idle}, draw.clock_mhz if draw else None
+    return {**found, IDLE: base * (makespan - busy)}, draw.clock_mhz if draw else None
 
 
 def _extra(program: Program, device: Device, draw: Draw, seconds: F64) -> F64:
