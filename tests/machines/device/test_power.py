@@ -43,15 +43,15 @@ def test_voltage_falls_to_the_knee_and_the_clocks_power_with_its_square():
 
 def test_a_limit_is_met_by_the_highest_clock_that_meets_it():
     work = activity(1.0, 600.0, 0.0)
-    assert held_back(SIMPLE, work, 50, 1000, 1.0).share == 1.0  # 50 + 100 + 600 W
-    held = held_back(SIMPLE, work, 50, 400, 1.0)
-    assert held.mean_watts(work, 50, 1.0) == pytest.approx(400, rel=1e-3)
+    assert held_back(SIMPLE, work, 50, 1000, 0.0).share == 1.0  # 50 + 100 + 600 W
+    held = held_back(SIMPLE, work, 50, 400, 0.0)
+    assert held.mean_watts(work, 50, 0.0) == pytest.approx(400, rel=1e-3)
     assert held.stretch(work)[0] == pytest.approx(1 / held.share)
 
 
 def test_a_device_that_waits_may_draw_more_while_it_works():
     work = activity(1.0, 600.0, 0.0)
-    shares = [held_back(SIMPLE, work, 50, 500, busy).share for busy in (1.0, 0.8, 0.4)]
+    shares = [held_back(SIMPLE, work, 50, 500, waits).share for waits in (0.0, 0.2, 1.0)]
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
 

@@ -11,7 +11,7 @@ from chakrakit.machines.device.device import (
     read_device,
 )
 from chakrakit.machines.device.operations import Launchers, Operation, operations_of
-from chakrakit.machines.device.power import Activity, Draw, PowerConstants
+from chakrakit.machines.device.power import Activity, Draw, PowerConstants, held_back
 from chakrakit.machines.device.profile import (
     ClassModel,
     Profile,
@@ -69,6 +69,7 @@ __all__ = [
     "dtype_name",
     "element_bytes",
     "find_profile",
+    "held_back",
     "measured_rows",
     "operations_of",
     "parse",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from chakrakit.arrays import F64, Mask
@@ -85,12 +87,12 @@ def _least_seconds(trace: Trace, flops: F64, device: Device) -> F64:
 class PowerLimited:
     """A work model on a device that lowers its clock to stay within its power limit.
 
-    Rows that were measured keep their times, as the clock they ran at is in them. `busy` is the share of
-    a run in which the device has work; what it saves while it waits, it may spend while it works.
+    Rows that were measured keep their times, as the clock they ran at is in them. `waits` says for how
+    many seconds of a run no row of a trace runs; what its device saves then, it may spend while it works.
     """
 
-    def __init__(self, work: WorkModel, busy: float = 1.0) -> None:
-        self.work, self.busy, self.name = work, busy, work.name
+    def __init__(self, work: WorkModel, waits: Callable[[Trace], float] = lambda _: 0.0) -> None:
+        self.work, self.waits, self.name = work, waits, work.name
         self._known: dict[tuple[int, int], tuple[Trace, Draw | None]] = {}
 
     def costs(self, trace: Trace, device: Device) -> Costs:
@@ -104,7 +106,7 @@ class PowerLimited:
         activity = activity_of(trace, device, draw.constants, found.ps.astype(np.float64) * PICO)
         rows = computed & (activity.seconds > 0)
         held = held_back(
-            draw.constants, only(activity, rows), device.idle_power, device.power, self.busy
+            draw.constants, only(activity, rows), device.idle_power, device.power, self.waits(trace)
         )
         self._known[id(trace), id(device)] = trace, held
         if held.share == 1.0:

@@ -110,24 +110,24 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True):
         """The energy of each row beyond what the device draws anyway."""
         return activity.chip_joules * self.voltage**2 + activity.memory_joules
 
-    def mean_watts(self, activity: Activity, idle_watts: float, busy: float) -> float:
-        """With rows one after another for a share of the time."""
-        seconds = float((activity.seconds * self.stretch(activity)).sum())
+    def mean_watts(self, activity: Activity, idle_watts: float, waits: float) -> float:
+        """With rows one after another, and seconds in which none runs."""
+        seconds = float((activity.seconds * self.stretch(activity)).sum()) + waits
         work = float(self.joules(activity).sum()) / seconds if seconds else 0.0
-        return idle_watts + self.clock_watts + busy * work
+        return idle_watts + self.clock_watts + work
 
 
 def held_back(
-    constants: PowerConstants, activity: Activity, idle_watts: float, limit: float, busy: float
+    constants: PowerConstants, activity: Activity, idle_watts: float, limit: float, waits: float
 ) -> Draw:
     """The highest clock at which the mean power stays below the limit.
 
-    `busy` is the share of the time in which rows run; the device idles in the rest. Power grows with the
-    clock, so the clock is found by halving.
+    `waits` are seconds in which no row runs, whatever the clock: what a device does not draw then, it may
+    draw while it works. Power grows with the clock, so the clock is found by halving.
     """
 
     def mean(share: float) -> float:
-        return Draw(constants=constants, share=share).mean_watts(activity, idle_watts, busy)
+        return Draw(constants=constants, share=share).mean_watts(activity, idle_watts, waits)
 
     wanted = limit * constants.limit_share
     if not limit or mean(1.0) <= wanted:

@@ -18,7 +18,7 @@ from chakrakit.trace.timing import Intervals
 PICO = 1e-12
 IDLE = "idle"
 _CLOSE = 0.97
-"""A run that draws this share of what a limited device was assumed to draw needs no second look."""
+"""A device that computes for this share of the run is as good as always busy."""
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,29 @@ def run_within_limits(
 ) -> tuple[Outcome, PowerLimited]:
     """Simulates with the clocks that the devices' limits leave, and gives these as well.
 
-    First as if devices were never idle; where they are, again with the share of time in which they work.
+    First as if devices never waited; where they do, again with what they wait, which changes little.
     """
     limit = PowerLimited(options.work)
     outcome = run(traces, machine, replace(options, work=limit))
     if limit.lowest_share == 1.0:
         return outcome, limit
-    busy = max(_busy_share(outcome, c) for c in range(outcome.classes.count))
-    if busy < _CLOSE:
-        limit = PowerLimited(options.work, busy)
+    waits = _waits(outcome)
+    if max(waits.values()) > (1 - _CLOSE) * outcome.makespan_ps * PICO:
+        limit = PowerLimited(options.work, lambda trace: waits.get(id(trace), 0.0))
         outcome = run(traces, machine, replace(options, work=limit))
     return outcome, limit
 
 
-def _busy_share(outcome: Outcome, c: int) -> float:
-    return _busy(outcome, c) / max(outcome.makespan_ps * PICO, PICO)
+def _waits(outcome: Outcome) -> dict[int, float]:
+    """By the identity of a trace, the fewest seconds in which its device computes nothing."""
+    found: dict[int, float] = {}
+    for c in range(outcome.classes.count):
+        program, rows = program_of(outcome, c), class_rows(outcome, c)
+        works = program.kind == COMPUTE
+        busy = Intervals.of(outcome.start[rows][works], outcome.end[rows][works]).total
+        rest = (outcome.makespan_ps - busy) * PICO
+        found[id(program.trace)] = min(rest, found.get(id(program.trace), rest))
+    return found
 
 
 def _busy(outcome: Outcome, c: int) -> float:
