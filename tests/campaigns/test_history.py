@@ -229,6 +229,7 @@ def test_weibull_nodes_fail_as_often_as_their_mean_says(job, shape):
     assert done.failures == pytest.approx(renewals + bias, rel=0.04)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_histories_whoever_runs_them(job):
     made = job(failures="{node_mtbf_hours: 100}")
     from chakrakit.parallel import Workers

@@ -16,6 +16,7 @@ from chakrakit.workloads.description.description import Plan, Step, Workload
 from chakrakit.workloads.generate.generator import generate
 from chakrakit.workloads.models import named
 from support import paths
+from support.recorded import linked
 
 DATA = paths.DATA / "pytorch"
 PLANS = {
@@ -34,11 +35,6 @@ def generated(name, **more):
     model = msgspec.structs.replace(named("llama3.1-8b"), layers=3)
     plan = Plan(**PLANS[name], **more)
     return generate(Workload(model=model, plan=plan, step=Step(seq=512, global_batch=16)))
-
-
-@cache
-def linked(name):
-    return chakrakit.link([DATA / name])[0]
 
 
 def case(name):

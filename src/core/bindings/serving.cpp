@@ -116,6 +116,8 @@ void inputs(nb::module_& m) {
                         int32_t engine) { p.faults.push_back({at, duration, engine}); })
         .def("record", [](Problem& p, bool steps, Time from, Time to,
                           int64_t audit_every) { p.recording = {steps, from, to, audit_every}; })
+        .def("give_up", [](Problem& p, Time ttft, Time tpot, Time e2e,
+                           int64_t may_miss) { p.level = {ttft, tpot, e2e, may_miss}; })
         .def_rw("hooks", &Problem::hooks);
 }
 
@@ -189,6 +191,7 @@ class Handle {
 
     void run() { cluster_.run(); }
     Time now() const { return cluster_.now(); }
+    bool given_up() const { return cluster_.given_up(); }
     int64_t matched(int32_t engine, int32_t request) const { return one(engine).matched(request); }
 
     nb::tuple engine(int32_t engine) const {
@@ -292,6 +295,7 @@ void serving(nb::module_& m) {
     nb::class_<Handle>(m, "ServingCluster")
         .def(nb::init<const Problem&>())
         .def("run", &Handle::run, nb::call_guard<nb::gil_scoped_release>())
+        .def("given_up", &Handle::given_up)
         .def("now", &Handle::now)
         .def("matched", &Handle::matched)
         .def("engine", &Handle::engine)

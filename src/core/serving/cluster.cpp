@@ -46,6 +46,7 @@ Cluster::Cluster(Problem problem) : problem_(std::move(problem)), remote_(proble
     touched_flag_.assign(count, 0);
     turn_.assign(3, 0);
     target_.assign(requests.size(), -1);
+    if (problem_.level.may_miss >= 0) missed_.assign(requests.size(), 0);
     active_ = static_cast<int32_t>(count);
     if (std::any_of(requests.after.begin(), requests.after.end(),
                     [](int64_t a) { return a >= 0; })) {
@@ -73,7 +74,7 @@ void Cluster::run() {
     for (int64_t i = 0; i < problem_.concurrency && arrive_open(); ++i) {
     }
     if (problem_.concurrency == 0) arrive_open();
-    while (!events_.empty() && left_ > 0) {
+    while (!events_.empty() && left_ > 0 && !given_up_) {
         now_ = events_.top().at;
         while (!events_.empty() && events_.top().at == now_) {
             Event event = events_.top();
@@ -193,9 +194,28 @@ void Cluster::step_ended(int32_t engine) {
     announced_[at(engine)] = NEVER;
     Outcome outcome = engines_[at(engine)].finish(now_);
     record(outcome.batch, engines_[at(engine)]);
+    if (!missed_.empty()) {
+        for (int32_t r : outcome.gave) judge(r);
+    }
     for (int32_t r : outcome.finished) ended(r);
     for (int32_t r : outcome.handed_over) hand_over(r);
     touch(engine);
+}
+
+// Whether a request that just got tokens has missed the level; too many end the run.
+void Cluster::judge(int32_t request) {
+    const Level& level = problem_.level;
+    const Progress& p = progress_[at(request)];
+    if (missed_[at(request)]) return;
+    bool late = level.ttft >= 0 && p.first - p.arrived > level.ttft;
+    if (p.finished != NEVER) {
+        int64_t gaps = problem_.requests->output[at(request)] - 1;
+        late |= level.e2e >= 0 && p.finished - p.arrived > level.e2e;
+        late |= level.tpot >= 0 && p.finished - p.first > level.tpot * gaps;
+    }
+    if (!late) return;
+    missed_[at(request)] = 1;
+    given_up_ = ++misses_ > level.may_miss;
 }
 
 void Cluster::ended(int32_t request) {

@@ -22,7 +22,7 @@ class Memo {
     std::vector<Time> known_;
 };
 
-// Attention as one kernel a layer at the roofline: the larger of arithmetic and traffic.
+// Attention as one kernel per layer at the roofline: the larger of arithmetic and traffic.
 struct RooflineAttention {
     double ps_per_pair, ps_per_token, ps_per_context, least;
     double operator()(const Composition& c) const;

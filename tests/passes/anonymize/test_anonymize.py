@@ -28,13 +28,9 @@ from chakrakit.workloads.description.description import Plan, Step, Workload
 from chakrakit.workloads.generate.generator import generate
 from chakrakit.workloads.models import named
 from support.paths import CORPUS, DATA
+from support.recorded import linked
 
 MACHINES = ("dgx-h100", "dgx-a100", "ethernet-100g")
-
-
-@cache
-def _linked(name):
-    return chakrakit.link([DATA / "pytorch" / name])[0]
 
 
 @cache
@@ -112,10 +108,10 @@ def _leaks(traces, folder):
 
 
 CASES = {
-    "a data-parallel CPU run": lambda: _linked("cnn_ddp_2"),
-    "sharded, with modules": lambda: _linked("gpt_fsdp_tp_4"),
-    "a GPU run": lambda: _linked("mlp_ddp_nccl_1"),
-    "a pipeline": lambda: _linked("gpt_pp_2"),
+    "a data-parallel CPU run": lambda: linked("cnn_ddp_2"),
+    "sharded, with modules": lambda: linked("gpt_fsdp_tp_4"),
+    "a GPU run": lambda: linked("mlp_ddp_nccl_1"),
+    "a pipeline": lambda: linked("gpt_pp_2"),
     "folded and generated": lambda: _generated(dp=4, tp=2, pp=2),
     "another tool's": lambda: chakrakit.read(DATA / "et" / "stage.0.et"),
     "the reference converter's": lambda: chakrakit.read(DATA / "et" / "chakra.0.et.gz"),
@@ -141,7 +137,7 @@ def test_no_original_text_is_anywhere_in_the_bytes(case, form, tmp_path):
 
 
 def test_the_search_finds_what_is_there(tmp_path):
-    traces = _linked("cnn_ddp_2")
+    traces = linked("cnn_ddp_2")
     chakrakit.write(traces | Anonymize(keep=("op_schema",)), tmp_path / "out")
     assert any("aten::" in leak for leak in _leaks(traces, tmp_path / "out"))
 
@@ -249,11 +245,11 @@ def test_graph_communication_and_validity_stay(case):
 
 
 SIMULATED = {
-    "cnn_ddp_2": (lambda: _linked("cnn_ddp_2"), 2, "measured"),
-    "gpt_fsdp_tp_4": (lambda: _linked("gpt_fsdp_tp_4"), 4, "measured"),
-    "gpt_pp_2": (lambda: _linked("gpt_pp_2"), 2, "measured"),
-    "mlp_ddp_nccl_1": (lambda: _linked("mlp_ddp_nccl_1"), 1, "measured"),
-    "a GPU's roofline": (lambda: _linked("mlp_ddp_nccl_1"), 1, "roofline"),
+    "cnn_ddp_2": (lambda: linked("cnn_ddp_2"), 2, "measured"),
+    "gpt_fsdp_tp_4": (lambda: linked("gpt_fsdp_tp_4"), 4, "measured"),
+    "gpt_pp_2": (lambda: linked("gpt_pp_2"), 2, "measured"),
+    "mlp_ddp_nccl_1": (lambda: linked("mlp_ddp_nccl_1"), 1, "measured"),
+    "a GPU's roofline": (lambda: linked("mlp_ddp_nccl_1"), 1, "roofline"),
     "generated": (lambda: _generated(dp=4, tp=2, pp=2), 16, "roofline"),
 }
 
@@ -293,7 +289,7 @@ def test_a_recording_loses_its_date_and_not_its_order():
 
 
 def test_times_none_leaves_neither_durations_nor_lags():
-    out = (_linked("cnn_ddp_2") | Anonymize(times="none")).body(0)
+    out = (linked("cnn_ddp_2") | Anonymize(times="none")).body(0)
     assert not out.duration_ns.any()
     assert not out.edges.lag.any()
     assert "own_ns" not in out.table.column_names
@@ -327,14 +323,14 @@ def test_what_no_column_could_hold_does_not_come_along(path, tmp_path):
 
 
 def test_one_key_gives_one_result_and_no_key_another_each_time(tmp_path):
-    traces = _linked("cnn_ddp_2")
+    traces = linked("cnn_ddp_2")
     names = [(traces | Anonymize(key=k)).body(0).names.to_pylist() for k in ("a", "a", "b", "", "")]
     assert names[0] == names[1]
     assert len({tuple(n) for n in names}) == 4
 
 
 def test_names_stay_apart_and_modules_nested():
-    traces = _linked("gpt_fsdp_tp_4")
+    traces = linked("gpt_fsdp_tp_4")
     out = traces | Anonymize(key="k")
     a, b = traces.body(0), out.body(0)
     pairs = set(zip(a.names.to_pylist(), b.names.to_pylist(), strict=True))
@@ -346,7 +342,7 @@ def test_names_stay_apart_and_modules_nested():
 
 
 def test_keep_and_drop_change_the_policy():
-    out = (_linked("cnn_ddp_2") | Anonymize(keep=("inputs_shapes",), drop=("num_ops",))).body(0)
+    out = (linked("cnn_ddp_2") | Anonymize(keep=("inputs_shapes",), drop=("num_ops",))).body(0)
     assert "inputs_shapes" in out.table.column_names
     assert "num_ops" not in out.table.column_names
 
@@ -387,7 +383,7 @@ def test_a_policy_that_makes_no_sense_is_refused(spec, message):
 
 
 def test_the_report_lists_every_column_and_every_word_left():
-    traces = _linked("cnn_ddp_2")
+    traces = linked("cnn_ddp_2")
     made = Anonymize()
     found = made.explain(traces, traces | made)
     treated = {c["column"]: (c["treatment"], c["values left"]) for c in found["columns"]}

@@ -109,9 +109,7 @@ def test_an_all_reduce_becomes_its_two_halves_with_shards_of_whole_elements():
     assert _edges(out) == set(pairwise(chain))
 
 
-@pytest.mark.parametrize(
-    "name", ["ddp", "dp-tp-pp", pytest.param("gpt_fsdp_tp_4", marks=pytest.mark.slow), "cnn_ddp_2"]
-)
+@pytest.mark.parametrize("name", ["ddp", "dp-tp-pp", "gpt_fsdp_tp_4", "cnn_ddp_2"])
 def test_joining_what_was_split_gives_the_set_back(name):
     traces, _, _ = case(name)
     back = traces | Comm("split-all-reduce") | Comm("join-all-reduce")

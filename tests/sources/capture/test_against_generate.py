@@ -43,6 +43,7 @@ def generated(folder: Path, plan: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_work_parameters_and_bytes_are_equal(
     case: str, captured: Callable[..., Any], tmp_path: Path

@@ -58,6 +58,7 @@ def captured_collectives(trace: Any) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_collectives_in_the_same_order(case: str, captured: Callable[..., Any]) -> None:
     program, mode, ranks = CASES[case]
@@ -66,6 +67,7 @@ def test_the_same_collectives_in_the_same_order(case: str, captured: Callable[..
         assert captured_collectives(traces.trace(rank)) == collectives_of(case, rank)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_operators_on_the_same_shapes(case: str, captured: Callable[..., Any]) -> None:
     program, mode, ranks = CASES[case]

@@ -139,6 +139,7 @@ open(sys.argv[1] + "/m.txt", "w").write(made.as_text())
 """
 
 
+@pytest.mark.slow
 def test_text_and_protobuf_of_one_module_say_the_same(tmp_path: Path) -> None:
     pytest.importorskip("jax")
     environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}

@@ -182,6 +182,7 @@ def test_duplicate_edges_count_once_each() -> None:
     assert [n.id for n in feeder] == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_dependencies() -> None:
     graph: Graph = [(10**6, list(range(100_000))), *((i, []) for i in range(100_000))]
     assert [n.id for n in Feeder(trace_of(graph))][-1] == 10**6
@@ -245,6 +246,7 @@ def test_self_dependency_is_a_cycle_of_one() -> None:
         list(Feeder(trace(node(4, [4]))))
 
 
+@pytest.mark.slow
 def test_cycle_of_a_million() -> None:
     n = 1_000_000
     body = b"".join(frame(field(1, i) + field(5, (i + 1) % n)) for i in range(n))

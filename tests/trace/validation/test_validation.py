@@ -295,6 +295,7 @@ def test_a_cycle_is_shown_as_a_path_and_names_are_safe_to_print():
     assert len(text) < 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [1, -1])
 def test_a_cycle_of_a_million_nodes_and_many_dependencies(shift):
     n = 1_000_000

@@ -85,7 +85,7 @@ def test_tensor_parallel_bytes() -> None:
 
 
 def test_latent_cache() -> None:
-    """DeepSeek-V3 keeps 70,272 bytes a token."""
+    """DeepSeek-V3 keeps 70,272 bytes per token."""
     _, found = make(named("deepseek-v3"), Plan(), kind="prefill", seq=7, global_batch=1)
     assert found.per_rank[0].memory["kv_cache"] == 7 * 70_272
 

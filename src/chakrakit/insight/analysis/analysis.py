@@ -176,7 +176,7 @@ def analyze(
 ) -> Analysis:
     """Everything about a run; `progress` is told how many ranks are done, of how many.
 
-    With `workers`, ranks are looked at there, one a task, and this process keeps what is small of
+    With `workers`, ranks are looked at there, one per task, and this process keeps what is small of
     them: what the critical path passes through is read again.
     """
     chosen = options or AnalysisOptions()

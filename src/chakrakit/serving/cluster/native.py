@@ -63,6 +63,10 @@ class Setup:
     """Seconds in which steps also leave what they were made of."""
     audit_every: int = 0
     seed: int = 0
+    level_ms: tuple[float | None, float | None, float | None] = (None, None, None)
+    """Most to the first token, for each token after it, and in all, with `may_miss`."""
+    may_miss: int | None = None
+    """Requests that may miss the level; one more, and the run is given up."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,8 @@ class Outcome:
     moves: Columns
     totals: list[dict[str, Any]] = field(default_factory=list)
     end_ps: int = 0
+    given_up: bool = False
+    """Too many requests missed the service level, and the rest was not served."""
 
 
 def run(setup: Setup) -> Outcome:
@@ -97,6 +103,7 @@ def run(setup: Setup) -> Outcome:
         cluster.moves(),
         [cluster.totals(e) for e in range(count)],
         cluster.now(),
+        cluster.given_up(),
     )
 
 
@@ -123,6 +130,9 @@ def _problem(setup: Setup, hooks: core.ServingHooks) -> core.ServingProblem:
         problem.fail(round(at * _PS), round(duration * _PS), engine)
     start, end = (round(t * _PS) for t in setup.window)
     problem.record(setup.record_steps, start, end, setup.audit_every)
+    if setup.may_miss is not None:
+        ttft, tpot, e2e = (-1 if ms is None else round(ms * 1e9) for ms in setup.level_ms)
+        problem.give_up(ttft, tpot, e2e, setup.may_miss)
     problem.hooks = hooks
     return problem
 

@@ -306,3 +306,22 @@ def engine_from(text: str | EngineOptions) -> EngineOptions:
         raise ConfigError(f"--engine {text!r}: {error}") from None
     options.check()
     return options
+
+
+_LIMITS = {
+    "vllm": ("max_num_batched_tokens", "max_num_seqs"),
+    "sglang": ("chunked_prefill_size", "max_running_requests"),
+    "trtllm": ("max_num_tokens", "max_batch_size"),
+    "transformers": ("max_batch_tokens", "max_requests_per_batch"),
+}
+
+
+def batch_limits(text: str) -> dict[str, tuple[str, int, bool]]:
+    """The limits of a step's tokens and requests: the engine's name, the value, whether `text` says it."""
+    options = engine_from(text)
+    name, fields = split(text, "--engine")
+    tokens, requests = _LIMITS[name]
+    return {
+        "batch_tokens": (tokens, options.token_budget, tokens in fields),
+        "batch_requests": (requests, options.max_requests, requests in fields),
+    }

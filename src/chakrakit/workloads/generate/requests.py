@@ -1,7 +1,7 @@
 """Requests and iterations: what a serving engine puts into one pass of the model.
 
 An iteration is a batch of pieces of requests: `new` tokens are processed on top of `cached` ones. A
-prompt may be cut into chunks; a request that generates has one new token an iteration.
+prompt may be cut into chunks; a request that generates has one new token per iteration.
 """
 
 from __future__ import annotations
