@@ -58,6 +58,7 @@ def answer() -> tuple[SearchResult, Workload]:
     return search(MODEL, STEP, [8], "dgx-h100", given=FEW, runners=3)
 
 
+@pytest.mark.slow
 def test_it_is_as_good_as_simulating_everything(answer: tuple[SearchResult, Workload]) -> None:
     found, workload = answer
     assert found.best.step_ns == best_of_all(MODEL, "dgx-h100", 8, FEW)

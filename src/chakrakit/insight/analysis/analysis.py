@@ -45,6 +45,7 @@ from chakrakit.insight.diagnosis import (
 from chakrakit.insight.hangs import board_of, hang_culprits, is_recording
 from chakrakit.insight.memory import Memory, join_memory, with_history
 from chakrakit.insight.rank import Causes, Table
+from chakrakit.insight.serving import ServingFacts, serving_facts
 from chakrakit.insight.time import (
     Launches,
     LaunchTable,
@@ -109,6 +110,8 @@ class Analysis(Result, msgspec.Struct):
     """Of a pipeline-parallel job whose operations know their stage and replica: what delays cost."""
     bound: str = ""
     """`host`, `device` or `communication`: what most of the critical path is."""
+    serving: ServingFacts | None = None
+    """Of a served stream: where requests spend their time; None for other runs."""
     recording: RecordedStep | None = None
     """The step as recorded, as corrected and as it takes without recording; None for other runs."""
     warning: str = ""
@@ -122,6 +125,7 @@ class Analysis(Result, msgspec.Struct):
 
         late = Stragglers(self.stragglers, self.slow_links)
         return [
+            *(self.serving.tables() if self.serving else []),
             TimeBreakdown(self.span_ns, self.ranks).table(),
             self.steps.table(),
             self.critical_path.table(),
@@ -251,6 +255,7 @@ def _joined(
         delays=delays,
         **fit_fields(fit),
         bound=path.bound,
+        serving=serving_facts(run),
         recording=recording,
         warning=recording.warning if recording else "",
         footprint=footprint_of(run.card),

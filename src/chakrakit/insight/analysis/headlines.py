@@ -28,8 +28,25 @@ class Answer(Result, msgspec.Struct, frozen=True):
 
 def answers(analysis: Analysis) -> list[Answer]:
     """What to say first, in order."""
-    parts = (_fits, _step, _bound, _exposed, _idle, _helps, _late, _bubble, _memory, _use, _takes)
+    first = (_served, _fits, _step, _bound, _exposed, _idle)
+    parts = (*first, _helps, _late, _bubble, _memory, _use, _takes)
     return [answer for part in parts for answer in part(analysis)]
+
+
+def _served(analysis: Analysis) -> Iterator[Answer]:
+    found = analysis.serving
+    if found is None:
+        return
+    most = max(found.parts, key=lambda name: found.parts[name])
+    share = found.parts[most] / max(found.e2e_ms.mean, 1e-12)
+    told = {"queued": "in the queue", "prompt": "on its prompt", "output": "on its output"}[most]
+    yield Answer(
+        "How long does a request take?",
+        time_text(found.e2e_ms.mean * 1e6),
+        f"The mean of {found.requests:,} requests; {100 * share:.0f} % of it {told}. First token after "
+        f"{time_text(found.ttft_ms.mean * 1e6)}, then one every {time_text(found.tpot_ms.mean * 1e6)}.",
+        share,
+    )
 
 
 def time_text(nanos: float) -> str:
