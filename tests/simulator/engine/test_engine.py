@@ -199,7 +199,8 @@ def test_summary_adds_up():
     assert rank.compute_ns == 10_000
     assert rank.finish_ns == pytest.approx(rank.compute_ns + rank.exposed_comm_ns + rank.idle_ns)
     assert s.mfu == pytest.approx(10**9 / (989.4e12 * s.makespan_ns * 1e-9))
-    assert s.energy_joules == pytest.approx(8 * 700 * 10e-6)
+    assert s.energy_joules == pytest.approx(sum(s.energy_by_class.values()))
+    assert s.price == pytest.approx(8 * 6.155 * s.makespan_ns * 1e-9 / 3600)
     assert 0 < s.collectives[0].ideal_share <= 1
     assert s.fold.factor == 8
 
