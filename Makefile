@@ -12,7 +12,7 @@ TORCH := torch==2.13.0
 CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 CORE_TESTS := $(wildcard tests/core/*.cpp tests/core/*.hpp tests/fuzz/*.cpp)
 
-.PHONY: help accuracy demo test browser check lint format bench unit fuzz wheel sanitize clean
+.PHONY: help accuracy demo test browser check lint format bench unit fuzz codec-fuzz wheel sanitize clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -31,7 +31,7 @@ demo: $(VENV)/.built  ## set up and run the main job on the built-in default
 	$(BIN)/chakra demo
 
 check: $(VENV)/.built lint  ## the fast loop: lint and the quick tests
-	$(BIN)/python -m pytest -q -n 2 -m 'not slow'
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not slow'
 
 lint: $(VENV)/.built  ## ruff, mypy --strict, clang-format
 	$(BIN)/ruff check .
@@ -67,14 +67,19 @@ $(SANITIZED)/fuzz_et: $(call sanitized,tests/fuzz/fuzz_et.cpp $(FUZZED))
 unit: $(SANITIZED)/unit  ## unit tests of the core under the sanitizers
 	$(SANITIZED)/unit
 
-fuzz: $(SANITIZED)/fuzz_et  ## feed mutated traces to the codec under the sanitizers
+codec-fuzz: $(SANITIZED)/fuzz_et
 	$(SANITIZED)/fuzz_et tests/fuzz/corpus --runs $(FUZZ_RUNS) --seed 1
+
+N ?= 20000
+
+fuzz: codec-fuzz $(VENV)/.built  ## feed mutated traces to the codec under the sanitizers, and N mutated files of every format to the commands
+	$(BIN)/python tests/fuzz/fuzz.py --runs $(N) --keep build/fuzz $(FORMATS)
 
 ASAN_VENV := build/asan-venv
 ASAN_BIN := $(ASAN_VENV)/bin
 SANITIZED_TESTS ?= tests/core tests/trace/codecs/test_et.py tests/trace/codecs/test_et_edits.py \
 	tests/trace/codecs/test_json_text.py tests/trace/model/test_graph.py tests/trace/timing/test_schedule.py \
-	tests/trace/storage/test_feeder.py tests/simulator/astra tests/simulator/engine/test_engine.py \
+	tests/trace/storage/test_feeder.py tests/trace/storage/test_feeder_input.py tests/simulator/astra tests/simulator/engine/test_engine.py \
 	tests/simulator/engine/test_network.py tests/simulator/engine/test_device_sharing.py tests/simulator/engine/test_input.py \
 	tests/sources/pytorch/read/test_readers.py tests/sources/pytorch/linking/test_damage.py
 
@@ -93,7 +98,7 @@ $(ASAN_VENV)/.built: $(ASAN_VENV)/.deps $(CORE) CMakeLists.txt $(shell find src/
 sanitize: $(ASAN_VENV)/.built  ## run the core's tests under the address and undefined-behaviour sanitizers
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 CHAKRA_EXPECT_SANITIZER=1 \
-	$(ASAN_BIN)/python -m pytest -q -n 2 -m 'not slow' $(SANITIZED_TESTS)
+	$(ASAN_BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not slow' $(SANITIZED_TESTS)
 
 wheel: $(VENV)/.deps  ## build the wheel into dist/
 	rm -rf dist
@@ -105,9 +110,9 @@ $(TEST_VENV)/.deps: pyproject.toml Makefile
 	$(TEST_VENV)/bin/pip install -q $(TEST_TOOLS) $(TORCH)
 	touch $@
 
-test: lint wheel $(TEST_VENV)/.deps unit fuzz sanitize  ## everything, against the built wheel
+test: lint wheel $(TEST_VENV)/.deps unit codec-fuzz sanitize  ## everything, against the built wheel
 	$(TEST_VENV)/bin/pip install -q --force-reinstall --no-deps dist/*.whl
-	$(TEST_VENV)/bin/python -m pytest -q -n 2
+	$(TEST_VENV)/bin/python -m pytest -q -n 2 --dist worksteal
 
 APT := $(if $(filter 0,$(shell id -u)),,sudo) apt-get
 

@@ -18,12 +18,6 @@ namespace chakra::bind {
 
 namespace {
 
-// A copy: the engine runs without Python's lock, and what was checked must not change any more.
-template <class T>
-std::vector<T> own(const In<T>& a) {
-    return {a.data(), a.data() + a.size()};
-}
-
 template <class T>
 T checked(T input) {
     sim::check(input);
@@ -95,7 +89,6 @@ nb::dict to_python(sim::Outcome&& out, sim::LinkMeter&& meter) {
     result["job_ended"] = to_numpy(std::move(out.job_ended));
     result["full_rate"] = to_numpy(std::move(meter.full_rate));
     result["full_since"] = to_numpy(std::move(meter.full_since));
-    result["diverged"] = out.diverged;
     result["events"] = out.events;
     return result;
 }

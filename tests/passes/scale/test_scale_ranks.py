@@ -19,6 +19,7 @@ from chakrakit.workloads.models import named
 from support import paths
 from support.comparing import differences, files
 from support.random_plans import random_workload
+from support.recorded import linked
 
 DATA = paths.DATA / "pytorch"
 
@@ -65,7 +66,7 @@ def test_scaling_is_generating_at_that_size_to_the_tick_and_back_is_identity(cas
     "name", ["llama, ddp tp pp", "llama, context", "mixtral, fsdp ep", "qwen3, fsdp"]
 )
 def test_without_names_roles_are_told_by_what_groups_do(name, tmp_path):
-    """A file a rank has numbers for groups and no roles; the simulated time is still that of generating."""
+    """Files per rank number their groups and name no roles; the simulated time is still the generated one."""
     model, plan, few, many = MODELS[name]
     small, large = (generate(workload(model, plan, dp)) for dp in (few, many))
     chakrakit.write(small, tmp_path / "w.N.et")
@@ -138,7 +139,7 @@ def test_a_folded_set_stays_folded():
 @pytest.fixture(scope="module")
 def recorded():
     names = ["cnn_ddp_2", "gpt_fsdp_tp_4", "gpt_pp_2", "mlp_ddp_nccl_1"]
-    return {name: chakrakit.link([DATA / name])[0] for name in names}
+    return {name: linked(name) for name in names}
 
 
 def test_two_ranks_of_ddp_to_64_and_back(recorded, tmp_path):

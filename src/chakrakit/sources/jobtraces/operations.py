@@ -62,7 +62,7 @@ class Operations:
 
     @property
     def chunks(self) -> int:
-        """How many model chunks a stage has."""
+        """How many model chunks per stage has."""
         return int(self.mc.max(initial=0)) + 1
 
     def take(self, rows: I64 | Mask) -> Operations:
@@ -146,5 +146,6 @@ def _check_workers(found: Operations) -> None:
         raise FormatError("two ranks share a stage of one data-parallel replica", path=found.path)
     keys = np.stack([found.rank, found.step, found.code, found.seq_id])
     if np.unique(keys, axis=1).shape[1] != len(found):
-        raise FormatError("an operation is there twice: same rank, step, type and seq_id",
-                          path=found.path)  # fmt: skip
+        raise FormatError(
+            "an operation is there twice: same rank, step, type and seq_id", path=found.path
+        )

@@ -4,21 +4,68 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 
+from chakrakit.errors import FormatError
 from chakrakit.sources.xla.hlo import Computation, Instruction, Module
 
-FREE = frozenset((
-    "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id",
-    "replica-id", "opt-barrier", "domain", "iota", "add-dependency",
-))  # fmt: skip
+FREE = frozenset(
+    (
+        "parameter",
+        "constant",
+        "tuple",
+        "get-tuple-element",
+        "bitcast",
+        "after-all",
+        "partition-id",
+        "replica-id",
+        "opt-barrier",
+        "domain",
+        "iota",
+        "add-dependency",
+    )
+)
 """Opcodes that stand for no work when they are not fused into something."""
-_MOVES = frozenset((
-    "broadcast", "reshape", "transpose", "copy", "slice", "dynamic-slice", "dynamic-update-slice",
-    "concatenate", "pad", "gather", "reverse", "convert", "bitcast-convert", "copy-start", "copy-done",
-    "rng-bit-generator", "slice-start", "slice-done", "infeed", "outfeed", "sort", "custom-call", "fusion",
-    "call", "while", "conditional", "scatter", "reduce", "reduce-window", "map", "async-start", "async-done",
-    "async-update",
-)) | FREE  # fmt: skip
+_MOVES = (
+    frozenset(
+        (
+            "broadcast",
+            "reshape",
+            "transpose",
+            "copy",
+            "slice",
+            "dynamic-slice",
+            "dynamic-update-slice",
+            "concatenate",
+            "pad",
+            "gather",
+            "reverse",
+            "convert",
+            "bitcast-convert",
+            "copy-start",
+            "copy-done",
+            "rng-bit-generator",
+            "slice-start",
+            "slice-done",
+            "infeed",
+            "outfeed",
+            "sort",
+            "custom-call",
+            "fusion",
+            "call",
+            "while",
+            "conditional",
+            "scatter",
+            "reduce",
+            "reduce-window",
+            "map",
+            "async-start",
+            "async-done",
+            "async-update",
+        )
+    )
+    | FREE
+)
 _LIBRARY = re.compile(r"gemm|matmul", re.I)
 """Libraries' matrix products, as `__cublas$gemm`."""
 _CONTRACTED = re.compile(r"lhs_contracting_dimensions\W+\[([^\]]*)\]")
@@ -50,13 +97,19 @@ def flops(module: Module, instruction: Instruction, inside: Computation) -> tupl
 
 
 def _of_called(module: Module, instruction: Instruction) -> tuple[int, int]:
-    dense = vector = 0
-    for name in instruction.called:
-        computation = module.computations.get(name) or Computation(name)
-        for inner in computation.instructions:
-            more = flops(module, inner, computation)
-            dense, vector = dense + more[0], vector + more[1]
-    return dense, vector
+    found = [_of_computation(module, name) for name in instruction.called]
+    return sum(f[0] for f in found), sum(f[1] for f in found)
+
+
+@lru_cache(1 << 12)
+def _of_computation(module: Module, name: str) -> tuple[int, int]:
+    """Work of everything in a computation; many fusions call the same one."""
+    computation = module.computations.get(name) or Computation(name)
+    try:
+        found = [flops(module, inner, computation) for inner in computation.instructions]
+    except RecursionError:
+        raise FormatError(f"{name}: fusions call themselves, or are nested too deep") from None
+    return sum(f[0] for f in found), sum(f[1] for f in found)
 
 
 def moved(instruction: Instruction, sizes: dict[str, int]) -> int:
