@@ -47,6 +47,8 @@ class Step(msgspec.Struct, tag_field="do", omit_defaults=True, kw_only=True):
     free: list[int] = []
     after: list[int] = []
     """Steps of other streams that must be over on the device before this one runs there."""
+    needs: list[int] = []
+    """Steps of other threads of the host that must be over before this one begins."""
     borrowed: list[int] = []
     """Slots whose memory belongs to another stream."""
     graph: int = 0

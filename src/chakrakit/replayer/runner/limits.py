@@ -119,7 +119,8 @@ def _check_numbers(step: dict[str, Any], slots: int, i: int) -> None:
     named += [m[0] for m in step.get("made", [])]
     if not all(type(n) is int and 0 <= n < slots for n in named):
         raise ReplayError(f"step {i}: a slot that is none of {slots}")
-    if not all(type(n) is int and 0 <= n < i for n in step.get("after", [])):
+    causes = [*step.get("after", []), *step.get("needs", [])]
+    if not all(type(n) is int and 0 <= n < i for n in causes):
         raise ReplayError(f"step {i} waits for one that comes later")
 
 

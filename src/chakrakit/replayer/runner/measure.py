@@ -88,7 +88,8 @@ class _Measurement:
         self.program.check()
         self.program.capture()
         threads = [s.get("thread", 0) for s in plan["steps"]]
-        self.threads = Threads(torch, self.program.steps, threads)
+        needs = [s.get("needs", []) for s in plan["steps"]]
+        self.threads = Threads(torch, self.program.steps, threads, needs, device)
 
     def result(self, out: Path | None) -> dict[str, Any]:
         # Iterations leave no garbage, and looking for it takes longer than many a step.
