@@ -44,4 +44,4 @@ def test_the_commands_of_a_page_run(page: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_every_command_stands_in_a_block_that_is_run_or_says_why_not(page: Path) -> None:
-    assert not UNFENCED.search(page.read_text())
+    assert not UNFENCED.search(page.read_text()), "put it into a ```sh block"

@@ -248,7 +248,13 @@ class Serving:
         limits = (level.ttft, level.tpot, level.e2e)
         setup = replace(self.setup, level_ms=limits, may_miss=may_miss, **recording)
         return Served(
-            setup, run(setup), self.device, tuple(tp * self.layout.pp for tp in self._tps), level
+            setup,
+            run(setup),
+            self.device,
+            tuple(tp * self.layout.pp for tp in self._tps),
+            tuple(self.operators(tp) for tp in self._tps),
+            self.machine.site,
+            level,
         )
 
 

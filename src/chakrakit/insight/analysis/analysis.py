@@ -17,7 +17,6 @@ from chakrakit.insight.communication import (
     Straggler,
     Stragglers,
     communication_of,
-    match_all,
     stragglers_of,
 )
 from chakrakit.insight.critical_path import (
@@ -62,7 +61,7 @@ from chakrakit.insight.time import (
 from chakrakit.parallel import Workers
 from chakrakit.results import Result
 from chakrakit.trace.memory import fit_fields, fit_of
-from chakrakit.trace.sets import RecordedStep, Run, recorded_step_of
+from chakrakit.trace.sets import Footprint, RecordedStep, Run, footprint_of, recorded_step_of
 
 _SCHEDULED_ROWS = 20_000_000
 _RECORDED_CALLS = 1_000_000
@@ -116,6 +115,8 @@ class Analysis(Result, msgspec.Struct):
     """The step as recorded, as corrected and as it takes without recording; None for other runs."""
     warning: str = ""
     """To be shown before everything else; empty where there is nothing to warn of."""
+    footprint: Footprint | None = None
+    """Energy, carbon, price and tokens of a simulated run; None for other runs."""
 
     def tables(self) -> list[Table]:
         """Every section for people, in order of use."""
@@ -140,7 +141,15 @@ class Analysis(Result, msgspec.Struct):
             LaunchTable(self.launches).table(),
             self.roofline.table(),
             self.memory.table(),
+            self._energy(),
         ]
+
+    def _energy(self) -> Table:
+        """By class of work, largest first."""
+        parts = self.footprint.energy_by_class if self.footprint else {}
+        total = sum(parts.values()) or 1.0
+        rows = [(n, j, 100 * j / total) for n, j in sorted(parts.items(), key=lambda p: -p[1])]
+        return Table.of("energy by class of work", ("class", "J", "%"), rows)
 
     def _blame(self) -> list[Table]:
         rows = [(c.kind, c.detail) for c in self.culprits]
@@ -207,7 +216,7 @@ def _joined(
 ) -> Analysis:
     span = span_of(parts.busy)
     length = span[1] - span[0]
-    matched = match_all(parts.calls, run.groups, run.world_size)
+    matched = parts.calls.matched(run.groups, run.world_size)
     if rows is not None:
         rows.matched = matched
     path = _path(run, ranks, parts, matched, span)
@@ -248,6 +257,7 @@ def _joined(
         serving=serving_facts(run),
         recording=recording,
         warning=recording.warning if recording else "",
+        footprint=footprint_of(run.card),
     )
 
 

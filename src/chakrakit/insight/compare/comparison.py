@@ -286,6 +286,9 @@ def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[floa
             for x in (a, b)
         )
     out["memory"] = (a.memory.peak_bytes, b.memory.peak_bytes)
+    if a.footprint is not None and b.footprint is not None:
+        left, right = a.footprint.figures(), b.footprint.figures()
+        out |= {name: (left[name], right[name]) for name in left if name in right}
     if a.serving is not None and b.serving is not None:
         for name in ("ttft", "tpot", "e2e"):
             spreads = (getattr(x.serving, f"{name}_ms") for x in (a, b))

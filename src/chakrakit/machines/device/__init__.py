@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chakrakit.machines.device.activity import PowerLimited, activity_of
 from chakrakit.machines.device.device import (
     Device,
     DeviceText,
@@ -10,6 +11,7 @@ from chakrakit.machines.device.device import (
     read_device,
 )
 from chakrakit.machines.device.operations import Launchers, Operation, operations_of
+from chakrakit.machines.device.power import Activity, Draw, PowerConstants, held_back
 from chakrakit.machines.device.profile import (
     ClassModel,
     Profile,
@@ -44,24 +46,30 @@ from chakrakit.machines.device.work import (
 __all__ = [
     "MOST_NS",
     "PS_PER_NS",
+    "Activity",
     "Auto",
     "ClassModel",
     "CostSource",
     "Costs",
     "Device",
     "DeviceText",
+    "Draw",
     "Launchers",
     "Measured",
     "Operation",
+    "PowerConstants",
+    "PowerLimited",
     "Profile",
     "Profiled",
     "Quantity",
     "Roofline",
     "Row",
     "WorkModel",
+    "activity_of",
     "dtype_name",
     "element_bytes",
     "find_profile",
+    "held_back",
     "measured_rows",
     "operations_of",
     "parse",
