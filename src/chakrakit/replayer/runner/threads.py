@@ -21,7 +21,7 @@ class _Stretch:
     """The number of its last step if another thread waits for that, else -1."""
 
 
-class _Failed(Exception):
+class _Failed(Exception):  # noqa: N818 - reads as what happened
     """Another thread did."""
 
 
