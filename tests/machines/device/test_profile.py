@@ -14,7 +14,7 @@ from chakrakit.machines.calibrate.calibrate import (
     profile_from_micro,
     profile_from_trace,
 )
-from chakrakit.machines.device.operations import Operation, gemm_operation, operations_of
+from chakrakit.machines.operations import Operation, gemm_operation, operations_of
 from chakrakit.machines.device.profile import (
     ClassModel,
     Profile,

@@ -9,12 +9,9 @@ from chakrakit.machines.device.device import (
     element_bytes,
     read_device,
 )
-from chakrakit.machines.device.operations import Launchers, Operation, operations_of
 from chakrakit.machines.device.profile import (
-    ClassModel,
     Profile,
     Profiled,
-    Row,
     find_profile,
     work_model,
     write_profile,
@@ -27,6 +24,7 @@ from chakrakit.machines.device.quantities import (
     show_bytes,
     show_time,
 )
+from chakrakit.machines.device.tables import ClassModel, Prediction, Row
 from chakrakit.machines.device.work import (
     MOST_NS,
     PS_PER_NS,
@@ -50,9 +48,8 @@ __all__ = [
     "Costs",
     "Device",
     "DeviceText",
-    "Launchers",
     "Measured",
-    "Operation",
+    "Prediction",
     "Profile",
     "Profiled",
     "Quantity",
@@ -63,7 +60,6 @@ __all__ = [
     "element_bytes",
     "find_profile",
     "measured_rows",
-    "operations_of",
     "parse",
     "positive",
     "read_device",

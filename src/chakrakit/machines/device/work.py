@@ -27,6 +27,8 @@ class CostSource(IntEnum):
     MEASURED = 1
     PROFILE = 2
     ROOFLINE = 3
+    EXTRAPOLATED = 4
+    """A profile too, but outside of what was measured for it."""
 
 
 @dataclass(frozen=True, eq=False)

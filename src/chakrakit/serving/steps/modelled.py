@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import Device, Operation, Profiled, find_profile, roofline_seconds
+from chakrakit.machines.device import Device, Profiled, find_profile, roofline_seconds
+from chakrakit.machines.operations import Operation
 from chakrakit.machines.fabric import Machine
 from chakrakit.serving.calibration import Constants
 from chakrakit.serving.steps.collectives import times_on
