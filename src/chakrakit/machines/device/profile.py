@@ -26,6 +26,7 @@ from chakrakit.machines.operations import Operation, operations_of
 from chakrakit.trace.files import replacing
 from chakrakit.trace.model import Trace
 
+
 class Profile(msgspec.Struct, kw_only=True):
     """The file: what it was fitted on, and the tables by class."""
 
@@ -50,6 +51,10 @@ DEFAULTS = {
     "sum": "sum.outer",
     "mean": "mean.inner",
     "adamw": "_fused_adamw",
+    "batch_norm": "native_batch_norm",
+    "batch_norm_backward": "native_batch_norm_backward",
+    "batch_norm_nchw": "native_batch_norm.nchw",
+    "batch_norm_backward_nchw": "native_batch_norm_backward.nchw",
 }
 """The measured class that stands for a kind of which no more is known."""
 FLOORS = 10.0
@@ -76,6 +81,10 @@ class Profiled:
             if rows
         }
         self._known: dict[tuple[Operation, float], Prediction | None] = {}
+
+    def model(self, kind: str) -> ClassModel | None:
+        """The table of a kind of operations, or of the class that stands for it."""
+        return self.models.get(kind) or self.models.get(DEFAULTS.get(kind, ""))
 
     def predict(self, operation: Operation, resident: float = 0.0) -> Prediction | None:
         """None for an operation no class knows."""
@@ -107,7 +116,7 @@ class Profiled:
     def costs(self, trace: Trace, device: Device) -> Costs:
         """Predicted where possible."""
         rest = as_measured(trace)
-        ps, source = rest.ps.copy(), rest.source.copy()
+        ps, source, error = rest.ps.copy(), rest.source.copy(), rest.error.copy()
         cache = Cache(self.profile.cache_bytes)
         for work in operations_of(trace):
             found = self.predict(work.operation, cache.resident(work))
@@ -115,17 +124,20 @@ class Profiled:
                 rows = list(work.rows)
                 ps[rows] = round(min(found.us * 1e-6, MOST_SECONDS) * 1e12 / len(rows))
                 source[rows] = CostSource.EXTRAPOLATED if found.extrapolated else CostSource.PROFILE
-        return Costs(ps, source)
+                error[rows] = found.error
+        return Costs(ps, source, error)
 
 
 def _names(operation: Operation) -> Iterator[str]:
     """Classes to ask, the closest first: its own, coarser ones, one like it, its kind."""
-    name = operation.table
+    yield operation.table
+    for tail in (".strided", ".broadcast"):
+        if operation.table.endswith(tail):
+            yield f"elementwise{tail}"
+    name = operation.table.rpartition(".")[0]
     while name:
         yield name
         name = name.rpartition(".")[0]
-    if operation.table.endswith(".strided"):
-        yield "elementwise.strided"
     yield operation.kind
     if operation.kind in DEFAULTS:
         yield DEFAULTS[operation.kind]

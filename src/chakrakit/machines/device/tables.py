@@ -45,12 +45,12 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Prediction(NamedTuple):
-    """A time, by what share of it the truth may differ (about one standard error), and whether the
-    operation lies outside what was measured."""
+    """A time, and by what share of it the truth may differ (one standard error, about)."""
 
     us: float
     error: float
     extrapolated: bool = False
+    """Whether the operation lies outside of what was measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,8 @@ class ClassModel:
     @cached_property
     def _warmth(self) -> F64:
         """What is left of each row's time, as a logarithm, when all it reads is in the cache."""
-        return np.log(np.array([min(1.0, (r.warm or r.us) / r.us) for r in self.rows]))
+        shares = [min(1.0, (r.warm or r.us) / r.us) for r in self.rows]
+        return np.asarray(np.log(np.array(shares)), np.float64)
 
     @cached_property
     def _best(self) -> tuple[float, float, float]:
@@ -120,9 +121,7 @@ class ClassModel:
         point = np.log2(np.maximum(1, np.array(asked, np.float64)))
         near = _neighbours(table, point, np.ones(len(self.rows), np.bool_))
         apart = float(np.abs(table - point).max(1).min())
-        spread = (
-            float(np.abs(self.leave_one_out[near.rows]).mean()) if len(self.rows) > 2 else 0.5
-        )
+        spread = float(np.abs(self.leave_one_out[near.rows]).mean()) if len(self.rows) > 2 else 0.5
         change = near.plane(self._residual) + resident * near.mean(self._warmth)
         us = self.roofline_us(operation.flops, operation.bytes) * float(np.exp(change))
         error = spread + ERROR_PER_OCTAVE * max(0.0, apart - 0.5)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 _BYTES = {
@@ -79,8 +80,8 @@ class Call(NamedTuple):
 
     name: str
     inputs: list[Operand | list[Operand] | None]
-    values: list[Any] = []
-    outputs: list[Operand] = []
+    values: Sequence[Any] = ()
+    outputs: Sequence[Operand] = ()
     kernels: tuple[str, ...] = ()
     """Names of the kernels it launched, where a recording knows them."""
 
@@ -122,25 +123,28 @@ def read_call(
     name: str, shapes: str, types: str, strides: str = "", values: str = "", **more: Any
 ) -> Call:
     """A call from the texts of a trace's row; `more` are further fields of it."""
-    listed, told = _parse(strides), _parse(values)
-    inputs = [
-        _operands(shape, kind, _at(listed, i), _at(told, i))
-        for i, (shape, kind) in enumerate(zip(_parse(shapes), _types(types), strict=False))
-    ]
-    return Call(name, inputs, told, **more)
+    told = _parse(values)
+    return Call(name, _inputs(shapes, types, strides, told), told, **more)
 
 
 def read_operands(shapes: str, types: str, values: str = "") -> list[Operand]:
     """The tensors of a text of results."""
-    told = _parse(values)
-    found = [
-        _operands(shape, kind, None, _at(told, i))
-        for i, (shape, kind) in enumerate(zip(_parse(shapes), _types(types), strict=False))
-    ]
     out: list[Operand] = []
-    for one in found:
+    for one in _inputs(shapes, types, "", _parse(values)):
         out += one if isinstance(one, list) else [one] if one is not None else []
     return out
+
+
+def _inputs(
+    shapes: str, types: str, strides: str, told: list[Any]
+) -> list[Operand | list[Operand] | None]:
+    """One entry per shape; shapes beyond the types that are told are of the first one's."""
+    listed, kinds, steps = _parse(shapes), _types(types), _parse(strides)
+    kinds += [kinds[0] if kinds and shape else "" for shape in listed[len(kinds) :]]
+    return [
+        _operands(shape, kind, _at(steps, i), _at(told, i))
+        for i, (shape, kind) in enumerate(zip(listed, kinds, strict=False))
+    ]
 
 
 def _operands(shape: Any, kind: str, strides: Any, told: Any) -> Operand | list[Operand] | None:
@@ -148,7 +152,9 @@ def _operands(shape: Any, kind: str, strides: Any, told: Any) -> Operand | list[
     if kind.startswith("GenericList") or (_nested(shape) and names):
         if not names:
             return None
-        each = zip(shape, names if len(names) == len(shape) else names[:1] * len(shape), strict=False)
+        each = zip(
+            shape, names if len(names) == len(shape) else names[:1] * len(shape), strict=False
+        )
         found = [
             _operand(one, name, _at(strides, i), _at(told, i)) for i, (one, name) in enumerate(each)
         ]

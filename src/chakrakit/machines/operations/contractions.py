@@ -121,10 +121,14 @@ def attention(call: Call) -> Operation | None:
     masked = mask >= 0 and call.tensor(mask) is not None
     dropped = isinstance(p := call.value(drop), (int, float)) and not isinstance(p, bool) and p > 0
     flops = (5.0 if backward else 2.0) * batch * heads * queries * keys * (head + value.shape[3])
-    moved = query.touched + key.touched + value.touched + batch * heads * queries * head * query.each
+    moved = (
+        query.touched + key.touched + value.touched + batch * heads * queries * head * query.each
+    )
     kind = "attention_backward" if backward else "attention"
     table = f"{kind}.{backend}" + ".fp32" * (query.each == 4)
-    table += ".causal" * square + ".masked" * masked + ".dropout" * dropped
+    table += (
+        ".causal" * square + ".masked" * masked + ".dropout" * dropped + ".grouped" * (own != heads)
+    )
     if queries == 1 and not backward:
         table = f"decode.{backend}" + ".masked" * masked
         shape = (batch * own, heads // max(1, own), keys, head)
@@ -137,7 +141,9 @@ def _ints(value: Any) -> list[int]:
     return [v for v in value if isinstance(v, int)] if isinstance(value, list) else []
 
 
-def convolution(kind: str, image: int, stride: int, group: int) -> Callable[[Call], Operation | None]:
+def convolution(
+    kind: str, image: int, stride: int, group: int
+) -> Callable[[Call], Operation | None]:
     """(batch, channels in, size, channels out, kernel size, stride); weight after the image."""
 
     def make(call: Call) -> Operation | None:
@@ -177,4 +183,6 @@ def _convolution(
 
 
 def _is_flags(value: Any) -> bool:
-    return isinstance(value, Sequence) and len(value) == 3 and all(v in (True, False) for v in value)
+    return (
+        isinstance(value, Sequence) and len(value) == 3 and all(v in (True, False) for v in value)
+    )

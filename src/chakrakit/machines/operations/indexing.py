@@ -8,7 +8,9 @@ from chakrakit.machines.operations.calls import Call, Operand
 from chakrakit.machines.operations.operation import Operation
 
 
-def _operation(call: Call, picked: int, width: int, table: int, moved: float, tail: str = "") -> Operation:
+def _operation(
+    call: Call, picked: int, width: int, table: int, moved: float, tail: str = ""
+) -> Operation:
     """(rows picked, bytes of a row, bytes of the table)."""
     shape = (max(1, picked), max(1, width), max(1, table))
     return Operation("elementwise", shape, 0.0, max(1.0, moved), call.short + tail)
@@ -107,7 +109,9 @@ def placement(call: Call) -> Operation | None:
     if table is None or index is None:
         return None
     size = source.touched if source is not None else index.elements * table.each
-    width = table.each if call.short.startswith("scatter") else max(1, size // max(1, index.elements))
+    width = (
+        table.each if call.short.startswith("scatter") else max(1, size // max(1, index.elements))
+    )
     moved = float(index.touched + size + 2 * index.elements * width)
     return _operation(call, index.elements, width, table.touched, moved)
 

@@ -8,7 +8,7 @@ launch edge, then outwards to the first operator with shapes), or from a row its
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -115,7 +115,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def _touches(operands: list[Operand]) -> tuple[Touch, ...]:
+def _touches(operands: Sequence[Operand]) -> tuple[Touch, ...]:
     return tuple(Touch(o.storage, o.touched) for o in operands if o.storage >= 0)
 
 

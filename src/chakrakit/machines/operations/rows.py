@@ -56,7 +56,8 @@ def channels(kind: str, passes: int) -> Maker:
         name = kind if last else f"{kind}_nchw"
         shape = (x.elements // count, count)
         moved = float(passes * x.elements * x.each)
-        return Operation(name, shape, 0.0, moved, name + (".fp32" if x.each == 4 else ""))
+        table = call.short + ("" if last else ".nchw") + (".fp32" if x.each == 4 else "")
+        return Operation(name, shape, 0.0, moved, table)
 
     return make
 
@@ -92,10 +93,11 @@ def reduction(kind: str, place: int) -> Maker:
 
 def _reduces_neighbours(x: Operand, axes: list[int]) -> bool:
     """Whether one of the axes is the one along which elements lie next to each other."""
-    if x.strides is None:
+    strides = x.strides
+    if strides is None or len(strides) != len(x.shape):
         return len(x.shape) - 1 in axes
-    step, axis = min(((s, -i) for i, s in enumerate(x.strides) if x.shape[i] > 1), default=(1, 0))
-    return -axis in axes
+    long = [i for i, n in enumerate(x.shape) if n > 1]
+    return bool(long) and min(long, key=lambda i: (strides[i], -i)) in axes
 
 
 def lines(place: int) -> Maker:

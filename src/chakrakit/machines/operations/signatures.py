@@ -76,9 +76,20 @@ _RULES: dict[str, Maker] = {
     "upsample_bilinear2d": window(0),
     "upsample_bilinear2d_backward": window(0),
 }
-_RULES |= dict.fromkeys(("sort", "argsort", "cumsum", "cumprod", "multinomial", "searchsorted"), lines(1))
 _RULES |= dict.fromkeys(
-    ("nonzero", "bincount", "histc", "_unique2", "unique_dim", "masked_select", "unique_consecutive"), whole
+    ("sort", "argsort", "cumsum", "cumprod", "multinomial", "searchsorted"), lines(1)
+)
+_RULES |= dict.fromkeys(
+    (
+        "nonzero",
+        "bincount",
+        "histc",
+        "_unique2",
+        "unique_dim",
+        "masked_select",
+        "unique_consecutive",
+    ),
+    whole,
 )
 _RULES |= dict.fromkeys(
     ("amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod", "var", "std", "var_mean",

@@ -11,8 +11,9 @@ from chakrakit.machines.operations.operation import Operation
 SMALLEST = 1
 """Bytes of an operation that is known to move some, but not how many."""
 _FLAGS = frozenset(
-    "eq ne lt gt le ge isnan isinf isfinite logical_not logical_and logical_or isin".split()
-)
+    ("eq", "ne", "lt", "gt", "le", "ge", "isnan", "isinf", "isfinite", "logical_not", "logical_and",
+     "logical_or", "isin")
+)  # fmt: skip
 """Operators whose result has one byte per element whatever they compare."""
 _FILLS = frozenset(("fill", "zero", "uniform", "normal", "random", "bernoulli"))
 
@@ -84,9 +85,14 @@ def concatenation(call: Call) -> Operation | None:
     after = first[axis % len(first) :] if first else ()
     run = min(math.prod(after) * pieces[0].each, min(p.run for p in pieces))
     moved = 2 * sum(p.touched for p in pieces)
-    return Operation("elementwise", (len(pieces), moved, max(1, run)), 0.0, float(moved), call.short)
+    return Operation(
+        "elementwise", (len(pieces), moved, max(1, run)), 0.0, float(moved), call.short
+    )
 
 
+_COSTLY = ("softmax", "cat", "dropout")
+"""Operators inside a fused kernel that cost more than passing its bytes through: exponentials of every
+element, a choice among sources, random numbers."""
 _LISTS_WRITTEN = {"_fused_adam": 3, "_fused_adamw": 3, "_fused_sgd": 2, "_fused_adagrad": 2}
 
 
@@ -121,5 +127,5 @@ def fused(call: Call) -> Operation | None:
     moved = sum(min(t.touched, space * t.each) for t in call.tensors)
     shape = call.name.split("_", 2)[1] if call.name.startswith("triton_") else "poi"
     elements = min(space, max(t.elements for t in call.tensors))
-    table = f"fused.{shape}"
+    table = f"fused.{shape}" + next((f".{w}" for w in _COSTLY if f"_{w}" in call.name), "")
     return Operation("elementwise", (max(1, elements), max(1, moved)), 0.0, float(moved), table)
