@@ -222,8 +222,8 @@ def test_a_sweep_gives_what_its_command_prints(tmp_path: Path, capfdbinary: Any)
         "axes: {plan.dp: [1, 2]}\nmachines: [dgx-h100]\n"
     )
     assert EXAMPLES.is_dir()
-    told = printed(capfdbinary, "sweep", study, "-o", tmp_path / "a")
-    result = ck.sweep(study, tmp_path / "b").to_dict()
+    told = printed(capfdbinary, "sweep", study, "-o", tmp_path / "a", "--jobs", "1")
+    result = ck.sweep(study, tmp_path / "b", jobs=1).to_dict()
     assert {k: result[k] for k in ("points", "failed") if k in told} == {
         k: told[k] for k in ("points", "failed") if k in told
     }

@@ -26,7 +26,7 @@ def window(machine: str, prefill: int = 1, decode: int = 1, n: int = 1) -> Any:
         prefill=prefill,
         decode=decode,
     )
-    served = serving.served(level=None, window=(0.0, 1e6))  # type: ignore[arg-type]
+    served = serving.served(window=(0.0, 1e6))
     return serving, serving.expanded(served)
 
 
@@ -55,7 +55,7 @@ def test_a_window_is_a_run_that_validates(tmp_path: Path) -> None:
 def test_one_step_takes_what_the_engine_said(tmp_path: Path) -> None:
     """A step of the engine is the sum of the operators that its expansion simulates."""
     serving = serving_of("llama-3.1-8b", "dgx-h100", STREAM, compute="roofline")
-    served = serving.served(level=None, window=(0.0, 1e6), record_steps=True)  # type: ignore[arg-type]
+    served = serving.served(window=(0.0, 1e6), record_steps=True)
     steps = served.outcome.steps
     total = int((steps["end"] - steps["start"]).sum())
     simulated = simulate(serving.expanded(served), serving.machine, compute="roofline")

@@ -68,7 +68,7 @@ def test_the_order_of_a_batch_is_the_policys() -> None:
     settings = {"engine": "vllm{max_num_seqs=2,async_scheduling=false}", "policy": Newest()}
     from chakrakit.serving import serving_of
 
-    served = serving_of("llama-3.1-8b", "dgx-h100", stream, **settings).served(level=None)  # type: ignore[arg-type]
+    served = serving_of("llama-3.1-8b", "dgx-h100", stream, **settings).served()
     first = served.outcome.requests["first"]
     assert first[5] < first[0]
 

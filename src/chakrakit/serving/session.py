@@ -204,6 +204,9 @@ class Serving:
                 "requests": len(self.stream),
                 "router": self.router,
                 "seed": self.seed,
+                "engines": [
+                    _limits(pool) for pool in self.setup.pools for _ in range(pool.engines)
+                ],
             },
         }
 
@@ -236,13 +239,32 @@ class Serving:
         each = self.layout.pp * self.layout.dp
         return sum(count * tp * each for count, tp in zip(counts, self._tps, strict=True))
 
-    def served(self, level: ServiceLevel, may_miss: int | None = None, **recording: Any) -> Served:
+    def served(
+        self, level: ServiceLevel | None = None, may_miss: int | None = None, **recording: Any
+    ) -> Served:
         """The stream served to its end, or until more requests than `may_miss` missed the level."""
+        level = level or ServiceLevel()
         limits = (level.ttft, level.tpot, level.e2e)
         setup = replace(self.setup, level_ms=limits, may_miss=may_miss, **recording)
         return Served(
-            setup, run(setup), self.device, tuple(tp * self.layout.pp for tp in self._tps), level
+            setup,
+            run(setup),
+            self.device,
+            tuple(tp * self.layout.pp for tp in self._tps),
+            tuple(self.operators(tp) for tp in self._tps),
+            self.machine.site,
+            level,
         )
+
+
+def _limits(pool: PoolSetup) -> dict[str, Any]:
+    """What bounds the steps of an engine."""
+    return {
+        "role": pool.role,
+        "kv_capacity_tokens": pool.capacity.tokens,
+        "token_budget": pool.options.token_budget,
+        "max_requests": pool.options.max_requests,
+    }
 
 
 def serving_of(

@@ -18,7 +18,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.cli import main
 from support.oracle import bodies_of, message
-from support.paths import DATA
+from support.recorded import linked
 
 LINKED = [
     "gpt2_124m_b8_s1024",
@@ -69,10 +69,6 @@ def makespan_ns(run: ck.Run) -> int:
         low.append(int(times.start[ran].min()))
         high.append(int(times.end[ran].max()))
     return (max(high) - min(low)) * run.tick_ps // 1000
-
-
-def linked(name: str) -> ck.Run:
-    return ck.link(DATA / "pytorch" / name).run
 
 
 def simulated(name: str) -> ck.Run:

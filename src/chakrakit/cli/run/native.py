@@ -207,8 +207,12 @@ def _print(done: Simulation) -> None:
         out.print(f"{len(s.ghosts)} ranks were not recorded and are assumed symmetric")
     figures = [
         ("MFU", s.mfu, "{:.1%}"),
+        ("tokens per second", s.tokens_per_s, "{:,.0f}"),
         ("energy", s.energy_joules, "{:,.1f} J"),
-        ("price", s.price, "{:.4f}"),
+        ("with servers and building", s.facility_joules, "{:,.1f} J"),
+        ("CO2", s.carbon_kg, "{:.3g} kg"),
+        ("price", s.price, "${:.4g}"),
+        ("clock", s.clock_mhz, "{:,.0f} MHz"),
     ]
     out.print(", ".join(f"{n} {f.format(v)}" for n, v, f in figures if v is not None))
     _print_ranks(s.ranks)

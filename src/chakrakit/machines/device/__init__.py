@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chakrakit.machines.device.activity import PowerLimited, activity_of
 from chakrakit.machines.device.device import (
     Device,
     DeviceText,
@@ -9,6 +10,7 @@ from chakrakit.machines.device.device import (
     element_bytes,
     read_device,
 )
+from chakrakit.machines.device.power import Activity, Draw, PowerConstants, held_back
 from chakrakit.machines.device.profile import (
     Profile,
     Profiled,
@@ -42,13 +44,17 @@ from chakrakit.machines.device.work import (
 __all__ = [
     "MOST_NS",
     "PS_PER_NS",
+    "Activity",
     "Auto",
     "ClassModel",
     "CostSource",
     "Costs",
     "Device",
     "DeviceText",
+    "Draw",
     "Measured",
+    "PowerConstants",
+    "PowerLimited",
     "Prediction",
     "Profile",
     "Profiled",
@@ -56,9 +62,11 @@ __all__ = [
     "Roofline",
     "Row",
     "WorkModel",
+    "activity_of",
     "dtype_name",
     "element_bytes",
     "find_profile",
+    "held_back",
     "measured_rows",
     "parse",
     "positive",
