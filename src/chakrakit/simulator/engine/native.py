@@ -86,6 +86,8 @@ class Outcome:
     events: int
     device_of: I64
     """The device of each rank, by its place among the ranks."""
+    splits: Splits | None = None
+    """What told alike ranks and groups apart; None where every rank was simulated."""
 
     def devices(self) -> dict[int, int]:
         """Rank → the device it runs on."""
@@ -97,9 +99,19 @@ class Outcome:
         return int(self.end.max(initial=0))
 
 
-def run(traces: TraceSet, machine: Machine, options: SimulationOptions | None = None) -> Outcome:
-    """Simulates all ranks of the traces on the machine."""
-    return _Simulation(traces, machine, options or SimulationOptions()).run()
+def run(
+    traces: TraceSet,
+    machine: Machine,
+    options: SimulationOptions | None = None,
+    like: Outcome | None = None,
+) -> Outcome:
+    """Simulates all ranks of the traces on the machine.
+
+    `like` is the outcome of the same traces on the same machine at other durations: the classes it
+    ended with are the first ones tried.
+    """
+    simulation = _Simulation(traces, machine, options or SimulationOptions())
+    return simulation.run(like.splits if like else None)
 
 
 class _Simulation:
@@ -166,14 +178,14 @@ class _Simulation:
 
     # --- folding ------------------------------------------------------------------------------
 
-    def run(self) -> Outcome:
+    def run(self, begin: Splits | None = None) -> Outcome:
         if not self.options.fold:
             return self._attempt(apart(self.membership), "not asked for")[0]
         if self.options.dispatch is not None:
             return self._attempt(apart(self.membership), "a dispatch policy may treat ranks apart")[
                 0
             ]
-        splits = Splits.none(self.membership)
+        splits = begin or Splits.none(self.membership)
         for attempt in range(SPLITS):
             classes = self._classes(splits)
             if attempt and classes.factor < LEAST_FACTOR:
@@ -259,6 +271,7 @@ class _Simulation:
             found["full_since"],
             int(found["events"]),
             self.device_of,
+            splits,
         )
         return outcome, splits and splits.further(classes, instances, found["job_ended"])
 
