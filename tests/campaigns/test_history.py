@@ -84,8 +84,9 @@ def test_live_migration_loses_the_step_at_most(logged):
 
 def test_live_migration_without_a_spare_left_restarts(logged):
     recovery = "{policy: live_migration, migration_seconds: 30, restart_seconds: 300}"
-    done = logged("1,3,,,,\n2,4,,,,\n", recovery=recovery,
-                  cluster="{nodes: 16, spares: 1, repair_hours: 5}")  # fmt: skip
+    done = logged(
+        "1,3,,,,\n2,4,,,,\n", recovery=recovery, cluster="{nodes: 16, spares: 1, repair_hours: 5}"
+    )
     assert done.restart == 330
     assert done.waiting == pytest.approx(4 * 3600)
 

@@ -40,7 +40,7 @@ void Simulation::prepare_outcome() {
 
 Outcome Simulation::run() && {
     release_all();
-    for (Time t = next_time(); t != kNever && out_.diverged < 0; t = next_time()) {
+    for (Time t = next_time(); t != kNever; t = next_time()) {
         now_ = t;
         handle_all();
     }
@@ -69,7 +69,7 @@ void Simulation::handle_all() {
     do {
         while (handle_due()) {
         }
-    } while (out_.diverged < 0 && (dispatch() || admit()));
+    } while (dispatch() || admit());
     settle_devices();
     network_.settle(now_);
 }

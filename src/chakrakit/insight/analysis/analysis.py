@@ -17,7 +17,6 @@ from chakrakit.insight.communication import (
     Straggler,
     Stragglers,
     communication_of,
-    match_all,
     stragglers_of,
 )
 from chakrakit.insight.critical_path import (
@@ -217,7 +216,7 @@ def _joined(
 ) -> Analysis:
     span = span_of(parts.busy)
     length = span[1] - span[0]
-    matched = match_all(parts.calls, run.groups, run.world_size)
+    matched = parts.calls.matched(run.groups, run.world_size)
     if rows is not None:
         rows.matched = matched
     path = _path(run, ranks, parts, matched, span)

@@ -30,14 +30,22 @@ class JoinedJobs:
         place = {old: new for new, old in enumerate(kept)}
         times = [_own_ranks(run.times[old], first) for old in kept] if run.times else None
         card = job.card.replace(
-            name=self.names[number], tool=run.card.tool, tick_ps=run.card.tick_ps, epoch_ns=0,
+            name=self.names[number],
+            tool=run.card.tool,
+            tick_ps=run.card.tick_ps,
+            epoch_ns=0,
             settings={**job.card.settings, **run.card.settings, "jobs": list(self.names)},
-        )  # fmt: skip
+        )
         links = {"links": run.counters["links"]} if "links" in run.counters else {}
         return Run(
-            job._bodies, job.bindings, job.groups, card,
-            times=times, timing={rank: place[old] for rank, old in timing.items()}, counters=links,
-        )  # fmt: skip
+            job._bodies,
+            job.bindings,
+            job.groups,
+            card,
+            times=times,
+            timing={rank: place[old] for rank, old in timing.items()},
+            counters=links,
+        )
 
 
 def _own_ranks(times: Times, first: int) -> Times:

@@ -19,6 +19,7 @@ from chakrakit.trace.communication.groups import (
     positive_names,
     read_groups,
 )
+from chakrakit.trace.communication.likeness import Company, like_classes
 
 __all__ = [
     "MAX_RANKS",
@@ -27,11 +28,13 @@ __all__ = [
     "Binding",
     "Body",
     "Collectives",
+    "Company",
     "Groups",
     "bind",
     "canonical_group",
     "group_names",
     "groups_in",
+    "like_classes",
     "match",
     "nth_of_kind",
     "positive_names",
