@@ -1,28 +1,17 @@
-"""Published serving figures at fixed concurrency: median errors by system and backend.
-
-    python benchmarks/accuracy/serving_silicon.py FILE.parquet [--half even|odd|all] [--limit N]
-
-Rows are those of aggregated configurations of the models below; each is served as a closed loop of its
-concurrency. `--half` chooses rows by the parity of the CRC-32 of their id: constants were fitted on
-the even ones.
-"""
+"""Published serving figures at fixed concurrency, of rows that no constant was fitted on."""
 
 from __future__ import annotations
 
-import argparse
 import collections
-import functools
-import json
 import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+from claim import machine_of, need, spread, table
 
 from chakrakit.errors import ChakraError
-from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import load_machine
 from chakrakit.serving import serving_of
 from chakrakit.serving.results import ServiceLevel
 
@@ -70,12 +59,6 @@ def quantization(row: dict[str, Any]) -> str:
     return "fp4" if "fp4" in kind else "fp8" if "fp8" in kind else ""
 
 
-@functools.cache
-def machine(name: str) -> Machine:
-    """Each machine once, so that its collectives are simulated once."""
-    return load_machine(name)
-
-
 def served(row: dict[str, Any]) -> tuple[float, float]:
     """Mean times to the first token and per output token, in milliseconds, with the burst at the start."""
     model = next(name for part, name in MODELS.items() if part in row["model_path"])
@@ -86,7 +69,7 @@ def served(row: dict[str, Any]) -> tuple[float, float]:
     )
     serving = serving_of(
         model,
-        machine(MACHINES[row["system"]]),
+        machine_of(MACHINES[row["system"]]),
         requests,
         row["backend"],
         quantization=quantization(row),
@@ -99,50 +82,49 @@ def served(row: dict[str, Any]) -> tuple[float, float]:
     return float(ttft), float(tpot)
 
 
-def main() -> None:
-    """One line per system and backend, then all."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("path")
-    parser.add_argument("--half", choices=("even", "odd", "all"), default="odd")
-    parser.add_argument(
-        "--limit", type=int, default=0, help="only every so many rows, to this number"
-    )
-    parser.add_argument("--dump", help="write every row's figures as JSON lines")
-    arguments = parser.parse_args()
-    rows = rows_of(arguments.path, arguments.half)
-    if arguments.limit:
-        rows = rows[:: max(1, len(rows) // arguments.limit)]
+def measure(data: Path) -> str:
+    """The section of docs/accuracy.md."""
+    rows = rows_of(str(need(data, "serving", "silicon.parquet")), "odd")
+    rows = rows[:: max(1, len(rows) // SAMPLED)]
     errors: dict[str, list[tuple[float, float]]] = collections.defaultdict(list)
-    lines = []
+    refused = 0
     for row in rows:
         try:
             ttft, tpot = served(row)
-        except ChakraError as error:
-            print(f"{row['id']}: {error}")
+        except ChakraError:
+            refused += 1
             continue
         first = ttft / row["ttft_ms"] - 1 if row["concurrency"] <= MOST_FOR_TTFT else np.nan
         for key in (f"{row['system']} {row['backend']}", "all"):
             errors[key].append((first, tpot / row["tpot_ms"] - 1))
-        lines.append(
-            {
-                "id": row["id"],
-                "system": row["system"],
-                "backend": row["backend"],
-                "ttft": ttft,
-                "tpot": tpot,
-                "true_ttft": row["ttft_ms"],
-                "true_tpot": row["tpot_ms"],
-                "concurrency": row["concurrency"],
-            }
-        )
-    for key, pairs in sorted(errors.items()):
+    lines = []
+    for key, pairs in sorted(errors.items(), key=lambda item: (item[0] == "all", item[0])):
         first, each = np.array(pairs).T
-        off = f"{np.median(np.abs(each)):6.1%}  TTFT {np.nanmedian(np.abs(first)):6.1%}"
-        bias = f"{np.median(each):+.1%}, {np.nanmedian(first):+.1%}"
-        print(f"{key:18} {len(each):5} rows  TPOT {off} (bias {bias})")
-    if arguments.dump:
-        Path(arguments.dump).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        early = first[~np.isnan(first)]
+        lines.append((key, len(each), *spread(each)[:2], len(early), *spread(early)[:2]))
+    left = (
+        f" {refused} rows do not fit their devices by our account and are left out."
+        if refused
+        else ""
+    )
+    return "\n\n".join([TEXT + left, table(HEADS, lines)])
 
 
-if __name__ == "__main__":
-    main()
+SAMPLED = 160
+"""Rows that are served, about."""
+HEADS = (
+    "system, engine",
+    "rows",
+    "TPOT: median error",
+    "90 %",
+    "rows",
+    "TTFT: median error",
+    "90 %",
+)
+TITLE = "Published serving figures"
+TEXT = f"""\
+Rows of ai-dynamo/aiconfigurator 095f58a (vLLM, SGLang, TensorRT-LLM on H100, H200 and B200; aggregated
+engines) whose models `chakra models` has, each served as a closed loop of its concurrency, {WAVES} waves.
+Constants of engines on devices were fitted on rows whose id has an even CRC-32; these have an odd one and are
+sampled evenly. TTFT only up to {MOST_FOR_TTFT} concurrent requests: above, it is the queue of the
+burst at the start."""
