@@ -24,6 +24,7 @@ ORDER = (
     "megatron_lm",
     "linked_traces",
     "power",
+    "serving_energy",
     "serving_runs",
     "serving_silicon",
 )

@@ -13,7 +13,7 @@ from serving_runs import transformers
 from chakrakit.serving import serve
 
 REQUESTS = "closed{{concurrency={batch},n={count},prompt=300,output=500}}"
-"""Chat of the published rows, whose lengths are not said: about those of ShareGPT and of a reasoning model."""
+"""Chat of the published rows, whose lengths are not said: about those of ShareGPT, with longer answers."""
 
 
 def measure(data: Path) -> str:
