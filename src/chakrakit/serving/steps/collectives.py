@@ -14,7 +14,7 @@ import numpy as np
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Machine
-from chakrakit.simulator.engine import run
+from chakrakit.simulator.engine import one_collective, run
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.sets import Card, TraceSet
@@ -48,7 +48,9 @@ class CollectiveTimes:
     def _asked(self, kind: int, size: int, members: tuple[int, ...]) -> float:
         key = (kind, size, members)
         if key not in self._known:
-            self._known[key] = run(_one(kind, size, members), self._machine).makespan_ps * 1e-12
+            self._known[key] = (
+                run(one_collective(kind, size, members), self._machine).makespan_ps * 1e-12
+            )
         return self._known[key]
 
     def message_seconds(self, sizes: F64, src: int, dst: int) -> F64:
@@ -77,21 +79,6 @@ def _ladder(smallest: float, largest: float) -> list[int]:
     low, high = (np.log2(max(n, SMALLEST)) * STEPS_PER_OCTAVE for n in (smallest, largest))
     steps = range(int(np.floor(low)), int(np.ceil(high)) + 2)
     return [round(2 ** (s / STEPS_PER_OCTAVE)) for s in steps]
-
-
-def _one(kind: int, size: int, members: tuple[int, ...]) -> TraceSet:
-    """A workload of one collective."""
-    trace = Trace.from_columns(
-        {
-            "name": ["collective"],
-            "type": [NodeType.COMM_COLL_NODE],
-            "comm_type": [kind],
-            "comm_size": [size],
-            "pg_name": ["group"],
-        }
-    )
-    bindings = {rank: Binding(0, {"group": "1"}) for rank in members}
-    return TraceSet([trace], bindings, Groups({"1": list(members)}), Card())
 
 
 def _message(size: int, src: int, dst: int) -> TraceSet:
