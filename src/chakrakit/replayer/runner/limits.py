@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def read_plan(path: Path) -> dict[str, Any]:
         with gzip.open(path) as stream:
             data = stream.read(_LARGEST)
         plan = json.loads(data)
-    except (OSError, EOFError, ValueError, RecursionError) as error:
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise ReplayError(f"{path} is not a plan: {error}") from None
     if not isinstance(plan, dict) or plan.get("format") != FORMAT:
         raise ReplayError(f"{path} is not a plan of chakra replay")

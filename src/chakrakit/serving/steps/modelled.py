@@ -33,12 +33,13 @@ class ModelledSteps:
         machine: Machine,
         compute: str = "auto",
         constants: Constants | None = None,
+        own_all_reduce: bool = True,
     ) -> None:
         self.operators, self.machine, self.constants = operators, machine, constants
         self.compute = compute
         if compute == "auto":
             self.compute = (constants is None and self.device.profile) or "roofline"
-        self.collectives = times_on(machine)
+        self.collectives = times_on(machine, own_all_reduce)
         if not (self.device.peak and self.device.memory_bandwidth):
             raise ConfigError(
                 f"device {self.device.name!r} has no peak rate or memory bandwidth, which step times need; "

@@ -19,7 +19,9 @@ from chakrakit.sources.capture.standins import (
     Mail,
     Redirect,
     Values,
+    accelerator,
     autocast,
+    batch_norm,
     data_parallel,
     pipelining,
     program,
@@ -125,6 +127,8 @@ class Session:
         pipelining.install(patches, self.mail, self.recorder, self.where)
         autocast.install(patches, gpu=bool(options.device))
         if options.device:
+            accelerator.install(patches)
+            batch_norm.install(patches)
             target.install(patches, self.recorder)
         for owner in (torch.nn.parallel, torch.nn.parallel.distributed):
             patches.set(owner, "DistributedDataParallel", data_parallel.DistributedDataParallel)

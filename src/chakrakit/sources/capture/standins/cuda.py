@@ -55,6 +55,10 @@ class Stream:
         """All is done."""
         return True
 
+    def is_capturing(self) -> bool:
+        """No graph is being recorded."""
+        return False
+
     def __enter__(self) -> Stream:
         return self
 
