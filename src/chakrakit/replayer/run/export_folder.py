@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import shutil
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -14,7 +13,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.replayer.run.emulate import EmulationPlan
 from chakrakit.replayer.run.result import SUMMARY, AnyPlan, Summary, summarize
 from chakrakit.trace.sets import TraceSet, recorded_step_of
-from chakrakit.trace.storage import write
+from chakrakit.trace.storage import fresh_directory, write
 
 _RUN = '''\
 """Replays the trace in this folder with PyTorch alone; see --help."""
@@ -40,9 +39,12 @@ def export_plans(plans: Sequence[AnyPlan], traces: TraceSet, folder: Path) -> No
     """Write plans, runner and trace into a new folder, moved into place when it is whole."""
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         raise ConfigError(f"{folder} exists and is not empty; export to a new folder")
-    part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    (part / "runner").mkdir(parents=True)
+    with fresh_directory(folder) as part:
+        _fill(part, plans, traces)
+
+
+def _fill(part: Path, plans: Sequence[AnyPlan], traces: TraceSet) -> None:
+    (part / "runner").mkdir()
     for source in files("chakrakit.replayer.runner").iterdir():
         if source.name.endswith(".py"):
             (part / "runner" / source.name).write_bytes(source.read_bytes())
@@ -55,6 +57,3 @@ def export_plans(plans: Sequence[AnyPlan], traces: TraceSet, folder: Path) -> No
     for rank, plan in enumerate(plans):
         data = gzip.compress(msgspec.json.encode(plan), 9, mtime=0)
         (part / f"plan_{rank}.json.gz").write_bytes(data)
-    if folder.is_dir():
-        folder.rmdir()
-    part.replace(folder)
