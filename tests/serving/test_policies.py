@@ -101,3 +101,16 @@ def test_a_policy_without_methods_is_refused() -> None:
     """With the names that it could have."""
     with pytest.raises(ConfigError, match="none of the methods admit, batch"):
         ck.serve(*TIGHT, policy=object())
+
+
+def test_what_a_policy_raises_comes_out() -> None:
+    """An error of the policy's own is not hidden by the core."""
+
+    class Broken:
+        def admit(self, request: Any, engine: Any) -> bool:
+            raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        ck.serve(*TIGHT, policy=Broken())
+    with pytest.raises(ConfigError, match="interval_s is 0"):
+        ck.serve(*TIGHT, policy=type("S", (), {"interval_s": 0, "scale": lambda *_: 1})())

@@ -105,7 +105,8 @@ class Serving:
         """Of measured layers where given, else of the operators."""
         if self.layers is not None:
             return MeasuredSteps(read_layers(self.layers), operators, self.machine).cost()
-        steps = ModelledSteps(operators, self.machine, self.compute, self.constants)
+        own = self.engine.name != "transformers"  # which leaves all-reduce to the library
+        steps = ModelledSteps(operators, self.machine, self.compute, self.constants, own)
         return steps.cost(whole=self.engine.padding is not None)
 
     @cached_property

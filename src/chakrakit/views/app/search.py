@@ -46,7 +46,8 @@ def search(side: ShownRun, text: str, first: int) -> dict[str, Any]:
     """Hits in folds of ranks from the `first` on, as many as a second allows; `next` goes on from there.
 
     It is the same again where a rank takes long, and is still being looked through. `text` is a part of a
-    name, a node's id, or a comparison: `pg_name=1`, `comm_size>1000000`, `type=COMM_COLL`, `duration>2ms`, `name~^aten::mm$` (a regular expression).
+    name, a node's id, or a comparison: `pg_name=1`, `comm_size>1000000`, `type=COMM_COLL`,
+    `duration>2ms`, `name~^aten::mm$` (a regular expression).
     """
     matches = _matcher(text, side)
     hits: list[dict[str, Any]] = []
