@@ -35,7 +35,7 @@ class Profile(msgspec.Struct, kw_only=True):
     fitted_on: list[str] = []
     """Files and machines the rows come from."""
     peak: dict[str, float] = {}
-    """Dense peak rate by dtype of the device that was measured, FLOP/s; for other devices times are scaled."""
+    """Dense peak rate by dtype of the measured device, FLOP/s; for other devices times are scaled."""
     memory_bandwidth: float = 0.0
     cache_bytes: float = 0.0
     """How much of what was touched last stays in the cache; 0 where nobody measured it."""
