@@ -11,7 +11,7 @@ import chakrakit
 from chakrakit import CollectiveType, EdgeKind, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.passes.comm.comm import Comm
-from chakrakit.passes.comm.lanes import issue_order
+from chakrakit.trace.placement import issue_order
 from support.comm_cases import (
     DATA,
     alike,

@@ -195,6 +195,11 @@ def _print(done: Simulation) -> None:
             f"{c.time_share:.0%} {c.source} ({c.nodes:,} operations)" for c in s.compute_sources
         )
         out.print(f"compute time: {', '.join(parts)}")
+        if s.extrapolated_share:
+            out.print(
+                f"extrapolated: {s.extrapolated_share:.1%} of the devices' time lies outside of what was "
+                f"measured; estimated error {s.compute_error:.0%}"
+            )
     for note in s.notes:
         out.print(note)
     out.print(f"{len(s.ranks):,} ranks, {s.fold.factor:g} for each simulated: {s.fold.why}")

@@ -15,8 +15,14 @@ from chakrakit.arrays import I64, Mask
 from chakrakit.insight.communication.alike import Alike
 from chakrakit.insight.communication.growing_array import GrowingArray
 from chakrakit.insight.rank import RankView
-from chakrakit.trace.communication import Binding, Groups, canonical_group, nth_of_kind
-from chakrakit.trace.model import NodeType
+from chakrakit.trace.communication import (
+    Binding,
+    Groups,
+    canonical_group,
+    nth_of_kind,
+    numbered_calls,
+)
+from chakrakit.trace.model import NodeType, Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +68,7 @@ def calls_of(view: RankView) -> RankCalls:
         taken("comm_size", 0),
         taken("out_size", -1),
         group,
-        _sequence(trace.has("comm_seq")[rows], taken("comm_seq", 0), group, types),
+        _sequence(trace, rows, group, types),
         np.where(sends & (src < 0), view.rank, src),
         np.where(~sends & (dst < 0), view.rank, dst),
         taken("comm_tag", 0),
@@ -97,14 +103,12 @@ def _exposed(view: RankView, rows: I64) -> I64:
     return view.duration[rows] - view.busy(Kind.COMPUTE).share_of(view.start[rows], view.end[rows])
 
 
-def _sequence(given: Mask, seq: I64, group: list[str], types: I64) -> I64:
+def _sequence(trace: Trace, rows: I64, group: list[str], types: I64) -> I64:
     """Recorded numbers; where a group lacks some, the place in the order of issue."""
-    if not len(seq):
-        return seq
+    if not len(rows):
+        return rows
     codes = np.unique(np.array(group), return_inverse=True)[1]
-    codes = codes * 2 + (types == NodeType.COMM_COLL_NODE)
-    whole = ~np.isin(codes, codes[~given])
-    return np.where(whole, seq, nth_of_kind(codes))
+    return numbered_calls(trace, rows, codes * 2 + (types == NodeType.COMM_COLL_NODE))[0]
 
 
 class Meeting(NamedTuple):

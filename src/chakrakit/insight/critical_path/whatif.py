@@ -154,15 +154,13 @@ def slack_summary(model: Model) -> list[KindSlack]:
 
 def what_if(run: Run, faster: list[tuple[str, float]] | None = None) -> WhatIf:
     """Gains of the given classes (by default every kind twice as fast) and slack."""
-    from chakrakit.insight.rank import span_ns
-
     graphs, calls, names = Graphs(), AllCalls(), []
     for view in rank_views(run):
         graphs.add(graph_of(view))
         calls.add(calls_of(view))
         names.append(names_of(view))
     model = Model(graphs, calls.matched(run.groups, run.world_size))
-    span = span_ns(run)
+    span = run.span_ns
     return what_if_of(model, names, span[1] - span[0], faster)
 
 

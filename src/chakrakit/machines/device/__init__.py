@@ -10,13 +10,10 @@ from chakrakit.machines.device.device import (
     element_bytes,
     read_device,
 )
-from chakrakit.machines.device.operations import Launchers, Operation, operations_of
 from chakrakit.machines.device.power import Activity, Draw, PowerConstants, held_back
 from chakrakit.machines.device.profile import (
-    ClassModel,
     Profile,
     Profiled,
-    Row,
     find_profile,
     work_model,
     write_profile,
@@ -29,6 +26,7 @@ from chakrakit.machines.device.quantities import (
     show_bytes,
     show_time,
 )
+from chakrakit.machines.device.tables import ClassModel, Prediction, Row
 from chakrakit.machines.device.work import (
     MOST_NS,
     PS_PER_NS,
@@ -54,11 +52,10 @@ __all__ = [
     "Device",
     "DeviceText",
     "Draw",
-    "Launchers",
     "Measured",
-    "Operation",
     "PowerConstants",
     "PowerLimited",
+    "Prediction",
     "Profile",
     "Profiled",
     "Quantity",
@@ -71,7 +68,6 @@ __all__ = [
     "find_profile",
     "held_back",
     "measured_rows",
-    "operations_of",
     "parse",
     "positive",
     "read_device",

@@ -8,9 +8,9 @@ import numpy as np
 
 from chakrakit.arrays import F64, Mask
 from chakrakit.machines.device.device import Device, dtype_name
-from chakrakit.machines.device.operations import operations_of
 from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, held_back, only
 from chakrakit.machines.device.work import Costs, CostSource, WorkModel, dtypes_of
+from chakrakit.machines.operations import operations_of
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
 from chakrakit.trace.placement import on_host
 
@@ -22,6 +22,7 @@ _FULL = 0.8
 """A kernel that moves more than this share of what memory can is limited by it."""
 _PRODUCTS = ("gemm", "conv", "attention", "grouped", "moe")
 """What classes of work on product units begin with."""
+_COMPUTED = (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE)
 
 
 def activity_of(trace: Trace, device: Device, constants: PowerConstants, seconds: F64) -> Activity:
@@ -38,6 +39,7 @@ def activity_of(trace: Trace, device: Device, constants: PowerConstants, seconds
     chip = (flops * each + np.minimum(moved, 2 * most) * constants.cache_pj) * PICO
     chip += np.where(product, 0.0, constants.vector_watts * (1 - full) * seconds)
     limited = np.where(product, _least_seconds(trace, flops, device) < full * seconds, full > _FULL)
+    from_memory = np.where(moved < constants.cache_bytes, 0.0, from_memory)
     return Activity(
         seconds=np.where(rows, seconds, 0.0),
         chip_joules=np.where(rows, chip, 0.0),
@@ -54,7 +56,7 @@ def _work(trace: Trace, rows: Mask) -> tuple[F64, F64, Mask, Mask]:
     if "op_type" not in trace.table.column_names:
         product = flops > 16 * moved
     if (trace.edges.kind == EdgeKind.LAUNCH).any():
-        for which, operation, _ in operations_of(trace):
+        for which, operation, *_ in operations_of(trace):
             part = list(which)
             flops[part] = max(flops[part].sum(), operation.flops) / len(part)
             moved[part] = max(moved[part].sum(), operation.bytes) / len(part)
@@ -98,7 +100,7 @@ class PowerLimited:
     def costs(self, trace: Trace, device: Device) -> Costs:
         """The work model's, longer where the clock is lower."""
         found = self.work.costs(trace, device)
-        computed = np.isin(found.source, (CostSource.PROFILE, CostSource.ROOFLINE))
+        computed = np.isin(found.source, _COMPUTED)
         draw = Draw(constants=device.dynamic) if device.dynamic is not None else None
         self._known[id(trace), id(device)] = trace, draw
         if draw is None or not computed.any():
@@ -112,7 +114,7 @@ class PowerLimited:
         if held.share == 1.0:
             return found
         longer = np.rint(found.ps * held.stretch(activity)).astype(np.int64)
-        return Costs(np.where(computed, longer, found.ps), found.source)
+        return Costs(np.where(computed, longer, found.ps), found.source, found.error)
 
     def draw(self, trace: Trace, device: Device) -> Draw | None:
         """The clock for a trace; None for a device of which no power is known."""

@@ -73,6 +73,8 @@ class Outcome:
     durations: I64
     sources: I8
     """The CostSource of each duration."""
+    errors: F64
+    """By what share each duration may be off, as far as its source knows."""
     instances: Instances
     began: I64
     ended: I64
@@ -248,6 +250,7 @@ class _Simulation:
             found["reason"],
             workload["duration"],
             _concat([self._costs_of(int(i)).source for i in classes.first], np.int8),
+            _concat([self._costs_of(int(i)).error for i in classes.first], np.float64),
             instances,
             found["began"],
             found["ended"],

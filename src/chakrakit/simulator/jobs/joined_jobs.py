@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chakrakit.errors import ConfigError
-from chakrakit.trace.communication import WORLD, Binding, Body, Groups
+from chakrakit.trace.communication import Binding, Body, Groups, canonical_group
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Run, Times, TraceSet
 
@@ -97,7 +97,7 @@ def _moved(
 ) -> Binding:
     def group(role: str) -> str:
         name = binding.groups.get(role, role)
-        return f"{job}/" if name in WORLD and name not in traces.groups else f"{job}/{name}"
+        return f"{job}/{canonical_group(name, traces.groups)}"
 
     roles, peers = uses
     return Binding(

@@ -64,7 +64,8 @@ class ComputeShare(Result, msgspec.Struct, kw_only=True):
     """Operations whose time one source gave: over all ranks, and as a share of all operations."""
 
     source: str
-    """`measured`, `profile`, `roofline`, or `none` for operations of which nothing is known."""
+    """`measured`, `profile`, `extrapolated` (a profile too, but outside of what was measured for it),
+    `roofline`, or `none` for operations of which nothing is known."""
     nodes: int
     nodes_share: float
     time_ns: float
@@ -98,6 +99,11 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     """In US dollars, by the devices' price per hour."""
     compute_sources: list[ComputeShare] = []
     """What said how long operations take, the largest share of time first."""
+    extrapolated_share: float = 0.0
+    """Share of the devices' operation time that nobody measured or measured the like of: by the roofline,
+    or by a profile outside of its tables."""
+    compute_error: float = 0.0
+    """By what share operations' times may be off: each one's own estimate, weighted by its time."""
     notes: list[str] = []
     """Figures that were left out, and why."""
     collectives: list[CollectiveSummary] = []
@@ -150,6 +156,7 @@ def summarize(
             factor=outcome.classes.factor, classes=outcome.classes.count, why=outcome.why
         ),
         compute_sources=compute_shares(outcome),
+        **certainty(outcome),
         collectives=collective_summaries(outcome),
         ghosts=_ghosts(outcome),
         memory_holders=[(h.operator, h.bytes) for h in highest.holders(10)] if highest else [],
@@ -206,6 +213,25 @@ def compute_shares(outcome: Outcome) -> list[ComputeShare]:
         if nodes[source]
     ]
     return sorted(shares, key=lambda s: -s.time_ns)
+
+
+def certainty(outcome: Outcome) -> dict[str, Any]:
+    """`extrapolated_share` and `compute_error` of the devices' operations, all ranks together."""
+    copies = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
+    total = guessed = missed = 0.0
+    for c, count in enumerate(copies.tolist()):
+        rows = class_rows(outcome, c)
+        trace = program_of(outcome, c).trace
+        works = work_rows(trace) & on_device(trace)
+        time = outcome.durations[rows][works].astype(np.float64)
+        beyond = np.isin(
+            outcome.sources[rows][works], (CostSource.EXTRAPOLATED, CostSource.ROOFLINE)
+        )
+        total += count * float(time.sum())
+        guessed += count * float(time[beyond].sum())
+        missed += count * float((time * outcome.errors[rows][works]).sum())
+    whole = total or 1.0
+    return {"extrapolated_share": guessed / whole, "compute_error": missed / whole}
 
 
 def class_memory(outcome: Outcome, c: int) -> Allocations | None:

@@ -10,6 +10,7 @@ from chakrakit.trace.communication.collectives import (
     group_names,
     match,
     nth_of_kind,
+    numbered_calls,
 )
 from chakrakit.trace.communication.groups import (
     MAX_RANKS,
@@ -37,6 +38,7 @@ __all__ = [
     "like_classes",
     "match",
     "nth_of_kind",
+    "numbered_calls",
     "positive_names",
     "read_groups",
 ]

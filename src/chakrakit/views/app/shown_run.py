@@ -6,12 +6,13 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from chakrakit.errors import ChakraError, TraceError
-from chakrakit.insight.rank import RankView, rank_view, span_ns
+from chakrakit.insight.rank import RankView, rank_view
 from chakrakit.trace.sets import Run
 from chakrakit.views.app.findings import Findings
 from chakrakit.views.app.rank_lines import RankLines, lines_of
@@ -19,6 +20,7 @@ from chakrakit.views.app.rank_lines import RankLines, lines_of
 Value = TypeVar("Value")
 _LINES_BYTES = 3 << 30
 _VIEWS = 4
+_ANSWERS = 256
 _SMALL = 2_000_000
 
 
@@ -78,6 +80,8 @@ class ShownRun:
         making = threading.RLock()
         self._lines: Recent[RankLines] = Recent(making, _LINES_BYTES, lambda lines: lines.bytes)
         self._views: Recent[RankView] = Recent(making, _VIEWS)
+        self._answers: Recent[Future[Any]] = Recent(threading.RLock(), _ANSWERS)
+        self._worker = ThreadPoolExecutor(1)
 
     @cached_property
     def folds(self) -> list[Fold]:
@@ -108,12 +112,20 @@ class ShownRun:
     def origin(self) -> int:
         """When the run begins; where times are in the bodies, when its first rank does."""
         if self.run.times is not None:
-            return span_ns(self.run)[0]
+            return self.run.span_ns[0]
         return self.view(self.run.ranks[0]).span[0] if len(self.run) else 0
 
     def view(self, rank: int) -> RankView:
         """A rank's rows, with its own groups and peers."""
         return self._views.get(rank, lambda: rank_view(self.run, rank))
+
+    def answer(self, key: Hashable, ask: Callable[[], Value], seconds: float) -> Value | None:
+        """What `ask` gives, found in a thread of its own; None if that takes longer than this."""
+        found: Future[Value] = self._answers.get(key, lambda: self._worker.submit(ask))
+        try:
+            return found.result(max(seconds, 0.0))
+        except TimeoutError:
+            return None
 
     @property
     def is_small(self) -> bool:
