@@ -173,7 +173,7 @@ def _nanos(key: str, value: str) -> int:
 
 
 def _compared(view: RankView, key: str, sign: str, value: str) -> Mask:
-    """RowFindings whose column compares so; a value that is none of the column's type fits no row."""
+    """Rows whose column compares so; a value of another type than the column's fits no row."""
     name = key if key in ("id", "type") else column_name(key)
     table = view.trace.table
     if name not in table.column_names:
