@@ -3,8 +3,8 @@
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 HIDDEN, HEADS, LAYERS, VOCABULARY, BATCH, SEQUENCE = 768, 12, 12, 50257, 8, 1024
 
@@ -42,7 +42,9 @@ class Block(nn.Module):
         )
         query, key, value = parts
         key, value = torch.cat([key], 2), torch.cat([value], 2)
-        out = F.scaled_dot_product_attention(query, key, value, dropout_p=0.1, is_causal=True)
+        out = functional.scaled_dot_product_attention(
+            query, key, value, dropout_p=0.1, is_causal=True
+        )
         return out.transpose(1, 2).reshape(x.shape)
 
 
@@ -65,9 +67,11 @@ class GPT2(nn.Module):
         x = self.drop(x)
         for block in self.h:
             x = block(x)
-        logits = F.linear(self.ln_f(x), self.wte.weight).float()
-        labels = F.pad(labels, (0, 1), value=-100)[..., 1:].contiguous()
-        return F.cross_entropy(logits.view(-1, VOCABULARY), labels.view(-1), ignore_index=-100)
+        logits = functional.linear(self.ln_f(x), self.wte.weight).float()
+        labels = functional.pad(labels, (0, 1), value=-100)[..., 1:].contiguous()
+        return functional.cross_entropy(
+            logits.view(-1, VOCABULARY), labels.view(-1), ignore_index=-100
+        )
 
 
 def main() -> None:

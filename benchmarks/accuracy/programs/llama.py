@@ -1,8 +1,8 @@
 """A training step of a Llama of 1.1B parameters as transformers computes it: batch 4 of 2,048, bf16."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 HIDDEN, INNER, HEADS, KEYS, LAYERS, VOCABULARY = 2048, 8192, 32, 8, 16, 32000
 BATCH, SEQUENCE, SIZE = 4, 2048, 64
@@ -38,17 +38,17 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         x = x + self._attention(self.norm_1(x), cos, sin)
         y = self.norm_2(x)
-        return x + self.down_proj(F.silu(self.gate_proj(y)) * self.up_proj(y))
+        return x + self.down_proj(functional.silu(self.gate_proj(y)) * self.up_proj(y))
 
     def _attention(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        parts = (
-            p(x).view(BATCH, SEQUENCE, -1, SIZE).transpose(1, 2)
-            for p in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        query, key, value = parts
+        shape = (BATCH, SEQUENCE, -1, SIZE)
+        each = (self.q_proj, self.k_proj, self.v_proj)
+        query, key, value = (p(x).view(shape).transpose(1, 2) for p in each)
         query, key = query * cos + _turned(query) * sin, key * cos + _turned(key) * sin
         key, value = torch.cat([key], -2), torch.cat([value], -2)
-        out = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+        out = functional.scaled_dot_product_attention(
+            query, key, value, is_causal=True, enable_gqa=True
+        )
         return self.o_proj(out.transpose(1, 2).contiguous().reshape(BATCH, SEQUENCE, -1))
 
 
@@ -73,8 +73,10 @@ class Llama(nn.Module):
         for layer in self.layers:
             x = layer(x, cos, sin)
         logits = self.head(self.norm(x)).float()
-        labels = F.pad(ids, (0, 1), value=-100)[..., 1:].contiguous()
-        return F.cross_entropy(logits.view(-1, VOCABULARY), labels.view(-1), ignore_index=-100)
+        labels = functional.pad(ids, (0, 1), value=-100)[..., 1:].contiguous()
+        return functional.cross_entropy(
+            logits.view(-1, VOCABULARY), labels.view(-1), ignore_index=-100
+        )
 
 
 def main() -> None:

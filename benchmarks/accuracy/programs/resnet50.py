@@ -1,8 +1,8 @@
 """A training step of ResNet-50 in bf16 by autocast: 128 images of 224 x 224, channels last, SGD."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 BATCH, SIZE, CLASSES = 128, 224, 1000
 
@@ -50,7 +50,7 @@ def main() -> None:
     labels = torch.randint(0, CLASSES, (BATCH,), device=device)
     for _ in range(3):
         with torch.autocast("cuda", dtype=torch.bfloat16):
-            loss = F.cross_entropy(model(images), labels)
+            loss = functional.cross_entropy(model(images), labels)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
