@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from chakrakit.replayer.compile.indices import WITH_NUMBERS
 from chakrakit.replayer.plan import Call, Unsupported, element_type, item_types
 
 ANY_OVERLOAD = "*"
@@ -37,11 +38,17 @@ def made_call(
         count -= 1  # a result that the operator was to allocate
     args = [
         _NUMBERS[types[i]]
-        if i and types[i] in _NUMBERS and _at(shapes, i) == []
+        if i
+        and name.removeprefix("aten::") in WITH_NUMBERS
+        and _is_number(types[i], _at(shapes, i))
         else _argument(types[i], _at(shapes, i), _at(strides, i), _at(values, i), make)
         for i in range(count)
     ]
     return Call(op=name, overload=ANY_OVERLOAD, args=args)
+
+
+def _is_number(kind: Any, shape: Any) -> bool:
+    return kind in _NUMBERS and shape == []
 
 
 def _is_empty(kind: Any, shape: Any) -> bool:
