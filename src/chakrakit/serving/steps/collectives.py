@@ -17,7 +17,7 @@ from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Machine, span_of
 from chakrakit.machines.library import engine_cost
-from chakrakit.simulator.engine import run
+from chakrakit.simulator.engine import one_collective, run
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import CollectiveType, NodeType, Trace
 from chakrakit.trace.sets import Card, TraceSet
@@ -59,7 +59,7 @@ class CollectiveTimes:
         return self._known[key]
 
     def _simulated(self, kind: int, size: int, members: tuple[int, ...]) -> float:
-        return run(_one(kind, size, members), self._machine).makespan_ps * 1e-12
+        return run(one_collective(kind, size, members), self._machine).makespan_ps * 1e-12
 
     def _own(self, size: int, members: tuple[int, ...]) -> float | None:
         """The engine's own all-reduce; None where it calls the communication library."""
@@ -102,21 +102,6 @@ def _ladder(smallest: float, largest: float) -> list[int]:
     low, high = (np.log2(max(n, SMALLEST)) * STEPS_PER_OCTAVE for n in (smallest, largest))
     steps = range(int(np.floor(low)), int(np.ceil(high)) + 2)
     return [round(2 ** (s / STEPS_PER_OCTAVE)) for s in steps]
-
-
-def _one(kind: int, size: int, members: tuple[int, ...]) -> TraceSet:
-    """A workload of one collective."""
-    trace = Trace.from_columns(
-        {
-            "name": ["collective"],
-            "type": [NodeType.COMM_COLL_NODE],
-            "comm_type": [kind],
-            "comm_size": [size],
-            "pg_name": ["group"],
-        }
-    )
-    bindings = {rank: Binding(0, {"group": "1"}) for rank in members}
-    return TraceSet([trace], bindings, Groups({"1": list(members)}), Card())
 
 
 def _message(size: int, src: int, dst: int) -> TraceSet:

@@ -225,7 +225,7 @@ class Matcher:
         kind = types.pop()
         if kind not in COLLECTIVES:
             raise TraceError(
-                f"collective {seq} of group {name} has comm_type {kind}, which is none"
+                f"collective {seq} of group {name} has comm_type {kind}, which is no type of collective"
             )
         if max(sizes) <= 0 and COLLECTIVES[kind] != "barrier" and not self.empty:
             raise TraceError(

@@ -61,6 +61,11 @@ def recorded_starts(programs: list[Program]) -> I64:
     """When each row's rank began after the first of all, in ps: ranks are not recorded from one moment."""
     first = [int(p.trace.start_ns.min()) if len(p) else 0 for p in programs]
     begin = [(t - min(first)) * _PS_PER_NS for t in first]
+    if max(begin, default=0) > np.iinfo(np.int64).max:
+        raise TraceError(
+            f"ranks were recorded {(max(first) - min(first)) / 1e9:,.0f} s apart, which is more than can "
+            "be simulated; link recordings of one run"
+        )
     return np.repeat(np.array(begin, np.int64), [len(p) for p in programs])
 
 
