@@ -57,6 +57,7 @@ def test_the_roofline_in_the_nodes_is_the_roofline_of_the_simulator():
     assert nodes.body_count == generated().body_count
 
 
+@pytest.mark.slow
 def test_a_profile_gives_the_times_the_simulator_gets_from_it():
     nodes = measured() | Recost("dgx-h200", compute="h200")
     ends = [
@@ -75,6 +76,7 @@ def test_there_and_back_gives_the_measured_times():
     assert (same.trace(0).own_ns == own).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", ["dgx-a100", "gb200-nvl72"])
 def test_each_class_changes_between_the_ratios_of_rates_and_of_bandwidths(machine):
     old, new = (load_machine(m).devices[0] for m in ("dgx-h200", machine))
@@ -127,6 +129,7 @@ def test_messages_in_another_precision_are_smaller_and_whole_numbers_are_not():
     assert recost.explain(before, after)["communication_bytes"] == {"before": 1300, "after": 1100}
 
 
+@pytest.mark.slow
 def test_classes_are_scaled_by_what_is_given():
     found = change(measured(), Recost(scale={"gemm": 0.5, "host": 2.0, "elementwise": 1.0}))
     assert found["gemm"] == pytest.approx(0.5, rel=1e-4)

@@ -17,6 +17,8 @@ from chakrakit.machines.library import Cost
 from chakrakit.simulator.collectives import SWITCH, CollectiveSteps
 
 PS = 1e12
+_LONGEST_S = 4e6
+"""46 days; as picoseconds it fits into 64 bits twice."""
 MOST_SECONDS = 100_000
 MOST_TRANSFERS = 60_000_000
 """Beyond this many transfers the plans would not fit in memory."""
@@ -228,6 +230,8 @@ class TransferPlans:
 
     def add_fixed(self, seconds: float, copies: int) -> int:
         """Plans that take a given time and use no link."""
+        if not 0 <= seconds < _LONGEST_S:
+            raise ConfigError(f"a collective of {seconds:g} s is longer than can be simulated")
         wait = np.array([round(seconds * PS)], np.int64)
         none = np.zeros((copies, 1), np.int64)
         self._families.append(
