@@ -14,7 +14,7 @@ import numpy as np
 
 from chakrakit.errors import FormatError, TraceError
 from chakrakit.simulator.collectives import CollectiveSteps, Step
-from chakrakit.simulator.engine.planner import Custom
+from chakrakit.simulator.engine import Custom
 from chakrakit.trace.model import Graph, NodeType, Trace
 from chakrakit.trace.sets import TraceSet
 
