@@ -112,8 +112,8 @@ class _Search:
         left = min(1 - found / most for found, most in zip(at, limits, strict=True) if most)
         own = msgspec.structs.asdict(candidate.layout)
         hourly = self.price * candidate.devices
-        rate = done.output_tokens_per_s  # 0 where a run was given up before anything ended
-        per_million = hourly / 3600 / rate * 1e6 if rate else 0.0
+        rate = done.output_tokens_per_s  # 0 where every request was given up
+        per_million = hourly / 3600 / rate * 1e6 if hourly and rate else 0.0
         return ServingPlan(
             **{n: v for n, v in own.items() if n != "dp"},
             devices=candidate.devices,
