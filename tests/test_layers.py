@@ -12,6 +12,7 @@ import chakrakit
 SOURCE = Path(chakrakit.__file__).parent
 LAYERS = [
     {"errors", "arrays", "results"},
+    {"configuration"},
     {"parallel"},
     {"trace"},
     {"machines"},

@@ -18,7 +18,8 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
-from chakrakit.errors import ConfigError, FormatError
+from chakrakit.configuration import read_json
+from chakrakit.errors import ConfigError
 from chakrakit.machines.device.device import Device
 from chakrakit.machines.device.operations import Operation, operations_of
 from chakrakit.machines.device.work import (
@@ -231,10 +232,7 @@ def find_profile(name: str) -> Profile:
 
 def read_profile(path: Path) -> Profile:
     """A profile's file, checked."""
-    try:
-        profile = msgspec.json.decode(path.read_bytes(), type=Profile)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise FormatError(f"not a profile: {error}", path=str(path)) from None
+    profile = read_json(path, Profile, "a profile")
     for name, rows in profile.classes.items():
         if len({len(r.shape) for r in rows}) > 1:
             raise ConfigError(f"{path}: class {name!r} mixes shapes of different lengths")
