@@ -12,7 +12,7 @@ TORCH := torch==2.13.0
 CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 CORE_TESTS := $(wildcard tests/core/*.cpp tests/core/*.hpp tests/fuzz/*.cpp)
 
-.PHONY: help accuracy demo test browser check lint format bench unit fuzz wheel sanitize clean
+.PHONY: help accuracy demo test browser check lint format bench unit fuzz codec-fuzz wheel sanitize clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -67,8 +67,13 @@ $(SANITIZED)/fuzz_et: $(call sanitized,tests/fuzz/fuzz_et.cpp $(FUZZED))
 unit: $(SANITIZED)/unit  ## unit tests of the core under the sanitizers
 	$(SANITIZED)/unit
 
-fuzz: $(SANITIZED)/fuzz_et  ## feed mutated traces to the codec under the sanitizers
+codec-fuzz: $(SANITIZED)/fuzz_et
 	$(SANITIZED)/fuzz_et tests/fuzz/corpus --runs $(FUZZ_RUNS) --seed 1
+
+N ?= 20000
+
+fuzz: codec-fuzz $(VENV)/.built  ## feed mutated traces to the codec under the sanitizers, and N mutated files of every format to the commands
+	$(BIN)/python tests/fuzz/fuzz.py --runs $(N) --keep build/fuzz $(FORMATS)
 
 ASAN_VENV := build/asan-venv
 ASAN_BIN := $(ASAN_VENV)/bin
@@ -105,7 +110,7 @@ $(TEST_VENV)/.deps: pyproject.toml Makefile
 	$(TEST_VENV)/bin/pip install -q $(TEST_TOOLS) $(TORCH)
 	touch $@
 
-test: lint wheel $(TEST_VENV)/.deps unit fuzz sanitize  ## everything, against the built wheel
+test: lint wheel $(TEST_VENV)/.deps unit codec-fuzz sanitize  ## everything, against the built wheel
 	$(TEST_VENV)/bin/pip install -q --force-reinstall --no-deps dist/*.whl
 	$(TEST_VENV)/bin/python -m pytest -q -n 2
 

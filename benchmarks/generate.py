@@ -85,8 +85,8 @@ def run(options: str, per_rank: bool) -> tuple[float, float, float]:
 
 
 def main(names: list[str]) -> None:
-    """One line a case: written folded, and as STAGE writes, a file a rank (which the largest is not)."""
-    print(f"{'case':<12}{'folded s':>9}{'MB':>6}{'a file a rank s':>17}{'STAGE s':>9}{'times':>7}")
+    """One line per case: written folded, and as STAGE writes, one file per rank (not the largest)."""
+    print(f"{'case':<12}{'folded s':>9}{'MB':>6}{'file per rank s':>17}{'STAGE s':>9}{'times':>7}")
     for name in names or CASES:
         options, stage = CASES[name]
         folded, _, memory = min(run(options, False) for _ in range(3))

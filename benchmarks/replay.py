@@ -1,4 +1,4 @@
-"""Replay against the original, on this machine, in this run: processor time a step, and the loop's own cost.
+"""Replay against the original, in the same run: processor time per step, and the loop's own cost.
 
 Models are trained with one thread, recorded with `chakrakit.collect`, and replayed. Times are processor
 time, medians over steps. The last table is what an operator on 4×4 tensors costs the host: replayed, and
@@ -157,9 +157,9 @@ def dispatch() -> None:
             _ = b * b
 
         for name, run in (("replayed", program.run), ("eager, inference mode", eager)):
-            print(f"{name:<28} {_each(run, repeat):6.2f} µs an operator")
+            print(f"{name:<28} {_each(run, repeat):6.2f} µs per operator")
     x, y = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4)
-    print(f"{'eager, with autograd':<28} {_each(eager, repeat):6.2f} µs an operator")
+    print(f"{'eager, with autograd':<28} {_each(eager, repeat):6.2f} µs per operator")
 
 
 def _each(run, repeat: int) -> float:

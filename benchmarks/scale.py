@@ -2,7 +2,8 @@
 
     python scale.py [RANKS]        1,024 by default
 
-The ranks are those of Llama-3.1-70B (tp 8, pp 4, the rest dp), simulated and written a Parquet file a rank.
+The ranks are those of Llama-3.1-70B (tp 8, pp 4, the rest dp), simulated and written as one Parquet file
+per rank.
 For `link`, a recorded pair of ranks is copied to 256, each a process of one world.
 """
 

@@ -16,7 +16,7 @@ NODES, BUCKETS = 1_000, 40
 
 
 def data_parallel(ranks: int) -> TraceSet:
-    """A training step of 1,000 nodes a rank: kernels on one stream, gradient buckets on another."""
+    """A training step of 1,000 nodes per rank: kernels on one stream, gradient buckets on another."""
     t, last = TraceBuilder(), None
     every = NODES // BUCKETS - 1
     for i in range(NODES - BUCKETS):
@@ -54,7 +54,9 @@ def report(what: str, traces: TraceSet, options: native.SimulationOptions) -> No
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     nodes = len(out.start)
     fold = f"fold {out.classes.factor:,.0f}"
-    costs = f"{cpu / max(1, out.events) * 1e9:,.0f} ns an event, {cpu / nodes * 1e9:,.0f} ns a node simulated"
+    costs = (
+        f"{cpu / max(1, out.events) * 1e9:,.0f} ns per event, {cpu / nodes * 1e9:,.0f} ns per node"
+    )
     print(f"{what:36} {len(traces):7,} ranks {cpu:6.2f} s CPU {peak:5.2f} GB  {fold:12} {costs}")
 
 

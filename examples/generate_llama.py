@@ -18,7 +18,7 @@ workload = Workload(
 )
 made = generated(workload)
 figures = dry_run(made)
-print(f"{figures.parameters:,} parameters, {figures.flops_total:.4g} FLOPs a step")
+print(f"{figures.parameters:,} parameters, {figures.flops_total:.4g} FLOPs per step")
 for one in figures.per_rank[0].comm:
     print(f"{one.count:>6} × {one.type} over {one.group} ({one.ranks} ranks): {one.bytes:,} bytes")
 

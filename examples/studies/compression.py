@@ -45,7 +45,7 @@ from chakrakit.views.charts import Line, line_chart
 NODES, WIDTH = 4, 8
 RANKS = NODES * WIDTH
 LAYERS, LAYER_NS, LAYER_BYTES = 16, 2_000_000, 100_000_000
-"""A step: backward passes of 2 ms a layer, each leaving 100 MB of gradients."""
+"""A step: backward passes of 2 ms per layer, each leaving 100 MB of gradients."""
 
 
 @dataclass(frozen=True)
@@ -416,7 +416,7 @@ def draw(rows: list[Row]) -> str:
         points = sorted((k[0] / 1e6, g) for k, g in found.items() if k[1] == link and k[2:] == best)
         lines.append(Line(f"{link:g} Gb/s", points))
     title = f"Plain over compressed time, ratio {best[0]:g}, codec {best[1]:g} GB/s"
-    return line_chart(title, lines, "MB a message", "×", log_x=True, level=1.0)
+    return line_chart(title, lines, "MB per message", "×", log_x=True, level=1.0)
 
 
 STUDY = Study("compression", measure, table, verdict, draw)

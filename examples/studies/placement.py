@@ -287,7 +287,7 @@ def _orders(plan: Plan) -> list[str]:
 
 
 def sides(site: Site, tries: int, seeds: int) -> Iterator[Row]:
-    """A row a side and plan; `mapped` and `random` with the best plan only."""
+    """One row per side and plan; `mapped` and `random` with the best plan only."""
     trials, given = Trials(site), {"as given": site.given}
     for plan in site.plans:
         yield _row(site, "default", trials, trials.best(plan, ["-".join(USUAL)], given))

@@ -109,7 +109,7 @@ def work(case: Case, seed: int) -> dict[str, np.ndarray]:
 def pipeline(
     stages: int, batches: int, limit: int, size: int, split: str, order: Order | None
 ) -> TraceSet:
-    """A trace a stage, a node a task; `order`, where there is one, as dependencies."""
+    """One trace per stage, one node per task; `order`, where there is one, as dependencies."""
     bodies = []
     for number in range(stages):
         stage = _Stage(number, number == stages - 1, size, limit, split)
@@ -304,7 +304,7 @@ def measure(quick: bool) -> list[Row]:
 
 
 def judged(case: Case, quick: bool) -> Iterator[Row]:
-    """A row a side and seed."""
+    """One row per side and seed."""
     tuning, judging = (TUNING[:1], JUDGING[:3]) if quick else (TUNING, JUDGING)
     if case.spread == 0:  # one seed is as good as another
         tuning, judging = tuning[:1], judging[:1]

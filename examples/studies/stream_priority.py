@@ -305,7 +305,7 @@ def _predictions(
         prediction(
             4,
             max(short, default=0) < 0.02,
-            f"with 16 or more kernels a layer {span(short, '.1%')} are left",
+            f"with 16 or more kernels per layer {span(short, '.1%')} are left",
         ),
     ]
 
@@ -329,7 +329,7 @@ def _backward(found: dict[tuple, dict[str, Row]]) -> list[str]:
     for kernels in sorted({c[2] for c in found}):
         some = [saving(by, "both") for c, by in found.items() if c[2] == kernels]
         told.append(f"{kernels}: {min(some):.1%} to {max(some):.1%}")
-    return [f"Backward pass, taken off plain overlap by kernels a layer: {'; '.join(told)}."]
+    return [f"Backward pass, taken off plain overlap by kernels per layer: {'; '.join(told)}."]
 
 
 def _named(case: tuple) -> str:

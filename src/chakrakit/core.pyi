@@ -1,5 +1,6 @@
 """What the compiled core offers to the layers above it."""
 
+import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -224,9 +225,151 @@ def nest(
 
 # --- serving --------------------------------------------------------------------------------
 
+class ServingDiscipline(enum.Enum):
+    continuous = ...
+    prefill_alone = ...
+    transformers = ...
+
+class ServingRole(enum.Enum):
+    whole = ...
+    prefill = ...
+    decode = ...
+
+class ServingRouter(enum.Enum):
+    turn = ...
+    least = ...
+    prefix = ...
+
+# These copy their arrays and check them: ValueError names the field, the place and the mistake.
+class ServingRequests:
+    def __init__(
+        self,
+        *,
+        arrival: _I64,
+        prompt: _I64,
+        output: _I64,
+        after: _I64,
+        priority: _I64,
+        adapter: _I64,
+        offsets: _I64,
+        ids: NDArray[np.uint64],
+        unit: int,
+    ) -> None: ...
+
+class ServingRoofline:
+    def __init__(
+        self, *, ps_per_pair: float, ps_per_token: float, ps_per_context: float, least: float
+    ) -> None: ...
+
+class ServingGrid:
+    def __init__(
+        self,
+        *,
+        axes: list[NDArray[np.float64]],
+        values: NDArray[np.float64],
+        share_axes: list[NDArray[np.float64]],
+        share: NDArray[np.float64],
+    ) -> None: ...
+
+class ServingPadded:
+    tokens_multiple: int
+    context_multiple: int
+    most_tokens: int
+    most_context: int
+    capture: int
+    buffers: int
+    ask: Callable[[int, int], int]
+
+class ServingCost:
+    padded: ServingPadded
+    def __init__(
+        self,
+        *,
+        dense: Callable[[int], int],
+        head: Callable[[int], int],
+        attention: ServingRoofline | ServingGrid,
+        captured: _I64,
+        adapter: int,
+        draft: int,
+    ) -> None: ...
+
+class ServingOptions:
+    block_size: int
+    num_blocks: int
+    token_budget: int
+    max_requests: int
+    chunk_limit: int
+    discipline: ServingDiscipline
+    chunked: bool
+    prefill_first: bool
+    prefix_cache: bool
+    whole_prompt: bool
+    safety_margin: float
+    output_reserve: float
+    swap_blocks: int
+    host_blocks: int
+    ps_per_block: float
+    ps_per_remote_block: float
+    depth: int
+    stages: int
+    host: int
+    host_per_request: int
+    host_per_token: int
+    output: int
+    serial: int
+    serial_per_request: int
+    frontend: int
+    launch: int
+    warmup: int
+    drafts: int
+    acceptance: float
+    max_adapters: int
+    seed: int
+
+class ServingHooks:
+    interval: int
+    def admit(self, decide: Callable[[int, int], bool], /) -> None: ...
+    def batch(
+        self, choose: Callable[[int, list[int], list[int]], list[tuple[int, int]]], /
+    ) -> None: ...
+    def preempt(self, choose: Callable[[int, list[int]], int], /) -> None: ...
+    def evict(self, choose: Callable[[int, list[int]], int], /) -> None: ...
+    def route(self, choose: Callable[[int, list[int]], int], /) -> None: ...
+    def place(self, choose: Callable[[int, list[int]], int], /) -> None: ...
+    def scale(self, decide: Callable[[int], int], /) -> None: ...
+
+class ServingPool:
+    shared: Callable[[int], int]
+    def __init__(
+        self,
+        *,
+        role: ServingRole,
+        engines: int,
+        ranks: int,
+        options: ServingOptions,
+        cost: ServingCost,
+    ) -> None: ...
+
+class ServingProblem:
+    hooks: ServingHooks
+    def __init__(
+        self,
+        *,
+        requests: ServingRequests,
+        pools: list[ServingPool],
+        router: ServingRouter,
+        concurrency: int,
+        remote_blocks: int,
+    ) -> None: ...
+    def hand_over(self, ps_per_token: float, latency: int, /) -> None: ...
+    def fail(self, at: int, duration: int, engine: int, /) -> None: ...
+    def record(self, steps: bool, start: int, end: int, audit_every: int, /) -> None: ...
+    def give_up(self, ttft: int, tpot: int, e2e: int, may_miss: int, /) -> None: ...
+
 class ServingCluster:
-    def __init__(self, problem: dict[str, Any], /) -> None: ...
+    def __init__(self, problem: ServingProblem, /) -> None: ...
     def run(self) -> None: ...
+    def given_up(self) -> bool: ...
     def now(self) -> int: ...
     def matched(self, engine: int, request: int, /) -> int: ...
     def engine(self, engine: int, /) -> tuple[int, int, int, int]: ...

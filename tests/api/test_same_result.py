@@ -40,6 +40,8 @@ def filled(word: str, places: dict[str, Path]) -> str:
     return word
 
 
+STREAM = "poisson{rate=9,n=9,prompt=64,output=4}"
+
 Pair = tuple[list[str], Callable[[Path], Any]]
 PAIRS: dict[str, Pair] = {
     "info": (["info", "{w}"], lambda home: ck.info(home / "w")),
@@ -101,6 +103,47 @@ PAIRS: dict[str, Pair] = {
             "1,2",
         ],
         lambda _: ck.search("gpt3-125m", 8, "dgx-h100", seq=256, pp=[1], tp=[1, 2]),
+    ),
+    "serve": (
+        [*["serve", "--model", "llama-3.1-8b", "--machine", "dgx-h100", "--requests"], STREAM],
+        lambda _: ck.serve("llama-3.1-8b", "dgx-h100", STREAM),
+    ),
+    "search-serve": (
+        [
+            *[
+                "search",
+                "--serve",
+                "--model",
+                "llama-3.1-8b",
+                "--machine",
+                "dgx-h100",
+                "--gpus",
+                "2",
+                "--slo",
+                "ttft=90",
+            ],
+            *[
+                "--batch-tokens",
+                "512",
+                "--batch-requests",
+                "8",
+                "--pools",
+                "together",
+                "--requests",
+            ],
+            STREAM,
+        ],
+        lambda _: ck.search(
+            "llama-3.1-8b",
+            2,
+            "dgx-h100",
+            serve=True,
+            requests=STREAM,
+            slo="ttft=90",
+            batch_tokens=[512],
+            batch_requests=[8],
+            pools=["together"],
+        ),
     ),
 }
 

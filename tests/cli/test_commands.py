@@ -11,24 +11,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
 
 from chakrakit import Binding, CollectiveType, Groups, Trace, TraceBuilder, TraceSet, read, write
-from chakrakit.cli import COMMANDS, main
+from chakrakit.cli import COMMANDS
 from chakrakit.cli.shared.schemas import RESULTS, result_type, schema_text
+from support.commands import chakra
 from support.paths import DOCS
-
-
-def chakra(*arguments: object, input: bytes | None = None) -> Result:
-    """Runs a command line as the shell would, in this process."""
-
-    class _Main:
-        name = "chakra"
-
-        def main(self, args: list[str], prog_name: str, **options: object) -> object:
-            return main(list(args))
-
-    return CliRunner().invoke(_Main(), [str(a) for a in arguments], input=input)  # type: ignore[arg-type]
 
 
 def program() -> Trace:

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 from support import paths
+from support.commands import chakra
 
 DATA = paths.DATA / "pytorch"
-CHAKRA = Path(sys.executable).with_name("chakra")
-
-
-def _chakra(*args: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([CHAKRA, *map(str, args)], capture_output=True, text=True)
 
 
 def test_json_has_what_others_rely_on(tmp_path):
-    done = _chakra("link", DATA / "gpt_pp_2", "-o", tmp_path / "run", "--json")
-    assert done.returncode == 0, done.stderr
+    done = chakra("link", DATA / "gpt_pp_2", "-o", tmp_path / "run", "--json")
+    assert done.exit_code == 0, done.stderr
     ranks = json.loads(done.stdout)["ranks"]
     assert [r["rank"] for r in ranks] == [0, 1]
     for rank in ranks:
@@ -35,8 +28,8 @@ def test_json_has_what_others_rely_on(tmp_path):
 
 def test_the_report_names_what_was_found_and_what_was_not_used(tmp_path):
     folder = DATA / "resnet50_b128"
-    done = _chakra("link", folder, "-o", tmp_path / "run", "--as-recorded", "--report")
-    assert done.returncode == 0, done.stderr
+    done = chakra("link", folder, "-o", tmp_path / "run", "--as-recorded", "--report")
+    assert done.exit_code == 0, done.stderr
     assert done.stdout.startswith("warning: recording makes a step 4.45 times as long as it is")
     for text in (
         "3,634/3,634",
@@ -50,7 +43,7 @@ def test_the_report_names_what_was_found_and_what_was_not_used(tmp_path):
 
 def test_without_options_the_step_is_that_of_the_program(tmp_path):
     """The second recording beside the pair is used, and recording's cost taken out."""
-    done = _chakra("link", DATA / "resnet50_b128", "-o", tmp_path / "run", "--json")
+    done = chakra("link", DATA / "resnet50_b128", "-o", tmp_path / "run", "--json")
     report = json.loads(done.stdout)
     assert report["unprofiled_step_ns"] == 29_650_844
     assert abs(report["step_ns"] / report["unprofiled_step_ns"] - 1) < 0.04
@@ -64,7 +57,7 @@ def test_two_passes_and_undilated(tmp_path):
     folder = DATA / "resnet50_b128"
     files = (folder / "et.json.gz", folder / "kineto.json.gz")
     options = ("--times", folder / "kineto_only.json.gz", "--undilate", "--json")
-    done = _chakra("link", *files, *options, "-o", tmp_path / "run")
+    done = chakra("link", *files, *options, "-o", tmp_path / "run")
     (rank,) = json.loads(done.stdout)["ranks"]
     assert rank["removed_overhead_ms"] > 10
     assert rank["orphans"] == 20
@@ -74,7 +67,7 @@ def test_two_passes_and_undilated(tmp_path):
 
 def test_errors_are_one_line_and_exit_2(tmp_path):
     (tmp_path / "x.json").write_text("{}")
-    done = _chakra("link", tmp_path / "x.json", "-o", tmp_path / "run")
-    assert done.returncode == 2
+    done = chakra("link", tmp_path / "x.json", "-o", tmp_path / "run")
+    assert done.exit_code == 2
     assert "no recording among the inputs" in done.stderr
     assert "Traceback" not in done.stderr

@@ -53,7 +53,7 @@ def test_without_chunks_a_prompt_waits_for_a_budget_of_its_own(serve: Serve) -> 
 
 
 def test_an_overlapped_engine_hides_its_own_time(serve: Serve) -> None:
-    """Ten steps of 10 ms with 4 ms of host time each: 14 ms a step, or 10 where the next is prepared."""
+    """Ten steps of 10 ms with 4 ms of host time each: 14 ms per step, or 10 where the next is prepared."""
     alone = serve(together(1, 8, 10), pool(host_ms=4.0))
     hidden = serve(together(1, 8, 10), pool(host_ms=4.0, depth=2))
     assert alone.requests["finish"][0] == 140_000_000_000
@@ -87,7 +87,7 @@ def test_speculation_gives_several_tokens_a_step(serve: Serve) -> None:
 
 
 def test_speculation_accepts_by_its_rate(serve: Serve) -> None:
-    """Accepted runs of up to four drafts at 0.6: 0.6 + 0.36 + 0.216 + 0.1296 tokens a step."""
+    """Accepted runs of up to four drafts at 0.6: 0.6 + 0.36 + 0.216 + 0.1296 tokens per step."""
     done = serve(together(50, 8, 400), pool(drafts=4, acceptance=0.6, blocks=10_000))
     tokens = 50 * 399 / done.totals[0]["pieces"]
     assert tokens == pytest.approx(1 + 1.3056, rel=0.03)

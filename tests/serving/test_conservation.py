@@ -9,7 +9,7 @@ import pytest
 
 from chakrakit.serving.cluster import PoolSetup, Setup, run
 from chakrakit.serving.requests import Stream, stream_of
-from serving.conftest import by_tokens, pool
+from serving.conftest import by_tokens, constant, pool
 
 REQUESTS = 10_000
 
@@ -47,6 +47,7 @@ def random_pool(rng: np.random.Generator) -> PoolSetup:
         depth=int(rng.integers(1, 3)),
         swap_gib=float(rng.choice([0.0, 1e-4])),
         offload_gib=float(rng.choice([0.0, 1e-4])),
+        remote_gib=float(rng.choice([0.0, 2e-4])),
         drafts=int(rng.choice([0, 0, 3])),
         acceptance=0.5,
         priorities=bool(rng.random() < 0.3),
@@ -138,3 +139,19 @@ def test_the_host_tier_gives_back_what_the_device_lost() -> None:
     done = run(Setup(stream, [pool(prefix_cache=True, blocks=10, offload_gib=1.0)]))
     assert done.requests["cached"].tolist() == [0, 0, 0, 64]
     assert done.totals[0]["host_hits"] == 64
+
+
+def test_engines_share_the_remote_tier() -> None:
+    """Content that left the first engine is found by the second, which never computed it."""
+    a, b = [1, 2, 3, 4], [5, 6, 7, 8]
+    stream = stream_of([0.0, 0.5, 1.0, 2.0, 3.0], [65] * 5, [1] * 5, ids=[a, b, b, b, a])
+    own = pool(prefix_cache=True, blocks=5, remote_gib=1.0, remote_gbps=1e-3, cost=constant(0.01))
+    done = run(Setup(stream, [replace(own, engines=2)], record_steps=True))
+    assert done.requests["engine"].tolist() == [0, 1, 0, 1, 0]
+    assert done.requests["cached"].tolist() == [0, 0, 0, 64, 64]
+    assert done.totals[0]["remote_hits"] == 64
+    stream = stream_of([0.0, 1.0, 2.0], [65] * 3, [1] * 3, ids=[a, b, a])
+    done = run(Setup(stream, [own], record_steps=True))
+    took = (done.steps["end"] - done.steps["start"]) * 1e-12
+    # Four blocks of 16 tokens of 1,000 bytes at 1 MB/s, then the step.
+    assert took.tolist() == pytest.approx([0.01, 0.01, 0.01 + 0.064])

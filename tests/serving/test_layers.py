@@ -13,7 +13,7 @@ from chakrakit.serving.steps import read_layers
 
 
 def tables(folder: Path, layers: int = 32) -> Path:
-    """Layers of 10 us + 1 us a token, attention of 5 us + 1 us for 100 tokens of context."""
+    """Layers of 10 us + 1 us per token, attention of 5 us + 1 us for 100 tokens of context."""
     folder.mkdir(exist_ok=True)
     dense = ["layer,tokens,time_us"]
     for name, tokens in product(

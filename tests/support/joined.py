@@ -12,7 +12,7 @@ from chakrakit.trace.model.edges import EdgeForm
 
 @dataclass
 class Joined:
-    """MeshBindings one after another, then a row a collective; `first` is each rank's first row."""
+    """Ranks one after another, then one row per collective; `first` is each rank's first row."""
 
     traces: TraceSet
     n: int

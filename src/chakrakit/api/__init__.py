@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.api.explore import FoundPlan, search, sweep
+from chakrakit.api.explore import FoundPlan, FoundService, search, sweep
 from chakrakit.api.look import analyze, compare, report, view
 from chakrakit.api.make import GeneratedTraces, LinkedRun, generate, link, models
 from chakrakit.api.run import calibrate, list_machines, replay, simulate, simulate_jobs
@@ -22,6 +22,7 @@ from chakrakit.api.traces import (
 __all__ = [
     "Converted",
     "FoundPlan",
+    "FoundService",
     "GeneratedTraces",
     "LinkedRun",
     "QueryResult",

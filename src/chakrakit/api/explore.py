@@ -6,13 +6,15 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import msgspec
 
 from chakrakit.api.inputs import Progress, quiet
+from chakrakit.errors import ConfigError
 from chakrakit.results import Facts
-from chakrakit.studies.search import SearchResult
+from chakrakit.serving import ServiceLevel, Serving, write_run
+from chakrakit.studies.search import SearchResult, ServingSearchResult, search_serving
 from chakrakit.studies.search import search as search_plans
 from chakrakit.studies.sweep import SweepResult, read_study
 from chakrakit.studies.sweep import sweep as run_sweep
@@ -75,11 +77,36 @@ class FoundPlan(Facts):
         return self.result
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class FoundService(Facts):
+    """The cheapest way to serve within a level: ready to serve, and how it compares with the others."""
+
+    serving: Serving
+    result: ServingSearchResult
+
+    def facts(self) -> msgspec.Struct:
+        """The best way and the runners-up."""
+        return self.result
+
+
+@overload
+def search(
+    model: str, gpus: int | Sequence[int], machine: str, *, serve: Literal[False] = ..., **more: Any
+) -> FoundPlan: ...
+@overload
+def search(
+    model: str, gpus: int | Sequence[int], machine: str, *, serve: Literal[True], **more: Any
+) -> FoundService: ...
 def search(
     model: str,
     gpus: int | Sequence[int],
     machine: str,
     *,
+    serve: bool = False,
+    requests: Any = None,
+    engine: str = "vllm",
+    slo: str | None = None,
+    attain: float = 0.99,
     objective: Literal["step", "energy", "price"] = "step",
     batch: int | None = None,
     seq: int = 4096,
@@ -91,17 +118,24 @@ def search(
     output: str | os.PathLike[str] | None = None,
     progress: Progress = quiet,
     **axes: Sequence[Any],
-) -> FoundPlan:
+) -> FoundPlan | FoundService:
     """Find the fastest plan (or the cheapest, or the thriftiest) that fits the devices' memory.
+
+    With `serve`, find the cheapest plan, pools and batch limits that serve a stream within a level.
 
     Parameters
     ----------
     model
         A name from `ck.models()`, or a Hugging Face `config.json`.
     gpus
-        How many devices; several numbers to choose from.
+        How many devices; several numbers to choose from. With `serve`, one number is the most.
     machine
         A preset or file; a preset gets as many nodes as the devices need.
+    serve, requests, engine
+        Search for a way to serve these requests, given as for `ck.serve`, with this engine.
+    slo, attain
+        The service level, such as `ttft=500,tpot=50` in milliseconds, and the share of the requests
+        that must be within it.
     objective, price_per_hour
         What is to be small, and what a device costs where the machine does not say.
     batch, seq
@@ -111,11 +145,12 @@ def search(
     method, trials, runners_up
         How the space is searched, how many plans are sampled, how many others are listed.
     output
-        Where to write the best plan's traces.
+        Where to write the best plan's traces, or the Run of the best way to serve.
     progress
         Called with the number of plans decided, of how many.
     axes
-        Choose only from these: `tp=[4, 8], schedule=["1f1b"]`.
+        Choose only from these: `tp=[4, 8], schedule=["1f1b"]`; with `serve` tp, pp, ep, batch_tokens,
+        batch_requests and pools (`together`, `apart`).
 
     Examples
     --------
@@ -125,6 +160,24 @@ def search(
 
     """
     counts = [gpus] if isinstance(gpus, int) else list(gpus)
+    if serve:
+        return _search_service(
+            model,
+            counts,
+            machine,
+            requests,
+            slo,
+            output,
+            engine=engine,
+            attain=attain,
+            given=axes,
+            compute=compute,
+            price_per_hour=price_per_hour,
+            runners=runners_up,
+            progress=progress,
+        )
+    if requests is not None or slo is not None:
+        raise ConfigError("requests and a service level are for a search with --serve")
     step = Step(seq=seq, global_batch=batch or max(counts))
     result, workload = search_plans(
         named(model),
@@ -143,3 +196,21 @@ def search(
     if output is not None:
         write(generate(workload), output)
     return FoundPlan(workload, result)
+
+
+def _search_service(
+    model: str,
+    gpus: Sequence[int],
+    machine: str,
+    requests: Any,
+    slo: str | None,
+    output: str | os.PathLike[str] | None,
+    **settings: Any,
+) -> FoundService:
+    if requests is None or slo is None:
+        raise ConfigError("--serve needs --requests and --slo, such as --slo ttft=500,tpot=50")
+    result, serving = search_serving(model, gpus, machine, requests, slo, **settings)
+    if output is not None:
+        served = serving.served(ServiceLevel.parse(slo), record_steps=True)
+        write_run(served, Path(output), serving.card())
+    return FoundService(serving, result)

@@ -1,9 +1,11 @@
-"""The `chakra` command: one thin file a subcommand, imported when it is called."""
+"""The `chakra` command: one thin file per subcommand, imported when it is called."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from importlib import import_module
 from typing import Any
 
@@ -98,11 +100,18 @@ def group(debug: bool) -> None:
 
 
 def main(argv: list[str] | None = None, **options: Any) -> Any:
-    """Runs a command line; errors are one or two lines and exit code 2."""
+    """Runs a command line; errors are one or two lines and exit code 2.
+
+    A termination ends like Ctrl-C does: what was begun is removed, then the process ends.
+    """
     given = sys.argv[1:] if argv is None else argv
     arguments = [a for a in given if a != "--debug"]  # wherever it stands
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _end)
     try:
         return group.main(arguments, prog_name="chakra", **options)
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
     except Exception as error:
         from chakrakit.errors import ChakraError
 
@@ -111,3 +120,7 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
         if not isinstance(error, BrokenPipeError):
             click.echo(f"error: {error}", err=True)
         sys.exit(2)
+
+
+def _end(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)

@@ -35,7 +35,7 @@ def each(
     """The outcome of every item, as they finish; `index` is its place among the items.
 
     `engine` is `local`, `ray`, `dask`, or the latter two with `:ADDRESS` of a running cluster. `jobs`
-    is how many items run at once; by default one a core. An exception becomes an outcome with its text.
+    is how many items run at once; by default one per core. An exception becomes an outcome with its text.
     When a worker dies, its item is tried again; the others never notice. Closing the iterator, or
     Ctrl-C, ends the workers.
     """

@@ -30,7 +30,7 @@ class Dask:
         self._tasks = self._client.get_executor(pure=False)
 
     def _local_cluster(self) -> Any:
-        """One thread a worker; a death is told at once, and its place is soon free to be filled."""
+        """One thread per worker; a death is told at once, and its place is soon free to be filled."""
         import logging
 
         import dask

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from typing import Any
 
+from chakrakit.parallel.orphans import watch_parent
 from chakrakit.parallel.outcome import Outcome, attempt, text_of
 
 
@@ -62,13 +62,4 @@ def _outlive_nothing() -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = os.getppid()
-
-    def watch() -> None:
-        import time
-
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    watch_parent()

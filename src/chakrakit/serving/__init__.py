@@ -1,15 +1,22 @@
 """Serving: requests in, tokens out, down to operators and links."""
 
+from chakrakit.serving.engine import batch_limits
+from chakrakit.serving.plan import Layout
 from chakrakit.serving.policies import EngineView, RequestView, policy_from
-from chakrakit.serving.results import ServeResult
+from chakrakit.serving.results import Served, ServeResult, ServiceLevel, write_run
 from chakrakit.serving.session import Serving, serve, serving_of
 
 __all__ = [
     "EngineView",
+    "Layout",
     "RequestView",
     "ServeResult",
+    "Served",
+    "ServiceLevel",
     "Serving",
+    "batch_limits",
     "policy_from",
     "serve",
     "serving_of",
+    "write_run",
 ]

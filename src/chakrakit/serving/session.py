@@ -70,6 +70,8 @@ class Serving:
     faults: Sequence[tuple[float, int, float]] = ()
     policy: Any = None
     seed: int = 0
+    costs: dict[tuple[int, ...], StepCost] = field(default_factory=dict, repr=False)
+    """Step times by plan. They depend on nothing that a search varies beside it, which shares them."""
 
     @cached_property
     def device(self) -> Device:
@@ -92,7 +94,15 @@ class Serving:
         )
 
     def cost(self, operators: StepOperators) -> StepCost:
-        """Step times: of measured layers where given, else of the operators."""
+        """Step times under a plan, which are found out once."""
+        plan = operators.plan
+        key = (plan.tp, plan.pp, plan.dp, plan.ep)
+        if key not in self.costs:
+            self.costs[key] = self._cost(operators)
+        return self.costs[key]
+
+    def _cost(self, operators: StepOperators) -> StepCost:
+        """Of measured layers where given, else of the operators."""
         if self.layers is not None:
             return MeasuredSteps(read_layers(self.layers), operators, self.machine).cost()
         steps = ModelledSteps(operators, self.machine, self.compute, self.constants)
@@ -215,9 +225,21 @@ class Serving:
             return (layout.tp,)
         return (layout.prefill_tp or layout.tp, layout.decode_tp or layout.tp)
 
-    def served(self, level: ServiceLevel, **recording: Any) -> Served:
-        """The stream served to its end."""
-        setup = replace(self.setup, **recording)
+    @property
+    def devices(self) -> int:
+        """Of all engines."""
+        counts = (
+            (self.layout.prefill, self.layout.decode)
+            if self.layout.apart
+            else (self.layout.replicas,)
+        )
+        each = self.layout.pp * self.layout.dp
+        return sum(count * tp * each for count, tp in zip(counts, self._tps, strict=True))
+
+    def served(self, level: ServiceLevel, may_miss: int | None = None, **recording: Any) -> Served:
+        """The stream served to its end, or until more requests than `may_miss` missed the level."""
+        limits = (level.ttft, level.tpot, level.e2e)
+        setup = replace(self.setup, level_ms=limits, may_miss=may_miss, **recording)
         return Served(
             setup, run(setup), self.device, tuple(tp * self.layout.pp for tp in self._tps), level
         )

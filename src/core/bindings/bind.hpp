@@ -19,6 +19,12 @@ using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
+// A copy: the core runs without Python's lock, and what was checked must not change any more.
+template <class T>
+std::vector<T> own(const In<T>& a) {
+    return {a.data(), a.data() + a.size()};
+}
+
 // Hands a vector's memory to numpy without a copy.
 template <class T>
 Out<T> to_numpy(std::vector<T>&& v) {

@@ -1,13 +1,12 @@
-// chakrakit.core: serving engines. The Python side (serving/cluster/native.py) checks every array
-// first.
+// chakrakit.core: serving engines. Inputs own what they are given and are checked before anything
+// runs; Python is asked with its lock held, and the rest runs without it.
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <span>
-
 #include "core/bindings/bind.hpp"
+#include "core/serving/check.hpp"
 #include "core/serving/cluster.hpp"
 
 namespace chakra::bind {
@@ -17,182 +16,164 @@ namespace {
 using namespace serving;
 
 template <class T>
-std::span<const T> view(const nb::dict& d, const char* key) {
-    auto array = nb::cast<In<T>>(d[key]);
-    return {array.data(), array.size()};
+T checked(T input) {
+    check(input);
+    return input;
 }
 
-template <class T>
-T get(const nb::dict& d, const char* key) {
-    return nb::cast<T>(d[key]);
+void make_requests(Requests* self, In<int64_t> arrival, In<int64_t> prompt, In<int64_t> output,
+                   In<int64_t> after, In<int64_t> priority, In<int64_t> adapter,
+                   In<int64_t> offsets, In<uint64_t> ids, int64_t unit) {
+    new (self)
+        Requests(checked(Requests{own(arrival), own(prompt), own(output), own(after), own(priority),
+                                  own(adapter), own(offsets), own(ids), unit}));
 }
 
-std::vector<double> doubles(const nb::dict& d, const char* key) {
-    auto span = view<double>(d, key);
-    return {span.begin(), span.end()};
+void make_grid(GridAttention* self, const std::vector<In<double>>& axes, In<double> values,
+               const std::vector<In<double>>& share_axes, In<double> share) {
+    if (axes.size() != 4 || share_axes.size() != 3)
+        throw std::invalid_argument("a grid has four axes, and its skew three");
+    GridAttention grid;
+    for (size_t i = 0; i < axes.size(); ++i) grid.axes[i] = own(axes[i]);
+    for (size_t i = 0; i < share_axes.size(); ++i) grid.share_axes[i] = own(share_axes[i]);
+    grid.values = own(values), grid.share = own(share);
+    new (self) GridAttention(checked(std::move(grid)));
 }
 
-// None where the dictionary has none.
-nb::object maybe(const nb::dict& d, const char* key) {
-    return d.contains(key) ? nb::object(d[key]) : nb::none();
+Attention attention_of(const nb::object& given) {
+    if (nb::isinstance<GridAttention>(given)) return nb::cast<GridAttention>(given);
+    return nb::cast<RooflineAttention>(given);
 }
 
-std::function<Time(int64_t)> times(const nb::object& ask) {
-    return [ask](int64_t n) { return nb::cast<Time>(ask(n)); };
+void make_cost(CostTerms* self, std::function<Time(int64_t)> dense,
+               std::function<Time(int64_t)> head, nb::object attention, In<int64_t> captured,
+               Time adapter, Time draft) {
+    new (self) CostTerms{std::move(dense),
+                         std::move(head),
+                         attention_of(attention),
+                         own(captured),
+                         Padded{},
+                         adapter,
+                         draft};
 }
 
-Requests requests_of(const nb::dict& d) {
-    return {view<int64_t>(d, "arrival"), view<int64_t>(d, "prompt"),   view<int64_t>(d, "output"),
-            view<int64_t>(d, "after"),   view<int64_t>(d, "priority"), view<int64_t>(d, "adapter"),
-            view<int64_t>(d, "offsets"), view<uint64_t>(d, "ids"),     get<int64_t>(d, "unit")};
+void make_problem(Problem* self, std::shared_ptr<const Requests> requests, std::vector<Pool> pools,
+                  Router router, int64_t concurrency, int64_t remote_blocks) {
+    new (self) Problem();
+    self->requests = std::move(requests);
+    self->pools = std::move(pools);
+    self->router = router;
+    self->concurrency = concurrency;
+    self->remote_blocks = remote_blocks;
 }
 
-Options options_of(const nb::dict& d) {
-    Options o;
-    o.block_size = get<int64_t>(d, "block_size");
-    o.num_blocks = get<int64_t>(d, "num_blocks");
-    o.token_budget = get<int64_t>(d, "token_budget");
-    o.max_requests = get<int64_t>(d, "max_requests");
-    o.chunk_limit = get<int64_t>(d, "chunk_limit");
-    o.discipline = static_cast<Discipline>(get<int>(d, "discipline"));
-    o.chunked = get<bool>(d, "chunked");
-    o.prefill_first = get<bool>(d, "prefill_first");
-    o.prefix_cache = get<bool>(d, "prefix_cache");
-    o.whole_prompt = get<bool>(d, "whole_prompt");
-    o.safety_margin = get<double>(d, "safety_margin");
-    o.output_reserve = get<double>(d, "output_reserve");
-    o.swap_blocks = get<int64_t>(d, "swap_blocks");
-    o.host_blocks = get<int64_t>(d, "host_blocks");
-    o.ps_per_block = get<double>(d, "ps_per_block");
-    o.depth = get<int32_t>(d, "depth");
-    o.stages = get<int32_t>(d, "stages");
-    o.host = get<Time>(d, "host");
-    o.host_per_request = get<Time>(d, "host_per_request");
-    o.host_per_token = get<Time>(d, "host_per_token");
-    o.output = get<Time>(d, "output");
-    o.serial = get<Time>(d, "serial");
-    o.serial_per_request = get<Time>(d, "serial_per_request");
-    o.frontend = get<Time>(d, "frontend");
-    o.launch = get<Time>(d, "launch");
-    o.warmup = get<Time>(d, "warmup");
-    o.drafts = get<int64_t>(d, "drafts");
-    o.acceptance = get<double>(d, "acceptance");
-    o.max_adapters = get<int64_t>(d, "max_adapters");
-    o.seed = get<uint64_t>(d, "seed");
-    return o;
+void inputs(nb::module_& m) {
+    using nb::literals::operator""_a;
+    nb::enum_<Discipline>(m, "ServingDiscipline")
+        .value("continuous", Discipline::continuous)
+        .value("prefill_alone", Discipline::prefill_alone)
+        .value("transformers", Discipline::transformers);
+    nb::enum_<Role>(m, "ServingRole")
+        .value("whole", Role::whole)
+        .value("prefill", Role::prefill)
+        .value("decode", Role::decode);
+    nb::enum_<Router>(m, "ServingRouter")
+        .value("turn", Router::turn)
+        .value("least", Router::least)
+        .value("prefix", Router::prefix);
+    nb::class_<Requests>(m, "ServingRequests")
+        .def("__init__", &make_requests, nb::kw_only(), "arrival"_a, "prompt"_a, "output"_a,
+             "after"_a, "priority"_a, "adapter"_a, "offsets"_a, "ids"_a, "unit"_a);
+    nb::class_<RooflineAttention>(m, "ServingRoofline")
+        .def(nb::init<double, double, double, double>(), nb::kw_only(), "ps_per_pair"_a,
+             "ps_per_token"_a, "ps_per_context"_a, "least"_a);
+    nb::class_<GridAttention>(m, "ServingGrid")
+        .def("__init__", &make_grid, nb::kw_only(), "axes"_a, "values"_a, "share_axes"_a,
+             "share"_a);
+    nb::class_<Padded>(m, "ServingPadded")
+        .def(nb::init<>())
+        .def_rw("tokens_multiple", &Padded::tokens_multiple)
+        .def_rw("context_multiple", &Padded::context_multiple)
+        .def_rw("most_tokens", &Padded::most_tokens)
+        .def_rw("most_context", &Padded::most_context)
+        .def_rw("capture", &Padded::capture)
+        .def_rw("buffers", &Padded::buffers)
+        .def_rw("ask", &Padded::ask);
+    nb::class_<CostTerms>(m, "ServingCost")
+        .def("__init__", &make_cost, nb::kw_only(), "dense"_a, "head"_a, "attention"_a,
+             "captured"_a, "adapter"_a, "draft"_a)
+        .def_rw("padded", &CostTerms::padded);
+    nb::class_<Pool>(m, "ServingPool")
+        .def(nb::init<Role, int32_t, int32_t, Options, CostTerms>(), nb::kw_only(), "role"_a,
+             "engines"_a, "ranks"_a, "options"_a, "cost"_a)
+        .def_rw("shared", &Pool::shared);
+    nb::class_<Problem>(m, "ServingProblem")
+        .def("__init__", &make_problem, nb::kw_only(), "requests"_a, "pools"_a, "router"_a,
+             "concurrency"_a, "remote_blocks"_a)
+        .def("hand_over", [](Problem& p, double ps_per_token,
+                             Time latency) { p.handover = {ps_per_token, latency}; })
+        .def("fail", [](Problem& p, Time at, Time duration,
+                        int32_t engine) { p.faults.push_back({at, duration, engine}); })
+        .def("record", [](Problem& p, bool steps, Time from, Time to,
+                          int64_t audit_every) { p.recording = {steps, from, to, audit_every}; })
+        .def("give_up", [](Problem& p, Time ttft, Time tpot, Time e2e,
+                           int64_t may_miss) { p.level = {ttft, tpot, e2e, may_miss}; })
+        .def_rw("hooks", &Problem::hooks);
 }
 
-Attention attention_of(const nb::dict& d) {
-    auto kind = get<std::string>(d, "kind");
-    if (kind == "roofline") {
-        return RooflineAttention{get<double>(d, "ps_per_pair"), get<double>(d, "ps_per_token"),
-                                 get<double>(d, "ps_per_context"), get<double>(d, "least")};
-    }
-    if (kind == "grid") {
-        GridAttention grid;
-        const char* axes[] = {"axis0", "axis1", "axis2", "axis3"};
-        for (size_t i = 0; i < 4; ++i) grid.axes[i] = doubles(d, axes[i]);
-        grid.values = doubles(d, "values");
-        const char* shares[] = {"share0", "share1", "share2"};
-        for (size_t i = 0; i < 3; ++i) grid.share_axes[i] = doubles(d, shares[i]);
-        grid.share = doubles(d, "share");
-        return grid;
-    }
-    nb::object ask = d["ask"];
-    return [ask](const Composition& c) {
-        return nb::cast<double>(ask(c.prompts, c.prompt_tokens, c.prompt_work, c.decodes,
-                                    c.decode_context, c.decode_longest));
-    };
+void options(nb::module_& m) {
+    nb::class_<Options>(m, "ServingOptions")
+        .def(nb::init<>())
+        .def_rw("block_size", &Options::block_size)
+        .def_rw("num_blocks", &Options::num_blocks)
+        .def_rw("token_budget", &Options::token_budget)
+        .def_rw("max_requests", &Options::max_requests)
+        .def_rw("chunk_limit", &Options::chunk_limit)
+        .def_rw("discipline", &Options::discipline)
+        .def_rw("chunked", &Options::chunked)
+        .def_rw("prefill_first", &Options::prefill_first)
+        .def_rw("prefix_cache", &Options::prefix_cache)
+        .def_rw("whole_prompt", &Options::whole_prompt)
+        .def_rw("safety_margin", &Options::safety_margin)
+        .def_rw("output_reserve", &Options::output_reserve)
+        .def_rw("swap_blocks", &Options::swap_blocks)
+        .def_rw("host_blocks", &Options::host_blocks)
+        .def_rw("ps_per_block", &Options::ps_per_block)
+        .def_rw("ps_per_remote_block", &Options::ps_per_remote_block)
+        .def_rw("depth", &Options::depth)
+        .def_rw("stages", &Options::stages)
+        .def_rw("host", &Options::host)
+        .def_rw("host_per_request", &Options::host_per_request)
+        .def_rw("host_per_token", &Options::host_per_token)
+        .def_rw("output", &Options::output)
+        .def_rw("serial", &Options::serial)
+        .def_rw("serial_per_request", &Options::serial_per_request)
+        .def_rw("frontend", &Options::frontend)
+        .def_rw("launch", &Options::launch)
+        .def_rw("warmup", &Options::warmup)
+        .def_rw("drafts", &Options::drafts)
+        .def_rw("acceptance", &Options::acceptance)
+        .def_rw("max_adapters", &Options::max_adapters)
+        .def_rw("seed", &Options::seed);
 }
 
-Padded padded_of(const nb::dict& d) {
-    Padded p;
-    p.tokens_multiple = get<int64_t>(d, "tokens_multiple");
-    p.context_multiple = get<int64_t>(d, "context_multiple");
-    p.most_tokens = get<int64_t>(d, "most_tokens");
-    p.most_context = get<int64_t>(d, "most_context");
-    p.capture = get<Time>(d, "capture");
-    p.buffers = get<int64_t>(d, "buffers");
-    nb::object ask = d["ask"];
-    p.ask = [ask](int64_t q, int64_t kv) { return nb::cast<Time>(ask(q, kv)); };
-    return p;
-}
-
-CostTerms terms_of(const nb::dict& d) {
-    CostTerms t;
-    t.dense = times(d["dense"]);
-    t.head = times(d["head"]);
-    t.attention = attention_of(get<nb::dict>(d, "attention"));
-    t.captured = view<int64_t>(d, "captured");
-    if (nb::object padded = maybe(d, "padded"); !padded.is_none()) {
-        t.padded = padded_of(nb::cast<nb::dict>(padded));
-    }
-    t.adapter = get<Time>(d, "adapter");
-    t.draft = get<Time>(d, "draft");
-    return t;
-}
-
-std::vector<int32_t> listed(std::span<const int32_t> ids) {
-    return {ids.begin(), ids.end()};
-}
-
-ClusterHooks hooks_of(const nb::dict& d) {
-    ClusterHooks h;
-    if (nb::object f = maybe(d, "admit"); !f.is_none()) {
-        h.engine.admit = [f](int32_t e, int32_t r) { return nb::cast<bool>(f(e, r)); };
-    }
-    if (nb::object f = maybe(d, "batch"); !f.is_none()) {
-        h.engine.batch = [f](int32_t e, std::span<const int32_t> run,
-                             std::span<const int32_t> wait) {
-            return nb::cast<std::vector<std::pair<int32_t, int64_t>>>(
-                f(e, listed(run), listed(wait)));
+void hooks(nb::module_& m) {
+    using H = ClusterHooks;
+    auto set = [](auto member) {
+        return [member](H& h, decltype(std::declval<Hooks>().*member) f) {
+            h.engine.*member = std::move(f);
         };
-    }
-    auto choose =
-        [&](const char* name) -> std::function<int32_t(int32_t, std::span<const int32_t>)> {
-        nb::object f = maybe(d, name);
-        if (f.is_none()) return {};
-        return [f](int32_t e, std::span<const int32_t> ids) {
-            return nb::cast<int32_t>(f(e, listed(ids)));
-        };
     };
-    h.engine.preempt = choose("preempt");
-    h.engine.evict = choose("evict");
-    h.route = choose("route");
-    h.place = choose("place");
-    if (nb::object f = maybe(d, "scale"); !f.is_none()) {
-        h.scale = [f](Time now) { return nb::cast<int32_t>(f(now)); };
-        h.interval = get<Time>(d, "interval");
-    }
-    return h;
-}
-
-Problem problem_of(const nb::dict& d) {
-    Problem p;
-    p.requests = requests_of(get<nb::dict>(d, "requests"));
-    for (nb::handle item : get<nb::list>(d, "pools")) {
-        auto pool = nb::cast<nb::dict>(item);
-        nb::object shared = maybe(pool, "shared");
-        p.pools.push_back({static_cast<Role>(get<int>(pool, "role")),
-                           get<int32_t>(pool, "engines"),
-                           get<int32_t>(pool, "ranks"),
-                           options_of(get<nb::dict>(pool, "options")),
-                           terms_of(get<nb::dict>(pool, "cost")),
-                           {}});
-        if (!shared.is_none()) p.pools.back().shared = times(shared);
-    }
-    p.concurrency = get<int64_t>(d, "concurrency");
-    p.router = static_cast<Router>(get<int>(d, "router"));
-    p.handover = {get<double>(d, "handover_ps_per_token"), get<Time>(d, "handover_latency")};
-    auto at = view<int64_t>(d, "fault_at"), duration = view<int64_t>(d, "fault_duration");
-    auto engine = view<int64_t>(d, "fault_engine");
-    for (size_t i = 0; i < at.size(); ++i) {
-        p.faults.push_back({at[i], duration[i], static_cast<int32_t>(engine[i])});
-    }
-    p.hooks = hooks_of(get<nb::dict>(d, "hooks"));
-    p.recording = {get<bool>(d, "record_steps"), get<Time>(d, "from"), get<Time>(d, "to"),
-                   get<int64_t>(d, "audit_every")};
-    return p;
+    nb::class_<H>(m, "ServingHooks")
+        .def(nb::init<>())
+        .def("admit", set(&Hooks::admit))
+        .def("batch", set(&Hooks::batch))
+        .def("preempt", set(&Hooks::preempt))
+        .def("evict", set(&Hooks::evict))
+        .def("route", [](H& h, decltype(H::route) f) { h.route = std::move(f); })
+        .def("place", [](H& h, decltype(H::place) f) { h.place = std::move(f); })
+        .def("scale", [](H& h, decltype(H::scale) f) { h.scale = std::move(f); })
+        .def_rw("interval", &H::interval);
 }
 
 template <class Row, class F>
@@ -203,13 +184,14 @@ auto column(const std::vector<Row>& rows, F field) {
     return to_numpy(std::move(out));
 }
 
-// A cluster with the Python objects whose memory it looks at.
+// A cluster, and what Python may ask of it.
 class Handle {
    public:
-    explicit Handle(nb::dict problem) : kept_(problem), cluster_(problem_of(problem)) {}
+    explicit Handle(const Problem& problem) : cluster_(problem) {}
 
     void run() { cluster_.run(); }
     Time now() const { return cluster_.now(); }
+    bool given_up() const { return cluster_.given_up(); }
     int64_t matched(int32_t engine, int32_t request) const { return one(engine).matched(request); }
 
     nb::tuple engine(int32_t engine) const {
@@ -284,6 +266,7 @@ class Handle {
         d["asked_tokens"] = t.asked_tokens;
         d["hit_tokens"] = t.hit_tokens;
         d["host_hits"] = t.host_hits;
+        d["remote_hits"] = t.remote_hits;
         d["peak_blocks"] = t.peak_blocks;
         d["tokens"] = t.tokens;
         d["pieces"] = t.pieces;
@@ -300,16 +283,19 @@ class Handle {
         return cluster_.engines().at(static_cast<size_t>(engine));
     }
 
-    nb::dict kept_;
     Cluster cluster_;
 };
 
 }  // namespace
 
 void serving(nb::module_& m) {
+    options(m);
+    hooks(m);
+    inputs(m);
     nb::class_<Handle>(m, "ServingCluster")
-        .def(nb::init<nb::dict>())
-        .def("run", &Handle::run)
+        .def(nb::init<const Problem&>())
+        .def("run", &Handle::run, nb::call_guard<nb::gil_scoped_release>())
+        .def("given_up", &Handle::given_up)
         .def("now", &Handle::now)
         .def("matched", &Handle::matched)
         .def("engine", &Handle::engine)

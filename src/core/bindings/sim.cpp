@@ -18,12 +18,6 @@ namespace chakra::bind {
 
 namespace {
 
-// A copy: the engine runs without Python's lock, and what was checked must not change any more.
-template <class T>
-std::vector<T> own(const In<T>& a) {
-    return {a.data(), a.data() + a.size()};
-}
-
 template <class T>
 T checked(T input) {
     sim::check(input);

@@ -1,11 +1,13 @@
 #include "core/readers/pickle.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <variant>
 
 #include "core/error.hpp"
@@ -23,11 +25,16 @@ constexpr size_t kSmall = size_t{1} << 20;
 
 using Ref = uint32_t;
 constexpr Ref kNever = ~Ref{0};
+constexpr uint32_t kMostRefs = (uint32_t{1} << 31) - 1;
 
 struct None {};
+// A list or dictionary: a stretch of the machine's one array of references, which spares files of
+// a hundred thousand small lists as many allocations.
 struct Items {
-    std::vector<Ref> refs;
-    bool dictionary;  // keys and values in turn
+    uint32_t first = 0;
+    uint32_t size = 0;
+    uint32_t room : 31 = 0;
+    uint32_t dictionary : 1 = 0;  // keys and values in turn
 };
 struct Unsigned {
     uint64_t value;
@@ -47,6 +54,10 @@ class Machine {
     }
 
     const Value& at(Ref ref) const { return values_[ref]; }
+
+    std::span<const Ref> in(const Items& items) const {
+        return std::span(refs_).subspan(items.first, items.size);
+    }
 
    private:
     [[noreturn]] void fail(const std::string& what) const {
@@ -97,11 +108,10 @@ class Machine {
         return out;
     }
 
-    // What was pushed since the last mark.
-    std::vector<Ref> since_mark() {
+    // Where the last mark was set on the stack; what was pushed since then lies above it.
+    size_t mark() {
         if (marks_.empty()) fail("the pickle has no mark where one is needed");
-        std::vector<Ref> out(stack_.begin() + static_cast<ptrdiff_t>(marks_.back()), stack_.end());
-        stack_.resize(marks_.back());
+        size_t out = marks_.back();
         marks_.pop_back();
         return out;
     }
@@ -114,16 +124,50 @@ class Machine {
         return *items;
     }
 
-    void extend(bool dictionary, const std::vector<Ref>& more) {
-        if (dictionary && more.size() % 2) fail("a key of the pickle has no value");
-        Items& into = top(dictionary);
-        into.refs.insert(into.refs.end(), more.begin(), more.end());
+    // A list that outgrows its stretch moves to the end, with room to double.
+    void make_room(Items& items, size_t more) {
+        size_t needed = items.size + more;
+        if (needed <= items.room) return;
+        size_t room = items.size == 0 ? needed : 2 * needed, first = refs_.size();
+        if (first + room >= kMostRefs) fail("the pickle holds too many values");
+        refs_.resize(first + room);
+        std::copy_n(refs_.begin() + items.first, items.size,
+                    refs_.begin() + static_cast<ptrdiff_t>(first));
+        items.first = static_cast<uint32_t>(first);
+        items.room = static_cast<uint32_t>(room) & kMostRefs;
+    }
+
+    void append(Items& items, std::span<const Ref> more) {
+        if (items.dictionary && more.size() % 2) fail("a key of the pickle has no value");
+        make_room(items, more.size());
+        std::copy(more.begin(), more.end(), refs_.begin() + items.first + items.size);
+        items.size += static_cast<uint32_t>(more.size());
+    }
+
+    void extend(bool dictionary, std::span<const Ref> more) { append(top(dictionary), more); }
+
+    // Adds what was pushed since the last mark to the value below it.
+    void extend_since_mark(bool dictionary) {
+        size_t from = mark();
+        std::vector<Ref>& more = taken_;
+        more.assign(stack_.begin() + static_cast<ptrdiff_t>(from), stack_.end());
+        stack_.resize(from);
+        extend(dictionary, more);
+    }
+
+    // The values on the stack from `from` on, as one.
+    void gather(size_t from, bool dictionary) {
+        Items items;
+        items.dictionary = dictionary;
+        append(items, std::span(stack_).subspan(from));
+        stack_.resize(from);
+        push(items);
     }
 
     void tuple(size_t n) {
-        std::vector<Ref> items(n);
-        for (size_t i = n; i-- > 0;) items[i] = pop();
-        push(Items{std::move(items), false});
+        size_t floor = marks_.empty() ? 0 : marks_.back();
+        if (stack_.size() < floor + n) fail("the pickle takes a value where there is none");
+        gather(stack_.size() - n, false);
     }
 
     void store(uint64_t place) {
@@ -217,29 +261,28 @@ class Machine {
             case '(': marks_.push_back(stack_.size()); return true;
             case ']':
             case ')':
-            case 0x8f: push(Items{{}, false}); return true;
-            case '}': push(Items{{}, true}); return true;
+            case 0x8f: gather(stack_.size(), false); return true;
+            case '}': gather(stack_.size(), true); return true;
             case 'l':
             case 't':
-            case 0x91: push(Items{since_mark(), false}); return true;
-            case 'd': {
-                std::vector<Ref> items = since_mark();
-                push(Items{{}, true});
-                extend(true, items);
-                return true;
-            }
+            case 0x91: gather(mark(), false); return true;
+            case 'd': gather(mark(), true); return true;
             case 0x85:
             case 0x86:
             case 0x87: tuple(code - 0x84); return true;
-            case 'a': extend(false, {pop()}); return true;
-            case 'e':
-            case 0x90: extend(false, since_mark()); return true;
-            case 's': {
-                Ref value = pop(), key = pop();
-                extend(true, {key, value});
+            case 'a': {
+                Ref value = pop();
+                extend(false, {&value, 1});
                 return true;
             }
-            case 'u': extend(true, since_mark()); return true;
+            case 'e':
+            case 0x90: extend_since_mark(false); return true;
+            case 's': {
+                Ref value = pop(), key = pop();
+                extend(true, std::array{key, value});
+                return true;
+            }
+            case 'u': extend_since_mark(true); return true;
             default: return false;
         }
     }
@@ -249,7 +292,7 @@ class Machine {
             case 0x80: take(1); return true;
             case 0x95: take(8); return true;
             case '0': pop(); return true;
-            case '1': since_mark(); return true;
+            case '1': stack_.resize(mark()); return true;
             case '2':
                 stack_.push_back(pop());
                 stack_.push_back(stack_.back());
@@ -282,7 +325,9 @@ class Machine {
     std::string_view data_;
     size_t at_ = 0;
     std::vector<Value> values_;
+    std::vector<Ref> refs_;  // what lists and dictionaries hold
     std::vector<Ref> stack_;
+    std::vector<Ref> taken_;
     std::vector<size_t> marks_;
     std::vector<Ref> memo_;
     size_t kept_ = 0;
@@ -291,7 +336,9 @@ class Machine {
 class Writer {
    public:
     Writer(const Machine& machine, const std::vector<std::string>& skip, size_t limit)
-        : machine_(machine), skip_(skip), limit_(limit) {}
+        : machine_(machine), skip_(skip), limit_(limit) {
+        out.reserve(std::min(limit, size_t{1} << 21));
+    }
 
     void write(Ref ref, int depth = 0) {
         if (depth > kDeepest) throw FormatError("the pickle is nested too deeply, or holds itself");
@@ -323,18 +370,37 @@ class Writer {
     }
 
     void container(const Items& items, int depth) {
-        out += items.dictionary ? '{' : '[';
-        for (size_t i = 0; i < items.refs.size(); ++i) {
-            if (i) out += items.dictionary && i % 2 ? ':' : ',';
-            if (!items.dictionary) {
-                write(items.refs[i], depth + 1);
-            } else if (i % 2 == 0) {
-                key(items.refs[i]);
-            } else {
-                member(items.refs[i - 1], items.refs[i], depth);
-            }
+        if (items.dictionary) return dictionary(machine_.in(items), depth);
+        out += '[';
+        for (Ref ref : machine_.in(items)) {
+            write(ref, depth + 1);
+            out += ',';
         }
-        out += items.dictionary ? '}' : ']';
+        close(']');
+    }
+
+    void dictionary(std::span<const Ref> refs, int depth) {
+        out += '{';
+        for (size_t i = 0; i < refs.size(); i += 2) {
+            if (skipped(refs[i])) continue;
+            key(refs[i]);
+            out += ':';
+            write(refs[i + 1], depth + 1);
+            out += ',';
+        }
+        close('}');
+    }
+
+    void close(char bracket) {
+        if (out.back() == ',')
+            out.back() = bracket;
+        else
+            out += bracket;
+    }
+
+    bool skipped(Ref name) const {
+        const auto* text = std::get_if<std::string_view>(&machine_.at(name));
+        return text && std::find(skip_.begin(), skip_.end(), *text) != skip_.end();
     }
 
     void key(Ref ref) {
@@ -345,15 +411,6 @@ class Writer {
         out += '"';
         write(ref);
         out += '"';
-    }
-
-    void member(Ref name, Ref value, int depth) {
-        const auto* text = std::get_if<std::string_view>(&machine_.at(name));
-        bool skipped = text && std::find(skip_.begin(), skip_.end(), *text) != skip_.end();
-        if (skipped)
-            out += "null";
-        else
-            write(value, depth + 1);
     }
 
     void quoted(std::string_view text) {

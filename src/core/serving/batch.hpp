@@ -50,7 +50,8 @@ struct Batch {
     std::vector<Piece> pieces;
     Composition sums;
     Time formed = 0, start = 0, end = 0;
-    int64_t moved_blocks = 0;  // between device and host, before the step can run
+    int64_t moved_blocks = 0;   // between device and host, before the step can run
+    int64_t remote_blocks = 0;  // from the store that engines share
 
     bool empty() const { return pieces.empty(); }
     void add(const Piece& p) {

@@ -12,13 +12,14 @@ size_t at(int32_t block) {
 
 }  // namespace
 
-Blocks::Blocks(int64_t count, int64_t host_blocks)
+Blocks::Blocks(int64_t count, int64_t host_blocks, Tier& remote)
     : refs_(static_cast<size_t>(count)),
       before_(static_cast<size_t>(count) + 1),
       after_(static_cast<size_t>(count) + 1),
       key_(static_cast<size_t>(count)),
       head_(static_cast<int32_t>(count)),
-      host_ring_(static_cast<size_t>(host_blocks)) {
+      host_(host_blocks),
+      remote_(&remote) {
     before_[at(head_)] = after_[at(head_)] = head_;
     for (int32_t b = 0; b < head_; ++b) append(b);
 }
@@ -62,20 +63,11 @@ int32_t Blocks::take() {
     unlink(block);
     if (key_[at(block)] != 0) {
         map_.erase(key_[at(block)]);
-        to_host(key_[at(block)]);
+        if (uint64_t leaves = host_.put(key_[at(block)]); leaves != 0) remote_->put(leaves);
         key_[at(block)] = 0;
     }
     refs_[at(block)] = 1;
     return block;
-}
-
-void Blocks::to_host(uint64_t key) {
-    if (host_ring_.empty() || host_.find(key) >= 0) return;
-    uint64_t& slot = host_ring_[host_at_];
-    if (slot != 0) host_.erase(slot);
-    slot = key;
-    host_.insert(key, static_cast<int32_t>(host_at_));
-    host_at_ = (host_at_ + 1) % host_ring_.size();
 }
 
 void Blocks::drop(int32_t block) {

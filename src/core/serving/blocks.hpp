@@ -3,21 +3,21 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "core/serving/block_map.hpp"
+#include "core/serving/tier.hpp"
 
 namespace chakra::serving {
 
 // A block is held by one or more requests (its references), or it is free. Free blocks keep their
 // content until they are reused, least recently freed first; a key finds them while they last.
-// Blocks that are reused leave their key in the host tier, where there is one.
+// What a reused block held goes to the host tier, and what leaves that to the store engines share.
 class Blocks {
    public:
-    using Evict = std::function<int32_t(std::span<const int32_t>)>;
+    using Evict = std::function<int32_t(const std::vector<int32_t>&)>;
 
-    Blocks(int64_t count, int64_t host_blocks);
+    Blocks(int64_t count, int64_t host_blocks, Tier& remote);
 
     int64_t total() const { return static_cast<int64_t>(refs_.size()); }
     int64_t free() const { return free_; }
@@ -25,7 +25,8 @@ class Blocks {
 
     // The block with this content, or -1.
     int32_t find(uint64_t key) const { return key == 0 ? -1 : map_.find(key); }
-    bool on_host(uint64_t key) const { return key != 0 && host_.find(key) >= 0; }
+    bool on_host(uint64_t key) const { return host_.has(key); }
+    bool on_remote(uint64_t key) const { return remote_->has(key); }
 
     // One more holder of a block that has content.
     void hold(int32_t block);
@@ -45,7 +46,6 @@ class Blocks {
    private:
     void unlink(int32_t block);
     void append(int32_t block);
-    void to_host(uint64_t key);
     int32_t chosen();
 
     std::vector<int32_t> refs_, before_, after_;
@@ -53,9 +53,8 @@ class Blocks {
     int32_t head_;  // one past the last block: a ring through the free ones
     int64_t free_ = 0;
     BlockMap map_;
-    BlockMap host_;
-    std::vector<uint64_t> host_ring_;  // keys in the order they came
-    size_t host_at_ = 0;
+    Tier host_;
+    Tier* remote_;
     Evict choose_;
 };
 

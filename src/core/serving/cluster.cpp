@@ -6,6 +6,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "core/serving/check.hpp"
+
 namespace chakra::serving {
 
 namespace {
@@ -16,8 +18,9 @@ size_t at(int32_t i) {
 
 }  // namespace
 
-Cluster::Cluster(Problem problem) : problem_(std::move(problem)) {
-    const Requests& requests = problem_.requests;
+Cluster::Cluster(Problem problem) : problem_(std::move(problem)), remote_(problem_.remote_blocks) {
+    check(problem_);
+    const Requests& requests = *problem_.requests;
     progress_.resize(requests.size());
     left_ = static_cast<int64_t>(requests.size());
     size_t count = 0;
@@ -33,7 +36,7 @@ Cluster::Cluster(Problem problem) : problem_(std::move(problem)) {
             group_of_.push_back(static_cast<int32_t>(groups_.size()) - 1);
             costs_.emplace_back(pool.terms);
             engines_.emplace_back(number, pool.role, pool.options, requests, progress_,
-                                  costs_.back(), problem_.hooks.engine);
+                                  costs_.back(), problem_.hooks.engine, remote_);
         }
     }
     announced_.assign(count, NEVER);
@@ -43,6 +46,7 @@ Cluster::Cluster(Problem problem) : problem_(std::move(problem)) {
     touched_flag_.assign(count, 0);
     turn_.assign(3, 0);
     target_.assign(requests.size(), -1);
+    if (problem_.level.may_miss >= 0) missed_.assign(requests.size(), 0);
     active_ = static_cast<int32_t>(count);
     if (std::any_of(requests.after.begin(), requests.after.end(),
                     [](int64_t a) { return a >= 0; })) {
@@ -70,7 +74,7 @@ void Cluster::run() {
     for (int64_t i = 0; i < problem_.concurrency && arrive_open(); ++i) {
     }
     if (problem_.concurrency == 0) arrive_open();
-    while (!events_.empty() && left_ > 0) {
+    while (!events_.empty() && left_ > 0 && !given_up_) {
         now_ = events_.top().at;
         while (!events_.empty() && events_.top().at == now_) {
             Event event = events_.top();
@@ -109,7 +113,7 @@ void Cluster::happen(const Event& event) {
 
 // The next request that waits for no other one; the one after it is announced when it has arrived.
 bool Cluster::arrive_open() {
-    const Requests& requests = problem_.requests;
+    const Requests& requests = *problem_.requests;
     while (next_ < requests.size() && requests.after[next_] >= 0) ++next_;
     if (next_ == requests.size()) return false;
     bool closed = problem_.concurrency > 0;
@@ -174,7 +178,7 @@ int32_t Cluster::by_rule(int32_t request, const std::vector<int32_t>& choice) {
     int32_t pick = choice[0];
     for (int32_t e : choice) {
         double queue = static_cast<double>(engines_[at(e)].waiting().size()) * mean_prompt_;
-        double own = static_cast<double>(problem_.requests.prompt[at(request)] -
+        double own = static_cast<double>(problem_.requests->prompt[at(request)] -
                                          engines_[at(e)].matched(request));
         double score = queue + own + 1e-3 * static_cast<double>(load(e));
         if (score < best) {
@@ -190,9 +194,28 @@ void Cluster::step_ended(int32_t engine) {
     announced_[at(engine)] = NEVER;
     Outcome outcome = engines_[at(engine)].finish(now_);
     record(outcome.batch, engines_[at(engine)]);
+    if (!missed_.empty()) {
+        for (int32_t r : outcome.gave) judge(r);
+    }
     for (int32_t r : outcome.finished) ended(r);
     for (int32_t r : outcome.handed_over) hand_over(r);
     touch(engine);
+}
+
+// Whether a request that just got tokens has missed the level; too many end the run.
+void Cluster::judge(int32_t request) {
+    const Level& level = problem_.level;
+    const Progress& p = progress_[at(request)];
+    if (missed_[at(request)]) return;
+    bool late = level.ttft >= 0 && p.first - p.arrived > level.ttft;
+    if (p.finished != NEVER) {
+        int64_t gaps = problem_.requests->output[at(request)] - 1;
+        late |= level.e2e >= 0 && p.finished - p.arrived > level.e2e;
+        late |= level.tpot >= 0 && p.finished - p.first > level.tpot * gaps;
+    }
+    if (!late) return;
+    missed_[at(request)] = 1;
+    given_up_ = ++misses_ > level.may_miss;
 }
 
 void Cluster::ended(int32_t request) {
@@ -200,7 +223,7 @@ void Cluster::ended(int32_t request) {
     if (problem_.concurrency > 0) arrive_open();
     if (followers_.empty()) return;
     for (int32_t f : followers_[at(request)]) {
-        push(now_ + problem_.requests.arrival[at(f)], Kind::arrival, f);
+        push(now_ + problem_.requests->arrival[at(f)], Kind::arrival, f);
     }
 }
 
@@ -276,7 +299,7 @@ void Cluster::form(const Group& group) {
     const Pool& pool = problem_.pools[group.pool];
     while (engines_[at(group.first)].may_form()) {
         std::vector<Batch> batches;
-        int64_t tokens = 0, moved = 0, count = 0;
+        int64_t tokens = 0, moved = 0, fetched = 0, count = 0;
         Composition most;
         Time slowest = 0;
         for (int32_t e = group.first; e < group.last; ++e) {
@@ -285,13 +308,15 @@ void Cluster::form(const Group& group) {
             if (batch.empty()) continue;
             tokens += batch.sums.tokens;
             moved = std::max(moved, batch.moved_blocks);
+            fetched = std::max(fetched, batch.remote_blocks);
             count = std::max(count, static_cast<int64_t>(batch.pieces.size()));
             most.tokens = std::max(most.tokens, batch.sums.tokens);
             slowest = std::max(slowest, engines_[at(e)].cost(batch));
         }
         if (tokens == 0) return;
         if (pool.shared) slowest += shared_[group.pool](tokens);
-        slowest += std::llround(static_cast<double>(moved) * pool.options.ps_per_block);
+        slowest += std::llround(static_cast<double>(moved) * pool.options.ps_per_block +
+                                static_cast<double>(fetched) * pool.options.ps_per_remote_block);
         for (int32_t e = group.first; e < group.last; ++e) {
             engines_[at(e)].launch(std::move(batches[at(e - group.first)]), slowest, now_, most,
                                    count);

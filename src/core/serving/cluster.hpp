@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <queue>
-#include <span>
 #include <tuple>
 #include <vector>
 
@@ -38,10 +38,17 @@ struct Handover {
 struct ClusterHooks {
     Hooks engine;
     // (request, engines that may take it) → the engine
-    std::function<int32_t(int32_t, std::span<const int32_t>)> route, place;
+    std::function<int32_t(int32_t, const std::vector<int32_t>&)> route, place;
     // (now) → engines that take new requests from now on; asked every `interval`
     std::function<int32_t(Time)> scale;
     Time interval = 0;
+};
+
+// A service level, and how many requests may miss it before the run is given up. Limits below 0 are
+// none.
+struct Level {
+    Time ttft = -1, tpot = -1, e2e = -1;
+    int64_t may_miss = -1;  // below 0: any number
 };
 
 struct Recording {
@@ -51,7 +58,7 @@ struct Recording {
 };
 
 struct Problem {
-    Requests requests;
+    std::shared_ptr<const Requests> requests;
     std::vector<Pool> pools;
     int64_t concurrency = 0;  // not 0: a request arrives when another ends
     Router router = Router::turn;
@@ -59,6 +66,8 @@ struct Problem {
     std::vector<Fault> faults;
     ClusterHooks hooks;
     Recording recording;
+    Level level;
+    int64_t remote_blocks = 0;  // room in the store of cached content that engines share
 };
 
 struct StepRow {
@@ -99,6 +108,8 @@ class Cluster {
     const std::vector<MoveRow>& moves() const { return moves_; }
     Time now() const { return now_; }
     int64_t failures() const { return failures_; }
+    // Whether too many requests missed the level, so that the rest was not served.
+    bool given_up() const { return given_up_; }
 
    private:
     enum class Kind : int8_t { arrival, moved, fault, repaired, scale, step };
@@ -120,6 +131,7 @@ class Cluster {
     int32_t by_rule(int32_t request, const std::vector<int32_t>& choice);
     void step_ended(int32_t engine);
     void ended(int32_t request);
+    void judge(int32_t request);
     void hand_over(int32_t request);
     void moved(int32_t request, int32_t epoch);
     void fail(int32_t fault);
@@ -134,18 +146,20 @@ class Cluster {
     std::vector<Memo> shared_;
     std::vector<Group> groups_;
     std::vector<int32_t> group_of_;
+    Tier remote_;
     std::vector<Engine> engines_;
     std::vector<std::vector<int32_t>> followers_;
     std::vector<int32_t> turn_, target_;
     std::vector<Time> announced_, out_free_, in_free_;
-    std::vector<char> down_, touched_flag_;
+    std::vector<char> down_, touched_flag_, missed_;
     std::vector<int32_t> touched_;
     std::priority_queue<Event, std::vector<Event>, std::greater<Event>> events_;
     std::vector<StepRow> steps_;
     std::vector<PieceRow> pieces_;
     std::vector<MoveRow> moves_;
     size_t next_ = 0;
-    int64_t order_ = 0, happened_ = 0, failures_ = 0, left_ = 0;
+    int64_t order_ = 0, happened_ = 0, failures_ = 0, left_ = 0, misses_ = 0;
+    bool given_up_ = false;
     int32_t active_ = 0;
     double mean_prompt_ = 0;
     Time now_ = 0;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <span>
 #include <vector>
 
 #include "core/serving/batch.hpp"
@@ -23,7 +22,7 @@ class Memo {
     std::vector<Time> known_;
 };
 
-// Attention as one kernel a layer at the roofline: the larger of arithmetic and traffic.
+// Attention as one kernel per layer at the roofline: the larger of arithmetic and traffic.
 struct RooflineAttention {
     double ps_per_pair, ps_per_token, ps_per_context, least;
     double operator()(const Composition& c) const;
@@ -58,7 +57,7 @@ struct CostTerms {
     std::function<Time(int64_t)> dense;  // by (padded) tokens: all layers but attention
     std::function<Time(int64_t)> head;   // by sampled tokens
     Attention attention;                 // of all layers, picoseconds
-    std::span<const int64_t> captured;   // sizes that decode-only steps are padded to
+    std::vector<int64_t> captured;       // sizes that decode-only steps are padded to
     Padded padded;                       // replaces all of the above where it has `ask`
     Time adapter = 0;                    // for each distinct adapter of a step
     Time draft = 0;                      // proposing tokens, for each decoding step

@@ -9,7 +9,7 @@
 namespace chakra::serving {
 
 Engine::Engine(int32_t number, Role role, const Options& options, const Requests& requests,
-               std::vector<Progress>& progress, Cost& cost, const Hooks& hooks)
+               std::vector<Progress>& progress, Cost& cost, const Hooks& hooks, Tier& remote)
     : number_(number),
       role_(role),
       options_(options),
@@ -17,11 +17,11 @@ Engine::Engine(int32_t number, Role role, const Options& options, const Requests
       progress_(progress),
       cost_(cost),
       hooks_(hooks),
-      blocks_(options.num_blocks, options.host_blocks),
+      blocks_(options.num_blocks, options.host_blocks, remote),
       stage_free_(static_cast<size_t>(options.stages)) {
     if (hooks.evict) {
         blocks_.on_evict(
-            [this](std::span<const int32_t> free) { return hooks_.evict(number_, free); });
+            [this](const std::vector<int32_t>& free) { return hooks_.evict(number_, free); });
     }
 }
 

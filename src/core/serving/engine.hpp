@@ -6,7 +6,6 @@
 #include <deque>
 #include <functional>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "core/serving/batch.hpp"
@@ -30,8 +29,9 @@ struct Options {
     int64_t swap_blocks = 0;    // room on the host for requests that are put aside
     int64_t host_blocks = 0;    // room on the host for content that leaves the device
     double ps_per_block = 0;    // moving a block between device and host
-    int32_t depth = 1;          // steps formed before the first of them ends
-    int32_t stages = 1;         // a pipeline's; a request is in one step at a time
+    double ps_per_remote_block = 0;  // the same for the store that engines share
+    int32_t depth = 1;               // steps formed before the first of them ends
+    int32_t stages = 1;              // a pipeline's; a request is in one step at a time
     Time host = 0, host_per_request = 0, host_per_token = 0, output = 0, launch = 0, warmup = 0;
     Time serial = 0, serial_per_request = 0;  // of a step on the host, before the device begins
     Time frontend = 0;                        // between arrival and the queue
@@ -46,17 +46,18 @@ struct Hooks {
     // (engine, request) → whether a waiting request may start now
     std::function<bool(int32_t, int32_t)> admit;
     // (engine, running, waiting) → (request, most tokens) in the order to be tried
-    std::function<std::vector<std::pair<int32_t, int64_t>>(int32_t, std::span<const int32_t>,
-                                                           std::span<const int32_t>)>
+    std::function<std::vector<std::pair<int32_t, int64_t>>(int32_t, const std::vector<int32_t>&,
+                                                           const std::vector<int32_t>&)>
         batch;
     // (engine, candidates) → the request that gives way
-    std::function<int32_t(int32_t, std::span<const int32_t>)> preempt;
+    std::function<int32_t(int32_t, const std::vector<int32_t>&)> preempt;
     // (engine, free blocks with content, least recently used first) → the block to reuse
-    std::function<int32_t(int32_t, std::span<const int32_t>)> evict;
+    std::function<int32_t(int32_t, const std::vector<int32_t>&)> evict;
 };
 
 struct Totals {
     int64_t steps = 0, preemptions = 0, swaps = 0, asked_tokens = 0, hit_tokens = 0, host_hits = 0;
+    int64_t remote_hits = 0;
     int64_t peak_blocks = 0, tokens = 0, pieces = 0, drafted = 0, accepted = 0;
     Time busy = 0;
     double block_time = 0;      // blocks held × picoseconds
@@ -72,7 +73,7 @@ struct Outcome {
 class Engine {
    public:
     Engine(int32_t number, Role role, const Options& options, const Requests& requests,
-           std::vector<Progress>& progress, Cost& cost, const Hooks& hooks);
+           std::vector<Progress>& progress, Cost& cost, const Hooks& hooks, Tier& remote);
 
     void arrive(int32_t request);
     // Whether another step may be formed now.
@@ -112,6 +113,10 @@ class Engine {
     struct Budget {
         int64_t tokens, requests, context;
     };
+    // Blocks of a prompt that other tiers hold.
+    struct Elsewhere {
+        int64_t host = 0, remote = 0;
+    };
 
     Batch schedule(Time now);
     void continuous(Batch& batch);
@@ -140,7 +145,8 @@ class Engine {
     void name(int32_t request, int64_t from, int64_t to);
     void give_back(int32_t request);
     void preempt(int32_t request);
-    std::vector<int32_t> prefix(int32_t request, int64_t& on_host) const;
+    std::vector<int32_t> prefix(int32_t request) const;
+    Elsewhere elsewhere(int32_t request, int64_t from) const;
     void account(Time now);
     void count_gap(Time gap, int64_t tokens);
     Progress& of(int32_t request) { return progress_[static_cast<size_t>(request)]; }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace chakra::serving {
@@ -15,8 +14,8 @@ inline constexpr Time NEVER = -1;
 // tokens of a prompt, including all that stands before it; those of request r are ids[offsets[r]] …
 // offsets[r + 1].
 struct Requests {
-    std::span<const int64_t> arrival, prompt, output, after, priority, adapter, offsets;
-    std::span<const uint64_t> ids;
+    std::vector<int64_t> arrival, prompt, output, after, priority, adapter, offsets;
+    std::vector<uint64_t> ids;
     int64_t unit = 16;
 
     size_t size() const { return arrival.size(); }

@@ -92,9 +92,8 @@ void Engine::name(int32_t request, int64_t from, int64_t to) {
 }
 
 // The blocks that already hold the request's first tokens; at least one token is left to compute.
-std::vector<int32_t> Engine::prefix(int32_t request, int64_t& on_host) const {
+std::vector<int32_t> Engine::prefix(int32_t request) const {
     std::vector<int32_t> found;
-    on_host = 0;
     if (!options_.prefix_cache) return found;
     int64_t known = requests_.prompt[static_cast<size_t>(request)] + of(request).expected;
     int64_t most = (known - 1) / options_.block_size;
@@ -103,9 +102,24 @@ std::vector<int32_t> Engine::prefix(int32_t request, int64_t& on_host) const {
         if (block < 0) break;
         found.push_back(block);
     }
-    while (options_.host_blocks > 0 && static_cast<int64_t>(found.size()) + on_host < most &&
-           blocks_.on_host(key(request, static_cast<int64_t>(found.size()) + on_host))) {
-        ++on_host;
+    return found;
+}
+
+// What follows block `from` of a request's content in other tiers, the nearer one first.
+Engine::Elsewhere Engine::elsewhere(int32_t request, int64_t from) const {
+    Elsewhere found;
+    if (!options_.prefix_cache) return found;
+    int64_t known = requests_.prompt[static_cast<size_t>(request)] + of(request).expected;
+    int64_t most = (known - 1) / options_.block_size;
+    for (int64_t b = from; b < most; ++b) {
+        uint64_t content = key(request, b);
+        if (blocks_.on_host(content)) {
+            ++found.host;
+        } else if (blocks_.on_remote(content)) {
+            ++found.remote;
+        } else {
+            break;
+        }
     }
     return found;
 }
@@ -189,10 +203,14 @@ int64_t Engine::admit_one(Batch& batch, int32_t request, int64_t limit, bool for
     if (!adapter_fits(request) || (hooks_.admit && !forced && !hooks_.admit(number_, request)))
         return 0;
     bool kept = p.swapped || p.prefilled;  // its cache comes from elsewhere, as it was
-    int64_t on_host = 0;
     std::vector<int32_t> found;
-    if (!kept) found = prefix(request, on_host);
-    int64_t hit = (static_cast<int64_t>(found.size()) + on_host) * options_.block_size;
+    Elsewhere away;
+    if (!kept) {
+        found = prefix(request);
+        away = elsewhere(request, static_cast<int64_t>(found.size()));
+    }
+    int64_t hit =
+        (static_cast<int64_t>(found.size()) + away.host + away.remote) * options_.block_size;
     int64_t have = kept ? p.computed : hit;
     int64_t rest = requests_.prompt[i] + p.expected - have;
     int64_t tokens = std::min(rest, limit);
@@ -216,8 +234,10 @@ int64_t Engine::admit_one(Batch& batch, int32_t request, int64_t limit, bool for
     p.blocks = std::move(found);
     p.scheduled = p.computed = have;
     if (p.swapped) swapped_ -= blocks_of(have);
-    batch.moved_blocks += on_host + (p.swapped ? blocks_of(have) : 0);
-    if (!kept) totals_.host_hits += on_host * options_.block_size;
+    batch.moved_blocks += away.host + (p.swapped ? blocks_of(have) : 0);
+    batch.remote_blocks += away.remote;
+    totals_.host_hits += away.host * options_.block_size;
+    totals_.remote_hits += away.remote * options_.block_size;
     started(request, kept ? 0 : hit);
     take(request, have + tokens);
     add(batch, request, tokens);

@@ -38,9 +38,8 @@ void Engine::transformers(Batch& batch) {
         Progress& p = of(r);
         bool fresh = i >= active, decoding = !fresh && decodes(r);
         if (static_cast<double>(blocks_.free()) < margin && !batch.empty() && !decoding) break;
-        int64_t on_host = 0;
         std::vector<int32_t> found;
-        if (fresh && !p.swapped) found = prefix(r, on_host);
+        if (fresh && !p.swapped) found = prefix(r);
         int64_t have = fresh && !p.swapped
                            ? static_cast<int64_t>(found.size()) * options_.block_size
                            : p.scheduled;

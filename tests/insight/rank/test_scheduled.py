@@ -23,7 +23,7 @@ def test_without_durations_every_node_takes_a_microsecond():
     b = t.comp("b", num_ops=1, deps=[a])
     t.collective("c", ck.CollectiveType.ALL_REDUCE, 8, deps=[a, b])
     run, note = scheduled(ck.TraceSet([t.build()], {r: ck.Binding(0) for r in range(1000)}))
-    assert "1 µs a node" in note
+    assert "1 µs per node" in note
     assert run.end(999).tolist() == [1000, 2000, 3000]
     assert len(run.times) == 1
 

@@ -111,7 +111,7 @@ def _issued(traces, rng):
 @pytest.mark.parametrize(
     "change", [*SMALL, *KEEP_BYTES[3:4], *REORDER, *COMPRESS, *OTHERS], ids=str
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 5000))
 def test_random_sets_keep_it_too(change, seed):
     traces, machine, _ = random_case(seed)

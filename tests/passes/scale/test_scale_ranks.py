@@ -65,7 +65,7 @@ def test_scaling_is_generating_at_that_size_to_the_tick_and_back_is_identity(cas
     "name", ["llama, ddp tp pp", "llama, context", "mixtral, fsdp ep", "qwen3, fsdp"]
 )
 def test_without_names_roles_are_told_by_what_groups_do(name, tmp_path):
-    """A file a rank has numbers for groups and no roles; the simulated time is still that of generating."""
+    """Files per rank number their groups and name no roles; the simulated time is still the generated one."""
     model, plan, few, many = MODELS[name]
     small, large = (generate(workload(model, plan, dp)) for dp in (few, many))
     chakrakit.write(small, tmp_path / "w.N.et")

@@ -151,7 +151,7 @@ def _cut(path: Path) -> None:
     [
         (_other, "no export of Nsight Systems"),
         (_empty, "neither GPU activities nor CUDA calls"),
-        (_words, "is none"),
+        (_words, "is no number"),
         (_cut, "cannot be read|malformed"),
     ],
 )

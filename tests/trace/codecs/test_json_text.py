@@ -24,7 +24,7 @@ seeds = st.integers(0, 2**32)
 def json_lines(frames: bytes) -> list[dict[str, object]]:
     text = core.json_nodes(np.frombuffer(frames, np.uint8), True)
     found: list[dict[str, object]] = msgspec.json.decode(b"[" + text + b"]")
-    assert len(text.split(b",\n")) == len(found), "one object a line"
+    assert len(text.split(b",\n")) == len(found), "one object per line"
     return found
 
 

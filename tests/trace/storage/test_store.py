@@ -24,6 +24,7 @@ from chakrakit import (
     write,
 )
 from chakrakit.errors import ChakraError, FormatError
+from chakrakit.trace.files import claimed
 from chakrakit.trace.sets.run import run_of
 from chakrakit.trace.storage import directory
 
@@ -259,10 +260,39 @@ def test_a_rename_that_fails_puts_the_old_directory_back(tmp_path: Path, monkeyp
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", refuse)
+    monkeypatch.setattr("chakrakit.trace.files.temporary._exchange", lambda _a, _b: False)
     with pytest.raises(ChakraError, match="cannot be written: Input/output error"):
         write(TraceSet([program()], card=Card(name="new")), tmp_path / "d")
     assert (tmp_path / "d" / "job.0.et").exists()
     assert names(tmp_path) == ["d"]
+
+
+@pytest.mark.parametrize("target", ["d", "w.N.et", "one.et", "b.chakra"])
+def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path: Path, target: str) -> None:
+    """A temporary whose writer is gone has no lock; one that is being written stays."""
+    traces = TraceSet([program()])
+    name = target.removesuffix(".N.et") if ".N." in target else target
+    (tmp_path / f".{name}.01234567.tmp").mkdir()
+    (tmp_path / f".{name}.01234567.tmp" / "part").touch()
+    (tmp_path / f".{name}.89abcdef.tmp").touch()
+    (tmp_path / f".other.{name}.89abcdef.tmp").touch()
+    with claimed(tmp_path / name) as living:
+        write(traces, tmp_path / target)
+        left = [n for n in names(tmp_path) if n.startswith(".")]
+        assert left == sorted([living.name, f".other.{name}.89abcdef.tmp"])
+
+
+def test_a_set_that_was_ready_is_put_in_place_by_the_next_reader(tmp_path: Path) -> None:
+    """As after a kill between two of the renames: rank 0 is new, rank 1 is not yet there."""
+    write(TraceSet([program(), program()]), tmp_path / "w.N.et")
+    write(TraceSet([program("new"), program("new")]), tmp_path / "new.N.et")
+    ready = tmp_path / ".w.set"
+    ready.mkdir()
+    (tmp_path / "new.0.et").rename(tmp_path / "w.0.et")
+    (tmp_path / "new.1.et").rename(ready / "w.1.et")
+    found = read(tmp_path / "w")
+    assert [found.trace(rank).names[0].as_py() for rank in found.ranks] == ["new", "new"]
+    assert names(tmp_path) == ["w.0.et", "w.1.et"]
 
 
 def test_a_name_from_a_card_cannot_leave_the_directory(tmp_path: Path) -> None:

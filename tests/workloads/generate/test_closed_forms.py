@@ -111,7 +111,7 @@ def test_attention_is_quadratic_in_the_sequence() -> None:
     at = [figures(model, Plan(tp=2), Step(seq=s)).flops_total for s in (64, 128, 192)]
     per_pair = (
         2 * 2 * 64 // 2
-    )  # scores and values, two FLOPs an element, half of them hidden by the mask
+    )  # scores and values, two FLOPs per element, half of them hidden by the mask
     assert at[2] - 2 * at[1] + at[0] == 3 * 2 * per_pair * 2 * 64**2
 
 

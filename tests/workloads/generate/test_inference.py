@@ -85,7 +85,7 @@ def test_tensor_parallel_bytes() -> None:
 
 
 def test_latent_cache() -> None:
-    """DeepSeek-V3 keeps 70,272 bytes a token."""
+    """DeepSeek-V3 keeps 70,272 bytes per token."""
     _, found = make(named("deepseek-v3"), Plan(), kind="prefill", seq=7, global_batch=1)
     assert found.per_rank[0].memory["kv_cache"] == 7 * 70_272
 
@@ -127,6 +127,23 @@ def test_continuous_batches(budget: int) -> None:
             seen[piece.request] += piece.new
             made[piece.request] += piece.samples
     assert set(made.values()) == {5}
+
+
+def test_generated_batches_are_those_of_the_serving_engine() -> None:
+    """Budget 8, two at a time: a prompt is cut where tokens run out, decodes go first."""
+    step = Step(kind="serve", seq=10, new_tokens=2, token_budget=8, concurrency=2)
+    found = [
+        [(p.request, p.new, p.cached, p.samples) for p in one.pieces]
+        for one in iterations(step, 0, 3)
+    ]
+    assert found == [
+        [(0, 8, 0, False)],
+        [(0, 2, 8, True), (1, 6, 0, False)],
+        [(0, 1, 10, True), (1, 4, 6, True)],
+        [(1, 1, 10, True), (2, 7, 0, False)],
+        [(2, 3, 7, True)],
+        [(2, 1, 10, True)],
+    ]
 
 
 APART = [

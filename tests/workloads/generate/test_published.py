@@ -142,7 +142,7 @@ def test_megatron_flops() -> None:
     step = Step(seq=s, global_batch=b)
     full = dry_run(generated(Workload(model=model, plan=Plan(tp=8, recompute="full"), step=step)))
     plain = dry_run(generated(Workload(model=model, plan=Plan(tp=8), step=step)))
-    # the equation counts the head three times, not four: 96·V/16 = 72·V/12 = 6 FLOPs an element
+    # the equation counts the head three times, not four: 96·V/16 = 72·V/12 = 6 FLOPs per element
     assert (
         full.flops_total
         == 96 * b * s * layers * d**2 + 16 * b * s**2 * layers * d + 6 * b * s * d * v

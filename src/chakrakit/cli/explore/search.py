@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from chakrakit.cli.explore.served_plans import print_served
 from chakrakit.cli.shared import console, json_option, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from chakrakit.studies.search import PlanResult, SearchResult
 
-_NUMBERS = ("tp", "pp", "cp", "ep", "micro_batch")
-_WORDS = ("data", "recompute", "schedule")
+_NUMBERS = ("tp", "pp", "cp", "ep", "micro_batch", "batch_tokens", "batch_requests")
+_WORDS = ("data", "recompute", "schedule", "pools")
+_ONLY_SERVED = {
+    "batch_tokens": "With --serve: most tokens of a step.",
+    "batch_requests": "With --serve: most requests of a step.",
+    "pools": "With --serve: prefill and decode `together`, `apart`, or both.",
+}
 
 
 def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -21,7 +27,8 @@ def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
     for name in reversed(_NUMBERS + _WORDS):
         some = "N,N,…" if name in _NUMBERS else "A,B,…"
         flag = f"--{name.replace('_', '-')}"
-        function = click.option(flag, name, metavar=some, help="Choose only from these.")(function)
+        told = _ONLY_SERVED.get(name, "Choose only from these.")
+        function = click.option(flag, name, metavar=some, help=told)(function)
     return function
 
 
@@ -30,7 +37,10 @@ def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
     "--model", required=True, metavar="M", help="A name from `chakra models`, or a config.json."
 )
 @click.option(
-    "--gpus", required=True, metavar="N[,N…]", help="How many devices; several to choose from."
+    "--gpus",
+    required=True,
+    metavar="N[,N…]",
+    help="How many devices; several to choose from. With --serve, one is the most.",
 )
 @click.option(
     "--machine",
@@ -38,11 +48,18 @@ def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
     metavar="NAME_OR_FILE",
     help="A preset gets as many nodes as the devices need.",
 )
+@click.option("--serve", is_flag=True, help="Search for the cheapest way to serve requests.")
+@click.option("--requests", metavar="FILE|PROCESS", help="With --serve, as for `chakra serve`.")
+@click.option("--engine", default="vllm", show_default=True, metavar="NAME{OPTION=VALUE}",
+              help="With --serve, as for `chakra serve`.")  # fmt: skip
+@click.option("--slo", metavar="ttft=MS,tpot=MS", help="With --serve: the service level.")
+@click.option("--attain", type=float, default=0.99, show_default=True,
+              help="With --serve: share of the requests within the level.")  # fmt: skip
 @click.option(
     "--objective", type=click.Choice(["step", "energy", "price"]), default="step", show_default=True
 )
 @click.option(
-    "--batch", type=int, help="Sequences in a step over all devices; by default one a device."
+    "--batch", type=int, help="Sequences in a step over all devices; by default one per device."
 )
 @click.option("--seq", type=int, default=4096, show_default=True, help="Tokens of a sequence.")
 @click.option("--compute", default="auto", show_default=True, metavar="auto|roofline|PROFILE")
@@ -55,7 +72,7 @@ def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
 )
 @click.option("--trials", type=int, default=300, show_default=True, help="Plans that optuna tries.")
 @click.option("--runners-up", "runners_up", type=int, default=5, show_default=True)
-@click.option("-o", "--output", metavar="DIR", help="Write the best plan's traces.")
+@click.option("-o", "--output", metavar="DIR", help="Write the best plan's traces, or its Run.")
 @json_option
 @_axis_options
 def command(
@@ -74,11 +91,14 @@ def command(
 
     \b
     chakra search --model llama-3.1-70b --gpus 256 --machine dgx-h100 -o best
+    chakra search --serve --model llama-3.1-8b --gpus 8 --machine dgx-h100 --slo ttft=500,tpot=30 \\
+        --requests 'poisson{rate=20,prompt=1024,output=128}'
     """
     from chakrakit.api import search
 
     axes: dict[str, Any] = {n: _numbers(n, options.pop(n)) for n in _NUMBERS}
     axes |= {n: _words(options.pop(n)) for n in _WORDS}
+    axes = {name: chosen for name, chosen in axes.items() if chosen}
     with progress("plans") as show:
         found = search(
             model,
@@ -92,6 +112,8 @@ def command(
         ).result
     if as_json:
         return print_json(found)
+    if options["serve"]:
+        return print_served(found)
     _print(found, output, options["compute"])
     return None
 

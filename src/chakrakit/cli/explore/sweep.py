@@ -11,6 +11,8 @@ import click
 from chakrakit.cli.shared import console, json_option, print_json, print_table, progress
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from chakrakit.studies.sweep import SweepResult
 
 
@@ -53,10 +55,26 @@ def command(
 
 
 def _print(result: SweepResult, report: Path) -> None:
-    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
+    from chakrakit.studies.sweep import serving_findings
+
     table = pq.read_table(result.table)
+    if serving_findings.is_serving(table):
+        _print_served(table)
+    else:
+        _print_steps(table)
+    out = console()
+    out.print(
+        f"{result.points:,} points: {result.done:,} done, {result.failed:,} failed, "
+        f"{result.reused:,} from earlier, {result.skipped:,} cannot be"
+    )
+    out.print(f"{result.table}\n{report}")
+
+
+def _print_steps(table: pa.Table) -> None:
+    import pyarrow.compute as pc
+
     best = table.filter(pc.field("fits")).sort_by("step_ns").slice(0, 5)
     names = table.column_names[: table.column_names.index("status")]
     rows = [
@@ -69,9 +87,17 @@ def _print(result: SweepResult, report: Path) -> None:
     ]
     if rows:
         print_table((*names, "step ms", "GiB"), rows, title="fastest that fit")
-    out = console()
-    out.print(
-        f"{result.points:,} points: {result.done:,} done, {result.failed:,} failed, "
-        f"{result.reused:,} from earlier, {result.skipped:,} cannot be"
-    )
-    out.print(f"{result.table}\n{report}")
+
+
+def _print_served(table: pa.Table) -> None:
+    from chakrakit.studies.sweep import findings, serving_findings
+
+    names = findings.varied(table)
+    figures = ("output_tokens_per_s_per_device", "goodput", *serving_findings.LATENCIES)
+    rows = [
+        (*(str(r[n]) for n in names), *(f"{r[f]:,.1f}" for f in figures))
+        for r in serving_findings.served_rows(table)[:5]
+    ]
+    head = ("tokens/s per device", "goodput /s", "TTFT p99 ms", "TPOT p99 ms", "e2e p99 ms")
+    if rows:
+        print_table((*names, *head), rows, title="best by throughput per device")

@@ -22,7 +22,9 @@ def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--model", "model_name", metavar="M", help="A name from `chakra models`, or a config.json."
 )
-@click.option("-o", "--output", metavar="OUT", help="A directory, or NAME.N.et for a file a rank.")
+@click.option(
+    "-o", "--output", metavar="OUT", help="A directory, or NAME.N.et for one file per rank."
+)
 @click.option("--dry-run", is_flag=True, help="Only the figures; write nothing.")
 @click.option("--memory-gib", type=float, help="Refuse a plan that needs more memory a device.")
 @click.option("--machine", metavar="NAME", help="Say whether the plan fits this machine.")
@@ -74,7 +76,7 @@ def _print(figures: Any) -> None:
     )
     out.print(
         f"{figures.micro_batches} micro-batches, {figures.tokens:,} tokens, "
-        f"{figures.flops_total:.6g} FLOPs a step, bubble {figures.bubble_fraction:.2%}"
+        f"{figures.flops_total:.6g} FLOPs per step, bubble {figures.bubble_fraction:.2%}"
     )
     kinds = list(dict.fromkeys(k for c in figures.per_rank for k in c.memory))
     shown = figures.per_rank[:32]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "--times",
     multiple=True,
     type=click.Path(path_type=Path, exists=True),
-    help="Kineto recorded without the observer: times from here, one file a rank.",
+    help="Kineto recorded without the observer: times from here, one file per rank.",
 )
 @click.option(
     "--undilate",
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--memory", default=8.0, show_default=True, help="GiB ranks linked together may take."
 )
-@click.option("--jobs", default=0, help="Most processes; 0 for one a core.")
+@click.option("--jobs", default=0, help="Most processes; 0 for one per core.")
 @engine_option
 @click.option(
     "--report", "full", is_flag=True, help="Show all that was matched, repaired, dropped."
@@ -82,7 +82,7 @@ def command(
 
 
 def print_summary(report: LinkReport, output: Path) -> None:
-    """A warning if there is one, a row per rank, and what concerns them all."""
+    """A warning if there is one, one row per rank, and what concerns them all."""
     out = console()
     if report.warning:
         out.print(f"warning: {report.warning}")

@@ -29,6 +29,7 @@ RESULTS = {
     "replay": "chakrakit.replayer.run.result.ReplayReport",
     "report": "chakrakit.insight.analysis.analysis.Analysis",
     "search": "chakrakit.studies.search.plan_search.SearchResult",
+    "search-serve": "chakrakit.studies.search.serving_search.ServingSearchResult",
     "serve": "chakrakit.serving.results.summary.ServeResult",
     "simulate": "chakrakit.simulator.results.summary.SimulationSummary",
     "transform": "chakrakit.passes.base.pipeline.Transformed",
@@ -36,7 +37,7 @@ RESULTS = {
     "sweep": "chakrakit.studies.sweep.sweep_run.SweepResult",
     "validate": "chakrakit.trace.validation.findings.ValidationReport",
 }
-"""Command → the Struct it prints with --json; `transform-list` is `transform --list`."""
+"""Command → the Struct it prints with --json; `transform-list` is `transform --list`, and so on."""
 
 FILES = {"workload-card": "chakrakit.trace.cards.workload_card.WorkloadCard"}
 """Files that users write → the Struct they are read into."""

@@ -39,7 +39,7 @@ def command(
     nodes        rank, row, id, name, type, start_ns, duration_ns, end_ns, every attribute
     edges        rank, src, dst (node ids), kind, form, lag_ns, ctrl
     collectives  instance, "group", seq, collective, comm_size, ranks, arrival_ns, transfer_ns
-    calls        a row a rank and collective: instance, "group", seq, rank, id, start_ns, end_ns
+    calls        one row per rank and collective: instance, "group", seq, rank, id, start_ns, end_ns
     messages     a row a send or receive: src, dst, tag, nth, rank, id, is_send, comm_size
     ranks        rank, body, scale, groups, peers, timing
     groups       "group", rank

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     help="name{field=value, field=[a, b]}; may be given several times, in order.",
 )
 @click.option("--passes", "file", metavar="FILE", help="A YAML list of passes, before any --pass.")
-@click.option("-o", "--output", metavar="OUT", help="A directory, or NAME.N.et for a file a rank.")
+@click.option(
+    "-o", "--output", metavar="OUT", help="A directory, or NAME.N.et for one file per rank."
+)
 @click.option(
     "--list", "as_list", is_flag=True, help="The passes, their fields, what each preserves."
 )

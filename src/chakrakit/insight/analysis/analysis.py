@@ -166,7 +166,7 @@ def analyze(
 ) -> Analysis:
     """Everything about a run; `progress` is told how many ranks are done, of how many.
 
-    With `workers`, ranks are looked at there, one a task, and this process keeps what is small of
+    With `workers`, ranks are looked at there, one per task, and this process keeps what is small of
     them: what the critical path passes through is read again.
     """
     chosen = options or AnalysisOptions()
@@ -179,9 +179,9 @@ def analyze(
     found = _joined(run, ranks, facts, chosen)
     found.culprits = hang_culprits(board)
     if large:
-        found.notes.append(
+        found.notes = [
             f"{len(board):,} recorded calls: only culprits are looked for above {_RECORDED_CALLS:,}"
-        )
+        ]
     return found
 
 

@@ -42,7 +42,7 @@ class Stragglers(Result, msgspec.Struct):
     links: list[SlowLink]
 
     def table(self) -> Table:
-        """A rank a row."""
+        """One row per rank."""
         head = ("rank", "caused wait ms", "waited ms", "times last", "of", "mean lateness ms")
         rows = [
             (
@@ -58,7 +58,7 @@ class Stragglers(Result, msgspec.Struct):
         return Table.of("who waits for whom", head, rows)
 
     def link_table(self) -> Table:
-        """A slow group or pair a row."""
+        """One row per slow group or pair."""
         rows = [(s.where, s.transfers, round(s.slowdown, 3), ms(s.excess_ns)) for s in self.links]
         return Table.of("slow links", ("where", "transfers", "× its like", "excess ms"), rows)
 

@@ -28,7 +28,7 @@ _MOST_PAIRS = 4096
 class CollectiveKind(Result, msgspec.Struct):
     """All collectives of one type, group and size. Times are means over instances but for the sums.
 
-    Bandwidths are bytes a second / 1e9: `algorithm` the size over the transfer, `bus` that times
+    Bandwidths are bytes per second / 1e9: `algorithm` the size over the transfer, `bus` that times
     the share each link must carry in an ideal ring, as nccl-tests count them. The size of an
     all-gather or a gather is what each rank ends up with.
     """
@@ -168,7 +168,7 @@ def communication_of(matched: Matched, groups: Groups, world: int) -> Communicat
 
 
 class _Instances:
-    """One entry a collective: what its calls say together."""
+    """One entry per collective: what its calls say together."""
 
     def __init__(self, matched: Matched) -> None:
         self.rows = np.flatnonzero(matched.collective)
@@ -181,7 +181,7 @@ class _Instances:
         self.head = self.rows[self.first]
 
     def reduce(self, how: np.ufunc, values: I64) -> I64:
-        """One value an instance."""
+        """One value per instance."""
         if not len(self.rows):
             return np.zeros(0, np.int64)
         out: I64 = how.reduceat(values[self.rows], self.first)

@@ -275,6 +275,6 @@ def model_of(run: Run) -> Model:
 
 
 def per_rank(model: Model, values: NDArray[np.generic]) -> Mapping[int, NDArray[np.generic]]:
-    """A value a row of the model, as one array a rank."""
+    """One value per row of the model, as one array per rank."""
     ends = [*list(model.offset.values())[1:], model.rows]
     return {r: values[a:b] for (r, a), b in zip(model.offset.items(), ends, strict=True)}

@@ -58,7 +58,7 @@ class WhatIf(Result, msgspec.Struct):
     note: str = ""
 
     def table(self) -> Table:
-        """A class a row."""
+        """One row per class."""
         head = ("if … were", "× faster", "nodes", "saves ms", "%")
         rows = [
             (g.what, g.factor, g.nodes, ms(g.saved_ns), percent(g.saved_ns, self.scheduled_ns))

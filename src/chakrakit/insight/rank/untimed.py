@@ -18,7 +18,7 @@ def scheduled(traces: TraceSet) -> tuple[Run, str]:
     """A run of traces that have no times, and a sentence on how it was made.
 
     Every node starts as soon as its dependencies and its lane (stream, engine, thread) allow, and
-    takes its own duration; where a rank has no durations at all, 1 µs a node. Nobody waits for peers.
+    takes its own duration; where a rank has no durations at all, 1 µs per node. Nobody waits for peers.
     """
     known: dict[tuple[int, float], Times] = {}
     bare = False
@@ -31,7 +31,9 @@ def scheduled(traces: TraceSet) -> tuple[Run, str]:
             bare = bare or not trace.own_ns.any()
             known[key] = _times(trace)
         times[rank] = known[key]
-    how = "1 µs a node where there are no durations" if bare else "with the durations in the trace"
+    how = (
+        "1 µs per node where there are no durations" if bare else "with the durations in the trace"
+    )
     return run_of(traces, times, tick_ps=NS), (
         f"This trace has no times. Shown is the order its dependencies allow, {how}, every rank by itself; "
         "simulate it (chakra simulate) for times that mean something."

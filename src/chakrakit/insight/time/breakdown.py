@@ -78,7 +78,7 @@ class TimeBreakdown(Result, msgspec.Struct):
     ranks: list[RankTime]
 
     def table(self) -> Table:
-        """A rank a row, in ms."""
+        """One row per rank, in ms."""
         rows = [_line(r.rank, r.breakdown, self.span_ns) for r in self.ranks]
         head = (
             "rank",

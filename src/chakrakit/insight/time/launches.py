@@ -40,7 +40,7 @@ class LaunchTable(Result, msgspec.Struct):
     ranks: list[Launches]
 
     def table(self) -> Table:
-        """A rank a row."""
+        """One row per rank."""
         head = (
             "rank",
             "kernels",

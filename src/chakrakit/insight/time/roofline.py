@@ -1,4 +1,4 @@
-"""How well the device is used: operations a second against bytes moved, and the share of its peak."""
+"""How well the device is used: operations per second against bytes moved, and the share of its peak."""
 
 from __future__ import annotations
 

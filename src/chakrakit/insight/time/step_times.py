@@ -33,7 +33,7 @@ class Steps(Result, msgspec.Struct):
     more than two, the first is left out: it began before it was recorded."""
 
     def table(self) -> Table:
-        """A step and rank a row."""
+        """One row per step and rank."""
         rows = [(s.rank, s.step, ms(s.start_ns), ms(s.end_ns), ms(s.period_ns)) for s in self.steps]
         return Table.of(
             f"steps ({self.found})", ("rank", "step", "start ms", "end ms", "period ms"), rows

@@ -124,7 +124,7 @@ class Launchers:
 
 
 def classify(name: str, shapes: list[Any], each: int) -> Operation | None:
-    """The operation of an operator by name, input shapes and bytes an element; None if it has no class."""
+    """The operation of an operator by name, input shapes and bytes per element; None if it has no class."""
     if name in _GEMMS:
         return _gemm(name, shapes)
     if _ATTENTION.match(name):
@@ -207,7 +207,7 @@ def _attention(name: str, shapes: list[Any]) -> Operation | None:
 
 
 def _rows(kind: str, passes: int) -> Callable[[list[Any], int], Operation | None]:
-    """Rows of numbers, each looked at as a whole: (rows, bytes a row)."""
+    """Rows of numbers, each looked at as a whole: (rows, bytes per row)."""
 
     def make(shapes: list[Any], each: int) -> Operation | None:
         if not shapes or not _is_shape(shapes[0], 2):

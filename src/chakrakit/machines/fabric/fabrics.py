@@ -147,7 +147,9 @@ class Tree:
         arity = tuple(arity)
         ways = tuple(uplinks or [max(1, math.ceil(k / oversubscription)) for k in arity[:-1]])
         if len(ways) != len(arity) - 1:
-            raise ConfigError(f"uplinks: give {len(arity) - 1} numbers, one a level below the top")
+            raise ConfigError(
+                f"uplinks: give {len(arity) - 1} numbers, one per level below the top"
+            )
         n = math.prod(arity)
         counts = [n // math.prod(arity[: i + 1]) * math.prod(ways[:i]) for i in range(len(arity))]
         first = [n + sum(counts[:i]) for i in range(len(arity))]

@@ -16,7 +16,7 @@ _GB = 2**30
 
 
 class AstraNetwork(msgspec.Struct, kw_only=True):
-    """The four lists of the file, one entry a dimension, innermost first."""
+    """The four lists of the file, one entry per dimension, innermost first."""
 
     topology: list[str]
     npus_count: list[int]

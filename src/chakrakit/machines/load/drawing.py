@@ -64,7 +64,7 @@ class MachinesReport(Result, msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def overview() -> list[Preset]:
-    """One row a preset."""
+    """One row per preset."""
     return [_preset(name) for name in preset_names()]
 
 

@@ -41,7 +41,7 @@ _SCATTERS = (
 
 @dataclass(frozen=True)
 class Codec:
-    """`ratio` uncompressed bytes become one; both rates are in uncompressed bytes a second."""
+    """`ratio` uncompressed bytes become one; both rates are in uncompressed bytes per second."""
 
     ratio: float
     encode: float

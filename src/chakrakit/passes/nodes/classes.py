@@ -24,7 +24,7 @@ _NOT_COMPUTE = ("host", "communication", "copy", "none")
 
 
 def classes_of(trace: Trace) -> Texts:
-    """A class a node; metadata is `none`.
+    """One class per node; metadata is `none`.
 
     A kernel of which nothing is known has the class of others of its name, or is `other`.
     """

@@ -12,7 +12,7 @@ from chakrakit.trace.sets import TraceSet
 
 
 def by_class(before: TraceSet, after: TraceSet) -> list[dict[str, Any]]:
-    """A row a class, largest first: nodes, and nanoseconds of all ranks before and after.
+    """One row per class, largest first: nodes, and nanoseconds of all ranks before and after.
 
     Times are those of the nodes themselves, as if each ran alone; communication is left out, since
     only a network knows its times.

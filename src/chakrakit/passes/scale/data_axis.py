@@ -42,7 +42,7 @@ def roots_in(trace: Trace) -> dict[int, set[str]]:
 
 @dataclass(frozen=True, eq=False)
 class _Site:
-    """What an axis must not cut: groups, one of each kind, and messages, of one rank a body."""
+    """What an axis must not cut: groups, one of each kind, and messages, of one rank per body."""
 
     roles: GroupRoles
     groups: Mapping[str, I64]

@@ -24,7 +24,7 @@ _INPUTS = ("input_tensor", "input_tensors", "input", "inputs")
 _BOTH = ("tensors", "tensor")
 _PEERS = ("dst", "src", "root_rank")
 _SCRATCH = -(1 << 40)
-"""Storage numbers of buffers that no recorded storage is large enough for; one a tensor's storage."""
+"""Storage numbers of buffers that no recorded storage is large enough for; one per storage of a tensor."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ _LIMITS: dict[tuple[str, str], Callable[[Given, Plain], int]] = {
 """(operator, argument) → one more than the largest index that is safe."""
 
 _LISTS = ("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index")
-"""Operators with a list of indices, one a dimension of `self`."""
+"""Operators with a list of indices, one per dimension of `self`."""
 
 _POSITIVE = {
     ("sqrt", "self"),

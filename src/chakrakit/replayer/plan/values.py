@@ -149,7 +149,7 @@ def recorded_tensors(item: tuple[Any, Any, str, Any], place: str) -> list[Any]:
 
 
 def check_integer(value: Any, what: str, place: str, low: int = 0) -> int:
-    """A number a collective cannot do without."""
+    """A number without which a collective cannot run."""
     if type(value) is not int or value < low:
         raise TraceError(f"{place}: {what} is {value!r}; it should be a number from {low}")
     return value

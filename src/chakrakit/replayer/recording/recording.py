@@ -23,7 +23,7 @@ _SLACK_NS = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """Rows in order of start. Read-only; every list has an entry a row."""
+    """Rows in order of start. Read-only; every list has one entry per row."""
 
     rank: int
     trace: Trace

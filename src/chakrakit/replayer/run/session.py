@@ -21,6 +21,7 @@ from chakrakit.replayer.run.export_folder import RESULTS, export_plans
 from chakrakit.replayer.run.result import SUMMARY, ReplayReport, read_report, replayed_run
 from chakrakit.replayer.runner import FOLLOWED, PIPE
 from chakrakit.trace.communication import Binding
+from chakrakit.trace.files import scratch
 from chakrakit.trace.sets import Card, TraceSet, recorded_step_of
 
 
@@ -104,8 +105,8 @@ def replay(
     if find_spec("torch") is None:
         raise MissingExtra("replay", "torch")
     ranks = int(os.environ.get("WORLD_SIZE", 0)) if "RANK" in os.environ else 0
-    with tempfile.TemporaryDirectory(prefix="chakra-replay-") as scratch:
-        place = Path(scratch) / "replay"
+    with scratch("chakra-replay") as folder:
+        place = folder / "replay"
         export(path, place, replace(options, nproc=ranks) if ranks else options)
         command = [
             sys.executable,
@@ -121,7 +122,7 @@ def replay(
             command.append("--no-profile")
         if ranks:
             return _under_torchrun(command, place, ranks, timeout_s, output)
-        run_folder(command)
+        run_folder(command, temporary=folder)
         return finish(place, output)
 
 
@@ -148,8 +149,12 @@ def _under_torchrun(
         shutil.rmtree(results, ignore_errors=True)
 
 
-def run_folder(command: list[str]) -> None:
-    """Run an exported folder; what it says of an error becomes one. It does not outlive this process."""
+def run_folder(command: list[str], temporary: Path | None = None) -> None:
+    """Run an exported folder; what it says of an error becomes one. It does not outlive this process.
+
+    What the runner puts into the machine's temporary folder goes to `temporary`.
+    """
+    place = {} if temporary is None else {"TMPDIR": str(temporary)}
     reader, writer = os.pipe()
     try:
         with subprocess.Popen(
@@ -158,11 +163,15 @@ def run_folder(command: list[str]) -> None:
             text=True,
             errors="replace",
             pass_fds=[reader],
-            env={**os.environ, PIPE: str(reader)},
+            env={**os.environ, **place, PIPE: str(reader)},
         ) as process:
             os.close(reader)
             assert process.stderr is not None
-            said = process.stderr.read()
+            try:
+                said = process.stderr.read()
+            except BaseException:
+                process.terminate()
+                raise
     finally:
         os.close(writer)
     if process.returncode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ def main(folder: Path) -> int:
     """Runs from the command line; gives the exit code."""
     settings = _arguments(folder)
     watch_parent()
+    signal.signal(signal.SIGTERM, _end)
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it would talk of every recording
     try:
         if settings["worker"] or all(name in os.environ for name in _UNDER_TORCHRUN):
@@ -33,6 +35,11 @@ def main(folder: Path) -> int:
             raise
         _complain(f"{type(error).__name__}: {error}", settings)
         return 1
+
+
+def _end(number: int, _frame: object) -> None:
+    """A termination ends what was started too: `finally` runs, as for any other end."""
+    raise SystemExit(128 + number)
 
 
 def _complain(text: str, settings: dict[str, Any]) -> None:

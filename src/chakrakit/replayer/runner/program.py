@@ -1,4 +1,4 @@
-"""A plan made ready to run: operators looked up, arguments laid out, one closure a step."""
+"""A plan made ready to run: operators looked up, arguments laid out, one closure per step."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import chakrakit.core as core
 from chakrakit.errors import ConfigError
-from chakrakit.serving.engine import DISCIPLINES, EngineOptions
+from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.requests import Stream
 from chakrakit.serving.steps import StepCost, picoseconds
@@ -56,13 +56,17 @@ class Setup:
     handover_latency: float = 0.0
     faults: Sequence[tuple[float, int, float]] = ()
     """(seconds, engine, seconds it is down)."""
-    hooks: Callable[[Any], Mapping[str, Any]] | None = None
+    hooks: Callable[[Any], core.ServingHooks] | None = None
     """Policies as functions, given the cluster they may ask."""
     record_steps: bool = False
     window: tuple[float, float] = (0.0, 0.0)
     """Seconds in which steps also leave what they were made of."""
     audit_every: int = 0
     seed: int = 0
+    level_ms: tuple[float | None, float | None, float | None] = (None, None, None)
+    """Most to the first token, for each token after it, and in all, with `may_miss`."""
+    may_miss: int | None = None
+    """Requests that may miss the level; one more, and the run is given up."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +79,14 @@ class Outcome:
     moves: Columns
     totals: list[dict[str, Any]] = field(default_factory=list)
     end_ps: int = 0
+    given_up: bool = False
+    """Too many requests missed the service level, and the rest was not served."""
 
 
 def run(setup: Setup) -> Outcome:
     """Serves the stream to its end."""
     holder: list[core.ServingCluster] = []
-    hooks = {} if setup.hooks is None else setup.hooks(_Late(holder))
+    hooks = core.ServingHooks() if setup.hooks is None else setup.hooks(_Late(holder))
     cluster = core.ServingCluster(_problem(setup, hooks))
     holder.append(cluster)
     try:
@@ -97,6 +103,7 @@ def run(setup: Setup) -> Outcome:
         cluster.moves(),
         [cluster.totals(e) for e in range(count)],
         cluster.now(),
+        cluster.given_up(),
     )
 
 
@@ -110,123 +117,131 @@ class _Late:
         return getattr(self._holder[0], name)
 
 
-def _problem(setup: Setup, hooks: Mapping[str, Any]) -> dict[str, Any]:
-    faults = sorted(setup.faults)
-    columns = [
-        np.array([round(f[i] * (1 if i == 1 else _PS)) for f in faults], np.int64) for i in range(3)
-    ]
-    return {
-        "requests": _requests(setup.stream, any(p.options.priorities for p in setup.pools)),
-        "pools": [_pool(pool, setup.seed) for pool in setup.pools],
-        "concurrency": setup.stream.concurrency,
-        "router": ROUTERS.index(setup.router),
-        "handover_ps_per_token": setup.handover_seconds_per_token * _PS,
-        "handover_latency": round(setup.handover_latency * _PS),
-        "fault_at": columns[0],
-        "fault_engine": columns[1],
-        "fault_duration": columns[2],
-        "hooks": dict(hooks),
-        "record_steps": setup.record_steps,
-        "audit_every": setup.audit_every,
-        "from": round(setup.window[0] * _PS),
-        "to": round(setup.window[1] * _PS),
-    }
-
-
-def _requests(stream: Stream, priorities: bool) -> dict[str, Any]:
-    return {
-        "arrival": stream.arrival_ps,
-        "prompt": stream.prompt,
-        "output": stream.output,
-        "after": stream.after,
-        "priority": stream.priority if priorities else np.zeros(len(stream), np.int64),
-        "adapter": stream.adapter,
-        "offsets": stream.offsets,
-        "ids": stream.ids,
-        "unit": stream.unit,
-    }
-
-
-def _pool(pool: PoolSetup, seed: int) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "role": ROLES.index(pool.role),
-        "engines": pool.engines,
-        "ranks": pool.ranks,
-        "options": _options(pool, seed),
-        "cost": _cost(pool),
-    }
-    if pool.cost.shared is not None and pool.ranks > 1:
-        found["shared"] = picoseconds(pool.cost.shared)
-    return found
-
-
-def _options(pool: PoolSetup, seed: int) -> dict[str, Any]:
-    o, block = pool.options, pool.capacity.bytes_per_token * pool.options.block_size
-    same = (
-        "block_size",
-        "token_budget",
-        "max_requests",
-        "chunk_limit",
-        "chunked",
-        "prefill_first",
-        "prefix_cache",
-        "whole_prompt",
-        "depth",
-        "drafts",
-        "max_adapters",
+def _problem(setup: Setup, hooks: core.ServingHooks) -> core.ServingProblem:
+    problem = core.ServingProblem(
+        requests=_requests(setup.stream, any(p.options.priorities for p in setup.pools)),
+        pools=[_pool(pool, setup.seed) for pool in setup.pools],
+        router=core.ServingRouter[setup.router],
+        concurrency=setup.stream.concurrency,
+        remote_blocks=max(_blocks(pool, pool.options.remote_gib) for pool in setup.pools),
     )
-    times = {
-        n: round(getattr(o, f"{n}_ms") * 1e9)
-        for n in (
-            "host",
-            "host_per_request",
-            "host_per_token",
-            "output",
-            "launch",
-            "serial",
-            "serial_per_request",
-            "frontend",
-            "warmup",
-        )
-    }
+    problem.hand_over(setup.handover_seconds_per_token * _PS, round(setup.handover_latency * _PS))
+    for at, engine, duration in sorted(setup.faults):
+        problem.fail(round(at * _PS), round(duration * _PS), engine)
+    start, end = (round(t * _PS) for t in setup.window)
+    problem.record(setup.record_steps, start, end, setup.audit_every)
+    if setup.may_miss is not None:
+        ttft, tpot, e2e = (-1 if ms is None else round(ms * 1e9) for ms in setup.level_ms)
+        problem.give_up(ttft, tpot, e2e, setup.may_miss)
+    problem.hooks = hooks
+    return problem
+
+
+def _requests(stream: Stream, priorities: bool) -> core.ServingRequests:
+    return core.ServingRequests(
+        arrival=stream.arrival_ps,
+        prompt=stream.prompt,
+        output=stream.output,
+        after=stream.after,
+        priority=stream.priority if priorities else np.zeros(len(stream), np.int64),
+        adapter=stream.adapter,
+        offsets=stream.offsets,
+        ids=stream.ids,
+        unit=stream.unit,
+    )
+
+
+def _pool(pool: PoolSetup, seed: int) -> core.ServingPool:
+    made = core.ServingPool(
+        role=core.ServingRole[pool.role],
+        engines=pool.engines,
+        ranks=pool.ranks,
+        options=_options(pool, seed),
+        cost=_cost(pool),
+    )
+    if pool.cost.shared is not None and pool.ranks > 1:
+        made.shared = picoseconds(pool.cost.shared)
+    return made
+
+
+_SAME = (
+    "block_size",
+    "token_budget",
+    "max_requests",
+    "chunk_limit",
+    "chunked",
+    "prefill_first",
+    "prefix_cache",
+    "whole_prompt",
+    "safety_margin",
+    "output_reserve",
+    "depth",
+    "drafts",
+    "acceptance",
+    "max_adapters",
+)
+_TIMES = (
+    "host",
+    "host_per_request",
+    "host_per_token",
+    "output",
+    "launch",
+    "serial",
+    "serial_per_request",
+    "frontend",
+    "warmup",
+)
+
+
+def _options(pool: PoolSetup, seed: int) -> core.ServingOptions:
+    o, made = pool.options, core.ServingOptions()
+    for name in _SAME:
+        setattr(made, name, getattr(o, name))
+    for name in _TIMES:
+        setattr(made, name, round(getattr(o, f"{name}_ms") * 1e9))
     if o.mask_bandwidth:
         mask = o.token_budget * (pool.capacity.tokens + o.token_budget) * MASK_BYTES
-        times["host"] += round(mask / o.mask_bandwidth * _PS)
-    return {
-        **{n: getattr(o, n) for n in same},
-        **times,
-        "num_blocks": pool.capacity.blocks,
-        "discipline": DISCIPLINES.index(o.discipline),
-        "safety_margin": float(o.safety_margin),
-        "output_reserve": float(o.output_reserve),
-        "swap_blocks": int(o.swap_gib * 2**30 // block),
-        "host_blocks": int(o.offload_gib * 2**30 // block),
-        "ps_per_block": block / pool.host_bandwidth * _PS if pool.host_bandwidth else 0.0,
-        "stages": pool.stages,
-        "acceptance": float(o.acceptance),
-        "seed": seed,
-    }
+        made.host += round(mask / o.mask_bandwidth * _PS)
+    block = pool.capacity.bytes_per_token * o.block_size
+    made.num_blocks = pool.capacity.blocks
+    made.discipline = core.ServingDiscipline[o.discipline]
+    made.swap_blocks = _blocks(pool, o.swap_gib)
+    made.host_blocks = _blocks(pool, o.offload_gib)
+    made.ps_per_block = block / pool.host_bandwidth * _PS if pool.host_bandwidth else 0.0
+    made.ps_per_remote_block = block / (o.remote_gbps * 1e9) * _PS
+    made.stages = pool.stages
+    made.seed = seed
+    return made
 
 
-def _cost(pool: PoolSetup) -> dict[str, Any]:
+def _blocks(pool: PoolSetup, gib: float) -> int:
+    """Blocks of the pool's cache that fit in some memory."""
+    return int(gib * 2**30 // (pool.capacity.bytes_per_token * pool.options.block_size))
+
+
+def _cost(pool: PoolSetup) -> core.ServingCost:
     o, cost = pool.options, pool.cost
-    found: dict[str, Any] = {
-        "dense": picoseconds(cost.dense),
-        "head": picoseconds(cost.head),
-        "attention": dict(cost.attention),
-        "captured": np.array(o.graphs, np.int64),
-        "adapter": round(pool.adapter_seconds * _PS),
-        "draft": round(o.draft_ms * 1e9),
-    }
+    made = core.ServingCost(
+        dense=picoseconds(cost.dense),
+        head=picoseconds(cost.head),
+        attention=cost.attention,
+        captured=np.array(o.graphs, np.int64),
+        adapter=round(pool.adapter_seconds * _PS),
+        draft=round(o.draft_ms * 1e9),
+    )
     if cost.padded is not None and o.padding is not None:
-        padded = cost.padded
-        found["padded"] = {
-            "tokens_multiple": o.padding[0],
-            "context_multiple": o.padding[1],
-            "most_tokens": o.token_budget,
-            "most_context": pool.capacity.tokens,
-            "capture": round(pool.capture_seconds * _PS),
-            "buffers": o.depth,
-            "ask": lambda q, kv: round(padded(q, kv) * _PS),
-        }
-    return found
+        made.padded = _padded(pool, cost.padded, o.padding)
+    return made
+
+
+def _padded(
+    pool: PoolSetup, seconds: Callable[[int, int], float], multiples: tuple[int, int]
+) -> core.ServingPadded:
+    made = core.ServingPadded()
+    made.tokens_multiple, made.context_multiple = multiples
+    made.most_tokens = pool.options.token_budget
+    made.most_context = pool.capacity.tokens
+    made.capture = round(pool.capture_seconds * _PS)
+    made.buffers = pool.options.depth
+    made.ask = lambda q, kv: round(seconds(q, kv) * _PS)
+    return made

@@ -9,7 +9,6 @@ import msgspec
 from chakrakit.errors import ConfigError
 
 Discipline = Literal["continuous", "prefill_alone", "transformers"]
-DISCIPLINES: tuple[Discipline, ...] = ("continuous", "prefill_alone", "transformers")
 
 
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +36,10 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     share_of_free: bool = False
     swap_gib: float = 0.0
     offload_gib: float = 0.0
+    """Host memory for cached content that leaves the device."""
+    remote_gib: float = 0.0
+    remote_gbps: float = 10.0
+    """A store of cached content that all engines share, and its bandwidth to a device in GB/s."""
     depth: int = 1
     graphs: tuple[int, ...] = ()
     """Batch sizes that decode-only steps are padded to."""
@@ -102,7 +105,19 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
             "capture_ms_per_layer",
             "draft_ms",
         )
-        for name in (*times, "swap_gib", "offload_gib", "drafts", "output_reserve", "chunk_limit"):
+        if not 0 < self.remote_gbps < float("inf"):
+            raise ConfigError(
+                f"engine {self.name}: remote_gbps is {self.remote_gbps}; give more than 0"
+            )
+        for name in (
+            *times,
+            "swap_gib",
+            "offload_gib",
+            "remote_gib",
+            "drafts",
+            "output_reserve",
+            "chunk_limit",
+        ):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ConfigError(
                     f"engine {self.name}: {name} is {getattr(self, name)}; it must be 0 or more"

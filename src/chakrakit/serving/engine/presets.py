@@ -2,7 +2,8 @@
 
 Every preset also takes the simulator's own names for what engines have no option for: host_ms,
 host_per_request_ms, output_ms and launch_ms (the engine's own time before a step, for each request in
-it, after it, and at least for it), acceptance and draft_ms (of speculative decoding).
+it, after it, and at least for it), acceptance and draft_ms (of speculative decoding), remote_gib and
+remote_gbps (a store of cached content that engines share).
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class _Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     launch_ms: float | None = None
     acceptance: float = 0.7
     draft_ms: float = 0.0
+    remote_gib: float = 0.0
+    remote_gbps: float = 10.0
 
     def _own(self) -> dict[str, Any]:
         names = (
@@ -63,6 +66,8 @@ class _Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "launch_ms",
             "acceptance",
             "draft_ms",
+            "remote_gib",
+            "remote_gbps",
         )
         return {n: getattr(self, n) or 0.0 for n in names}
 
@@ -139,6 +144,7 @@ class Sglang(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
     enable_mixed_chunk: bool = False
     cuda_graph_bs: tuple[int, ...] = SGLANG_GRAPHS
     context_length: int = 0
+    hicache_size: float = 0.0
     kv_cache_dtype: Literal["auto", "fp8_e4m3", "fp8_e5m2"] = "auto"
     speculative_num_steps: int = 0
     max_loras_per_batch: int = 0
@@ -163,6 +169,7 @@ class Sglang(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
             prefix_cache=not self.disable_radix_cache,
             memory_share=self.mem_fraction_static,
             whole_prompt=True,
+            offload_gib=self.hicache_size * 1e9 / 2**30,
             output_reserve=SGLANG_NEW_TOKEN_RATIO * self.schedule_conservativeness,
             depth=1 if self.disable_overlap_schedule else 2,
             graphs=() if self.disable_cuda_graph else tuple(sorted(set(self.cuda_graph_bs))),
@@ -189,6 +196,7 @@ class Trtllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
     disable_overlap_scheduler: bool = False
     cuda_graph_batch_sizes: tuple[int, ...] = VLLM_GRAPHS
     max_draft_len: int = 0
+    host_cache_size: int = 0
     kv_cache_dtype: Literal["auto", "fp8"] = "auto"
 
     def options(self) -> EngineOptions:
@@ -203,6 +211,7 @@ class Trtllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
             whole_prompt=True,
             memory_share=self.free_gpu_memory_fraction,
             share_of_free=True,
+            offload_gib=self.host_cache_size / 2**30,
             depth=1 if self.disable_overlap_scheduler else 2,
             graphs=tuple(sorted(set(self.cuda_graph_batch_sizes))),
             drafts=self.max_draft_len,
@@ -297,3 +306,22 @@ def engine_from(text: str | EngineOptions) -> EngineOptions:
         raise ConfigError(f"--engine {text!r}: {error}") from None
     options.check()
     return options
+
+
+_LIMITS = {
+    "vllm": ("max_num_batched_tokens", "max_num_seqs"),
+    "sglang": ("chunked_prefill_size", "max_running_requests"),
+    "trtllm": ("max_num_tokens", "max_batch_size"),
+    "transformers": ("max_batch_tokens", "max_requests_per_batch"),
+}
+
+
+def batch_limits(text: str) -> dict[str, tuple[str, int, bool]]:
+    """The limits of a step's tokens and requests: the engine's name, the value, whether `text` says it."""
+    options = engine_from(text)
+    name, fields = split(text, "--engine")
+    tokens, requests = _LIMITS[name]
+    return {
+        "batch_tokens": (tokens, options.token_budget, tokens in fields),
+        "batch_requests": (requests, options.max_requests, requests in fields),
+    }

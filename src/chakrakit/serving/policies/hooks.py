@@ -13,9 +13,10 @@ A policy is an object with any of these methods; those it lacks stay with the en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import chakrakit.core as core
 from chakrakit.errors import ConfigError
 from chakrakit.serving.requests import Stream
 
@@ -82,20 +83,28 @@ class _Eyes:
         return [self.request(n) for n in numbers]
 
 
-def hooks_of(policy: Any, stream: Stream) -> Callable[[Any], Mapping[str, Any]]:
+def hooks_of(policy: Any, stream: Stream) -> Callable[[Any], core.ServingHooks]:
     """The policy's methods as functions of the core."""
     if not any(callable(getattr(policy, name, None)) for name in NAMES):
         raise ConfigError(f"policy {policy!r} has none of the methods {', '.join(NAMES)}")
 
-    def hooks(cluster: Any) -> Mapping[str, Any]:
-        eyes = _Eyes(cluster, stream)
-        made = _functions(policy, eyes)
-        found = {n: f for n, f in made.items() if callable(getattr(policy, n, None))}
-        if "scale" in found:
-            found["interval"] = round(float(getattr(policy, "interval_s", 1.0)) / _S)
-        return found
+    def hooks(cluster: Any) -> core.ServingHooks:
+        made = core.ServingHooks()
+        for name, function in _functions(policy, _Eyes(cluster, stream)).items():
+            if callable(getattr(policy, name, None)):
+                getattr(made, name)(function)
+        made.interval = _interval(policy)
+        return made
 
     return hooks
+
+
+def _interval(policy: Any) -> int:
+    """Picoseconds between two questions about the scale."""
+    seconds = float(getattr(policy, "interval_s", 1.0))
+    if not 1e-6 <= seconds < 1e6:
+        raise ConfigError(f"policy: interval_s is {seconds}; give seconds from 1e-6 to 1e6")
+    return round(seconds / _S)
 
 
 def _functions(policy: Any, see: _Eyes) -> dict[str, Any]:
@@ -106,7 +115,7 @@ def _functions(policy: Any, see: _Eyes) -> dict[str, Any]:
             for r, n in policy.batch(see.requests(run), see.requests(wait), see.engine(e))
         ],
         "preempt": lambda e, rs: int(policy.preempt(see.requests(rs), see.engine(e))),
-        "evict": lambda e, blocks: int(policy.evict(list(blocks), see.engine(e))),
+        "evict": lambda e, blocks: int(policy.evict(blocks, see.engine(e))),
         "route": lambda r, es: int(policy.route(see.request(r), [see.engine(e) for e in es])),
         "place": lambda r, es: int(policy.place(see.request(r), [see.engine(e) for e in es])),
         "scale": lambda now: int(policy.scale(_all(see), now * _S)),

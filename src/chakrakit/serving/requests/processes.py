@@ -47,7 +47,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if self.n < 1 or self.turns < 1 or self.prefixes < 1 or self.priorities < 1:
             raise ConfigError("requests: n, turns, prefixes and priorities must be 1 or more")
         if not 0 < self.rate < float("inf"):
-            raise ConfigError(f"requests: a rate of {self.rate}; give requests a second, above 0")
+            raise ConfigError(f"requests: a rate of {self.rate}; give requests per second, above 0")
         if self.prefix < 0 or self.think < 0 or self.adapters < 0:
             raise ConfigError("requests: prefix, think and adapters must be 0 or more")
 

@@ -107,6 +107,18 @@ class Served:
             else None,
         )
 
+    def percentiles(self, share: float) -> tuple[float, float, float]:
+        """Milliseconds to the first token, per token and in all that this share of requests is within."""
+        r, output = self.outcome.requests, self.setup.stream.output
+        done = r["finish"] >= 0
+        arrival, first, finish = (r[n][done] for n in ("arrival", "first", "finish"))
+        gaps = np.maximum(output[done] - 1, 1)
+        found = (first - arrival, (finish - first) / gaps, finish - arrival)
+        ttft, tpot, e2e = (
+            float(np.quantile(times * _MS, share)) if len(times) else 0.0 for times in found
+        )
+        return ttft, tpot, e2e
+
     def _total(self, name: str) -> int:
         return sum(int(t[name]) for t in self.outcome.totals)
 

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.arrays import F64
+from chakrakit.results import Result
 from chakrakit.serving.results.service_level import ServiceLevel
 
 _BINS_PER_OCTAVE = 64
 
 
-class Spread(msgspec.Struct, frozen=True):
+class Spread(Result, msgspec.Struct, frozen=True):
     """A figure over requests, in milliseconds."""
 
     mean: float
@@ -23,7 +24,7 @@ class Spread(msgspec.Struct, frozen=True):
     p99: float
 
 
-class KvCache(msgspec.Struct, frozen=True, kw_only=True):
+class KvCache(Result, msgspec.Struct, frozen=True, kw_only=True):
     """The cache of one engine, in tokens; `peak_tokens` is the fullest engine's."""
 
     capacity_tokens: int
@@ -35,7 +36,7 @@ class KvCache(msgspec.Struct, frozen=True, kw_only=True):
     arithmetic: str
 
 
-class PoolFigures(msgspec.Struct, frozen=True, kw_only=True):
+class PoolFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
     """One pool of engines."""
 
     role: str
@@ -50,7 +51,7 @@ class PoolFigures(msgspec.Struct, frozen=True, kw_only=True):
     kv: KvCache
 
 
-class ServeResult(msgspec.Struct, frozen=True, kw_only=True):
+class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What `chakra serve` prints."""
 
     requests: int

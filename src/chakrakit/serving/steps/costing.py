@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+import chakrakit.core as core
 from chakrakit.arrays import F64
 
 Seconds = Callable[[int], float]
@@ -18,13 +19,13 @@ class StepCost:
     """Times in seconds. `dense` is a function of the tokens of a step, `head` of its sampled tokens.
 
     `shared` is a function of the tokens of all ranks that step together, where there are several.
-    `attention` is what the core understands: a roofline, a grid, or a function to ask. `padded`, where
+    `attention` is what the core understands: a roofline or a grid. `padded`, where
     given, is the time of a whole step by its padded tokens and padded context, and replaces the rest.
     """
 
     dense: Seconds
     head: Seconds
-    attention: Mapping[str, Any]
+    attention: core.ServingRoofline | core.ServingGrid
     shared: Seconds | None = None
     padded: Callable[[int, int], float] | None = None
     about: str = ""
@@ -52,18 +53,17 @@ def in_pieces(times: Callable[[F64], F64], ahead: int) -> Seconds:
 
 def roofline_attention(
     per_pair: float, per_token: float, per_context: float, least: float
-) -> dict[str, Any]:
+) -> core.ServingRoofline:
     """Attention at the roofline, from seconds for each pair, token and cached token."""
-    return {
-        "kind": "roofline",
-        "ps_per_pair": per_pair * 1e12,
-        "ps_per_token": per_token * 1e12,
-        "ps_per_context": per_context * 1e12,
-        "least": least * 1e12,
-    }
+    return core.ServingRoofline(
+        ps_per_pair=per_pair * 1e12,
+        ps_per_token=per_token * 1e12,
+        ps_per_context=per_context * 1e12,
+        least=least * 1e12,
+    )
 
 
-def no_attention() -> dict[str, Any]:
+def no_attention() -> core.ServingRoofline:
     """Attention that takes no time."""
     return roofline_attention(0.0, 0.0, 0.0, 0.0)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
+import chakrakit.core as core
 from chakrakit.errors import ConfigError
 from chakrakit.serving.steps.costing import F64, flat
 
@@ -17,20 +17,18 @@ _FILL_ORDER = (CONTEXT, HISTORY, DECODES, CHUNK)
 
 def grid_attention(
     table: Mapping[str, F64], skew: Mapping[str, F64] | None, layers: int
-) -> dict[str, Any]:
+) -> core.ServingGrid:
     """What the core needs to time attention of `layers` layers."""
     axes, values = filled_grid(table)
-    found: dict[str, Any] = {"kind": "grid", "values": flat(values * layers * 1e6)}
-    found |= {f"axis{i}": flat(axis) for i, axis in enumerate(axes)}
     chunks, decodes, share = (
         (np.zeros(1), np.zeros(1), np.zeros(0)) if skew is None else shares(skew)
     )
-    return found | {
-        "share0": flat(chunks),
-        "share1": flat(decodes),
-        "share2": flat([1.0]),
-        "share": flat(share),
-    }
+    return core.ServingGrid(
+        axes=[flat(axis) for axis in axes],
+        values=flat(values * layers * 1e6),
+        share_axes=[flat(axis) for axis in (chunks, decodes, [1.0])],
+        share=flat(share),
+    )
 
 
 def filled_grid(table: Mapping[str, F64]) -> tuple[list[F64], F64]:

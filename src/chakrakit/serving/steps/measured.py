@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import chakrakit.core as core
 from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Machine
 from chakrakit.serving.steps.collectives import times_on
@@ -44,7 +45,7 @@ class MeasuredSteps:
             notes=self._notes(),
         )
 
-    def _attention(self) -> dict[str, object]:
+    def _attention(self) -> core.ServingGrid:
         assert self.layers.attention is not None
         return grid_attention(self.layers.attention, self.layers.skew, self.operators.model.layers)
 

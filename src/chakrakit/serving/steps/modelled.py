@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+import chakrakit.core as core
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Device, Operation, Profiled, find_profile, roofline_seconds
 from chakrakit.machines.fabric import Machine
@@ -106,7 +107,7 @@ class ModelledSteps:
         found = self._profile.predict(Operation("elementwise", (max(1, round(moved)),), 0.0, moved))
         return self.device.kernel_overhead if found is None else found.us * 1e-6
 
-    def attention(self) -> dict[str, object]:
+    def attention(self) -> core.ServingRoofline:
         """One kernel a layer at the roofline."""
         work, device = self.operators.attention, self.device
         shares = (device.compute_efficiency, device.memory_efficiency)

@@ -73,7 +73,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class AttentionWork:
-    """Attention of all layers: FLOPs a query–key pair, bytes a new token and a cached one."""
+    """Attention of all layers: FLOPs per query–key pair, bytes per new token and a cached one."""
 
     layers: int
     flops_per_pair: float

@@ -76,7 +76,7 @@ class System(msgspec.Struct, rename="kebab", kw_only=True):
     model_shared_bus: Flag = 0
 
     def implementations(self, collective: str) -> list[str]:
-        """The algorithms of `all-reduce`, …, one a dimension."""
+        """The algorithms of `all-reduce`, …, one per dimension."""
         return list(getattr(self, collective.replace("-", "_") + "_implementation"))
 
     def custom(self, collective: str) -> str:

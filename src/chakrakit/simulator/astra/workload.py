@@ -107,7 +107,7 @@ def _find_prefix(prefix: str, config: Config) -> str:
 
 
 def is_prefix(workload: str) -> bool:
-    """Whether the workload is a prefix of plain `.et` files, one a rank."""
+    """Whether the workload is a prefix of plain `.et` files, one per rank."""
     return Path(f"{workload}.0.et").is_file()
 
 

@@ -23,7 +23,7 @@ MESSAGE = "message"
 
 @dataclass
 class Instances:
-    """Growing columns, an entry an instance; `of_row` gives the instance of each simulated row."""
+    """Growing columns, one entry per instance; `of_row` gives the instance of each simulated row."""
 
     of_row: I32
     needed: list[int] = field(default_factory=list)

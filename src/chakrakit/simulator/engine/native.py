@@ -192,7 +192,7 @@ class _Simulation:
         return refine(self.membership, rank_keys, group_keys)
 
     def _attempt(self, classes: Classes, why: str) -> tuple[Outcome, list[int] | None]:
-        """Simulates one rank a class; also says which groups ended apart from others of their class."""
+        """Simulates one rank per class; also says which groups ended apart from others of their class."""
         options = self.options
         book = TransferPlans(self.machine, options.network == "flow")
         matcher = Matcher(

@@ -20,7 +20,7 @@ _HOST, _DEVICE = -1, -2
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """Collectives of a body: parallel arrays, a row a call. `role` is the body's own group name.
+    """Collectives of a body: parallel arrays, one row per call. `role` is the body's own group name.
 
     `algorithm` is what the trace asks for, "" where it leaves the choice.
     """

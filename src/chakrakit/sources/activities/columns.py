@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from chakrakit.sources.pytorch.read import Extras, Flows, Kind, Kineto, Texts
+from chakrakit.errors import FormatError
+from chakrakit.sources.pytorch.read import Extras, Flows, Kind, Kineto, Texts, check_times
 
+Numbers = int | Sequence[int] | NDArray[np.int64]
 NUMBERS = (
     "pid",
     "tid",
@@ -59,8 +61,12 @@ class TextTable:
 
 @dataclass
 class Activities:
-    """Events in the order they are added; numbers that a format does not give are -1."""
+    """Events in the order they are added; numbers that a format does not give are -1.
 
+    Numbers that do not fit into 64 bits, and times that no clock shows, are errors of the file at `path`.
+    """
+
+    path: str = ""
     texts: TextTable = field(default_factory=TextTable)
     left_out: Counter[str] = field(default_factory=Counter)
     _parts: list[dict[str, NDArray[Any]]] = field(default_factory=list)
@@ -71,22 +77,22 @@ class Activities:
         self,
         kind: Kind | NDArray[np.int8],
         name: Sequence[str],
-        start: ArrayLike,
-        end: ArrayLike,
+        start: Numbers,
+        end: Numbers,
         **columns: Any,
     ) -> int:
         """More events; `columns` are numbers by name, or lists of texts. Returns the first's row."""
-        begin = np.asarray(start, np.int64)
+        begin = self._whole(start, "start")
         n = len(begin)
         part: dict[str, NDArray[Any]] = {
             "kind": np.broadcast_to(np.asarray(kind, np.int8), (n,)),
             "name": self.texts.numbers(name),
             "start": begin,
             # A tracer that lost an event's end says 0, or less than its start.
-            "end": np.maximum(np.asarray(end, np.int64), begin),
+            "end": np.maximum(self._whole(end, "end"), begin),
         }
         for key in NUMBERS:
-            part[key] = np.broadcast_to(np.asarray(columns.get(key, -1), np.int64), (n,))
+            part[key] = np.broadcast_to(self._whole(columns.get(key, -1), key), (n,))
         for key in TEXTS:
             given = columns.get(key)
             part[key] = np.zeros(n, np.int32) if given is None else self.texts.numbers(given)
@@ -94,6 +100,15 @@ class Activities:
         self._parts.append(part)
         self._length += n
         return first
+
+    def _whole(self, values: Numbers, what: str) -> NDArray[np.int64]:
+        try:
+            return np.asarray(values, np.int64)
+        except (OverflowError, TypeError, ValueError):
+            raise FormatError(
+                f"a number ({what}) does not fit into 64 bits; the file is damaged",
+                path=self.path or None,
+            ) from None
 
     def say(self, row: int, key: str, value: object) -> None:
         """A fact that only few events have."""
@@ -118,6 +133,7 @@ class Activities:
         names = ("kind", "name", "start", "end", *NUMBERS, *TEXTS)
         whole = {c: _joined([p[c] for p in self._parts], c) for c in names}
         facts = np.array(self._facts or np.zeros((0, 3)), np.int32).reshape(-1, 3).T
+        check_times(whole["start"], whole["end"] - whole["start"], base_ns, self.path)
         texts = self.texts.texts()
         none = np.zeros(0, np.int64)
         return Kineto(

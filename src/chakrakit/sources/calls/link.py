@@ -14,6 +14,7 @@ from chakrakit.sources.calls.record import Calls, Group
 from chakrakit.sources.calls.trace import call_trace, followers, kinds_of, node_times, times
 from chakrakit.sources.pytorch.communication import names as words
 from chakrakit.sources.pytorch.linking import InOut, LinkReport, RankReport
+from chakrakit.sources.pytorch.read import check_times
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import CollectiveType, EdgeForm, EdgeKind, Trace
 from chakrakit.trace.sets import NS, Card, Run, Times
@@ -69,11 +70,19 @@ def _by_rank(recordings: Iterable[Recording]) -> dict[int, Recording]:
         if recording.rank in ranks:
             both = f"{ranks[recording.rank].path} and {recording.path}"
             raise FormatError(f"both say rank {recording.rank}; link them one at a time", path=both)
+        _check_times(recording)
         ranks[recording.rank] = replace(recording, calls=recording.calls.in_issue_order())
     if not any(len(r.calls) for r in ranks.values()):
         paths = ", ".join(r.path for r in list(ranks.values())[:3])
         raise FormatError("no call is recorded in any of the files", path=paths or None)
     return ranks
+
+
+def _check_times(recording: Recording) -> None:
+    calls, nothing = recording.calls, np.zeros(len(recording.calls), np.int64)
+    for moments in (calls.created, calls.started, calls.completed):
+        check_times(moments, nothing, 0, recording.path)
+    check_times(nothing, np.maximum(calls.device_ns, 0), 0, recording.path)
 
 
 class _Programs:

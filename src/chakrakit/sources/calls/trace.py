@@ -14,7 +14,7 @@ from chakrakit.sources.calls.record import STATES, Calls
 from chakrakit.sources.pytorch.communication import names as words
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Metadata, NodeType, Trace
 
-_PEERS = re.compile(r"(\d+)\s*(->|<-)\s*(\d+)")
+_PEERS = re.compile(r"(?<!\d)(\d{1,9})\s*(->|<-)\s*(\d{1,9})(?!\d)")
 
 
 def times(calls: Calls) -> tuple[I64, I64]:

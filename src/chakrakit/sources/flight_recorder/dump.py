@@ -16,7 +16,8 @@ from chakrakit.arrays import F64, I64
 from chakrakit.errors import FormatError
 from chakrakit.sources.calls import STATES, Calls, Group
 from chakrakit.sources.flight_recorder.pickles import MAGIC, plain_json
-from chakrakit.sources.pytorch.read import Texts
+from chakrakit.sources.pytorch.read import Texts, whole
+from chakrakit.trace.communication import MAX_RANKS
 
 _KNOWN_VERSIONS = ("2",)
 _LONGEST_MS = 1e12
@@ -29,6 +30,8 @@ _NUMBERS = (
     "timeout_ms",
     "is_p2p",
 )
+_UNUSED = ("frames", "pg_status", "record_id", "pg_id", "op_id", "retired")
+"""Large or frequent members of a dump that nothing here reads."""
 _TEXTS = (
     "process_group",
     "profiling_name",
@@ -68,7 +71,7 @@ class _Entries:
 
 def read_dump(data: bytes, path: str = "") -> Calls:
     """Columns of a dump's bytes (uncompressed)."""
-    text = plain_json(data, ("frames", "pg_status"), path) if data[:1] == MAGIC else data
+    text = plain_json(data, _UNUSED, path) if data[:1] == MAGIC else data
     entries = _entries(text, path)
     version = str(entries.rest.get("version") or "")
     if version.partition(".")[0] not in _KNOWN_VERSIONS:
@@ -151,15 +154,13 @@ def _nanoseconds(milliseconds: F64) -> I64:
 def _plain(text: str) -> Any:
     try:
         return msgspec.json.decode(text) if text else []
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return []
 
 
 def _rank(said: Any) -> int:
-    try:
-        return int(said) if said is not None else -1
-    except (TypeError, ValueError):
-        return -1
+    rank = whole(said, MAX_RANKS - 1)
+    return -1 if rank is None else rank
 
 
 class _Groups:
@@ -196,11 +197,12 @@ def _members(said: Any) -> tuple[int, ...]:
     if isinstance(said, str):
         return _listed(said)
     if isinstance(said, list | tuple):
-        return tuple(r for r in said if isinstance(r, int))
+        return tuple(r for r in said if whole(r, MAX_RANKS - 1) is not None)
     return ()
 
 
 @lru_cache(4096)
 def _listed(text: str) -> tuple[int, ...]:
     """Thousands of ranks write the same long list."""
-    return tuple(int(n) for n in re.findall(r"\d+", text))
+    numbers = (whole(n, MAX_RANKS - 1) for n in re.findall(r"\d+", text))
+    return tuple(n for n in numbers if n is not None)

@@ -12,7 +12,7 @@ MAGIC = b"\x80"
 
 
 def plain_json(data: bytes, skip: Sequence[str] = (), path: str = "") -> bytes:
-    """A pickle's value as JSON; the values of keys in `skip` are left out.
+    """A pickle's value as JSON; keys in `skip` are left out.
 
     Python's own unpickler is not involved: opcodes that name a class, call a function or refer to
     an object outside the file end in a FormatError before anything is made of them.

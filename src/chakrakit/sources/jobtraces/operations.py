@@ -62,7 +62,7 @@ class Operations:
 
     @property
     def chunks(self) -> int:
-        """How many model chunks a stage has."""
+        """How many model chunks per stage has."""
         return int(self.mc.max(initial=0)) + 1
 
     def take(self, rows: I64 | Mask) -> Operations:

@@ -12,6 +12,7 @@ import numpy as np
 
 from chakrakit.errors import FormatError
 from chakrakit.sources.calls import Calls, Group
+from chakrakit.sources.pytorch.read import Whole
 
 _MARK = re.compile(rb'"inspector_output_format_version"\s*:')
 _VERSION = re.compile(r"^v?4\.(\d+)")
@@ -24,15 +25,15 @@ def is_inspector(head: bytes) -> bool:
 
 class _Header(msgspec.Struct):
     id: Any = None
-    rank: int = -1
-    n_ranks: int = -1
+    rank: Whole = -1
+    n_ranks: Whole = -1
 
 
 class _Metadata(msgspec.Struct):
     inspector_output_format_version: Any = None
     dump_timestamp_us: float = 0.0
     hostname: str = ""
-    pid: int = -1
+    pid: Whole = -1
 
 
 class _Stamps(msgspec.Struct):
@@ -44,13 +45,13 @@ class _Stamps(msgspec.Struct):
 
 class _Stamped(msgspec.Struct):
     coll: str = ""
-    coll_sn: int = -1
-    coll_msg_size_bytes: int = 0
+    coll_sn: Whole = -1
+    coll_msg_size_bytes: Whole = 0
     coll_exec_time_us: float = 0.0
     p2p: str = ""
-    p2p_sn: int = -1
-    p2p_peer: int = -1
-    p2p_msg_size_bytes: int = 0
+    p2p_sn: Whole = -1
+    p2p_peer: Whole = -1
+    p2p_msg_size_bytes: Whole = 0
     p2p_exec_time_us: float = 0.0
     event_trace_ts: _Stamps | None = None
 
@@ -121,7 +122,7 @@ class _Reader:
     def take(self, text: bytes, number: int, last: bool) -> None:
         try:
             line = _JSON.decode(text)
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             if last:  # the process ended while writing
                 self.left_out["line cut off"] += 1
                 return

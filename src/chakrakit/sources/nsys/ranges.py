@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from chakrakit.sources.nsys.tables import Tables
+from chakrakit.sources.pytorch.read import json_value, whole
 
 _OPERATOR = re.compile(r", (?:op_id|seq|sizes|input_op_ids) = ")
 _SEQUENCE = re.compile(r", seq = (\d+)")
@@ -47,7 +48,8 @@ def named(text: str) -> Named:
 
 
 def _int(match: re.Match[str] | None) -> int:
-    return int(match[1]) if match else -1
+    number = whole(match[1]) if match else None
+    return -1 if number is None else number
 
 
 _FIELDS = {
@@ -78,16 +80,13 @@ class Payloads:
     def of(cls, tables: Tables) -> Payloads:
         """The layouts an export lists."""
         columns = ("domainId", "schemaId", "idx", "type", "name", "offset")
+        table = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
+        whole = partial(tables.whole, table=table, missing=0)
         seen: dict[tuple[int, int], dict[int, tuple[str, str, int]]] = {}
-        for domain, schema, idx, kind, name, offset in tables.rows(
-            "NVTX_PAYLOAD_SCHEMA_ENTRIES", columns
-        ):
-            form = _FIELDS.get(int(kind or 0), "")
-            seen.setdefault((int(domain or 0), int(schema or 0)), {})[int(idx or 0)] = (
-                str(name or ""),
-                form,
-                int(offset or 0),
-            )
+        for domain, schema, idx, kind, name, offset in tables.rows(table, columns):
+            form = _FIELDS.get(whole(kind), "")
+            place = whole(domain), whole(schema)
+            seen.setdefault(place, {})[whole(idx)] = (str(name or ""), form, whole(offset))
         return cls({key: [fields[i] for i in sorted(fields)] for key, fields in seen.items()})
 
     def facts(self, domain: int, text: Any, binary: Any) -> dict[str, Any]:
@@ -105,10 +104,7 @@ _HEAD = struct.Struct("<QQ")
 
 
 def _from_json(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
+    found = json_value(text)
     while isinstance(found, list) and len(found) == 1:
         found = found[0]
     return found if isinstance(found, dict) else {}

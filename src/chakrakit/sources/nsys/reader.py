@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +109,9 @@ def read_process(process: Process) -> Kineto:
 
 
 def _session_start(tables: Tables) -> int:
-    rows = tables.rows("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))
-    return int(rows[0][0]) if rows and rows[0][0] is not None else 0
+    table = "TARGET_INFO_SESSION_START_TIME"
+    rows = tables.rows(table, ("utcEpochNs",))
+    return tables.whole(rows[0][0], table, 0) if rows else 0
 
 
 def _host_name(tables: Tables) -> str:
@@ -119,7 +121,7 @@ def _host_name(tables: Tables) -> str:
 
 
 def _devices(tables: Tables) -> list[dict[str, Any]]:
-    return [{"id": i, "name": n} for i, n in tables.rows("TARGET_INFO_GPU", ("id", "name"))]
+    return [{"id": i, "name": str(n)} for i, n in tables.rows("TARGET_INFO_GPU", ("id", "name"))]
 
 
 class _Reader:
@@ -128,8 +130,11 @@ class _Reader:
     def __init__(self, tables: Tables, process: int) -> None:
         self.tables, self.process = tables, process
         self.pid = (process >> 24) & 0xFFFFFF
-        self.activities = Activities()
-        self.strings = {int(i): str(v) for i, v in tables.rows("StringIds", ("id", "value"))}
+        self.activities = Activities(tables.path)
+        self.strings = {
+            tables.whole(i, "StringIds"): str(v)
+            for i, v in tables.rows("StringIds", ("id", "value"))
+        }
 
     def read(self) -> None:
         """Host first, as its rows enclose the device's."""
@@ -279,6 +284,7 @@ class _Reader:
             "binaryData",
         )
         payloads = Payloads.of(self.tables)
+        whole = partial(self.tables.whole, table="NVTX_EVENTS")
         kept: list[tuple[int, int, int, str, dict[str, Any]]] = []
         for (
             start,
@@ -293,16 +299,16 @@ class _Reader:
             said_id,
             binary,
         ) in self.tables.rows("NVTX_EVENTS", columns):
-            if tid is None or (int(tid) & _PROCESS) != self.process:
+            if tid is None or (whole(tid) & _PROCESS) != self.process:
                 continue
             why = _no_range(kind, end, tid, end_tid)
             if why:
                 self.activities.leave_out(why)
                 continue
-            name = str(text) if text is not None else self.strings.get(int(text_id or -1), "")
-            json_text = said if said is not None else self.strings.get(int(said_id or -1))
-            facts = payloads.facts(int(domain or 0), json_text, binary)
-            kept.append((int(start), int(end), int(tid) & 0xFFFFFF, name, facts))
+            name = str(text) if text is not None else self.strings.get(whole(text_id), "")
+            json_text = said if said is not None else self.strings.get(whole(said_id))
+            facts = payloads.facts(whole(domain or 0), json_text, binary)
+            kept.append((whole(start), whole(end), whole(tid) & 0xFFFFFF, name, facts))
         self._add_ranges(kept)
 
     def _add_ranges(self, kept: list[tuple[int, int, int, str, dict[str, Any]]]) -> None:
@@ -313,11 +319,11 @@ class _Reader:
         first = self.activities.add(
             kinds,
             [s.name for s in said],
-            np.array([k[0] for k in kept], np.int64),
-            np.array([k[1] for k in kept], np.int64),
+            [k[0] for k in kept],
+            [k[1] for k in kept],
             pid=self.pid,
-            tid=np.array([k[2] for k in kept], np.int64),
-            sequence=np.array([s.sequence for s in said], np.int64),
+            tid=[k[2] for k in kept],
+            sequence=[s.sequence for s in said],
             in_dims=[s.sizes for s in said],
         )
         for i, (*_, facts) in enumerate(kept):

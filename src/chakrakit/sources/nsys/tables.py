@@ -17,6 +17,7 @@ from chakrakit.errors import FormatError
 
 _MAGIC = b"SQLite format 3\0"
 _MARK = "META_DATA_EXPORT"
+_MOST = 1 << 63
 
 
 def is_export(head: bytes) -> bool:
@@ -61,13 +62,20 @@ class Tables:
     def numbers(self, table: str, columns: Sequence[str], where: str = "") -> dict[str, I64]:
         """Numeric columns; -1 where there is none."""
         rows = self.rows(table, columns, where)
-        try:
-            whole = np.array(
-                [[-1 if v is None else int(v) for v in row] for row in rows], np.int64
-            ).reshape(len(rows), len(columns))
-        except (TypeError, ValueError, OverflowError) as error:
-            raise FormatError(f"a number in {table} is none: {error}", path=self.path) from None
+        whole = np.array([[self.whole(v, table) for v in row] for row in rows], np.int64).reshape(
+            len(rows), len(columns)
+        )
         return {c: whole[:, i] for i, c in enumerate(columns)}
+
+    def whole(self, value: Any, table: str, missing: int = -1) -> int:
+        """A cell of a table as a whole number of 64 bits; `missing` where the cell is empty."""
+        try:
+            found = missing if value is None else int(value)
+        except (TypeError, ValueError, OverflowError):
+            found = _MOST
+        if not -_MOST <= found < _MOST:
+            raise FormatError(f"{str(value)[:40]!r} in {table} is no number", path=self.path)
+        return found
 
     def has(self, table: str, column: str) -> bool:
         """Whether a table has a column."""

@@ -6,12 +6,10 @@ import re
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from chakrakit.arrays import I64
 from chakrakit.errors import FormatError
 from chakrakit.sources.activities import Activities
-from chakrakit.sources.pytorch.read import Kind, Kineto
+from chakrakit.sources.pytorch.read import Kind, Kineto, Whole
 
 _MARK = re.compile(rb'"rocprofiler-sdk-tool"\s*:')
 _COPY = re.compile(r"(HOST|DEVICE)_TO_(HOST|DEVICE)$")
@@ -23,23 +21,23 @@ def is_rocprof(head: bytes) -> bool:
 
 
 class _Handle(msgspec.Struct):
-    handle: int = -1
+    handle: Whole = -1
 
 
 class _Correlation(msgspec.Struct):
-    internal: int = -1
+    internal: Whole = -1
 
 
 class _Size(msgspec.Struct):
-    x: int = 1
-    y: int = 1
-    z: int = 1
+    x: Whole = 1
+    y: Whole = 1
+    z: Whole = 1
 
 
 class _Dispatch(msgspec.Struct):
     agent_id: _Handle = msgspec.field(default_factory=_Handle)
     queue_id: _Handle = msgspec.field(default_factory=_Handle)
-    kernel_id: int = -1
+    kernel_id: Whole = -1
     workgroup_size: _Size = msgspec.field(default_factory=_Size)
     grid_size: _Size = msgspec.field(default_factory=_Size)
 
@@ -47,21 +45,21 @@ class _Dispatch(msgspec.Struct):
 class _Record(msgspec.Struct):
     """A record of any buffer; each kind has some of these fields."""
 
-    start_timestamp: int = 0
-    end_timestamp: int = 0
-    kind: int = 0
-    operation: int = 0
-    thread_id: int = -1
+    start_timestamp: Whole = 0
+    end_timestamp: Whole = 0
+    kind: Whole = 0
+    operation: Whole = 0
+    thread_id: Whole = -1
     correlation_id: _Correlation = msgspec.field(default_factory=_Correlation)
     dispatch_info: _Dispatch = msgspec.field(default_factory=_Dispatch)
     stream_id: _Handle = msgspec.field(default_factory=_Handle)
     dst_agent_id: _Handle = msgspec.field(default_factory=_Handle)
     src_agent_id: _Handle = msgspec.field(default_factory=_Handle)
-    bytes: int = -1
+    bytes: Whole = -1
 
 
 class _Symbol(msgspec.Struct):
-    kernel_id: int = -1
+    kernel_id: Whole = -1
     kernel_name: str = ""
     formatted_kernel_name: str = ""
     demangled_kernel_name: str = ""
@@ -74,10 +72,10 @@ class _Symbol(msgspec.Struct):
 
 class _Agent(msgspec.Struct):
     id: _Handle = msgspec.field(default_factory=_Handle)
-    type: int = 0
+    type: Whole = 0
     product_name: str = ""
     name: str = ""
-    logical_node_type_id: int = -1
+    logical_node_type_id: Whole = -1
 
 
 class _Kind(msgspec.Struct):
@@ -101,7 +99,7 @@ class _Node(msgspec.Struct):
 
 class _Metadata(msgspec.Struct):
     node: _Node = msgspec.field(default_factory=_Node)
-    pid: int = -1
+    pid: Whole = -1
 
 
 class _Process(msgspec.Struct):
@@ -120,20 +118,20 @@ def read_processes(data: bytes, path: str = "") -> list[Kineto]:
     """The processes of a file's bytes (uncompressed), in the file's order."""
     try:
         file = msgspec.json.decode(data, type=_File, strict=False)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(
             f"not a JSON file of rocprofv3: {error}; write it with `rocprofv3 --output-format json`",
             path=path or None,
         ) from None
-    return [_Reader(process).kineto() for process in file.processes]
+    return [_Reader(process, path).kineto() for process in file.processes]
 
 
 class _Reader:
     """Turns one process' buffers into columns."""
 
-    def __init__(self, process: _Process) -> None:
+    def __init__(self, process: _Process, path: str) -> None:
         self.process, self.pid = process, process.metadata.pid
-        self.activities = Activities()
+        self.activities = Activities(path)
         gpus = [a for a in process.agents if a.type == 2]
         self.device = {a.id.handle: i for i, a in enumerate(gpus)}
         self.gpus = gpus
@@ -157,18 +155,15 @@ class _Reader:
             devices=[{"id": i, "name": a.product_name or a.name} for i, a in enumerate(self.gpus)],
         )
 
-    def _times(self, records: list[_Record]) -> tuple[I64, I64]:
-        return (
-            np.array([r.start_timestamp for r in records], np.int64),
-            np.array([r.end_timestamp for r in records], np.int64),
-        )
+    def _times(self, records: list[_Record]) -> tuple[list[int], list[int]]:
+        return [r.start_timestamp for r in records], [r.end_timestamp for r in records]
 
-    def _lanes(self, records: list[_Record], agents: list[int]) -> dict[str, I64]:
+    def _lanes(self, records: list[_Record], agents: list[int]) -> dict[str, list[int]]:
         """Device and stream; recordings without streams have only hardware queues."""
-        streams = np.array([r.stream_id.handle for r in records], np.int64)
-        if len(streams) and int(streams.max()) <= 0:
-            streams = np.array([r.dispatch_info.queue_id.handle for r in records], np.int64)
-        device = np.array([self.device.get(a, a) for a in agents], np.int64)
+        streams = [r.stream_id.handle for r in records]
+        if max(streams, default=1) <= 0:
+            streams = [r.dispatch_info.queue_id.handle for r in records]
+        device = [self.device.get(a, a) for a in agents]
         return {"device": device, "pid": device, "stream": streams, "tid": streams}
 
     def _kernels(self, records: list[_Record]) -> None:

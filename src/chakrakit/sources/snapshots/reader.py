@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -21,15 +21,21 @@ def is_snapshot(head: bytes) -> bool:
     return head[:1] == MAGIC and b"segments" in head and b"total_size" in head
 
 
+_Bytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
+"""A petabyte: sums over a history of any length that fits into memory fit into 64 bits."""
+_Micros = Annotated[int, msgspec.Meta(ge=-1, le=1 << 51)]
+"""Since 1970, 71 years; as nanoseconds it fits into 64 bits."""
+
+
 class _Event(msgspec.Struct):
     action: str = ""
-    size: int = 0
-    time_us: int = -1
+    size: _Bytes = 0
+    time_us: _Micros = -1
 
 
 class _Segment(msgspec.Struct):
     device: int = 0
-    allocated_size: int = 0
+    allocated_size: _Bytes = 0
 
 
 class _Snapshot(msgspec.Struct):
@@ -52,7 +58,7 @@ def read_snapshot(data: bytes, path: str = "") -> list[History]:
     text = plain_json(data, ("frames", "blocks"), path)
     try:
         said = msgspec.json.decode(text, type=_Snapshot, strict=False)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"not a memory snapshot: {error}", path=path or None) from None
     found = [_history(said, device, events) for device, events in enumerate(said.device_traces)]
     known = [h for h in found if len(h.time)]

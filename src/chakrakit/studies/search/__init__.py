@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from chakrakit.studies.search.plan_search import SearchResult, machine_for, search
 from chakrakit.studies.search.searcher import PlanResult
+from chakrakit.studies.search.serving_search import ServingPlan, ServingSearchResult, search_serving
 from chakrakit.studies.search.space import space_of, workloads
 
-__all__ = ["PlanResult", "SearchResult", "machine_for", "search", "space_of", "workloads"]
+__all__ = [
+    "PlanResult",
+    "SearchResult",
+    "ServingPlan",
+    "ServingSearchResult",
+    "machine_for",
+    "search",
+    "search_serving",
+    "space_of",
+    "workloads",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.studies.sweep import findings
+from chakrakit.studies.sweep import findings, serving_findings
 from chakrakit.studies.sweep.findings import PointRow
 from chakrakit.studies.sweep.measurement import mean, measure
 from chakrakit.studies.sweep.points import grid
@@ -18,5 +18,6 @@ __all__ = [
     "mean",
     "measure",
     "read_study",
+    "serving_findings",
     "sweep",
 ]

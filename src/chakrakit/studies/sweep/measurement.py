@@ -12,6 +12,7 @@ from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import RankSummary, SimulationSummary, simulate
 from chakrakit.studies.sweep.bodies import traces_of
 from chakrakit.studies.sweep.points import Point
+from chakrakit.studies.sweep.served import Served, ServedRow, measure_served
 
 
 class Row(Result, msgspec.Struct, kw_only=True):
@@ -35,8 +36,10 @@ class Row(Result, msgspec.Struct, kw_only=True):
     price: float | None
 
 
-def measure(point: Point, cache: Path | None = None) -> Row:
+def measure(point: Point, cache: Path | None = None) -> Row | ServedRow:
     """Runs a point; generated traces are shared through `cache`."""
+    if isinstance(point.workload, Served):
+        return measure_served(point.workload, point.machine.machine())
     traces = traces_of(point.workload, cache)
     about = traces.card.measured
     if point.passes:

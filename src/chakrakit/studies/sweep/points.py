@@ -17,6 +17,7 @@ from chakrakit.configuration import Place
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.studies.sweep.captured import Captured, captured_of, is_captured
 from chakrakit.studies.sweep.machine_choice import MachineChoice
+from chakrakit.studies.sweep.served import Served, is_served, served_of
 from chakrakit.studies.sweep.study import Settings, Study
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.generate import generated
@@ -32,7 +33,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
     parameters: dict[str, Any]
     """What the axes say, by column name."""
-    workload: Workload | Captured
+    workload: Workload | Captured | Served
     machine: MachineChoice
     passes: tuple[str, ...]
     settings: Settings
@@ -69,7 +70,13 @@ def grid(study: Study) -> Grid:
             skipped += len(study.machines) * len(study.chains)
             continue
         for machine, chain in itertools.product(study.machines, study.chains):
-            _check_machine(study, machine, ranks)
+            try:
+                _check_machine(study, machine, workload, ranks, parameters, places)
+            except _ImpossibleError as error:
+                if study.text.impossible == "refuse":
+                    raise error.refused() from None
+                skipped += 1
+                continue
             key = content_key(workload, machine.content, machine.nodes, chain, settings_key)
             points.append(
                 Point(
@@ -116,9 +123,13 @@ def _combinations(study: Study) -> Iterator[tuple[dict[str, Any], list[Place]]]:
         yield fields, [("axes", n, i) for n, i in zip(names, numbers, strict=True)]
 
 
-def _workload(study: Study, fields: dict[str, Any], places: list[Place]) -> Workload | Captured:
+def _workload(
+    study: Study, fields: dict[str, Any], places: list[Place]
+) -> Workload | Captured | Served:
     if is_captured(study.text.workload):
         return _captured(study, fields, places)
+    if is_served(study.text.workload):
+        return _served(study, fields, places)
     plain: dict[str, Any] = copy.deepcopy(study.text.workload)
     for name, value in fields.items():
         _set(study, plain, str(name), value, places)
@@ -136,6 +147,14 @@ def _captured(study: Study, fields: dict[str, Any], places: list[Place]) -> Capt
         return captured_of(study.text.workload, fields)
     except ConfigError as error:
         raise study.lines.error(_last(places) if places else ("workload",), str(error)) from None
+
+
+def _served(study: Study, fields: dict[str, Any], places: list[Place]) -> Served:
+    try:
+        return served_of(study.text.workload, fields, Path(study.lines.path).parent)
+    except ConfigError as error:
+        place = next((p for p in places if f"{p[1]!r}" in str(error)), ("workload", "serve"))
+        raise study.lines.error(place, str(error)) from None
 
 
 def _set(study: Study, plain: dict[str, Any], name: str, value: Any, places: list[Place]) -> None:
@@ -205,9 +224,14 @@ def _known_where(study: Study, message: str) -> list[str]:
 
 
 def _sizes(
-    study: Study, workload: Workload | Captured, fields: dict[str, Any], places: list[Place]
+    study: Study,
+    workload: Workload | Captured | Served,
+    fields: dict[str, Any],
+    places: list[Place],
 ) -> tuple[int, int]:
-    """Ranks and weight of a workload that can be."""
+    """Ranks and weight of a workload that can be; devices of engines depend on the machine."""
+    if isinstance(workload, Served):
+        return 1, _SMALL
     if isinstance(workload, Captured):
         return workload.ranks, _SMALL
     try:
@@ -227,9 +251,24 @@ def _told(fields: dict[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in fields.items())
 
 
-def _check_machine(study: Study, machine: MachineChoice, ranks: int) -> None:
+def _check_machine(
+    study: Study,
+    machine: MachineChoice,
+    workload: Workload | Captured | Served,
+    ranks: int,
+    fields: dict[str, Any],
+    places: list[Place],
+) -> None:
+    made = machine.machine()
+    if isinstance(workload, Served):
+        try:
+            ranks = workload.serving(made).devices
+        except ConfigError as error:
+            place = _last(places) if places else ("workload", "serve")
+            told = f"{_told(fields)}: " if fields else ""
+            raise _ImpossibleError(study.lines.error(place, f"{told}{error}")) from None
     try:
-        machine.machine().check_ranks(ranks)
+        made.check_ranks(ranks)
     except ConfigError as error:
         place = ("machines", study.machines.index(machine))
         raise study.lines.error(place, str(error)) from None

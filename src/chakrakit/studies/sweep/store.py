@@ -11,6 +11,7 @@ import msgspec
 
 from chakrakit.errors import ConfigError
 from chakrakit.studies.sweep.measurement import Row
+from chakrakit.studies.sweep.served import ServedRow
 
 
 class Finished(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -18,9 +19,16 @@ class Finished(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     key: str
     row: Row | None = None
+    served: ServedRow | None = None
+    """The row of a point that served requests."""
     error: str | None = None
     died: bool = False
     """Its worker died, which says little about the point: the next sweep tries it again."""
+
+    @property
+    def figures(self) -> Row | ServedRow | None:
+        """The row, whichever it is."""
+        return self.row or self.served
 
 
 class Store:

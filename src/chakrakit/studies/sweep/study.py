@@ -20,6 +20,7 @@ from chakrakit.configuration import Document, Place, read_document
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import work_model
 from chakrakit.studies.sweep.machine_choice import MachineChoice, choose
+from chakrakit.studies.sweep.served import is_served
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,7 +35,7 @@ class StudyText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     name: str = "study"
     workload: dict[str, Any]
-    """As for `chakra generate`: model, plan, step."""
+    """As for `chakra generate`: model, plan, step; or `serve`, as for `chakra serve`; or `capture`."""
     ranks: int | None = None
     """Where given, every plan has so many ranks: dp is what the other degrees leave."""
     axes: dict[str, list[Any]] = {}
@@ -73,6 +74,7 @@ def read_study(path: str | Path) -> Study:
     _check_parts(text, lines)
     _check_lists(text, lines)
     _check_settings(text, lines)
+    _check_served(text, lines)
     machines = [_machine(text, lines, i) for i in range(len(text.machines))]
     _check_names(machines, lines)
     chains = [_chain(text, lines, i) for i in range(len(text.passes))]
@@ -130,6 +132,19 @@ def _check_settings(text: StudyText, lines: Document) -> None:
         work_model(text.simulate.compute)
     except (ConfigError, OSError) as error:
         raise lines.error(("simulate", "compute"), str(error)) from None
+
+
+def _check_served(text: StudyText, lines: Document) -> None:
+    """A study that serves has no ranks, passes or settings of the simulator."""
+    if not is_served(text.workload):
+        return
+    if not isinstance(text.workload["serve"], dict) or len(text.workload) > 1:
+        message = "serve should be the workload's only field, and hold model, requests, engine, …"
+        raise lines.error(("workload", "serve"), message)
+    for name in ("ranks", "passes", "simulate"):
+        if name in lines.content:
+            message = f"{name} is not for a study that serves; its settings stand under `serve`"
+            raise lines.error((name,), message)
 
 
 def _machine(text: StudyText, lines: Document, i: int) -> MachineChoice:

@@ -13,6 +13,7 @@ from chakrakit.parallel import Outcome, check_engine, each
 from chakrakit.results import Result
 from chakrakit.studies.sweep.measurement import Row, measure
 from chakrakit.studies.sweep.points import Grid, Point, grid
+from chakrakit.studies.sweep.served import ServedRow
 from chakrakit.studies.sweep.store import Finished, Store
 from chakrakit.studies.sweep.study import Study
 from chakrakit.studies.sweep.table import table_of, write_table
@@ -74,7 +75,7 @@ def sweep(
 
 
 def _again(one: Finished, retry: bool) -> bool:
-    return one.died or (retry and one.row is None)
+    return one.died or (retry and one.figures is None)
 
 
 def _ordered(points: list[Point], study: Study) -> list[Point]:
@@ -83,14 +84,17 @@ def _ordered(points: list[Point], study: Study) -> list[Point]:
     return sorted(points, key=lambda p: number[p.machine.name])
 
 
-def _finished(point: Point, outcome: Outcome[Row]) -> Finished:
-    return Finished(key=point.key, row=outcome.value, error=outcome.error, died=outcome.died)
+def _finished(point: Point, outcome: Outcome[Row | ServedRow]) -> Finished:
+    row, served = outcome.value, None
+    if isinstance(row, ServedRow):
+        row, served = None, row
+    return Finished(key=point.key, row=row, served=served, error=outcome.error, died=outcome.died)
 
 
 def _result(
     made: Grid, finished: Mapping[str, Finished], kept: Mapping[str, Finished], place: Path
 ) -> SweepResult:
-    done = sum(finished[p.key].row is not None for p in made.points)
+    done = sum(finished[p.key].figures is not None for p in made.points)
     return SweepResult(
         points=len(made.points),
         done=done,

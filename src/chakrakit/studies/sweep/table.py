@@ -1,4 +1,4 @@
-"""The tidy table of a study: a row a point, its parameters first."""
+"""The tidy table of a study: one row per point, its parameters first."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from chakrakit.studies.sweep.measurement import Row
 from chakrakit.studies.sweep.points import Point
+from chakrakit.studies.sweep.served import Served, ServedRow
 from chakrakit.studies.sweep.store import Finished
 from chakrakit.trace.files import replacing
 
@@ -30,10 +31,11 @@ def table_of(points: Sequence[Point], finished: Mapping[str, Finished]) -> pa.Ta
     names = list(dict.fromkeys(n for p in points for n in p.parameters))
     columns: dict[str, pa.Array] = {n: _column([p.parameters.get(n) for p in shown]) for n in names}
     found = [finished[p.key] for p in shown]
-    columns["status"] = pa.array(["done" if f.row else "failed" for f in found], pa.string())
+    columns["status"] = pa.array(["done" if f.figures else "failed" for f in found], pa.string())
     columns["error"] = pa.array([f.error for f in found], pa.string())
-    for name, kind in get_type_hints(Row).items():
-        values = [getattr(f.row, name) if f.row else None for f in found]
+    row = ServedRow if isinstance(points[0].workload, Served) else Row
+    for name, kind in get_type_hints(row).items():
+        values = [getattr(f.figures, name) if f.figures else None for f in found]
         columns[name] = pa.array(values, _TYPES[kind])
     columns["key"] = pa.array([p.key for p in shown], pa.string())
     return pa.table(columns)

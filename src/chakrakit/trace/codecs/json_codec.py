@@ -1,6 +1,6 @@
 """Traces as JSON: one valid document of ours, the reference jsonizer's objects, the feeder's graph.
 
-Ours is `{"format": "chakra-trace", "version": 1, "metadata": {…}, "nodes": [` with a node a line, so that
+Ours is `{"format": "chakra-trace", "version": 1, "metadata": {…}, "nodes": [` with one node per line, so that
 it can be written and read in pieces; every member, unknown field and odd value survives. The same
 document laid out in another way is read too, but as a whole.
 """

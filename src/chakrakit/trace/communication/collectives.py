@@ -30,9 +30,9 @@ UNKNOWN = -1
 class Collectives:
     """The tables of a TraceSet's communication.
 
-    `calls`: a row a collective node of a rank: instance, group, seq, rank, row, id, comm_type,
+    `calls`: one row per collective node of a rank: instance, group, seq, rank, row, id, comm_type,
     comm_size, recorded (whether seq was recorded), and for timed traces start_ns and end_ns.
-    `instances`: a row a collective: group, seq, comm_type, comm_size (of the first rank), ranks (how many
+    `instances`: one row per collective: group, seq, comm_type, comm_size (of the first rank), ranks (how many
     take part), and for timed traces arrival_ns (the last), end_ns, transfer_ns = end - last arrival.
     `messages`: a row a send or receive of a rank: src, dst, tag, nth, rank, row, id, is_send, comm_size.
     """
@@ -58,7 +58,7 @@ class RankedBodies(Protocol):
 
 
 def match(traces: RankedBodies, workers: Workers | None = None) -> Collectives:
-    """All communication of the set; with `workers`, bodies are read there, one a task."""
+    """All communication of the set; with `workers`, bodies are read there, one per task."""
     known = Groups({n: traces.groups[n] for n in WORLD if n in traces.groups})
     body = traces.body_at if workers is None else traces.reader_of
     tasks = ((body(number), ranks) for number, ranks in traces.shares())
@@ -163,7 +163,7 @@ def _number_instances(calls: pa.Table) -> pa.Table:
 
 
 def _instances(calls: pa.Table) -> pa.Table:
-    """One row an instance."""
+    """One row per instance."""
     if "instance" not in calls.column_names or calls.num_rows == 0:
         calls = (
             calls.add_column(0, "instance", pa.array(np.zeros(calls.num_rows, np.int64)))

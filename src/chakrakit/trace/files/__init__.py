@@ -24,7 +24,14 @@ from chakrakit.trace.files.streams import (
     open_output,
     remove_empty,
     replacing,
+)
+from chakrakit.trace.files.temporary import (
+    claimed,
+    remove_stale,
+    scratch,
+    take_place,
     temporary_name,
+    uninterrupted,
 )
 
 __all__ = [
@@ -38,6 +45,7 @@ __all__ = [
     "Manifest",
     "Problem",
     "Source",
+    "claimed",
     "digest",
     "display_name",
     "is_bundle",
@@ -46,6 +54,10 @@ __all__ = [
     "open_input",
     "open_output",
     "remove_empty",
+    "remove_stale",
     "replacing",
+    "scratch",
+    "take_place",
     "temporary_name",
+    "uninterrupted",
 ]

@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import io
 import os
-import secrets
 import sys
 import zlib
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import IO, BinaryIO, cast
 
 from chakrakit.errors import ChakraError, FormatError
 from chakrakit.trace.files.bundle_files import BundlePath
+from chakrakit.trace.files.temporary import claimed
 
 STDIO = "-"
 Source = str | os.PathLike[str] | IO[bytes] | BundlePath
@@ -130,24 +130,17 @@ def open_output(path: str | os.PathLike[str], binary_only: bool = True) -> Itera
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """A temporary path beside `target` that takes its place when the block ends well."""
-    temporary = temporary_name(target)
     missing = [folder for folder in target.parents if not folder.exists()]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        temporary.replace(target)
+        with claimed(target) as temporary:
+            yield temporary
+            temporary.replace(target)
     except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         remove_empty(missing)
         if isinstance(error, OSError) and error.errno is not None:
             raise ChakraError(f"{target}: cannot be written: {error.strerror}") from None
         raise
-
-
-def temporary_name(target: Path) -> Path:
-    """A new name beside the target."""
-    return target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
 
 
 def remove_empty(folders: list[Path]) -> None:

@@ -1,4 +1,4 @@
-"""TraceBuilder: traces written by hand, a node a call."""
+"""TraceBuilder: traces written by hand, one node per call."""
 
 from __future__ import annotations
 

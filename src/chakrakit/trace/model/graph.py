@@ -126,7 +126,7 @@ class Graph:
 
             finish(v) = max(0, finish(u) + lag(u → v) for every predecessor u) + weight(v)
 
-        `weights` has one number a row, `lags` one an edge; both may be negative. The path may
+        `weights` has one number per row, `lags` one per edge; both may be negative. The path may
         begin at any row; its first has predecessor -1. A predecessor wins over none on equal
         weight, and of equal predecessors the one with the lowest edge number.
         """
@@ -147,7 +147,7 @@ class Graph:
         Exact. Linear for graphs whose edges span few levels, and for those that are a few chains
         (threads, streams) with edges of any length between them: time (rows + edges) × chains / 16
         at most, the chains being those that long edges lead to. The worst case is a wide graph
-        full of long edges; memory stays at 64 bytes a row.
+        full of long edges; memory stays at 64 bytes per row.
         """
         order, levels = self.topological_order(), self.levels()
         return core.graph_transitive_reduction(*self._out, order, levels).view(np.bool_)

@@ -29,7 +29,7 @@ _DEFAULTS: dict[str, Any] = {"start_time_micros": 0, "duration_micros": 0, "type
 class Trace:
     """An immutable table of nodes with dependencies between them.
 
-    `nodes` is the table (Arrow, a row a node, in file order); see ARCHITECTURE.md for its columns.
+    `nodes` is the table (Arrow, one row per node, in file order); see ARCHITECTURE.md for its columns.
     Every change gives a new Trace that shares what did not change. Dependencies are kept as ids, so
     that a trace with references to nodes it does not have loads, shows and is written back the same;
     `edges`, `graph` and `dangling` are derived from them on first use.

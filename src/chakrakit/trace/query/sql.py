@@ -38,7 +38,7 @@ def query(
     """The rows one SELECT gives; with `limit`, at most that many.
 
     Only the tables that the text mentions are made. The statement cannot reach files, the network or
-    DuckDB's settings. With `workers`, ranks are read there, one a task.
+    DuckDB's settings. With `workers`, ranks are read there, one per task.
     """
     duckdb = _duckdb()
     found = traces if isinstance(traces, TraceSet) else _opened(traces)

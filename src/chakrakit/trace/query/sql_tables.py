@@ -39,7 +39,7 @@ ALWAYS = (
 
 
 def ranks(traces: TraceSet) -> pa.Table:
-    """A row a rank: what it runs, and how."""
+    """One row per rank: what it runs, and how."""
     bindings = traces.bindings.values()
     timing = traces.timing if isinstance(traces, Run) else {}
     text, numbers = pa.map_(pa.string(), pa.string()), pa.map_(pa.int64(), pa.int64())

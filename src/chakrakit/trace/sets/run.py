@@ -194,7 +194,7 @@ class Run(TraceSet):
 
 
 def check_length(times: int, nodes: int, rank: int) -> None:
-    """Times that are not one a node are a TraceError."""
+    """Times that are not one per node are a TraceError."""
     if times != nodes:
         raise TraceError(f"rank {rank} has {nodes:,} nodes and times for {times:,}")
 

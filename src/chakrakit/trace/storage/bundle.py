@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -36,6 +35,7 @@ from chakrakit.trace.files import (
     ListedFile,
     Manifest,
     Problem,
+    claimed,
     digest,
     is_bundle,
     listed,
@@ -79,8 +79,7 @@ def write_bundle(
     kept = traces.card.replace(extra={**traces.card.extra, WORKLOAD: plain_card(whole)})
     added = _added([Path(f) for f in files])
     with replacing(target) as temporary:
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
-            folder = Path(name)
+        with claimed(target, folder=True) as folder:
             fill_directory(traces, folder, kept, progress, suffix=".et.zst")
             found = {f.relative_to(folder).as_posix(): f for f in folder.rglob("*") if f.is_file()}
             members = _pack(temporary, found | added, whole)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ from chakrakit.errors import ChakraError, FormatError, TraceError
 from chakrakit.trace.codecs import read_trace, write_trace
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.counters import SCHEMAS, Counters
-from chakrakit.trace.files import remove_empty, replacing, temporary_name
+from chakrakit.trace.files import claimed, remove_empty, replacing, take_place
 from chakrakit.trace.sets import Card, Run, Times, TraceSet, read_card, write_card
 from chakrakit.trace.storage.places import RANKED, Place, files_in, groups_beside, prefix_of
 
@@ -223,33 +222,17 @@ def _inside(folder: Path) -> list[str]:
 def fresh_directory(target: Path) -> Iterator[Path]:
     """A temporary directory that takes the target's place when the block ends well."""
     target = target.resolve()  # through a link, the directory it points to
-    temporary = temporary_name(target)
     missing = [folder for folder in target.parents if not folder.exists()]
     try:
-        temporary.mkdir(parents=True)
-        yield temporary
-        _take_place(temporary, target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with claimed(target, folder=True) as temporary:
+            yield temporary
+            take_place(temporary, target)
     except BaseException as error:
-        shutil.rmtree(temporary, ignore_errors=True)
         remove_empty(missing)
         if isinstance(error, OSError):
             raise ChakraError(f"{target}: cannot be written: {error.strerror or error}") from None
         raise
-
-
-def _take_place(temporary: Path, target: Path) -> None:
-    """The old directory goes away only after the new one is there."""
-    if not target.exists():
-        temporary.rename(target)
-        return
-    old = temporary_name(target)
-    target.rename(old)
-    try:
-        temporary.rename(target)
-    except BaseException:
-        old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _is_folded(traces: TraceSet) -> bool:

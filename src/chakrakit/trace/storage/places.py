@@ -11,6 +11,7 @@ from chakrakit.errors import ChakraError
 from chakrakit.trace.codecs import Source
 from chakrakit.trace.communication import Groups, read_groups
 from chakrakit.trace.files import STDIO, BundlePath, is_bundle, open_bundle, open_input
+from chakrakit.trace.storage.together import finish, finish_all
 
 Place = Path | BundlePath
 """A file or directory, on disk or in a bundle."""
@@ -73,7 +74,11 @@ def rank_files(path: Source) -> dict[int, Source]:
 def ranked_files(folder: Place, prefix: str) -> dict[int, Place]:
     """`prefix.N.et` files (any format, any compression) by rank; of several, the `.et` is taken."""
     found: dict[int, Place] = {}
-    for file in files_in(folder):
+    left = finish(folder / prefix) if isinstance(folder, Path) and prefix else []
+    for file in [
+        *left,
+        *files_in(folder),
+    ]:  # of a set that could not be moved, its files are the new ones
         if (match := RANKED.fullmatch(file.name)) and match["prefix"] == prefix:
             found.setdefault(int(match["rank"]), file)
     return dict(sorted(found.items()))
@@ -81,7 +86,8 @@ def ranked_files(folder: Place, prefix: str) -> dict[int, Place]:
 
 def body_files(folder: Place) -> dict[int, Place]:
     """The ranked files of a directory; all must have one prefix. Other formats count if there is no .et."""
-    matches = [m for f in files_in(folder) if (m := RANKED.fullmatch(f.name))]
+    left = finish_all(folder) if isinstance(folder, Path) else []
+    matches = [m for f in (*left, *files_in(folder)) if (m := RANKED.fullmatch(f.name))]
     matches = [m for m in matches if m["format"] == "et"] or matches
     prefixes = sorted({m["prefix"] for m in matches})
     if len(prefixes) > 1:

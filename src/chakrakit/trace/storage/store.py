@@ -5,7 +5,6 @@ from __future__ import annotations
 import mimetypes
 import os
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -22,7 +21,7 @@ from chakrakit.trace.codecs import (
     write_trace,
 )
 from chakrakit.trace.communication import Binding, Body, Groups, groups_in
-from chakrakit.trace.files import BundlePath
+from chakrakit.trace.files import BundlePath, remove_empty
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, Run, TraceSet
 from chakrakit.trace.storage.directory import read_directory, write_directory, write_groups
@@ -38,6 +37,7 @@ from chakrakit.trace.storage.places import (
     rank_of,
     ranked_files,
 )
+from chakrakit.trace.storage.together import placed_together
 
 __all__ = ["rank_files", "ranked_files", "read", "write"]
 
@@ -85,7 +85,7 @@ def _single(trace: Trace, rank: int, groups: Groups) -> TraceSet | Run:
 def _from_files(
     files: Mapping[int, Place], groups: Groups, card: Card | None = None
 ) -> TraceSet | Run:
-    """A body a file. The card, or else the beginning of the first, tells whether they are a run.
+    """A body per file. The card, or else the beginning of the first, tells whether they are a run.
 
     Traces that a pass changed still have recorded starts, which are no run's any more.
     """
@@ -185,16 +185,21 @@ def _write_ranks(traces: TraceSet, pattern: str, step: Callable[[int], Any]) -> 
     prefix = Path(_PLACEHOLDER.split(pattern)[0])
     _refuse_mixture(traces, prefix)
     left_out: Counter[str] = Counter()
-    prefix.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".chakra-", dir=prefix.parent) as folder:
-        for rank in traces.ranks:
-            file = Path(folder) / _PLACEHOLDER.sub(f".{rank}", Path(pattern).name)
-            left_out.update(write_trace(_own_trace(traces, rank), file))
-            step(rank)
-        for file in sorted(Path(folder).iterdir()):
-            file.replace(prefix.parent / file.name)
-    if traces.groups:
-        write_groups(traces.groups, Path(f"{prefix}.json"))
+    missing = [folder for folder in prefix.parents if not folder.exists()]
+    try:
+        prefix.parent.mkdir(parents=True, exist_ok=True)
+        with placed_together(prefix) as folder:
+            for rank in traces.ranks:
+                file = folder / _PLACEHOLDER.sub(f".{rank}", Path(pattern).name)
+                left_out.update(write_trace(_own_trace(traces, rank), file))
+                step(rank)
+            if traces.groups:
+                write_groups(traces.groups, folder / f"{prefix.name}.json")
+    except BaseException as error:
+        remove_empty(missing)
+        if isinstance(error, OSError):
+            raise ChakraError(f"{pattern}: cannot be written: {error.strerror or error}") from None
+        raise
     return dict(left_out)
 
 
@@ -210,5 +215,5 @@ def _refuse_mixture(traces: TraceSet, prefix: Path) -> None:
 
 
 def is_placeholder(target: str | os.PathLike[str]) -> bool:
-    """Whether a name means a file a rank: it has `.N.` before the format."""
+    """Whether a name means one file per rank: it has `.N.` before the format."""
     return bool(_PLACEHOLDER.search(os.fspath(target)))

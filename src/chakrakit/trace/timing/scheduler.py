@@ -184,7 +184,7 @@ def _per_row(n: int, values: ArrayLike | None, dtype: type[Scalar], name: str) -
 def _one_a_row(n: int, values: ArrayLike, dtype: type[Scalar], name: str) -> NDArray[Scalar]:
     array = column(values, dtype, name)
     if len(array) != n:
-        raise TraceError(f"{name} has {len(array):,} entries for {n:,} rows; give one a row")
+        raise TraceError(f"{name} has {len(array):,} entries for {n:,} rows; give one per row")
     return array
 
 

@@ -65,7 +65,7 @@ def fix(
 ) -> ValidationReport:
     """Repairs what is behind `path` into `target`; the report is the target's, and lists the repairs.
 
-    One file becomes one file, in pieces; a prefix or directory becomes a directory, or a file a rank
+    One file becomes one file, in pieces; a prefix or directory becomes a directory, or one file per rank
     where `target` has `.N.` in its name. Where `path` cannot be read to its end nothing is written,
     and the report is that of `path`.
     """

@@ -31,7 +31,7 @@ class Entries:
 class Spool:
     """Pieces of a trace, reduced to ids, names and dependencies; written once, read when needed.
 
-    17 bytes a dependency, 12 a node and the distinct names of each piece. The file goes when the
+    17 bytes per dependency, 12 per node and the distinct names of each piece. The file goes when the
     spool does.
     """
 

@@ -1,4 +1,4 @@
-"""One rank ready to be drawn at any zoom: a line a track and depth, and a strip of what its device does."""
+"""One rank ready to be drawn at any zoom: one line per track and depth, and a strip of its device."""
 
 from __future__ import annotations
 

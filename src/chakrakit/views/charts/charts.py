@@ -91,7 +91,7 @@ def legend(kinds: Sequence[str]) -> Markup:
 
 
 def stacked(rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], total: float) -> Markup:
-    """A bar a row, made of parts that fill `total` together."""
+    """One bar per row, made of parts that fill `total` together."""
     left, height = (90 if all(len(name) < 14 for name, _ in rows) else 190), 20
     out = []
     for i, (name, parts) in enumerate(rows):
@@ -107,7 +107,7 @@ def stacked(rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], total: floa
 
 
 def bars(rows: Sequence[tuple[str, float, str, str]]) -> Markup:
-    """A bar a row: name, value, text beside it, colour."""
+    """One bar per row: name, value, text beside it, colour."""
     left, height, most = 330, 20, max((r[1] for r in rows), default=0) or 1
     out = []
     for i, (name, value, text, fill) in enumerate(rows):

@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 
 from chakrakit.insight.analysis import size_text, time_text
 from chakrakit.insight.rank import Table, ms
-from chakrakit.studies.sweep import PointRow, findings
+from chakrakit.studies.sweep import PointRow, findings, serving_findings
 from chakrakit.trace.files import replacing
 from chakrakit.views.charts import Line, Markup, charts, line_chart, plots, tag
 from chakrakit.views.pages.page import page, table_markup
+from chakrakit.views.pages.serving_sweep import serving_sections
 
 _TITLES = {
     "step_ns": "Step time",
@@ -40,23 +41,26 @@ def sweep_report(name: str, table: pa.Table) -> str:
         "": f"{len(rows):,} points",
         "done": f"{len(done):,}",
         "failed": f"{len(rows) - len(done):,}",
-        "over memory": f"{sum(not r['fits'] for r in done):,}",
     }
-    sections = {
+    footer = "Made by chakrakit (chakra sweep)."
+    if serving_findings.is_serving(table):
+        sections = serving_sections(table)
+    else:
+        facts["over memory"] = f"{sum(not r['fits'] for r in done):,}"
+        footer += " Curves, maps and fronts show only points that fit their machine's memory."
+        sections = _step_sections(table)
+    sections["Failed"] = list(_failed(table))
+    body = [tag("section", tag("h2", head), *parts) for head, parts in sections.items() if parts]
+    return page(name, facts, *body, footer=footer)
+
+
+def _step_sections(table: pa.Table) -> dict[str, list[Markup]]:
+    return {
         "Fastest that fit": list(_best(table)),
         "Curves": list(_curves(table)),
         "Two at a time": list(_maps(table)),
         "What speed costs": list(_fronts(table)),
-        "Failed": list(_failed(table)),
     }
-    body = [tag("section", tag("h2", head), *parts) for head, parts in sections.items() if parts]
-    return page(
-        name,
-        facts,
-        *body,
-        footer="Made by chakrakit (chakra sweep). Curves, maps and fronts show "
-        "only points that fit their machine's memory.",
-    )
 
 
 def _told(row: PointRow, names: list[str]) -> str:
@@ -88,7 +92,7 @@ def _cell(value: Any) -> str | int | float:
 
 def _curves(table: pa.Table) -> Iterator[Markup]:
     for found in findings.all_curves(table):
-        unit, scale = ("ms", 1e-6) if found.figure == "step_ns" else ("tokens a second", 1.0)
+        unit, scale = ("ms", 1e-6) if found.figure == "step_ns" else ("tokens per second", 1.0)
         lines = [Line(c.machine, _scaled(c.points, scale)) for c in found.curves]
         if found.ideal:
             lines.append(Line("in proportion", _scaled(found.ideal, scale), dashed=True))

@@ -193,7 +193,7 @@ class Plan(_Part, frozen=True, kw_only=True):
     schedule: str = "1f1b"
     """gpipe, 1f1b, interleaved, zb-h1, zb-v or dualpipe."""
     chunks: int = 1
-    """Model chunks a stage holds with the interleaved schedule."""
+    """Model chunks per stage holds with the interleaved schedule."""
     split: list[int] = []
     """Layers of each virtual stage; by default as even as can be, the first ones larger."""
     tasks: list[list[str]] = msgspec.field(default_factory=list, name="cells")

@@ -145,7 +145,7 @@ def _layers(model: Model, plan: Plan) -> Iterator[str]:
         yield f"no schedule {plan.schedule!r}; there are {', '.join(SCHEDULES)}, or give own tasks"
         return
     if plan.tasks and len(plan.tasks) != plan.pp:
-        yield f"tasks are for {len(plan.tasks)} stages and pp is {plan.pp}; give a list a stage"
+        yield f"tasks are for {len(plan.tasks)} stages and pp is {plan.pp}; give one list per stage"
     if plan.chunks > 1 and plan.schedule != "interleaved" and not plan.tasks:
         yield f"chunks {plan.chunks} is for the interleaved schedule; {plan.schedule} decides its own"
     pieces = plan.pp * _pieces_a_stage(plan)

@@ -79,7 +79,7 @@ def one_f_one_b(stages: int, batches: int, chunks: int = 1) -> PipelineSchedule:
 
 
 def interleaved(stages: int, batches: int, chunks: int = 2) -> PipelineSchedule:
-    """1F1B over several chunks a stage: micro-batches go round the stages once a chunk."""
+    """1F1B over several chunks per stage: micro-batches go round the stages once per chunk."""
     if batches % stages:
         raise ConfigError(
             f"the interleaved schedule takes micro-batches in rounds of {stages} (pp); "
@@ -148,7 +148,7 @@ def _spelled(steps: Sequence[str], first: tuple[int, int] = (0, 0)) -> Iterator[
 
 
 def zb_v(stages: int, batches: int, chunks: int = 2) -> PipelineSchedule:
-    """Two chunks a stage, the second on the way back, and weights' gradients wherever there is room."""
+    """Two chunks per stage, the second on the way back, and weights' gradients wherever there is room."""
     filled = max(batches, 2 * stages - 1)
 
     def stage(s: int) -> Iterator[PipelineTask]:
@@ -223,7 +223,7 @@ _CELL = re.compile(r"([FBIW])(\d+)(?:\.(\d+))?$")
 
 
 def schedule_of(tasks: Sequence[Sequence[str]], batches: int) -> PipelineSchedule:
-    """An own schedule from texts like F0, B0 or F3.1 (micro-batch 3, chunk 1), a list a stage.
+    """An own schedule from texts like F0, B0 or F3.1 (micro-batch 3, chunk 1), one list per stage.
 
     Chunk c of stage s holds piece c × stages + s. Every chunk must run F, and B or I with W, of
     every micro-batch once.

@@ -247,7 +247,7 @@ def servings(
 
 
 def _chained(passes: list[Iteration], step: Step, plan: Plan) -> tuple[list[Iteration], int]:
-    """Decode cut into a group of requests a stage, so that stages work on different groups."""
+    """Decode cut into a group of requests per stage, so that stages work on different groups."""
     groups = min(plan.pp, len(passes[0].pieces)) if step.kind == "decode" else 1
     if groups == 1:
         return passes, 1

@@ -30,7 +30,7 @@ VERSION = "chakrakit.workloads.1"
 
 @dataclass(frozen=True, eq=False)
 class RankClass:
-    """MeshBindings that run the same program."""
+    """Ranks that run the same program."""
 
     name: str
     ranks: I64
@@ -115,7 +115,7 @@ class Generated:
 
 
 def rank_class(name: str, ranks: I64, program: Program, layout: Layout, mesh: Mesh) -> RankClass:
-    """MeshBindings that run a program, with the groups and peers it names."""
+    """Ranks that run a program, with the groups and peers it names."""
     used = [layout.book.roles.texts[r] for r in np.unique(program.columns["role"])]
     peers = tuple(r for r in used if r.startswith(("pp:", "cp_", "rank:")))
     roles = tuple(r for r in used if r and r not in peers)

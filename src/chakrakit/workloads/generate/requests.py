@@ -1,7 +1,7 @@
 """Requests and iterations: what a serving engine puts into one pass of the model.
 
 An iteration is a batch of pieces of requests: `new` tokens are processed on top of `cached` ones. A
-prompt may be cut into chunks; a request that generates has one new token an iteration.
+prompt may be cut into chunks; a request that generates has one new token per iteration.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import groupby
 
 import numpy as np
 
 from chakrakit.workloads.description import Step
+from chakrakit.workloads.generate.continuous import continuous_batches
 from chakrakit.workloads.program import document_lengths
 
 
@@ -99,19 +101,11 @@ def _decode(cached: list[int], done: int) -> Iteration:
 
 def _continuous(lengths: list[int], step: Step) -> Iterator[Iteration]:
     """Decodes first, then as much of waiting prompts as the token budget leaves; then the next."""
-    room = step.concurrency or len(lengths)
-    read, made = [0] * len(lengths), [0] * len(lengths)
-    while any(m < step.new_tokens for m in made):
-        active = [r for r in range(len(lengths)) if made[r] < step.new_tokens][:room]
-        pieces, budget = [], step.token_budget
-        for r in sorted(active, key=lambda r: read[r] < lengths[r]):
-            new = min(1 if read[r] >= lengths[r] else lengths[r] - read[r], budget)
-            if new > 0:
-                cached = read[r] + max(made[r] - 1, 0)
-                samples = read[r] + new >= lengths[r]
-                pieces.append(Piece(r, new, cached, samples))
-                budget -= new
-        for p in pieces:
-            read[p.request] = min(read[p.request] + p.new, lengths[p.request])
-            made[p.request] += p.samples
-        yield Iteration(tuple(pieces))
+    room = min(step.concurrency or len(lengths), len(lengths))
+    batches = continuous_batches(lengths, step.new_tokens, step.token_budget, room)
+    rows = zip(
+        *(batches[n].tolist() for n in ("step", "request", "tokens", "context", "gives")),
+        strict=True,
+    )
+    for _, own in groupby(rows, key=lambda row: row[0]):
+        yield Iteration(tuple(Piece(r, new, cached, gives > 0) for _, r, new, cached, gives in own))

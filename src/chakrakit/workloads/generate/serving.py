@@ -46,7 +46,7 @@ class Served(Generated):
 
     @property
     def size(self) -> int:
-        """MeshBindings of all meshes."""
+        """Ranks of all meshes."""
         return sum(len(c.ranks) for c in self.classes)
 
     @property

@@ -168,7 +168,7 @@ def _heads_first(tape: Tape, x: Tensor) -> str:
 
 
 def _scores(tape: Tape, q: Tensor, k: Tensor, core: Core) -> int:
-    """Bytes of what attention itself keeps besides its operands: scores, or one number a row."""
+    """Bytes of what attention itself keeps besides its operands: scores, or one number per row."""
     rows = _rows(tape, q)
     if core.kernel == "flash":
         return 4 * rows

@@ -209,7 +209,7 @@ def _diffusion_layer(
 
 
 def _modulation(tape: Tape, model: Diffusion, shape: tuple[Dim, ...], count: int) -> None:
-    """Shift, scale and gate vectors from the conditioning, one set a sample."""
+    """Shift, scale and gate vectors from the conditioning, one set per sample."""
     if model.modulation == "shared":
         tape.weight("modulation.bias", Dim(count * model.hidden), kind="vector").grad_node = 0
         return

@@ -128,7 +128,7 @@ def vector(
     """An element by element operation; inputs of the same size are brought to the cutting of the first.
 
     `out` is the result where it is not like the first input. Gradients are like the inputs. `mask`
-    keeps a byte an element (dropout). Sums still open are closed first, unless the operation is
+    keeps one byte per element (dropout). Sums still open are closed first, unless the operation is
     `linear`: then its result is as open as its first input.
     """
     first = inputs[0] if linear else _whole(inputs[0])
@@ -221,7 +221,7 @@ def lookup(tape: Tape, name: str, table: Weight, rows: Sequence[Dim], pooling: i
 
 
 def cross_entropy(tape: Tape, name: str, logits: Tensor) -> Tensor:
-    """The loss of logits whose last dimension may be cut: three sums of a number a token."""
+    """The loss of logits whose last dimension may be cut: three sums of one number per token."""
     kept = Tensor(logits.dims, "fp32", node=logits.node)
     per_token = Tensor(logits.dims[:-1], "fp32")
     size = per_token.bytes(tape.degrees)

@@ -237,7 +237,7 @@ def _clip(tail: _StepEnd, held: Sequence[HeldWeight]) -> None:
 
 
 def _update(tail: _StepEnd, held: Sequence[HeldWeight]) -> list[int]:
-    """The optimizer, a node a block."""
+    """The optimizer, one node per block."""
     step = tail.layout.workload.step
     if step.optimizer == "none":
         return []

@@ -1,4 +1,4 @@
-"""MeshBindings that differ: documents of many lengths, and tokens that favour some experts. Seeded."""
+"""Ranks that differ: documents of many lengths, and tokens that favour some experts. Seeded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chakrakit.workloads.program.program import Program
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """MeshBindings of a stage that do the same: `data` and `expert` are coordinates, or -1 for all alike."""
+    """Ranks of a stage that do the same: `data` and `expert` are coordinates, or -1 for all alike."""
 
     name: str
     ranks: I64

@@ -160,7 +160,7 @@ def test_microseconds_for_other_tools_keep_the_sum(data):
 
 
 def test_flops_of_a_training_step_are_those_of_the_model(data):
-    """GPT-2 of 124 M parameters, 8 × 1,024 tokens: six FLOPs a parameter and token, and attention."""
+    """GPT-2 of 124 M parameters, 8 × 1,024 tokens: six FLOPs per parameter and token, and attention."""
     run, _ = link([data / "gpt2_124m_b8_s1024"], RECORDED)
     weights = 12 * 12 * 768**2 + 50257 * 768
     # Causal attention: two half products forward, and two and a half times that backward.

@@ -55,7 +55,7 @@ def test_slower_kernels_give_the_measured_step(trace):
     assert len(kernels) == 2 * measured[0]["count"]
     host, step = trace.column("is_cpu_op").astype(bool), trace.column("step", -1)
     for edit in measured:
-        # Below 200 µs a layer this model is bound by the host, and the host's own time is a model.
+        # Below 200 µs per layer this model is bound by the host, and the host's own time is a model.
         if edit["host_us"] or edit["gpu_us"] < 200:
             continue
         own = trace.own_ns.copy()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +12,10 @@ from pathlib import Path
 import msgspec
 
 from chakrakit.errors import ChakraError
+from chakrakit.parallel import end_with_parent
 from chakrakit.sources.capture.recording import CaptureError, Recording, is_library
 from chakrakit.sources.capture.running.session import Options, Session
+from chakrakit.trace.files import scratch
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -40,8 +41,8 @@ class Ranks:
     def __call__(self, rank: int, full: bool) -> Recording:
         """A rank's recording; not `full`: of its first step."""
         options = self.options if full else msgspec.structs.replace(self.options, steps=(0, 1))
-        with tempfile.TemporaryDirectory(prefix="chakra-capture-") as folder:
-            out = str(Path(folder, "recording"))
+        with scratch("chakra-capture") as folder:
+            out = str(folder / "recording")
             quiet = not self._show or rank > 0 or bool(self.mail)
             status = self._run(Request(rank, options, self.mail, out, quiet))
             recording = _read(Path(out), rank, status)
@@ -74,8 +75,14 @@ def forked(run: Callable[[], None]) -> Callable[[Request], int]:
         sys.stderr.flush()
         pid = os.fork()
         if pid == 0:
+            end_with_parent()
             record(request, run)
-        _, status = os.waitpid(pid, 0)
+        try:
+            _, status = os.waitpid(pid, 0)
+        except BaseException:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
         return os.waitstatus_to_exitcode(status)
 
     return run_request

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from chakrakit.errors import ChakraError, ConfigError, MissingExtra
+from chakrakit.parallel import end_with_parent
 from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link
 from chakrakit.sources.pytorch.recorder import (
     ENVIRONMENT,
@@ -22,6 +24,7 @@ from chakrakit.sources.pytorch.recorder import (
     rank,
     world_size,
 )
+from chakrakit.trace.files import scratch
 from chakrakit.trace.storage import write
 
 
@@ -155,10 +158,10 @@ def collect_command(
         "two_pass": two_pass,
         "stacks": stacks,
     }
-    with tempfile.TemporaryDirectory() as site:
+    with scratch("chakra-collect") as site:
         text = _SITE.format(path=str(FOLDER.absolute()))
-        (Path(site) / "sitecustomize.py").write_text(text)
-        path = os.pathsep.join(p for p in (site, os.environ.get("PYTHONPATH", "")) if p)
+        (site / "sitecustomize.py").write_text(text)
+        path = os.pathsep.join(p for p in (str(site), os.environ.get("PYTHONPATH", "")) if p)
         env = {**os.environ, ENVIRONMENT: json.dumps(settings), "PYTHONPATH": path}
         code = _run(command, env)
     # A program may fail after its window is over; what is whole is linked all the same.
@@ -181,6 +184,28 @@ def _complete(raw: Path) -> bool:
 
 def _run(command: Sequence[str], env: dict[str, str]) -> int:
     try:
-        return subprocess.run(list(command), env=env, stdout=sys.stderr).returncode
+        with subprocess.Popen(
+            list(command),
+            env=env,
+            stdout=sys.stderr,
+            preexec_fn=partial(end_with_parent, signal.SIGTERM),
+        ) as process:
+            return _waited(process)
     except OSError as error:
         raise ConfigError(f"cannot run {command[0]}: {error.strerror}") from None
+
+
+_PATIENCE_S = 10.0
+
+
+def _waited(process: subprocess.Popen[bytes]) -> int:
+    """The exit code. A launcher that is told to end ends its ranks; one that does not is killed."""
+    try:
+        return process.wait()
+    except BaseException:
+        process.terminate()
+        try:
+            process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,12 +12,16 @@ from chakrakit.arrays import I64
 from chakrakit.sources.pytorch.communication import names as words
 from chakrakit.sources.pytorch.communication.dimensions import plain_values, tensor_sizes
 from chakrakit.sources.pytorch.match import RowNames, Timeline, nearest
-from chakrakit.sources.pytorch.read import Extras, Kineto, Observer
+from chakrakit.sources.pytorch.read import Extras, Kineto, Observer, json_list, whole
 from chakrakit.sources.pytorch.recorder import GROUP_MARK
 from chakrakit.trace.model import CollectiveType
 
 _NESTED = 6
 """How many rows up the mark or functional operator of a collective is looked for."""
+_LISTS = 8
+"""How deep lists of tensors are looked into; PyTorch's have two levels."""
+_RANKS = 1 << 31
+"""Ranks and tags are below this; what is not is taken for damage."""
 
 
 @dataclass
@@ -213,11 +216,7 @@ class _Finder:
     def _arguments(self, row: int) -> list[Any]:
         if self.observer is None or self.line.operator[row] < 0:
             return []
-        try:
-            values = json.loads(self.observer.in_values[int(self.line.operator[row])].as_py())
-        except ValueError:
-            return []
-        return values if isinstance(values, list) else []
+        return json_list(self.observer.in_values[int(self.line.operator[row])].as_py())
 
     def _read_arguments(self, out: Collective) -> None:
         """Sizes, splits, peer and tag from the operator's own arguments."""
@@ -227,15 +226,12 @@ class _Finder:
             # c10d's base forms name the output first; all others name what goes in.
             source = tensors[1] if len(tensors) > 1 and _output_first(out) else tensors[0]
             target = tensors[0]
-            out.in_bytes = sum(t[3] * t[4] for t in source)
-            out.out_bytes = sum(t[3] * t[4] for t in target)
+            out.in_bytes, out.out_bytes = _bytes(source), _bytes(target)
             out.dtype = self._dtype(out.issuer)
         lists = [v for v in values if _is_split(v)]
         if out.kind == CollectiveType.ALL_TO_ALL and len(lists) >= 2:
             out.out_splits, out.in_splits = lists[0], lists[1]
-        numbers = [v for v in values if isinstance(v, int) and not isinstance(v, bool)]
-        if out.is_message and len(numbers) >= 2:
-            out.peer, out.tag = numbers[0], numbers[1]
+        self._read_message(out, values)
         out.group = self._group_argument(out.issuer)
 
     def _read_dimensions(self, out: Collective, records: list[int]) -> None:
@@ -248,12 +244,17 @@ class _Finder:
             out.in_bytes = sizes[1] if len(sizes) > 1 and _output_first(out) else sizes[0]
             out.out_bytes = sizes[0] if len(sizes) > 1 or not _output_first(out) else -1
         values = plain_values(self.kineto, events[0]) if events[0] >= 0 else []
-        numbers = [v for v in values if type(v) is int]
-        if out.is_message and len(numbers) >= 2:
-            out.peer, out.tag = numbers[0], numbers[1]
+        self._read_message(out, values)
         lists = [v for v in values if _is_split(v)]
         if out.kind == CollectiveType.ALL_TO_ALL and len(lists) >= 2:
             out.out_splits, out.in_splits = lists[0], lists[1]
+
+    @staticmethod
+    def _read_message(out: Collective, values: list[Any]) -> None:
+        """The peer and the tag are the first two numbers of a message's arguments."""
+        numbers = [n for v in values if type(v) is int and (n := whole(v, _RANKS)) is not None]
+        if out.is_message and len(numbers) >= 2:
+            out.peer, out.tag = numbers[0], numbers[1]
 
     def _dtype(self, row: int) -> str:
         assert self.observer is not None
@@ -280,14 +281,14 @@ class _Finder:
         at = next((i for i, v in enumerate(values) if _is_sequence(v)), -1)
         if at < 0:
             return
-        out.sequence = int(values[at][0])
+        out.sequence = values[at][0]
         after = values[at + 1 : at + 3]
         group = next(
             (v for v in after if isinstance(v, list) and v and isinstance(v[0], str)), None
         )
         if group:
             out.group = out.group or group[0]
-        peer = next((v for v in after if isinstance(v, int) and not isinstance(v, bool)), None)
+        peer = next((v for v in after if type(v) is int and whole(v, _RANKS) is not None), None)
         if out.is_message and peer is not None:
             out.peer = peer
 
@@ -331,37 +332,52 @@ def _read_facts(out: Collective, facts: dict[str, str]) -> None:
     item = words.ITEM_BYTES.get(facts.get("dtype", "").lower(), 0)
     out.dtype = facts.get("dtype", out.dtype).lower()
     if item and "In msg nelems" in facts:
-        out.in_bytes = int(facts["In msg nelems"]) * item
+        out.in_bytes = _item_bytes(facts["In msg nelems"], item)
     if item and "Out msg nelems" in facts:
-        out.out_bytes = int(facts["Out msg nelems"]) * item
+        out.out_bytes = _item_bytes(facts["Out msg nelems"], item)
     out.in_splits = _numbers(facts.get("In split size", "")) or out.in_splits
     out.out_splits = _numbers(facts.get("Out split size", "")) or out.out_splits
     out.group = facts.get("Process Group Name", out.group)
-    out.group_size = int(facts.get("Group size", out.group_size))
+    size = whole(facts.get("Group size"), _RANKS)
+    out.group_size = out.group_size if size is None else size
     for key in ("Src Rank", "Dst Rank"):
-        if key in facts and out.is_message:
-            out.peer = int(facts[key])
+        peer = whole(facts.get(key), _RANKS)
+        if peer is not None and out.is_message:
+            out.peer = peer
 
 
 def _numbers(text: str) -> list[int]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return []  # long lists are abbreviated with dots
-    return [int(x) for x in found] if isinstance(found, list) else []
+    found = json_list(text)  # long lists are abbreviated with dots, and then give nothing
+    return found if _is_split(found) else []
 
 
-def _tensors(value: Any) -> list[list[Any]]:
+def _item_bytes(items: object, width: object) -> int:
+    """Bytes of so many items; -1 where that cannot be."""
+    count, each = whole(items), whole(width)
+    fits = count is not None and each is not None and whole(count * each) is not None
+    return count * each if fits and count is not None and each is not None else -1
+
+
+def _bytes(tensors: list[list[Any]]) -> int:
+    """Bytes of some tensors; -1 where one of them cannot be."""
+    sizes = [_item_bytes(t[3], t[4]) for t in tensors]
+    total = sum(sizes)
+    return -1 if min(sizes) < 0 or whole(total) is None else total
+
+
+def _tensors(value: Any, nested: int = _LISTS) -> list[list[Any]]:
     """The tensors in an argument: itself, or those of a list."""
-    if not isinstance(value, list) or not value:
+    if not isinstance(value, list) or not value or not nested:
         return []
     if len(value) == 6 and isinstance(value[5], str) and isinstance(value[0], int):
         return [value]
-    return [t for item in value for t in _tensors(item)]
+    return [t for item in value for t in _tensors(item, nested - 1)]
 
 
 def _is_split(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(x) is int for x in value)
+    if not isinstance(value, list) or not value:
+        return False
+    return all(type(x) is int and x >= 0 and whole(x) is not None for x in value)
 
 
 def _is_sequence(value: Any) -> bool:
@@ -369,6 +385,7 @@ def _is_sequence(value: Any) -> bool:
         isinstance(value, list)
         and len(value) == 2
         and type(value[0]) is int
+        and whole(value[0]) is not None
         and isinstance(value[1], bool)
     )
 

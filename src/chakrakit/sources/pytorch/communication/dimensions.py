@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 from chakrakit.sources.pytorch.communication.names import ITEM_BYTES
-from chakrakit.sources.pytorch.read import Kineto
+from chakrakit.sources.pytorch.read import Kineto, json_list, json_value, whole
 
 _NAMES = {"long int": "long", "unsigned char": "byte", "signed char": "char", "short int": "short"}
 
@@ -20,26 +19,18 @@ def tensor_sizes(kineto: Kineto, event: int) -> tuple[list[int], str]:
         said = str(kind).removeprefix("c10::").lower()
         name = _NAMES.get(said, said)
         if name in ITEM_BYTES and isinstance(shape, list):
-            sizes.append(math.prod(n for n in shape if type(n) is int) * ITEM_BYTES[name])
+            size = math.prod(n for n in shape if type(n) is int) * ITEM_BYTES[name]
+            sizes.append(-1 if whole(size) is None else size)
             dtype = dtype or said
     return sizes, dtype
 
 
 def plain_values(kineto: Kineto, event: int) -> list[Any]:
     """Numbers and lists of numbers among an event's arguments, in their order."""
-    out = []
-    for text in _texts(kineto, "in_values", event):
-        try:
-            value = json.loads(text)
-        except (ValueError, TypeError):
-            continue  # tensors, names and Python's True
-        out.append(value)
-    return out
+    said = (t for t in _texts(kineto, "in_values", event) if isinstance(t, str))
+    found = (json_value(text) for text in said)
+    return [v for v in found if v is not None]  # tensors, names and Python's True are none
 
 
 def _texts(kineto: Kineto, column: str, event: int) -> list[Any]:
-    try:
-        found = json.loads(kineto.texts[int(kineto.text_columns[column][event])])
-    except ValueError:
-        return []
-    return found if isinstance(found, list) else []
+    return json_list(kineto.texts[int(kineto.text_columns[column][event])])

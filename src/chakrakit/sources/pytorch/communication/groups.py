@@ -7,28 +7,60 @@ from typing import Any
 
 import numpy as np
 
+from chakrakit.errors import FormatError
 from chakrakit.sources.pytorch.communication.calls import Collective, told_size
 from chakrakit.sources.pytorch.communication.clocks import Recorded
-from chakrakit.sources.pytorch.read import Kineto, Observer
+from chakrakit.sources.pytorch.read import Kineto, Observer, whole
+from chakrakit.trace.communication import MAX_RANKS
 
 Groups = dict[str, tuple[int, ...]]
 
 
 def groups_of(observer: Observer | None, kineto: Kineto | None, world: int) -> Groups:
     """Groups a rank knows; an empty list of ranks means all of them."""
-    said: list[dict[str, Any]] = []
+    said: list[Any] = []
     if kineto is not None:
-        said += kineto.distributed.get("pg_config") or []
-        world = max(world, int(kineto.distributed.get("world_size", 0)))
+        config = kineto.distributed.get("pg_config") or []
+        said += config if isinstance(config, list) else [config]
+        world = max(world, _count(kineto.distributed.get("world_size", 0), "world_size"))
     if observer is not None:
         said += observer.groups()
     out: Groups = {}
     for group in said:
-        size = int(group.get("group_size", group.get("pg_size", 0)) or 0)
-        ranks = tuple(int(r) for r in group.get("ranks") or range(max(size, world)))
+        if not isinstance(group, dict):
+            raise FormatError(f"{str(group)[:40]!r} is listed among the process groups and is none")
+        name = str(group.get("pg_name", ""))
+        ranks = _members(group, name, world)
         if ranks:
-            out.setdefault(str(group.get("pg_name", "")), ranks)
+            out.setdefault(name, ranks)
     return out
+
+
+_MOST_RANKS = 1 << 20
+"""More than any job had; a file that says more would only fill memory."""
+
+
+def _members(group: dict[str, Any], name: str, world: int) -> tuple[int, ...]:
+    """The ranks of a group; where none are listed it has all there are."""
+    size = _count(group.get("group_size", group.get("pg_size", 0)) or 0, f"size of group {name!r}")
+    listed = group.get("ranks") or range(max(size, world))
+    if not isinstance(listed, list | range):
+        raise FormatError(f"process group {name!r}: ranks is {str(listed)[:40]!r}, not a list")
+    return tuple(listed) if isinstance(listed, range) else tuple(_rank(r, name) for r in listed)
+
+
+def _rank(said: object, group: str) -> int:
+    rank = whole(said, MAX_RANKS - 1)
+    if rank is None or rank < 0:
+        raise FormatError(f"process group {group!r} lists {str(said)[:40]!r}, which is no rank")
+    return rank
+
+
+def _count(said: object, what: str) -> int:
+    count = whole(said, _MOST_RANKS)
+    if count is None or count < 0:
+        raise FormatError(f"{what} is {str(said)[:40]!r}; it should be 0 to {_MOST_RANKS:,} ranks")
+    return count
 
 
 def infer_across_ranks(ranks: Mapping[int, Recorded], groups: Groups) -> int:

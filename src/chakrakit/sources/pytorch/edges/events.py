@@ -11,7 +11,7 @@ from chakrakit.arrays import I64
 from chakrakit.sources.pytorch.edges.candidates import Candidates
 from chakrakit.sources.pytorch.edges.device import DeviceModel
 from chakrakit.sources.pytorch.match import RowNames, Timeline
-from chakrakit.sources.pytorch.read import Kind, Kineto
+from chakrakit.sources.pytorch.read import Kind, Kineto, whole
 from chakrakit.trace.model import EdgeForm, EdgeKind
 
 _RECORD = r"^(cuda|cu|hip)EventRecord"
@@ -134,6 +134,7 @@ def _said(kineto: Kineto) -> dict[int, dict[str, int]]:
     by_row = {facts["row"]: facts for facts in out.values()}
     for key in (_RECORD_NUMBER, _RECORD_STREAM):
         for row, value in kineto.extras.column(key).items():
-            if row in by_row:
-                by_row[row][key] = int(value)
+            number = whole(value)
+            if row in by_row and number is not None:
+                by_row[row][key] = number
     return out

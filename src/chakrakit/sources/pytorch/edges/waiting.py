@@ -11,7 +11,7 @@ from chakrakit.sources.pytorch.edges.candidates import TOLERANCE_NS
 from chakrakit.sources.pytorch.edges.device import DeviceModel
 from chakrakit.sources.pytorch.edges.host import HostModel
 from chakrakit.sources.pytorch.match import Timeline
-from chakrakit.sources.pytorch.read import Kind, Kineto
+from chakrakit.sources.pytorch.read import Kind, Kineto, whole
 from chakrakit.trace.model import EdgeForm, EdgeKind
 
 QUEUE_DEPTH = 1024
@@ -73,19 +73,20 @@ def _synchronizations(line: Timeline, kineto: Kineto, host: HostModel, lanes: _L
     name = np.where(is_call, kineto.name[line.event], 0)
     scope = _scopes(line, kineto)
     total = 0
-    for pattern, whole in ((_DEVICE_WIDE, True), (_ONE_STREAM, False), (_ONE_EVENT, False)):
+    for pattern, everywhere in ((_DEVICE_WIDE, True), (_ONE_STREAM, False), (_ONE_EVENT, False)):
         calls = np.flatnonzero(is_call & texts.matching(pattern)[name])
         if len(calls):
-            total += _wait_on_lanes(line, host, lanes, calls, None if whole else scope[calls])
+            total += _wait_on_lanes(line, host, lanes, calls, None if everywhere else scope[calls])
     return total
 
 
 def _scopes(line: Timeline, kineto: Kineto) -> I64:
     """The stream each call waits on, where the device's tracer says so; -1 otherwise."""
     syncs = np.flatnonzero(kineto.kind == Kind.SYNC)
-    recorded_on = kineto.extras.column("wait_on_stream") if len(syncs) else {}
+    told = kineto.extras.column("wait_on_stream") if len(syncs) else {}
+    recorded_on = {s: n for s, text in told.items() if (n := whole(text)) is not None}
     known = {
-        int(kineto.correlation[s]): max(int(kineto.stream[s]), int(recorded_on.get(int(s), -1)))
+        int(kineto.correlation[s]): max(int(kineto.stream[s]), recorded_on.get(int(s), -1))
         for s in syncs
     }
     number = np.where(line.event >= 0, kineto.correlation[line.event], -1)

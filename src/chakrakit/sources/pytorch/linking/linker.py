@@ -149,7 +149,7 @@ def _times_by_rank(times: Sequence[Path], pairs: list[Pair]) -> dict[int, Path]:
     if not times:
         return {}
     if len(times) != len(pairs):
-        raise ConfigError(f"{len(times)} times files for {len(pairs)} ranks; give one a rank")
+        raise ConfigError(f"{len(times)} times files for {len(pairs)} ranks; give one per rank")
     if len(pairs) == 1:
         return {pairs[0].rank: times[0]}
     told = {s.rank: s.path for p in times if (s := identify(p)) is not None and s.rank >= 0}

@@ -105,7 +105,7 @@ def _operators(linked: Rank) -> Columns:
         name: _some(getattr(seen, name)[at], known)
         for name in ("rf_id", "fw_parent", "seq_id", "scope")
     }
-    out["fw_tid"] = _some(_os_threads(linked)[seen.fw_tid[at]], known & (seen.fw_tid[at] > 0))
+    out["fw_tid"] = _some(_os_threads(linked, at), known & (seen.fw_tid[at] > 0))
     for name in ("op_schema", "kernel_backend", "kernel_file", "tensor_range"):
         numbers = getattr(seen, name)[at]
         out[name] = seen.texts.column(numbers, known & (numbers > 0))
@@ -119,15 +119,20 @@ def _operators(linked: Rank) -> Columns:
     return out
 
 
-def _os_threads(linked: Rank) -> I64:
-    """The operating system's number for each of PyTorch's small thread numbers."""
+def _os_threads(linked: Rank, operators: I64) -> I64:
+    """The operating system's number for the forward thread, which PyTorch numbers in its own way."""
     line, seen = linked.line, linked.observer
     assert seen is not None
-    table = np.arange(int(max(seen.tid.max(initial=0), seen.fw_tid.max(initial=0))) + 1)
     tids = np.array([name[1] for name in line.thread_names] or [0], np.int64)
     paired = (line.operator >= 0) & (line.event >= 0)
-    table[seen.tid[line.operator[paired]]] = tids[line.thread[paired]]
-    return table
+    small, known = seen.tid[line.operator[paired]], tids[line.thread[paired]]
+    numbers, last = np.unique(small[::-1], return_index=True)  # the last operator decides
+    wanted = seen.fw_tid[operators]
+    place = np.searchsorted(numbers, wanted)
+    found = np.minimum(place, len(numbers) - 1)
+    if not len(numbers):
+        return wanted
+    return np.where(numbers[found] == wanted, known[::-1][last][found], wanted)
 
 
 def _kineto_arguments(linked: Rank) -> Columns:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import tempfile
+import weakref
 from pathlib import Path
 
+from chakrakit.trace.files import claimed
 from chakrakit.trace.model import Trace
 
 
@@ -18,8 +21,10 @@ class Spool:
     def __init__(self, parent: Path | None = None) -> None:
         if parent is not None:
             parent.mkdir(parents=True, exist_ok=True)
-        self._owned = tempfile.TemporaryDirectory(prefix=".linking.", dir=parent)
-        self.place = Path(self._owned.name)
+        owned = contextlib.ExitStack()
+        beside = Path(parent or tempfile.gettempdir(), "linking")
+        self.place = owned.enter_context(claimed(beside, folder=True, mode=0o700))
+        weakref.finalize(self, owned.close)
 
     def __getstate__(self) -> dict[str, Path]:
         return {"place": self.place}

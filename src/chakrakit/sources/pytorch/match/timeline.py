@@ -23,7 +23,7 @@ _SLACK_NS = 10_000
 
 @dataclass(frozen=True)
 class Timeline:
-    """One row a node, in order of start (longer first), which is also the order of the trace.
+    """One row per node, in order of start (longer first), which is also the order of the trace.
 
     `event` and `operator` are the rows in Kineto and in the observer, -1 for none. Host rows have a
     `thread` (dense number), device rows a `lane`; the other is -1. `parent` is the row a host row

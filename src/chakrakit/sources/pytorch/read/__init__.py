@@ -11,9 +11,10 @@ from chakrakit.sources.pytorch.read.files import (
     read_bytes,
     read_head,
 )
-from chakrakit.sources.pytorch.read.kineto import Flows, Kind, Kineto, read_kineto
+from chakrakit.sources.pytorch.read.kineto import Flows, Kind, Kineto, check_times, read_kineto
 from chakrakit.sources.pytorch.read.observer import Extras, Observer, read_observer
 from chakrakit.sources.pytorch.read.texts import Texts
+from chakrakit.sources.pytorch.read.values import Whole, json_list, json_value, whole
 
 __all__ = [
     "Extras",
@@ -24,11 +25,16 @@ __all__ = [
     "Observer",
     "Pair",
     "Texts",
+    "Whole",
+    "check_times",
     "find_pairs",
     "identify",
+    "json_list",
+    "json_value",
     "rank_in_name",
     "read_bytes",
     "read_head",
     "read_kineto",
     "read_observer",
+    "whole",
 ]

@@ -12,10 +12,13 @@ from pathlib import Path
 
 from chakrakit.errors import FormatError
 from chakrakit.sources.pytorch.read.kineto import Kineto
+from chakrakit.sources.pytorch.read.values import whole
 
 _HEAD = 1 << 16
 _GZIP = b"\x1f\x8b"
 _OBSERVER, _KINETO = "observer", "kineto"
+_LARGEST = 1 << 31
+"""Processes and ranks are below this; a file that says more says nothing."""
 
 _CARD = re.compile(r"card_\d+\.json")
 """What a collector writes beside the files of a rank; the linker reads it with them."""
@@ -87,7 +90,8 @@ def read_head(path: Path) -> bytes:
 
 def _number(pattern: bytes, head: bytes) -> int:
     match = re.search(pattern, head)
-    return int(match[1]) if match else -1
+    number = whole(match[1], _LARGEST) if match else None
+    return -1 if number is None else number
 
 
 def identify(path: Path) -> Source | None:
@@ -250,8 +254,9 @@ def rank_in_name(path: Path) -> int:
         numbers = re.findall(r"(?:rank|[._-])[_-]?(\d+)(?![a-zA-Z])", text) or re.findall(
             r"^(\d+)$", text
         )
-        if numbers:
-            return int(numbers[-1])
+        number = whole(numbers[-1], _LARGEST) if numbers else None
+        if number is not None:
+            return number
     return -1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -14,6 +13,7 @@ from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import FormatError
 from chakrakit.sources.pytorch.read.observer import Extras
 from chakrakit.sources.pytorch.read.texts import Texts
+from chakrakit.sources.pytorch.read.values import json_list, json_value
 
 
 class Kind(IntEnum):
@@ -136,7 +136,21 @@ def read_kineto(data: bytes, path: str = "") -> Kineto:
             path=path or None,
             offset=offset,
         ) from None
+    check_times(raw["ts"], raw["dur"], raw["base_ns"], path)
     return _kineto(raw)
+
+
+_LONGEST = 1 << 61
+"""Nanoseconds, 73 years: times since 1970 fit, and so do differences of any two."""
+
+
+def check_times(start: I64, duration: I64, base_ns: int, path: str) -> None:
+    """No event may lie where no clock gets to: sums of such times would wrap around."""
+    early, late = start < -_LONGEST, start > _LONGEST
+    wrong = np.flatnonzero(early | late | (duration < 0) | (duration > _LONGEST))
+    if len(wrong) or not 0 <= base_ns <= _LONGEST:
+        said = f"event {wrong[0]:,} has a time" if len(wrong) else "its clock began at a time"
+        raise FormatError(f"{said} that no clock shows; the file is damaged", path=path or None)
 
 
 _NUMBERS = (
@@ -172,8 +186,8 @@ def _kineto(raw: dict[str, Any]) -> Kineto:
         texts=texts,
         base_ns=raw["base_ns"],
         host_name=texts[raw["host_name"]],
-        distributed=_object(texts[raw["distributed"]]) or {},
-        devices=_object(texts[raw["devices"]]) or [],
+        distributed=_object(texts[raw["distributed"]]),
+        devices=[d for d in json_list(texts[raw["devices"]]) if isinstance(d, dict)],
         left_out={texts[k] or "(none)": n for k, n in raw["left_out"].items()},
         truncated=raw["truncated"],
         repaired=raw["repaired"],
@@ -181,11 +195,9 @@ def _kineto(raw: dict[str, Any]) -> Kineto:
     )
 
 
-def _object(text: str) -> Any:
-    try:
-        return json.loads(text) if text else None
-    except ValueError:
-        return None
+def _object(text: str) -> dict[str, Any]:
+    found = json_value(text)
+    return found if isinstance(found, dict) else {}
 
 
 def _flows(raw: dict[str, Any]) -> Flows:

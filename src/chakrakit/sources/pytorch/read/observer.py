@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ import chakrakit.core as core
 from chakrakit.arrays import I32, I64, Mask
 from chakrakit.errors import FormatError
 from chakrakit.sources.pytorch.read.texts import Texts, plain_strings
+from chakrakit.sources.pytorch.read.values import json_list
 
 KNOWN_SCHEMAS = ("1.0.1", "1.0.2", "1.0.3", "1.0.4", "1.1.0", "1.1.1")
 _ROOT = r"^\[pytorch\|profiler\|execution_(trace|graph)\|(process|thread)\]$"
@@ -103,10 +103,9 @@ class Observer:
 
 
 def _groups_in(values: str) -> list[dict[str, Any]]:
-    try:
-        said = json.loads(json.loads(values)[0])
-    except (ValueError, IndexError, TypeError):
-        return []  # old files cut strings at 8,192 characters
+    first = next(iter(json_list(values)), None)
+    # Old files cut strings at 8,192 characters, which leaves nothing to read.
+    said = json_list(first) if isinstance(first, str) else []
     return [g for g in said if isinstance(g, dict) and "pg_name" in g]
 
 
@@ -181,7 +180,4 @@ def _short_strides(texts: Texts, columns: dict[str, I32]) -> int:
 
 
 def _items(text: str) -> int:
-    try:
-        return len(json.loads(text)) if text else 0
-    except (ValueError, TypeError):
-        return 0
+    return len(json_list(text))

@@ -42,7 +42,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Attribution:
-    """One entry a row; -1 where the files do not say."""
+    """One entry per row; -1 where the files do not say."""
 
     step: I64
     phase: I64

@@ -6,11 +6,12 @@ in and out, and nothing for operators that only look at memory differently.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from chakrakit.sources.pytorch.read import json_list
 
 Shape = Sequence[int]
 
@@ -39,11 +40,17 @@ def _is_shape(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(x, int) for x in value)
 
 
-def elements(shapes: Any) -> int:
+_NESTED = 8
+"""How deep lists of lists of tensors are looked into; PyTorch's have two levels."""
+
+
+def elements(shapes: Any, nested: int = _NESTED) -> int:
     """Elements of a shape, or of all shapes in a list of them."""
     if _is_shape(shapes):
         return math.prod(shapes) if shapes else 0
-    return sum(elements(s) for s in shapes) if isinstance(shapes, list) else 0
+    if not isinstance(shapes, list) or not nested:
+        return 0
+    return sum(elements(s, nested - 1) for s in shapes)
 
 
 def _matmul(left: Shape, right: Shape) -> int:
@@ -246,12 +253,17 @@ _VIEWS = (
 )
 
 
+_MOST = 1 << 62
+"""Work beyond this is that of no call: the shapes that say so are taken for damage."""
+
+
 def flops(call: Call) -> int:
     """Floating-point operations of one call; element-wise ones count one per result."""
     space, _, name = call.name.partition("::")
     if space != "aten" or name in _VIEWS or name in _MOVES:
         return 0
-    return _EXACT.get(name, _pointwise)(call)
+    count = _EXACT.get(name, _pointwise)(call)
+    return count if 0 <= count <= _MOST else 0
 
 
 _PRODUCTS = (_mm, _addmm, _linear, _convolution, _convolution_backward)
@@ -272,8 +284,4 @@ def moves_bytes(name: str) -> bool:
 
 def parse_shapes(text: str) -> list[Any]:
     """Shapes as PyTorch writes them; [] for what cannot be read."""
-    try:
-        found = json.loads(text) if text else []
-    except ValueError:
-        return []
-    return found if isinstance(found, list) else []
+    return json_list(text)

@@ -20,6 +20,8 @@ from chakrakit.sources.pytorch.work.flops import (
 )
 
 _NEEDS_VALUES = ("convolution", "attention")
+_MOST_BYTES = float(1 << 62)
+"""Tensors larger than this are damage, and count nothing."""
 
 
 def work_of_rows(
@@ -107,8 +109,9 @@ def _per_distinct(keys: Sequence[NDArray[Any]], ask: Callable[..., int]) -> I64:
 
 def _observer_bytes(observer: Observer) -> I64:
     table = observer.tensors
-    size = (table.elements * table.itemsize).astype(np.float64)
-    return np.bincount(table.node, size, len(observer)).astype(np.int64)
+    size = table.elements.astype(np.float64) * table.itemsize
+    total = np.bincount(table.node, np.maximum(size, 0.0), len(observer))
+    return np.where(total < _MOST_BYTES, total, 0).astype(np.int64)
 
 
 def _to_workers(line: Timeline, count: I64, moved: I64) -> tuple[I64, I64]:

@@ -8,11 +8,13 @@ import zlib
 from pathlib import Path
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.xla.hlo.model import Module
+from chakrakit.sources.xla.hlo.model import Module, Shape
 from chakrakit.sources.xla.hlo.proto import read_proto
+from chakrakit.sources.xla.hlo.replicas import MOST_DEVICES
 from chakrakit.sources.xla.hlo.text import read_text
 
 MOST_BYTES = 4 << 30
+_LARGEST = 1 << 62
 _TEXT = re.compile(rb"^HloModule\s", re.M)
 
 
@@ -64,10 +66,26 @@ def _proto(data: bytes) -> Module:
 def parse_hlo(data: bytes, path: str = "") -> Module:
     """The module in some bytes."""
     try:
-        if _TEXT.search(data[:65536]):
-            return read_text(data.decode("utf-8", "replace"))
-        return _proto(data)
+        text = _TEXT.search(data[:65536]) is not None
+        module = read_text(data.decode("utf-8", "replace")) if text else _proto(data)
+        _check(module)
     except FormatError as error:
         raise FormatError(error.problem, path=path or None, offset=error.offset) from None
     except RecursionError:
         raise FormatError("shapes are nested too deep", path=path or None) from None
+    return module
+
+
+def _check(module: Module) -> None:
+    """Sizes that no device has would only overflow later, and devices by the billion fill memory."""
+    if not 0 < module.devices <= MOST_DEVICES:
+        raise FormatError(f"{module.devices:,} devices; at most {MOST_DEVICES:,} are possible")
+    for computation in module.computations.values():
+        for i in computation.instructions:
+            numbers = (i.shape.bytes, i.shape.elements, i.channel, i.parameter, i.index)
+            if max(map(abs, numbers)) > _LARGEST or _is_negative(i.shape):
+                raise FormatError(f"{i.name}: a size or number that cannot be ({i.shape!s:.60})")
+
+
+def _is_negative(shape: Shape) -> bool:
+    return min(shape.dims, default=0) < 0 or any(map(_is_negative, shape.parts))

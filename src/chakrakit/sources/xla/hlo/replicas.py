@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -17,8 +18,8 @@ _INNER = re.compile(r"\{([\d,\s]*)\}")
 
 def iota_groups(shape: Sequence[int], reshape: Sequence[int], order: Sequence[int]) -> Groups:
     """`[4,2]<=[2,4]T(1,0)`: all devices, reshaped, transposed, cut into groups."""
-    count = int(np.prod(reshape, dtype=np.int64))
-    if count != int(np.prod(shape, dtype=np.int64)) or not 0 < count <= MOST_DEVICES:
+    count = math.prod(reshape)
+    if count != math.prod(shape) or not 0 < count <= MOST_DEVICES:
         raise FormatError(f"replica groups {list(shape)}<={list(reshape)} do not fit each other")
     if order and sorted(order) != list(range(len(reshape))):
         raise FormatError(f"replica groups are transposed by {list(order)}, which is no order")
@@ -37,7 +38,7 @@ def mesh_groups(
 
     `order` lists the devices of the mesh, where they are not 0, 1, and so on.
     """
-    count = int(np.prod(sizes, dtype=np.int64)) if sizes else 0
+    count = math.prod(sizes) if sizes else 0
     if not 0 < count <= MOST_DEVICES or any(not 0 <= a < len(sizes) for a, _ in axes):
         raise FormatError(f"replica groups name an axis that a mesh of {list(sizes)} does not have")
     cut: list[tuple[int, bool]] = []
@@ -47,7 +48,7 @@ def mesh_groups(
     devices = devices.reshape([size for size, _ in cut])
     inside = [i for i, (_, spans) in enumerate(cut) if spans]
     outside = [i for i, (_, spans) in enumerate(cut) if not spans]
-    length = int(np.prod([cut[i][0] for i in inside], dtype=np.int64))
+    length = math.prod([cut[i][0] for i in inside])
     return tuple(map(tuple, devices.transpose(outside + inside).reshape(-1, length).tolist()))
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from chakrakit.errors import FormatError
+from chakrakit.sources.pytorch.read import whole
 from chakrakit.sources.xla.hlo import Module
 from chakrakit.sources.xla.program.rows import Program, Row
 from chakrakit.sources.xla.program.work import flops, moved
@@ -38,9 +40,13 @@ def body_of(program: Program, role: Callable[[Row], str], rank: int, peers: Peer
         kept.append(row)
     both = np.array(sorted(set(pairs)), np.int32).reshape(-1, 2)
     edges = Edges.of(both[:, 0], both[:, 1], EdgeKind.TENSOR) if len(both) else None
-    return Trace.from_columns(
-        _columns(program.module, role, rank, kept, peers), edges, Metadata.of(VERSION)
-    )
+    try:
+        columns = _columns(program.module, role, rank, kept, peers)
+    except (OverflowError, pa.ArrowInvalid):
+        raise FormatError(
+            f"{program.module.name}: work, sizes or ranks of an instruction do not fit into 64 bits"
+        ) from None
+    return Trace.from_columns(columns, edges, Metadata.of(VERSION))
 
 
 def _columns(
@@ -98,7 +104,7 @@ def _work(module: Module, row: Row) -> tuple[int, int, int | None]:
     return (
         sum(flops(module, i, row.step.inside)),
         moved(i, sizes),
-        int(cycles[1]) if cycles else None,
+        whole(cycles[1]) if cycles else None,
     )
 
 

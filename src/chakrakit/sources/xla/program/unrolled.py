@@ -58,12 +58,15 @@ class Unrolled:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.steps: list[Step] = []
+        self._runs = 0
         self.warnings: dict[str, None] = {}
         self._run(module.main, [_Value() for _ in module.main.instructions], 0)
 
     def _run(self, computation: Computation, arguments: Sequence[_Value], depth: int) -> _Value:
         if depth > 64:
             raise FormatError(f"{computation.name}: calls are nested too deep, or call themselves")
+        self._runs += 1
+        self._check(self._runs)  # what calls others twice each and does nothing else takes time too
         values: dict[str, _Value] = {}
         for instruction in computation.instructions:
             values[instruction.name] = self._step(
@@ -102,7 +105,7 @@ class Unrolled:
         state = operands[0] if operands else _Value()
         body = self._computation(self._body(i))
         trips = int(found[1]) if found else 1
-        self._check(trips * sum(x.opcode not in FREE for x in body.instructions))
+        self._check(trips * max(1, sum(x.opcode not in FREE for x in body.instructions)))
         for _ in range(trips):
             state = self._run(body, [state], depth + 1)
         return state

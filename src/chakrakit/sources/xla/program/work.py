@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 
+from chakrakit.errors import FormatError
 from chakrakit.sources.xla.hlo import Computation, Instruction, Module
 
 FREE = frozenset((
@@ -50,13 +52,19 @@ def flops(module: Module, instruction: Instruction, inside: Computation) -> tupl
 
 
 def _of_called(module: Module, instruction: Instruction) -> tuple[int, int]:
-    dense = vector = 0
-    for name in instruction.called:
-        computation = module.computations.get(name) or Computation(name)
-        for inner in computation.instructions:
-            more = flops(module, inner, computation)
-            dense, vector = dense + more[0], vector + more[1]
-    return dense, vector
+    found = [_of_computation(module, name) for name in instruction.called]
+    return sum(f[0] for f in found), sum(f[1] for f in found)
+
+
+@lru_cache(1 << 12)
+def _of_computation(module: Module, name: str) -> tuple[int, int]:
+    """Work of everything in a computation; many fusions call the same one."""
+    computation = module.computations.get(name) or Computation(name)
+    try:
+        found = [flops(module, inner, computation) for inner in computation.instructions]
+    except RecursionError:
+        raise FormatError(f"{name}: fusions call themselves, or are nested too deep") from None
+    return sum(f[0] for f in found), sum(f[1] for f in found)
 
 
 def moved(instruction: Instruction, sizes: dict[str, int]) -> int:

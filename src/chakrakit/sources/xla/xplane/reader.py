@@ -13,12 +13,12 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.errors import FormatError
 from chakrakit.sources.activities import Activities
-from chakrakit.sources.pytorch.read import Kind, Kineto
+from chakrakit.sources.pytorch.read import Kind, Kineto, whole
 from chakrakit.sources.xla.hlo import Instruction, Module, parse_hlo
 from chakrakit.sources.xla.xplane.space import Event, Plane, read_planes
 
-_DEVICE = re.compile(r"^/device:(?:GPU|TPU|CUSTOM)[^:]*:(\d+)")
-_STREAM = re.compile(r"^Stream #(\d+)")
+_DEVICE = re.compile(r"^/device:(?:GPU|TPU|CUSTOM)[^:]*:(\d{1,9})(?!\d)")
+_STREAM = re.compile(r"^Stream #(\d{1,18})(?!\d)")
 _OPERATIONS = ("XLA Ops", "Async XLA Ops")
 _COLLECTIVES = {
     "all-reduce": "allreduce",
@@ -62,7 +62,9 @@ def read_devices(data: bytes, path: str = "", modules: Iterable[Module] = ()) ->
     hosts = _host_lines(planes, work)
     main = _main_module(work)
     return {
-        device: _Device(device, lines, hosts.get(device, []), known).kineto(base, main, planes)
+        device: _Device(device, lines, hosts.get(device, []), known, path).kineto(
+            base, main, planes
+        )
         for device, lines in sorted(work.items())
     }
 
@@ -97,7 +99,7 @@ def _by_ordinal(events: list[Event]) -> dict[int, list[Event]]:
     out: dict[int, list[Event]] = {}
     for event in events:
         if "hlo_op" in event.stats and event.end > event.start:
-            out.setdefault(int(event.stats.get("device_ordinal", 0)), []).append(event)
+            out.setdefault(_number(event, "device_ordinal", 0), []).append(event)
     return out
 
 
@@ -111,7 +113,7 @@ def _base(planes: list[Plane]) -> int:
 def _host_lines(planes: list[Plane], work: Mapping[int, Lines]) -> dict[int, Lines]:
     """Threads of the host by the device they launch on; those that launch nothing go to the first."""
     owner = {
-        int(e.stats["correlation_id"]): device
+        _number(e, "correlation_id"): device
         for device, lines in work.items()
         for _, _, events in lines
         for e in events
@@ -122,9 +124,9 @@ def _host_lines(planes: list[Plane], work: Mapping[int, Lines]) -> dict[int, Lin
         if plane.name.startswith("/host:CPU"):
             for line in plane.lines():
                 seen = Counter(
-                    owner[e.stats["correlation_id"]]
+                    owner[number]
                     for e in line[2]
-                    if e.stats.get("correlation_id") in owner
+                    if (number := _number(e, "correlation_id")) in owner
                 )
                 device = seen.most_common(1)[0][0] if seen else min(work)
                 out.setdefault(device, []).append(line)
@@ -178,9 +180,11 @@ def _instructions(module: Module) -> dict[str, Instruction]:
 class _Device:
     """Turns one device's lines and its host's threads into columns."""
 
-    def __init__(self, device: int, lines: Lines, hosts: Lines, modules: _Modules) -> None:
+    def __init__(
+        self, device: int, lines: Lines, hosts: Lines, modules: _Modules, path: str
+    ) -> None:
         self.device, self.lines, self.hosts, self.modules = device, lines, hosts, modules
-        self.activities = Activities()
+        self.activities = Activities(path)
         self.groups: dict[str, list[int]] = {}
         self.step_rows: list[tuple[int, Event]] = []
 
@@ -220,27 +224,25 @@ class _Device:
         self.activities.add(
             kinds,
             [e.name for e in kept],
-            np.array([e.start for e in kept], np.int64),
-            np.array([e.end for e in kept], np.int64),
+            [e.start for e in kept],
+            [e.end for e in kept],
             pid=0,
             tid=number,
-            correlation=np.array([int(e.stats.get("correlation_id", -1)) for e in kept], np.int64),
+            correlation=[_number(e, "correlation_id") for e in kept],
         )
 
     def _stream(self, stream: int, events: list[Event]) -> None:
         first = self.activities.add(
             np.array([_device_kind(e) for e in events], np.int8),
             [e.name for e in events],
-            np.array([e.start for e in events], np.int64),
-            np.array([e.end for e in events], np.int64),
+            [e.start for e in events],
+            [e.end for e in events],
             pid=self.device,
             tid=stream,
             device=self.device,
             stream=stream,
-            correlation=np.array(
-                [int(e.stats.get("correlation_id", -1)) for e in events], np.int64
-            ),
-            bytes=np.array([_bytes(e) for e in events], np.int64),
+            correlation=[_number(e, "correlation_id") for e in events],
+            bytes=[_bytes(e) for e in events],
             grid=[_launched(e, 0) for e in events],
             block=[_launched(e, 3) for e in events],
         )
@@ -331,8 +333,15 @@ def _bytes(event: Event) -> int:
     for key, value in event.stats.items():
         if key.lower() in ("memcpy_details", "memset_details"):
             match = _SIZE.search(str(value))
-            return int(match[1]) if match else -1
+            size = whole(match[1]) if match else None
+            return -1 if size is None else size
     return -1
+
+
+def _number(event: Event, name: str, missing: int = -1) -> int:
+    """A stat that should be a whole number; `missing` where it is not there or is something else."""
+    found = whole(event.stats.get(name))
+    return missing if found is None else found
 
 
 def _launched(event: Event, first: int) -> str:

@@ -1,0 +1,155 @@
+"""A workload that is served: a stream of requests, an engine and a layout, in the words of `chakra serve`."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chakrakit.errors import ConfigError, nearest
+from chakrakit.machines.fabric import Machine
+from chakrakit.results import Result
+from chakrakit.serving import Layout, ServiceLevel, Serving, serving_of
+
+_NOT_HERE = ("machine", "policy", "faults", "layout")
+_TEXTS = ("engine", "requests")
+"""Settings of the form name{field=value}, whose fields an axis may set."""
+
+
+class Served(msgspec.Struct, frozen=True):
+    """`workload: {serve: {model: M, requests: R, engine: E, …}}` at one point."""
+
+    settings: dict[str, Any]
+    content: dict[str, str]
+    """Hashes of the files that settings name: a point with another file's content is another point."""
+
+    def serving(self, machine: Machine) -> Serving:
+        """Everything resolved and checked; a ConfigError says what cannot be."""
+        given = {k: v for k, v in self.settings.items() if k != "slo"}
+        made = serving_of(machine=machine, **given)
+        made.setup  # noqa: B018 - cached; checks that requests, weights and cache fit
+        return made
+
+    @property
+    def level(self) -> ServiceLevel:
+        """The service level, if there is one."""
+        return ServiceLevel.parse(self.settings.get("slo"))
+
+
+class ServedRow(Result, msgspec.Struct, kw_only=True):
+    """What a served point comes to. Times are milliseconds over requests."""
+
+    devices: int
+    requests: int
+    finished: int
+    duration_s: float
+    output_tokens_per_s: float
+    output_tokens_per_s_per_device: float
+    requests_per_s: float
+    goodput: float
+    attained: float
+    ttft_mean_ms: float
+    ttft_p50_ms: float
+    ttft_p99_ms: float
+    tpot_mean_ms: float
+    tpot_p50_ms: float
+    tpot_p99_ms: float
+    e2e_mean_ms: float
+    e2e_p99_ms: float
+    queue_mean_ms: float
+    kv_capacity_tokens: int
+    kv_peak_tokens: int
+    preemptions: int
+    cache_hit_rate: float
+    steps: int
+    mean_batch: float
+    energy_joules: float
+    joules_per_token: float
+    price: float
+    price_per_million_tokens: float
+
+
+def is_served(plain: Mapping[str, Any]) -> bool:
+    """Whether a study's workload is a stream of requests."""
+    return "serve" in plain
+
+
+def setting_names() -> list[str]:
+    """What may be set, and be an axis: the arguments of `chakrakit.serve`."""
+    named = [n for n in inspect.signature(serving_of).parameters if n not in _NOT_HERE]
+    return [*named, *(f.name for f in msgspec.structs.fields(Layout)), "slo"]
+
+
+def served_of(plain: Mapping[str, Any], fields: Mapping[str, Any], folder: Path) -> Served:
+    """The workload at one point. `engine.X` and `requests.X` set options of those texts."""
+    settings = dict(plain["serve"]) if isinstance(plain["serve"], dict) else {}
+    for name in ("model", "requests"):
+        if name not in settings and name not in fields:
+            raise ConfigError(f"serve: `{name}` is missing; a study that serves needs it")
+    for name, value in fields.items():
+        text, dot, option = name.partition(".")
+        if dot and text in _TEXTS:
+            settings[text] = _with_option(str(settings.get(text, "vllm")), option, value)
+        else:
+            settings[name] = value
+    known = setting_names()
+    for name in settings:
+        if name not in known:
+            raise ConfigError(f"serve: no setting {name!r}; {nearest(name, known)}")
+    content = {}
+    for name in ("requests", "layers"):
+        path = _beside(settings.get(name), folder)
+        if path is not None:
+            settings[name], content[name] = str(path), _hash(path)
+    return Served(settings, content)
+
+
+def _with_option(text: str, option: str, value: Any) -> str:
+    """A text of the form name{field=value} with one field set."""
+    name, _, inside = text.strip().removesuffix("}").partition("{")
+    told = str(value).lower() if isinstance(value, bool) else value
+    return f"{name}{{{inside}{', ' if inside.strip() else ''}{option}={told}}}"
+
+
+def _beside(value: Any, folder: Path) -> Path | None:
+    """The file or folder a setting names, beside the study or here."""
+    if not isinstance(value, str) or "{" in value:
+        return None
+    return next((p.resolve() for p in (folder / value, Path(value)) if p.exists()), None)
+
+
+def _hash(path: Path) -> str:
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    return _hash_of(tuple((str(p), p.stat().st_mtime_ns) for p in files))
+
+
+@lru_cache(maxsize=64)
+def _hash_of(files: tuple[tuple[str, int], ...]) -> str:
+    found = hashlib.sha256()
+    for name, _ in files:
+        found.update(Path(name).read_bytes())
+    return found.hexdigest()
+
+
+def measure_served(served: Served, machine: Machine) -> ServedRow:
+    """Serves a point's stream."""
+    done = served.serving(machine).served(served.level).result()
+    same = {n: getattr(done, n) for n in ServedRow.__struct_fields__ if hasattr(done, n)}
+    spreads = {"ttft": done.ttft_ms, "tpot": done.tpot_ms, "e2e": done.e2e_ms}
+    times = {
+        f"{n}_{k}_ms": getattr(s, k) for n, s in spreads.items() for k in ("mean", "p50", "p99")
+    }
+    times.pop("e2e_p50_ms")
+    return ServedRow(
+        **same,
+        **times,
+        queue_mean_ms=done.queue_ms.mean,
+        output_tokens_per_s_per_device=done.output_tokens_per_s / done.devices,
+        kv_capacity_tokens=done.kv.capacity_tokens,
+        kv_peak_tokens=done.kv.peak_tokens,
+    )

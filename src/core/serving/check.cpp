@@ -1,0 +1,144 @@
+#include "core/serving/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace chakra::serving {
+
+namespace {
+
+constexpr int64_t MOST =
+    std::numeric_limits<int32_t>::max() - 1;  // requests and blocks are 31 bits
+
+[[noreturn]] void fail(const std::string& what) {
+    throw std::invalid_argument(what);
+}
+
+void within(const char* name, int64_t value, int64_t least, int64_t most = MOST) {
+    if (value >= least && value <= most) return;
+    fail(std::string(name) + " is " + std::to_string(value) + "; it must be from " +
+         std::to_string(least) + " to " + std::to_string(most));
+}
+
+void not_negative(const char* name, double value) {
+    if (std::isfinite(value) && value >= 0) return;
+    fail(std::string(name) + " is " + std::to_string(value) +
+         "; it must be a finite number, 0 or more");
+}
+
+void each(const char* name, const std::vector<int64_t>& values, size_t count, int64_t least) {
+    if (values.size() != count)
+        fail(std::string(name) + " has " + std::to_string(values.size()) + " entries; there are " +
+             std::to_string(count) + " requests");
+    auto bad = std::find_if(values.begin(), values.end(), [=](int64_t v) { return v < least; });
+    if (bad == values.end()) return;
+    fail(std::string(name) + "[" + std::to_string(bad - values.begin()) + "] is " +
+         std::to_string(*bad) + "; it must be " + std::to_string(least) + " or more");
+}
+
+template <size_t N>
+void fits(const char* name, const std::array<std::vector<double>, N>& axes,
+          const std::vector<double>& values) {
+    size_t cells = 1;
+    for (const auto& axis : axes) {
+        if (axis.empty() || !std::is_sorted(axis.begin(), axis.end(), std::less_equal<>()))
+            fail(std::string(name) + ": an axis is empty or does not ascend");
+        cells *= axis.size();
+    }
+    if (values.size() != cells)
+        fail(std::string(name) + " has " + std::to_string(values.size()) +
+             " values; its axes have " + std::to_string(cells) + " points");
+}
+
+}  // namespace
+
+void check(const Requests& r) {
+    size_t count = r.arrival.size();
+    within("the number of requests", static_cast<int64_t>(count), 1);
+    each("arrival", r.arrival, count, 0);
+    each("prompt", r.prompt, count, 1);
+    each("output", r.output, count, 1);
+    each("after", r.after, count, -1);
+    each("priority", r.priority, count, std::numeric_limits<int64_t>::min());
+    each("adapter", r.adapter, count, -1);
+    for (size_t i = 0; i < count; ++i) {
+        if (r.after[i] >= static_cast<int64_t>(i))
+            fail("after[" + std::to_string(i) + "] is " + std::to_string(r.after[i]) +
+                 "; a request follows one that stands before it");
+    }
+    bool ascend = r.offsets.size() == count + 1 && r.offsets.front() == 0 &&
+                  std::is_sorted(r.offsets.begin(), r.offsets.end()) &&
+                  r.offsets.back() == static_cast<int64_t>(r.ids.size());
+    if (!ascend)
+        fail(
+            "offsets must have one entry more than there are requests, begin with 0, never "
+            "descend, "
+            "and end with the number of ids");
+    within("unit", r.unit, 1);
+}
+
+void check(const Options& o) {
+    within("block_size", o.block_size, 1);
+    within("num_blocks", o.num_blocks, 1);
+    within("token_budget", o.token_budget, 1, std::numeric_limits<int64_t>::max());
+    within("max_requests", o.max_requests, 1, std::numeric_limits<int64_t>::max());
+    within("depth", o.depth, 1);
+    within("stages", o.stages, 1);
+    for (auto [name, value] : {std::pair{"chunk_limit", o.chunk_limit},
+                               {"swap_blocks", o.swap_blocks},
+                               {"host_blocks", o.host_blocks},
+                               {"drafts", o.drafts},
+                               {"max_adapters", o.max_adapters}})
+        within(name, value, 0);
+    for (auto [name, value] : {std::pair{"host", o.host},
+                               {"host_per_request", o.host_per_request},
+                               {"host_per_token", o.host_per_token},
+                               {"output", o.output},
+                               {"launch", o.launch},
+                               {"warmup", o.warmup},
+                               {"serial", o.serial},
+                               {"serial_per_request", o.serial_per_request},
+                               {"frontend", o.frontend}})
+        within(name, value, 0, std::numeric_limits<int64_t>::max());
+    for (auto [name, value] : {std::pair{"safety_margin", o.safety_margin},
+                               {"output_reserve", o.output_reserve},
+                               {"ps_per_block", o.ps_per_block},
+                               {"ps_per_remote_block", o.ps_per_remote_block},
+                               {"acceptance", o.acceptance}})
+        not_negative(name, value);
+}
+
+void check(const GridAttention& grid) {
+    fits("attention", grid.axes, grid.values);
+    if (!grid.share.empty()) fits("skew", grid.share_axes, grid.share);
+}
+
+void check(const Problem& problem) {
+    if (!problem.requests) fail("there are no requests");
+    if (problem.pools.empty()) fail("there are no engines");
+    int64_t engines = 0;
+    for (const Pool& pool : problem.pools) {
+        check(pool.options);
+        within("ranks", pool.ranks, 1);
+        within("engines", pool.engines, 1);
+        if (pool.engines % pool.ranks)
+            fail("engines must be a multiple of the ranks that step together");
+        if (!pool.terms.padded.ask &&
+            !(pool.terms.dense && pool.terms.head && pool.terms.attention))
+            fail("a pool has no step times");
+        engines += pool.engines;
+    }
+    for (const Fault& fault : problem.faults) {
+        within("a fault's engine", fault.engine, 0, engines - 1);
+        within("a fault's time", fault.at, 0, std::numeric_limits<int64_t>::max());
+        within("a fault's duration", fault.duration, 0, std::numeric_limits<int64_t>::max());
+    }
+    within("concurrency", problem.concurrency, 0);
+    within("remote_blocks", problem.remote_blocks, 0);
+    not_negative("handover", problem.handover.ps_per_token);
+}
+
+}  // namespace chakra::serving

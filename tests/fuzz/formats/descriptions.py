@@ -1,0 +1,391 @@
+"""What people write: machines, workloads, models, studies, campaigns, passes, profiles, algorithms."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import chakrakit as ck
+from chakrakit.simulator.engine.custom import custom_for, moves_from_msccl
+from chakrakit.simulator.engine.mscclpp import moves_from_mscclpp
+from chakrakit.studies.sweep import read_study
+from fuzz.formats.traces import traces
+from fuzz.fuzz_format import Format, Step
+from fuzz.mutation import mutate_csv, mutate_json, mutate_words, mutate_yaml
+
+MACHINE = """\
+name: mine
+device: {name: H100, peak: {bf16: 900 TFLOP/s, fp32: 60 TFLOP/s}, memory: 80 GiB, memory_bandwidth: 3 TB/s,
+         compute_efficiency: 0.7, kernel_overhead: 2 us, power: 700 W, price_per_hour: 2.5}
+network:
+  - {topology: switch, size: 4, bandwidth: 450 GB/s, latency: 1 us}
+  - {topology: fat-tree, size: 4, arity: [2, 2], bandwidth: 400 Gb/s, latency: 2 us, joins: rails}
+software: {collective_overhead: 5 us, step_overhead: 1 us, queue_depth: 4}
+changes: [{ranks: '3,5-6', dimension: 0, bandwidth: 10 GB/s}, {ranks: [1], device: {peak: {bf16: 1e12}}}]
+"""
+GRAPH = """\
+name: small
+graph:
+  devices: [a, b, c]
+  links:
+    - {ends: [a, sw], bandwidth: 10 GB/s, latency: 1 us}
+    - {ends: [b, sw], bandwidth: 10 GB/s}
+    - {ends: [sw, c], bandwidth: 10 GB/s}
+"""
+INFRAGRAPH = """\
+name: two servers
+devices:
+- name: server
+  components: [{name: xpu, count: 2, choice: xpu}, {name: nic, count: 2, choice: nic},
+               {name: nvsw, count: 1, choice: switch}]
+  links: [{name: nvlink, physical: {bandwidth: {gigabytes_per_second: 450}, latency: {ns: 300}}},
+          {name: pcie, physical: {bandwidth: {gigabits_per_second: 512}}}]
+  edges:
+  - {ep1: {component: xpu}, ep2: {component: nvsw}, link: nvlink, scheme: many2many}
+  - {ep1: {component: "xpu[0:2]"}, ep2: {component: "nic[0:2]"}, link: pcie, scheme: one2one}
+- name: tor
+  components: [{name: asic, count: 1, choice: switch}]
+links: [{name: eth, physical: {bandwidth: {gigabits_per_second: 400}, latency: {us: 1}}}]
+instances: [{name: host, device: server, count: 2}, {name: leaf, device: tor, count: 1}]
+edges:
+- {ep1: {instance: host, component: nic}, ep2: {instance: "leaf[0]", component: asic}, link: eth,
+   scheme: many2many}
+"""
+_PRESET = (files("chakrakit.machines") / "presets" / "dgx-h100.yaml").read_text()
+TRACES = "{in}/w"
+
+
+def _written(name: str, text: str) -> Step:
+    def write(folder: Path) -> None:
+        (folder / name).write_text(text)
+        ck.write(traces(), folder / "w")
+
+    return write
+
+
+def _machine(name: str, text: str) -> Format:
+    file = "{in}/m.yaml"
+    return Format(
+        name,
+        _written("m.yaml", text),
+        {"m.yaml": mutate_yaml},
+        ("machines", file),
+        (
+            ("simulate", TRACES, "--machine", file),
+            (
+                "simulate",
+                TRACES,
+                "--machine",
+                file,
+                "--network",
+                "analytical",
+                "--compute",
+                "roofline",
+            ),
+            (
+                "collective",
+                "all-reduce",
+                "--machine",
+                file,
+                "--members",
+                "2",
+                "--sizes",
+                "1KiB,1MiB",
+            ),
+            (
+                "collective",
+                "all-to-all",
+                "--machine",
+                file,
+                "--members",
+                "3",
+                "--sizes",
+                "1KiB,1MiB",
+            ),
+            ("generate", "--model", "gpt3-125m", "--seq", "16", "--dry-run", "--machine", file),
+        ),
+    )
+
+
+WORKLOAD = """\
+model: {base: llama3.1-8b, layers: 2, hidden: 256, ffn: 512, heads: 4, kv_heads: 2, vocab: 1000}
+plan: {dp: 2, tp: 2, pp: 2, data: zero1, recompute: selective, schedule: 1f1b}
+step: {kind: train, seq: 64, global_batch: 8, micro_batch: 1, dtype: bf16, optimizer: adam}
+"""
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "vocab_size": 1000,
+    "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 64, "tie_word_embeddings": False, "max_position_embeddings": 4096, "torch_dtype": "bfloat16",
+    "rms_norm_eps": 1e-5, "rope_theta": 1e4, "hidden_act": "silu",
+}  # fmt: skip
+MOE = CONFIG | {
+    "architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "n_routed_experts": 8,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 64, "n_shared_experts": 1, "kv_lora_rank": 32,
+    "q_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
+    "first_k_dense_replace": 1,
+}  # fmt: skip
+
+
+def _configs(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+
+
+def _moe(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps(MOE))
+
+
+_GENERATE: tuple[Step, ...] = (
+    ("generate", "--model", "{in}/config.json", "--seq", "16", "--dp", "2", "-o", "{out}"),
+    ("generate", "--model", "{in}/config.json", "--seq", "16", "--tp", "2", "--pp", "2", "-o", "{out}"),
+    ("serve", "--model", "{in}/config.json", "--machine", "dgx-h100", "--requests",
+     "poisson{rate=4,prompt=12,output=3,n=3}"),
+    ("search", "--model", "{in}/config.json", "--gpus", "2", "--machine", "dgx-h100", "--seq", "16",
+     "--batch", "2", "--compute", "roofline"),
+)  # fmt: skip
+
+STUDY = """\
+name: tiny
+workload:
+  model: {base: llama3.1-8b, layers: 1, hidden: 256, ffn: 512, heads: 4, kv_heads: 2, vocab: 1000}
+  step: {seq: 16, global_batch: 4}
+ranks: 4
+axes:
+  plan.tp: [1, 2]
+  shape: [{step.micro_batch: 1}, {step.micro_batch: 2}]
+machines:
+  - dgx-h100
+  - {base: dgx-h100, name: slow, network.0.bandwidth: 45 GB/s}
+passes: [none, compact, ["edit{scale=0.5}", compact]]
+simulate: {compute: roofline, network: flow}
+impossible: skip
+"""
+
+
+def _grid(folder: Path) -> None:
+    from chakrakit.studies.sweep import grid
+
+    grid(read_study(str(folder / "study.yaml")))
+
+
+CAMPAIGN = """\
+name: tiny
+step_seconds: 10
+steps: 400
+cluster: {nodes: 8, spares: 1, repair_hours: 24, nodes_per_rack: 4}
+failures:
+  node_mtbf_hours: 500
+  processes: [{name: GPU, of: node, mtbf_hours: 300, shape: 1.2, repair_hours: 3},
+              {name: slow, mtbf_hours: 900, slow: {factor: 1.5, hours: 2}}]
+  log: log.csv
+checkpoint: {policy: tiered, tiers: [{interval_steps: 10, bytes: 1e9, store: local},
+             {interval_steps: 100, bytes: 1e9, store: disk}]}
+stores: {local: {bandwidth: 1e9, node_bandwidth: 1e8}, disk: {bandwidth: 1e10}}
+recovery: {policy: elastic, detection_seconds: 60, restart_seconds: 300, restart_success: 0.9}
+costs: {node_watts: 8000, pue: 1.2, node_hour_price: 20}
+"""
+SIMPLE_CAMPAIGN = """\
+step_seconds: 10
+steps: 400
+cluster: {nodes: 8, spares: 1, repair_hours: 24}
+failures: {node_mtbf_hours: 500}
+checkpoint: {interval_steps: 100, seconds: 5}
+recovery: {policy: restart, detection_seconds: 60, restart_seconds: 300}
+"""
+FAILURES = "hour,node,cause,scope\n1.5,0,GPU,node\n2,3,,process\n30,1,switch,rack\n"
+
+
+def _campaign(text: str) -> Step:
+    def write(folder: Path) -> None:
+        (folder / "job.yaml").write_text(text)
+        (folder / "log.csv").write_text(FAILURES)
+
+    return write
+
+
+PASSES = """\
+- edit: {scale: 0.5, names: "mm$"}
+- compact
+- select: {ranks: [0, 1]}
+"""
+PROFILE: dict[str, Any] = {
+    "name": "p", "device": "H100", "fitted_on": ["x"],
+    "classes": {
+        "gemm": [{"shape": [64, 64, 64], "us": 4.0, "flops": 5e5, "bytes": 2e4},
+                 {"shape": [128, 64, 64], "us": 5.0, "flops": 1e6, "bytes": 3e4}],
+        "elementwise": [{"shape": [4096], "us": 2.0, "flops": 0.0, "bytes": 4096.0}],
+    },
+}  # fmt: skip
+
+
+def _profile(folder: Path) -> None:
+    (folder / "p.json").write_text(json.dumps(PROFILE))
+    made = ck.generate(model="gpt3-125m", layers=1, dp=2, seq=16, global_batch=2).traces
+    ck.write(made, folder / "w")
+
+
+MICRO = {"gpu": "H100", "rows": [
+    {"op": "mm_bf16", "shape": [64, 64, 64], "us": 4.0, "flops": 5e5, "bytes": 2e4},
+    {"op": "add", "shape": [4096], "us": 2.0, "flops": 0, "bytes": 4096},
+    {"op": "layer_norm_bf16", "shape": [64, 64], "us": 3.0, "flops": 0, "bytes": 4096},
+    {"op": "sdpa_causal", "shape": [1, 4, 64, 64], "us": 3.0},
+    {"op": "sdpa_both", "shape": [1, 4, 64, 64], "us": 9.0},
+]}  # fmt: skip
+
+
+def _micro(folder: Path) -> None:
+    (folder / "micro.json").write_text(json.dumps(MICRO))
+
+
+def nccl_log(name: str, ranks: int) -> str:
+    """What nccl-tests prints."""
+    lines = [f"# {name}_perf", *(f"#  Rank {r} Pid 1 on host device {r}" for r in range(ranks))]
+    for k in range(10, 22):
+        size = 1 << k
+        lines.append(
+            f" {size} {size // 2} half sum -1 {8 + size / 1e5:.3f} 1.0 1.0 0 8.1 1.0 1.0 0"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _nccl_tests(folder: Path) -> None:
+    for name in ("all_reduce", "all_gather"):
+        (folder / f"{name}.log").write_text(nccl_log(name, 4))
+
+
+def _collective_table(folder: Path) -> None:
+    rows = [
+        f"{name},{n},{1 << k},{8 + (1 << k) / 1e5}"
+        for name in ("all_reduce", "all_gather")
+        for n in (2, 8)
+        for k in range(10, 20, 2)
+    ]
+    (folder / "t.csv").write_text("\n".join(["collective,members,bytes,time_us", *rows]))
+
+
+def _network_model(folder: Path) -> None:
+    ranges = [{"most": 1e6, "alpha_us": 8.0, "bytes_per_us": 1e5, "error": 0.1}] * 2
+    model = {"fitted_on": ["x"], "collectives": {"all-reduce": {"2": ranges}}}
+    (folder / "model.json").write_text(json.dumps(model))
+    (folder / "placement.json").write_text("[1, 0]")
+    ck.write(traces(), folder / "w")
+
+
+def _msccl(folder: Path) -> None:
+    gpus = [
+        f'<gpu id="{g}"><tb id="0" send="{(g + 1) % 3}" recv="{(g - 1) % 3}" chan="0">'
+        f'<step s="0" type="s" srcoff="{g}" cnt="1" depid="-1"/>'
+        f'<step s="1" type="rcs" srcoff="{(g - 1) % 3}" cnt="1" depid="-1"/>'
+        f'<step s="2" type="r" srcoff="{(g + 1) % 3}" cnt="1" depid="-1"/></tb></gpu>'
+        for g in range(3)
+    ]
+    head = '<algo name="ring_ag" nchunksperloop="3" ngpus="3" coll="allgather">'
+    (folder / "a.xml").write_text("\n".join([head, *gpus, "</algo>"]))
+
+
+def _mscclpp(folder: Path) -> None:
+    signal = {"name": "signal", "channel_ids": [0], "channel_type": "memory"}
+    wait = {"name": "wait", "channel_ids": [0], "channel_type": "memory"}
+
+    def operations(gpu: int) -> list[dict[str, Any]]:
+        mine = [{"type": "i", "index": gpu, "size": 1}, {"buffer_id": 0, "index": gpu, "size": 1}]
+        return [signal, wait, {"name": "rres", "src_buff": mine, "dst_buff": mine}, signal, wait]
+
+    gpus = [
+        {
+            "id": gpu, "input_chunks": 2, "output_chunks": 2, "scratch_chunks": 2,
+            "channels": [{"channel_type": "memory", "connected_to": [1 - gpu]}],
+            "remote_buffers": [{"rank": 1 - gpu, "type": "i"}],
+            "semaphores": [{"init_value": 0}],
+            "threadblocks": [{
+                "id": 0, "ops": operations(gpu),
+                "channels": [{"channel_type": "memory", "channel_ids": [0]}],
+                "remote_buffer_refs": [{"access_channel_type": "memory", "remote_buffer_ids": [0]}],
+            }],
+        }
+        for gpu in (0, 1)
+    ]  # fmt: skip
+    plan = {"name": "t", "collective": "allreduce", "protocol": "Simple", "gpus": gpus}
+    (folder / "a.json").write_text(json.dumps(plan))
+
+
+def _with_algorithm(collective: str, kind: ck.CollectiveType, ranks: int, xml: bool) -> Step:
+    def simulate(folder: Path) -> None:
+        moves = moves_from_msccl(folder / "a.xml") if xml else moves_from_mscclpp(folder / "a.json")
+        t = ck.TraceBuilder()
+        t.collective("c", kind, 1 << 20)
+        made = ck.TraceSet(
+            [t.build()], {i: ck.Binding(0) for i in range(ranks)}, ck.Groups({"": range(ranks)})
+        )
+        ck.simulate(made, "dgx-h100", custom=custom_for(collective, moves))
+
+    return simulate
+
+
+SYSTEM = {
+    "scheduling-policy": "LIFO", "endpoint-delay": 10, "active-chunks-per-dimension": 1,
+    "preferred-dataset-splits": 4, "all-reduce-implementation": ["ring"],
+    "all-gather-implementation": ["ring"], "reduce-scatter-implementation": ["direct2"],
+    "all-to-all-implementation": ["halvingDoubling"], "collective-optimization": "localBWAware",
+    "local-mem-bw": 100, "peak-perf": 900, "roofline-enabled": 1,
+}  # fmt: skip
+NETWORK = "topology: [Ring]\nnpus_count: [2]\nbandwidth: [50.0]\nlatency: [500.0]\n"
+MEMORY = {"memory-type": "PER_NPU_MEMORY_EXPANSION", "remote-mem-latency": 10, "remote-mem-bw": 10}
+
+
+def _astra(folder: Path) -> None:
+    (folder / "system.json").write_text(json.dumps(SYSTEM))
+    (folder / "network.yaml").write_text(NETWORK)
+    (folder / "memory.json").write_text(json.dumps(MEMORY))
+    (folder / "groups.json").write_text(json.dumps({"1": [0, 1]}))
+    ck.write(traces(), folder / "w.N.et")
+
+
+_ASTRA = (
+    "simulate", TRACES, "--astra", "{in}/system.json", "{in}/network.yaml", "{in}/memory.json",
+    "--groups", "{in}/groups.json",
+)  # fmt: skip
+
+DESCRIPTIONS = [
+    _machine("machine", MACHINE),
+    _machine("machine-graph", GRAPH),
+    _machine("machine-preset", _PRESET),
+    _machine("infragraph", INFRAGRAPH),
+    _machine("astra-network", NETWORK),
+    Format("workload", _written("w.yaml", WORKLOAD), {"w.yaml": mutate_yaml},
+           ("generate", "{in}/w.yaml", "--dry-run"), (("generate", "{in}/w.yaml", "-o", "{out}"),)),
+    Format("config", _configs, {"*": mutate_json},
+           ("generate", "--model", "{in}/config.json", "--seq", "16", "--dry-run"), _GENERATE),
+    Format("config-moe", _moe, {"*": mutate_json},
+           ("generate", "--model", "{in}/config.json", "--seq", "16", "--dry-run"), _GENERATE),
+    Format("study", _written("study.yaml", STUDY), {"study.yaml": mutate_yaml}, _grid,
+           (("sweep", "{in}/study.yaml", "-o", "{out}", "--jobs", "1"),)),
+    Format("campaign", _campaign(CAMPAIGN), {"job.yaml": mutate_yaml, "log.csv": mutate_csv},
+           ("campaign", "{in}/job.yaml", "--histories", "2"),
+           (("campaign", "{in}/job.yaml", "--histories", "1", "-o", "{out}"),)),
+    Format("campaign-simple", _campaign(SIMPLE_CAMPAIGN), {"job.yaml": mutate_yaml},
+           ("campaign", "{in}/job.yaml", "--histories", "2"),
+           (("campaign", "{in}/job.yaml", "--histories", "1", "-o", "{out}"),)),
+    Format("passes", _written("p.yaml", PASSES), {"p.yaml": mutate_yaml},
+           ("transform", TRACES, "--passes", "{in}/p.yaml", "-o", "{out}")),
+    Format("profile", _profile, {"p.json": mutate_json},
+           ("simulate", TRACES, "--machine", "dgx-h100", "--compute", "{in}/p.json")),
+    Format("microbenchmarks", _micro, {"*": mutate_json}, ("calibrate", "{in}/micro.json", "-o", "{out}")),
+    Format("nccl-tests", _nccl_tests, {"*": mutate_words},
+           ("calibrate", "--nccl-tests", "{in}/all_reduce.log", "{in}/all_gather.log", "-o", "{out}")),
+    Format("nccl-tests-library", _nccl_tests, {"*": mutate_words},
+           ("calibrate", "--nccl-tests", "--machine", "dgx-h100", "{in}/all_reduce.log",
+            "{in}/all_gather.log", "-o", "{out}")),
+    Format("collective-table", _collective_table, {"*": mutate_csv},
+           ("calibrate", "--collectives", "--machine", "dgx-h100", "{in}/t.csv", "-o", "{out}")),
+    Format("network-model", _network_model, {"model.json": mutate_json, "placement.json": mutate_json},
+           ("simulate", TRACES, "--machine", "dgx-h100", "--network-model", "{in}/model.json",
+            "--placement", "{in}/placement.json")),
+    Format("msccl", _msccl, {"*": mutate_words},
+           _with_algorithm("all-gather", ck.CollectiveType.ALL_GATHER, 3, xml=True)),
+    Format("mscclpp", _mscclpp, {"*": mutate_json},
+           _with_algorithm("all-reduce", ck.CollectiveType.ALL_REDUCE, 2, xml=False)),
+    Format("astra", _astra, {"*.json": mutate_json, "network.yaml": mutate_yaml}, _ASTRA,
+           ((*_ASTRA, "--backend", "aware"), (*_ASTRA, "--lenient"), (*_ASTRA, "-o", "{out}"))),
+]  # fmt: skip

@@ -1,0 +1,333 @@
+"""Recordings that `chakra link` reads."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+from chakrakit.sources.pytorch.read import Kineto, read_kineto
+from chakrakit.sources.xla.hlo import parse_hlo
+from chakrakit.sources.xla.program import traces_of
+from chakrakit.trace.storage import write
+from fuzz.fuzz_format import Format, Step
+from fuzz.mutation import (
+    mutate_json,
+    mutate_json_lines,
+    mutate_pickle,
+    mutate_protobuf,
+    mutate_sqlite,
+    mutate_words,
+)
+from support.nsys_file import NsysFile
+from support.paths import DATA
+from support.recorders import dump_of
+
+LINK = ("link", "{in}", "-o", "{out}", "--jobs", "1")
+LOOK: tuple[Step, ...] = (
+    ("validate", "{out}", "--json"),
+    ("info", "{out}"),
+    ("analyze", "{out}"),
+    ("simulate", "{out}", "--machine", "dgx-h100:2", "--compute", "measured"),
+    ("simulate", "{out}", "--compute", "measured", "--communication", "measured"),
+    ("compare", "{out}", "{out}"),
+    ("report", "{out}", "-o", "{out}.html"),
+    ("export", "{out}", "{out}.pftrace"),
+    ("replay", "{out}", "--export", "{out}-replay"),
+    ("replay", "{out}", "--mode", "emulate", "--export", "{out}-replay"),
+    ("transform", "{out}", "--pass", "compact", "-o", "{out}2"),
+    ("transform", "{out}", "--pass", "portable", "-o", "{out}2"),
+    ("transform", "{out}", "--pass", "anonymize", "-o", "{out}2"),
+    ("calibrate", "{out}", "-o", "{out}.json"),
+)
+
+
+def pytorch(folder: Path) -> None:
+    """Two ranks with kernels, launches, copies and an all-reduce; and what the observer saw of the first."""
+    for rank in (0, 1):
+        (folder / f"kineto_{rank}.json").write_text(json.dumps(_kineto(rank)))
+        (folder / f"et_{rank}.json").write_text(json.dumps(_observer(rank)))
+
+
+_OPERATORS = (
+    "aten::mm",
+    "aten::add_",
+    "c10d::allreduce_",
+    "aten::copy_",
+    "Optimizer.step#AdamW.step",
+)
+
+
+def _kineto(rank: int) -> dict[str, Any]:
+    events: list[dict[str, Any]] = [
+        {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{rank + 3}", "pid": 9, "tid": 9,
+         "ts": 1000.0, "dur": 900.0, "args": {"External id": 1, "Record function id": 1, "Ev Idx": 0}},
+        {"name": "process_name", "ph": "M", "ts": 0.0, "pid": 9, "tid": 0, "args": {"name": "python"}},
+        {"ph": "s", "id": 2, "pid": 9, "tid": 9, "ts": 1011.0, "cat": "fwdbwd", "name": "fwdbwd"},
+        {"ph": "f", "id": 2, "pid": 9, "tid": 10, "ts": 1411.0, "cat": "fwdbwd", "name": "fwdbwd"},
+    ]  # fmt: skip
+    for i, name in enumerate(_OPERATORS):
+        for way in (0, 1):
+            number = 10 + 2 * i + way
+            begin = 1010.0 + 70 * i + 400 * way
+            events += _operator(name, number, begin, 9 + way)
+    return {
+        "schemaVersion": 1, "record_shapes": 1, "baseTimeNanoseconds": 1_700_000_000_000_000_000,
+        "deviceProperties": [{"id": 0, "name": "NVIDIA H200", "totalGlobalMem": 150 << 30, "numSms": 132}],
+        "distributedInfo": {
+            "backend": "nccl", "rank": rank, "world_size": 2, "pg_count": 1,
+            "pg_config": [{"pg_name": "0", "pg_desc": "default_pg", "pg_size": 2, "ranks": [0, 1]}],
+        },
+        "traceEvents": events, "traceName": "x.json",
+    }  # fmt: skip
+
+
+def _operator(name: str, number: int, begin: float, thread: int) -> list[dict[str, Any]]:
+    """An operator, the call that launches its kernel, the kernel, and the arrow between them."""
+    arguments: dict[str, Any] = {
+        "External id": number, "Record function id": number, "Sequence number": number // 2, "Ev Idx": number,
+        "Fwd thread id": 9 if thread > 9 else 0, "Input Dims": [[8, 16], [16, 4]],
+        "Input type": ["float", "float"], "Input Strides": [[16, 1], [4, 1]], "Concrete Inputs": ["", ""],
+    }  # fmt: skip
+    of_device = {
+        "External id": number, "device": 0, "context": 1, "stream": 7, "correlation": number,
+        "grid": [4, 1, 1], "block": [128, 1, 1], "registers per thread": 32, "shared memory": 0,
+    }  # fmt: skip
+    kernel, kind = f"void {name}_kernel", "kernel"
+    if "allreduce" in name:
+        kernel = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+        of_device |= {
+            "stream": 20, "Collective name": "allreduce", "In msg nelems": 128, "Out msg nelems": 128,
+            "Group size": 2, "dtype": "Float", "Process Group Name": "0", "Process Group Ranks": "[0, 1]",
+            "In split size": "[]", "Out split size": "[]",
+        }  # fmt: skip
+    elif "copy" in name:
+        kernel, kind = "Memcpy DtoD (Device -> Device)", "gpu_memcpy"
+        of_device |= {"bytes": 4096, "memory bandwidth (GB/s)": 100.0}
+    flow = {"id": number, "cat": "ac2g", "name": "ac2g"}
+    call = {"External id": number, "cbid": 211, "correlation": number}
+    return [
+        {"ph": "X", "cat": "cpu_op", "name": name, "pid": 9, "tid": thread, "ts": begin, "dur": 50.0,
+         "args": arguments},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": thread,
+         "ts": begin + 10, "dur": 8.5, "args": call},
+        {"ph": "X", "cat": kind, "name": kernel, "pid": 0, "tid": 7, "ts": begin + 30, "dur": 35.25,
+         "args": of_device},
+        {"ph": "s", **flow, "pid": 9, "tid": thread, "ts": begin + 10},
+        {"ph": "f", "bp": "e", **flow, "pid": 0, "tid": 7, "ts": begin + 30},
+    ]  # fmt: skip
+
+
+_SCHEMAS = {
+    "aten::mm": "aten::mm(Tensor self, Tensor mat2) -> Tensor",
+    "aten::add_": "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+    "aten::copy_": "aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
+}
+
+
+def _observer(rank: int) -> dict[str, Any]:
+    groups = json.dumps([{"pg_name": "0", "pg_desc": "default_pg", "backend_config": "cuda:nccl",
+                          "ranks": [], "group_size": 2, "group_count": 1}])  # fmt: skip
+    nodes = [
+        _node(1, "[pytorch|profiler|execution_trace|process]", 1, "", [], []),
+        _node(2, "[pytorch|profiler|execution_trace|thread]", 1, "", [], []),
+        _node(3, "## process_group:init ##", 2, "", [groups], ["String"]),
+    ]
+    for i, name in enumerate(_OPERATORS):
+        for way in (0, 1):
+            number = 10 + 2 * i + way
+            given = [[30 + i, 40 + i, 0, 128, 4, "cuda:0"], [31 + i, 41 + i, 0, 64, 4, "cuda:0"]]
+            nodes.append(
+                _node(number, name, 2, _SCHEMAS.get(name, ""), given, ["Tensor(float)"] * 2)
+            )
+    return {"schema": "1.1.1-chakra.0.0.4", "pid": 9, "time": "x", "start_ts": 1, "nodes": nodes}
+
+
+def _node(
+    number: int, name: str, parent: int, schema: str, values: list[Any], types: list[str]
+) -> dict[str, Any]:
+    tensors = bool(values) and not isinstance(values[0], str)
+    shapes = [[8, 16], [16, 4]] if tensors else [[] for _ in values]
+    strides = [[16, 1], [4, 1]] if tensors else [[] for _ in values]
+    side = {"values": values, "shapes": shapes, "types": types, "strides": strides}
+    attributes = {
+        "rf_id": number, "fw_parent": 0, "seq_id": number // 2, "scope": 0, "tid": 1 + number % 2,
+        "fw_tid": 0, "op_schema": schema, "kernel_backend": "", "kernel_file": "",
+    }  # fmt: skip
+    return {
+        "id": number, "name": name, "ctrl_deps": parent, "inputs": side, "outputs": side,
+        "attrs": [{"name": n, "type": "uint64", "value": v} for n, v in attributes.items()],
+    }  # fmt: skip
+
+
+def _kineto_columns() -> Kineto:
+    return read_kineto(json.dumps(_kineto(0)).encode())
+
+
+def nsys(folder: Path) -> None:
+    """An export with one process."""
+    trace = _kineto_columns()
+    file = NsysFile(folder / "report.sqlite")
+    base = int(trace.start.min())
+    file.begin(trace.base_ns + base)
+    file.write(trace, 100, base)
+    file.close()
+
+
+def rocprof(folder: Path) -> None:
+    """Two launches and a copy."""
+    size = {"x": 256, "y": 1, "z": 1}
+
+    def record(number: int, start: int, **more: Any) -> dict[str, Any]:
+        return {
+            "kind": 1, "operation": 0, "thread_id": 7, "correlation_id": {"internal": number},
+            "start_timestamp": start, "end_timestamp": start + 900, **more,
+        }  # fmt: skip
+
+    device = {
+        "agent_id": {"handle": 90}, "queue_id": {"handle": 4}, "kernel_id": 5,
+        "workgroup_size": size, "grid_size": size,
+    }  # fmt: skip
+    copied = {"src_agent_id": {"handle": 90}, "dst_agent_id": {"handle": 90}, "bytes": 64}
+    buffers = {
+        "hip_api": [record(1, 1000), record(2, 2000), record(3, 3000)],
+        "kernel_dispatch": [
+            record(1, 2500, dispatch_info=device, stream_id={"handle": 1}),
+            record(2, 3500, dispatch_info=device, stream_id={"handle": 1}),
+        ],
+        "memory_copy": [record(3, 4500, stream_id={"handle": 1}, **copied)],
+        "scratch_memory": [{}],
+    }
+    process = {
+        "metadata": {"pid": 3, "node": {"hostname": "box"}},
+        "agents": [{"id": {"handle": 90}, "type": 2, "product_name": "MI300X"}],
+        "strings": {"buffer_records": [
+            {"kind": "NONE", "operations": []},
+            {"kind": "HIP_RUNTIME_API", "operations": ["hipLaunchKernel"]},
+        ]},
+        "kernel_symbols": [{"kernel_id": 5, "formatted_kernel_name": "gemm"}],
+        "buffer_records": buffers,
+    }  # fmt: skip
+    (folder / "results.json").write_text(json.dumps({"rocprofiler-sdk-tool": [process]}))
+
+
+def flight_recorder(folder: Path) -> None:
+    """Four ranks of dumps as JSON."""
+    for rank in range(4):
+        (folder / f"trace_rank_{rank}.json").write_text(json.dumps(dump_of(rank, 4, 6, 0, 2)))
+
+
+def flight_recorder_pickle(folder: Path) -> None:
+    """The same as PyTorch pickles them."""
+    for rank in range(4):
+        data = pickle.dumps(dump_of(rank, 4, 6, 0, 2), protocol=2)
+        (folder / f"nccl_trace_rank_{rank}").write_bytes(data)
+
+
+def nccl_inspector(folder: Path) -> None:
+    """Two ranks, three collectives."""
+    for rank in (0, 1):
+        head = {
+            "header": {"id": "0xabc", "rank": rank, "n_ranks": 2, "nnodes": 1},
+            "metadata": {"inspector_output_format_version": "v4.1", "hostname": "box", "pid": rank},
+        }
+        lines = [
+            {**head, "coll_perf": {
+                "coll": "AllReduce", "coll_sn": n, "coll_msg_size_bytes": 1 << 20,
+                "coll_exec_time_us": 700.0,
+                "event_trace_ts": {"coll_start": n * 1000.0, "coll_stop": n * 1000.0 + 700},
+            }}
+            for n in range(3)
+        ]  # fmt: skip
+        (folder / f"inspector-{rank}.log").write_text("\n".join(map(json.dumps, lines)))
+
+
+def snapshot(folder: Path) -> None:
+    """A memory history beside a Kineto file."""
+    (folder / "kineto_0.json").write_text(json.dumps(_kineto(0)))
+    events = [("alloc", 100), ("alloc", 50), ("free_requested", 100), ("free_completed", 100)]
+    said = {
+        "segments": [{"device": 0, "total_size": 2**21, "allocated_size": 70, "address": 5}],
+        "device_traces": [
+            [{"action": a, "size": n, "time_us": i, "addr": 1} for i, (a, n) in enumerate(events)]
+        ],
+    }
+    (folder / "snapshot_0.pickle").write_bytes(pickle.dumps(said))
+
+
+def xplane(folder: Path) -> None:
+    """A profile of an H200."""
+    packed = (DATA / "xla" / "run.xplane.pb.gz").read_bytes()
+    (folder / "run.xplane.pb").write_bytes(gzip.decompress(packed))
+
+
+HLO = """\
+HloModule jit_f, is_scheduled=true, num_partitions=4
+
+%add (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %sum = f32[] add(%x, %y)
+}
+
+%body (state: (s32[], f32[16,64])) -> (s32[], f32[16,64]) {
+  %state = (s32[], f32[16,64]{1,0:T(8,128)S(1)}) parameter(0)
+  %i = s32[] get-tuple-element(%state), index=0
+  %v = f32[16,64]{1,0} get-tuple-element(%state), index=1
+  %start = f32[16,64]{1,0} all-reduce-start(%v), channel_id=1, replica_groups=[2,2]<=[4], to_apply=%add
+  %done = f32[16,64]{1,0} all-reduce-done(%start)
+  %moved = f32[16,64]{1,0} collective-permute(%done), channel_id=2, source_target_pairs={{0,1},{1,2},{2,3}}
+  ROOT %next = (s32[], f32[16,64]{1,0}) tuple(%i, %moved)
+}
+
+%cond (state.1: (s32[], f32[16,64])) -> pred[] {
+  %state.1 = (s32[], f32[16,64]{1,0}) parameter(0)
+  ROOT %more = pred[] constant(true)
+}
+
+ENTRY %main (a: f32[16,256], b: f32[256,64]) -> f32[16,64] {
+  %a = f32[16,256]{1,0} parameter(0)
+  %b = f32[256,64]{1,0} parameter(1)
+  %made = f32[16,64]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, \
+metadata={op_name="f/dot(general)"}
+  %zero = s32[] constant(0)
+  %first = (s32[], f32[16,64]{1,0}) tuple(%zero, %made)
+  %loop = (s32[], f32[16,64]{1,0}) while(%first), condition=%cond, body=%body, \
+backend_config={"known_trip_count":{"n":"3"}}
+  %all = f32[64,64]{1,0} all-gather(%made), channel_id=3, replica_groups={{0,1,2,3}}, dimensions={0}
+  ROOT %out = f32[16,64]{1,0} get-tuple-element(%loop), index=1
+}
+"""
+
+
+def hlo_text(folder: Path) -> None:
+    """A module with a loop, collectives and a message."""
+    (folder / "module").write_text(HLO)
+
+
+def hlo_protobuf(folder: Path) -> None:
+    """A module as XLA serializes it."""
+    packed = (DATA / "xla" / "train_step.hlo.pb.gz").read_bytes()
+    (folder / "module").write_bytes(gzip.decompress(packed))
+
+
+def _module_traces(folder: Path) -> None:
+    data = (folder / "module").read_bytes()
+    write(traces_of(parse_hlo(data, "module")), folder.parent / "out")
+
+
+RECORDINGS = [
+    Format("kineto", pytorch, {"kineto_*": mutate_json}, LINK, LOOK),
+    Format("observer", pytorch, {"et_*": mutate_json}, LINK, LOOK),
+    Format("nsys", nsys, {"*": mutate_sqlite}, LINK, LOOK),
+    Format("rocprof", rocprof, {"*": mutate_json}, LINK, LOOK),
+    Format("flight-recorder", flight_recorder, {"*": mutate_json}, LINK, LOOK),
+    Format("flight-recorder-pickle", flight_recorder_pickle, {"*": mutate_pickle}, LINK, LOOK),
+    Format("nccl-inspector", nccl_inspector, {"*": mutate_json_lines}, LINK, LOOK),
+    Format("snapshot", snapshot, {"snapshot*": mutate_pickle}, LINK, (("analyze", "{out}"),)),
+    Format("xplane", xplane, {"*": mutate_protobuf}, LINK, LOOK),
+    Format("hlo-text", hlo_text, {"*": mutate_words}, _module_traces, LOOK[:4]),
+    Format("hlo-protobuf", hlo_protobuf, {"*": mutate_protobuf}, _module_traces, LOOK[:4]),
+]

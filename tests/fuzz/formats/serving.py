@@ -1,0 +1,124 @@
+"""Request files and tables of measured layers for `chakra serve`, and exported replays."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fuzz.fuzz_format import Format, Step
+from fuzz.mutation import (
+    Mutate,
+    gzipped,
+    mutate_csv,
+    mutate_json,
+    mutate_json_lines,
+    mutate_parquet,
+)
+from support.recorded import ADD, Sheet, plain, tensor
+
+AZURE = (
+    "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+    "2023-11-16 18:17:03.9799600,48,10\n2023-11-16 18:17:04.0319600,31,8\n"
+)
+BURST = (
+    "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+    "5,ChatGPT,47,18,65,Conversation log\n45.5,ChatGPT,10,0,10,API log\n118,GPT-4,41,6,47,API log\n"
+)
+MOONCAKE = (
+    '{"timestamp": 0, "input_length": 755, "output_length": 5, "hash_ids": [0, 1]}\n'
+    '{"timestamp": 3000, "input_length": 600, "output_length": 1, "hash_ids": [0, 9]}\n'
+)
+LLMSIM = (
+    '{"input_toks":33,"output_toks":5,"arrival_time_ns":46926808,"block_ids":[4,5]}\n'
+    '{"arrival_time_ns": 1000000000, "sub_requests": ['
+    '{"input_toks": 10, "output_toks": 2, "tool_duration_ns": 5000000}, '
+    '{"input_toks": 30, "output_toks": 3}]}\n'
+)
+BENCH = json.dumps(
+    {"input_lens": [100, 200], "output_lens": [5, 6], "max_concurrency": 4, "request_rate": "inf"}
+)
+RECORDED = json.dumps({"case": "x", "requests": [{"id": 3, "at": 0.5, "prompt": 10, "out": 4}]})
+
+_ENGINE = (
+    "--model",
+    "llama-3.1-8b",
+    "--machine",
+    "dgx-h100",
+    "--kv-blocks",
+    "500",
+    "--compute",
+    "roofline",
+)
+_SERVE = ("serve", *_ENGINE, "--requests", "{in}/requests")
+_THEN: tuple[Step, ...] = (
+    (*_SERVE, "-o", "{out}"),
+    (*_SERVE, "--rate-scale", "2", "--prompt-scale", "0.5", "--spread", "1", "--replicas", "2"),
+)
+
+
+def _requests(name: str, text: str, mutate: Mutate) -> Format:
+    def write(folder: Path) -> None:
+        (folder / "requests").write_text(text)
+
+    return Format(f"requests-{name}", write, {"*": mutate}, _SERVE, _THEN)
+
+
+def _parquet(folder: Path) -> None:
+    table = pa.table(
+        {"id": ["a", "b"], "arrival_s": [0.25, 1.5], "prompt": [5, 6], "output": [7, 8]}
+    )
+    pq.write_table(table, folder / "requests")
+
+
+def _layers(folder: Path) -> None:
+    names = ("embedding", "layernorm", "qkv_proj", "final_layernorm")
+    dense = [f"{name},{n},{10 + n}" for name, n in product(names, (1, 1000))]
+    (folder / "a.csv").write_text("\n".join(["layer,tokens,time_us", *dense]))
+    (folder / "b.csv").write_text("layer,sequences,time_us\nlm_head,1,100\nlm_head,11,200\n")
+    rows = ["prefill_chunk,kv_prefill,n_decode,kv_decode,time_us"]
+    for chunk, past, count, kept in product((0, 512), (0, 512), (0, 8), (16, 1016)):
+        if (chunk or not past) and (chunk or count):
+            rows.append(f"{chunk},{past},{count},{kept if count else 0},{5 + count * kept / 100}")
+    (folder / "c.csv").write_text("\n".join(dict.fromkeys(rows)))
+    (folder / "s.csv").write_text(
+        "n,pc,t_mean_us,t_max_us,t_skew_us\n8,0,10,20,15\n64,0,20,40,30\n"
+    )
+
+
+def _plan(folder: Path) -> None:
+    """An exported replay of one addition, as if it had been run."""
+    from chakrakit.replayer.plan import ReplayOptions
+    from chakrakit.replayer.run import export
+
+    sheet = Sheet()
+    sheet.op("aten::add", ADD, [tensor(1, 4), tensor(2, 4), plain(1, "Int")], [tensor(3, 4)])
+    recording = sheet.write(folder.parent / "et_0.json")
+    export(str(recording), folder / "replay", ReplayOptions())
+
+
+def _read_plan(folder: Path) -> None:
+    from chakrakit.errors import ChakraError
+    from chakrakit.replayer.runner.limits import ReplayError, read_plan
+
+    try:
+        read_plan(folder / "replay" / "plan_0.json.gz")
+    except ReplayError as error:
+        raise ChakraError(str(error)) from None
+
+
+SERVING = [
+    _requests("azure", AZURE, mutate_csv),
+    _requests("burstgpt", BURST, mutate_csv),
+    _requests("mooncake", MOONCAKE, mutate_json_lines),
+    _requests("llmservingsim", LLMSIM, mutate_json_lines),
+    _requests("vllm-bench", BENCH, mutate_json),
+    _requests("recorded", RECORDED, mutate_json),
+    Format("requests-parquet", _parquet, {"*": mutate_parquet}, _SERVE, _THEN),
+    Format("layers", _layers, {"*": mutate_csv},
+           ("serve", *_ENGINE, "--requests", "closed{n=2,prompt=100,output=3}", "--layers", "{in}")),
+    Format("replay-plan", _plan, {"replay/plan*.gz": gzipped(mutate_json)}, _read_plan),
+]  # fmt: skip

@@ -1,0 +1,28 @@
+"""What is fuzzed: a format has valid seed files, how they are mutated, and what is done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuzz.mutation import Mutate
+
+Step = tuple[str, ...] | Callable[[Path], object]
+"""The words of a command, with `{in}` for the folder of seeds and `{out}` for a new place; or a function
+of the folder."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format that is read from files nobody trusts.
+
+    `seed` writes valid files into an empty folder. In every case one file that a pattern of `mutate` names is
+    changed; then `first` is run, and if that succeeds one of `then`.
+    """
+
+    name: str
+    seed: Callable[[Path], object]
+    mutate: Mapping[str, Mutate]
+    first: Step
+    then: tuple[Step, ...] = ()

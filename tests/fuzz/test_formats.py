@@ -1,0 +1,45 @@
+"""Mutated files of every format end in success or in an error on purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from fuzz.formats import FORMATS
+from fuzz.fuzz import run
+from fuzz.fuzz_format import Format
+from fuzz.mutation import mutate_json, mutate_words
+from fuzz.worker import Bench
+
+RUNS = 12
+
+
+@pytest.mark.slow
+def test_every_format_stands_some_mutations() -> None:
+    """`make fuzz` runs many more."""
+    found = run(list(FORMATS), 0, RUNS)
+    assert [(f["format"], f["at"], f["kind"], f["where"]) for f in found] == []
+
+
+def test_the_same_number_gives_the_same_input() -> None:
+    valid = b'{"a": [1, 2.5, "x"], "b": {"c": null}}'
+    some = [mutate_json(Random(i), valid) for i in range(50)]
+    assert some == [mutate_json(Random(i), valid) for i in range(50)]
+    assert len(set(some)) > 40
+
+
+def test_what_is_no_error_on_purpose_is_found(tmp_path: Path) -> None:
+    """A reader that divides by what a file says, and one that asks for more memory than is allowed."""
+
+    def seed(folder: Path) -> None:
+        (folder / "number").write_text("7")
+
+    def divide(folder: Path) -> None:
+        1 / float((folder / "number").read_text())
+
+    bench = Bench(Format("divide", seed, {"*": mutate_words}, divide), tmp_path, lambda _: None)
+    kinds = {found["kind"] for n in range(300) if (found := bench.case(n))}
+    assert {"ValueError", "ZeroDivisionError"} <= kinds
+    assert (tmp_path / "in" / "number").read_text() == "7"

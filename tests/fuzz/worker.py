@@ -1,0 +1,185 @@
+"""Runs mutated inputs in this process: an error on purpose is success, everything else is a finding.
+
+A hang or a crash ends the process; who started it reads from the last line how far it came.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import click
+
+from chakrakit.cli import main
+from chakrakit.errors import ChakraError
+from fuzz.fuzz_format import Format, Step
+
+Report = Callable[[dict[str, Any]], object]
+
+HANG_S = 10
+"""Of processor time: a busy machine is no finding."""
+_ASLEEP_S = 120
+"""Of any time: what waits for something that never comes."""
+_THEN = 0.5
+"""How often something is done with what was read."""
+_MEMORY = 500 << 20
+_ADDRESSES = 4 << 30
+_QUIET = (ChakraError, OSError, click.ClickException, click.exceptions.Exit, click.Abort)
+
+
+def work(jobs: list[tuple[Format, range]], report: Report) -> None:
+    """Runs the numbered cases of every format; reports each finding, and where it is."""
+    _limit_memory()
+    for format_, numbers in jobs:
+        with _folder() as folder:
+            Bench(format_, folder, report).run(numbers)
+
+
+class Bench:
+    """The seeds of one format in a folder, of which one file is changed at a time."""
+
+    def __init__(self, format_: Format, folder: Path, report: Report) -> None:
+        self.format, self.folder, self.report = format_, folder, report
+        self.seeds, self.out = folder / "in", folder / "out"
+        self.seeds.mkdir()
+        format_.seed(self.seeds)
+        self.files = sorted(
+            (file, mutate)
+            for pattern, mutate in format_.mutate.items()
+            for file in self.seeds.glob(pattern)
+        )
+        if not self.files:
+            raise ValueError(f"{format_.name}: no seed file matches {list(format_.mutate)}")
+        self._do(format_.first)  # valid seeds must pass, or nothing is tested
+
+    def run(self, numbers: range) -> None:
+        """Runs the numbered cases."""
+        for number in numbers:
+            self.report({"format": self.format.name, "at": number})
+            with _watched():
+                found = self.case(number)
+            if found:
+                self.report({"format": self.format.name, "at": number, **found})
+
+    def case(self, number: int) -> dict[str, str] | None:
+        """Runs one case; gives what is wrong with how it ended."""
+        with self.mutated(number) as (rng, size):
+            _forget_peak()
+            before = _peak()
+            found = self._outcome(rng)
+            grown = _peak() - before
+            if found is None and grown > 3 * size + _MEMORY:
+                return {"kind": "memory", "where": f"{grown >> 20} MB for {size} bytes"}
+            return found
+
+    @contextlib.contextmanager
+    def mutated(self, number: int) -> Iterator[tuple[Random, int]]:
+        """The folder with one file changed, and then as it was."""
+        rng = Random(f"{self.format.name} {number}")
+        file, mutate = rng.choice(self.files)
+        valid = file.read_bytes()
+        hostile = mutate(rng, valid)
+        file.write_bytes(hostile)
+        try:
+            yield rng, len(hostile)
+        finally:
+            file.write_bytes(valid)
+            _remove(self.out)
+
+    def _outcome(self, rng: Random) -> dict[str, str] | None:
+        try:
+            self._steps(rng)
+        except _QUIET:
+            return None
+        except SystemExit as end:
+            return None if end.code in (0, 1, 2, None) else _finding(end)
+        except (Exception, RecursionError) as error:
+            return _finding(error)
+        return None
+
+    def _steps(self, rng: Random) -> None:
+        self._do(self.format.first)
+        if self.format.then and rng.random() < _THEN:
+            self._do(rng.choice(self.format.then))
+
+    def _do(self, step: Step) -> None:
+        if not isinstance(step, tuple):
+            step(self.seeds)
+            return
+        places = {"{in}": str(self.seeds), "{out}": str(self.out)}
+        words = list(step)
+        for mark, place in places.items():
+            words = [w.replace(mark, place) for w in words]
+        main(words, standalone_mode=False)
+
+
+def _finding(error: BaseException) -> dict[str, str]:
+    """An error that nobody meant to raise, by the innermost line of ours."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in frames if "chakrakit" in f.filename] or frames
+    place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno} {ours[-1].name}"
+    text = "".join(traceback.format_exception(error))
+    return {"kind": type(error).__name__, "where": place, "said": str(error)[:200], "trace": text}
+
+
+@contextlib.contextmanager
+def _watched() -> Iterator[None]:
+    """A hang says where it is and ends the process."""
+    faulthandler.register(signal.SIGPROF, all_threads=False, chain=True)
+    faulthandler.dump_traceback_later(_ASLEEP_S, exit=True)
+    signal.setitimer(signal.ITIMER_PROF, HANG_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        faulthandler.cancel_dump_traceback_later()
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="fuzz-", dir=shared) as folder:
+        yield Path(folder)
+
+
+def _remove(path: Path) -> None:
+    for found in path.parent.glob(f"*{path.name}*"):
+        shutil.rmtree(found) if found.is_dir() else found.unlink()
+
+
+def _limit_memory() -> None:
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + _ADDRESSES, used + _ADDRESSES))
+
+
+def _forget_peak() -> None:
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def main_of_worker(jobs: list[tuple[Format, range]]) -> None:
+    """The worker's process: findings go to where standard output was, and commands print to nowhere."""
+    lines = os.fdopen(os.dup(1), "w", buffering=1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    work(jobs, lambda said: lines.write(json.dumps(said) + "\n"))
+    sys.stdout = lines  # nothing is flushed to a closed place at the end
