@@ -40,6 +40,7 @@ struct Outcome {
     std::vector<int64_t> job_runs;   // by plan: how often it ran to its end
     std::vector<Time> job_ended;     // by job
     int32_t diverged = -1;           // an instance whose jobs did not end together
+    int32_t beyond = -1;             // a row that happens after the horizon
     int64_t events = 0;
 };
 

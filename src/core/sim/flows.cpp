@@ -84,7 +84,8 @@ void Flows::begin_transfers(const Event& event) {
     int64_t last = plans_.step_transfers[active_[a].step + 1];
     int64_t t = event.first;
     for (; t < last && plans_.delay[t] == plans_.delay[event.first]; ++t) {
-        if (plans_.bytes[t] > 0)
+        // What stays on its device uses no link and takes no more than its delay.
+        if (plans_.bytes[t] > 0 && !topology_.route(plans_.route[t]).empty())
             begin_flow(a, t, event.time);
         else
             --active_[a].pending;
@@ -180,7 +181,7 @@ bool Flows::skip_rounds(int32_t a, Time now) {
     active.skips = true;
     active.skipping = active.rounds;
     active.started = now;
-    Time end = now + active.round_time * active.rounds;
+    Time end = now + repeated(active.round_time, active.rounds);
     events_.push({end, kRoundsEnd, a, active.version, 0});
     return true;
 }
@@ -237,7 +238,7 @@ void Flows::materialize_rounds(int32_t a, Time now) {
     for_step_links(active.step, [&](int32_t link) { owner_[link] = kNobody; });
     active.skips = false;
     Time passed = now - active.started;
-    if (passed == active.round_time * active.skipping)
+    if (passed == repeated(active.round_time, active.skipping))
         return;  // its end is due now and is still to be handled
     int64_t done = active.round_time > 0 ? passed / active.round_time : 0;
     ++active.version;
@@ -427,7 +428,7 @@ void Flows::set_rate(int32_t f, double rate, Time now) {
     for (size_t hop = 0; hop < route.size(); ++hop)
         on_link_[route[hop]][flow.place[hop]].rate = rate;
     if (rate > 0) {
-        Time end = now + static_cast<Time>(std::ceil(flow.remaining / rate));
+        Time end = now + amount(flow.remaining / rate);
         events_.push({end, kFlowEnd, f, flow.version, 0});
     }
 }

@@ -20,10 +20,10 @@ import numpy as np
 from chakrakit.arrays import F64, I64, Mask
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError
+from chakrakit.machines.device.clock import picoseconds
 from chakrakit.machines.device.device import Device
 from chakrakit.machines.device.operations import Operation, operations_of
 from chakrakit.machines.device.work import (
-    MOST_SECONDS,
     Auto,
     Costs,
     CostSource,
@@ -190,7 +190,8 @@ class Profiled:
         for rows, operation, _ in operations_of(trace):
             found = self.predict(operation)
             if found is not None:
-                ps[list(rows)] = round(min(found.us * 1e-6, MOST_SECONDS) * 1e12 / len(rows))
+                first = f"node {trace.ids[rows[0]]}, by its profile,"
+                ps[list(rows)] = picoseconds(found.us * 1e-6 / len(rows), first)
                 source[list(rows)] = CostSource.PROFILE
         return Costs(ps, source)
 

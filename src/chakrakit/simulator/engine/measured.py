@@ -6,6 +6,7 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import TraceError
+from chakrakit.machines.device import nanoseconds_to_ticks
 from chakrakit.simulator.engine.instances import Instances
 from chakrakit.simulator.engine.plans import TransferPlans
 from chakrakit.simulator.engine.program import Program
@@ -43,7 +44,8 @@ def as_measured(instances: Instances, programs: list[Program], book: TransferPla
     np.minimum.at(transfer, of, lasts)
     after[rest] = lasts - transfer[of]
     _fix(instances, book, np.where(transfer == np.iinfo(np.int64).max, 0, transfer))
-    return np.where(after < 0, (after + 1) * _PS_PER_NS - 1, after * _PS_PER_NS)
+    ticks = nanoseconds_to_ticks(np.where(after < 0, after + 1, after), lambda _: "a transfer")
+    return np.where(after < 0, ticks - 1, ticks)
 
 
 def _scale(programs: list[Program]) -> F64:
@@ -60,8 +62,10 @@ def _times(nanos: I64, scale: F64) -> I64:
 def recorded_starts(programs: list[Program]) -> I64:
     """When each row's rank began after the first of all, in ps: ranks are not recorded from one moment."""
     first = [int(p.trace.start_ns.min()) if len(p) else 0 for p in programs]
-    begin = [(t - min(first)) * _PS_PER_NS for t in first]
-    return np.repeat(np.array(begin, np.int64), [len(p) for p in programs])
+    begin = nanoseconds_to_ticks(
+        np.array(first, np.int64) - min(first, default=0), lambda i: f"the start of program {i}"
+    )
+    return np.repeat(begin, [len(p) for p in programs])
 
 
 def _fix(instances: Instances, book: TransferPlans, transfer: I64) -> None:

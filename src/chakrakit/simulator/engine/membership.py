@@ -98,6 +98,9 @@ class Membership:
             raise TraceError(
                 f"rank {rank} uses group {name!r}, which does not exist; there are {known}"
             )
+        if len(set(members)) < len(members):
+            twice = next(m for i, m in enumerate(members) if m in members[:i])
+            raise TraceError(f"group {name!r} lists rank {twice} twice; list every member once")
         present = np.array([self.index.get(m, -1) for m in members], np.int64)
         strangers = sorted(set(users) - set(present.tolist()))
         if strangers:
