@@ -241,6 +241,8 @@ class Matcher:
 
     def _bound(self, c: int, rank: int) -> int:
         """A rank that the program of a class names, as the first of the class means it."""
+        if rank < 0:
+            return rank
         peers = self.m.traces.bindings[self.m.ranks[int(self.classes.first[c])]].peers
         return peers.get(rank, rank)
 
