@@ -31,7 +31,7 @@ demo: $(VENV)/.built  ## set up and run the main job on the built-in default
 	$(BIN)/chakra demo
 
 check: $(VENV)/.built lint  ## the fast loop: lint and the quick tests
-	$(BIN)/python -m pytest -q -n 2 -m 'not slow'
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not slow'
 
 lint: $(VENV)/.built  ## ruff, mypy --strict, clang-format
 	$(BIN)/ruff check .
@@ -79,7 +79,7 @@ ASAN_VENV := build/asan-venv
 ASAN_BIN := $(ASAN_VENV)/bin
 SANITIZED_TESTS ?= tests/core tests/trace/codecs/test_et.py tests/trace/codecs/test_et_edits.py \
 	tests/trace/codecs/test_json_text.py tests/trace/model/test_graph.py tests/trace/timing/test_schedule.py \
-	tests/trace/storage/test_feeder.py tests/simulator/astra tests/simulator/engine/test_engine.py \
+	tests/trace/storage/test_feeder.py tests/trace/storage/test_feeder_input.py tests/simulator/astra tests/simulator/engine/test_engine.py \
 	tests/simulator/engine/test_network.py tests/simulator/engine/test_device_sharing.py tests/simulator/engine/test_input.py \
 	tests/sources/pytorch/read/test_readers.py tests/sources/pytorch/linking/test_damage.py
 
@@ -98,7 +98,7 @@ $(ASAN_VENV)/.built: $(ASAN_VENV)/.deps $(CORE) CMakeLists.txt $(shell find src/
 sanitize: $(ASAN_VENV)/.built  ## run the core's tests under the address and undefined-behaviour sanitizers
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 CHAKRA_EXPECT_SANITIZER=1 \
-	$(ASAN_BIN)/python -m pytest -q -n 2 -m 'not slow' $(SANITIZED_TESTS)
+	$(ASAN_BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not slow' $(SANITIZED_TESTS)
 
 wheel: $(VENV)/.deps  ## build the wheel into dist/
 	rm -rf dist
@@ -112,7 +112,7 @@ $(TEST_VENV)/.deps: pyproject.toml Makefile
 
 test: lint wheel $(TEST_VENV)/.deps unit codec-fuzz sanitize  ## everything, against the built wheel
 	$(TEST_VENV)/bin/pip install -q --force-reinstall --no-deps dist/*.whl
-	$(TEST_VENV)/bin/python -m pytest -q -n 2
+	$(TEST_VENV)/bin/python -m pytest -q -n 2 --dist worksteal
 
 APT := $(if $(filter 0,$(shell id -u)),,sudo) apt-get
 

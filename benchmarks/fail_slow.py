@@ -23,12 +23,31 @@ def tensor_and_data() -> TraceSet:
     t, last = TraceBuilder(), None
     for step in range(STEPS):
         for i in range(2):
-            last = t.comp(f"layer {i}", duration_ns=400_000, stream=7, step=step,
-                          deps=[] if last is None else [last])  # fmt: skip
-            last = t.collective("sum", CollectiveType.ALL_REDUCE, 8 << 20, stream=7, pg_name="tp",
-                                step=step, deps=[last])  # fmt: skip
-        last = t.collective("gradients", CollectiveType.ALL_REDUCE, 32 << 20, stream=7,
-                            pg_name="dp", step=step, deps=[last])  # fmt: skip
+            last = t.comp(
+                f"layer {i}",
+                duration_ns=400_000,
+                stream=7,
+                step=step,
+                deps=[] if last is None else [last],
+            )
+            last = t.collective(
+                "sum",
+                CollectiveType.ALL_REDUCE,
+                8 << 20,
+                stream=7,
+                pg_name="tp",
+                step=step,
+                deps=[last],
+            )
+        last = t.collective(
+            "gradients",
+            CollectiveType.ALL_REDUCE,
+            32 << 20,
+            stream=7,
+            pg_name="dp",
+            step=step,
+            deps=[last],
+        )
     groups = {f"tp{n}": range(n * EACH, (n + 1) * EACH) for n in range(NODES)}
     groups |= {f"dp{i}": range(i, RANKS, EACH) for i in range(EACH)}
     bound = {r: Binding(0, {"tp": f"tp{r // EACH}", "dp": f"dp{r % EACH}"}) for r in range(RANKS)}

@@ -20,10 +20,17 @@ MACHINE = {
     "device": {"peak": {"bf16": "1 PFLOP/s"}, "memory_bandwidth": "3 TB/s", "memory": "80 GB"},
     "network": [
         {"topology": "switch", "size": EACH, "bandwidth": "450 GB/s", "latency": "300 ns"},
-        {"topology": "fat-tree", "size": 128, "arity": [128, 8], "bandwidth": "50 GB/s",
-         "latency": "1 us", "oversubscription": 2, "joins": "flat"},
+        {
+            "topology": "fat-tree",
+            "size": 128,
+            "arity": [128, 8],
+            "bandwidth": "50 GB/s",
+            "latency": "1 us",
+            "oversubscription": 2,
+            "joins": "flat",
+        },
     ],
-}  # fmt: skip
+}
 
 
 def job(layers: int, size: int) -> TraceSet:

@@ -82,8 +82,11 @@ def simgrid(src, dst, size) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [str(folder / "run"), "--log=root.thres:error"],
-        input="\n".join(lines), capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     print(

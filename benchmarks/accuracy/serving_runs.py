@@ -16,20 +16,69 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from claim import need, percent, table
 
 from chakrakit.serving import ServeResult, serve
 from chakrakit.workloads.description import Decoder
 
+Truth = dict[str, np.ndarray]
+TITLE = "Serving: runs with every request"
+VLLM = {
+    "rtxpro6000_llama31_8b_tp1": ("llama-3.1-8b", 1, 36_578),
+    "rtxpro6000_qwen3_32b_tp2": ("qwen3-32b", 2, 28_614),
+}
+"""Folder → model, tensor-parallel degree, blocks of cache as the source of the runs assumes them."""
+HEADS = ("run", "figure", "measured mean", "error", "measured p99", "error of p99")
+TEXT = """\
+vLLM 0.19 on RTX PRO 6000 (LLMServingSim, commit 5daddb2, MIT), with the layer times measured on the same
+card and the source's network for two cards; nothing is fitted. transformers 5.17 on one H200: attention and
+copies were measured on the device; the host's times, recording graphs and the first step are one set of
+constants fitted on these four runs together, so that their rows test the scheduler and the device's model,
+not the host's. Steps that the host launches kernel by kernel (without `async`) differ by 10 % between two
+recordings."""
 
-def compare(name: str, truth: dict[str, np.ndarray], result: ServeResult) -> None:
-    """One line for each figure."""
+
+def measure(data: Path) -> str:
+    """The section of docs/accuracy.md."""
+    lines: list[list[str]] = []
+    for name, (model, tp, blocks) in VLLM.items():
+        folder = need(data, "serving", name)
+        settings = argparse.Namespace(model=model, machine="rtx-pro-6000", tp=tp, kv_blocks=blocks)
+        lines += _lines(name, *vllm(folder, settings))
+    need(data, "gpu_serve")
+    for file in sorted((data / "gpu_serve").glob("llama*.json.gz")):
+        lines += _lines(*transformers(file, "dgx-h200"))
+    return "\n\n".join([TEXT, table(HEADS, lines)])
+
+
+def _lines(name: str, truth: Truth, result: ServeResult) -> list[list[str]]:
+    found = []
+    for figure, mean, error, last, error_last in compared(truth, result):
+        cells = (
+            f"{mean:,.1f} ms",
+            percent(error, True),
+            f"{last:,.1f} ms",
+            percent(error_last, True),
+        )
+        found.append([name, figure, *cells])
+    return found
+
+
+def compared(truth: Truth, result: ServeResult) -> list[tuple[str, float, float, float, float]]:
+    """Of each figure the measured mean and 99th percentile, and the relative errors of both."""
+    found = []
     for figure, times in truth.items():
         mine = getattr(result, f"{figure}_ms")
-        last = float(np.percentile(times, 99))
-        print(
-            f"{name:28} {figure:5} mean {times.mean():9.1f} ms {mine.mean / times.mean() - 1:+6.1%}   "
-            f"p99 {last:9.1f} ms {mine.p99 / last - 1:+6.1%}"
-        )
+        mean, last = float(times.mean()), float(np.percentile(times, 99))
+        found.append((figure, mean, mine.mean / mean - 1, last, mine.p99 / last - 1))
+    return found
+
+
+def show(name: str, truth: Truth, result: ServeResult) -> None:
+    """One line for each figure."""
+    for figure, mean, error, last, error_last in compared(truth, result):
+        means = f"mean {mean:9.1f} ms {error:+6.1%}"
+        print(f"{name:28} {figure:5} {means}   p99 {last:9.1f} ms {error_last:+6.1%}")
 
 
 def figures(first: Any, last: Any, start: Any, output: Any) -> dict[str, np.ndarray]:
@@ -40,7 +89,7 @@ def figures(first: Any, last: Any, start: Any, output: Any) -> dict[str, np.ndar
     return {"ttft": (first - start) * 1e3, "tpot": each * 1e3, "e2e": (last - start) * 1e3}
 
 
-def vllm(folder: Path, arguments: argparse.Namespace) -> None:
+def vllm(folder: Path, arguments: argparse.Namespace) -> tuple[Truth, ServeResult]:
     """A run with its own measured layers."""
     rows = [
         json.loads(line) for line in (folder / "vllm" / "requests.jsonl").read_text().splitlines()
@@ -60,10 +109,10 @@ def vllm(folder: Path, arguments: argparse.Namespace) -> None:
         kv_blocks=arguments.kv_blocks,
     )
     columns = ("first_token_ts", "last_token_ts", "queued_ts", "output_toks")
-    compare(folder.name, figures(*([r[c] for r in rows] for c in columns)), result)
+    return figures(*([r[c] for r in rows] for c in columns)), result
 
 
-def transformers(file: Path, machine: str) -> None:
+def transformers(file: Path, machine: str) -> tuple[str, Truth, ServeResult]:
     """A run of continuous batching, as its file describes it."""
     run = json.loads(gzip.decompress(file.read_bytes()))
     m = run["model"]
@@ -85,7 +134,7 @@ def transformers(file: Path, machine: str) -> None:
         [r["sent"] for r in rows],
         [len(r["tokens"]) for r in rows],
     )
-    compare(run["case"], truth, result)
+    return run["case"], truth, result
 
 
 def main() -> None:
@@ -100,9 +149,9 @@ def main() -> None:
     arguments = parser.parse_args()
     for path in arguments.paths:
         if arguments.kind == "vllm":
-            vllm(path, arguments)
+            show(path.name, *vllm(path, arguments))
         else:
-            transformers(path, arguments.machine)
+            show(*transformers(path, arguments.machine))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import runpy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,22 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.cli import main
+from chakrakit.cli.shared.schemas import RESULTS, result_type
+from chakrakit.results import Result
 from support.paths import DATA, EXAMPLES
 
 PLAN = {"dp": 2, "tp": 2, "seq": 256, "global_batch": 4}
 AXES = ["--seq", "256", "--pp", "1", "--tp", "1,2"]
+SIZES = ["--sizes", "1KiB:1MiB"]
+CONSTANTS = ["--machine", "dgx-h100", "-o", "{home}/library.json"]
+JOB = """
+step_seconds: 10
+steps: 864
+cluster: {nodes: 16, spares: 1, repair_hours: 24}
+failures: {node_mtbf_hours: 500}
+checkpoint: {interval_steps: 100, seconds: 5}
+recovery: {policy: restart, detection_seconds: 60, restart_seconds: 300}
+"""
 FLAGS = ["--dp", "2", "--tp", "2", "--seq", "256", "--global-batch", "4"]
 
 
@@ -26,11 +40,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ck.write(traces, home / "w")
     for name, machine in (("fast", "dgx-h100"), ("slow", "dgx-a100")):
         ck.simulate(traces, machine, compute="roofline", output=home / name)
+    (home / "job.yaml").write_text(JOB)
+    sizes = [1 << n for n in range(8, 32, 1)]
+    rows = [f"all-reduce,8,{size},{10 + size / 200e3}" for size in sizes]
+    (home / "table.csv").write_text("\n".join(["collective,members,bytes,time_us", *rows]))
     return home
 
 
 def printed(capfdbinary: Any, *arguments: object) -> Any:
-    main([*map(str, arguments), "--json"], standalone_mode=False)
+    command, *words = map(str, arguments)
+    main([command, "--json", *words], standalone_mode=False)
     return json.loads(capfdbinary.readouterr().out)
 
 
@@ -86,22 +105,22 @@ PAIRS: dict[str, Pair] = {
         ["report", "{fast}", "-o", "{home}/a.html"],
         lambda home: ck.report(home / "fast", home / "b.html"),
     ),
+    "collective": (
+        ["collective", "all-reduce", "--machine", "dgx-h200", "--members", "8", *SIZES],
+        lambda _: ck.collective("all-reduce", "dgx-h200", 8, "1KiB:1MiB"),
+    ),
+    "campaign": (
+        ["campaign", "{home}/job.yaml", "--histories", "5"],
+        lambda home: ck.campaign(home / "job.yaml", histories=5),
+    ),
+    "calibrate": (
+        ["calibrate", "{home}/table.csv", "--collectives", *CONSTANTS],
+        lambda home: ck.calibrate(
+            home / "table.csv", output=home / "library.json", collectives=True, machine="dgx-h100"
+        ),
+    ),
     "search": (
-        [
-            "search",
-            "--model",
-            "gpt3-125m",
-            "--gpus",
-            "8",
-            "--machine",
-            "dgx-h100",
-            "--seq",
-            "256",
-            "--pp",
-            "1",
-            "--tp",
-            "1,2",
-        ],
+        ["search", "--model", "gpt3-125m", "--gpus", "8", "--machine", "dgx-h100", *AXES],
         lambda _: ck.search("gpt3-125m", 8, "dgx-h100", seq=256, pp=[1], tp=[1, 2]),
     ),
     "serve": (
@@ -160,6 +179,11 @@ def test_the_command_prints_what_the_function_gives(
     assert len(repr(result)) < 2000
     assert result._repr_html_().startswith("<table")
     assert result.to_arrow() is not None
+
+
+@pytest.mark.parametrize("command", RESULTS)
+def test_every_result_can_be_looked_at_and_taken_elsewhere(command: str) -> None:
+    assert issubclass(result_type(command), Result)
 
 
 def test_link_gives_what_its_command_prints(tmp_path: Path, capfdbinary: Any) -> None:
@@ -222,8 +246,83 @@ def test_a_sweep_gives_what_its_command_prints(tmp_path: Path, capfdbinary: Any)
         "axes: {plan.dp: [1, 2]}\nmachines: [dgx-h100]\n"
     )
     assert EXAMPLES.is_dir()
-    told = printed(capfdbinary, "sweep", study, "-o", tmp_path / "a")
-    result = ck.sweep(study, tmp_path / "b").to_dict()
+    told = printed(capfdbinary, "sweep", study, "-o", tmp_path / "a", "--jobs", "1")
+    result = ck.sweep(study, tmp_path / "b", jobs=1).to_dict()
     assert {k: result[k] for k in ("points", "failed") if k in told} == {
         k: told[k] for k in ("points", "failed") if k in told
     }
+
+
+PROGRAM = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(4):
+    model(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+LOCAL = PROGRAM.replace('dist.init_process_group("gloo")', "").replace(
+    "torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))", "torch.nn.Linear(8, 8)"
+)
+"""The same without ranks."""
+
+
+@pytest.mark.slow
+def test_capture_gives_what_its_command_prints(tmp_path: Path, capfdbinary: Any) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "train.py"
+    script.write_text(PROGRAM)
+    told = printed(capfdbinary, "capture", "--ranks", 4, "--", "python", script)
+    with ck.capture(ranks=4) as made:
+        runpy.run_path(str(script))
+    found = made.report.to_dict()
+    assert len(repr(made.report)) < 2000
+    same = ("ranks", "kinds", "collectives")
+    assert {k: found[k] for k in same} == {k: told[k] for k in same}
+
+
+@pytest.mark.slow
+def test_collect_gives_what_its_command_prints(tmp_path: Path, capfdbinary: Any) -> None:
+    """Two recordings differ in their times; ranks, steps and what was linked are the same."""
+    torch = pytest.importorskip("torch")
+    script = tmp_path / "train.py"
+    script.write_text(LOCAL)
+    words = ["collect", "--steps", "1:3", "-o", tmp_path / "a", "--", sys.executable, script]
+    told = printed(capfdbinary, *words)
+    model = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.AdamW(model.parameters())
+    with ck.collect(tmp_path / "b", steps=(1, 3)) as recording:
+        for _ in range(4):
+            model(torch.randn(4, 8)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            recording.step()
+    found = recording.report.to_dict()
+    assert set(found) == set(told)
+    assert linked_of(found) == linked_of(told)
+
+
+def linked_of(report: dict[str, Any]) -> list[Any]:
+    """Of each rank its number, its steps, and whether every operator was linked."""
+    whole = [r["host_ops"]["in"] == r["host_ops"]["linked"] > 0 for r in report["ranks"]]
+    steps = [[s["step"] for s in r["steps"]] for r in report["ranks"]]
+    return [[r["rank"] for r in report["ranks"]], steps, whole]
+
+
+@pytest.mark.slow
+def test_replay_gives_what_its_command_prints(tmp_path: Path, capfdbinary: Any) -> None:
+    """All but the times, which are measured anew."""
+    pytest.importorskip("torch")
+    t = ck.TraceBuilder()
+    first = t.comp("first", duration_ns=1_000_000)
+    t.collective("sum", ck.CollectiveType.ALL_REDUCE, 1 << 10, deps=[first], duration_ns=1)
+    ck.write(ck.TraceSet([t.build()] * 2, groups=ck.Groups({"0": [0, 1]})), tmp_path / "w")
+    words = ["replay", tmp_path / "w", "--mode", "emulate", "--iterations", "2"]
+    told = printed(capfdbinary, *words)
+    report = ck.replay(tmp_path / "w", mode="emulate", iterations=2).to_dict()
+    assert set(report) == set(told)
+    assert report["coverage"] == told["coverage"] == {"count": 1.0, "time": 1.0}
+    ranks = [[(r["rank"], r["recorded_rank"]) for r in found["ranks"]] for found in (report, told)]
+    assert ranks[0] == ranks[1] == [(0, 0), (1, 1)]

@@ -60,6 +60,7 @@ def test_daly_s_complete_model_gives_the_mean_time_and_the_number_of_failures(jo
     assert done.restarts == pytest.approx(done.failures, rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_best_interval_is_where_young_and_daly_say(job):
     """Among intervals around the optimum, theirs are as good as the best within the confidence."""
     work, checkpoint, mtbf = 40_000, 120, 14_400
@@ -98,6 +99,7 @@ def test_daly_corrects_young_and_ends_at_the_mean_time_between_failures():
     assert young_interval(5, math.inf) == math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spares", "spread"), [(0, "fixed"), (2, "exponential"), (4, "fixed")])
 def test_the_job_waits_for_nodes_as_often_as_erlang_s_formula_says(job, spares, spread):
     """Repairs take ten hours and a node fails every three and a third: about three are out at a time."""
@@ -113,6 +115,7 @@ def test_the_job_waits_for_nodes_as_often_as_erlang_s_formula_says(job, spares, 
     assert 1 - done.availability == pytest.approx(waits, rel=0.02)
 
 
+@pytest.mark.slow
 def test_an_elastic_job_has_enough_nodes_as_often_as_the_binomial_says(job):
     """Every node of an elastic job works or is in repair, whatever the others do."""
     mtbf, repair, nodes, least = 100.0, 10.0, 20, 17

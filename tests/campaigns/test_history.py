@@ -84,8 +84,9 @@ def test_live_migration_loses_the_step_at_most(logged):
 
 def test_live_migration_without_a_spare_left_restarts(logged):
     recovery = "{policy: live_migration, migration_seconds: 30, restart_seconds: 300}"
-    done = logged("1,3,,,,\n2,4,,,,\n", recovery=recovery,
-                  cluster="{nodes: 16, spares: 1, repair_hours: 5}")  # fmt: skip
+    done = logged(
+        "1,3,,,,\n2,4,,,,\n", recovery=recovery, cluster="{nodes: 16, spares: 1, repair_hours: 5}"
+    )
     assert done.restart == 330
     assert done.waiting == pytest.approx(4 * 3600)
 
@@ -229,6 +230,7 @@ def test_weibull_nodes_fail_as_often_as_their_mean_says(job, shape):
     assert done.failures == pytest.approx(renewals + bias, rel=0.04)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_histories_whoever_runs_them(job):
     made = job(failures="{node_mtbf_hours: 100}")
     from chakrakit.parallel import Workers

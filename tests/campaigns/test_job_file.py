@@ -33,13 +33,19 @@ WRONG = [
     ({"checkpoint": "{policy: lazy}"}, 6, "no policy 'lazy'"),
     ({"checkpoint": "{interval_steps: 5, bytes: 2 TB, store: far}"}, 6, "no store 'far'"),
     (
-        {"checkpoint": "{interval_steps: 5, bytes: 2 TB}",
-         "stores": "{far: {bandwidth: 1 GB/s, capacity: 1 TB}}"},
-        6, "a checkpoint of 2 TB does not fit into store 'far' of 1 TB",
+        {
+            "checkpoint": "{interval_steps: 5, bytes: 2 TB}",
+            "stores": "{far: {bandwidth: 1 GB/s, capacity: 1 TB}}",
+        },
+        6,
+        "a checkpoint of 2 TB does not fit into store 'far' of 1 TB",
     ),
     (
-        {"checkpoint": "{tiers: [{interval_steps: 4, seconds: 0}, {interval_steps: 6, seconds: 0}]}"},
-        6, "not a multiple of the shortest, 4",
+        {
+            "checkpoint": "{tiers: [{interval_steps: 4, seconds: 0}, {interval_steps: 6, seconds: 0}]}"
+        },
+        6,
+        "not a multiple of the shortest, 4",
     ),
     ({"steps": None}, 1, "either `steps`"),
     ({"days": "3"}, 7, "either `steps`"),
@@ -48,7 +54,7 @@ WRONG = [
     ({"step_seconds": None, "run": "nothing"}, 6, "nothing"),
     ({"step_seconds": None, "workload": "w"}, 6, "needs a `machine`"),
     ({"failures": "{node_mtbf_hours: 0.01}"}, 4, "never get from one checkpoint to the next"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("lines", "line", "message"), WRONG)
@@ -103,8 +109,13 @@ def test_a_simulated_workload_gives_the_step_and_the_smaller_jobs(job):
         "{model: {family: decoder, layers: 2, hidden: 256, heads: 4, ffn: 512, vocab: 1000}, "
         "plan: {dp: 2, tp: 2}, step: {seq: 128, global_batch: 4}}"
     )
-    made = job(step_seconds=None, workload=workload, machine="dgx-h100:1", cluster="{nodes: 2}",
-               recovery="elastic")  # fmt: skip
+    made = job(
+        step_seconds=None,
+        workload=workload,
+        machine="dgx-h100:1",
+        cluster="{nodes: 2}",
+        recovery="elastic",
+    )
     plan = made.plan
     assert made.tokens_per_step == 512
     assert plan.replica_nodes == 1
@@ -116,7 +127,12 @@ def test_a_workload_of_one_replica_cannot_shrink(job_file):
         "{model: {family: decoder, layers: 2, hidden: 256, heads: 4, ffn: 512, vocab: 1000}, "
         "plan: {dp: 1, tp: 4}, step: {seq: 128, global_batch: 4}}"
     )
-    path = job_file(step_seconds=None, workload=workload, machine="dgx-h100:1", cluster="{nodes: 2}",
-                    recovery="elastic")  # fmt: skip
+    path = job_file(
+        step_seconds=None,
+        workload=workload,
+        machine="dgx-h100:1",
+        cluster="{nodes: 2}",
+        recovery="elastic",
+    )
     with pytest.raises(ConfigError, match="the plan cannot shrink"):
         read_job(path)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import chakrakit
 from chakrakit.cli import main
 
 
+@pytest.mark.slow
 def test_the_demo_runs_to_its_report(tmp_path: Path, capsys) -> None:
     main(["demo", "-o", str(tmp_path / "out")], standalone_mode=False)
     said = capsys.readouterr().out

@@ -140,6 +140,7 @@ def test_a_search_of_the_web_app_takes_time_in_proportion():
         _by_text("name", "~", "(")
 
 
+@pytest.mark.slow
 def test_a_long_log_of_measurements_is_fitted_like_a_short_one():
     """1,200 sizes on two straight lines: the cut is found, and not every way to cut is tried."""
     from chakrakit.machines.calibrate.calibrate import fit_ranges

@@ -148,6 +148,7 @@ def _pair(tmp_path, *nodes):
         last = [t.comp(name, deps=last, **settings)]
     t.collective("c", CollectiveType.ALL_REDUCE, 10**6, deps=last)
     traces = TraceSet([t.build()], {0: Binding(0), 1: Binding(0)}, Groups({"": range(2)}))
+    tmp_path.mkdir(exist_ok=True)
     write(traces, tmp_path / "w")
     return tmp_path / "w"
 
@@ -159,6 +160,16 @@ def test_each_operation_has_its_own_source(tmp_path):
     assert shares["measured"]["time_ns"] == 2 * 30_000
     assert shares["roofline"]["nodes"] == 2
     assert sum(s["time_share"] for s in shares.values()) == pytest.approx(1)
+
+
+def test_the_share_of_time_that_nobody_measured_is_told(tmp_path):
+    """Of 30 us measured and 30 us by the roofline (29.68 GFLOP on an H100), half is extrapolated."""
+    timed, sized = {"duration_ns": 30_000, "num_ops": 10}, {"num_ops": 29_682_000_000}
+    found = _simulated(_pair(tmp_path / "a", ("timed", timed), ("sized", sized)))
+    assert found["extrapolated_share"] == pytest.approx(0.5, abs=0.05)
+    assert found["compute_error"] == pytest.approx(found["extrapolated_share"] * 0.5)
+    found = _simulated(_pair(tmp_path / "b", ("timed", timed)))
+    assert (found["extrapolated_share"], found["compute_error"]) == (0, 0)
 
 
 def test_operations_of_which_nothing_is_known_are_refused(tmp_path, capsys):

@@ -185,10 +185,12 @@ STORY("a collective that somebody never joins does not end") {
     EXPECT(o.arrived, {1});
 }
 
-STORY("jobs of one instance that end apart are reported") {
+STORY("an instance ends with its last job, and the end of each job is told") {
     Case c{.rows = {comm(0)}, .instance_plans = {{0, 1}}, .needed = {1}};
     c.fabric = Fabric({1, 1}, {{0}, {1}}, {{{{{0, 100}}}}, {{{{1, 50}}}}});
-    EXPECT(c.run().diverged, 0);
+    Outcome o = c.run();
+    EXPECT(o.job_ended, {100, 50});
+    EXPECT(o.end, {100});
 }
 
 STORY("communication slows the computation beside it") {

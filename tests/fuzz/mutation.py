@@ -136,13 +136,17 @@ def _turned_column(rng: Random, table: pa.Table, name: str) -> pa.Table:
         for _ in range(rng.choice((1, 1, len(values)))):
             values[rng.randrange(len(values))] = hostile(rng)
         if way < 4:
-            return table.set_column(at, name, pa.array([str(v)[:99] for v in values]))
+            return table.set_column(at, name, pa.array([_text(v) for v in values]))
     for kind in (column.type, None):
         try:
             return table.set_column(at, name, pa.array(values, kind))
         except (pa.ArrowException, OverflowError, TypeError, ValueError, UnicodeError):
             continue
     return table
+
+
+def _text(value: Any) -> str:
+    return str(value)[:99].encode("utf-8", "replace").decode()
 
 
 def mutate_sqlite(rng: Random, data: bytes) -> bytes:

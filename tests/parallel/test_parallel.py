@@ -49,6 +49,7 @@ def test_a_death_an_error_and_a_killer_cost_only_themselves(engine: str, tmp_pat
     assert [e for i, (_, e) in enumerate(found) if i not in (5, 7)] == [None] * 10
 
 
+@pytest.mark.slow
 def test_the_neighbour_of_a_killed_worker_keeps_its_time(tmp_path: Path) -> None:
     """While one worker dies, the other goes on with the item that it has begun."""
 

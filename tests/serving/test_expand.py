@@ -26,7 +26,7 @@ def window(machine: str, prefill: int = 1, decode: int = 1, n: int = 1) -> Any:
         prefill=prefill,
         decode=decode,
     )
-    served = serving.served(level=None, window=(0.0, 1e6))  # type: ignore[arg-type]
+    served = serving.served(window=(0.0, 1e6))
     return serving, serving.expanded(served)
 
 
@@ -55,7 +55,7 @@ def test_a_window_is_a_run_that_validates(tmp_path: Path) -> None:
 def test_one_step_takes_what_the_engine_said(tmp_path: Path) -> None:
     """A step of the engine is the sum of the operators that its expansion simulates."""
     serving = serving_of("llama-3.1-8b", "dgx-h100", STREAM, compute="roofline")
-    served = serving.served(level=None, window=(0.0, 1e6), record_steps=True)  # type: ignore[arg-type]
+    served = serving.served(window=(0.0, 1e6), record_steps=True)
     steps = served.outcome.steps
     total = int((steps["end"] - steps["start"]).sum())
     simulated = simulate(serving.expanded(served), serving.machine, compute="roofline")
@@ -103,6 +103,40 @@ def test_caches_that_meet_on_a_link_slow_each_other(plain: str) -> None:
     run = simulate(traces, serving.machine, compute="roofline").run()
     alone = 4096 * 131072 / 100e9
     assert max(transfers(run)) * 1e-12 == pytest.approx(2 * alone, rel=0.01)
+
+
+BUSY = "poisson{rate=40,n=6,prompt=4096,output=12,seed=3}"
+
+
+def decode_reductions(machine: str, **layout: int) -> Any:
+    """Seconds of the small all-reduces (those of decoding steps) of the last rank, and of all sends."""
+    serving = serving_of("llama-3.1-8b", machine, BUSY, **layout)
+    traces = serving.expanded(serving.served(window=(0.0, 1e6)))
+    run = simulate(traces, serving.machine, compute="roofline").run()
+    trace = run.trace(max(run.ranks))
+    rows = np.flatnonzero(trace.is_type(NodeType.COMM_COLL_NODE))
+    size = trace.column("comm_size", 0)[rows]
+    own = (run.end(max(run.ranks)) - run.start(max(run.ranks)))[rows][size == 8192] * 1e-12
+    return own, np.array(transfers(run)) * 1e-12
+
+
+def test_caches_slow_other_traffic_and_are_slowed_by_it(plain: str) -> None:
+    """The same stream on the same fabric: only where caches move do all-reduces of one size differ.
+
+    Decoding engines of two devices reduce 8,192 bytes while caches of other requests come in over the
+    same links; a cache that comes in during reductions takes longer than alone.
+    """
+    together, none = decode_reductions(plain, tp=2, replicas=2)
+    apart, moves = decode_reductions(plain, prefill=1, decode=1, prefill_tp=2, decode_tp=2)
+    alone = together.min()
+    assert len(none) == 0
+    assert together.max() == pytest.approx(alone, rel=0.01)
+    assert apart.min() == pytest.approx(alone, rel=0.01)
+    hops = 2 * 2 * 2e-6  # two exchanges over two links each; the rest is bytes over bandwidth
+    assert apart.max() - hops == pytest.approx(2 * (alone - hops), rel=0.01)
+    closed = 4096 * 131072 / 2 / 100e9 + 2 * 2e-6
+    assert moves.min() >= closed * 0.999
+    assert moves.max() > closed * 1.0001
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_experts_are_read_off_their_surface(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("c.csv", "x,y\n1,2\n", "no table of attention layers"),
-        ("a.csv", "layer,tokens,time_us\nqkv,1,-3\n", "line 2: a time of -3"),
+        ("a.csv", "layer,tokens,time_us\nqkv,1,-3\n", "line 2: time_us is -3"),
         (
             "d.csv",
             "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n0,0,1,16,3\n",

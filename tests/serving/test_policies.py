@@ -68,7 +68,7 @@ def test_the_order_of_a_batch_is_the_policys() -> None:
     settings = {"engine": "vllm{max_num_seqs=2,async_scheduling=false}", "policy": Newest()}
     from chakrakit.serving import serving_of
 
-    served = serving_of("llama-3.1-8b", "dgx-h100", stream, **settings).served(level=None)  # type: ignore[arg-type]
+    served = serving_of("llama-3.1-8b", "dgx-h100", stream, **settings).served()
     first = served.outcome.requests["first"]
     assert first[5] < first[0]
 
@@ -101,3 +101,16 @@ def test_a_policy_without_methods_is_refused() -> None:
     """With the names that it could have."""
     with pytest.raises(ConfigError, match="none of the methods admit, batch"):
         ck.serve(*TIGHT, policy=object())
+
+
+def test_what_a_policy_raises_comes_out() -> None:
+    """An error of the policy's own is not hidden by the core."""
+
+    class Broken:
+        def admit(self, request: Any, engine: Any) -> bool:
+            raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        ck.serve(*TIGHT, policy=Broken())
+    with pytest.raises(ConfigError, match="interval_s is 0"):
+        ck.serve(*TIGHT, policy=type("S", (), {"interval_s": 0, "scale": lambda *_: 1})())

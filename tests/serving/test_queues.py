@@ -25,6 +25,7 @@ def test_one_request_at_a_time_is_an_md1_queue(serve: Serve, load: float) -> Non
     assert waiting(done.requests).mean() == pytest.approx(expected, rel=0.06)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
 def test_exponential_outputs_make_it_an_mm1_queue(serve: Serve, load: float) -> None:
     """Service of many short steps, exponential in number: the mean wait is load × service / (1 − load)."""

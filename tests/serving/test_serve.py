@@ -135,7 +135,7 @@ def test_data_parallel_attention_steps_together() -> None:
     """Ranks of a model with experts wait for each other: their steps have the same starts and ends."""
     served = serving_of(
         "mixtral-8x7b", "dgx-h100", STREAM, "vllm{gpu_memory_utilization=0.95}", tp=2, dp=2, ep=2
-    ).served(level=None, record_steps=True)  # type: ignore[arg-type]
+    ).served(record_steps=True)
     steps = served.outcome.steps
     each = [sorted(steps["end"][steps["engine"] == e].tolist()) for e in (0, 1)]
     assert each[0] == each[1]
@@ -144,7 +144,7 @@ def test_data_parallel_attention_steps_together() -> None:
 def test_disaggregated_pools_move_every_cache() -> None:
     """Each request with more than one token moves once, alone in the closed form's time."""
     served = serving_of(*BASE, prefill=1, decode=1)
-    done = served.served(level=None).outcome  # type: ignore[arg-type]
+    done = served.served().outcome
     assert sorted(done.moves["request"].tolist()) == list(range(60))
     setup = served.setup
     expected = setup.handover_latency + 300 * setup.handover_seconds_per_token

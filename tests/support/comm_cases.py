@@ -9,13 +9,14 @@ import msgspec
 import numpy as np
 
 import chakrakit
-from chakrakit import NodeType
+from chakrakit import Binding, CollectiveType, NodeType, TraceBuilder, TraceSet
 from chakrakit.simulator.results.simulation import simulate
 from chakrakit.trace.model.edges import EdgeKind
 from chakrakit.workloads.description.description import Plan, Step, Workload
 from chakrakit.workloads.generate.generator import generate
 from chakrakit.workloads.models import named
 from support import paths
+from support.recorded import linked
 
 DATA = paths.DATA / "pytorch"
 PLANS = {
@@ -34,11 +35,6 @@ def generated(name, **more):
     model = msgspec.structs.replace(named("llama3.1-8b"), layers=3)
     plan = Plan(**PLANS[name], **more)
     return generate(Workload(model=model, plan=plan, step=Step(seq=512, global_batch=16)))
-
-
-@cache
-def linked(name):
-    return chakrakit.link([DATA / name])[0]
 
 
 def case(name):
@@ -119,3 +115,54 @@ def labels_of(trace):
 
 def data_kinds():
     return _DATA
+
+
+def alike(t, ranks=2):
+    """All ranks run what was built."""
+    return TraceSet([t.build()], {r: Binding(0) for r in range(ranks)})
+
+
+def edges_of(trace, *kinds):
+    """(source name, target name) of all edges, or of those of some kinds."""
+    names, e = trace.names.to_pylist(), trace.edges
+    return {
+        (names[s], names[d])
+        for s, d, k in zip(e.src.tolist(), e.dst.tolist(), e.kind.tolist(), strict=True)
+        if not kinds or k in [int(kind) for kind in kinds]
+    }
+
+
+def sorted_edges(trace, field):
+    """One field of all edges, in an order of their own."""
+    e = trace.edges
+    order = np.lexsort((e.lag, e.kind, e.form, e.src, e.dst))
+    return getattr(e, field)[order].tolist()
+
+
+def values_of(trace, *columns):
+    """name → values of some columns"""
+    values = [trace.column(c, -1).tolist() for c in columns]
+    return dict(zip(trace.names.to_pylist(), zip(*values, strict=True), strict=True))
+
+
+def gradients(sizes, streamed=True, **extra):
+    """A backward pass: each gradient is reduced as soon as it is there; then the optimizer."""
+    t = TraceBuilder()
+    lane = {"stream": 0} if streamed else {}
+    side = {"stream": 1} if streamed else {}
+    before, syncs = [], []
+    for i, size in enumerate(sizes):
+        before = [t.comp(f"b{i}", duration_ns=1000, deps=before, **lane)]
+        syncs.append(
+            t.collective(
+                f"g{i}",
+                CollectiveType.ALL_REDUCE,
+                size,
+                deps=before,
+                ctrl_deps=syncs[-1:],
+                **side,
+                **extra,
+            )
+        )
+    t.comp("step", duration_ns=1000, deps=syncs, **lane)
+    return t

@@ -51,11 +51,21 @@ def _step(
         number = count.get((kind, d, s), 0)
         count[kind, d, s] = number + 1
         compute = kind.endswith("compute")
-        rows.append({
-            "dp_rank": d, "stage": s, "rank": s * replicas + d, "step": step, "optype": kind,
-            "start_ts": start, "duration": end - start, "seq_id": number, "mc": 0 if compute else -1,
-            "mb_id": batch, "gmc": s if compute else -1,
-        })  # fmt: skip
+        rows.append(
+            {
+                "dp_rank": d,
+                "stage": s,
+                "rank": s * replicas + d,
+                "step": step,
+                "optype": kind,
+                "start_ts": start,
+                "duration": end - start,
+                "seq_id": number,
+                "mc": 0 if compute else -1,
+                "mb_id": batch,
+                "gmc": s if compute else -1,
+            }
+        )
 
     def run(kind: str, d: int, s: int, ready: float, batch: int) -> float:
         start = max(free[d, s], ready)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from chakrakit.sources.pytorch.linking.linker import link
+from chakrakit.trace.sets.run import Run
 from chakrakit.trace.sets.traceset import TraceSet
 from support import paths
 
 DATA = paths.DATA / "pytorch"
+
+
+@cache
+def linked(name: str) -> Run:
+    """A recording kept with the tests, linked without options; once for all tests of a process."""
+    return link([DATA / name])[0]
+
 
 ADD = "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
 MM = "aten::mm(Tensor self, Tensor mat2) -> Tensor"
@@ -55,7 +64,7 @@ def several(*items: dict[str, Any]) -> dict[str, Any]:
 
 
 class Sheet:
-    """An observer file, an operator a call."""
+    """An observer file; each call adds one operator."""
 
     def __init__(self) -> None:
         self.nodes: list[dict[str, Any]] = []

@@ -45,17 +45,28 @@ def dump_of(rank: int, ranks: int, calls: int, seed: int, tensor: int = 4) -> Du
         shape = [[size * (1 + i % 5)]]
         entries.append(
             {
-                "record_id": i, "pg_id": 0, "process_group": [group, groups[group][0]],
-                "collective_seq_id": 1 + i // len(names), "p2p_seq_id": 0, "op_id": i,
-                "profiling_name": name, "time_created_ns": created,
+                "record_id": i,
+                "pg_id": 0,
+                "process_group": [group, groups[group][0]],
+                "collective_seq_id": 1 + i // len(names),
+                "p2p_seq_id": 0,
+                "op_id": i,
+                "profiling_name": name,
+                "time_created_ns": created,
                 "duration_ms": (ended - created) / 1e6,
-                "input_sizes": shape, "input_dtypes": [dtype],
-                "output_sizes": shape, "output_dtypes": [dtype],
-                "state": "completed", "time_discovered_started_ns": created + 2_000,
-                "time_discovered_completed_ns": ended, "retired": True, "timeout_ms": 600_000,
-                "is_p2p": False, "frames": [{"name": "step", "filename": "train.py", "line": i}],
+                "input_sizes": shape,
+                "input_dtypes": [dtype],
+                "output_sizes": shape,
+                "output_dtypes": [dtype],
+                "state": "completed",
+                "time_discovered_started_ns": created + 2_000,
+                "time_discovered_completed_ns": ended,
+                "retired": True,
+                "timeout_ms": 600_000,
+                "is_p2p": False,
+                "frames": [{"name": "step", "filename": "train.py", "line": i}],
             }
-        )  # fmt: skip
+        )
     config = {n: {"name": n, "desc": d, "ranks": str(r)} for n, (d, r) in groups.items()}
     return {"version": "2.10", "entries": entries, "pg_config": config, "pg_status": {}}
 

@@ -24,6 +24,14 @@ def machine_of(topology, n, bandwidth=10 * GB, latency=1e-6, **more):
     )
 
 
+def one_device(**software):
+    """A machine of one device without a network to speak of."""
+    return parse_machine(
+        {"network": [{"topology": "switch", "size": 1, "bandwidth": 1e9}], "software": software},
+        "one",
+    )
+
+
 def collective(kind, size, n, **attributes):
     t = TraceBuilder()
     t.collective("c", kind, size, **attributes)

@@ -9,103 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, field
-from itertools import pairwise
-
-import numpy as np
 
 from chakrakit.machines.fabric.machine import Machine
-from chakrakit.simulator.collectives.choice import COLLECTIVES, Algorithms, data_bytes
-from chakrakit.simulator.collectives.collective_steps import SWITCH
-from chakrakit.simulator.collectives.group_shape import grid_of, shapes
-from chakrakit.trace.model.schema import NodeType
+from chakrakit.simulator.collectives.choice import Algorithms
 from chakrakit.trace.sets.traceset import TraceSet
-
-TIE = 1 + 1e-9
-PS = 1e12
-
-
-@dataclass(eq=False)
-class Node:
-    rank: int
-    row: int
-    kind: str  # plain, compute, comm
-    duration: int
-    lane: tuple | None
-    pool: bool
-    order: tuple
-    priority: int
-    share: int  # of its device, in millionths
-    waves: int
-    start_waits: list = field(default_factory=list)  # (node, event, lag)
-    end_waits: list = field(default_factory=list)
-    start: int = -1
-    end: int = -1
-    done: int = -1  # when its own work is over
-    ready: int = -1
-    previous: Node | None = None
-    job: Job | None = None
-    remaining: float = 0.0
-    rate: float = 0.0
-    since: int = 0
+from support.slow_parts import Flow, Node, components, fair
+from support.slow_workload import PS, SlowWorkload
 
 
-@dataclass(eq=False)
-class Flow:
-    links: list
-    remaining: float
-    at: int  # when it enters the links
-    rate: float = 0.0
-    since: int = 0
-    ends: int | None = None
-    done: bool = False
-
-
-@dataclass(eq=False)
-class Job:
-    steps: list  # (transfers, repeat, after)
-    nodes: list
-    needed: int
-    overhead: int
-    go: int = -1
-    ended: int = -1
-    rounds: list = field(default_factory=list)
-    flows: dict = field(default_factory=dict)
-    done: set = field(default_factory=set)
-
-
-def fair(flows: list[Flow], capacity: dict) -> dict:
-    """Progressive filling over one component; what is used of a link is summed exactly."""
-    used = {link: 0 for f in flows for link in f.links}
-    open_flows = {link: [f for f in flows if link in f.links] for link in used}
-    rates: dict = {}
-    while len(rates) < len(flows):
-        left = {k: max(0.0, capacity[k] - math.ldexp(float(used[k]), -80)) for k in used}
-        share = {k: left[k] / len(v) for k, v in open_flows.items() if v}
-        least = min(share.values())
-        chosen = {f for k, s in share.items() if s <= least * TIE for f in open_flows[k]}
-        for f in chosen:
-            rates[f] = least
-        for link in used:
-            gone = sum(f in chosen for f in open_flows[link])
-            used[link] += int(math.ldexp(least, 80)) * gone
-            open_flows[link] = [f for f in open_flows[link] if f not in chosen]
-    return rates
-
-
-def components(flows: list[Flow]) -> list[list[Flow]]:
-    found: list[tuple[set, list]] = []
-    for f in flows:
-        touching = [c for c in found if c[0] & set(f.links)]
-        merged = (
-            set(f.links).union(*(c[0] for c in touching)),
-            [g for c in touching for g in c[1]] + [f],
-        )
-        found = [c for c in found if c not in touching] + [merged]
-    return [c[1] for c in found]
-
-
-class Oracle:
+class Oracle(SlowWorkload):
     def __init__(
         self,
         traces: TraceSet,
@@ -117,158 +29,15 @@ class Oracle:
         share: bool = False,
         durations=None,
     ) -> None:
-        self.machine, self.flow = machine, network == "flow"
-        self.algorithms = algorithms or Algorithms()
-        self.chosen = chosen or {}
+        super().__init__(traces, machine, algorithms, chosen, durations)
+        self.flow = network == "flow"
         self.slowdown, self.share = slowdown, share
         self.capacity = {i: float(b) / PS for i, b in enumerate(machine.links.bandwidth)}
-        self.latency = machine.links.latency.tolist()
-        self.routes = self._all_routes()
-        self.nodes: list[Node] = []
-        self.jobs: list[Job] = []
-        by_rank = {rank: self._rank(rank, trace, durations) for rank, trace in traces}
-        self._communication(traces, by_rank)
         self.now = 0
         self.crowded = any(n.kind == "comm" and n.share for n in self.nodes)
-        self.rounds: dict[
-            int, tuple[int, bool]
-        ] = {}  # rank → when to look again, and if room is given up
+        # Rank → when to look again, and whether room is given up then.
+        self.rounds: dict[int, tuple[int, bool]] = {}
         self.states: dict[int, tuple] = {}
-
-    # --- set-up -------------------------------------------------------------------------------
-
-    def _all_routes(self) -> dict[tuple[int, int], list[int]]:
-        count = self.machine.size
-        src, dst = (a.ravel() for a in np.indices((count, count)))
-        apart = src != dst
-        routes = self.machine.routes(src[apart], dst[apart])
-        pairs = zip(src[apart].tolist(), dst[apart].tolist(), strict=True)
-        return {pair: routes.route(i).tolist() for i, pair in enumerate(pairs)}
-
-    def _rank(self, rank, trace, durations) -> list[Node]:
-        nodes = [self._node(rank, trace, row, durations) for row in range(len(trace))]
-        e = trace.edges
-        for src, dst, form, lag in zip(e.src, e.dst, e.form, e.lag, strict=True):
-            event = "start" if form == 1 else "end"
-            waits = nodes[dst].end_waits if form == 2 else nodes[dst].start_waits
-            waits.append((nodes[src], event, int(lag) * 1000))
-        lanes = defaultdict(list)
-        for node in nodes:
-            if node.lane and not node.pool:
-                lanes[node.lane].append(node)
-        for lane in lanes.values():
-            lane.sort(key=lambda n: n.order)
-            for a, b in pairwise(lane):
-                b.previous = a
-        self.nodes += nodes
-        return nodes
-
-    def _node(self, rank, trace, row, durations) -> Node:
-        kind = NodeType(int(trace.types[row]))
-        host = bool(trace.column("is_cpu_op", False)[row])
-        comm = kind.name.startswith("COMM")
-        stream = trace.has("stream")[row] and not host
-        tid = trace.has("tid")[row] and host
-        lane = None
-        if kind == NodeType.COMP_NODE:
-            lane = ("host" if host else "device", rank)
-        if stream:
-            lane = ("stream", rank, int(trace.column("stream", 0)[row]))
-        if tid:
-            lane = ("thread", rank, int(trace.column("tid", 0)[row]))
-        work = "comm" if comm else "plain" if host or kind != NodeType.COMP_NODE else "compute"
-        nanos = (
-            int(trace.duration_ns[row]) * 1000 if durations is None else int(durations[rank][row])
-        )
-        return Node(
-            rank,
-            row,
-            work,
-            nanos,
-            lane,
-            lane is not None and not (stream or tid),
-            (int(trace.start_ns[row]), int(trace.ids[row])),
-            int(trace.column("comm_priority", 0)[row]),
-            round(1e6 * trace.column("device_share", 0.0 if comm else 1.0)[row]),
-            int(trace.column("waves", 1)[row]),
-        )
-
-    def _communication(self, traces, by_rank) -> None:
-        found = traces.collectives
-        calls = defaultdict(list)
-        for call in found.calls.to_pylist():
-            calls[call["instance"]].append(call)
-        for group in calls.values():
-            self._collective(traces, group, by_rank)
-        messages = defaultdict(list)
-        for m in found.messages.to_pylist():
-            messages[m["src"], m["dst"], m["tag"], m["nth"]].append(m)
-        for (src, dst, _, _), ends in messages.items():
-            size = next(m["comm_size"] for m in ends if m["is_send"])
-            self._job(
-                [([(src, dst, float(size), 0)], 1, ())],
-                [by_rank[m["rank"]][m["row"]] for m in ends],
-            )
-
-    def _collective(self, traces, calls, by_rank) -> None:
-        members = traces.groups.ranks_of(calls[0]["group"], range(traces.world_size))
-        nodes = [by_rank[c["rank"]][c["row"]] for c in calls]
-        if len(members) == 1:
-            for node in nodes:
-                node.kind = "plain"
-            return
-        assert len(nodes) == len(members)
-        devices = np.array(members)
-        size = max(c["comm_size"] for c in calls)
-        collective = COLLECTIVES[calls[0]["comm_type"]]
-        shape = shapes(self.machine, devices[None, :])[0]
-        total = data_bytes(collective, size, len(members))
-        each = total / len(members) if collective == "all-to-all" else total
-        known = self.chosen.get((collective, calls[0]["group"], size))
-        name = known or self.algorithms.choose(collective, each, shape)
-        grid = grid_of(self.machine, devices) if name == "hierarchical" else None
-        moves = self.algorithms.moves(collective, name, each, shape, 0, grid)
-        self._job(self._steps(moves, devices, total / moves.pieces), nodes)
-
-    def _steps(self, moves, devices, piece) -> list:
-        steps: list = []
-        number = []
-        for i, s in enumerate(moves.steps):
-            transfers = [self._transfer(s, k, devices, piece) for k in range(len(s.src))]
-            if s.joined:
-                steps[-1][0].extend(transfers)
-            else:
-                steps.append((transfers, s.repeat, tuple(number[b] for b in moves.after(i))))
-            number.append(len(steps) - 1)
-        return steps
-
-    def _transfer(self, s, k, devices, piece):
-        src, dst, size = int(s.src[k]), int(s.dst[k]), float(s.count[k] * piece)
-        if SWITCH not in (src, dst):
-            return int(devices[src]), int(devices[dst]), size, 0
-        up, down = self.machine.reduction_links(devices)
-        if dst == SWITCH:
-            return "link", int(up[src]), size, 0
-        return "link", int(down[dst]), size, round(float(self.machine.links.latency[up].max()) * PS)
-
-    def _job(self, steps, nodes) -> None:
-        software = self.machine.software
-        laid = []
-        for transfers, repeat, after in steps:
-            routed = []
-            for a, b, size, wait in transfers:
-                links = [b] if a == "link" else self.routes[a, b]
-                late = sum(self.latency[link] for link in links)
-                delay = round(float(late) * PS) + round(software.step_overhead * PS) + wait
-                routed.append((links, size, delay))
-            laid.append((routed, repeat, after))
-        job = Job(laid, nodes, len(nodes), round(software.collective_overhead * PS))
-        job.rounds = [0] * len(laid)
-        for node in nodes:
-            node.job = job
-        self.jobs.append(job)
-
-    # --- running ------------------------------------------------------------------------------
 
     def run(self) -> Oracle:
         while True:
@@ -411,21 +180,21 @@ class Oracle:
     # --- devices ------------------------------------------------------------------------------
 
     def _busy(self, rank) -> list[Node]:
-        mine = [n for n in self.nodes if n.rank == rank and n.kind == "compute" and n.duration]
+        mine = [n for n in self.by_rank[rank] if n.kind == "compute" and n.duration]
         return [n for n in mine if n.start >= 0 and self._working(n)]
 
     def _asking(self, rank) -> list[Node]:
-        mine = [n for n in self.nodes if n.rank == rank and n.kind == "comm" and n.share > 0]
+        mine = [n for n in self.by_rank[rank] if n.kind == "comm" and n.share > 0]
         waiting = [n for n in mine if n.ready >= 0 and n.start < 0]
         return sorted(waiting, key=lambda n: (-n.priority, n.ready, n.row))
 
     def _room(self, rank) -> int:
-        talking = [n for n in self.nodes if n.rank == rank and n.kind == "comm"]
+        talking = [n for n in self.by_rank[rank] if n.kind == "comm"]
         return 1_000_000 - sum(n.share for n in talking if n.start >= 0 and n.end < 0)
 
     def _admit(self) -> bool:
         admitted = False
-        for rank in {n.rank for n in self.nodes if self.crowded}:
+        for rank in self.by_rank if self.crowded else ():
             while (asking := self._asking(rank)) and self._may_start(asking[0]):
                 self._begin(asking[0])
                 admitted = True
@@ -448,13 +217,9 @@ class Oracle:
         return math.ceil(self._left(n) / (n.duration / n.waves) - 1e-9)
 
     def _share_devices(self) -> None:
-        for rank in {n.rank for n in self.nodes}:
+        for rank, nodes in self.by_rank.items():
             busy = self._busy(rank)
-            talking = [
-                n
-                for n in self.nodes
-                if n.rank == rank and n.kind == "comm" and n.start >= 0 and n.end < 0
-            ]
+            talking = [n for n in nodes if n.kind == "comm" and n.start >= 0 and n.end < 0]
             rate, each = 1.0, self._room(rank)
             if talking:
                 rate /= 1 + self.slowdown

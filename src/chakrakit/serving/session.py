@@ -105,7 +105,8 @@ class Serving:
         """Of measured layers where given, else of the operators."""
         if self.layers is not None:
             return MeasuredSteps(read_layers(self.layers), operators, self.machine).cost()
-        steps = ModelledSteps(operators, self.machine, self.compute, self.constants)
+        own = self.engine.name != "transformers"  # which leaves all-reduce to the library
+        steps = ModelledSteps(operators, self.machine, self.compute, self.constants, own)
         return steps.cost(whole=self.engine.padding is not None)
 
     @cached_property
@@ -204,6 +205,9 @@ class Serving:
                 "requests": len(self.stream),
                 "router": self.router,
                 "seed": self.seed,
+                "engines": [
+                    _limits(pool) for pool in self.setup.pools for _ in range(pool.engines)
+                ],
             },
         }
 
@@ -236,13 +240,32 @@ class Serving:
         each = self.layout.pp * self.layout.dp
         return sum(count * tp * each for count, tp in zip(counts, self._tps, strict=True))
 
-    def served(self, level: ServiceLevel, may_miss: int | None = None, **recording: Any) -> Served:
+    def served(
+        self, level: ServiceLevel | None = None, may_miss: int | None = None, **recording: Any
+    ) -> Served:
         """The stream served to its end, or until more requests than `may_miss` missed the level."""
+        level = level or ServiceLevel()
         limits = (level.ttft, level.tpot, level.e2e)
         setup = replace(self.setup, level_ms=limits, may_miss=may_miss, **recording)
         return Served(
-            setup, run(setup), self.device, tuple(tp * self.layout.pp for tp in self._tps), level
+            setup,
+            run(setup),
+            self.device,
+            tuple(tp * self.layout.pp for tp in self._tps),
+            tuple(self.operators(tp) for tp in self._tps),
+            self.machine.site,
+            level,
         )
+
+
+def _limits(pool: PoolSetup) -> dict[str, Any]:
+    """What bounds the steps of an engine."""
+    return {
+        "role": pool.role,
+        "kv_capacity_tokens": pool.capacity.tokens,
+        "token_budget": pool.options.token_budget,
+        "max_requests": pool.options.max_requests,
+    }
 
 
 def serving_of(

@@ -89,7 +89,6 @@ nb::dict to_python(sim::Outcome&& out, sim::LinkMeter&& meter) {
     result["job_ended"] = to_numpy(std::move(out.job_ended));
     result["full_rate"] = to_numpy(std::move(meter.full_rate));
     result["full_since"] = to_numpy(std::move(meter.full_since));
-    result["diverged"] = out.diverged;
     result["beyond"] = out.beyond;
     result["events"] = out.events;
     return result;

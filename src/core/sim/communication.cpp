@@ -26,11 +26,8 @@ void Simulation::go(int32_t instance) {
 void Simulation::end_job(int32_t job) {
     ++out_.job_runs[w_.job_plan[job]];
     int32_t instance = job_instance_[job];
-    Time& ended = out_.ended[instance];
-    if (ended >= 0 && ended != now_) out_.diverged = instance;
-    if (ended < 0) ended = now_;
     out_.job_ended[job] = now_;
-    if (--jobs_left_[instance] == 0 && out_.diverged < 0) end_instance(instance);
+    if (--jobs_left_[instance] == 0) end_instance(instance);
 }
 
 void Simulation::end_instance(int32_t instance) {

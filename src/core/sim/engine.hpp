@@ -38,8 +38,7 @@ struct Outcome {
     std::vector<int32_t> arrived;    // by instance
     std::vector<Time> began, ended;  // by instance: last arrival, end of the transfer
     std::vector<int64_t> job_runs;   // by plan: how often it ran to its end
-    std::vector<Time> job_ended;     // by job
-    int32_t diverged = -1;           // an instance whose jobs did not end together
+    std::vector<Time> job_ended;     // by job; an instance ends with its last
     int32_t beyond = -1;             // a row that happens after the horizon
     int64_t events = 0;
 };

@@ -32,6 +32,7 @@ class Flows final : public Network {
     void scale_link(int32_t link, double factor, Time now) override;
 
    private:
+    static constexpr int32_t kNobody = -1;
     static constexpr double kFresh = -1;
     static constexpr double kNoFloor = std::numeric_limits<double>::infinity();
 

@@ -51,7 +51,7 @@ Outcome Simulation::run() && {
 bool Simulation::goes_on(Time next) {
     if (next > kHorizon && next != kNever && network_.next_time() <= next)
         out_.beyond = transferring();
-    return next != kNever && out_.diverged < 0 && out_.beyond < 0;
+    return next != kNever && out_.beyond < 0;
 }
 
 // A member of a collective or message that is on the network.
@@ -83,7 +83,7 @@ void Simulation::handle_all() {
     do {
         while (handle_due()) {
         }
-    } while (out_.diverged < 0 && (dispatch() || admit()));
+    } while (dispatch() || admit());
     settle_devices();
     network_.settle(now_);
 }

@@ -53,14 +53,13 @@ def test_runs_of_a_file_a_rank(unfolded: ck.Run, pickled: Workers) -> None:
     assert answer(unfolded) == answer(unfolded, pickled)
 
 
+@pytest.mark.slow
 def test_selected_rows(unfolded: ck.Run, pickled: Workers) -> None:
     options = AnalysisOptions(faster=(("group:1", 2.0), (".*attention", 3.0), ("compute", 2.0)))
     assert answer(unfolded, None, options) == answer(unfolded, pickled, options)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("gpt_fsdp_tp_4", marks=pytest.mark.slow), "gpt_pp_2"]
-)
+@pytest.mark.parametrize("name", ["gpt_fsdp_tp_4", "gpt_pp_2"])
 def test_linked_recordings(linked, name: str, pickled: Workers) -> None:
     assert answer(linked(name)) == answer(linked(name), pickled)
 

@@ -21,6 +21,7 @@ from chakrakit.trace.model.schema import CollectiveType
 from chakrakit.trace.sets.traceset import TraceSet
 from chakrakit.trace.timing.scheduler import schedule
 from support.paths import DATA
+from support.recorded import linked
 
 LINKED = ("gpt2_124m_b8_s1024", "mlp_ddp_nccl_1", "cnn_ddp_2", "gpt_pp_2", "two_streams")
 GENERATED = {
@@ -35,7 +36,7 @@ RUNS = [*LINKED, "as recorded", *GENERATED, "by hand", *RANDOM]
 def run_of(name: str) -> ck.Run:
     """A run by its name; all are made once."""
     if name in LINKED:
-        return link([DATA / "pytorch" / name])[0]
+        return linked(name)
     if name == "as recorded":
         options = LinkOptions(as_recorded=True)
         return link([DATA / "pytorch" / "two_streams"], options)[0]

@@ -66,6 +66,7 @@ def trace_of(rows: list[dict], edges: list[tuple[int, int, int, int]]) -> tuple[
     return ck.Trace.from_columns(columns, made), Times(np.where(end < 0, -1, start), end)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(nodes, links), min_size=1, max_size=3), st.booleans())
 def test_sums_hold_whatever_the_trace(ranks, picoseconds):

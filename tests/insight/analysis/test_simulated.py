@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.analysis.analysis import analyze
+from chakrakit.insight.analysis.analysis import analyze, analyze_rows
 from chakrakit.simulator.astra import AstraOptions, make_config, simulate
 from chakrakit.simulator.astra.run import to_run
 from chakrakit.trace.sets.run import run_of
@@ -143,3 +143,37 @@ def test_ranks_that_share_times_are_looked_at_once(shape):
     assert [(g.what, g.saved_ns) for g in once.what_if.gains] == [
         (g.what, g.saved_ns) for g in each.what_if.gains
     ]
+
+
+@pytest.mark.parametrize("disturbed", [{}, {"stragglers": {3: 1.4}}], ids=["even", "straggler"])
+def test_figures_of_a_folded_run_are_those_of_looking_at_every_rank(disturbed):
+    """Tensor, pipeline and data parallel ranks, folded by the simulator: like ranks count by their number."""
+    plan = ck.generate(model="llama-3.1-8b", tp=2, pp=2, dp=4, layers=2, seq=256, global_batch=8)
+    run = ck.simulate(plan.traces, "dgx-h100:2", **disturbed).run()
+    assert len(run.times) < len(run)
+    once, each = analyze(run), analyze(unfolded(run))
+    same = (
+        "ranks",
+        "steps",
+        "collectives",
+        "communication",
+        "stragglers",
+        "slow_links",
+        "operators",
+    )
+    for name in ("span_ns", *same, "launches", "memory", "culprits", "delays", "bound"):
+        assert getattr(once, name) == getattr(each, name), name
+    assert once.critical_path.attribution == each.critical_path.attribution
+    assert [g.saved_ns for g in once.what_if.gains] == [g.saved_ns for g in each.what_if.gains]
+    assert [*meetings(run)] == [*meetings(unfolded(run))]
+
+
+def meetings(run: ck.Run):
+    """Of every call of every rank: its group, who came last, and the other ranks' calls."""
+    matched = analyze_rows(run, lambda _done, _total: None)[1].matched
+    for rank, trace in run:
+        for row in range(len(trace)):
+            if (met := matched.meeting(rank, row)) is not None:
+                calls = zip(met.ranks.tolist(), matched.row[met.calls].tolist(), strict=True)
+                last = matched.last_rank(met.call, met.group) if met.group else None
+                yield rank, row, matched.group_names[met.group], last, sorted(calls)

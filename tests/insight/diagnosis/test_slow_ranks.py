@@ -52,12 +52,27 @@ def training(machine: str = "dgx-h100:2"):
     """Sixteen ranks that compute and reduce, step after step."""
     t, last = ck.TraceBuilder(), None
     for step in range(STEPS):
-        last = t.comp("layer", duration_ns=300_000, stream=7, step=step,
-                      deps=[] if last is None else [last])  # fmt: skip
-        last = t.collective("sum", ck.CollectiveType.ALL_REDUCE, 8 << 20, stream=7, step=step,
-                            pg_name="tp", deps=[last])  # fmt: skip
-        last = t.collective("gradients", ck.CollectiveType.ALL_REDUCE, 16 << 20, stream=7, step=step,
-                            pg_name="dp", deps=[last])  # fmt: skip
+        last = t.comp(
+            "layer", duration_ns=300_000, stream=7, step=step, deps=[] if last is None else [last]
+        )
+        last = t.collective(
+            "sum",
+            ck.CollectiveType.ALL_REDUCE,
+            8 << 20,
+            stream=7,
+            step=step,
+            pg_name="tp",
+            deps=[last],
+        )
+        last = t.collective(
+            "gradients",
+            ck.CollectiveType.ALL_REDUCE,
+            16 << 20,
+            stream=7,
+            step=step,
+            pg_name="dp",
+            deps=[last],
+        )
     groups = {f"tp{n}": range(n * 8, n * 8 + 8) for n in range(2)}
     groups |= {f"dp{i}": (i, i + 8) for i in range(8)}
     bound = {r: ck.Binding(0, {"tp": f"tp{r // 8}", "dp": f"dp{r % 8}"}) for r in range(RANKS)}

@@ -14,7 +14,6 @@ from chakrakit.machines.calibrate.calibrate import (
     profile_from_micro,
     profile_from_trace,
 )
-from chakrakit.machines.device.operations import Operation, gemm_operation, operations_of
 from chakrakit.machines.device.profile import (
     ClassModel,
     Profile,
@@ -23,6 +22,7 @@ from chakrakit.machines.device.profile import (
     find_profile,
     read_profile,
 )
+from chakrakit.machines.operations import Operation, gemm_operation, operations_of
 
 
 def ideal_table():
@@ -88,7 +88,7 @@ def linked_trace(us=100.0):
 
 def test_a_kernels_operation_is_that_of_the_operator_around_its_launch():
     (work,) = operations_of(linked_trace())
-    assert work.operation == gemm_operation(512, 256, 1024)
+    assert work.operation == gemm_operation(512, 256, 1024)._replace(table="gemm.nn")
     assert work.rows == (2,)
 
 
@@ -134,7 +134,7 @@ def test_merging_keeps_the_first_of_equal_shapes():
 def test_the_h200_profile_leaves_rows_out_and_still_finds_them():
     profile = find_profile("h200")
     assert "H200" in profile.device
-    missed = np.abs(np.expm1(ClassModel(tuple(profile.classes["gemm"])).leave_one_out))
+    missed = np.abs(np.expm1(ClassModel(tuple(profile.classes["gemm.nt"])).leave_one_out))
     assert np.median(missed) < 0.08
 
 

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chakrakit
-from chakrakit.errors import ConfigError
 from chakrakit.passes.anonymize.anonymize import Anonymize
-from chakrakit.passes.anonymize.policy import _WORDS, Policy
+from chakrakit.passes.anonymize.policy import _WORDS
 from chakrakit.passes.base.spec import parse
 from chakrakit.simulator.engine import native
 from chakrakit.simulator.results.simulation import simulate
@@ -28,13 +27,9 @@ from chakrakit.workloads.description.description import Plan, Step, Workload
 from chakrakit.workloads.generate.generator import generate
 from chakrakit.workloads.models import named
 from support.paths import CORPUS, DATA
+from support.recorded import linked
 
 MACHINES = ("dgx-h100", "dgx-a100", "ethernet-100g")
-
-
-@cache
-def _linked(name):
-    return chakrakit.link([DATA / "pytorch" / name])[0]
 
 
 @cache
@@ -112,10 +107,10 @@ def _leaks(traces, folder):
 
 
 CASES = {
-    "a data-parallel CPU run": lambda: _linked("cnn_ddp_2"),
-    "sharded, with modules": lambda: _linked("gpt_fsdp_tp_4"),
-    "a GPU run": lambda: _linked("mlp_ddp_nccl_1"),
-    "a pipeline": lambda: _linked("gpt_pp_2"),
+    "a data-parallel CPU run": lambda: linked("cnn_ddp_2"),
+    "sharded, with modules": lambda: linked("gpt_fsdp_tp_4"),
+    "a GPU run": lambda: linked("mlp_ddp_nccl_1"),
+    "a pipeline": lambda: linked("gpt_pp_2"),
     "folded and generated": lambda: _generated(dp=4, tp=2, pp=2),
     "another tool's": lambda: chakrakit.read(DATA / "et" / "stage.0.et"),
     "the reference converter's": lambda: chakrakit.read(DATA / "et" / "chakra.0.et.gz"),
@@ -141,7 +136,7 @@ def test_no_original_text_is_anywhere_in_the_bytes(case, form, tmp_path):
 
 
 def test_the_search_finds_what_is_there(tmp_path):
-    traces = _linked("cnn_ddp_2")
+    traces = linked("cnn_ddp_2")
     chakrakit.write(traces | Anonymize(keep=("op_schema",)), tmp_path / "out")
     assert any("aten::" in leak for leak in _leaks(traces, tmp_path / "out"))
 
@@ -249,11 +244,11 @@ def test_graph_communication_and_validity_stay(case):
 
 
 SIMULATED = {
-    "cnn_ddp_2": (lambda: _linked("cnn_ddp_2"), 2, "measured"),
-    "gpt_fsdp_tp_4": (lambda: _linked("gpt_fsdp_tp_4"), 4, "measured"),
-    "gpt_pp_2": (lambda: _linked("gpt_pp_2"), 2, "measured"),
-    "mlp_ddp_nccl_1": (lambda: _linked("mlp_ddp_nccl_1"), 1, "measured"),
-    "a GPU's roofline": (lambda: _linked("mlp_ddp_nccl_1"), 1, "roofline"),
+    "cnn_ddp_2": (lambda: linked("cnn_ddp_2"), 2, "measured"),
+    "gpt_fsdp_tp_4": (lambda: linked("gpt_fsdp_tp_4"), 4, "measured"),
+    "gpt_pp_2": (lambda: linked("gpt_pp_2"), 2, "measured"),
+    "mlp_ddp_nccl_1": (lambda: linked("mlp_ddp_nccl_1"), 1, "measured"),
+    "a GPU's roofline": (lambda: linked("mlp_ddp_nccl_1"), 1, "roofline"),
     "generated": (lambda: _generated(dp=4, tp=2, pp=2), 16, "roofline"),
 }
 
@@ -293,7 +288,7 @@ def test_a_recording_loses_its_date_and_not_its_order():
 
 
 def test_times_none_leaves_neither_durations_nor_lags():
-    out = (_linked("cnn_ddp_2") | Anonymize(times="none")).body(0)
+    out = (linked("cnn_ddp_2") | Anonymize(times="none")).body(0)
     assert not out.duration_ns.any()
     assert not out.edges.lag.any()
     assert "own_ns" not in out.table.column_names
@@ -321,85 +316,6 @@ def test_what_no_column_could_hold_does_not_come_along(path, tmp_path):
     chakrakit.write(out, tmp_path / "out")
     known = {*by_name(), *chakrakit.read(tmp_path / "out").body_at(0).table.column_names}
     assert known <= {*by_name(), *columns.FIELD_TYPES, "_layout"}
-
-
-# --- keys, policies, the report -----------------------------------------------------------------
-
-
-def test_one_key_gives_one_result_and_no_key_another_each_time(tmp_path):
-    traces = _linked("cnn_ddp_2")
-    names = [(traces | Anonymize(key=k)).body(0).names.to_pylist() for k in ("a", "a", "b", "", "")]
-    assert names[0] == names[1]
-    assert len({tuple(n) for n in names}) == 4
-
-
-def test_names_stay_apart_and_modules_nested():
-    traces = _linked("gpt_fsdp_tp_4")
-    out = traces | Anonymize(key="k")
-    a, b = traces.body(0), out.body(0)
-    pairs = set(zip(a.names.to_pylist(), b.names.to_pylist(), strict=True))
-    assert len(pairs) == len({x for x, _ in pairs}) == len({y for _, y in pairs})
-    modules = dict(zip(a.column("module", ""), b.column("module", ""), strict=True))
-    first, second = (modules[f"blocks.{i}"].split(".") for i in (0, 1))
-    assert first[0] == second[0]
-    assert first[1] != second[1]
-
-
-def test_keep_and_drop_change_the_policy():
-    out = (_linked("cnn_ddp_2") | Anonymize(keep=("inputs_shapes",), drop=("num_ops",))).body(0)
-    assert "inputs_shapes" in out.table.column_names
-    assert "num_ops" not in out.table.column_names
-
-
-def test_every_attribute_of_the_vocabulary_has_been_thought_of():
-    """A new one is dropped until somebody decides; what a simulator reads must not be."""
-    policy = Policy.of("exact", (), ())
-    assert {a for a in by_name() if policy.treatment(a) == "dropped"} == {
-        "rf_id",
-        "fw_parent",
-        "op_schema",
-        "comm_name",
-        "kernel_backend",
-        "kernel_file",
-        "tensor_range",
-        "comm_group",
-        "inputs",
-        "outputs",
-        "shards",
-        "caller",
-        "comm_state",
-        "operator",
-    }
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("anonymize{drop=[comm_sise]}", "did you mean 'comm_size'"),
-        ("anonymize{drop=[name]}", "cannot be dropped"),
-        ("anonymize{drop=[stream], keep=[stream]}", "in keep and in drop"),
-        ("anonymize{times=some}", "times"),
-    ],
-)
-def test_a_policy_that_makes_no_sense_is_refused(spec, message):
-    with pytest.raises(ConfigError, match=message):
-        parse(spec)
-
-
-def test_the_report_lists_every_column_and_every_word_left():
-    traces = _linked("cnn_ddp_2")
-    made = Anonymize()
-    found = made.explain(traces, traces | made)
-    treated = {c["column"]: (c["treatment"], c["values left"]) for c in found["columns"]}
-    assert treated["op_schema"] == ("dropped", 0)
-    assert treated["name"][0] == "renamed"
-    assert treated["duration_ns"][0] == "kept"
-    assert {"backward", "forward", "float"} <= set(found["words"])
-    assert not any("aten" in w for w in found["words"])
-
-
-def test_the_spelling_in_the_card_has_no_key():
-    assert str(Anonymize(key="hush", times="durations")) == "anonymize{times=durations}"
 
 
 # --- random traces ------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from functools import cache
 
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ from chakrakit.trace.timing.scheduler import schedule
 from support import paths
 from support.comparing import differences
 from support.random_workloads import random_case
+from support.recorded import linked
 
 DATA = paths.DATA / "pytorch"
 TIMES = {"duration_micros", "duration_ns", "own_ns"}
@@ -97,11 +97,6 @@ def test_selected_nodes_are_the_nodes_they_were(seed):
 
 
 # --- on recordings --------------------------------------------------------------------------------
-
-
-@cache
-def linked(name):
-    return chakrakit.link([DATA / name])[0]
 
 
 @pytest.mark.parametrize("name", ["gpt2_124m_b8_s1024", "cnn_ddp_2", "gpt_fsdp_tp_4"])

@@ -87,6 +87,7 @@ def test_a_wrong_spec_says_what_and_where(spec, problem):
     assert repr(spec) in str(error.value)
 
 
+@pytest.mark.slow
 @given(
     st.builds(
         Odd,

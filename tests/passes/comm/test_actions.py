@@ -9,44 +9,24 @@ import pytest
 
 import chakrakit
 from chakrakit import Binding, CollectiveType, EdgeKind, Groups, TraceBuilder, TraceSet
-from chakrakit.errors import ConfigError, TraceError
+from chakrakit.errors import ConfigError
 from chakrakit.machines.load.description import parse_machine
 from chakrakit.passes.comm.comm import Comm
-from chakrakit.passes.comm.lanes import issue_order
 from chakrakit.simulator.collectives.choice import Algorithms
 from chakrakit.simulator.engine.native import SimulationOptions
 from chakrakit.simulator.results.simulation import simulate
-from support.comm_cases import DATA, case, generated, makespan
+from support.comm_cases import (
+    alike,
+    case,
+    edges_of,
+    generated,
+    gradients,
+    makespan,
+    sorted_edges,
+    values_of,
+)
 
 AR, RS, AG = CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_GATHER
-
-
-def _alike(t, ranks=2):
-    """All ranks run what was built."""
-    return TraceSet([t.build()], {r: Binding(0) for r in range(ranks)})
-
-
-def _edges(trace, *kinds):
-    """(source name, target name) of all edges, or of those of some kinds."""
-    names, e = trace.names.to_pylist(), trace.edges
-    return {
-        (names[s], names[d])
-        for s, d, k in zip(e.src.tolist(), e.dst.tolist(), e.kind.tolist(), strict=True)
-        if not kinds or k in [int(kind) for kind in kinds]
-    }
-
-
-def sorted_edges(trace, field):
-    """One field of all edges, in an order of their own."""
-    e = trace.edges
-    order = np.lexsort((e.lag, e.kind, e.form, e.src, e.dst))
-    return getattr(e, field)[order].tolist()
-
-
-def _nodes(trace, *columns):
-    """name → values of some columns"""
-    values = [trace.column(c, -1).tolist() for c in columns]
-    return dict(zip(trace.names.to_pylist(), zip(*values, strict=True), strict=True))
 
 
 # --- algorithms ---------------------------------------------------------------------------------
@@ -61,7 +41,7 @@ def _simulated(traces, **fixed):
 
 @pytest.mark.parametrize("name", ["ring", "direct", "double-tree"])
 def test_a_call_gets_the_algorithm_it_asks_for(name):
-    traces = _alike(_one_all_reduce(), 4)
+    traces = alike(_one_all_reduce(), 4)
     asked, given = (
         _simulated(traces | Comm("algorithm", algorithm=name)),
         _simulated(traces, all_reduce=name),
@@ -74,7 +54,7 @@ def test_only_the_chosen_calls_ask_and_auto_takes_it_back():
     t = TraceBuilder()
     t.collective("small", AR, 100)
     t.collective("large", AR, 10_000_000)
-    traces = _alike(t, 4)
+    traces = alike(t, 4)
     asked = traces | Comm("algorithm", algorithm="direct", min_size="1 MB")
     assert asked.body(0).table.column("comm_algorithm").to_pylist() == [None, "direct"]
     back = asked | Comm("algorithm", algorithm="auto")
@@ -83,7 +63,7 @@ def test_only_the_chosen_calls_ask_and_auto_takes_it_back():
 
 def test_an_algorithm_that_is_none_is_refused_by_the_simulator():
     with pytest.raises(ConfigError, match="no algorithm 'rings' for all-reduce"):
-        _simulated(_alike(_one_all_reduce(), 4) | Comm("algorithm", algorithm="rings"))
+        _simulated(alike(_one_all_reduce(), 4) | Comm("algorithm", algorithm="rings"))
 
 
 # --- types --------------------------------------------------------------------------------------
@@ -98,20 +78,18 @@ def _one_all_reduce(**extra):
 
 
 def test_an_all_reduce_becomes_its_two_halves_with_shards_of_whole_elements():
-    out = (_alike(_one_all_reduce(comm_seq=5), 4) | Comm("split-all-reduce")).body(0)
-    assert _nodes(out, "comm_type", "comm_size", "out_size", "comm_seq") == {
+    out = (alike(_one_all_reduce(comm_seq=5), 4) | Comm("split-all-reduce")).body(0)
+    assert values_of(out, "comm_type", "comm_size", "out_size", "comm_seq") == {
         "grad": (-1, -1, -1, -1),
         "sync.reduce-scatter": (RS, 1002, 252, 5),
         "sync.all-gather": (AG, 252, 1002, 6),
         "step": (-1, -1, -1, -1),
     }
     chain = ["grad", "sync.reduce-scatter", "sync.all-gather", "step"]
-    assert _edges(out) == set(pairwise(chain))
+    assert edges_of(out) == set(pairwise(chain))
 
 
-@pytest.mark.parametrize(
-    "name", ["ddp", "dp-tp-pp", pytest.param("gpt_fsdp_tp_4", marks=pytest.mark.slow), "cnn_ddp_2"]
-)
+@pytest.mark.parametrize("name", ["ddp", "dp-tp-pp", "gpt_fsdp_tp_4", "cnn_ddp_2"])
 def test_joining_what_was_split_gives_the_set_back(name):
     traces, _, _ = case(name)
     back = traces | Comm("split-all-reduce") | Comm("join-all-reduce")
@@ -142,7 +120,7 @@ def test_with_rings_two_halves_take_as_long_as_the_whole(ranks):
     fixed = Algorithms({"all-reduce": "ring", "reduce-scatter": "ring", "all-gather": "ring"})
     t = TraceBuilder()
     t.collective("sync", AR, 4_000_000)
-    traces = _alike(t, ranks)
+    traces = alike(t, ranks)
     times = [
         simulate(s, machine, options=SimulationOptions(algorithms=fixed)).makespan_ns
         for s in (traces, traces | Comm("split-all-reduce"))
@@ -153,23 +131,8 @@ def test_with_rings_two_halves_take_as_long_as_the_whole(ranks):
 # --- buckets ------------------------------------------------------------------------------------
 
 
-def _gradients(sizes, streamed=True, **extra):
-    """A backward pass: each gradient is reduced as soon as it is there; then the optimizer."""
-    t = TraceBuilder()
-    lane = {"stream": 0} if streamed else {}
-    side = {"stream": 1} if streamed else {}
-    before, syncs = [], []
-    for i, size in enumerate(sizes):
-        before = [t.comp(f"b{i}", duration_ns=1000, deps=before, **lane)]
-        syncs.append(
-            t.collective(f"g{i}", AR, size, deps=before, ctrl_deps=syncs[-1:], **side, **extra)
-        )
-    t.comp("step", duration_ns=1000, deps=syncs, **lane)
-    return t
-
-
 def test_a_bucket_waits_for_its_last_gradient_and_all_wait_for_it():
-    out = (_alike(_gradients([400, 400, 400, 400, 400])) | Comm("bucket", size=1000)).body(0)
+    out = (alike(gradients([400, 400, 400, 400, 400])) | Comm("bucket", size=1000)).body(0)
     assert out.names.to_pylist() == [
         "b0",
         "b1",
@@ -181,27 +144,27 @@ def test_a_bucket_waits_for_its_last_gradient_and_all_wait_for_it():
         "g4",
         "step",
     ]
-    assert _nodes(out, "comm_size")["g1 [+1]"] == (800,)
-    assert {s for s, d in _edges(out) if d == "g1 [+1]"} == {"b0", "b1"}
-    assert {s for s, d in _edges(out) if d == "g3 [+1]"} == {"b2", "b3", "g1 [+1]"}
-    assert {s for s, d in _edges(out) if d == "step"} >= {"g1 [+1]", "g3 [+1]", "g4"}
+    assert values_of(out, "comm_size")["g1 [+1]"] == (800,)
+    assert {s for s, d in edges_of(out) if d == "g1 [+1]"} == {"b0", "b1"}
+    assert {s for s, d in edges_of(out) if d == "g3 [+1]"} == {"b2", "b3", "g1 [+1]"}
+    assert {s for s, d in edges_of(out) if d == "step"} >= {"g1 [+1]", "g3 [+1]", "g4"}
 
 
 def test_a_large_gradient_is_cut_and_its_pieces_run_in_turn():
-    out = (_alike(_gradients([2500, 300])) | Comm("bucket", size=1000)).body(0)
-    sizes = {n: v[0] for n, v in _nodes(out, "comm_size").items() if n.startswith("g")}
+    out = (alike(gradients([2500, 300])) | Comm("bucket", size=1000)).body(0)
+    sizes = {n: v[0] for n, v in values_of(out, "comm_size").items() if n.startswith("g")}
     assert sizes == {"g0 [1/3]": 834, "g0 [2/3]": 833, "g0 [3/3]": 833, "g1": 300}
-    assert {("g0 [1/3]", "g0 [2/3]"), ("g0 [2/3]", "g0 [3/3]"), ("g0 [3/3]", "g1")} <= _edges(out)
-    assert {d for s, d in _edges(out) if s == "g0 [1/3]"} == {"g0 [2/3]"}
+    assert {("g0 [1/3]", "g0 [2/3]"), ("g0 [2/3]", "g0 [3/3]"), ("g0 [3/3]", "g1")} <= edges_of(out)
+    assert {d for s, d in edges_of(out) if s == "g0 [1/3]"} == {"g0 [2/3]"}
 
 
 def test_recorded_numbers_make_room_and_stay_in_step():
-    t = _gradients([2500, 300, 300])
+    t = gradients([2500, 300, 300])
     numbered = t.build().with_columns({"comm_seq": [None, 7, None, 8, None, 9, None]})
     out = (
         TraceSet([numbered], {r: Binding(0) for r in range(2)}) | Comm("bucket", size=1000)
     ).body(0)
-    seqs = {n: v[0] for n, v in _nodes(out, "comm_seq").items() if n.startswith("g")}
+    seqs = {n: v[0] for n, v in values_of(out, "comm_seq").items() if n.startswith("g")}
     assert seqs == {"g0 [1/3]": 7, "g0 [2/3]": 8, "g0 [3/3]": 9, "g2 [+1]": 11}
 
 
@@ -210,7 +173,7 @@ def test_a_result_that_is_needed_in_between_keeps_calls_apart():
     a = t.collective("first", AR, 100)
     b = t.comp("reads it", duration_ns=10, deps=[a])
     t.collective("second", AR, 100, deps=[b])
-    out = (_alike(t) | Comm("fuse", size=1000)).body(0)
+    out = (alike(t) | Comm("fuse", size=1000)).body(0)
     assert out.names.to_pylist() == ["first", "reads it", "second"]
 
 
@@ -218,7 +181,7 @@ def test_a_call_that_reads_the_one_before_it_stays_apart():
     t = TraceBuilder()
     a = t.collective("norm", AR, 100)
     t.collective("of the norm", AR, 100, deps=[a])
-    assert len((_alike(t) | Comm("fuse", size=1000)).body(0)) == 2
+    assert len((alike(t) | Comm("fuse", size=1000)).body(0)) == 2
 
 
 def test_what_waits_on_another_rank_keeps_calls_apart_too():
@@ -256,7 +219,7 @@ def test_other_types_and_element_types_are_not_fused():
     t.collective("x", AR, 100, comm_dtype="bf16")
     t.collective("y", AR, 100, comm_dtype="fp32")
     t.collective("z", RS, 100, comm_dtype="fp32")
-    assert len((_alike(t) | Comm("fuse", size=1000)).body(0)) == 3
+    assert len((alike(t) | Comm("fuse", size=1000)).body(0)) == 3
 
 
 def test_messages_are_cut_and_fused_on_both_ends():
@@ -288,163 +251,6 @@ def test_no_bucket_is_larger_than_asked_and_no_two_neighbors_would_fit_one(size)
         assert pieces[a] or pieces[b] or sizes[a] + sizes[b] > size
 
 
-# --- overlap ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("ahead", [0, 1])
-def test_prefetching_is_what_the_generator_calls_prefetch(ahead):
-    """FSDP with one more unit gathered ahead, forward and backward each: the same to the picosecond."""
-    less, more = (generated("fsdp", prefetch=p) for p in (ahead, ahead + 1))
-    out = less
-    for phase in ("forward", "backward"):
-        out = out | Comm("prefetch", types=("all-gather",), phases=(phase,))
-    times = [makespan(t, "dgx-h100:4", "roofline") for t in (less, more, out)]
-    assert times[0] != times[1] == times[2]
-
-
-def test_delaying_takes_a_prefetch_back_but_for_the_first():
-    gathers = {"types": ("all-gather",), "phases": ("forward",)}
-    traces = generated("fsdp", prefetch=0)
-    back = traces | Comm("prefetch", **gathers) | Comm("delay", **gathers)
-    before, after = (makespan(t, "dgx-h100:4", "roofline") for t in (traces, back))
-    assert after == pytest.approx(before, rel=0.01)
-
-
-def test_serialized_communication_is_not_hidden():
-    """The step takes all of compute and all of communication, one after the other."""
-    t = _gradients([100_000] * 4)
-    traces = _alike(t)
-    alone = TraceBuilder()
-    alone.collective("one", AR, 100_000)
-    one = makespan(_alike(alone), "dgx-h100:2")
-    assert makespan(traces, "dgx-h100:2") < 5000 + 4 * one
-    assert makespan(traces | Comm("serialize"), "dgx-h100:2") == pytest.approx(5000 + 4 * one)
-
-
-def test_serializing_what_meets_in_another_order_is_refused():
-    bodies = []
-    for rank in range(2):
-        t = TraceBuilder()
-        order = ("p", "q") if rank else ("q", "p")
-        for g in order:
-            before = t.comp(f"before {g}", duration_ns=10, stream=0)
-            t.collective(f"in {g}", AR, 100, pg_name=g, deps=[before])
-        t.comp("after", duration_ns=10, stream=0)
-        bodies.append(t.build())
-    traces = TraceSet(bodies, groups=Groups({"p": [0, 1], "q": [0, 1]}))
-    assert makespan(traces, "dgx-h100:2") > 0
-    with pytest.raises(TraceError, match="wait for itself"):
-        traces | Comm("serialize")
-
-
-# --- streams ------------------------------------------------------------------------------------
-
-
-def _on_one_stream(by_edges):
-    """Compute, a sum, compute that does not read it, compute that does: one stream."""
-    t = TraceBuilder()
-    a = t.comp("made", duration_ns=5000, stream=1)
-    b = t.collective("sync", AR, 100_000, deps=[a], stream=1)
-    c = t.comp("other", duration_ns=9000, stream=1)
-    d = t.comp("reads", duration_ns=1000, deps=[b], stream=1)
-    if by_edges:
-        for x, y in ((a, b), (b, c), (c, d)):
-            t.edge(x, y, EdgeKind.STREAM)
-    return _alike(t)
-
-
-@pytest.mark.parametrize("by_edges", [False, True])
-def test_offloaded_communication_runs_beside_what_does_not_read_it(by_edges):
-    traces = _on_one_stream(by_edges)
-    out = traces | Comm("offload", stream=7)
-    t = TraceBuilder()
-    t.collective("sync", AR, 100_000)
-    sync = makespan(_alike(t), "dgx-h100:2")
-    assert makespan(traces, "dgx-h100:2") == pytest.approx(15_000 + sync)
-    assert makespan(out, "dgx-h100:2") == pytest.approx(5000 + max(9000, sync) + 1000)
-    assert _nodes(out.body(0), "stream")["sync"] == (7,)
-
-
-def test_a_stream_in_edges_closes_up_behind_what_left():
-    out = (_on_one_stream(True) | Comm("offload", stream=7)).body(0)
-    assert _edges(out, EdgeKind.STREAM) == {("made", "other"), ("other", "reads")}
-    assert ("made", "sync") in _edges(out)
-    assert ("sync", "reads") in _edges(out)
-
-
-def test_what_nobody_says_to_read_still_holds_back_its_stream():
-    t = TraceBuilder()
-    t.comp("made", duration_ns=5000, stream=1)
-    t.collective("sync", AR, 100_000, stream=1)
-    t.comp("next", duration_ns=1000, stream=1)
-    traces = _alike(t)
-    out = traces | Comm("offload", stream=7)
-    assert _edges(out.body(0)) == {("made", "sync"), ("sync", "next")}
-    assert makespan(out, "dgx-h100:2") == makespan(traces, "dgx-h100:2")
-
-
-def test_offloading_to_a_stream_in_use_takes_a_turn_there():
-    t = TraceBuilder()
-    t.comp("x", duration_ns=5000, stream=2)
-    t.collective("sync", AR, 100, stream=1)
-    t.comp("y", duration_ns=5000, stream=2)
-    for pair in ((0, 2),):
-        t.edge(*pair, EdgeKind.STREAM)
-    out = (_alike(t) | Comm("offload", stream=2)).body(0)
-    assert _edges(out, EdgeKind.STREAM) == {("x", "sync"), ("sync", "y"), ("x", "y")}
-
-
-def test_host_communication_has_no_stream():
-    with pytest.raises(ConfigError, match="runs on the host"):
-        case("cnn_ddp_2")[0] | Comm("offload", stream=7)
-
-
-def _recorded_kernels():
-    """A recording with NCCL kernels on a stream of their own, order in edges; it has no sizes: 1 MB each."""
-    run, _ = chakrakit.link([DATA.parent / "hta" / "nccl_parser_config.json.gz"])
-    body = run.body(run.ranks[0])
-    sizes = [1_000_000 if t == 7 else None for t in body.types.tolist()]
-    groups = Groups({name: [0] for name in run.groups})
-    return TraceSet([body.with_columns({"comm_size": sizes})], groups=groups)
-
-
-STREAMED = [
-    Comm("offload", stream=800),
-    Comm("compress", ratio=2, throughput="1 GB/s", stream=900),
-    Comm("compress", ratio=2, throughput="1 GB/s"),
-    Comm("serialize"),
-    Comm("prefetch"),
-    Comm("split", parts=3),
-    Comm("split-all-reduce"),
-    Comm("fuse", size="3 MB"),
-]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [pytest.param(c, id=str(c), marks=[pytest.mark.slow] * (c in STREAMED[2:])) for c in STREAMED],
-)
-def test_streams_of_a_recording_stay_in_order(change):
-    """What was in order on a stream still is, through edges alone: all rows of each stream are one chain."""
-    traces = _recorded_kernels()
-    out = (traces | change).body(0)
-    assert chakrakit.validate(out).ok
-    order, stream = issue_order(out), out.column("stream", -1)
-    for number in np.unique(stream[stream >= 0]).tolist():
-        rows = np.flatnonzero((stream == number) & ~out.column("is_cpu_op", False).astype(bool))
-        rows = rows[np.argsort(order[rows])]
-        for a, b in pairwise(rows.tolist()):
-            assert out.graph.descendants([a])[b]
-    assert makespan(traces | change, "dgx-h100:1") > 0
-
-
-def test_order_can_be_changed_where_sizes_are_not_known():
-    run, _ = chakrakit.link([DATA.parent / "hta" / "nccl_parser_config.json.gz"])
-    out = (run | Comm("offload", stream=800)).body(run.ranks[0])
-    assert set(out.column("stream", -1)[out.types == 7].tolist()) == {800}
-    assert len((run | Comm("split", parts=2)).body(run.ranks[0])) == len(out)
-
-
 # --- what is around it --------------------------------------------------------------------------
 
 
@@ -458,10 +264,10 @@ def test_start_and_finish_edges_go_to_the_right_end():
     t.edge(launch, call, EdgeKind.LAUNCH, lag_ns=7)
     t.edge(call, wait, EdgeKind.SYNC)
     t.edge(call, inner, EdgeKind.CALL, lag_ns=3)
-    out = (_alike(t) | Comm("split", parts=2)).body(0)
-    assert _edges(out, EdgeKind.LAUNCH) == {("launch", "sync [1/2]")}
-    assert _edges(out, EdgeKind.SYNC) == {("sync [2/2]", "wait")}
-    assert _edges(out, EdgeKind.CALL) == {("sync [1/2]", "inner")}
+    out = (alike(t) | Comm("split", parts=2)).body(0)
+    assert edges_of(out, EdgeKind.LAUNCH) == {("launch", "sync [1/2]")}
+    assert edges_of(out, EdgeKind.SYNC) == {("sync [2/2]", "wait")}
+    assert edges_of(out, EdgeKind.CALL) == {("sync [1/2]", "inner")}
     assert sorted(out.edges.lag.tolist()) == [0, 0, 3, 7]
 
 
@@ -474,7 +280,7 @@ def test_held_memory_is_held_once():
 
 
 def test_ids_stay_where_nothing_is_added_and_in_order_where_it_is():
-    t = _gradients([400, 2500])
+    t = gradients([400, 2500])
     body = t.build().with_columns({"id": [10, 11, 20, 21, 30]})
     body = body.with_edges(t.build().edges)
     out = (TraceSet([body], {r: Binding(0) for r in range(2)}) | Comm("split", size=1000)).body(0)
@@ -491,7 +297,7 @@ def test_callers_are_still_the_same_nodes():
 
 
 def test_a_folded_set_of_many_ranks_costs_what_its_bodies_cost():
-    t = _gradients([400] * 6)
+    t = gradients([400] * 6)
     traces = TraceSet(
         [t.build()], {r: Binding(0, {"": "g"}) for r in range(20_000)}, Groups({"g": range(20_000)})
     )

@@ -18,7 +18,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.cli import main
 from support.oracle import bodies_of, message
-from support.paths import DATA
+from support.recorded import linked
 
 LINKED = [
     "gpt2_124m_b8_s1024",
@@ -69,10 +69,6 @@ def makespan_ns(run: ck.Run) -> int:
         low.append(int(times.start[ran].min()))
         high.append(int(times.end[ran].max()))
     return (max(high) - min(low)) * run.tick_ps // 1000
-
-
-def linked(name: str) -> ck.Run:
-    return ck.link(DATA / "pytorch" / name).run
 
 
 def simulated(name: str) -> ck.Run:
@@ -200,3 +196,16 @@ def test_overlapping_collectives_of_a_group_follow_each_other_without_losing_tim
     calls = [n for n in map(plain.__getitem__, range(len(plain))) if n.name == "c"]
     assert [(n.start_ns, n.duration_ns) for n in calls] == [(0, 6), (6, 8)]
     assert calls[0].id in [p.id for p, _ in calls[1].parents]
+
+
+def test_the_makespan_is_that_of_all_timing_classes_of_a_body() -> None:
+    """Two ranks run one body, and the second takes longer: both end when the run does."""
+    t = ck.TraceBuilder()
+    t.comp("w", duration_ns=10_000, stream=7)
+    traces = ck.TraceSet([t.build()], {0: ck.Binding(0), 1: ck.Binding(0)})
+    times = [ck.Times(np.array([0]), np.array([n])) for n in (10_000, 30_000)]
+    run = ck.Run(traces.bodies, traces.bindings, times=times, timing={0: 0, 1: 1})
+    run = run.with_card(run.card.replace(tick_ps=1000))
+    explained = ck.transform(run, "portable")
+    assert run.span_ns == (0, 30_000)
+    assert explained.traces.trace(1).duration_ns.sum() == 30_000

@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 import pytest
 
-import chakrakit
 from chakrakit import CollectiveType, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device.work import Roofline
@@ -19,6 +18,7 @@ from chakrakit.workloads.description.description import Plan, Step, Workload
 from chakrakit.workloads.generate.generator import generate
 from chakrakit.workloads.models import named
 from support import paths
+from support.recorded import linked
 
 DATA = paths.DATA / "pytorch"
 
@@ -31,9 +31,8 @@ def generated():
     )
 
 
-@cache
 def measured():
-    return chakrakit.link([DATA / "gpt2_124m_b8_s1024"])[0]
+    return linked("gpt2_124m_b8_s1024")
 
 
 def change(traces, recost):
@@ -180,7 +179,7 @@ def test_element_types_that_were_only_guessed_are_not_written():
 
 
 def test_communication_on_the_host_is_scaled_where_it_is():
-    run = chakrakit.link([DATA / "cnn_ddp_2"])[0]
+    run = linked("cnn_ddp_2")
     after = run | Recost(scale={"communication": 2.0})
     comm = run.trace(0).is_type(7)
     assert (after.trace(0).own_ns == np.where(comm, 2, 1) * run.trace(0).own_ns).all()

@@ -19,6 +19,7 @@ from chakrakit.workloads.models import named
 from support import paths
 from support.comparing import differences, files
 from support.random_plans import random_workload
+from support.recorded import linked
 
 DATA = paths.DATA / "pytorch"
 
@@ -138,7 +139,7 @@ def test_a_folded_set_stays_folded():
 @pytest.fixture(scope="module")
 def recorded():
     names = ["cnn_ddp_2", "gpt_fsdp_tp_4", "gpt_pp_2", "mlp_ddp_nccl_1"]
-    return {name: chakrakit.link([DATA / name])[0] for name in names}
+    return {name: linked(name) for name in names}
 
 
 def test_two_ranks_of_ddp_to_64_and_back(recorded, tmp_path):

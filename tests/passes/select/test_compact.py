@@ -10,6 +10,7 @@ from chakrakit.passes.select.compact import Compact
 from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.timing.scheduler import schedule
 from support import paths
+from support.recorded import linked
 
 DATA = paths.DATA / "pytorch"
 
@@ -60,7 +61,7 @@ def _times(trace, factor):
 @pytest.mark.parametrize("factor", [0, 1, 10])
 @pytest.mark.parametrize("name", ["gpt2_124m_b8_s1024", "cnn_ddp_2"])
 def test_real_traces_keep_every_start_under_every_edit(name, factor):
-    run, _ = chakrakit.link([DATA / name])
+    run = linked(name)
     trace = run.trace(0)
     out = (run | Compact()).trace(0)
     assert len(trace) > 2 * len(out)
@@ -69,7 +70,7 @@ def test_real_traces_keep_every_start_under_every_edit(name, factor):
 
 
 def test_what_could_be_reached_still_can():
-    run, _ = chakrakit.link([DATA / "cnn_ddp_2"])
+    run = linked("cnn_ddp_2")
     trace = run.trace(0)
     small = Compact().compacted(trace)
     kept = np.searchsorted(trace.ids, small.ids)

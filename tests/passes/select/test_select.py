@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import product
 from random import Random
 
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import chakrakit
 from chakrakit import (
     Binding,
     CollectiveType,
@@ -28,13 +26,9 @@ from chakrakit.passes.select.select import Select
 from chakrakit.simulator.results.simulation import simulate
 from chakrakit.trace.validation.check import validate
 from support import paths
+from support.recorded import linked
 
 DATA = paths.DATA / "pytorch"
-
-
-@cache
-def linked(name):
-    return chakrakit.link([DATA / name])[0]
 
 
 # --- order over what is left out ------------------------------------------------------------------

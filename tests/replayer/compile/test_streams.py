@@ -6,14 +6,12 @@ import pytest
 
 from chakrakit.replayer.plan.options import ReplayOptions
 from chakrakit.replayer.run.session import prepare
-from chakrakit.sources.pytorch.linking.linker import link
-from support.recorded import DATA
+from support.recorded import linked
 
 
 @pytest.fixture(scope="module")
 def steps():
-    traces, _ = link([DATA / "two_streams"])
-    return prepare(traces, ReplayOptions(device="cuda")).plans[0].steps
+    return prepare(linked("two_streams"), ReplayOptions(device="cuda")).plans[0].steps
 
 
 def test_operators_run_on_the_streams_they_ran_on(steps):

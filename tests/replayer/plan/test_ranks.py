@@ -10,8 +10,7 @@ from chakrakit.replayer.plan.options import ReplayOptions
 from chakrakit.replayer.plan.plan import Collective, StandIn
 from chakrakit.replayer.plan.ranks import World
 from chakrakit.replayer.run.session import prepare
-from chakrakit.sources.pytorch.linking.linker import link
-from support.recorded import DATA
+from support.recorded import linked
 
 PAIRS = ck.Groups({"0": [0, 1, 2, 3], "a": [0, 1], "b": [2, 3], "c": [0, 2], "d": [1, 3]})
 
@@ -50,7 +49,7 @@ def test_no_ranks_at_all():
 
 @pytest.fixture(scope="module")
 def four():
-    return link([DATA / "gpt_fsdp_tp_4"])[0]
+    return linked("gpt_fsdp_tp_4")
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +88,7 @@ def _elements(plan, slot):
 
 
 def test_a_message_to_a_rank_that_is_not_here_is_counted_as_not_replayed():
-    traces, _ = link([DATA / "gpt_pp_2"])
-    plan = prepare(traces, ReplayOptions(nproc=1)).plans[0]
+    plan = prepare(linked("gpt_pp_2"), ReplayOptions(nproc=1)).plans[0]
     names = sorted(s.name for s in plan.steps if isinstance(s, StandIn))
     assert names == [
         f"{end} (the other end is not here)" for end in ("recv", "recv", "send", "send")

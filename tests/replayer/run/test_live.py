@@ -61,7 +61,7 @@ def operators(seen, rows=None):
         while outer >= 0 and not seen.names[outer].startswith("gloo:"):
             outer = seen.parents[outer]
         if outer < 0 and re.match(r"(aten|c10d|_c10d_functional)::", seen.names[row]):
-            found[seen.names[row], shapes_of(seen._texts("inputs_shapes")[row])] += 1
+            found[seen.names[row], shapes_of(seen.texts("inputs_shapes")[row])] += 1
     return found
 
 

@@ -12,6 +12,7 @@ from chakrakit.replayer.run.session import prepare
 from support.recorded import ADD, EMBEDDING, MM, Sheet, plain, tensor
 
 torch = pytest.importorskip("torch")
+from chakrakit.replayer.runner.guard import room_for  # noqa: E402
 from chakrakit.replayer.runner.limits import ReplayError  # noqa: E402
 from chakrakit.replayer.runner.measure import run_plan  # noqa: E402
 from chakrakit.replayer.runner.program import Program  # noqa: E402
@@ -29,8 +30,8 @@ def plan_of(sheet, folder, **options):
 
 def checked(plan):
     with torch.inference_mode():
-        program = Program(torch, plan, "cpu", [])
-        make_externals(torch, plan, program.slots, "cpu")
+        program = Program(torch, plan, "cpu", [], room_for(torch, "cpu", 1))
+        make_externals(torch, plan, program.slots, "cpu", program.guard)
         program.check()
     return program
 
@@ -159,3 +160,40 @@ def test_the_backward_thread_is_another_thread(tmp_path):
     threads.close()
     assert ran[0] == ran[3] == threading.get_ident()
     assert ran[1] == ran[2] != ran[0]
+
+
+def test_threads_run_at_the_same_time_where_neither_needs_the_other():
+    """Both wait for the other in the middle: only threads that run at once get past that."""
+    import threading
+
+    from chakrakit.replayer.runner.threads import Threads
+
+    both = threading.Barrier(2)
+    ran = []
+
+    def meet(who):
+        both.wait(timeout=30)
+        ran.append(who)
+
+    steps = [lambda: None, lambda: meet(1), lambda: meet(0), lambda: ran.append("end")]
+    threads = Threads(torch, steps, [0, 1, 0, 0], [[], [0], [], [1]])
+    for _ in range(3):
+        ran.clear()
+        threads.run()
+        assert sorted(ran[:2]) == [0, 1]
+        assert ran[2] == "end"
+    threads.close()
+
+
+def test_a_thread_that_fails_ends_those_that_wait_for_it():
+    from chakrakit.replayer.runner.threads import Threads
+
+    def fail():
+        raise ValueError("no")
+
+    steps = [lambda: None, fail, lambda: None]
+    threads = Threads(torch, steps, [0, 1, 0], [[], [0], [1]])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            threads.run()
+    threads.close()

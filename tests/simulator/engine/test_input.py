@@ -56,9 +56,15 @@ def workload(**changes: Any) -> dict[str, Any]:
 
 
 NO_PLANS: dict[str, Any] = {
-    "plan_steps": i64(0), "repeat": i64(), "after_offsets": i64(0), "after": i32(),
-    "step_transfers": i64(0), "route": i32(), "bytes": np.zeros(0), "delay": i64(),
-}  # fmt: skip
+    "plan_steps": i64(0),
+    "repeat": i64(),
+    "after_offsets": i64(0),
+    "after": i32(),
+    "step_transfers": i64(0),
+    "route": i32(),
+    "bytes": np.zeros(0),
+    "delay": i64(),
+}
 NO_LINKS: dict[str, Any] = {"bandwidth": np.zeros(0), "route_offsets": i64(0), "route_links": i32()}
 
 

@@ -26,16 +26,22 @@ def remote(index: int) -> dict[str, Any]:
 def plan(blocks: dict[int, list[list[dict[str, Any]]]], remote_kind: str = "i") -> dict[str, Any]:
     """Two GPUs with one channel to each other, two chunks, and one list of operations per block."""
     return {
-        "name": "test", "collective": "allreduce", "protocol": "Simple",
+        "name": "test",
+        "collective": "allreduce",
+        "protocol": "Simple",
         "gpus": [
             {
-                "id": gpu, "input_chunks": 2, "output_chunks": 2, "scratch_chunks": 2,
+                "id": gpu,
+                "input_chunks": 2,
+                "output_chunks": 2,
+                "scratch_chunks": 2,
                 "channels": [{"channel_type": "memory", "connected_to": [1 - gpu]}],
                 "remote_buffers": [{"rank": 1 - gpu, "type": remote_kind}],
                 "semaphores": [{"init_value": 0}],
                 "threadblocks": [
                     {
-                        "id": i, "ops": ops,
+                        "id": i,
+                        "ops": ops,
                         "channels": [{"channel_type": "memory", "channel_ids": [0]}],
                         "remote_buffer_refs": [
                             {"access_channel_type": "memory", "remote_buffer_ids": [0]}
@@ -46,7 +52,7 @@ def plan(blocks: dict[int, list[list[dict[str, Any]]]], remote_kind: str = "i") 
             }
             for gpu in (0, 1)
         ],
-    }  # fmt: skip
+    }
 
 
 SIGNAL = {"name": "signal", "channel_ids": [0], "channel_type": "memory"}

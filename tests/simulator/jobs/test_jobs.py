@@ -39,10 +39,15 @@ def narrow():
         "device": {"peak": {"bf16": "1 TFLOP/s"}, "memory_bandwidth": "1 TB/s", "memory": "80 GB"},
         "network": [
             {"topology": "switch", "size": 4, "bandwidth": "100 GB/s", "latency": "1 us"},
-            {"topology": "switch", "size": 4, "bandwidth": "10 GB/s", "latency": "2 us",
-             "joins": "gateways"},
+            {
+                "topology": "switch",
+                "size": 4,
+                "bandwidth": "10 GB/s",
+                "latency": "2 us",
+                "joins": "gateways",
+            },
         ],
-    }  # fmt: skip
+    }
     return parse_machine(text, "narrow")
 
 

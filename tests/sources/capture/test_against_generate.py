@@ -18,20 +18,36 @@ from click.testing import CliRunner
 from chakrakit.cli import group
 
 MODEL = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256,
-    "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4,
-    "vocab_size": 1024, "max_position_embeddings": 256, "tie_word_embeddings": False,
-    "rms_norm_eps": 1e-5, "hidden_act": "silu", "torch_dtype": "bfloat16",
-}  # fmt: skip
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "vocab_size": 1024,
+    "max_position_embeddings": 256,
+    "tie_word_embeddings": False,
+    "rms_norm_eps": 1e-5,
+    "hidden_act": "silu",
+    "torch_dtype": "bfloat16",
+}
 CASES = {
     "ddp": ("--dp 4 --data ddp --global-batch 4", 4, "--dp 4"),
     "fsdp": ("--dp 4 --data fsdp --units root --global-batch 4", 4, "--dp 4 --data fsdp"),
-    "tp": ("--tp 2 --no-vocab-parallel --no-sequence-parallel --no-shared-reduce --no-fused "
-           "--global-batch 1", 2, "--tp 2"),
+    "tp": (
+        "--tp 2 --no-vocab-parallel --no-sequence-parallel --no-shared-reduce --no-fused "
+        "--global-batch 1",
+        2,
+        "--tp 2",
+    ),
     "1f1b": ("--pp 2 --schedule 1f1b --global-batch 4", 2, "--pp 2 --micro-batches 4"),
-    "gpipe": ("--pp 2 --schedule gpipe --global-batch 4", 2,
-              "--pp 2 --micro-batches 4 --schedule gpipe"),
-}  # fmt: skip
+    "gpipe": (
+        "--pp 2 --schedule gpipe --global-batch 4",
+        2,
+        "--pp 2 --micro-batches 4 --schedule gpipe",
+    ),
+}
 
 
 def generated(folder: Path, plan: str) -> Any:
@@ -43,6 +59,7 @@ def generated(folder: Path, plan: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_work_parameters_and_bytes_are_equal(
     case: str, captured: Callable[..., Any], tmp_path: Path

@@ -17,9 +17,18 @@ CASES = {
     "gpt_fsdp_tp_4": ("gpt", "fsdp_tp", 4),
     "gpt_pp_2": ("gpt", "pp", 2),
 }
-MATRIX = ("aten::mm", "aten::addmm", "aten::convolution", "aten::convolution_backward",
-          "aten::native_layer_norm", "aten::native_batch_norm", "aten::gelu", "aten::lerp_",
-          "aten::_scaled_dot_product_flash_attention_for_cpu", "aten::embedding_dense_backward")  # fmt: skip
+MATRIX = (
+    "aten::mm",
+    "aten::addmm",
+    "aten::convolution",
+    "aten::convolution_backward",
+    "aten::native_layer_norm",
+    "aten::native_batch_norm",
+    "aten::gelu",
+    "aten::lerp_",
+    "aten::_scaled_dot_product_flash_attention_for_cpu",
+    "aten::embedding_dense_backward",
+)
 
 
 def nodes(case: str, rank: int) -> list[Any]:
@@ -58,6 +67,7 @@ def captured_collectives(trace: Any) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_collectives_in_the_same_order(case: str, captured: Callable[..., Any]) -> None:
     program, mode, ranks = CASES[case]
@@ -66,6 +76,7 @@ def test_the_same_collectives_in_the_same_order(case: str, captured: Callable[..
         assert captured_collectives(traces.trace(rank)) == collectives_of(case, rank)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_operators_on_the_same_shapes(case: str, captured: Callable[..., Any]) -> None:
     program, mode, ranks = CASES[case]
@@ -77,9 +88,20 @@ def test_the_same_operators_on_the_same_shapes(case: str, captured: Callable[...
         if n["name"] in MATRIX and n["id"] not in subclass  # whose parts are recorded as well
     )
     seen = Counter(
-        (n["name"], json.dumps([s for s, t in zip(json.loads(n["inputs_shapes"]),
-                                                  json.loads(n["inputs_types"]), strict=True)
-                                if "Tensor" in t and s != []], separators=(",", ":")))
-        for n in traces.trace(0).nodes.to_pylist() if n["name"] in MATRIX
-    )  # fmt: skip
+        (
+            n["name"],
+            json.dumps(
+                [
+                    s
+                    for s, t in zip(
+                        json.loads(n["inputs_shapes"]), json.loads(n["inputs_types"]), strict=True
+                    )
+                    if "Tensor" in t and s != []
+                ],
+                separators=(",", ":"),
+            ),
+        )
+        for n in traces.trace(0).nodes.to_pylist()
+        if n["name"] in MATRIX
+    )
     assert seen == recorded

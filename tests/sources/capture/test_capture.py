@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from chakrakit import validate
 
 Captured = Callable[..., Any]
@@ -26,6 +28,7 @@ def test_data_parallelism_reduces_one_bucket_and_sends_rank_0s_buffers(captured:
     assert validate(traces).ok
 
 
+@pytest.mark.slow
 def test_the_number_of_ranks_changes_the_groups_and_not_the_program(captured: Captured) -> None:
     few, _ = captured("ddp", ranks=4)
     many, traces = captured("ddp", ranks=512)

@@ -51,8 +51,12 @@ def test_a_selection_by_value_names_its_line(tmp_path: Path) -> None:
 
 
 def test_the_network_is_refused_with_its_line(tmp_path: Path) -> None:
-    said = refused(tmp_path, "import urllib.request\nurllib.request.urlopen('http://example.com/')"
-                   .replace("\\\n", "\n"))  # fmt: skip
+    said = refused(
+        tmp_path,
+        "import urllib.request\nurllib.request.urlopen('http://example.com/')".replace(
+            "\\\n", "\n"
+        ),
+    )
     assert said.startswith(
         "train.py:2: the script connects to example.com; a capture has no network"
     )

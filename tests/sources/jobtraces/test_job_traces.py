@@ -98,9 +98,21 @@ def test_virtual_stages_pair_their_messages_around_the_ring(tmp_path):
     rows = []
 
     def add(stage, kind, start, end, seq, chunk=-1, batch=-1):
-        rows.append({"dp_rank": 0, "stage": stage, "rank": stage, "step": 0, "optype": kind,
-                     "start_ts": start, "duration": end - start, "seq_id": seq, "mc": chunk, "mb_id": batch,
-                     "gmc": -1 if chunk < 0 else chunk * 2 + stage})  # fmt: skip
+        rows.append(
+            {
+                "dp_rank": 0,
+                "stage": stage,
+                "rank": stage,
+                "step": 0,
+                "optype": kind,
+                "start_ts": start,
+                "duration": end - start,
+                "seq_id": seq,
+                "mc": chunk,
+                "mb_id": batch,
+                "gmc": -1 if chunk < 0 else chunk * 2 + stage,
+            }
+        )
 
     # Forward through places 0, 1, 2, 3 and back; every compute has both messages, real or not.
     for i, (stage, chunk) in enumerate([(0, 0), (1, 0), (0, 1), (1, 1)]):

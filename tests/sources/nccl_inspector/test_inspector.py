@@ -26,11 +26,13 @@ def head(rank: int, version: str) -> dict[str, Any]:
 def record(number: int, start_us: float, stop_us: float) -> dict[str, Any]:
     return {
         "coll_perf": {
-            "coll": "AllReduce", "coll_sn": number, "coll_msg_size_bytes": 1 << 20,
+            "coll": "AllReduce",
+            "coll_sn": number,
+            "coll_msg_size_bytes": 1 << 20,
             "coll_exec_time_us": stop_us - start_us,
             "event_trace_ts": {"coll_start": start_us, "coll_stop": stop_us},
         }
-    }  # fmt: skip
+    }
 
 
 def lines(rank: int, version: str, late_us: float = 0.0) -> str:

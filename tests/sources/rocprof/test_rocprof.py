@@ -19,20 +19,32 @@ RECORDED = LinkOptions(as_recorded=True)
 def dispatch(number: int, start: int, end: int, stream: int = 1) -> dict[str, Any]:
     size = {"x": 256, "y": 1, "z": 1}
     return {
-        "kind": 2, "operation": 0, "thread_id": 7, "correlation_id": {"internal": number},
-        "start_timestamp": start, "end_timestamp": end, "stream_id": {"handle": stream},
+        "kind": 2,
+        "operation": 0,
+        "thread_id": 7,
+        "correlation_id": {"internal": number},
+        "start_timestamp": start,
+        "end_timestamp": end,
+        "stream_id": {"handle": stream},
         "dispatch_info": {
-            "agent_id": {"handle": 90}, "queue_id": {"handle": 4}, "kernel_id": 5,
-            "workgroup_size": size, "grid_size": {"x": 1024, "y": 1, "z": 1},
+            "agent_id": {"handle": 90},
+            "queue_id": {"handle": 4},
+            "kernel_id": 5,
+            "workgroup_size": size,
+            "grid_size": {"x": 1024, "y": 1, "z": 1},
         },
-    }  # fmt: skip
+    }
 
 
 def call(number: int, start: int, end: int) -> dict[str, Any]:
     return {
-        "kind": 1, "operation": 0, "thread_id": 7, "correlation_id": {"internal": number},
-        "start_timestamp": start, "end_timestamp": end,
-    }  # fmt: skip
+        "kind": 1,
+        "operation": 0,
+        "thread_id": 7,
+        "correlation_id": {"internal": number},
+        "start_timestamp": start,
+        "end_timestamp": end,
+    }
 
 
 def recording(**buffers: list[dict[str, Any]]) -> dict[str, Any]:

@@ -62,6 +62,7 @@ def test_collectives_are_those_of_the_compiled_program(mesh: str, tmp_path: Path
     assert validate(traces).ok
 
 
+@pytest.mark.slow
 def test_arguments_are_given_by_their_shapes(tmp_path: Path) -> None:
     shapes = ("f32[256,512]@-,y", "f32[64,256]@x,-")
     made = run(tmp_path, "--jax", "model.py:loss", "--mesh", "x=2,y=2", "--json", *shapes)

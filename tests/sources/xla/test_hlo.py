@@ -69,10 +69,19 @@ def test_a_loop_of_three_rounds_is_unrolled_and_its_rounds_wait_for_each_other(
     rows = program_of(module).rows
     assert [(r.name, r.after) for r in rows] == [
         ("made", []),
-        ("start", [0]), ("done", [1]), ("moved.send", [2]), ("moved", [2]),
-        ("start", [4]), ("done", [5]), ("moved.send", [6]), ("moved", [6]),
-        ("start", [8]), ("done", [9]), ("moved.send", [10]), ("moved", [10]),
-    ]  # fmt: skip
+        ("start", [0]),
+        ("done", [1]),
+        ("moved.send", [2]),
+        ("moved", [2]),
+        ("start", [4]),
+        ("done", [5]),
+        ("moved.send", [6]),
+        ("moved", [6]),
+        ("start", [8]),
+        ("done", [9]),
+        ("moved.send", [10]),
+        ("moved", [10]),
+    ]
 
 
 def test_groups_in_iota_form_and_a_permutation_that_leaves_the_ends_out(module: Module) -> None:
@@ -80,8 +89,10 @@ def test_groups_in_iota_form_and_a_permutation_that_leaves_the_ends_out(module: 
     assert sorted(traces.groups.values()) == [(0, 1), (2, 3)]
     messages = traces.collectives.messages.to_pylist()
     assert {(m["src"], m["dst"], m["comm_size"]) for m in messages} == {
-        (0, 1, SIZE), (1, 2, SIZE), (2, 3, SIZE)
-    }  # fmt: skip
+        (0, 1, SIZE),
+        (1, 2, SIZE),
+        (2, 3, SIZE),
+    }
     assert traces.body_count == 3  # the first only sends, the last only receives
     assert validate(traces).ok
 
@@ -139,6 +150,7 @@ open(sys.argv[1] + "/m.txt", "w").write(made.as_text())
 """
 
 
+@pytest.mark.slow
 def test_text_and_protobuf_of_one_module_say_the_same(tmp_path: Path) -> None:
     pytest.importorskip("jax")
     environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
@@ -149,7 +161,18 @@ def test_text_and_protobuf_of_one_module_say_the_same(tmp_path: Path) -> None:
         for one, other in zip(
             computation.instructions, text.computations[name].instructions, strict=True
         ):
-            for what in ("name", "opcode", "shape", "operands", "groups", "pairs", "contracting",
-                         "channel", "op_name", "index", "parameter"):  # fmt: skip
+            for what in (
+                "name",
+                "opcode",
+                "shape",
+                "operands",
+                "groups",
+                "pairs",
+                "contracting",
+                "channel",
+                "op_name",
+                "index",
+                "parameter",
+            ):
                 assert getattr(one, what) == getattr(other, what), (one.name, what)
     assert [r.name for r in program_of(proto).rows] == [r.name for r in program_of(text).rows]

@@ -60,8 +60,8 @@ def test_many_random_plans(first: int) -> None:
 @pytest.mark.parametrize(
     ("plan", "share"),
     [
-        (Plan(dp=4, tp=2, data="zero1"), 0.98),
-        (Plan(dp=2, tp=2, pp=2, data="zero1"), 0.98),
+        (Plan(dp=4, tp=2, data="zero1"), 0.96),
+        (Plan(dp=2, tp=2, pp=2, data="zero1"), 0.97),
         (Plan(tp=2, pp=4, schedule="interleaved", chunks=2), 0.97),
         (Plan(dp=8, data="fsdp"), 0.7),
     ],

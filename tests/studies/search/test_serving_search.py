@@ -60,9 +60,14 @@ def test_the_command_names_limits_as_the_engine_does(found: ServingSearchResult)
 def test_limits_in_the_engine_are_kept() -> None:
     engine = "vllm{max_num_batched_tokens=1024}"
     found, serving = search_serving(
-        MODEL, [1], "dgx-h100", "poisson{rate=1,n=5,prompt=64,output=4}", "ttft=500",
-        engine=engine, given={"batch_requests": [8]},
-    )  # fmt: skip
+        MODEL,
+        [1],
+        "dgx-h100",
+        "poisson{rate=1,n=5,prompt=64,output=4}",
+        "ttft=500",
+        engine=engine,
+        given={"batch_requests": [8]},
+    )
     assert found.best.batch_tokens == serving.engine.token_budget == 1024
     assert found.command.count("max_num_batched_tokens") == 1
 
@@ -79,14 +84,23 @@ def test_limits_in_the_engine_are_kept() -> None:
 def test_what_cannot_be_is_refused(slo: str, attain: float, gpus: list[int], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         search_serving(
-            MODEL, gpus, "dgx-h100", "poisson{n=5,rate=1,prompt=64,output=4}", slo, attain=attain,
+            MODEL,
+            gpus,
+            "dgx-h100",
+            "poisson{n=5,rate=1,prompt=64,output=4}",
+            slo,
+            attain=attain,
             given={"batch_tokens": [512], "batch_requests": [8]},
-        )  # fmt: skip
+        )
 
 
 def test_weights_that_do_not_fit_are_counted() -> None:
     with pytest.raises(ConfigError, match="none of 1 has room for weights, cache and requests"):
         search_serving(
-            "llama-3.1-70b", [1], "dgx-h100", "poisson{n=5,rate=1,prompt=64,output=4}", "ttft=500",
+            "llama-3.1-70b",
+            [1],
+            "dgx-h100",
+            "poisson{n=5,rate=1,prompt=64,output=4}",
+            "ttft=500",
             given={"batch_tokens": [512], "batch_requests": [8], "pools": ["together"]},
-        )  # fmt: skip
+        )

@@ -22,6 +22,7 @@ def test_an_axis_without_a_place_is_refused() -> None:
         captured_of(PLAIN, {"pp": 2})
 
 
+@pytest.mark.slow
 def test_a_study_of_a_script_runs(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from chakrakit.studies.sweep import read_study, sweep

@@ -73,6 +73,7 @@ def test_what_is_finished_is_not_run_again(done: Path, monkeypatch: pytest.Monke
     assert (done / "out" / "table.parquet").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_larger_study_runs_only_what_is_new(done: Path) -> None:
     larger = done / "larger.yaml"
     larger.write_text(
@@ -83,6 +84,7 @@ def test_a_larger_study_runs_only_what_is_new(done: Path) -> None:
     assert len(keys(done / "out")) == len(set(keys(done / "out"))) == 18
 
 
+@pytest.mark.slow
 def test_a_failed_point_is_a_row_with_its_error(
     study_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

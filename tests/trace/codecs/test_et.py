@@ -329,6 +329,7 @@ def test_the_error_names_the_node_and_the_byte_across_blocks() -> None:
     assert caught.value.offset == len(data) + 2
 
 
+@pytest.mark.slow
 def test_a_name_of_fifty_megabytes() -> None:
     data = file_of([b"", node_bytes(id=1, name="n" * 50_000_000), node_bytes(id=2)])
     trace = read(data)

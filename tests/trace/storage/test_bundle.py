@@ -251,7 +251,11 @@ def test_a_bundle_that_is_none_is_told(
 
 def test_a_file_twice_is_refused(bundle: Path, tmp_path: Path) -> None:
     def twice(info: zipfile.ZipInfo, data: bytes) -> object:
-        return [(info, data), (zipfile.ZipInfo(info.filename), data)] if info.filename == "card.json" else data  # noqa: E501 # fmt: skip
+        return (
+            [(info, data), (zipfile.ZipInfo(info.filename), data)]
+            if info.filename == "card.json"
+            else data
+        )
 
     with pytest.warns(UserWarning, match="Duplicate"):
         bad = remade(bundle, tmp_path / "bad.chakra", twice)

@@ -329,6 +329,7 @@ def test_a_circular_wait_is_told_in_full(
     assert str(caught.value) == message
 
 
+@pytest.mark.slow
 def test_a_circular_wait_of_a_million_rows_is_told_in_short() -> None:
     rows = np.arange(1_000_000)
     with pytest.raises(DeadlockError, match=r"^1,000,000 rows wait .*; and 999,994 more\. To go"):

@@ -9,105 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chakrakit as ck
-from chakrakit import Binding, CollectiveType, EdgeForm, EdgeKind, Member, Metadata, NodeType
-from chakrakit.trace.model import wire
+from chakrakit import Binding, CollectiveType, EdgeForm, EdgeKind, Metadata, NodeType
 from chakrakit.trace.validation import codes, codes_page
-from chakrakit.trace.validation.check import Job, check
-from chakrakit.trace.validation.findings import Findings
-from chakrakit.trace.validation.fixes import Fixer, fix
 from chakrakit.trace.validation.id_set import IdSet
-from support.paths import DATA, DOCS
-
-FEEDER_TRACE = DATA / "et" / "feeder_tests_chakra.0.et.gz"
-COMP, SEND, RECV, COLL = 4, 5, 6, 7
-AR = CollectiveType.ALL_REDUCE
-
-
-def node(id=0, name="n", type=COMP, data=(), ctrl=(), **attributes):
-    """One node as bytes. Attributes are (member, value), or bytes to be put there as they are."""
-    out = wire.field_varint(1, id) + (wire.field_bytes(2, name.encode()) if name else b"")
-    out += wire.field_varint(3, type)
-    for field, ids in ((4, ctrl), (5, data)):
-        if ids:
-            out += wire.field_bytes(field, b"".join(wire.varint(i) for i in ids))
-    for key, value in attributes.items():
-        out += _attribute(key, value)
-    return out
-
-
-def _attribute(key, value):
-    if key == "times":
-        return b"".join(wire.field_varint(f, v) for f, v in value.items())
-    if isinstance(value, bytes):
-        return value
-    return wire.field_bytes(10, wire.attribute(key, Member[value[0]], value[1]))
-
-
-def trace_bytes(*nodes, header=b""):
-    head = b"" if header is None else wire.frame(header)
-    return head + b"".join(wire.frame(n) for n in nodes)
-
-
-def i64(v):
-    return ("int64_val", v)
-
-
-COLLECTIVE = {"comm_type": i64(0), "comm_size": i64(8), "pg_name": ("string_val", "")}
-MESSAGE = {"comm_size": i64(8), "comm_src": ("int32_val", 0), "comm_dst": ("int32_val", 1)}
-
-
-def without(attributes, *names):
-    return {k: v for k, v in attributes.items() if k not in names}
-
-
-TWICE = wire.field_bytes(10, wire.attribute("num_ops", Member.int64_val, 1)) * 2
-DOCUMENTED = wire.field_bytes(
-    10, wire.attribute("num_ops", Member.int64_val, 1) + wire.field_bytes(2, b"why")
-)
-
-ONE_RANK = {
-    "framing": trace_bytes(node())[:-2],
-    "no-metadata": trace_bytes(node(id=1), header=None),
-    "no-nodes": trace_bytes(),
-    "unknown-fields": trace_bytes(node() + wire.field_bytes(99, b"x")),
-    "invalid-type": trace_bytes(node(type=0)),
-    "unknown-type": trace_bytes(node(type=42)),
-    "empty-name": trace_bytes(node(name="")),
-    "negative-duration": trace_bytes(node(duration_ns=i64(-1))),
-    "time-range": trace_bytes(node(times={7: 2**64 - 5})),
-    "duplicate-id": trace_bytes(node(3), node(3)),
-    "dangling-data": trace_bytes(node(data=[9])),
-    "dangling-control": trace_bytes(node(ctrl=[9])),
-    "self-data": trace_bytes(node(data=[0])),
-    "self-control": trace_bytes(node(ctrl=[0])),
-    "duplicate-dependency": trace_bytes(node(0), node(1, data=[0, 0])),
-    "cycle": trace_bytes(node(0, data=[1]), node(1, data=[0])),
-    "control-cycle": trace_bytes(node(0, ctrl=[1]), node(1, data=[0])),
-    "edge-kinds-length": trace_bytes(node(0), node(1, data=[0], edge_kinds=("bytes_val", b"\0\0"))),
-    "edge-kinds-code": trace_bytes(node(0), node(1, data=[0], edge_kinds=("bytes_val", b"\x1f"))),
-    "edge-lags-length": trace_bytes(
-        node(0), node(1, data=[0], edge_lags_ns=("int64_list", [1, 2]))
-    ),
-    "attribute-member": trace_bytes(node(num_ops=("int32_val", 5))),
-    "attribute-type": trace_bytes(
-        node(type=COLL, **{**COLLECTIVE, "comm_size": ("string_val", "8")})
-    ),
-    "attribute-range": trace_bytes(node(tensor_size=("uint64_val", 2**64 - 1))),
-    "attribute-empty": trace_bytes(
-        node(num_ops=wire.field_bytes(10, wire.field_bytes(1, b"num_ops")))
-    ),
-    "attribute-twice": trace_bytes(node(num_ops=TWICE)),
-    "attribute-raw": trace_bytes(node(num_ops=DOCUMENTED)),
-    "negative-value": trace_bytes(node(num_ops=i64(-1))),
-    "missing-tensor-size": trace_bytes(node(type=2)),
-    "missing-comm-type": trace_bytes(node(type=COLL, **without(COLLECTIVE, "comm_type"))),
-    "unknown-comm-type": trace_bytes(node(type=COLL, **{**COLLECTIVE, "comm_type": i64(77)})),
-    "missing-comm-size": trace_bytes(node(type=COLL, **without(COLLECTIVE, "comm_size"))),
-    "missing-group": trace_bytes(node(type=COLL, **without(COLLECTIVE, "pg_name"))),
-    "missing-peer": trace_bytes(node(type=SEND, **without(MESSAGE, "comm_dst"))),
-    "negative-peer": trace_bytes(node(type=SEND, **{**MESSAGE, "comm_dst": ("int32_val", -1)})),
-    "no-groups": trace_bytes(node(type=COLL, **{**COLLECTIVE, "pg_name": ("string_val", "7")})),
-}
+from support.faulty_traces import AR, FEEDER_TRACE, ONE_RANK, node, trace_bytes
+from support.paths import DOCS
 
 
 @pytest.mark.parametrize("code", ONE_RANK)
@@ -295,6 +201,7 @@ def test_a_cycle_is_shown_as_a_path_and_names_are_safe_to_print():
     assert len(text) < 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [1, -1])
 def test_a_cycle_of_a_million_nodes_and_many_dependencies(shift):
     n = 1_000_000
@@ -330,72 +237,6 @@ def test_many_alike_are_counted_and_a_few_are_listed():
         )
         == 1277
     )
-
-
-def test_the_feeder_trace_is_ok_after_repair(tmp_path):
-    report = fix(FEEDER_TRACE, tmp_path / "fixed.0.et.zst")
-    assert report.ok
-    assert report.counts == {"missing-comm-type": 14, "missing-comm-size": 14, "missing-group": 21}
-    repaired = {r.code: r.count for r in report.repairs}
-    assert repaired == {"dangling-control": 1277, "self-control": 383, "control-cycle": 554}
-    before, after = (ck.read(p).trace(0) for p in (FEEDER_TRACE, tmp_path / "fixed.0.et.zst"))
-    kept = [c for c in before.nodes.column_names if c != "ctrl_deps"]
-    assert before.nodes.select(kept).equals(after.nodes.select(kept))
-    assert after.graph.is_acyclic
-
-
-REPAIRED = [c.name for c in codes.CODES if c.repaired]
-
-
-@pytest.mark.parametrize("code", REPAIRED)
-@pytest.mark.parametrize("suffix", [".et", ".json", ".parquet"])
-def test_what_can_be_repaired_is_repaired(code, suffix, tmp_path):
-    file, out = tmp_path / "t.et", tmp_path / f"out{suffix}"
-    file.write_bytes(ONE_RANK[code])
-    report = fix(file, out)
-    assert report.counts == {}
-    assert [(r.code, r.count) for r in report.repairs] == [(code, 1)]
-
-
-@pytest.mark.parametrize(
-    "code", ["dangling-data", "self-data", "cycle", "attribute-type", "no-metadata"]
-)
-def test_what_cannot_be_repaired_is_left_alone(code, tmp_path):
-    file, out = tmp_path / "t.et", tmp_path / "out.et"
-    file.write_bytes(ONE_RANK[code])
-    assert fix(file, out).counts == {code: 1}
-    assert out.read_bytes() == file.read_bytes()
-
-
-def test_kinds_and_lags_stay_with_their_dependencies(tmp_path):
-    file, out = tmp_path / "t.et", tmp_path / "out.et"
-    file.write_bytes(
-        trace_bytes(
-            node(0),
-            node(1),
-            node(
-                2,
-                data=[0, 1],
-                ctrl=[9, 0],
-                edge_kinds=("bytes_val", bytes([2, 4, 1, 5])),
-                edge_lags_ns=("int64_list", [10, 20, 30, 40]),
-            ),
-        )
-    )
-    assert fix(file, out).counts == {}
-    fixed = ck.read(out).trace(0)[2]
-    assert fixed.get("ctrl_deps") == [0]
-    assert fixed.get("edge_kinds") == bytes([2, 4, 5])
-    assert fixed.get("edge_lags_ns") == [10, 20, 40]
-
-
-def test_a_set_is_repaired_into_a_directory(tmp_path):
-    for rank in range(2):
-        (tmp_path / f"w.{rank}.et").write_bytes(ONE_RANK["dangling-control"])
-    report = fix(tmp_path / "w", tmp_path / "out")
-    assert report.counts == {}
-    assert [(r.rank, r.count) for r in report.repairs] == [(0, 1), (1, 1)]
-    assert ck.read(tmp_path / "out").ranks == (0, 1)
 
 
 def test_a_damaged_rank_does_not_hide_the_others(tmp_path):
@@ -451,40 +292,3 @@ def test_a_set_of_ids_is_a_set(pieces):
 def test_the_page_is_the_table():
     page = DOCS / "validation.md"
     assert page.read_text() == codes_page.document()
-
-
-@settings(max_examples=80, deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_circles_are_found_across_pieces_and_repair_leaves_none(seed):
-    """Data dependencies without circles, control dependencies at random, rows in any order."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(2, 40))
-    ids, rank = rng.permutation(200)[:n].astype(np.uint64), rng.permutation(n)
-    data, ctrl = ([set() for _ in range(n)] for _ in range(2))
-    for a, b in rng.integers(0, n, (2 * n, 2)):
-        if rank[a] < rank[b]:
-            data[b].add(int(ids[a]))
-    for a, b in rng.integers(0, n, (3, 2)):
-        if a != b:
-            ctrl[b].add(int(ids[a]))
-    lists = {"data_deps": data, "ctrl_deps": ctrl}
-    trace = ck.Trace.from_columns(
-        {
-            "id": ids,
-            "name": ["x"] * n,
-            "type": [COMP] * n,
-            **{
-                k: pa.array([sorted(s) for s in v], pa.list_(pa.uint64())) for k, v in lists.items()
-            },
-        }
-    )
-    findings = Findings()
-    pieces = [trace_slice(trace, at, 7) for at in range(0, n, 7)]
-    checked = check(Job([lambda: pieces], {0: Binding(0)}), findings, lambda _: None)
-    assert findings.report(1).ok == trace.graph.is_acyclic
-    fixer = Fixer(0, checked.dangling[0], checked.circular[0])
-    assert ck.Trace.concat(map(fixer.fixed, pieces)).graph.is_acyclic
-
-
-def trace_slice(trace, at, rows):
-    return ck.Trace(trace.table.slice(at, rows), trace.layouts, trace.metadata)

@@ -10,6 +10,7 @@ import chakrakit as ck
 from chakrakit.views.app.session import Session
 from chakrakit.views.app.shown_run import ShownRun
 from support import paths
+from support.recorded import linked
 
 pytest.importorskip("starlette", reason="pip install 'chakrakit[view]'")
 PORT = 8127
@@ -53,4 +54,4 @@ def client() -> Callable[..., Client]:
 @pytest.fixture(scope="session")
 def pipeline() -> ck.Run:
     """Two ranks of a pipeline, recorded."""
-    return ck.link(DATA / "gpt_pp_2").run
+    return linked("gpt_pp_2")

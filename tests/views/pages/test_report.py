@@ -18,6 +18,7 @@ from chakrakit.insight.compare.comparison import compare_analyses
 from chakrakit.trace.sets.run import Times, run_of
 from chakrakit.views.pages.report import html_report, markdown_report
 from support import paths
+from support.recorded import linked
 
 DATA = paths.DATA / "pytorch"
 EVIL = '</title></script><script>alert(1)</script><img src=x onerror="alert(2)">'
@@ -50,7 +51,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def recorded():
-    return analyze(ck.link(DATA / "gpt_fsdp_tp_4").run)
+    return analyze(linked("gpt_fsdp_tp_4"))
 
 
 def test_the_page_needs_nothing_from_outside(recorded):

@@ -17,6 +17,7 @@ from chakrakit.trace.sets.run import Run, Times, run_of
 from chakrakit.views.timeline.timeline import TimelineOptions, rank_timelines
 from chakrakit.views.timeline.timeline_file import write_timeline
 from support.paths import DATA
+from support.recorded import linked
 
 # The fields of Perfetto's trace format that are written, with their numbers.
 PROTO = """
@@ -144,7 +145,7 @@ def chrome(tmp_path):
 
 @pytest.fixture(scope="module")
 def recorded() -> Run:
-    return ck.link(DATA / "pytorch" / "cnn_ddp_2").run
+    return linked("cnn_ddp_2")
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,10 @@ from chakrakit.campaigns.engine.plan import Plan
 
 RUN, DETECTION, WAITING, RESTART = "run", "detection", "waiting", "restart"
 
-MOST_EVENTS = 5_000_000
+MOST_EVENTS = 500_000
 """A history with more events than this is given up: the job loses work faster than it does it."""
+STALLED = 20_000
+"""So is one in which so many events pass without one more checkpoint."""
 
 
 class Watcher(Protocol):
@@ -175,7 +177,12 @@ class History:
 
     def run(self) -> Outcome:
         """From the first step to the last, or to the horizon."""
-        for _ in range(MOST_EVENTS):
+        kept = -1
+        for number in range(MOST_EVENTS):
+            if number % STALLED == 0 and math.isinf(self.plan.horizon):
+                before, kept = kept, self.plan.cadence.complete(self._clock, self._step)
+                if kept <= before:
+                    break
             timer = self._timers[0][0] if self._timers else math.inf
             source = self._next_source()
             failure = math.inf if source is None else source.due + self._idle

@@ -32,6 +32,10 @@ class Outcome(msgspec.Struct):
     def accounted(self) -> float:
         """All but what slow or missing nodes cost."""
         return (
-            self.useful + self.rework + self.detection
-            + self.waiting + self.restart + self.checkpoint
-        )  # fmt: skip
+            self.useful
+            + self.rework
+            + self.detection
+            + self.waiting
+            + self.restart
+            + self.checkpoint
+        )

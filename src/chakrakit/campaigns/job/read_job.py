@@ -114,9 +114,12 @@ def _convert(lines: Document, content: Any, kind: type[Part], place: Place) -> P
 def _named(kind: type[msgspec.Struct], message: str) -> type[msgspec.Struct]:
     """The part of the file in which a message says that a field is unknown."""
     inside: dict[str, type[msgspec.Struct]] = {
-        "$.cluster": ClusterText, "$.failures.processes": ProcessText, "$.failures": FailuresText,
-        "$.stores": StoreText, "$.costs": CostsText,
-    }  # fmt: skip
+        "$.cluster": ClusterText,
+        "$.failures.processes": ProcessText,
+        "$.failures": FailuresText,
+        "$.stores": StoreText,
+        "$.costs": CostsText,
+    }
     return next((part for at, part in inside.items() if at in message), kind)
 
 
@@ -284,9 +287,10 @@ def _checkpoint(text: JobText, lines: Document) -> CheckpointPolicy:
     if isinstance(fields.get("tiers"), list):
         fields["tiers"] = [
             _at(lines, (*place, "tiers", i), timed, tier, stores, _SIZES)
-            if isinstance(tier, dict) else tier
+            if isinstance(tier, dict)
+            else tier
             for i, tier in enumerate(fields["tiers"])
-        ]  # fmt: skip
+        ]
     policy: CheckpointPolicy = _convert(lines, fields, kind, place)
     if isinstance(policy, Tiered):
         _check_tiers(policy, lines)

@@ -68,16 +68,23 @@ def history_run(job: Job, number: int = 0, seed: int = 0) -> Run:
         name=job.name,
         tool="chakra campaign",
         settings={
-            "history": number, "seed": seed, "nodes": plan.nodes, "spares": plan.spares,
-            "recovery": plan.recovery.spelling, "step_seconds": plan.step_seconds,
+            "history": number,
+            "seed": seed,
+            "nodes": plan.nodes,
+            "spares": plan.spares,
+            "recovery": plan.recovery.spelling,
+            "step_seconds": plan.step_seconds,
             "checkpoint_interval_steps": None if plan.every == NEVER else plan.every,
         },
         measured={
-            "seconds": outcome.seconds, "useful_seconds": outcome.useful, "steps": outcome.steps,
-            "failures": sum(outcome.failures.values()), "restarts": outcome.restarts,
+            "seconds": outcome.seconds,
+            "useful_seconds": outcome.useful,
+            "steps": outcome.steps,
+            "failures": sum(outcome.failures.values()),
+            "restarts": outcome.restarts,
             "checkpoints": outcome.checkpoints,
         },
-    )  # fmt: skip
+    )
     return Run(bodies, bindings, None, card, counters={"progress": _progress(recorder)})
 
 

@@ -108,7 +108,10 @@ def _run_piece(piece: Piece) -> list[Outcome]:
 
 def _histories(piece: Piece) -> Iterator[Outcome]:
     for number in range(piece.first, piece.last):
-        yield History(piece.plan, f"{piece.seed}/{number}").run()
+        outcome = History(piece.plan, f"{piece.seed}/{number}").run()
+        yield outcome
+        if outcome.given_up:  # the others would not do better, and the campaign is refused
+            return
 
 
 def _check_finished(plan: Plan, outcomes: Sequence[Outcome]) -> None:

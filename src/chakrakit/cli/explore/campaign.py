@@ -14,16 +14,30 @@ if TYPE_CHECKING:
 
 @click.command(name="campaign")
 @click.argument("path", metavar="JOB.yaml")
-@click.option("--histories", default=100, show_default=True, type=click.IntRange(min=1),
-              help="How many random histories to run.")  # fmt: skip
+@click.option(
+    "--histories",
+    default=100,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="How many random histories to run.",
+)
 @click.option("--seed", default=0, show_default=True, help="Decides the chance of all histories.")
 @click.option("--no-changes", is_flag=True, help="Do not try what one more spare and so on give.")
 @click.option("-o", "--output", metavar="RUN", help="Write one history as a Run.")
-@click.option("--history", default=0, show_default=True, type=click.IntRange(min=0),
-              help="Which history -o writes.")  # fmt: skip
+@click.option(
+    "--history",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Which history -o writes.",
+)
 @engine_option
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N",
-              help="Workers at once; by default one per core for 1,000 histories or more.")  # fmt: skip
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Workers at once; by default one per core for 1,000 histories or more.",
+)
 @json_option
 def command(
     path: str,

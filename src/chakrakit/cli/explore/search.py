@@ -50,11 +50,21 @@ def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
 )
 @click.option("--serve", is_flag=True, help="Search for the cheapest way to serve requests.")
 @click.option("--requests", metavar="FILE|PROCESS", help="With --serve, as for `chakra serve`.")
-@click.option("--engine", default="vllm", show_default=True, metavar="NAME{OPTION=VALUE}",
-              help="With --serve, as for `chakra serve`.")  # fmt: skip
+@click.option(
+    "--engine",
+    default="vllm",
+    show_default=True,
+    metavar="NAME{OPTION=VALUE}",
+    help="With --serve, as for `chakra serve`.",
+)
 @click.option("--slo", metavar="ttft=MS,tpot=MS", help="With --serve: the service level.")
-@click.option("--attain", type=float, default=0.99, show_default=True,
-              help="With --serve: share of the requests within the level.")  # fmt: skip
+@click.option(
+    "--attain",
+    type=float,
+    default=0.99,
+    show_default=True,
+    help="With --serve: share of the requests within the level.",
+)
 @click.option(
     "--objective", type=click.Choice(["step", "energy", "price"]), default="step", show_default=True
 )

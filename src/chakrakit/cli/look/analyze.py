@@ -9,7 +9,7 @@ from chakrakit.cli.shared import (
     json_option,
     print_json,
     print_recording,
-    print_table,
+    print_tables,
     progress,
     workers_options,
 )
@@ -64,11 +64,5 @@ def command(
         console().print(verdict)
     if result.bound:
         console().print(f"bound by: {result.bound}")
-    for note in result.notes:
-        console().print(f"note: {note}")
-    for table in result.tables():
-        if table.rows:
-            short = table.first(rows)
-            print_table(short.head, short.rows, title=short.title)
-            console().print()
+    print_tables(result.notes, result.tables(), rows)
     return None

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from chakrakit.cli.shared import console, json_option, print_json, print_table
+from chakrakit.cli.shared import console, json_option, print_json, print_tables
 
 
 @click.command(name="compare")
@@ -43,13 +43,7 @@ def command(
     else:
         if result.warning:
             console().print(f"warning: {result.warning}")
-        for note in result.notes:
-            console().print(f"note: {note}")
-        for table in result.tables():
-            if table.rows:
-                short = table.first(rows)
-                print_table(short.head, short.rows, title=short.title)
-                console().print()
+        print_tables(result.notes, result.tables(), rows)
     for why in result.broken:
         click.echo(f"fails: {why}", err=True)
     if result.broken:

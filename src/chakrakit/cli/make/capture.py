@@ -26,8 +26,14 @@ def _values(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> di
     "--device", default="", metavar="NAME", help="GPU the program is told it has, as h100."
 )
 @click.option("--steps", metavar="A:B", help="Steps to record, B not included; default the second.")
-@click.option("--value", "values", multiple=True, callback=_values, metavar="FILE:LINE=NUMBER",
-              help="A value that the program decides by, read at that line.")  # fmt: skip
+@click.option(
+    "--value",
+    "values",
+    multiple=True,
+    callback=_values,
+    metavar="FILE:LINE=NUMBER",
+    help="A value that the program decides by, read at that line.",
+)
 @click.option(
     "-o", "--output", metavar="OUT", help="A directory, or NAME.N.et for one file per rank."
 )
@@ -44,9 +50,17 @@ def _values(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> di
 @json_option
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def command(
-    ranks: int | None, device: str, steps: str | None, values: dict[str, float], output: str | None,
-    jax_target: str | None, mesh: str | None, topology: str, as_json: bool, program: tuple[str, ...],
-) -> None:  # fmt: skip
+    ranks: int | None,
+    device: str,
+    steps: str | None,
+    values: dict[str, float],
+    output: str | None,
+    jax_target: str | None,
+    mesh: str | None,
+    topology: str,
+    as_json: bool,
+    program: tuple[str, ...],
+) -> None:
     """Capture PROGRAM (after --) as it would run on any number of ranks, with nothing allocated.
 
     One rank of each kind is run with fake tensors and fake process groups; all ranks come out, folded.
@@ -87,9 +101,11 @@ def _print(report: object, output: str | None) -> None:
     assert isinstance(report, CaptureReport)
     print_table(
         ("kind", "ranks", "nodes", "GFLOP", "parameters", "peak MiB"),
-        ((i, k.ranks, k.nodes, k.flops // 10**9, k.parameters, k.peak_bytes >> 20)
-         for i, k in enumerate(report.kinds)),
-    )  # fmt: skip
+        (
+            (i, k.ranks, k.nodes, k.flops // 10**9, k.parameters, k.peak_bytes >> 20)
+            for i, k in enumerate(report.kinds)
+        ),
+    )
     print_table(
         ("communication", "group", "count", "bytes"),
         ((c.type, c.group, c.count, c.bytes) for c in report.collectives),

@@ -23,7 +23,7 @@ def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
     "--model", "model_name", metavar="M", help="A name from `chakra models`, or a config.json."
 )
 @click.option(
-    "-o", "--output", metavar="OUT", help="A directory, or NAME.N.et for one file per rank."
+    "-o", "--output", metavar="OUT", help="A directory, NAME.N.et for one file per rank, or -."
 )
 @click.option("--dry-run", is_flag=True, help="Only the figures; write nothing.")
 @click.option("--memory-gib", type=float, help="Refuse a plan that needs more memory a device.")
@@ -54,6 +54,8 @@ def command(
     figures = generate(
         path, model=model_name, output=target, machine=machine, memory_gib=memory_gib, **fields
     ).figures
+    if output == "-" and not dry_run:
+        return None  # the trace is what is printed
     if as_json:
         return print_json(figures)
     if verdict := said_first(figures.fits, figures.needs_bytes, figures.has_bytes):

@@ -195,6 +195,11 @@ def _print(done: Simulation) -> None:
             f"{c.time_share:.0%} {c.source} ({c.nodes:,} operations)" for c in s.compute_sources
         )
         out.print(f"compute time: {', '.join(parts)}")
+        if s.extrapolated_share:
+            out.print(
+                f"extrapolated: {s.extrapolated_share:.1%} of the devices' time lies outside of what was "
+                f"measured; estimated error {s.compute_error:.0%}"
+            )
     for note in s.notes:
         out.print(note)
     out.print(f"{len(s.ranks):,} ranks, {s.fold.factor:g} for each simulated: {s.fold.why}")
@@ -202,8 +207,12 @@ def _print(done: Simulation) -> None:
         out.print(f"{len(s.ghosts)} ranks were not recorded and are assumed symmetric")
     figures = [
         ("MFU", s.mfu, "{:.1%}"),
+        ("tokens per second", s.tokens_per_s, "{:,.0f}"),
         ("energy", s.energy_joules, "{:,.1f} J"),
-        ("price", s.price, "{:.4f}"),
+        ("with servers and building", s.facility_joules, "{:,.1f} J"),
+        ("CO2", s.carbon_kg, "{:.3g} kg"),
+        ("price", s.price, "${:.4g}"),
+        ("clock", s.clock_mhz, "{:,.0f} MHz"),
     ]
     out.print(", ".join(f"{n} {f.format(v)}" for n, v, f in figures if v is not None))
     _print_ranks(s.ranks)

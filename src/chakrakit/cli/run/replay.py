@@ -16,7 +16,7 @@ _SHOWN = 12
 
 
 @click.command(name="replay")
-@click.argument("trace", metavar="TRACE")
+@click.argument("trace", metavar="[TRACE]", default="-")
 @click.option(
     "--mode",
     type=click.Choice(["full", "compute", "comm", "emulate"]),
@@ -73,7 +73,9 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Replay TRACE: a linked run, files of PyTorch's profiler, or an exported folder that was run.
+    """Replay TRACE: a run, files of PyTorch's profiler, a generated trace, or an exported folder.
+
+    Without TRACE it is read from a pipe. An exported folder must have been run.
 
     Says how much was replayed and what stood in for the rest.
     """
@@ -131,6 +133,8 @@ def _show(report: ReplayReport, output: Path | None) -> None:
         f"({step.p10 / 1e6:,.3f} to {step.p90 / 1e6:,.3f})"
     )
     out.print(f"replayed: {share.count:.1%} of operators, {share.time:.1%} of their time")
+    if report.recorded is not None:
+        out.print(report.recorded.sentence)
     if report.stand_ins:
         rows = [(s.name, s.count, f"{s.time_ns / 1e6:,.3f}", s.why) for s in report.stand_ins]
         print_table(("stand-in for", "count", "ms", "why"), rows[:_SHOWN])

@@ -10,6 +10,7 @@ from chakrakit.cli.shared.output import (
     print_json,
     print_recording,
     print_table,
+    print_tables,
     progress,
 )
 from chakrakit.cli.shared.workers import engine_option, workers_options
@@ -25,6 +26,7 @@ __all__ = [
     "print_json",
     "print_recording",
     "print_table",
+    "print_tables",
     "progress",
     "workers_options",
 ]

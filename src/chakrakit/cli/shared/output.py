@@ -13,6 +13,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from chakrakit.insight.rank import Table
     from chakrakit.trace.sets import RecordedStep
 
 path_argument = click.argument("path", metavar="PATH")
@@ -38,10 +39,10 @@ def console() -> Console:
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:
     """A table; numbers to the right."""
-    from rich.table import Table
+    from rich.table import Table as Grid
     from rich.text import Text
 
-    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    table = Grid(title=title or None, title_justify="left", box=None, pad_edge=False)
     cells = [[clean(r if isinstance(r, str) else f"{r:,}") for r in row] for row in rows]
     least = 0
     for i, name in enumerate(head):
@@ -57,6 +58,17 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[object]], title: st
     out = console()
     out.width = max(out.width, least)  # a terminal that is narrower breaks lines, not numbers
     out.print(table)
+
+
+def print_tables(notes: Iterable[str], tables: Iterable[Table], rows: int) -> None:
+    """The notes of a result, then its tables that have rows, each cut to so many."""
+    for note in notes:
+        console().print(f"note: {note}")
+    for table in tables:
+        if table.rows:
+            short = table.first(rows)
+            print_table(short.head, short.rows, title=short.title)
+            console().print()
 
 
 _NARROW = 8

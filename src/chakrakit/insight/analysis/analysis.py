@@ -17,7 +17,6 @@ from chakrakit.insight.communication import (
     Straggler,
     Stragglers,
     communication_of,
-    match_all,
     stragglers_of,
 )
 from chakrakit.insight.critical_path import (
@@ -45,6 +44,7 @@ from chakrakit.insight.diagnosis import (
 from chakrakit.insight.hangs import board_of, hang_culprits, is_recording
 from chakrakit.insight.memory import Memory, join_memory, with_history
 from chakrakit.insight.rank import Causes, Table
+from chakrakit.insight.serving import ServingFacts, serving_facts
 from chakrakit.insight.time import (
     Launches,
     LaunchTable,
@@ -61,7 +61,7 @@ from chakrakit.insight.time import (
 from chakrakit.parallel import Workers
 from chakrakit.results import Result
 from chakrakit.trace.memory import fit_fields, fit_of
-from chakrakit.trace.sets import RecordedStep, Run, recorded_step_of
+from chakrakit.trace.sets import Footprint, RecordedStep, Run, footprint_of, recorded_step_of
 
 _SCHEDULED_ROWS = 20_000_000
 _RECORDED_CALLS = 1_000_000
@@ -109,10 +109,14 @@ class Analysis(Result, msgspec.Struct):
     """Of a pipeline-parallel job whose operations know their stage and replica: what delays cost."""
     bound: str = ""
     """`host`, `device` or `communication`: what most of the critical path is."""
+    serving: ServingFacts | None = None
+    """Of a served stream: where requests spend their time; None for other runs."""
     recording: RecordedStep | None = None
     """The step as recorded, as corrected and as it takes without recording; None for other runs."""
     warning: str = ""
     """To be shown before everything else; empty where there is nothing to warn of."""
+    footprint: Footprint | None = None
+    """Energy, carbon, price and tokens of a simulated run; None for other runs."""
 
     def tables(self) -> list[Table]:
         """Every section for people, in order of use."""
@@ -120,6 +124,7 @@ class Analysis(Result, msgspec.Struct):
 
         late = Stragglers(self.stragglers, self.slow_links)
         return [
+            *(self.serving.tables() if self.serving else []),
             TimeBreakdown(self.span_ns, self.ranks).table(),
             self.steps.table(),
             self.critical_path.table(),
@@ -136,7 +141,15 @@ class Analysis(Result, msgspec.Struct):
             LaunchTable(self.launches).table(),
             self.roofline.table(),
             self.memory.table(),
+            self._energy(),
         ]
+
+    def _energy(self) -> Table:
+        """By class of work, largest first."""
+        parts = self.footprint.energy_by_class if self.footprint else {}
+        total = sum(parts.values()) or 1.0
+        rows = [(n, j, 100 * j / total) for n, j in sorted(parts.items(), key=lambda p: -p[1])]
+        return Table.of("energy by class of work", ("class", "J", "%"), rows)
 
     def _blame(self) -> list[Table]:
         rows = [(c.kind, c.detail) for c in self.culprits]
@@ -203,7 +216,7 @@ def _joined(
 ) -> Analysis:
     span = span_of(parts.busy)
     length = span[1] - span[0]
-    matched = match_all(parts.calls, run.groups, run.world_size)
+    matched = parts.calls.matched(run.groups, run.world_size)
     if rows is not None:
         rows.matched = matched
     path = _path(run, ranks, parts, matched, span)
@@ -241,8 +254,10 @@ def _joined(
         delays=delays,
         **fit_fields(fit),
         bound=path.bound,
+        serving=serving_facts(run),
         recording=recording,
         warning=recording.warning if recording else "",
+        footprint=footprint_of(run.card),
     )
 
 

@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 
 from chakrakit.insight.analysis.rank_facts_task import RankFacts, RankTask, Wanted, rank_facts
-from chakrakit.insight.communication import AllCalls, RankCalls, rebound
+from chakrakit.insight.communication import AllCalls, FoldedCalls
 from chakrakit.insight.critical_path import Graphs, RankEnd, RankEvents, RankGraph, RankNames
 from chakrakit.insight.diagnosis import RankPace
 from chakrakit.insight.memory import RankMemory
 from chakrakit.insight.time import Launches, RankBusy, RankOperators, Step, add_operators
 from chakrakit.parallel import Workers, spread
+from chakrakit.trace.communication import Binding
 from chakrakit.trace.sets import Run
 
 MOST_ROWS = 8_000_000
@@ -32,7 +33,7 @@ class GatheredFacts:
 
     spread: bool
     busy: list[RankBusy] = field(default_factory=list)
-    calls: AllCalls = field(default_factory=AllCalls)
+    calls: AllCalls | FoldedCalls = field(default_factory=AllCalls)
     events: dict[int, RankEvents] = field(default_factory=dict)
     ends: list[RankEnd] = field(default_factory=list)
     graphs: Graphs = field(default_factory=Graphs)
@@ -50,11 +51,12 @@ class GatheredFacts:
     _alike: dict[int, tuple[RankOperators, int]] = field(default_factory=dict)
     """Sums of a rank, and how many more ranks have the same."""
 
-    def add(self, part: RankFacts) -> None:
+    def add(self, part: RankFacts, binding: Binding) -> None:
         """A rank that was looked at."""
         self._add_sums(part)
         add_operators(self.operators, part.operators)
-        self.calls.add(part.calls)
+        if not self._add_like(part, part.busy.rank, binding):
+            self.calls.add(part.calls)
         self.ends.append(part.end)
         self.lost += part.lost
         self.rows += part.end.rows
@@ -62,6 +64,13 @@ class GatheredFacts:
             self.events[part.busy.rank] = part.events
         if part.graph is not None:
             self._add_graph(part.graph, part.names)
+
+    def _add_like(self, part: RankFacts, rank: int, binding: Binding) -> bool:
+        """Whether the calls of the program that several ranks run do for this one."""
+        program, calls = part.program, self.calls
+        if program is None or isinstance(calls, AllCalls):
+            return False
+        return calls.add_like(rank, program, binding)
 
     def _add_graph(self, graph: RankGraph, names: RankNames | None) -> None:
         self.edges += len(graph.edges)
@@ -84,10 +93,11 @@ class GatheredFacts:
         """That room, for a message."""
         return f"{SPREAD_BYTES / 1e9} GB with workers" if self.spread else f"{MOST_ROWS:,}"
 
-    def repeat(self, part: RankFacts, rank: int, calls: RankCalls) -> None:
-        """The parts of an earlier rank, under another's number."""
+    def repeat(self, part: RankFacts, rank: int, binding: Binding) -> bool:
+        """The parts of an earlier rank, under another's number; False where they do not fit it."""
+        if not self._add_like(part, rank, binding):
+            return False
         self.stands_for[rank] = part.busy.rank
-        self.calls.add(calls)
         _, ranks = self._alike.get(id(part.operators), (part.operators, 0))
         self._alike[id(part.operators)] = (part.operators, ranks + 1)
         way, steps = part.steps
@@ -101,6 +111,7 @@ class GatheredFacts:
                 memory=part.memory and msgspec.structs.replace(part.memory, rank=rank),
             )
         )
+        return True
 
     def _add_sums(self, part: RankFacts) -> None:
         self.busy.append(part.busy)
@@ -144,7 +155,8 @@ class RankTasks:
 
     def gathered(self, progress: Progress) -> GatheredFacts:
         """Looks at all of them, in order."""
-        parts = GatheredFacts(spread=self._workers is not None)
+        calls = FoldedCalls() if self._shared else AllCalls()
+        parts = GatheredFacts(spread=self._workers is not None, calls=calls)
         with self._run.uncached():
             self._take_all(parts, progress)
         parts.add_up()
@@ -159,19 +171,9 @@ class RankTasks:
             key = self._key(rank)
             if self._firsts[key] == rank:
                 part = next(looked)
-                parts.add(part)
+                parts.add(part, run.bindings[rank])
                 if key in self._shared:
                     first[key] = part.light()
-            else:
-                self._again(parts, rank, first[key])
+            elif not parts.repeat(first[key], rank, run.bindings[rank]):
+                parts.add(rank_facts(self.task(rank)), run.bindings[rank])
             progress(done, len(run))
-
-    def _again(self, parts: GatheredFacts, rank: int, part: RankFacts) -> None:
-        """A rank that was seen under another number is not looked at again."""
-        binding, program = self._run.bindings[rank], part.program
-        assert program is not None
-        if len({binding.groups.get(g, g) for g in program.group}) < len(set(program.group)):
-            # Groups that become one would have to be numbered anew.
-            parts.add(rank_facts(self.task(rank)))
-        else:
-            parts.repeat(part, rank, rebound(program, rank, binding))

@@ -28,8 +28,25 @@ class Answer(Result, msgspec.Struct, frozen=True):
 
 def answers(analysis: Analysis) -> list[Answer]:
     """What to say first, in order."""
-    parts = (_fits, _step, _bound, _exposed, _idle, _helps, _late, _bubble, _memory, _use)
+    first = (_served, _fits, _step, _bound, _exposed, _idle)
+    parts = (*first, _helps, _late, _bubble, _memory, _use, _takes)
     return [answer for part in parts for answer in part(analysis)]
+
+
+def _served(analysis: Analysis) -> Iterator[Answer]:
+    found = analysis.serving
+    if found is None:
+        return
+    most = max(found.parts, key=lambda name: found.parts[name])
+    share = found.parts[most] / max(found.e2e_ms.mean, 1e-12)
+    told = {"queued": "in the queue", "prompt": "on its prompt", "output": "on its output"}[most]
+    yield Answer(
+        "How long does a request take?",
+        time_text(found.e2e_ms.mean * 1e6),
+        f"The mean of {found.requests:,} requests; {100 * share:.0f} % of it {told}. First token after "
+        f"{time_text(found.ttft_ms.mean * 1e6)}, then one every {time_text(found.tpot_ms.mean * 1e6)}.",
+        share,
+    )
 
 
 def time_text(nanos: float) -> str:
@@ -253,3 +270,17 @@ def _use(a: Analysis) -> Iterator[Answer]:
             f"a rank over the whole time{mfu}.",
             a.roofline.mfu,
         )
+
+
+def _takes(a: Analysis) -> Iterator[Answer]:
+    known = a.footprint
+    if known is None or known.energy_joules is None:
+        return
+    most = max(known.energy_by_class, key=lambda n: known.energy_by_class[n])
+    said = [f"{percent(known.energy_by_class[most], known.energy_joules)} % of it {most}"]
+    said += [f"{known.facility_joules:,.4g} J with servers and building"] * bool(
+        known.facility_joules
+    )
+    said += [f"{known.carbon_kg:,.3g} kg CO2"] * bool(known.carbon_kg)
+    said += [f"${known.price:,.4g}"] * bool(known.price)
+    yield Answer("What does it take?", f"{known.energy_joules:,.4g} J", f"{'; '.join(said)}.")

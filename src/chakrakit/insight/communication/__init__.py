@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from chakrakit.insight.communication.flows import Flows, joined, own_flows, shared_flows
+from chakrakit.insight.communication.folded_calls import FoldedCalls
 from chakrakit.insight.communication.growing_array import GrowingArray
 from chakrakit.insight.communication.matching import (
     AllCalls,
     Matched,
     RankCalls,
     calls_of,
-    match_all,
     match_calls,
     rebound,
 )
@@ -31,6 +31,7 @@ __all__ = [
     "CollectiveKind",
     "Communication",
     "Flows",
+    "FoldedCalls",
     "GrowingArray",
     "Matched",
     "RankCalls",
@@ -41,7 +42,6 @@ __all__ = [
     "communication",
     "communication_of",
     "joined",
-    "match_all",
     "match_calls",
     "own_flows",
     "rebound",

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 import msgspec
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
-from chakrakit.insight.communication.matching import Matched, calls_of, match_calls
+from chakrakit.insight.communication.alike import Alike
+from chakrakit.insight.communication.matching import (
+    Matched,
+    calls_of,
+    calls_per_instance,
+    match_calls,
+)
 from chakrakit.insight.communication.summary import full_size
 from chakrakit.insight.rank import Table, ms, rank_views
 from chakrakit.results import Result
@@ -73,27 +82,73 @@ def _ranks(matched: Matched) -> list[Straggler]:
     if not len(ranks):
         return []
     n = len(ranks)
-    receives = (matched.type == NodeType.COMM_RECV_NODE) & (matched.partner >= 0)
-    culprit = np.where(receives, matched.partner, matched.last)
-    caused = np.bincount(code[culprit], matched.wait.astype(np.float64), n)
     waited = np.bincount(code, matched.wait.astype(np.float64), n)
     shared = matched.collective & (matched.members > 1)
-    last = shared & (matched.last == np.arange(len(matched))) & (matched.arrival > matched.first)
     calls = np.bincount(code[shared], minlength=n)
     late = np.bincount(code[shared], (matched.start - matched.first)[shared].astype(np.float64), n)
-    times = np.bincount(code[last], minlength=n)
-    out = [
-        Straggler(
-            int(ranks[i]),
-            int(caused[i]),
-            int(waited[i]),
-            int(times[i]),
-            int(calls[i]),
-            float(late[i] / calls[i]) if calls[i] else 0.0,
-        )
-        for i in range(n)
-    ]
+    blame = _blame(matched)
+    out = []
+    for i, first in enumerate(ranks.tolist()):
+        mean = float(late[i] / calls[i]) if calls[i] else 0.0
+        for rank in matched.ranks_like(first):
+            caused, times = blame.get(rank, (0, 0))
+            out.append(Straggler(rank, caused, int(waited[i]), times, int(calls[i]), mean))
     return sorted(out, key=lambda s: (-s.caused_wait_ns, s.rank))
+
+
+def _blame(matched: Matched) -> dict[int, tuple[int, int]]:
+    """For each rank how long others waited for it, and to how many collectives it came last."""
+    late = matched.collective & (matched.members > 1) & (matched.arrival > matched.first)
+    receives = (matched.type == NodeType.COMM_RECV_NODE) & (matched.partner >= 0)
+    if matched.alike is not None:
+        return _blame_alike(matched, matched.alike, late, receives)
+    ranks, code = np.unique(matched.rank, return_inverse=True)
+    culprit = np.where(receives, matched.partner, matched.last)
+    caused = np.bincount(code[culprit], matched.wait.astype(np.float64), len(ranks))
+    last = late & (matched.last == np.arange(len(matched)))
+    times = np.bincount(code[last], minlength=len(ranks))
+    found = zip(caused.astype(np.int64).tolist(), times.tolist(), strict=True)
+    return dict(zip(ranks.tolist(), found, strict=True))
+
+
+def _blame_alike(
+    matched: Matched, alike: Alike, late: Mask, receives: Mask
+) -> dict[int, tuple[int, int]]:
+    """The same where ranks and groups stand for others: each group has a last comer of its own."""
+    caused: Counter[int] = Counter()
+    times: Counter[int] = Counter()
+    for (group, coming), (wait, count) in _last_comers(matched, alike, late).items():
+        parts = np.frombuffer(coming, np.int64)
+        for code in alike.groups_like(group):
+            rank = alike.last_of(code, parts)
+            caused[rank] += wait
+            times[rank] += count
+    rows = np.flatnonzero(receives)
+    for mine in _of_each(matched.rank[rows] * (1 << 31) + matched.src[rows]):
+        row = rows[mine[0]]
+        wait = int(matched.wait[rows[mine]].sum())
+        for sender in alike.moved(int(matched.rank[row]), matched.src[[row]]).reshape(-1).tolist():
+            caused[sender] += wait
+    return {rank: (caused[rank], times[rank]) for rank in caused}
+
+
+def _last_comers(
+    matched: Matched, alike: Alike, late: Mask
+) -> dict[tuple[int, bytes], tuple[int, int]]:
+    """By group and the parts that came last to it: what the others waited, and how often that was."""
+    rows = np.flatnonzero(matched.collective)
+    if not len(rows):
+        return {}
+    number = matched.instance[rows]
+    wait = np.bincount(number, (matched.wait * matched.weight)[rows].astype(np.float64))
+    often = np.bincount(number, late[rows]) > 0
+    found: dict[tuple[int, bytes], tuple[int, int]] = {}
+    for i, head in enumerate(rows[np.unique(number, return_index=True)[1]].tolist()):
+        coming = alike.part[matched.coming_last(i)]
+        key = (int(matched.group_code[head]), coming.tobytes())
+        before = found.get(key, (0, 0))
+        found[key] = before[0] + int(wait[i]), before[1] + int(often[i])
+    return found
 
 
 def _links(matched: Matched, least: float = 1.05) -> list[SlowLink]:
@@ -115,56 +170,69 @@ def _links(matched: Matched, least: float = 1.05) -> list[SlowLink]:
         matched.group_code[rows],
         -1 - matched.src[rows] * (1 << 31) - matched.dst[rows],
     )
-    usual = _medians(like, took)
-    compared = _several(like, places)
+    copies = matched.copies[rows]
+    usual = _medians(like, took, copies)
+    compared = _several(like, places, copies)
     rows, places = rows[compared], places[compared]
     took, usual = took[compared], usual[compared]
     out = []
-    for place in np.unique(places).tolist():
-        mine = np.flatnonzero(places == place)
+    for mine in _of_each(places):
         excess = float((took[mine] - usual[mine]).sum())
         base = float(usual[mine].sum())
         if base > 0 and excess / base > least - 1:
-            out.append(
-                SlowLink(
-                    _where(matched, int(rows[mine[0]])), len(mine), 1 + excess / base, int(excess)
-                )
-            )
-    return sorted(out, key=lambda link: -link.excess_ns)
+            for place, where in _where(matched, int(rows[mine[0]])):
+                out.append((place, SlowLink(where, len(mine), 1 + excess / base, int(excess))))
+    out.sort(key=lambda found: (-found[1].excess_ns, found[0]))
+    return [link for _, link in out]
+
+
+def _of_each(values: I64) -> list[I64]:
+    """The entries of each distinct value, by value."""
+    order = np.argsort(values, kind="stable")
+    heads = np.flatnonzero(values[order][1:] != values[order][:-1]) + 1
+    return np.split(order, heads) if len(order) else []
 
 
 def _complete(matched: Matched) -> Mask:
     """Calls of which every rank was recorded: only there transfer is known apart from waiting."""
-    if not matched.collective.any():
-        return ~matched.collective
-    here = np.bincount(matched.instance[matched.collective])[np.maximum(matched.instance, 0)]
-    whole: Mask = ~matched.collective | ((here == matched.members) & (here > 1))
+    own = matched.collective
+    here = calls_per_instance(matched.instance[own], matched.weight[own])
+    here = here[np.maximum(matched.instance, 0)]
+    whole: Mask = ~own | ((here == matched.members) & (here > 1))
     return whole
 
 
-def _several(like: I64, places: I64) -> Mask:
-    """Transfers that have their like at another place."""
-    pairs = np.unique(np.stack([like, places]), axis=1)
-    count = np.bincount(pairs[0])
+def _several(like: I64, places: I64, copies: I64) -> Mask:
+    """Transfers that have their like at another place; a place that stands for others has."""
+    pairs, first = np.unique(np.stack([like, places]), axis=1, return_index=True)
+    count = np.bincount(pairs[0], copies[first])
     return np.asarray(count[like] > 1)
 
 
-def _medians(like: I64, took: F64) -> F64:
-    """For each entry the median of its like."""
+def _medians(like: I64, took: F64, copies: I64) -> F64:
+    """For each entry the median of its like, each counted as often as it has copies."""
     order = np.lexsort((took, like))
     first = np.flatnonzero(np.r_[True, like[order][1:] != like[order][:-1]])
     sizes = np.diff(np.r_[first, len(like)])
-    values = took[order]
-    middle = (values[first + (sizes - 1) // 2] + values[first + sizes // 2]) / 2
+    values, upto = took[order], np.cumsum(copies[order])
+    before = np.r_[0, upto][first]
+    total = np.add.reduceat(copies[order], first)
+    low = np.searchsorted(upto, before + (total - 1) // 2, "right")
+    high = np.searchsorted(upto, before + total // 2, "right")
     out = np.empty(len(like))
-    out[order] = np.repeat(middle, sizes)
+    out[order] = np.repeat((values[low] + values[high]) / 2, sizes)
     return out
 
 
-def _where(matched: Matched, row: int) -> str:
+def _where(matched: Matched, row: int) -> Iterator[tuple[int, str]]:
+    """The places of a transfer and of those it stands for, as a number and in words."""
     if matched.collective[row]:
-        return f"group {matched.group_names[matched.group_code[row]] or '(all)'}"
-    return f"rank {matched.src[row]} → {matched.dst[row]}"
+        for code in matched.groups_like(int(matched.group_code[row])):
+            yield code, f"group {matched.group_names[code] or '(all)'}"
+        return
+    ends = matched.ends_like(int(matched.rank[row]), matched.src[[row]], matched.dst[[row]])
+    for src, dst in zip(*(e.tolist() for e in ends), strict=True):
+        yield -1 - src * (1 << 31) - dst, f"rank {src} → {dst}"
 
 
 def stragglers(run: Run) -> Stragglers:

@@ -196,38 +196,45 @@ def _collectives(matched: Matched) -> list[CollectiveKind]:
     )
     keys = np.stack([matched.kind[head], matched.group_code[head], size])
     kinds, which = np.unique(keys, axis=1, return_inverse=True)
-    which = which.reshape(-1)
     # The last rank's transfer: from the last arrival to its end; others may be done a little before.
     transfer = found.reduce(np.maximum, matched.end) - matched.arrival[head]
     transfer = np.maximum(transfer, 0)
     skew = matched.arrival[head] - matched.first[head]
-    wait, exposed = (found.reduce(np.add, v) for v in (matched.wait, matched.exposed))
-    calls = found.reduce(np.add, np.ones(len(matched), np.int64))
+    wait = found.reduce(np.add, matched.wait * matched.weight)
+    exposed = found.reduce(np.add, matched.exposed * matched.weight)
+    calls = found.reduce(np.add, matched.weight)
     out = []
-    for i, (kind, group, bytes_) in enumerate(kinds.T.tolist()):
-        mine = np.flatnonzero(which == i)
+    for mine, (kind, group, bytes_) in zip(_parts(which), kinds.T.tolist(), strict=True):
         members = int(matched.members[head[mine]].max())
         mean = float(transfer[mine].mean())
         rate = bytes_ / mean if mean > 0 else 0.0
-        out.append(
-            CollectiveKind(
-                collective_name(kind) if kind >= 0 else "COLLECTIVE",
-                matched.group_names[group],
-                members,
-                bytes_,
-                len(mine),
-                mean,
-                int(transfer[mine].min()),
-                int(transfer[mine].max()),
-                float(wait[mine].sum() / calls[mine].sum()),
-                float(skew[mine].mean()),
-                rate,
-                rate * bus_factor(kind, members),
-                int(wait[mine].sum()),
-                int(exposed[mine].sum()),
-            )
+        one = CollectiveKind(
+            collective_name(kind) if kind >= 0 else "COLLECTIVE",
+            matched.group_names[group],
+            members,
+            bytes_,
+            len(mine),
+            mean,
+            int(transfer[mine].min()),
+            int(transfer[mine].max()),
+            float(wait[mine].sum() / calls[mine].sum()),
+            float(skew[mine].mean()),
+            rate,
+            rate * bus_factor(kind, members),
+            int(wait[mine].sum()),
+            int(exposed[mine].sum()),
         )
-    return sorted(out, key=lambda c: -c.count * c.transfer_ns)
+        for code in matched.groups_like(group):
+            like = msgspec.structs.replace(one, group=matched.group_names[code])
+            out.append(((kind, code, bytes_), like))
+    out.sort(key=lambda entry: (-entry[1].count * entry[1].transfer_ns, entry[0]))
+    return [kind for _, kind in out]
+
+
+def _parts(which: I64) -> list[I64]:
+    """The entries of each number from 0 on."""
+    order = np.argsort(which.reshape(-1), kind="stable")
+    return np.split(order, np.cumsum(np.bincount(which.reshape(-1)))[:-1]) if len(order) else []
 
 
 def _messages(matched: Matched) -> list[MessageKind]:
@@ -237,24 +244,21 @@ def _messages(matched: Matched) -> list[MessageKind]:
     rows = np.flatnonzero(receives | alone)
     if not len(rows):
         return []
-    keys = np.stack([matched.src[rows], matched.dst[rows], matched.size[rows]])
+    keys = np.stack([matched.rank[rows], matched.src[rows], matched.dst[rows], matched.size[rows]])
     kinds, which = np.unique(keys, axis=1, return_inverse=True)
     out = []
-    for i, (src, dst, size) in enumerate(kinds.T.tolist()):
-        mine = rows[which.reshape(-1) == i]
+    for part, (rank, src, dst, size) in zip(_parts(which), kinds.T.tolist(), strict=True):
+        mine = rows[part]
         mean = float(matched.transfer[mine].mean())
-        out.append(
-            MessageKind(
-                src,
-                dst,
-                size,
-                len(mine),
-                mean,
-                float(matched.wait[mine].mean()),
-                size / mean if mean > 0 else 0.0,
-            )
-        )
-    return sorted(out, key=lambda m: -m.count * (m.transfer_ns + m.wait_ns))
+        rest = (len(mine), mean, float(matched.wait[mine].mean()), size / mean if mean > 0 else 0.0)
+        for ends in zip(*matched.ends_like(rank, *_arrays(src, dst)), strict=True):
+            out.append(MessageKind(int(ends[0]), int(ends[1]), size, *rest))
+    out.sort(key=lambda m: (-m.count * (m.transfer_ns + m.wait_ns), m.src, m.dst, m.size_bytes))
+    return out
+
+
+def _arrays(*numbers: int) -> list[I64]:
+    return [np.array([n], np.int64) for n in numbers]
 
 
 def _sizes(matched: Matched) -> list[SizeBin]:
@@ -262,67 +266,105 @@ def _sizes(matched: Matched) -> list[SizeBin]:
         [_Instances(matched).head, np.flatnonzero(matched.type == NodeType.COMM_SEND_NODE)]
     )
     size = full_size(matched.kind, matched.size, matched.members)[rows]
+    copies = matched.copies[rows]
     power = np.zeros(len(size), np.int64)
     power[size > 0] = np.frexp(size[size > 0].astype(np.float64))[1] - 1
     out = []
     for p in np.unique(power).tolist():
-        mine = size[power == p]
-        out.append(SizeBin(2**p if p else 0, len(mine), int(mine.sum())))
+        mine = power == p
+        total = int((size[mine] * copies[mine]).sum())
+        out.append(SizeBin(2**p if p else 0, int(copies[mine].sum()), total))
     return out
 
 
 def _pairs(matched: Matched, groups: Groups, world: int) -> list[Pair]:
+    parts = _sent(matched)
+    head = _Instances(matched).head
+    keys, which = np.unique(
+        np.stack([matched.group_code[head], matched.kind[head]]), axis=1, return_inverse=True
+    )
+    for part, (group, kind) in zip(_parts(which), keys.T.tolist(), strict=True):
+        mine = head[part]
+        total = full_size(matched.kind[mine], matched.size[mine], matched.members[mine]).sum()
+        for code in matched.groups_like(group):
+            told = groups.ranks_of(matched.group_names[code], range(world)) or ()
+            if len(told) > 1:
+                parts += _traffic(kind, np.array(told, np.int64), int(total))
+    table = np.concatenate(parts, axis=1)
+    if not table.shape[1]:
+        return []
+    ends, which = np.unique((table[0] + 1) * (1 << 32) + table[1] + 1, return_inverse=True)
+    moved = np.bincount(which.reshape(-1), table[2].astype(np.float64))
+    count = np.bincount(which.reshape(-1), table[3].astype(np.float64)).astype(np.int64)
+    order = np.argsort(-moved, kind="stable")
+    src, dst = ends // (1 << 32) - 1, ends % (1 << 32) - 1
+    return [Pair(int(src[i]), int(dst[i]), int(moved[i]), int(count[i])) for i in order]
+
+
+def _sent(matched: Matched) -> list[I64]:
+    """(src, dst, bytes, messages) of what ranks send each other, and of what nobody recorded sends."""
     sends = np.flatnonzero(
         (matched.type == NodeType.COMM_SEND_NODE)
         | ((matched.type == NodeType.COMM_RECV_NODE) & (matched.partner < 0))
     )
-    parts = [np.stack([matched.src[sends], matched.dst[sends], matched.size[sends]])]
-    head = _Instances(matched).head
-    keys = np.stack([matched.group_code[head], matched.kind[head]])
-    for code, kind in np.unique(keys, axis=1).T.tolist():
-        mine = head[(matched.group_code[head] == code) & (matched.kind[head] == kind)]
-        ranks = np.array(groups.ranks_of(matched.group_names[code], range(world)) or (), np.int64)
-        if len(ranks) > 1:
-            total = full_size(matched.kind[mine], matched.size[mine], matched.members[mine]).sum()
-            parts += _traffic(kind, ranks, int(total))
-    table = np.concatenate(parts, axis=1)
-    if not table.shape[1]:
-        return []
-    ends, which = np.unique(table[:2], axis=1, return_inverse=True)
-    moved = np.bincount(which.reshape(-1), table[2].astype(np.float64))
-    count = np.bincount(which.reshape(-1))
-    order = np.argsort(-moved, kind="stable")
-    return [Pair(int(ends[0, i]), int(ends[1, i]), int(moved[i]), int(count[i])) for i in order]
+    parts = [np.zeros((4, 0), np.int64)]
+    for rank in np.unique(matched.rank[sends]).tolist():
+        mine = sends[matched.rank[sends] == rank]
+        ends = np.stack([matched.src[mine], matched.dst[mine]])
+        pairs, which = np.unique(ends, axis=1, return_inverse=True)
+        moved = np.bincount(which.reshape(-1), matched.size[mine].astype(np.float64))
+        count = np.bincount(which.reshape(-1))
+        src, dst = matched.ends_like(rank, pairs[0], pairs[1])
+        again = len(src) // pairs.shape[1]
+        parts.append(
+            np.stack([src, dst, np.tile(moved.astype(np.int64), again), np.tile(count, again)])
+        )
+    return parts
 
 
 def _traffic(kind: int, ranks: I64, size: int) -> list[I64]:
-    """(src, dst, bytes) of `size` bytes: all-to-all between all, anything else around a ring."""
+    """(src, dst, bytes, 1) of `size` bytes: all-to-all between all, anything else around a ring."""
     n = len(ranks)
     if kind == CollectiveType.ALL_TO_ALL:
         src, dst = (a.reshape(-1) for a in np.meshgrid(ranks, ranks, indexing="ij"))
         apart = src != dst
-        return [np.stack([src[apart], dst[apart], np.full(n * (n - 1), size // n)])]
+        return [_moves(src[apart], dst[apart], size // n)]
     moved = int(size * bus_factor(kind, n)) if kind != CollectiveType.BARRIER else 0
-    return [np.stack([ranks, np.roll(ranks, -1), np.full(n, moved)])]
+    return [_moves(ranks, np.roll(ranks, -1), moved)]
+
+
+def _moves(src: I64, dst: I64, size: int) -> I64:
+    return np.stack([src, dst, np.full(len(src), size), np.ones(len(src), np.int64)])
 
 
 def _slowest(matched: Matched, count: int = 10) -> list[dict[str, int | str]]:
     found = _Instances(matched)
-    wait = found.reduce(np.add, matched.wait)
-    worst = np.argsort(-wait, kind="stable")[:count]
-    return [
-        {
-            "type": collective_name(int(matched.kind[h])) if matched.kind[h] >= 0 else "COLLECTIVE",
-            "group": matched.group_names[matched.group_code[h]],
-            "seq": int(matched.seq[h]),
-            "arrival_ns": int(matched.arrival[h]),
-            "skew_ns": int(matched.arrival[h] - matched.first[h]),
-            "wait_ns": int(wait[i]),
-            "last_rank": int(matched.rank[matched.last[h]]),
-        }
-        for i, h in zip(worst.tolist(), found.head[worst].tolist(), strict=True)
-        if wait[i] > 0
-    ]
+    wait = found.reduce(np.add, matched.wait * matched.weight)
+    out: list[dict[str, int | str]] = []
+    for level in np.unique(wait[wait > 0])[::-1].tolist():
+        if len(out) >= count:
+            break
+        equal = found.head[wait == level]
+        copies = [
+            (code, int(matched.seq[h]), h)
+            for h in equal.tolist()
+            for code in matched.groups_like(int(matched.group_code[h]))
+        ]
+        out += [_waited(matched, h, code, level) for code, _, h in sorted(copies)]
+    return out[:count]
+
+
+def _waited(matched: Matched, h: int, code: int, wait: int) -> dict[str, int | str]:
+    """A collective of the group of this number, by its first call here."""
+    return {
+        "type": collective_name(int(matched.kind[h])) if matched.kind[h] >= 0 else "COLLECTIVE",
+        "group": matched.group_names[code],
+        "seq": int(matched.seq[h]),
+        "arrival_ns": int(matched.arrival[h]),
+        "skew_ns": int(matched.arrival[h] - matched.first[h]),
+        "wait_ns": wait,
+        "last_rank": matched.last_rank(h, code),
+    }
 
 
 def communication(run: Run) -> Communication:

@@ -12,6 +12,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.insight.analysis import Analysis, analyze
 from chakrakit.insight.compare.counterfactual import exchanged
 from chakrakit.insight.rank import Table, ms, percent, short
+from chakrakit.insight.serving import ServingChange, serving_change
 from chakrakit.insight.time import Spent
 from chakrakit.results import Result
 from chakrakit.trace.sets import Run
@@ -74,6 +75,8 @@ class Comparison(Result, msgspec.Struct):
     """Rules of `--fail-if` that B breaks."""
     warning: str = ""
     """To be shown before everything else; empty where there is nothing to warn of."""
+    serving: ServingChange | None = None
+    """Of two served streams: why B's requests take longer."""
 
     def tables(self) -> list[Table]:
         """For people: the explanation first."""
@@ -87,21 +90,20 @@ class Comparison(Result, msgspec.Struct):
             (e.what, ms(e.delta_ns), percent(e.delta_ns, abs(s.delta_ns))) for e in self.explained
         ]
         return [
+            *(self.serving.tables() if self.serving else []),
             Table.of(title, ("explained by", "ms", "% of it"), rows),
             Table.of(
                 "by what ranks do",
                 ("what", "ms"),
                 [(e.what, ms(e.delta_ns)) for e in self.breakdown],
             ),
-            *(
-                _changes(t, c)
-                for t, c in (
-                    ("operators", self.operators),
-                    ("modules", self.modules),
-                    ("groups", self.groups),
-                )
-            ),
+            *self.lists(),
         ]
+
+    def lists(self) -> list[Table]:
+        """Operators, modules and groups that differ."""
+        names = ("operators", "modules", "groups")
+        return [_changes(name, getattr(self, name)) for name in names]
 
 
 def _changes(title: str, changes: Iterable[Change]) -> Table:
@@ -150,6 +152,7 @@ def compare_analyses(a: list[Analysis], b: list[Analysis]) -> Comparison:
         warning="; ".join(
             f"{s}: {x.warning}" for s, x in zip("AB", (first, second), strict=True) if x.warning
         ),
+        serving=serving_change(first.serving, second.serving),
     )
 
 
@@ -283,6 +286,14 @@ def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[floa
             for x in (a, b)
         )
     out["memory"] = (a.memory.peak_bytes, b.memory.peak_bytes)
+    if a.footprint is not None and b.footprint is not None:
+        left, right = a.footprint.figures(), b.footprint.figures()
+        out |= {name: (left[name], right[name]) for name in left if name in right}
+    if a.serving is not None and b.serving is not None:
+        for name in ("ttft", "tpot", "e2e"):
+            spreads = (getattr(x.serving, f"{name}_ms") for x in (a, b))
+            mean_a, mean_b = (s.mean * 1e6 for s in spreads)
+            out[name] = (mean_a, mean_b)
     return out
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chakrakit.arrays import I32, I64, Mask
-from chakrakit.insight.communication import AllCalls, calls_of, match_all
+from chakrakit.insight.communication import AllCalls, calls_of
 from chakrakit.insight.critical_path import Graphs, Model, events_of, graph_of
 from chakrakit.insight.rank import Kind, rank_views, short
 from chakrakit.trace.model import EdgeKind
@@ -69,7 +69,7 @@ def _side(run: Run) -> _Side:
             for k, n in zip(view.kind.tolist(), events.operator.tolist(), strict=True)
         ]
         labels.append(np.array([texts.setdefault(t, len(texts)) for t in names], np.int32))
-    model = Model(graphs, match_all(calls, run.groups, run.world_size))
+    model = Model(graphs, calls.matched(run.groups, run.world_size))
     return _Side(model, np.concatenate([*labels, np.zeros(0, np.int32)]), list(texts))
 
 

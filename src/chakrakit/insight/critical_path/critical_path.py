@@ -301,11 +301,9 @@ def _result(
 
 def critical_path(run: Run) -> CriticalPath:
     """The critical path of a run."""
-    from chakrakit.insight.rank import span_ns
-
     events, calls = {}, []
     for view in rank_views(run):
         events[view.rank] = events_of(view, run.times_of(view.rank))
         calls.append(calls_of(view))
     add_peers(events, match_calls(calls, run.groups, run.world_size))
-    return walk(events, map(end_of, events.values()), span_ns(run))
+    return walk(events, map(end_of, events.values()), run.span_ns)

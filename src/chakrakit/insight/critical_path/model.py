@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.arrays import F64, I8, I32, I64, Mask
-from chakrakit.insight.communication import AllCalls, GrowingArray, Matched, calls_of, match_all
+from chakrakit.insight.communication import AllCalls, GrowingArray, Matched, calls_of
 from chakrakit.insight.rank import RankView, lane_pairs, rank_views
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType
 from chakrakit.trace.sets import Run
@@ -271,7 +271,7 @@ def model_of(run: Run) -> Model:
     for view in rank_views(run):
         graphs.add(graph_of(view))
         calls.add(calls_of(view))
-    return Model(graphs, match_all(calls, run.groups, run.world_size))
+    return Model(graphs, calls.matched(run.groups, run.world_size))
 
 
 def per_rank(model: Model, values: NDArray[np.generic]) -> Mapping[int, NDArray[np.generic]]:

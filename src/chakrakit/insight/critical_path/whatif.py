@@ -10,7 +10,7 @@ import numpy as np
 
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import ConfigError, nearest
-from chakrakit.insight.communication import AllCalls, calls_of, match_all
+from chakrakit.insight.communication import AllCalls, calls_of
 from chakrakit.insight.critical_path.model import Graphs, Model, graph_of, per_rank
 from chakrakit.insight.rank import Kind, RankView, Table, ms, percent, rank_views
 from chakrakit.results import Result
@@ -154,15 +154,13 @@ def slack_summary(model: Model) -> list[KindSlack]:
 
 def what_if(run: Run, faster: list[tuple[str, float]] | None = None) -> WhatIf:
     """Gains of the given classes (by default every kind twice as fast) and slack."""
-    from chakrakit.insight.rank import span_ns
-
     graphs, calls, names = Graphs(), AllCalls(), []
     for view in rank_views(run):
         graphs.add(graph_of(view))
         calls.add(calls_of(view))
         names.append(names_of(view))
-    model = Model(graphs, match_all(calls, run.groups, run.world_size))
-    span = span_ns(run)
+    model = Model(graphs, calls.matched(run.groups, run.world_size))
+    span = run.span_ns
     return what_if_of(model, names, span[1] - span[0], faster)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.trace.model import NodeType, Trace, collective_name
 from chakrakit.trace.placement import callers_in, is_communication, on_host
-from chakrakit.trace.sets import NS, Run, Times, check_length
+from chakrakit.trace.sets import Run, Times, check_length, whole_ns
 from chakrakit.trace.timing import Intervals
 
 _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
@@ -261,11 +261,8 @@ def view_of(rank: int, trace: Trace, times: Times | None, tick_ps: int) -> RankV
     """The view of a rank's own trace; without `times`, those in its nodes count."""
     if times is None:
         return RankView(rank, trace, trace.start_ns, trace.end_ns, True)
-    start, end = times.start, times.end
-    check_length(len(start), len(trace), rank)
-    if tick_ps != NS:
-        # Both are rounded down, so that what was equal or in order stays so.
-        start, end = (np.where(t < 0, t, t * tick_ps // NS) for t in (start, end))
+    check_length(len(times.start), len(trace), rank)
+    start, end = whole_ns(times, tick_ps)
     return RankView(rank, trace, start, end, False)
 
 
@@ -286,21 +283,3 @@ def comm_name(view: RankView, row: int) -> str:
         code = int(view.trace.column("comm_type", -1)[row])
         return collective_name(code) if code >= 0 else "COLLECTIVE"
     return "SEND" if kind == NodeType.COMM_SEND_NODE else "RECV"
-
-
-def span_ns(run: Run) -> tuple[int, int]:
-    """First start and last end over the rows that ran, in whole ns."""
-    low, high = [], []
-    done: set[int] = set()
-    for rank in run.ranks:
-        if run.times is not None and run.timing[rank] in done:
-            continue
-        done.add(run.timing[rank])
-        times = run.times_of(rank)
-        ran = times.end >= np.maximum(times.start, 0)
-        if ran.any():
-            low.append(int(times.start[ran].min()))
-            high.append(int(times.end[ran].max()))
-    if not low:
-        return 0, 0
-    return min(low) * run.tick_ps // NS, max(high) * run.tick_ps // NS

@@ -248,26 +248,23 @@ def _whole_idle(part: RankBusy, span: tuple[int, int]) -> dict[str, int]:
 class _Waits:
     """Exposed time in which all communication of a rank only waits: for peers, for messages.
 
-    Calls are grouped by rank once, and ranks whose work and calls have the same times are counted once.
+    Calls are grouped by rank once, and ranks that are alike are counted once.
     """
 
     def __init__(self, matched: Matched) -> None:
         self._matched = matched
         self._order = np.argsort(matched.rank, kind="stable")
         self._ranks = matched.rank[self._order]
-        self._known: dict[tuple[int, bytes], tuple[int, int]] = {}
+        self._known: dict[tuple[int, int], tuple[int, int]] = {}
 
     def of(self, part: RankBusy) -> tuple[int, int]:
         """What a rank waits for peers, and for messages, in ns."""
-        low, high = np.searchsorted(self._ranks, [part.rank, part.rank + 1])
-        mine = self._order[low:high]
-        if not len(mine):
-            return 0, 0
-        m = self._matched
-        times = b"".join(a[mine].tobytes() for a in (m.start, m.wait, m.end, m.type))
-        key = (id(part.covered), times)
+        rank = self._matched.looked_at(part.rank)
+        key = (rank, id(part.covered))
         if key not in self._known:
-            self._known[key] = _exposed_waits(part, m, mine)
+            low, high = np.searchsorted(self._ranks, [rank, rank + 1])
+            mine = self._order[low:high]
+            self._known[key] = _exposed_waits(part, self._matched, mine) if len(mine) else (0, 0)
         return self._known[key]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chakrakit.insight.rank import Table, ms, span_ns
+from chakrakit.insight.rank import Table, ms
 from chakrakit.insight.time.operators import Operators, Spent, operators
 from chakrakit.results import Result
 from chakrakit.trace.sets import Run
@@ -95,5 +95,5 @@ def _point(spent: Spent, peak_tflops: float, peak_gbps: float) -> Point:
 
 def roofline(run: Run, peak_tflops: float = 0.0, peak_gbps: float = 0.0) -> Roofline:
     """Roofline points and MFU of a run."""
-    low, high = span_ns(run)
+    low, high = run.span_ns
     return roofline_of(operators(run), high - low, len(run), peak_tflops, peak_gbps)

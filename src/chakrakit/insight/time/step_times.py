@@ -90,7 +90,5 @@ def steps(run: Run) -> Steps:
     True
 
     """
-    from chakrakit.insight.rank import span_ns
-
-    low, high = span_ns(run)
+    low, high = run.span_ns
     return join_steps([steps_of(v) for v in rank_views(run)], high - low)

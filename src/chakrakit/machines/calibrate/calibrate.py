@@ -12,7 +12,8 @@ import numpy as np
 
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, FormatError
-from chakrakit.machines.device import Profile, Row, operations_of
+from chakrakit.machines.device import Profile, Row
+from chakrakit.machines.operations import operations_of
 from chakrakit.trace.model import Trace
 
 _CLASSES = {
@@ -86,7 +87,7 @@ def profile_from_trace(trace: Trace, name: str) -> Profile:
     """The operations of a linked trace, each shape's median time."""
     times: dict[str, dict[tuple[int, ...], list[tuple[float, float, float]]]] = {}
     duration = trace.duration_ns
-    for rows, op, _ in operations_of(trace):
+    for rows, op, *_ in operations_of(trace):
         took = float(duration[list(rows)].sum()) / 1000
         if op.shape and took > 0:
             times.setdefault(op.kind, {}).setdefault(op.shape, []).append(

@@ -16,6 +16,7 @@ from chakrakit.machines.calibrate.calibrate import (
     profile_from_trace,
 )
 from chakrakit.machines.calibrate.collective_tables import LibraryReport, calibrate_library
+from chakrakit.machines.calibrate.operator_tables import is_operator_table, profile_from_operators
 from chakrakit.machines.device import ClassModel, Profile, write_profile
 from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
@@ -69,7 +70,8 @@ def calibrate_profile(sources: Sequence[Path], output: Path) -> CalibrationRepor
 
 def _profiles(source: Path) -> list[Profile]:
     if source.suffix == ".json" and source.is_file():
-        return [profile_from_micro(source)]
+        found = profile_from_operators if is_operator_table(source) else profile_from_micro
+        return [found(source)]
     from chakrakit.trace.storage import read
 
     return [profile_from_trace(trace, f"{source.name} rank {rank}") for rank, trace in read(source)]

@@ -26,8 +26,20 @@ _MEMBERS = ("members", "gpus", "ranks")
 _SIZE = ("bytes", "size")
 _TIME = ("time", "latency")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-_IGNORED = {"system", "nccl_version", "recorded_version", "sample", "elements", "count", "algorithm",
-            "protocol", "algbw_gbs", "busbw_gbs", "redop", "root"}  # fmt: skip
+_IGNORED = {
+    "system",
+    "nccl_version",
+    "recorded_version",
+    "sample",
+    "elements",
+    "count",
+    "algorithm",
+    "protocol",
+    "algbw_gbs",
+    "busbw_gbs",
+    "redop",
+    "root",
+}
 """Columns that say nothing about the fit."""
 _KINDS = {
     "allreduce": "all-reduce",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chakrakit.machines.device.activity import PowerLimited, activity_of
 from chakrakit.machines.device.clock import (
     HORIZON_DAYS,
     HORIZON_PS,
@@ -19,12 +20,10 @@ from chakrakit.machines.device.device import (
     element_bytes,
     read_device,
 )
-from chakrakit.machines.device.operations import Launchers, Operation, operations_of
+from chakrakit.machines.device.power import Activity, Draw, PowerConstants, held_back
 from chakrakit.machines.device.profile import (
-    ClassModel,
     Profile,
     Profiled,
-    Row,
     find_profile,
     work_model,
     write_profile,
@@ -37,6 +36,7 @@ from chakrakit.machines.device.quantities import (
     show_bytes,
     show_time,
 )
+from chakrakit.machines.device.tables import ClassModel, Prediction, Row
 from chakrakit.machines.device.work import (
     Auto,
     Costs,
@@ -54,28 +54,32 @@ __all__ = [
     "HORIZON_PS",
     "MOST_NS",
     "PS_PER_NS",
+    "Activity",
     "Auto",
     "ClassModel",
     "CostSource",
     "Costs",
     "Device",
     "DeviceText",
-    "Launchers",
+    "Draw",
     "Measured",
-    "Operation",
+    "PowerConstants",
+    "PowerLimited",
+    "Prediction",
     "Profile",
     "Profiled",
     "Quantity",
     "Roofline",
     "Row",
     "WorkModel",
+    "activity_of",
     "dtype_name",
     "each_picoseconds",
     "element_bytes",
     "find_profile",
+    "held_back",
     "measured_rows",
     "nanoseconds_to_ticks",
-    "operations_of",
     "parse",
     "picoseconds",
     "positive",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from chakrakit.errors import ConfigError
+from chakrakit.machines.device.power import PowerConstants, check_power
 from chakrakit.machines.device.quantities import Quantity, parse, positive
 
 DTYPES = {
@@ -67,8 +68,12 @@ class DeviceText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     kernel_overhead: Quantity = 0
     """Shortest time a kernel takes."""
     power: Quantity = 0
+    """The limit that the device holds itself to."""
     idle_power: Quantity = 0
+    dynamic: PowerConstants | None = None
+    """What work adds to idle power, by class and clock; without it, `power` is drawn whenever work runs."""
     price_per_hour: float = 0.0
+    """In US dollars."""
     comm_slowdown: float = 0.0
     """Compute takes 1 + this times as long while the device communicates."""
     profile: str = ""
@@ -93,6 +98,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     comm_slowdown: float
     sources: dict[str, str]
     profile: str = ""
+    dynamic: PowerConstants | None = None
 
     def peak_rate(self, dtype: str) -> float:
         """The rate for a dtype; where the device does not name it, the widest type it has."""
@@ -111,6 +117,8 @@ def read_device(text: DeviceText, where: str) -> Device:
     for name in ("comm_slowdown", "price_per_hour"):
         if not 0 <= getattr(text, name) < float("inf"):
             raise ConfigError(f"{where}.{name}: {getattr(text, name)} is not 0 or more")
+    if text.dynamic is not None:
+        check_power(text.dynamic, f"{where}.dynamic")
     return Device(
         name=text.name,
         peak={d: positive(v, "rate", f"{where}.peak.{d}") for d, v in text.peak.items()},
@@ -125,4 +133,5 @@ def read_device(text: DeviceText, where: str) -> Device:
         comm_slowdown=text.comm_slowdown,
         sources=text.sources,
         profile=text.profile,
+        dynamic=text.dynamic,
     )

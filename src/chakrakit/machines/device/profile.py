@@ -1,28 +1,19 @@
-"""Profiles: tables of measured operations, and times for others read off between them.
-
-A class of operations (`gemm`, `attention`, …) is a table of shapes and times. A prediction starts from the
-class's own roofline (the best rate and bandwidth in the table, and its shortest time) and multiplies it by
-what neighbouring rows took over theirs: the nearest rows in the logarithm of the shape count, the closer
-the more. Far from all rows the roofline is what remains, which grows with the work as it should. The error
-estimate comes from leaving each row out in turn, and grows with the distance to the nearest row.
-"""
+"""Profiles: tables of measured operations by class, and the work model that reads times off them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 
-from chakrakit.arrays import F64, I64, Mask
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError
+from chakrakit.machines.device.cache import Cache
 from chakrakit.machines.device.clock import picoseconds
 from chakrakit.machines.device.device import Device
-from chakrakit.machines.device.operations import Operation, operations_of
+from chakrakit.machines.device.tables import ClassModel, Prediction, Row
 from chakrakit.machines.device.work import (
     Auto,
     Costs,
@@ -32,21 +23,9 @@ from chakrakit.machines.device.work import (
     WorkModel,
     as_measured,
 )
+from chakrakit.machines.operations import Operation, operations_of
 from chakrakit.trace.files import replacing
 from chakrakit.trace.model import Trace
-
-NEIGHBOURS = 6
-ERROR_PER_OCTAVE = 0.10
-"""Share of the time that a prediction may be off for each doubling away from the nearest row. Assumed."""
-
-
-class Row(msgspec.Struct, frozen=True):
-    """One measured operation."""
-
-    shape: list[int]
-    us: float
-    flops: float = 0.0
-    bytes: float = 0.0
 
 
 class Profile(msgspec.Struct, kw_only=True):
@@ -56,100 +35,34 @@ class Profile(msgspec.Struct, kw_only=True):
     device: str = ""
     fitted_on: list[str] = []
     """Files and machines the rows come from."""
+    cache_bytes: float = 0.0
+    """How much of what was touched last stays in the cache; 0 where nobody measured it."""
     classes: dict[str, list[Row]]
 
 
-class Prediction(NamedTuple):
-    """A time, and by what share of it the truth may differ (one standard error, about)."""
-
-    us: float
-    error: float
-
-
-@dataclass(frozen=True, eq=False)
-class ClassModel:
-    """One class's table, ready to be asked. Asking with a shape of other length uses FLOPs and bytes.
-
-    `floor_us` is the shortest time anything takes on the device; the table's own shortest by default.
-    """
-
-    rows: tuple[Row, ...]
-    floor_us: float = 0.0
-
-    @cached_property
-    def _shape(self) -> F64:
-        return _log2([r.shape for r in self.rows])
-
-    @cached_property
-    def _work(self) -> F64:
-        return _log2([[r.flops, r.bytes] for r in self.rows])
-
-    @cached_property
-    def _us(self) -> F64:
-        return np.array([r.us for r in self.rows])
-
-    @cached_property
-    def _best(self) -> tuple[float, float, float]:
-        """FLOP/us, bytes/us and the shortest time."""
-        flops = max(r.flops / r.us for r in self.rows)
-        moved = max(r.bytes / r.us for r in self.rows)
-        return flops or 1.0, moved or 1.0, self.floor_us or float(self._us.min())
-
-    @property
-    def best_rate(self) -> float:
-        """The highest FLOP/us of the table; 1 where it counts none."""
-        return self._best[0]
-
-    def roofline_us(self, flops: float, moved: float) -> float:
-        """The class's own bound."""
-        rate, width, least = self._best
-        return max(flops / rate, moved / width, least)
-
-    @cached_property
-    def _residual(self) -> F64:
-        roof = [self.roofline_us(r.flops, r.bytes) for r in self.rows]
-        return np.asarray(np.log(self._us / np.array(roof)), np.float64)
-
-    @cached_property
-    def leave_one_out(self) -> F64:
-        """By how much each row's logarithm is missed when it is left out."""
-        out = np.zeros(len(self.rows))
-        for i in range(len(self.rows)):
-            guess, _ = _blend(
-                self._shape, self._residual, self._shape[i], np.arange(len(self.rows)) != i
-            )
-            out[i] = guess - self._residual[i]
-        return out
-
-    def predict(self, operation: Operation) -> Prediction:
-        """The time of an operation of this class."""
-        by_shape = len(operation.shape) == len(self.rows[0].shape) and len(operation.shape) > 0
-        table = self._shape if by_shape else self._work
-        asked = operation.shape if by_shape else (operation.flops, operation.bytes)
-        point = np.log2(np.maximum(1, np.array(asked, np.float64)))
-        residual, nearest = _blend(table, self._residual, point, np.ones(len(self.rows), np.bool_))
-        distance = np.abs(table - point).max(1).min()
-        spread = float(np.abs(self.leave_one_out[nearest]).mean()) if len(self.rows) > 2 else 0.5
-        us = self.roofline_us(operation.flops, operation.bytes) * float(np.exp(residual))
-        return Prediction(us, spread + ERROR_PER_OCTAVE * max(0.0, float(distance) - 0.5))
-
-
-def _log2(values: Any) -> F64:
-    return np.asarray(np.log2(np.maximum(1, np.array(values, np.float64))), np.float64)
-
-
-def _blend(table: F64, values: F64, point: F64, allowed: Mask) -> tuple[float, I64]:
-    """The neighbours' values, weighted by closeness; beyond two octaves they fade."""
-    distance = np.sqrt(((table - point) ** 2).sum(1))
-    distance = np.where(allowed, distance, np.inf)
-    nearest = np.argsort(distance, kind="stable")[: min(NEIGHBOURS, int(allowed.sum()))]
-    if not len(nearest):
-        return 0.0, nearest
-    weight = 1 / (distance[nearest] ** 2 + 1e-3)
-    fade = (
-        min(1.0, 2.0 / max(float(distance[nearest[0]]), 1e-9)) if distance[nearest[0]] > 2 else 1.0
-    )
-    return float((weight * values[nearest]).sum() / weight.sum()) * fade, nearest
+DEFAULTS = {
+    "gemm": "gemm.nt",
+    "gemm_odd": "gemm_odd.nt",
+    "attention": "attention.cudnn.causal",
+    "attention_backward": "attention_backward.cudnn.causal",
+    "layer_norm": "native_layer_norm",
+    "layer_norm_backward": "native_layer_norm_backward",
+    "softmax": "_softmax",
+    "softmax_backward": "_softmax_backward_data",
+    "sum": "sum.outer",
+    "mean": "mean.inner",
+    "adamw": "_fused_adamw",
+    "batch_norm": "native_batch_norm",
+    "batch_norm_backward": "native_batch_norm_backward",
+    "batch_norm_nchw": "native_batch_norm.nchw",
+    "batch_norm_backward_nchw": "native_batch_norm_backward.nchw",
+}
+"""The measured class that stands for a kind of which no more is known."""
+FLOORS = 10.0
+"""A class's shortest time is its floor, unless it is so many times the device's: then only large operations
+were measured. Assumed."""
+BEYOND = 0.25
+"""Error of a class that stands in for another. Assumed."""
 
 
 class Profiled:
@@ -162,16 +75,34 @@ class Profiled:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.name = f"profile {profile.name}"
-        floor = min((r.us for rows in profile.classes.values() for r in rows), default=0.0)
-        self.models = {n: ClassModel(tuple(r), floor) for n, r in profile.classes.items() if r}
-        self._known: dict[Operation, Prediction | None] = {}
+        least = min((r.us for rows in profile.classes.values() for r in rows), default=0.0)
+        self.models = {
+            name: ClassModel(tuple(rows), min(FLOORS * least, *(r.us for r in rows)))
+            for name, rows in profile.classes.items()
+            if rows
+        }
+        self._known: dict[tuple[Operation, float], Prediction | None] = {}
 
-    def predict(self, operation: Operation) -> Prediction | None:
+    def model(self, kind: str) -> ClassModel | None:
+        """The table of a kind of operations, or of the class that stands for it."""
+        return self.models.get(kind) or self.models.get(DEFAULTS.get(kind, ""))
+
+    def predict(self, operation: Operation, resident: float = 0.0) -> Prediction | None:
         """None for an operation no class knows."""
-        if operation not in self._known:
-            model = self.models.get(operation.kind)
-            self._known[operation] = model.predict(operation) if model else self._generic(operation)
-        return self._known[operation]
+        key = operation, round(resident, 2)
+        if key not in self._known:
+            self._known[key] = self._predict(*key)
+        return self._known[key]
+
+    def _predict(self, operation: Operation, resident: float) -> Prediction | None:
+        exact = operation.table or operation.kind
+        for name in _names(operation):
+            if (model := self.models.get(name)) is not None:
+                found = model.predict(operation, resident)
+                if name in (exact, operation.kind, DEFAULTS.get(operation.kind)):
+                    return found
+                return Prediction(found.us, found.error + BEYOND, True)
+        return self._generic(operation)
 
     def _generic(self, operation: Operation) -> Prediction | None:
         """Streaming its bytes, or as many FLOPs at the best rate of any class: a bound, hence ±50 %."""
@@ -181,19 +112,37 @@ class Profiled:
         moved = max(1.0, operation.bytes)
         least = stream.predict(Operation("elementwise", (round(moved),), 0.0, moved)).us
         rate = max(model.best_rate for model in self.models.values())
-        return Prediction(max(least, operation.flops / rate if rate > 1 else 0.0), 0.5)
+        return Prediction(max(least, operation.flops / rate if rate > 1 else 0.0), 0.5, True)
 
     def costs(self, trace: Trace, device: Device) -> Costs:
         """Predicted where possible."""
         rest = as_measured(trace)
-        ps, source = rest.ps.copy(), rest.source.copy()
-        for rows, operation, _ in operations_of(trace):
-            found = self.predict(operation)
+        ps, source, error = rest.ps.copy(), rest.source.copy(), rest.error.copy()
+        cache = Cache(self.profile.cache_bytes)
+        for work in operations_of(trace):
+            found = self.predict(work.operation, cache.resident(work))
             if found is not None:
+                rows = list(work.rows)
                 first = f"node {trace.ids[rows[0]]}, by its profile,"
-                ps[list(rows)] = picoseconds(found.us * 1e-6 / len(rows), first)
-                source[list(rows)] = CostSource.PROFILE
-        return Costs(ps, source)
+                ps[rows] = picoseconds(found.us * 1e-6 / len(rows), first)
+                source[rows] = CostSource.EXTRAPOLATED if found.extrapolated else CostSource.PROFILE
+                error[rows] = found.error
+        return Costs(ps, source, error)
+
+
+def _names(operation: Operation) -> Iterator[str]:
+    """Classes to ask, the closest first: its own, coarser ones, one like it, its kind."""
+    yield operation.table
+    for tail in (".strided", ".broadcast"):
+        if operation.table.endswith(tail):
+            yield f"elementwise{tail}"
+    name = operation.table.rpartition(".")[0]
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
+    yield operation.kind
+    if operation.kind in DEFAULTS:
+        yield DEFAULTS[operation.kind]
 
 
 _OWN = Path(__file__).parent.parent / "profiles"

@@ -16,6 +16,9 @@ from chakrakit.machines.device.device import Device
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.placement import on_host
 
+ROOFLINE_ERROR = 0.5
+"""What the roofline misses by: it gives half of the measured steps of GPT-2 on an H200 (docs/accuracy.md)."""
+
 
 class CostSource(IntEnum):
     """What says how long a row takes."""
@@ -24,14 +27,18 @@ class CostSource(IntEnum):
     MEASURED = 1
     PROFILE = 2
     ROOFLINE = 3
+    EXTRAPOLATED = 4
+    """A profile too, but outside of what was measured for it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """The duration of every row of a trace in picoseconds, and the CostSource of each."""
+    """The duration of every row of a trace in picoseconds, the CostSource of each, and how sure it is."""
 
     ps: I64
     source: I8
+    error: F64
+    """By what share of the duration the truth may differ; 0 for what was measured."""
 
 
 class WorkModel(Protocol):
@@ -72,7 +79,7 @@ def as_measured(trace: Trace) -> Costs:
             f"be 0 or more, and at most {HORIZON_DAYS} days"
         )
     source = np.where(measured_rows(trace), CostSource.MEASURED, CostSource.NONE)
-    return Costs(nanos * PS_PER_NS, source.astype(np.int8))
+    return Costs(nanos * PS_PER_NS, source.astype(np.int8), np.zeros(len(trace)))
 
 
 class Measured:
@@ -145,7 +152,9 @@ def _filled(costs: Costs, others: Costs) -> Costs:
     """Rows without a source take the other's."""
     missing = costs.source == CostSource.NONE
     return Costs(
-        np.where(missing, others.ps, costs.ps), np.where(missing, others.source, costs.source)
+        np.where(missing, others.ps, costs.ps),
+        np.where(missing, others.source, costs.source),
+        np.where(missing, others.error, costs.error),
     )
 
 
@@ -160,7 +169,11 @@ def computed_costs(trace: Trace, known: Mask, seconds: F64, source: CostSource) 
         )
     rest = as_measured(trace)
     computed = np.rint(np.where(known, seconds, 0.0) * 1e12).astype(np.int64)
-    return Costs(np.where(known, computed, rest.ps), np.where(known, np.int8(source), rest.source))
+    return Costs(
+        np.where(known, computed, rest.ps),
+        np.where(known, np.int8(source), rest.source),
+        np.where(known, ROOFLINE_ERROR, rest.error),
+    )
 
 
 def dtypes_of(trace: Trace) -> Texts:

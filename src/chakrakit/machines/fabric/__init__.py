@@ -6,6 +6,7 @@ from chakrakit.machines.fabric.fabrics import Dragonfly, Fabric, Full, Ring, Tre
 from chakrakit.machines.fabric.graph import AnyGraph
 from chakrakit.machines.fabric.links import Links, Routes
 from chakrakit.machines.fabric.machine import Dimension, Joins, Machine, Software
+from chakrakit.machines.fabric.site import Site, check_site
 from chakrakit.machines.fabric.spans import span_of
 
 __all__ = [
@@ -19,8 +20,10 @@ __all__ = [
     "Machine",
     "Ring",
     "Routes",
+    "Site",
     "Software",
     "Tree",
+    "check_site",
     "lone_port",
     "span_of",
 ]

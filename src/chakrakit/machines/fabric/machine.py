@@ -14,6 +14,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Device
 from chakrakit.machines.fabric.fabrics import Fabric
 from chakrakit.machines.fabric.links import Links, RouteParts, Routes
+from chakrakit.machines.fabric.site import Site
 from chakrakit.machines.library import Library
 
 Joins = Literal["rails", "flat", "gateways"]
@@ -59,6 +60,8 @@ class Machine:
     software: Software = field(default_factory=Software)
     library: Library | None = None
     """The communication library; without one, collectives take what latencies and bandwidths of links say."""
+    site: Site | None = None
+    """What stands around the devices; without it, nothing is known beyond their own energy."""
     changed_links: Links | None = None
     is_preset: bool = False
     """Whether it comes with the package, so that `name:N` asks for N nodes."""

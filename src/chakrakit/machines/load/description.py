@@ -23,8 +23,10 @@ from chakrakit.machines.fabric import (
     Links,
     Machine,
     Ring,
+    Site,
     Software,
     Tree,
+    check_site,
     lone_port,
 )
 from chakrakit.machines.library import Library
@@ -108,6 +110,8 @@ class MachineText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     software: SoftwareText = msgspec.field(default_factory=SoftwareText)
     library: Library | None = None
     """Constants of the communication library, as `chakra calibrate` fits them."""
+    site: Site | None = None
+    """Servers, building and electricity around the devices."""
     changes: list[ChangeText] = []
     sources: dict[str, str] = {}
 
@@ -131,8 +135,12 @@ def build_machine(text: MachineText, where: str = "machine") -> Machine:
     dims = _graph(text.graph, where) if text.graph else _network(text, where)
     check_devices([d.size for d in dims], where)
     size = math.prod(d.size for d in dims)
+    if text.site is not None:
+        check_site(text.site, f"{where}.site")
+    software = _software(text, where)
+    places = np.zeros(size, np.int64)
     machine = Machine(
-        text.name, dims, (device,), np.zeros(size, np.int64), _software(text, where), text.library
+        text.name, dims, (device,), places, software, library=text.library, site=text.site
     )
     check_links(machine.link_count, "machine", where, MAX_MACHINE_LINKS)
     for i, change in enumerate(text.changes):

@@ -42,6 +42,11 @@ class DeviceReport(Result, msgspec.Struct, kw_only=True):
     peak: dict[str, float]
     memory: float
     memory_bandwidth: float
+    power: float
+    """The limit it holds itself to, W."""
+    idle_power: float
+    price_per_hour: float
+    """In US dollars; 0 where it has none."""
     sources: dict[str, str]
 
 
@@ -91,6 +96,9 @@ def describe(machine: Machine) -> MachineReport:
             peak=d.peak,
             memory=d.memory,
             memory_bandwidth=d.memory_bandwidth,
+            power=d.power,
+            idle_power=d.idle_power,
+            price_per_hour=d.price_per_hour,
             sources=d.sources,
         )
         for i, d in enumerate(machine.devices)

@@ -12,8 +12,8 @@ from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
 from chakrakit.passes.comm.channels import Channel
 from chakrakit.passes.comm.job import Job
-from chakrakit.passes.comm.lanes import order_kind
 from chakrakit.passes.comm.meeting import Meeting
+from chakrakit.passes.comm.new_edges import order_kind
 from chakrakit.passes.comm.rewrite import Rewrite
 from chakrakit.passes.comm.sizes import add_up, cut, element_bytes
 from chakrakit.trace.placement import on_host

@@ -15,10 +15,10 @@ from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
 from chakrakit.passes.comm.channels import Channel
 from chakrakit.passes.comm.job import Job
-from chakrakit.passes.comm.lanes import data_kind, has_edges, issue_order, lane_of, stream_lane
+from chakrakit.passes.comm.new_edges import data_kind
 from chakrakit.passes.comm.rewrite import Rewrite
 from chakrakit.trace.model import CollectiveType, EdgeKind
-from chakrakit.trace.placement import on_host
+from chakrakit.trace.placement import has_edges, issue_order, lane_of, on_host, stream_lane
 
 COMPRESSIBLE = (
     "all-reduce",

@@ -9,12 +9,11 @@ import numpy as np
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import ConfigError
 from chakrakit.passes.comm.job import Job
-from chakrakit.passes.comm.lanes import NO_LANE, has_edges, issue_order, lane_of, stream_lane
 from chakrakit.passes.comm.overlap import ANY
 from chakrakit.passes.comm.rewrite import Rewrite
 from chakrakit.passes.comm.waits import turn_edges
 from chakrakit.trace.model import EdgeKind, Trace
-from chakrakit.trace.placement import on_host
+from chakrakit.trace.placement import NO_LANE, has_edges, issue_order, lane_of, on_host, stream_lane
 
 
 def offload(job: Job, stream: int) -> None:

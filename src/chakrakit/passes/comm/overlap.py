@@ -8,11 +8,10 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.passes.comm.job import TYPES, Job
-from chakrakit.passes.comm.lanes import issue_order
 from chakrakit.passes.comm.rewrite import Rewrite
 from chakrakit.passes.comm.waits import highest_before, is_comm, waits
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
-from chakrakit.trace.placement import on_host
+from chakrakit.trace.placement import issue_order, on_host
 
 ANY = tuple(TYPES)
 _ISSUE = [int(k) for k in (EdgeKind.CTRL, EdgeKind.LAUNCH, EdgeKind.CALL, EdgeKind.INFERRED)]

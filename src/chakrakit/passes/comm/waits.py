@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.passes.comm.lanes import implied_order
 from chakrakit.trace.model import EdgeForm, EdgeKind, Graph, NodeType, Trace
+from chakrakit.trace.placement import implied_order
 
 _COMM = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
 _TURN = [int(k) for k in (EdgeKind.CTRL, EdgeKind.STREAM, EdgeKind.THREAD)]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.arrays import Mask, Texts
-from chakrakit.machines.device import operations_of
+from chakrakit.machines.operations import operations_of
 from chakrakit.passes.nodes.attributes import names_of, texts_of, where
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.placement import on_host

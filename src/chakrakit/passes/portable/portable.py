@@ -17,8 +17,8 @@ from chakrakit.passes.portable.pieces import TimedRows
 from chakrakit.passes.portable.plain_graph import GAP, PlainGraph, plain_graph
 from chakrakit.trace.communication import Binding
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
-from chakrakit.trace.placement import is_communication, on_host
-from chakrakit.trace.sets import Run, TraceSet
+from chakrakit.trace.placement import NO_LANE, is_communication, lane_of, on_host, stream_lane
+from chakrakit.trace.sets import Run, TraceSet, whole_ns
 from chakrakit.trace.timing import plain_span_ns
 
 _OURS = {"id", "name", "type", "start_time_micros", "duration_micros", "ctrl_deps", "data_deps"}
@@ -45,7 +45,7 @@ class Portable(Pass):
     def apply(self, traces: TraceSet) -> TraceSet:
         """Plain traces with the run's times in their nodes."""
         run = _timed(traces)
-        begin, finish = _span(run)
+        begin, finish = run.span_ns
         groups = NumberedGroups.of(run)
         bodies: list[Trace] = []
         numbers: dict[object, int] = {}
@@ -63,7 +63,7 @@ class Portable(Pass):
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
         """How many nodes there were and are, and what the plain reading gives."""
         longest = max(plain_span_ns(after.trace(rank)) for rank in _some(after))
-        low, high = _span(_timed(before))
+        low, high = _timed(before).span_ns
         return {"makespan_ns": high - low, "plain_makespan_ns": longest}
 
 
@@ -81,28 +81,9 @@ def _timed(traces: TraceSet) -> Run:
     raise TraceError("portable needs times: link a recording, or simulate the traces first")
 
 
-def _times(run: Run, rank: int) -> tuple[I64, I64]:
-    """Starts and ends of a rank in whole ns; -1 for what did not run."""
-    times, tick = run.times_of(rank), run.tick_ps
-    ran = times.end >= np.maximum(times.start, 0)
-    start, end = (np.where(ran, t * tick // 1000, -1) for t in (times.start, times.end))
-    return start, end
-
-
-def _span(run: Run) -> tuple[int, int]:
-    lows, highs = [], []
-    for rank in _some(run):
-        start, end = _times(run, rank)
-        if (start >= 0).any():
-            lows.append(int(start[start >= 0].min()))
-            highs.append(int(end.max()))
-    return (min(lows), max(highs)) if lows else (0, 0)
-
-
 def _plain(run: Run, rank: int, begin: int, finish: int, groups: NumberedGroups) -> Trace:
     trace = run.body(rank)  # as the body names groups and peers; the binding stays
-    start, end = _times(run, rank)
-    rows = timed_rows(trace, start, end)
+    rows = timed_rows(trace, *whole_ns(run.times_of(rank), run.tick_ps))
     graph = in_group_order(plain_graph(rows, begin, finish), trace)
     return _written(trace, graph, begin, groups)
 
@@ -112,21 +93,20 @@ def timed_rows(trace: Trace, start: I64, end: I64) -> TimedRows:
     host = on_host(trace)
     comm = is_communication(trace)
     idle = trace.is_type(NodeType.METADATA_NODE, NodeType.INVALID_NODE) & ~host
+    ran = end >= np.maximum(start, 0)
     duration = end - start
     own = np.asarray(trace.column("own_ns", -1), np.int64)
     own = np.where(own >= 0, np.minimum(own, duration), duration)
     return TimedRows(
-        start, end, own, host & ~comm, _lanes(trace, host, comm), (start >= 0) & ~idle, trace.edges
+        start, end, own, host & ~comm, _lanes(trace, host, comm), ran & ~idle, trace.edges
     )
 
 
 def _lanes(trace: Trace, host: Mask, comm: Mask) -> I64:
     """A number for each stream and thread; communication of the host has none."""
-    stream = np.asarray(trace.column("stream", -1), np.int64)
-    thread = np.asarray(trace.column("tid", -1), np.int64)
-    lane = np.where(stream >= 0, 2 * stream, -1)
-    threads = np.where(thread >= 0, 2 * np.abs(thread) + 1, 1)
-    return np.where(host & ~comm, threads, np.where(host, -1, lane))
+    lane = lane_of(trace)
+    threads = np.where(lane != NO_LANE, lane, stream_lane(0) + 1)
+    return np.where(host & ~comm, threads, np.where(host, NO_LANE, lane))
 
 
 def _written(trace: Trace, graph: PlainGraph, begin: int, groups: NumberedGroups) -> Trace:

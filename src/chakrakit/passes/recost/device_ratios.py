@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit.arrays import F64, Texts
-from chakrakit.machines.device import Device, element_bytes, operations_of, roofline_seconds
+from chakrakit.machines.device import Device, element_bytes, roofline_seconds
+from chakrakit.machines.operations import operations_of
 from chakrakit.passes.nodes import names_of, same_name, texts_of
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.placement import on_host
@@ -39,7 +40,7 @@ def _work(trace: Trace) -> tuple[F64, F64]:
     """
     flops = trace.column("num_ops", 0).astype(np.float64)
     moved = trace.column("tensor_size", 0).astype(np.float64)
-    for rows, operation, _ in operations_of(trace):
+    for rows, operation, *_ in operations_of(trace):
         at = list(rows)
         flops[at] = max(flops[at].sum(), operation.flops)
         moved[at] = max(moved[at].sum(), operation.bytes if operation.bytes > 1 else 0.0)

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.arrays import Mask, Texts
-from chakrakit.machines.device import Launchers, dtype_name, element_bytes
+from chakrakit.machines.device import dtype_name, element_bytes
+from chakrakit.machines.operations import Launchers
 from chakrakit.passes.nodes import COMMUNICATION, classes_of, is_compute, of_classes, texts_of
 from chakrakit.trace.model import Trace
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from chakrakit.replayer.compile.memory import Key, Memory, Version
 from chakrakit.replayer.compile.streams import Streams
+from chakrakit.replayer.compile.threads import add_needs
 from chakrakit.replayer.plan import AnyStep, ReplayOptions, Tensor, Wait, storages_in
 from chakrakit.replayer.recording import Do, Recording, Unit
 
@@ -31,6 +32,8 @@ class Builder:
         self.memory = Memory()
         self.steps: list[AnyStep] = []
         self.works = 0
+        self._rows: list[int] = []
+        self._written: list[set[int]] = []
         self._last_step: list[int] = []
         self._pending: list[_Pending] = []
         self._threads: dict[int, int] = {}
@@ -52,7 +55,10 @@ class Builder:
         """Add a step of a unit that writes these storages."""
         thread = self.seen.threads[unit.row]
         step.thread = self._threads.setdefault(thread, len(self._threads))
-        self._streams.place(step, unit, len(self.steps), self.memory, {id(v) for v in written})
+        touched = {id(v) for v in written}
+        self._streams.place(step, unit, len(self.steps), self.memory, touched)
+        self._rows.append(unit.row)
+        self._written.append(touched)
         self.steps.append(step)
 
     def use(self, tensor: Tensor, unit: Unit) -> int:
@@ -104,12 +110,16 @@ class Builder:
     def end(self) -> None:
         """At the end of an iteration all communication is over, and slots are freed when they can."""
         thread = self.steps[-1].thread if self.steps else 0
-        self.steps += [Wait(work=p.work, thread=thread) for p in self._pending]
+        for pending in self._pending:
+            self.steps.append(Wait(work=pending.work, thread=thread))
+            self._rows.append(self._rows[-1])
+            self._written.append(set())
         self._last_step.append(len(self.steps) - 1)
         for slot, tick in self.memory.last_use.items():
             if not self.memory.version_of[slot].external:
                 step = self.steps[self._last_step[tick]]
                 step.free = [*step.free, slot]
+        add_needs(self.steps, self._rows, self._written, self.seen, self.memory)
 
 
 def _share(left: list[Version], right: list[Version]) -> bool:

@@ -10,7 +10,18 @@ import numpy as np
 from chakrakit.errors import TraceError
 from chakrakit.replayer.compile.builder import Builder
 from chakrakit.replayer.compile.communicate import Exchange, read_exchange
-from chakrakit.replayer.compile.indices import COPIES, index_limits, positive_tensors
+from chakrakit.replayer.compile.exchanged import Place, exchanged_of
+from chakrakit.replayer.compile.generated import Generated, is_generated
+from chakrakit.replayer.compile.graphs import GraphMaker
+from chakrakit.replayer.compile.indices import (
+    COPIES,
+    NUMBERS,
+    WITH_NUMBERS,
+    index_limits,
+    positive_tensors,
+    told_limits,
+    unit_tensors,
+)
 from chakrakit.replayer.compile.memory import Version
 from chakrakit.replayer.plan import (
     FORMAT,
@@ -26,8 +37,10 @@ from chakrakit.replayer.plan import (
     Tensor,
     Unsupported,
     World,
+    element_type,
     plan_value,
     recorded_tensors,
+    storages_in,
 )
 from chakrakit.replayer.recording import Do, Recording, Unit, find_units
 from chakrakit.trace.model import EdgeKind
@@ -56,8 +69,19 @@ class _Compiler:
         self.build = Builder(seen, options)
         self.count, self.time_ns = [0, 0], [0, 0]
         self.gaps = _Gaps(seen)
+        self.graphs = GraphMaker(seen, self.build)
 
     def run(self) -> None:
+        """All of the rank's step."""
+        if is_generated(self.seen):
+            place = Place(self.seen, self.world, self.rank, self.groups, self.options.shrink)
+            made = Generated(self.seen, self.build, partial(exchanged_of, place))
+            made.run()
+            self.count, self.time_ns = made.count, made.time_ns
+        else:
+            self._recorded()
+
+    def _recorded(self) -> None:
         units = find_units(self.seen)
         _check_any(units, self.seen, self.options.mode)
         # The wait at the end of a step is whoever recorded it, who waited for the device.
@@ -77,7 +101,7 @@ class _Compiler:
         elif unit.do is Do.COLLECTIVE:
             self._collective(unit)
         elif unit.do is Do.STAND_IN:
-            self._stand_in(unit, _name(self.seen, unit))
+            self._without_operator(unit)
         elif not self.build.belongs_to_communication(unit):
             self._call(unit)
 
@@ -104,6 +128,7 @@ class _Compiler:
             t for a in schema.arguments if a.written for t in used[a.name]
         )
         self.build.settle(unit, given, written)
+        self._pin(unit, given)
         made = self._results(call, results, given)
         if schema.name in COPIES:
             _copy_limits(given, [*made, *written])
@@ -121,15 +146,36 @@ class _Compiler:
         used: Used = {a.name: [] for a in schema.arguments}
         plain: dict[str, Any] = {}
         for i, argument in enumerate(schema.arguments):
-            use = partial(self._use, unit, used[argument.name])
-            value = plan_value(argument, given.item(i), use, place, self.build.device)
+            found = used[argument.name]
+            value = self._number(schema.name, i, given.item(i))
+            if value is None:
+                use = partial(self._use, unit, found)
+                value = plan_value(argument, given.item(i), use, place, self.build.device)
+            if isinstance(value, list):  # an item that is not there keeps its place
+                items = iter(list(found))
+                found[:] = [next(items, None) if v is not None else None for v in value]
             plain[argument.name] = value
             if not argument.keyword:
                 call.args.append(value)
             elif value is not None:
                 call.kwargs[argument.name] = value
         self._constrain(schema.name, used, plain)
+        for tensor, limit in told_limits(self.seen.texts("tensor_range")[unit.row], used):
+            self.build.memory.limit_index(self.build.memory.find(tensor), limit)
         return call, used
+
+    def _number(self, name: str, place: int, item: tuple[Any, Any, str, Any]) -> float | int | None:
+        """A number that was recorded as the tensor PyTorch makes of it; which one, nobody wrote down."""
+        value, shape, kind, _ = item
+        if not place or name not in WITH_NUMBERS or shape != [] or kind not in NUMBERS:
+            return None
+        if not isinstance(value, list) or not storages_in(value):
+            return None
+        ((device, storage),) = storages_in(value)
+        known = self.build.memory.current.get((device, storage))
+        dtype = element_type(kind)
+        there = known is not None and not known.external and (dtype, (), (), 0) in known.slots
+        return NUMBERS[kind] if device == "cpu" and not there else None
 
     def _use(self, unit: Unit, found: list[Tensor | None], tensor: Tensor) -> int:
         found.append(tensor)
@@ -142,6 +188,14 @@ class _Compiler:
                 memory.limit_index(memory.find(tensor), limit)
         for tensor in positive_tensors(name, used):
             memory.find(tensor).positive = True
+        for tensor in unit_tensors(name, used):
+            memory.find(tensor).unit = True
+
+    def _pin(self, unit: Unit, given: list[Version]) -> None:
+        """Host memory that a copy names as pinned was so before the step."""
+        if any("Pinned" in self.seen.names[k] for k in unit.kernels):
+            for version in given:
+                version.pinned = version.pinned or version.device.startswith("cpu")
 
     def _outputs(self, unit: Unit) -> list[Any]:
         """Recorded results: a Tensor, None for what is no tensor, or a list of those."""
@@ -170,6 +224,15 @@ class _Compiler:
         return slot
 
     # --- what has no operator -----------------------------------------------------------------
+
+    def _without_operator(self, unit: Unit) -> None:
+        """A graph is launched again from what was captured in it; all else takes as long as it took."""
+        if not self.graphs.is_graph(unit):
+            self._stand_in(unit, _name(self.seen, unit))
+            return
+        for step, ns in self.graphs.steps(unit):
+            self._covered(isinstance(step, Call), ns)
+            self.build.emit(step, unit)
 
     def _stand_in(self, unit: Unit, name: str) -> None:
         """As long as it took, and what it gave, empty."""
@@ -263,6 +326,7 @@ class _Compiler:
             device=options.device,
             backend=options.backend_name,
             groups=self.groups,
+            settings=dict(self.seen.settings),
             externals=memory.externals(self.build.device),
             slots=len(memory.version_of),
             steps=self.build.steps,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from chakrakit.replayer.plan import Tensor
+import msgspec
+
+from chakrakit.replayer.plan import INTEGERS, Tensor
 
 Given = Mapping[str, Sequence[Tensor | None]]
 Plain = Mapping[str, Any]
@@ -82,6 +84,23 @@ _POSITIVE = {
 }
 """Arguments of which a square root or logarithm is taken, now or a step later."""
 
+_UNIT = {
+    ("native_layer_norm", "weight"),
+    ("_fused_rms_norm", "weight"),
+    ("native_group_norm", "weight"),
+    ("native_batch_norm", "weight"),
+    ("cudnn_batch_norm", "weight"),
+    ("_batch_norm_with_update", "weight"),
+}
+"""Factors of normalisations. With small random ones all that follows would be alike: experts would be
+chosen by few tokens or all, scores would be equal."""
+
+NUMBERS: dict[str, float | int] = {"Tensor(double)": 1.0, "Tensor(long int)": 1}
+WITH_NUMBERS = frozenset(
+    ("add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_", "floor_divide")
+)
+"""Operators that take a number for a tensor; it changes no type, as a tensor of no dimension would."""
+
 COPIES = frozenset(
     (
         "clone",
@@ -124,3 +143,26 @@ def positive_tensors(name: str, given: Given) -> list[Tensor]:
     """Tensors among the arguments that must not hold values below 0."""
     names = [argument for operator, argument in _POSITIVE if operator == name]
     return [t for n in names for t in given.get(n, ()) if t is not None]
+
+
+def unit_tensors(name: str, given: Given) -> list[Tensor]:
+    """Tensors among the arguments that are factors and begin as 1."""
+    names = [argument for operator, argument in _UNIT if operator == name]
+    return [t for n in names for t in given.get(n, ()) if t is not None]
+
+
+def told_limits(text: str, given: Given) -> list[tuple[Tensor, int]]:
+    """What the observer wrote of integers, `{"1":[0,49]}`: tensors are counted through all arguments."""
+    if not text:
+        return []
+    try:
+        told = msgspec.json.decode(text, type=dict[int, tuple[int, int]])
+    except msgspec.MsgspecError:
+        return []
+    tensors = [t for many in given.values() for t in many]
+    found = [(tensors[place], span) for place, span in told.items() if 0 <= place < len(tensors)]
+    return [
+        (tensor, high + 1)
+        for tensor, (low, high) in found
+        if tensor is not None and tensor.dtype in INTEGERS and 0 <= low <= high
+    ]

@@ -14,6 +14,8 @@ from chakrakit.replayer.plan import INTEGERS, External, Fill, Tensor, View
 
 Geometry = tuple[str, tuple[int, ...], tuple[int, ...], int]
 Key = tuple[str, int]
+MADE_UP = -(1 << 50)
+"""Storage numbers below this are of tensors that no recording has."""
 
 
 @dataclass(eq=False)
@@ -29,6 +31,11 @@ class Version:
     """Whose values these are: what limits an index limits what it was copied from."""
     limit: int = 0
     positive: bool = False
+    unit: bool = False
+    """Factors of a normalisation, which begin as 1."""
+    unset: bool = False
+    """Made for an operator of which only shapes are known."""
+    pinned: bool = False
     first: int = -1
     last: int = -1
     """First and last step that needs it."""
@@ -66,6 +73,7 @@ class Memory:
 
     def _new(self, key: Key, tensor: Tensor, *, external: bool) -> Version:
         found = Version(tensor.device, tensor.extent, external, tensor.dtype)
+        found.unset = tensor.storage < MADE_UP
         self.current[key] = found
         self.versions.append(found)
         return found
@@ -158,6 +166,7 @@ class Memory:
                 v.dtype,
                 _fill(v),
                 [(s, *_lists(g)) for s, g in views[id(v)]],
+                v.pinned,
             )
             for v in self.versions
             if id(v) in views
@@ -199,7 +208,10 @@ def _lists(shape: Geometry) -> tuple[str, list[int], list[int], int]:
 def _fill(version: Version) -> Fill:
     """Values that no operator chokes on: indices in range, variances positive, masks open."""
     if version.dtype in INTEGERS:
-        return Fill("index", version.limit) if version.limit else Fill("zero")
+        nothing = Fill("unset" if version.unset else "zero")
+        return Fill("index", version.limit) if version.limit else nothing
     if version.dtype == "bool":
+        return Fill("one")
+    if version.unit:
         return Fill("one")
     return Fill("positive") if version.positive else Fill("normal")

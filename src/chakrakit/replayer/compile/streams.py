@@ -50,7 +50,7 @@ class Streams:
             return
         causes = {self._step_of.get(c, -1) for k in mine for c in self._before.get(k, [])}
         self._step_of.update(dict.fromkeys(mine, index))
-        for slot in _slots(step):
+        for slot in slots_of(step):
             version = id(memory.version_of[slot])
             use = self._used.setdefault(version, _Use(step.stream))
             causes |= use.by(step.stream, index, writes=version in written)
@@ -78,7 +78,7 @@ class _Use:
         return before - {step}
 
 
-def _slots(step: AnyStep) -> list[int]:
+def slots_of(step: AnyStep) -> list[int]:
     """Slots a step reads or writes."""
     found: list[int] = []
     if isinstance(step, Call):

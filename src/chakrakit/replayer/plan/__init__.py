@@ -21,7 +21,14 @@ from chakrakit.replayer.plan.plan import (
 )
 from chakrakit.replayer.plan.ranks import WORLD_NAME, World
 from chakrakit.replayer.plan.schema_text import OperatorSchema, parse_schema
-from chakrakit.replayer.plan.tensors import INTEGERS, Tensor, Unsupported, storages_in
+from chakrakit.replayer.plan.tensors import (
+    INTEGERS,
+    Tensor,
+    Unsupported,
+    element_type,
+    item_types,
+    storages_in,
+)
 from chakrakit.replayer.plan.values import check_integer, plan_value, recorded_tensors
 
 __all__ = [
@@ -47,6 +54,8 @@ __all__ = [
     "Wait",
     "World",
     "check_integer",
+    "element_type",
+    "item_types",
     "parse_schema",
     "plan_value",
     "recorded_tensors",

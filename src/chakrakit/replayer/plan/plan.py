@@ -16,7 +16,10 @@ VERSION = 1
 
 
 class Fill(msgspec.Struct, omit_defaults=True):
-    """Values of an external storage: `normal`, `positive`, `index` (below `limit`), `zero` or `one`."""
+    """Values of an external storage: `normal`, `positive`, `index` (below `limit`), `zero` or `one`.
+
+    `unset` are integers that the runner makes when it knows what they are for.
+    """
 
     kind: str
     limit: int = 0
@@ -30,6 +33,8 @@ class External(msgspec.Struct, omit_defaults=True):
     dtype: str
     fill: Fill
     views: list[tuple[int, str, list[int], list[int], int]]
+    pinned: bool = False
+    """Whether it is host memory that a device copies from or to by itself."""
 
 
 class Step(msgspec.Struct, tag_field="do", omit_defaults=True, kw_only=True):
@@ -42,8 +47,12 @@ class Step(msgspec.Struct, tag_field="do", omit_defaults=True, kw_only=True):
     free: list[int] = []
     after: list[int] = []
     """Steps of other streams that must be over on the device before this one runs there."""
+    needs: list[int] = []
+    """Steps of other threads of the host that must be over before this one begins."""
     borrowed: list[int] = []
     """Slots whose memory belongs to another stream."""
+    graph: int = 0
+    """Number of the graph this is part of: consecutive steps of one are launched as one; 0 for none."""
 
 
 class View(Step, tag="view"):
@@ -141,6 +150,8 @@ class RankPlan(msgspec.Struct, kw_only=True):
 class Plan(RankPlan, kw_only=True):
     """All one rank does in an iteration."""
 
+    settings: dict[str, Any] = {}
+    """Global settings of PyTorch under which it ran."""
     externals: list[External]
     slots: int
     steps: list[AnyStep]

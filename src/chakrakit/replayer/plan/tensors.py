@@ -84,8 +84,8 @@ def is_tensor(value: Any) -> bool:
 
 
 def is_undefined(kind: str) -> bool:
-    """Whether a recorded type is that of a tensor that is not there."""
-    return _UNDEFINED in kind
+    """Whether a recorded type is that of a tensor that is not there; a list of some is a list."""
+    return _UNDEFINED in kind and kind.startswith("Tensor(")
 
 
 def read_tensor(value: list[Any], shape: Any, kind: str, strides: Any, place: str) -> Tensor:
@@ -132,6 +132,12 @@ def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
         out.append(step)
         step *= max(size, 1)
     return tuple(reversed(out))
+
+
+def element_type(kind: str) -> str | None:
+    """PyTorch's name of a tensor's type, from `Tensor(float)` or as Kineto writes it; None for others."""
+    found = _TYPES.get(kind.removeprefix("Tensor(").removesuffix(")"))
+    return found[0] if found else None
 
 
 def item_types(kind: str) -> list[str]:

@@ -76,8 +76,6 @@ def plan_value(
         return None  # strided, as all tensors here
     if argument.type.startswith("Device"):
         return {"device": device(str(value))}
-    if argument.name == "unsafe":
-        return False  # let PyTorch check indices
     if argument.name == "eps" and value == 0:
         return _TINY
     return _plain(value)

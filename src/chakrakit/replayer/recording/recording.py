@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +30,8 @@ class Recording:
     trace: Trace
     level: I32 | None = None
     """How many nodes must come before each, of other ranks too; only for traces that never ran."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Global settings of the program, such as which precision products had."""
 
     def __len__(self) -> int:
         return len(self.trace)
@@ -46,12 +49,12 @@ class Recording:
     @cached_property
     def schemas(self) -> list[str]:
         """What `op_schema` says; "" where it says nothing."""
-        return self._texts("op_schema")
+        return self.texts("op_schema")
 
     @cached_property
     def backends(self) -> list[str]:
         """What `kernel_backend` says, such as triton."""
-        return self._texts("kernel_backend")
+        return self.texts("kernel_backend")
 
     @cached_property
     def host(self) -> list[bool]:
@@ -63,6 +66,16 @@ class Recording:
     def on_host_only(self) -> bool:
         """Whether nothing ran on a device."""
         return all(self.host)
+
+    @cached_property
+    def kernels(self) -> Counter[str]:
+        """What ran on the device, by name."""
+        return Counter(name for name, host in zip(self.names, self.host, strict=True) if not host)
+
+    @cached_property
+    def kernel_ns(self) -> int:
+        """How long the device was told to work."""
+        return int(self.trace.duration_ns[~np.array(self.host, np.bool_)].sum())
 
     @cached_property
     def threads(self) -> list[int]:
@@ -139,7 +152,7 @@ class Recording:
     @cached_property
     def main_device(self) -> str:
         """Where the work was done: cuda if any tensor was there."""
-        texts = self._texts("inputs_values") + self._texts("outputs_values")
+        texts = self.texts("inputs_values") + self.texts("outputs_values")
         return "cuda" if any('"cuda' in t for t in texts) or not all(self.host) else "cpu"
 
     @cached_property
@@ -168,7 +181,7 @@ class Recording:
         return Recorded(*(self._parsed(f"{side}_{what}", row) for what in _WHAT))
 
     def _parsed(self, column: str, row: int) -> list[Any]:
-        text = self._texts(column)[row]
+        text = self.texts(column)[row]
         try:
             found = msgspec.json.decode(text) if text else []
         except msgspec.DecodeError:
@@ -177,7 +190,8 @@ class Recording:
             raise TraceError(f"{self.place(row)}: {column} is not a list")
         return found
 
-    def _texts(self, column: str) -> list[str]:
+    def texts(self, column: str) -> list[str]:
+        """What a text attribute says of each row; "" where it says nothing."""
         if column not in self._cache:
             names = self.trace.table.column_names
             if column in names:

@@ -6,11 +6,13 @@ import gzip
 import shutil
 from collections.abc import Sequence
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import msgspec
 
 from chakrakit.errors import ConfigError
+from chakrakit.replayer.run.comparison import Original
 from chakrakit.replayer.run.emulate import EmulationPlan
 from chakrakit.replayer.run.result import SUMMARY, AnyPlan, Summary, summarize
 from chakrakit.trace.sets import TraceSet, recorded_step_of
@@ -36,19 +38,30 @@ RESULTS, TRACE = "result", "trace"
 """Folders inside an exported one: what the runner writes, and the step it replays."""
 
 
-def export_plans(plans: Sequence[AnyPlan], traces: TraceSet, folder: Path) -> None:
+def _copy_code(source: Traversable, target: Path) -> None:
+    """Python files of a folder and of those in it."""
+    target.mkdir(parents=True, exist_ok=True)
+    for item in source.iterdir():
+        if item.is_dir() and item.name != "__pycache__":
+            _copy_code(item, target / item.name)
+        elif item.name.endswith(".py"):
+            (target / item.name).write_bytes(item.read_bytes())
+
+
+def export_plans(
+    plans: Sequence[AnyPlan], traces: TraceSet, folder: Path, original: list[Original]
+) -> None:
     """Write plans, runner and trace into a new folder, moved into place when it is whole."""
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         raise ConfigError(f"{folder} exists and is not empty; export to a new folder")
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     (part / "runner").mkdir(parents=True)
-    for source in files("chakrakit.replayer.runner").iterdir():
-        if source.name.endswith(".py"):
-            (part / "runner" / source.name).write_bytes(source.read_bytes())
+    _copy_code(files("chakrakit.replayer.runner"), part / "runner")
     (part / "run.py").write_text(_RUN)
     ranks = [summarize(p) for p in plans]
-    summary = Summary(plans[0].mode, plans[0].device, ranks, recorded_step_of(traces.card))
+    told = recorded_step_of(traces.card)
+    summary = Summary(plans[0].mode, plans[0].device, ranks, told, original)
     (part / SUMMARY).write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=1))
     if isinstance(plans[0], EmulationPlan):  # its nodes get the times that are measured
         write(traces, part / TRACE)

@@ -12,6 +12,7 @@ import numpy as np
 
 from chakrakit.errors import FormatError
 from chakrakit.replayer.plan import Plan, StandIn
+from chakrakit.replayer.run.comparison import Comparison, Original, compare_with_recording
 from chakrakit.replayer.run.emulate import EmulationPlan
 from chakrakit.results import Result
 from chakrakit.sources.pytorch.linking import link
@@ -75,6 +76,8 @@ class ReplayReport(Result, msgspec.Struct):
     kernel_ns: int
     iterations: int
     ranks: list[RankResult]
+    recorded: Comparison | None = None
+    """How this compares with what was recorded; None for traces that never ran."""
     recording: RecordedStep | None = None
     """The step as recorded, as corrected and without recording, to compare with; None if unknown."""
     warning: str = ""
@@ -98,6 +101,7 @@ class Summary(Result, msgspec.Struct):
     device: str
     ranks: list[RankSummary]
     recording: RecordedStep | None = None
+    original: list[Original] = []
 
 
 class _Outcome(Result, msgspec.Struct):
@@ -110,6 +114,7 @@ class _Outcome(Result, msgspec.Struct):
     kernel_ns: int = 0
     memory_bytes: int = 0
     not_covered: list[dict[str, Any]] = []
+    kernels: dict[str, tuple[int, int]] = {}
     torch: str = ""
     device: str = ""
     start: list[int] = []
@@ -162,8 +167,29 @@ def read_report(folder: Path, results: Path) -> ReplayReport:
         kernel_ns=max((o.kernel_ns for o in outcomes), default=0),
         iterations=len(slowest),
         ranks=[_rank(s, o) for s, o in pairs],
+        recorded=_compared(summary, outcomes, slowest),
         recording=summary.recording,
         warning=summary.recording.warning if summary.recording else "",
+    )
+
+
+def _compared(summary: Summary, outcomes: list[_Outcome], slowest: list[int]) -> Comparison | None:
+    """Rank by rank in kernels; the step is that of the slowest."""
+    if not summary.original or not any(o.step_ns for o in summary.original):
+        return None
+    pairs = [
+        (summary.original[i % len(summary.original)], outcome) for i, outcome in enumerate(outcomes)
+    ]
+    told = summary.recording
+    unprofiled = (told.unprofiled_step_ns or told.step_ns) if told else 0
+    return compare_with_recording(
+        step_ns=unprofiled or max(o.step_ns for o in summary.original),
+        kernel_ns=max(o.kernel_ns for o in summary.original),
+        kernels=[
+            (o.kernels, {n: c for n, (c, _) in outcome.kernels.items()}) for o, outcome in pairs
+        ],
+        replayed_step_ns=_spread(slowest).median,
+        replayed_kernel_ns=max((o.kernel_ns for o in outcomes), default=0),
     )
 
 

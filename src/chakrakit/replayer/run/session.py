@@ -15,13 +15,21 @@ from pathlib import Path
 from chakrakit.errors import ChakraError, FormatError, MissingExtra, TraceError
 from chakrakit.replayer.compile import compile_rank
 from chakrakit.replayer.plan import Plan, ReplayOptions, World
-from chakrakit.replayer.recording import Recording, issue_levels, load_traces, one_step
+from chakrakit.replayer.recording import (
+    Recording,
+    issue_levels,
+    load_traces,
+    one_step,
+    read_settings,
+)
+from chakrakit.replayer.run.comparison import Original
 from chakrakit.replayer.run.emulate import EmulationPlan, emulate_rank
 from chakrakit.replayer.run.export_folder import RESULTS, export_plans
 from chakrakit.replayer.run.result import SUMMARY, ReplayReport, read_report, replayed_run
 from chakrakit.replayer.runner import FOLLOWED, PIPE
 from chakrakit.trace.communication import Binding
 from chakrakit.trace.files import scratch
+from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, TraceSet, recorded_step_of
 
 
@@ -35,6 +43,8 @@ class Prepared:
 
     plans: list[Plan] | list[EmulationPlan]
     traces: TraceSet
+    original: list[Original]
+    """What was recorded, for each recorded rank."""
 
 
 def prepare(traces: TraceSet, options: ReplayOptions) -> Prepared:
@@ -43,12 +53,12 @@ def prepare(traces: TraceSet, options: ReplayOptions) -> Prepared:
     size = options.nproc or len(found)
     world = World(tuple(found), size, traces.groups)
     groups = world.all_groups()
-    seen = {rank: Recording(rank, trace) for rank, trace in found.items()}
+    seen = {rank: _recording(rank, trace, traces.card) for rank, trace in found.items()}
     for recording in seen.values():
         _check_order(recording)
-    if options.mode in ("comm", "emulate") and not any(t.start_ns.any() for t in found.values()):
+    if not any(t.start_ns.any() for t in found.values()):
         levels = issue_levels(found)
-        seen = {rank: Recording(rank, trace, levels[rank]) for rank, trace in found.items()}
+        seen = {rank: replace(recording, level=levels[rank]) for rank, recording in seen.items()}
     ranks = [(seen[world.recorded_rank(r)], world, r, groups, options) for r in range(size)]
     step = TraceSet(
         [seen[r].trace for r in found],
@@ -56,9 +66,21 @@ def prepare(traces: TraceSet, options: ReplayOptions) -> Prepared:
         world.named_groups(),
         _card(traces),
     )
+    original = [_original(seen[r]) for r in found]
     if options.mode in ("comm", "emulate"):
-        return Prepared([emulate_rank(*r) for r in ranks], step)
-    return Prepared([compile_rank(*r) for r in ranks], step)
+        return Prepared([emulate_rank(*r) for r in ranks], step, original)
+    return Prepared([compile_rank(*r) for r in ranks], step, original)
+
+
+def _recording(rank: int, trace: Trace, card: Card) -> Recording:
+    plain = Recording(rank, trace)
+    return replace(plain, settings=read_settings(card, list(plain.kernels)))
+
+
+def _original(seen: Recording) -> Original:
+    """What a replay of this rank is compared with."""
+    span = seen.trace.end_ns.max() - seen.trace.start_ns.min()
+    return Original(int(span), seen.kernel_ns, dict(seen.kernels))
 
 
 def _card(traces: TraceSet) -> Card:
@@ -81,7 +103,7 @@ def _check_order(seen: Recording) -> None:
 def export(path: str, folder: Path, options: ReplayOptions) -> Prepared:
     """Compile a trace into a folder that runs by itself."""
     made = prepare(load_traces(path), options)
-    export_plans(made.plans, made.traces, folder)
+    export_plans(made.plans, made.traces, folder, made.original)
     return made
 
 

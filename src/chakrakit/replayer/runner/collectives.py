@@ -41,9 +41,25 @@ FUNCTIONAL = {
 """Operators that name their group by a string; called as they are where the group is whole."""
 
 NO_WORK = frozenset(
-    {"_c10d_functional::_wrap_tensor_autograd", "c10d::monitored_barrier_", "aten::record_stream"}
+    [
+        "_c10d_functional::_wrap_tensor_autograd",
+        "c10d::monitored_barrier_",
+        "aten::record_stream",
+        "aten::resize_",
+        "aten::resize_as_",
+        "aten::set_",
+        "aten::as_strided_",
+        "aten::t_",
+        "aten::transpose_",
+        "aten::squeeze_",
+        "aten::unsqueeze_",
+        "aten::swapaxes_",
+        "aten::swapdims_",
+        "aten::detach_",
+    ]
 )
-"""Operators that only say something about a tensor; who lends memory to whom is planned anew."""
+"""Operators that only say something about a tensor. Who lends memory to whom is planned anew, and a
+tensor that got another shape is a view wherever it is used so."""
 
 MESSAGES = ("send", "recv")
 

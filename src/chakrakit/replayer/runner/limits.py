@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from .operators import ALLOWED
 FORMAT, VERSION = "chakra-replay", 1
 _STEPS = ("call", "view", "collective", "wait", "stand_in", "synchronize")
 _LARGEST = 1 << 30
+_MOST_SLOTS = 1 << 26
+_LONGEST_NS = 3_600_000_000_000
+"""An hour: no recorded step takes as long."""
 
 
 class ReplayError(Exception):
@@ -26,7 +30,7 @@ def read_plan(path: Path) -> dict[str, Any]:
         with gzip.open(path) as stream:
             data = stream.read(_LARGEST)
         plan = json.loads(data)
-    except (OSError, EOFError, ValueError, RecursionError) as error:
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise ReplayError(f"{path} is not a plan: {error}") from None
     if not isinstance(plan, dict) or plan.get("format") != FORMAT:
         raise ReplayError(f"{path} is not a plan of chakra replay")
@@ -42,6 +46,9 @@ def read_plan(path: Path) -> dict[str, Any]:
 def check_plan(plan: dict[str, Any]) -> None:
     """Operators, slots and groups; raises a ReplayError that says which step is wrong."""
     slots, groups = int(plan["slots"]), len(plan["groups"])
+    if not 0 <= slots <= _MOST_SLOTS:
+        raise ReplayError(f"{slots:,} slots")
+    _check_waits(plan["steps"])
     for i, step in enumerate(plan["steps"]):
         what = step["do"]
         if what not in _STEPS:
@@ -52,6 +59,13 @@ def check_plan(plan: dict[str, Any]) -> None:
         elif what == "collective":
             check_group(step, groups, f"step {i}")
         _check_numbers(step, slots, i)
+
+
+def _check_waits(steps: list[dict[str, Any]]) -> None:
+    """An iteration's stand-ins and gaps end while somebody is still waiting for them."""
+    times = [s.get(k, 0) for s in steps for k in ("host_ns", "device_ns", "gap_ns", "ns")]
+    if min(times, default=0) < 0 or sum(times) > _LONGEST_NS:
+        raise ReplayError(f"an iteration that waits {sum(times) / 1e9:,.0f} s, or less than none")
 
 
 def check_group(step: dict[str, Any], groups: int, place: str) -> None:
@@ -106,7 +120,8 @@ def _check_numbers(step: dict[str, Any], slots: int, i: int) -> None:
     named += [m[0] for m in step.get("made", [])]
     if not all(type(n) is int and 0 <= n < slots for n in named):
         raise ReplayError(f"step {i}: a slot that is none of {slots}")
-    if not all(type(n) is int and 0 <= n < i for n in step.get("after", [])):
+    causes = [*step.get("after", []), *step.get("needs", [])]
+    if not all(type(n) is int and 0 <= n < i for n in causes):
         raise ReplayError(f"step {i} waits for one that comes later")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import os
@@ -12,27 +13,34 @@ from pathlib import Path
 from typing import Any
 
 from .groups import end_groups, start_groups
-from .limits import ReplayError, check_memory, host_memory
+from .guard import Room, limit_process, room_for
+from .limits import ReplayError, check_memory
 from .program import Program
+from .settings import apply_settings, set_allocator, threads_of
 from .storages import make_externals
 from .threads import Threads
 
 _DEVICE_ROWS = ("kernel", "gpu_memcpy", "gpu_memset")
-_MEMORY_SHARE = 0.95
 
 
 def run_plan(plan: dict[str, Any], settings: dict[str, Any], out: Path | None) -> dict[str, Any]:
     """Replay one rank; gives what was measured."""
+    chosen = plan.get("settings", {})
+    set_allocator(chosen)
     import torch
 
     device = choose_device(torch, plan)
+    apply_settings(torch, chosen)
     if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // local_ranks(plan)))
-    check_room(torch, plan, device)
+        share = max(1, (os.cpu_count() or 1) // local_ranks(plan))
+        torch.set_num_threads(threads_of(chosen, share))
+    room = check_room(torch, plan, device)
     groups = start_groups(torch, plan, settings["timeout_s"])
+    if settings.get("worker"):
+        limit_process(room, device.startswith("cuda"))
     try:
         with torch.inference_mode():
-            return _Measurement(torch, plan, device, groups, settings).result(out)
+            return _Measurement(torch, plan, device, groups, settings, room).result(out)
     finally:
         end_groups(torch)
 
@@ -53,15 +61,12 @@ def local_ranks(plan: dict[str, Any]) -> int:
     return int(os.environ.get("LOCAL_WORLD_SIZE", plan["world"]))
 
 
-def check_room(torch: Any, plan: dict[str, Any], device: str) -> None:
-    """Refuse a plan that does not fit, host or device, with all ranks that share them."""
-    needed = plan["memory"]
-    here = local_ranks(plan)
-    check_memory(needed.get("cpu", 0) * here, int(host_memory() * _MEMORY_SHARE), "this machine")
-    if device.startswith("cuda"):
-        sharing = -(-here // torch.cuda.device_count())
-        free = int(torch.cuda.mem_get_info()[0] * _MEMORY_SHARE)
-        check_memory(needed.get("cuda", 0) * sharing, free, "the GPU")
+def check_room(torch: Any, plan: dict[str, Any], device: str) -> Room:
+    """What this rank may take; refuse a plan that says itself that it needs more."""
+    room = room_for(torch, device, local_ranks(plan))
+    for kind, where in (("cpu", "this machine"), ("cuda", "the GPU")):
+        check_memory(plan["memory"].get(kind, 0), room.limits.get(kind, 0), where)
+    return room
 
 
 class _Measurement:
@@ -74,20 +79,29 @@ class _Measurement:
         device: str,
         groups: list[Any],
         settings: dict[str, Any],
+        room: Room,
     ) -> None:
         self.torch, self.plan, self.device, self.settings = torch, plan, device, settings
         self.on_device = device.startswith("cuda")
-        self.program = Program(torch, plan, device, groups)
-        make_externals(torch, plan, self.program.slots, device)
+        self.program = Program(torch, plan, device, groups, room)
+        make_externals(torch, plan, self.program.slots, device, self.program.guard)
         self.program.check()
+        self.program.capture()
         threads = [s.get("thread", 0) for s in plan["steps"]]
-        self.threads = Threads(torch, self.program.steps, threads)
+        needs = [s.get("needs", []) for s in plan["steps"]]
+        self.threads = Threads(torch, self.program.steps, threads, needs, device)
 
     def result(self, out: Path | None) -> dict[str, Any]:
+        # Iterations leave no garbage, and looking for it takes longer than many a step.
+        gc.collect()
+        gc.freeze()
+        gc.disable()
         for _ in range(self.settings["warmup"]):
             self.threads.run()
         self._together()
         steps, host, cpu = self._timed()
+        gc.enable()
+        gc.unfreeze()
         kernels = self._profiled(out) if out is not None else {}
         self.threads.close()
         memory = self.torch.cuda.max_memory_allocated() if self.on_device else 0

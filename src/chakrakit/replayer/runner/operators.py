@@ -11,17 +11,12 @@ _ALLOWED = """
     _adaptive_avg_pool2d _adaptive_avg_pool2d_backward _adaptive_avg_pool3d
     _adaptive_avg_pool3d_backward _add_relu _add_relu_ _addmm_activation _aminmax
     _amp_foreach_non_finite_check_and_unscale _amp_foreach_non_finite_check_and_unscale_
-    _amp_update_scale_ _batch_norm_impl_index _batch_norm_impl_index_backward
-    _batch_norm_no_update _batch_norm_with_update _cast_Byte _cast_Char _cast_Double
-    _cast_Float _cast_Half _cast_Int _cast_Long _cast_Short _cdist_backward _cdist_forward
-    _cholesky_solve_helper _chunk_cat _compute_linear_combination _conv_depthwise2d
-    _convolution _convolution_double_backward _convolution_mode _ctc_loss _ctc_loss_backward
-    _cudnn_attention_backward _cudnn_attention_forward _cudnn_ctc_loss _cudnn_rnn
-    _cudnn_rnn_backward _cummax_helper _cummin_helper _efficient_attention_backward
-    _efficient_attention_forward _embedding_bag _embedding_bag_backward
-    _embedding_bag_dense_backward _embedding_bag_forward_only _euclidean_dist _fft_c2c
-    _fft_c2r _fft_r2c _fill_mem_eff_dropout_mask_ _flash_attention_backward
-    _flash_attention_forward _flash_attention_forward_no_dropout_inplace _foreach_abs
+    _amp_update_scale_ _batch_norm_no_update _batch_norm_with_update _cast_Byte _cast_Char
+    _cast_Double _cast_Float _cast_Half _cast_Int _cast_Long _cast_Short _cdist_forward
+    _chunk_cat _convolution _convolution_mode _cudnn_attention_backward
+    _cudnn_attention_forward _efficient_attention_backward _efficient_attention_forward
+    _embedding_bag _embedding_bag_dense_backward _embedding_bag_forward_only _euclidean_dist
+    _fft_c2c _fft_c2r _fft_r2c _flash_attention_backward _flash_attention_forward _foreach_abs
     _foreach_abs_ _foreach_acos _foreach_acos_ _foreach_add _foreach_add_ _foreach_addcdiv
     _foreach_addcdiv_ _foreach_addcmul _foreach_addcmul_ _foreach_asin _foreach_asin_
     _foreach_atan _foreach_atan_ _foreach_ceil _foreach_ceil_ _foreach_clamp_max
@@ -40,24 +35,19 @@ _ALLOWED = """
     _foreach_tan _foreach_tan_ _foreach_tanh _foreach_tanh_ _foreach_trunc _foreach_trunc_
     _foreach_zero _foreach_zero_ _fused_adagrad _fused_adagrad_ _fused_adam _fused_adam_
     _fused_adamw _fused_adamw_ _fused_dropout _fused_rms_norm _fused_rms_norm_backward
-    _fused_sgd _fused_sgd_ _grouped_mm _index_put_impl _index_put_impl_ _int_mm _linalg_det
-    _linalg_eigh _linalg_eigvals _linalg_slogdet _linalg_solve_ex _linalg_svd
-    _local_scalar_dense _log_softmax _log_softmax_backward_data _logcumsumexp _lu_with_info
-    _masked_softmax _masked_softmax_backward _native_batch_norm_legit
-    _native_batch_norm_legit_functional _native_batch_norm_legit_no_training
-    _pack_padded_sequence _pack_padded_sequence_backward _pad_circular _pad_enum
-    _pad_packed_sequence _pdist_backward _pdist_forward _prelu_kernel _prelu_kernel_backward
-    _reshape_alias _reshape_alias_copy _reshape_copy _safe_softmax
-    _scaled_dot_product_attention_math _scaled_dot_product_cudnn_attention
-    _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_efficient_attention
-    _scaled_dot_product_efficient_attention_backward _scaled_dot_product_flash_attention
-    _scaled_dot_product_flash_attention_backward _scaled_dot_product_flash_attention_for_cpu
+    _fused_sgd _fused_sgd_ _grouped_mm _index_put_impl_ _int_mm _linalg_det _linalg_eigh
+    _linalg_eigvals _linalg_slogdet _linalg_solve_ex _linalg_svd _local_scalar_dense
+    _log_softmax _log_softmax_backward_data _logcumsumexp _lu_with_info
+    _native_batch_norm_legit _native_batch_norm_legit_functional
+    _native_batch_norm_legit_no_training _pad_circular _pad_enum _pin_memory _prelu_kernel
+    _prelu_kernel_backward _reshape_alias _safe_softmax _scaled_dot_product_attention_math
+    _scaled_dot_product_cudnn_attention _scaled_dot_product_cudnn_attention_backward
+    _scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward
+    _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_backward
+    _scaled_dot_product_flash_attention_for_cpu
     _scaled_dot_product_flash_attention_for_cpu_backward _scaled_grouped_mm
-    _scaled_grouped_mm_v2 _scaled_mm _scaled_mm_v2 _segment_reduce_backward
-    _slow_conv2d_backward _slow_conv2d_forward _softmax _softmax_backward_data _stack
-    _standard_gamma _standard_gamma_grad _thnn_fused_gru_cell _thnn_fused_gru_cell_backward
-    _thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl _to_copy _unique _unique2
-    _unsafe_index _unsafe_index_put _unsafe_view _upsample_bicubic2d_aa
+    _scaled_grouped_mm_v2 _scaled_mm _scaled_mm_v2 _softmax _softmax_backward_data _stack
+    _to_copy _unique2 _unsafe_index _unsafe_index_put _unsafe_view _upsample_bicubic2d_aa
     _upsample_bicubic2d_aa_backward _upsample_bilinear2d_aa _upsample_bilinear2d_aa_backward
     _upsample_lanczos2d_aa _upsample_lanczos2d_aa_backward _upsample_nearest_exact1d
     _upsample_nearest_exact1d_backward _upsample_nearest_exact2d
@@ -71,106 +61,87 @@ _ALLOWED = """
     adjoint affine_grid_generator affine_grid_generator_backward alias alias_copy all
     alpha_dropout alpha_dropout_ amax amin aminmax angle any arange arccos arccos_ arccosh
     arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh arctanh_
-    argmax argmin argsort argwhere as_strided as_strided_ as_strided_copy as_strided_scatter
-    asin asin_ asinh asinh_ atan atan2 atan2_ atan_ atanh atanh_ atleast_1d atleast_2d
-    atleast_3d avg_pool1d avg_pool2d avg_pool2d_backward avg_pool3d avg_pool3d_backward
-    baddbmm baddbmm_ bartlett_window batch_norm batch_norm_backward batch_norm_backward_elemt
-    batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats
-    batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats bernoulli
-    bernoulli_ bilinear binary_cross_entropy binary_cross_entropy_backward
-    binary_cross_entropy_with_logits bincount binomial bitwise_and bitwise_and_
-    bitwise_left_shift bitwise_left_shift_ bitwise_not bitwise_not_ bitwise_or bitwise_or_
-    bitwise_right_shift bitwise_right_shift_ bitwise_xor bitwise_xor_ blackman_window
-    block_diag bmm broadcast_tensors broadcast_to bucketize cat cauchy cauchy_ cdist ceil
-    ceil_ celu celu_ chain_matmul chalf channel_shuffle cholesky cholesky_inverse
-    cholesky_solve chunk clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip clip_
-    clone col2im column_stack combinations complex concat concatenate conj conj_physical
-    conj_physical_ constant_pad_nd contiguous conv1d conv2d conv3d conv_depthwise3d conv_tbc
-    conv_tbc_backward conv_transpose1d conv_transpose2d conv_transpose3d convolution
-    convolution_backward copy copy_ copysign copysign_ corrcoef cos cos_ cosh cosh_
-    cosine_embedding_loss cosine_similarity count_nonzero cov cross cross_entropy_loss
-    ctc_loss cudnn_affine_grid_generator cudnn_affine_grid_generator_backward cudnn_batch_norm
-    cudnn_batch_norm_backward cudnn_convolution cudnn_convolution_add_relu
-    cudnn_convolution_relu cudnn_convolution_transpose cudnn_grid_sampler
-    cudnn_grid_sampler_backward cummax cummaxmin_backward cummin cumprod cumprod_
-    cumprod_backward cumsum cumsum_ cumulative_trapezoid data deg2rad deg2rad_ det detach
-    detach_ detach_copy diag diag_embed diagflat diagonal diagonal_backward diagonal_copy
+    argmax argmin argsort as_strided as_strided_copy as_strided_scatter asin asin_ asinh
+    asinh_ atan atan2 atan2_ atan_ atanh atanh_ atleast_1d atleast_2d atleast_3d avg_pool1d
+    avg_pool2d avg_pool2d_backward avg_pool3d avg_pool3d_backward baddbmm baddbmm_
+    bartlett_window batch_norm batch_norm_backward_elemt batch_norm_backward_reduce
+    batch_norm_elemt batch_norm_gather_stats batch_norm_gather_stats_with_counts
+    batch_norm_stats batch_norm_update_stats bernoulli bernoulli_ bilinear
+    binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits
+    bincount bitwise_and bitwise_and_ bitwise_left_shift bitwise_left_shift_ bitwise_not
+    bitwise_not_ bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_ bitwise_xor
+    bitwise_xor_ blackman_window block_diag bmm broadcast_tensors broadcast_to bucketize cat
+    cauchy cauchy_ cdist ceil ceil_ celu celu_ chain_matmul chalf channel_shuffle cholesky
+    chunk clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip clip_ clone col2im
+    column_stack combinations complex concat concatenate conj conj_physical conj_physical_
+    constant_pad_nd contiguous conv1d conv2d conv3d conv_transpose1d conv_transpose2d
+    conv_transpose3d convolution convolution_backward copy copy_ copysign copysign_ corrcoef
+    cos cos_ cosh cosh_ cosine_embedding_loss cosine_similarity count_nonzero cov cross
+    cudnn_batch_norm cudnn_batch_norm_backward cudnn_convolution cudnn_convolution_add_relu
+    cudnn_convolution_relu cudnn_convolution_transpose cummax cummin cumprod cumprod_
+    cumprod_backward cumsum cumsum_ cumulative_trapezoid deg2rad deg2rad_ det detach detach_
+    detach_copy diag diag_embed diagflat diagonal diagonal_backward diagonal_copy
     diagonal_scatter diff digamma digamma_ dist div div_ divide divide_ dot dropout dropout_
-    dsplit dstack einsum elu elu_ elu_backward embedding embedding_backward embedding_bag
-    embedding_dense_backward embedding_renorm embedding_renorm_ empty empty_like
-    empty_permuted empty_strided eq erf erf_ erfc erfc_ erfinv erfinv_ exp exp2 exp2_ exp_
-    expand expand_as expand_copy expm1 expm1_ exponential exponential_ eye
-    feature_alpha_dropout feature_alpha_dropout_ feature_dropout feature_dropout_ fft_fft
-    fft_fft2 fft_fftfreq fft_fftn fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2
-    fft_ifftn fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn
-    fft_rfft fft_rfft2 fft_rfftfreq fft_rfftn fill fill_ fill_diagonal_ fix fix_ flatten
-    flatten_dense_tensors flip fliplr flipud float_power float_power_ floor floor_
-    floor_divide floor_divide_ fmax fmin fmod fmod_ frac frac_ fractional_max_pool2d
-    fractional_max_pool2d_backward fractional_max_pool3d fractional_max_pool3d_backward frexp
-    frobenius_norm full full_like gather gather_backward gcd gcd_ ge ge_ gelu gelu_
-    gelu_backward geometric geometric_ geqrf ger glu glu_backward glu_backward_jvp glu_jvp
-    gradient greater greater_ greater_equal greater_equal_ grid_sampler grid_sampler_2d
+    dsplit dstack einsum elu elu_ elu_backward embedding embedding_dense_backward
+    embedding_renorm embedding_renorm_ empty empty_like empty_permuted empty_strided eq erf
+    erf_ erfc erfc_ erfinv erfinv_ exp exp2 exp2_ exp_ expand expand_as expand_copy expm1
+    expm1_ exponential exponential_ eye feature_alpha_dropout feature_alpha_dropout_
+    feature_dropout feature_dropout_ fft_fft fft_fft2 fft_fftfreq fft_fftn fft_fftshift
+    fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn fft_ifftshift fft_ihfft
+    fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftfreq
+    fft_rfftn fill fill_ fill_diagonal_ fix fix_ flatten flatten_dense_tensors flip fliplr
+    flipud float_power float_power_ floor floor_ floor_divide floor_divide_ fmax fmin fmod
+    fmod_ frac frac_ frexp frobenius_norm full full_like gather gcd gcd_ ge ge_ gelu gelu_
+    gelu_backward geometric geometric_ ger glu glu_backward glu_backward_jvp glu_jvp gradient
+    greater greater_ greater_equal greater_equal_ grid_sampler grid_sampler_2d
     grid_sampler_2d_backward grid_sampler_3d grid_sampler_3d_backward group_norm gt gt_
     hamming_window hann_window hardshrink hardshrink_backward hardsigmoid hardsigmoid_
     hardsigmoid_backward hardswish hardswish_ hardswish_backward hardtanh hardtanh_
-    hardtanh_backward heaviside heaviside_ hinge_embedding_loss histc histogram hsplit hstack
-    huber_loss huber_loss_backward hypot hypot_ i0 i0_ igamma igamma_ igammac igammac_ im2col
-    index index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put
-    index_put_ index_reduce index_reduce_ index_select index_select_backward
-    infinitely_differentiable_gelu_backward inner instance_norm inverse is_nonzero isclose
-    isfinite isin isinf isnan isneginf isposinf isreal istft item kaiser_window kl_div kron
-    kthvalue l1_loss layer_norm lcm lcm_ ldexp ldexp_ le le_ leaky_relu leaky_relu_
-    leaky_relu_backward lerp lerp_ less less_ less_equal less_equal_ lgamma lgamma_ lift
-    lift_fresh lift_fresh_copy linalg_cholesky linalg_cholesky_ex linalg_cond linalg_cross
-    linalg_det linalg_diagonal linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh
-    linalg_householder_product linalg_inv linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex
-    linalg_ldl_solve linalg_lstsq linalg_lu linalg_lu_factor linalg_lu_factor_ex
-    linalg_lu_solve linalg_matmul linalg_matrix_exp linalg_matrix_norm linalg_matrix_power
-    linalg_matrix_rank linalg_multi_dot linalg_norm linalg_pinv linalg_qr linalg_slogdet
-    linalg_solve linalg_solve_ex linalg_solve_triangular linalg_svd linalg_svdvals
-    linalg_tensorinv linalg_tensorsolve linalg_vander linalg_vecdot linalg_vector_norm linear
-    linear_backward linspace log log10 log10_ log1p log1p_ log2 log2_ log_ log_normal
-    log_normal_ log_sigmoid log_sigmoid_backward log_sigmoid_forward log_softmax logaddexp
-    logaddexp2 logcumsumexp logdet logical_and logical_and_ logical_not logical_not_
+    hardtanh_backward heaviside heaviside_ hinge_embedding_loss histc hsplit hstack huber_loss
+    huber_loss_backward hypot hypot_ i0 i0_ igamma igamma_ igammac igammac_ im2col index
+    index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_
+    index_reduce index_reduce_ index_select infinitely_differentiable_gelu_backward inner
+    instance_norm inverse is_nonzero isclose isfinite isin isinf isnan isneginf isposinf
+    isreal istft item kaiser_window kl_div kron kthvalue l1_loss layer_norm lcm lcm_ ldexp
+    ldexp_ le le_ leaky_relu leaky_relu_ leaky_relu_backward lerp lerp_ less less_ less_equal
+    less_equal_ lgamma lgamma_ lift lift_fresh lift_fresh_copy linalg_cholesky
+    linalg_cholesky_ex linalg_cond linalg_cross linalg_det linalg_diagonal linalg_eig
+    linalg_eigh linalg_eigvals linalg_eigvalsh linalg_inv linalg_inv_ex linalg_lstsq linalg_lu
+    linalg_lu_factor linalg_lu_factor_ex linalg_matmul linalg_matrix_exp linalg_matrix_norm
+    linalg_matrix_power linalg_matrix_rank linalg_multi_dot linalg_norm linalg_pinv linalg_qr
+    linalg_slogdet linalg_solve linalg_solve_ex linalg_solve_triangular linalg_svd
+    linalg_svdvals linalg_tensorinv linalg_tensorsolve linalg_vander linalg_vecdot
+    linalg_vector_norm linear linspace log log10 log10_ log1p log1p_ log2 log2_ log_
+    log_normal log_normal_ log_sigmoid log_sigmoid_backward log_sigmoid_forward log_softmax
+    logaddexp logaddexp2 logcumsumexp logdet logical_and logical_and_ logical_not logical_not_
     logical_or logical_or_ logical_xor logical_xor_ logit logit_ logit_backward logspace
-    logsumexp lt lt_ lu_solve lu_unpack mH mT margin_ranking_loss masked_fill masked_fill_
-    masked_scatter masked_scatter_ masked_scatter_backward masked_select
-    masked_select_backward matmul matmul_backward matrix_H matrix_exp matrix_exp_backward
-    matrix_power max max_pool1d max_pool2d max_pool2d_backward max_pool2d_with_indices
+    logsumexp lt lt_ mH mT margin_ranking_loss masked_fill masked_fill_ masked_scatter
+    masked_scatter_ masked_scatter_backward masked_select matmul matrix_H matrix_exp
+    matrix_exp_backward matrix_power max max_pool1d max_pool2d max_pool2d_with_indices
     max_pool2d_with_indices_backward max_pool3d max_pool3d_with_indices
-    max_pool3d_with_indices_backward max_unpool2d max_unpool3d maximum mean median meshgrid
-    min minimum miopen_batch_norm miopen_batch_norm_backward miopen_convolution
-    miopen_convolution_add_relu miopen_convolution_relu miopen_convolution_transpose
-    miopen_ctc_loss miopen_depthwise_convolution mish mish_ mish_backward mkldnn_convolution
-    mkldnn_linear mkldnn_linear_backward mkldnn_linear_backward_input
-    mkldnn_linear_backward_weights mm mode moveaxis movedim mse_loss mse_loss_backward msort
-    mul mul_ multi_margin_loss multi_margin_loss_backward multilabel_margin_loss
-    multilabel_margin_loss_backward multilabel_margin_loss_forward multinomial multiply
-    multiply_ mv mvlgamma mvlgamma_ nan_to_num nan_to_num_ nanmean nanmedian nanquantile
-    nansum narrow narrow_copy native_batch_norm native_batch_norm_backward
-    native_channel_shuffle native_dropout native_dropout_backward native_group_norm
-    native_group_norm_backward native_layer_norm native_layer_norm_backward native_norm ne ne_
-    neg neg_ negative negative_ new_empty new_empty_strided new_full new_ones new_zeros
-    nextafter nextafter_ nll_loss nll_loss2d nll_loss2d_backward nll_loss2d_forward
-    nll_loss_backward nll_loss_forward nll_loss_nd nonzero nonzero_static norm norm_except_dim
-    normal normal_ not_equal not_equal_ nuclear_norm numpy_T one_hot ones ones_like orgqr
-    ormqr outer pad pad_sequence pairwise_distance pdist permute permute_copy pinverse
-    pixel_shuffle pixel_unshuffle poisson poisson_nll_loss polar polygamma polygamma_ positive
-    pow pow_ prelu prod put put_ qr quantile rad2deg rad2deg_ rand rand_like randint
-    randint_like randn randn_like random_ randperm range ravel reciprocal reciprocal_
-    reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward
-    reflection_pad3d reflection_pad3d_backward relu relu6 relu6_ relu_ remainder remainder_
-    renorm renorm_ repeat repeat_interleave replication_pad1d replication_pad1d_backward
-    replication_pad2d replication_pad2d_backward replication_pad3d replication_pad3d_backward
-    reshape reshape_as resize resize_ resize_as resize_as_ resolve_conj resolve_neg
-    result_type rms_norm roll rot90 round round_ row_stack rrelu rrelu_ rrelu_with_noise
-    rrelu_with_noise_ rrelu_with_noise_backward rrelu_with_noise_functional rsqrt rsqrt_ rsub
-    scalar_tensor scaled_dot_product_attention scatter scatter_ scatter_add scatter_add_
-    scatter_reduce scatter_reduce_ searchsorted segment_reduce select select_backward
-    select_copy select_scatter selu selu_ sgn sgn_ sigmoid sigmoid_ sigmoid_backward sign
-    sign_ signbit silu silu_ silu_backward sin sin_ sinc sinc_ sinh sinh_ slice slice_backward
-    slice_copy slice_inverse slice_scatter slogdet slow_conv3d slow_conv3d_forward
-    slow_conv_dilated2d slow_conv_dilated3d slow_conv_transpose2d slow_conv_transpose3d
+    max_pool3d_with_indices_backward maximum mean median meshgrid min minimum mish mish_
+    mish_backward mm mode moveaxis movedim mse_loss mse_loss_backward msort mul mul_
+    multinomial multiply multiply_ mv mvlgamma mvlgamma_ nan_to_num nan_to_num_ nanmean
+    nanmedian nanquantile nansum narrow narrow_copy native_batch_norm
+    native_batch_norm_backward native_channel_shuffle native_dropout native_dropout_backward
+    native_group_norm native_group_norm_backward native_layer_norm native_layer_norm_backward
+    native_norm ne ne_ neg neg_ negative negative_ new_empty new_empty_strided new_full
+    new_ones new_zeros nextafter nextafter_ nll_loss2d_backward nll_loss2d_forward
+    nll_loss_backward nll_loss_forward nonzero nonzero_static norm norm_except_dim normal
+    normal_ not_equal not_equal_ nuclear_norm numpy_T ones ones_like outer pad pad_sequence
+    pairwise_distance permute permute_copy pinverse pixel_shuffle pixel_unshuffle
+    poisson_nll_loss polar polygamma polygamma_ positive pow pow_ prelu prod put put_ qr
+    quantile rad2deg rad2deg_ rand rand_like randint randint_like randn randn_like random_
+    randperm range ravel reciprocal reciprocal_ reflection_pad1d reflection_pad1d_backward
+    reflection_pad2d reflection_pad2d_backward reflection_pad3d reflection_pad3d_backward relu
+    relu6 relu6_ relu_ remainder remainder_ renorm renorm_ repeat repeat_interleave
+    replication_pad1d replication_pad1d_backward replication_pad2d replication_pad2d_backward
+    replication_pad3d replication_pad3d_backward reshape reshape_as resolve_conj resolve_neg
+    result_type rms_norm roll rot90 round round_ row_stack rsqrt rsqrt_ rsub scalar_tensor
+    scaled_dot_product_attention scatter scatter_ scatter_add scatter_add_ scatter_reduce
+    scatter_reduce_ searchsorted select select_backward select_copy select_scatter selu selu_
+    sgn sgn_ sigmoid sigmoid_ sigmoid_backward sign sign_ signbit silu silu_ silu_backward sin
+    sin_ sinc sinc_ sinh sinh_ slice slice_backward slice_copy slice_scatter slogdet
     smooth_l1_loss smooth_l1_loss_backward soft_margin_loss soft_margin_loss_backward softmax
     softplus softplus_backward softshrink softshrink_backward sort special_airy_ai
     special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1
@@ -188,22 +159,19 @@ _ALLOWED = """
     special_shifted_chebyshev_polynomial_u special_shifted_chebyshev_polynomial_v
     special_shifted_chebyshev_polynomial_w special_sinc special_softmax
     special_spherical_bessel_j0 special_xlog1py special_xlogy special_zeta split split_copy
-    split_with_sizes split_with_sizes_copy sqrt sqrt_ square square_ squeeze squeeze_
-    squeeze_copy stack std std_mean stft sub sub_ subtract subtract_ sum sum_to_size svd
-    swapaxes swapaxes_ swapdims swapdims_ t t_ t_copy take take_along_dim tan tan_ tanh tanh_
-    tanh_backward tensor_split thnn_conv2d threshold threshold_ threshold_backward tile to
-    topk trace trace_backward transpose transpose_ transpose_copy trapezoid trapz
-    triangular_solve tril tril_ triplet_margin_loss triu triu_ true_divide true_divide_ trunc
-    trunc_ type_as unbind unbind_copy unflatten unflatten_dense_tensors unfold unfold_backward
-    unfold_copy uniform uniform_ unique_consecutive unique_dim unique_dim_consecutive
-    unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_ unsqueeze_copy
+    split_with_sizes split_with_sizes_copy sqrt sqrt_ square square_ squeeze squeeze_copy
+    stack std std_mean stft sub sub_ subtract subtract_ sum sum_to_size svd swapaxes swapdims
+    t t_copy take tan tan_ tanh tanh_ tanh_backward threshold threshold_ threshold_backward
+    tile to topk trace trace_backward transpose transpose_copy trapezoid trapz tril tril_
+    triplet_margin_loss triu triu_ true_divide true_divide_ trunc trunc_ type_as unbind
+    unbind_copy unflatten unflatten_dense_tensors unfold unfold_backward unfold_copy uniform
+    uniform_ unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_copy
     upsample_bicubic2d upsample_bicubic2d_backward upsample_bilinear2d
     upsample_bilinear2d_backward upsample_linear1d upsample_linear1d_backward
     upsample_nearest1d upsample_nearest1d_backward upsample_nearest2d
-    upsample_nearest2d_backward upsample_nearest3d upsample_nearest3d_backward
-    value_selecting_reduction_backward vander var var_mean vdot view view_as view_as_complex
-    view_as_complex_copy view_as_real view_as_real_copy view_copy vsplit vstack where xlogy
-    xlogy_ zero zero_ zeros zeros_like
+    upsample_nearest2d_backward upsample_nearest3d upsample_nearest3d_backward vander var
+    var_mean vdot view view_as view_as_complex view_as_complex_copy view_as_real
+    view_as_real_copy view_copy vsplit vstack where xlogy xlogy_ zero zero_ zeros zeros_like
 """
 
 _COMPOSITE = """

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .bindings import Bindings
-from .calls import Do, Layout, bind, constant
+from .calling import Bindings, Do, Layout, bind, constant, data_type, find_operator
 from .collectives import issue
+from .guard import Guard, Refused, Room, written_by
 from .limits import ReplayError, check_operator
 from .spin import cycles_per_ns, spin_host
-from .storages import data_type
+from .storages import bounded
 
 GROUP_MARK = "chakra:group="
 """What the linker takes a collective's group from: gloo's own records name none."""
@@ -19,43 +19,116 @@ GROUP_MARK = "chakra:group="
 class Program:
     """Steps of a plan as functions without arguments, on the tensors in `slots`.
 
-    `check` runs them once, slowly: an operator that fails here is replaced by a stand-in, and so is
-    a result that has another shape than was recorded. After that `run` does an iteration.
+    `check` runs them once, slowly: what the guard refuses and what PyTorch fails at is replaced by a
+    stand-in, and so is a result that has another shape than was recorded. After that `run` does an
+    iteration.
     """
 
-    def __init__(self, torch: Any, plan: dict[str, Any], device: str, groups: list[Any]) -> None:
+    def __init__(
+        self, torch: Any, plan: dict[str, Any], device: str, groups: list[Any], room: Room
+    ) -> None:
         self.torch, self.plan, self.device, self.groups = torch, plan, device, groups
         self.slots: list[Any] = [None] * plan["slots"]
         self.works: dict[int, Any] = {}
         self.marking = False
         self.on_device = device.startswith("cuda")
+        self.guard = Guard(torch, room)
         self._rate = cycles_per_ns(torch) if self.on_device else 0.0
         self.not_covered: list[dict[str, Any]] = []
         self._operators: dict[int, Any] = {}
+        self._graphs: list[Any] = []
         self._awaited = {c for s in plan["steps"] for c in s.get("after", [])}
-        self.steps = [self._make(i, s) for i, s in enumerate(plan["steps"])]
-        self._place_on_streams()
+        self._streams, self._events = self._make_streams()
+        self.steps = [self._finished(i, self._make(i, s)) for i, s in enumerate(plan["steps"])]
 
     def run(self) -> None:
         """One iteration."""
         for step in self.steps:
             step()
 
+    # --- the first iteration ------------------------------------------------------------------
+
     def check(self) -> None:
         """One iteration that finds out what cannot be done as it was recorded."""
         bindings = Bindings(self.torch)
         for i, step in enumerate(self.plan["steps"]):
             try:
-                if not self._shortened(i, step, bindings):
-                    self.steps[i]()
-                why = self._unlike(step)
+                why = self._first_time(i, step, bindings)
+            except Refused as refused:
+                why = str(refused)
             except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as error:
                 if step["do"] != "call" or _fatal(self.torch, error):
                     raise ReplayError(f"step {i} ({step.get('op', step['do'])}): {error}") from None
                 why = str(error).partition("\n")[0] or type(error).__name__
             if why:
                 self._replace(i, step, why)
-                self.steps[i]()
+            self._account(step)
+
+    def _first_time(self, i: int, step: dict[str, Any], bindings: Bindings) -> str:
+        """Do a step after looking at what it would do; gives how its results differ, if they do."""
+        operator = self._operators.get(i)
+        if operator is None:
+            self._ask_for(step)
+            self.steps[i]()
+            return ""
+        given = self._given(operator, step)
+        replaced = self.guard.examine(operator, given, _kept_shapes(step))
+        step = self._with_constants(operator, step, replaced)
+        self._set(i, self._bound(operator._op, step))
+        before = [_layout(t) for t in written_by(operator, given)]
+        if not self._shortened(i, step, bindings):
+            self.steps[i]()
+        if before != [_layout(t) for t in written_by(operator, given)]:
+            raise ReplayError(f"step {i} ({step['op']}) resizes what it was given")
+        flat = [self.slots[s] if s is not None else None for s in _flat(step.get("outs", []))]
+        self.guard.done(operator, given, flat)
+        return self._unlike(step)
+
+    def _given(self, operator: Any, step: dict[str, Any]) -> dict[str, Any]:
+        """Arguments of a call by name."""
+        positional, named = self._layouts(step)
+        names = [a.name for a in operator._schema.arguments if not a.kwarg_only]
+        values = positional.fill(self.slots)
+        if len(values) > len(names):
+            raise Refused(f"{len(values)} arguments for {len(names)}")
+        given = dict(zip(names, values, strict=False))
+        return given | dict(zip(step.get("kwargs", {}), named.fill(self.slots), strict=True))
+
+    def _with_constants(
+        self, operator: Any, step: dict[str, Any], replaced: dict[tuple[str, int], Any]
+    ) -> dict[str, Any]:
+        """The step with tensors of the guard's in the place of some of its arguments."""
+        if not replaced:
+            return step
+        names = [a.name for a in operator._schema.arguments if not a.kwarg_only]
+        args, kwargs = list(step["args"]), dict(step.get("kwargs", {}))
+        for (name, place), tensor in replaced.items():
+            self.slots.append(tensor)
+            value: Any = {"slot": len(self.slots) - 1}
+            home: Any = kwargs if name in kwargs else args
+            key: Any = name if name in kwargs else names.index(name)
+            if place >= 0:
+                value = [value if i == place else v for i, v in enumerate(home[key])]
+            home[key] = value
+        return {**step, "args": args, "kwargs": kwargs}
+
+    def _ask_for(self, step: dict[str, Any]) -> None:
+        """Room for what a stand-in makes."""
+        for _, dtype, shape, strides, offset, *where in step.get("made", []):
+            size = _extent(shape, strides, offset) * data_type(self.torch, dtype).itemsize
+            self.guard.room.ask(where[0] if where else self.device, size)
+
+    def _account(self, step: dict[str, Any]) -> None:
+        """What is held after a step."""
+        room = self.guard.room
+        made = [m[0] for m in step.get("made", [])] + [step[k] for k in ("slot",) if k in step]
+        for slot in made:
+            if self.slots[slot] is not None:
+                room.put(slot, self.slots[slot])
+                if step["do"] == "stand_in":
+                    self.guard.ranges.put(self.slots[slot], None)
+        for slot in step.get("free", []):
+            room.drop(slot)
 
     def _shortened(self, i: int, step: dict[str, Any], bindings: Bindings) -> bool:
         """Whether a shorter way to this step's operator was found, and taken once."""
@@ -76,21 +149,29 @@ class Program:
 
     def _make(self, i: int, step: dict[str, Any]) -> Do:
         do: Do = _MAKERS[step["do"]](self, i, step)
-        gap = step.get("gap_ns", 0)
+        return do
+
+    def _set(self, i: int, do: Do) -> None:
+        """Let a step be done so from now on."""
+        self.steps[i] = self._finished(i, do)
+
+    def _finished(self, i: int, do: Do) -> Do:
+        """After the host's own time, and on its stream."""
+        gap = self.plan["steps"][i].get("gap_ns", 0)
         if not gap:
-            return do
+            return self._placed(i, do)
 
         def after_gap() -> None:
             spin_host(gap)
             do()
 
-        return after_gap
+        return self._placed(i, after_gap)
 
     def _call(self, i: int, step: dict[str, Any]) -> Do:
         check_operator(step["op"], i)
-        namespace, _, name = step["op"].partition("::")
-        packet = getattr(getattr(self.torch.ops, namespace), name, None)
-        found = getattr(packet, step["overload"] or "default", None)
+        if step["op"] == _ALIAS:  # PyTorch does not hold it against the storage; this it does
+            step.update(op="aten::as_strided", overload="", args=[*step["args"][:3]], kwargs={})
+        found = find_operator(self.torch, step)
         if found is None:
             return self._instead(step, f"this PyTorch has no {step['op']}.{step['overload']}")
         try:
@@ -102,14 +183,16 @@ class Program:
 
     def _bound(self, operator: Callable[..., Any], step: dict[str, Any]) -> Do:
         """The operator with its arguments laid out."""
+        return bind(operator, step, self.slots, *self._layouts(step))
+
+    def _layouts(self, step: dict[str, Any]) -> tuple[Layout, Layout]:
+        """Where a call's arguments come from, those by place and those by name."""
 
         def plain(value: Any) -> Any:
             return constant(self.torch, value, self.device, self.groups)
 
-        layout = Layout(step["args"], plain)
-        return bind(
-            operator, step, self.slots, layout, Layout(list(step.get("kwargs", {}).values()), plain)
-        )
+        named = list(step.get("kwargs", {}).values())
+        return Layout(step["args"], plain), Layout(named, plain)
 
     def _view(self, i: int, step: dict[str, Any]) -> Do:
         slots, base, slot = self.slots, step["base"], step["slot"]
@@ -117,12 +200,7 @@ class Program:
         dtype, free = data_type(self.torch, step["dtype"]), step.get("free", [])
 
         def do() -> None:
-            whole = slots[base]
-            if whole.dtype != dtype:
-                flat = self.torch.empty(0, dtype=dtype, device=whole.device)
-                slots[slot] = flat.set_(whole.untyped_storage(), offset, shape, strides)
-            else:
-                slots[slot] = whole.as_strided(shape, strides, offset)
+            slots[slot] = bounded(self.torch, slots[base], dtype, shape, strides, offset)
             for s in free:
                 slots[s] = None
 
@@ -192,8 +270,7 @@ class Program:
         """Makes a tensor of this geometry in a storage of its own."""
         torch, kind = self.torch, data_type(self.torch, dtype)
         where = self.device if device != "cpu" else "cpu"
-        last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-        size = offset + last + 1 if all(shape) else 0
+        size = _extent(shape, strides, offset)
         return lambda: torch.empty(size, dtype=kind, device=where).as_strided(
             shape, strides, offset
         )
@@ -217,25 +294,50 @@ class Program:
         return ""
 
     def _replace(self, i: int, step: dict[str, Any], why: str) -> None:
-        self.steps[i] = self._instead(step, why)
+        instead = self._instead(step, why)
+        self._ask_for(step)
+        self._set(i, instead)
+        self.steps[i]()
+        for slot in (m[0] for m in step.get("made", [])):
+            if self.slots[slot] is not None:
+                self.guard.ranges.put(self.slots[slot], None)
+
+    # --- graphs -------------------------------------------------------------------------------
+
+    def capture(self) -> None:
+        """Put consecutive steps of one graph into a graph of the device's, launched by the first."""
+        if not self.on_device:
+            return
+        for first, last in _stretches([s.get("graph", 0) for s in self.plan["steps"]]):
+            steps = self.steps[first:last]
+            graph = self.torch.cuda.CUDAGraph()
+            self.torch.cuda.synchronize()
+            with self.torch.cuda.graph(graph):
+                for step in steps:
+                    step()
+            self._graphs.append(graph)
+            self.steps[first:last] = [graph.replay, *[_nothing] * (last - first - 1)]
 
     # --- streams ------------------------------------------------------------------------------
 
-    def _place_on_streams(self) -> None:
-        """Steps of other streams run there, after what they wait for."""
+    def _make_streams(self) -> tuple[list[Any], dict[int, Any]]:
+        """Streams beside the main one, and an event for every step that others wait for."""
         if not self.on_device:
-            return
-        plan = self.plan["steps"]
-        most = max((s.get("stream", 0) for s in plan), default=0)
+            return [None], {}
+        most = max((s.get("stream", 0) for s in self.plan["steps"]), default=0)
         streams = [None, *(self.torch.cuda.Stream(self.device) for _ in range(most))]
-        awaited = self._awaited
-        events = {c: self.torch.cuda.Event() for c in awaited}
-        for i, step in enumerate(plan):
-            stream = streams[step.get("stream", 0)]
-            if stream is not None or i in awaited or step.get("after"):
-                causes = [events[c] for c in step.get("after", [])]
-                lent = step.get("borrowed", [])
-                self.steps[i] = self._on_stream(self.steps[i], stream, causes, lent, events.get(i))
+        return streams, {c: self.torch.cuda.Event() for c in self._awaited}
+
+    def _placed(self, i: int, do: Do) -> Do:
+        """Steps of other streams run there, after what they wait for."""
+        step = self.plan["steps"][i]
+        if not self.on_device:
+            return do
+        stream = self._streams[step.get("stream", 0)]
+        if stream is None and i not in self._awaited and not step.get("after"):
+            return do
+        causes = [self._events[c] for c in step.get("after", [])]
+        return self._on_stream(do, stream, causes, step.get("borrowed", []), self._events.get(i))
 
     def _on_stream(self, do: Do, stream: Any, causes: list[Any], lent: list[int], done: Any) -> Do:
         cuda, slots = self.torch.cuda, self.slots
@@ -263,6 +365,48 @@ _MAKERS: dict[str, Callable[[Program, int, dict[str, Any]], Do]] = {
     "stand_in": Program._stand_in,
     "synchronize": Program._synchronize,
 }
+
+
+_ALIAS = "aten::_reshape_alias"
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return [x for item in value for x in _flat(item)]
+    return [value]
+
+
+def _nothing() -> None:
+    """A step whose work another step does."""
+
+
+def _stretches(numbers: list[int]) -> list[tuple[int, int]]:
+    """Begin and end of every run of one number other than 0."""
+    out: list[tuple[int, int]] = []
+    for i, number in enumerate(numbers):
+        if number and (not i or numbers[i - 1] != number):
+            out.append((i, i))
+        if number:
+            out[-1] = (out[-1][0], i + 1)
+    return out
+
+
+def _kept_shapes(step: dict[str, Any]) -> list[list[int] | None]:
+    """Recorded shapes of a call's results in order; None for those that are not kept."""
+    shapes = {m[0]: m[2] for m in step.get("made", [])}
+    return [shapes.get(slot) for slot in _flat(step.get("outs", []))]
+
+
+def _layout(tensor: Any) -> tuple[Any, ...]:
+    """What an operator must leave as it is."""
+    storage = tensor.untyped_storage()
+    return tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), storage.nbytes()
+
+
+def _extent(shape: list[int], strides: list[int], offset: int) -> int:
+    """Elements from the begin of a storage to the last of a view of it."""
+    last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    return offset + last + 1 if all(shape) else 0
 
 
 def _fatal(torch: Any, error: Exception) -> bool:

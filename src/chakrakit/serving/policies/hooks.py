@@ -75,9 +75,14 @@ class _Eyes:
     def engine(self, number: int) -> EngineView:
         free, total, waiting, running = self._cluster.engine(number)
         return EngineView(
-            number, free, total, waiting, running, self._cluster.now() * _S,
+            number,
+            free,
+            total,
+            waiting,
+            running,
+            self._cluster.now() * _S,
             lambda request: int(self._cluster.matched(number, request)),
-        )  # fmt: skip
+        )
 
     def requests(self, numbers: list[int]) -> list[RequestView]:
         return [self.request(n) for n in numbers]

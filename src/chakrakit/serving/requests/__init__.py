@@ -1,7 +1,7 @@
 """Requests: streams from files or from processes."""
 
 from chakrakit.serving.requests.choose import requests_from
-from chakrakit.serving.requests.files import read_requests, unpacked
+from chakrakit.serving.requests.files import csv_table, read_requests, unpacked
 from chakrakit.serving.requests.processes import Process, generated
 from chakrakit.serving.requests.stream import PS, Stream, stream_of
 
@@ -9,6 +9,7 @@ __all__ = [
     "PS",
     "Process",
     "Stream",
+    "csv_table",
     "generated",
     "read_requests",
     "requests_from",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,10 @@ from chakrakit.serving.requests.stream import Stream, stream_of
 
 DATES_FROM = 1e8
 """Seconds above this are dates (after 1973), not times since the start."""
-MOST_BYTES = 2**33
+DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises of text that is no JSON, or is nested without end."""
+_PACKING, _ROOM = 32, 1 << 26
+"""How much a packed file may hold: so many times its size, and some bytes more."""
 
 
 def read_requests(path: str | Path, seed: int = 0) -> Stream:
@@ -45,12 +50,25 @@ def unpacked(data: bytes, path: str | Path) -> bytes:
     """What a file holds; gzip is told by its first bytes."""
     if data[:2] != b"\x1f\x8b":
         return data
+    most = _PACKING * len(data) + _ROOM
     try:
         with gzip.open(io.BytesIO(data)) as opened:
-            found = opened.read(MOST_BYTES)
-    except (OSError, EOFError) as error:
+            pieces = list(_within(opened, most, path))
+    except (OSError, EOFError, zlib.error) as error:
         raise FormatError(f"not a gzip file: {error}", path=str(path)) from None
-    return found
+    return b"".join(pieces)
+
+
+def _within(opened: gzip.GzipFile, most: int, path: str | Path) -> Iterator[bytes]:
+    """What a stream holds, as long as that is not more than `most`."""
+    while piece := opened.read(1 << 20):
+        most -= len(piece)
+        if most < 0:
+            raise FormatError(
+                f"unpacks to more than {_PACKING} times its size; give the file unpacked",
+                path=str(path),
+            )
+        yield piece
 
 
 def _json(data: bytes, path: str, seed: int) -> Stream:
@@ -58,7 +76,7 @@ def _json(data: bytes, path: str, seed: int) -> Stream:
     first, _, rest = data.strip().partition(b"\n")
     try:
         document = msgspec.json.decode(first)
-    except msgspec.DecodeError:
+    except DAMAGE:
         return _document(data, path, seed)
     if not rest.strip() and isinstance(document, dict) and "input_lens" in document:
         return _benchmark(document, path, seed)
@@ -70,7 +88,7 @@ def _json(data: bytes, path: str, seed: int) -> Stream:
 def _document(data: bytes, path: str, seed: int) -> Stream:
     try:
         found = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
+    except DAMAGE as error:
         raise FormatError(f"neither JSON nor JSON lines: {error}", path=path) from None
     if isinstance(found, dict) and "input_lens" in found:
         return _benchmark(found, path, seed)
@@ -85,23 +103,40 @@ def _benchmark(found: dict[str, Any], path: str, seed: int) -> Stream:
     prompt, output = found["input_lens"], found.get("output_lens")
     if not isinstance(prompt, list) or not isinstance(output, list) or len(prompt) != len(output):
         raise FormatError("`input_lens` and `output_lens` must be lists of one length", path=path)
-    starts, most = found.get("start_times"), found.get("max_concurrency")
-    if isinstance(starts, list) and len(starts) == len(prompt):
-        times = np.sort(np.asarray(starts, np.float64))
-        order = np.argsort(np.asarray(starts, np.float64), kind="stable")
-        lengths = [np.asarray(x, np.float64)[order] for x in (prompt, output)]
-        return stream_of(times - times[0], lengths[0], lengths[1], where=path)
+    sizes = _floats(prompt, "input_lens", path), _floats(output, "output_lens", path)
+    starts = found.get("start_times")
+    if isinstance(starts, list) and starts and len(starts) == len(prompt):
+        times = _floats(starts, "start_times", path)
+        order = np.argsort(times, kind="stable")
+        own = times[order] - times[order[0]]
+        return stream_of(own, sizes[0][order], sizes[1][order], where=path)
     times = _paced(found.get("request_rate", "inf"), len(prompt), seed, path)
-    return stream_of(times, prompt, output, where=path, concurrency=int(most) if most else 0)
+    at_once = _at_once(found.get("max_concurrency"), path)
+    return stream_of(times, *sizes, where=path, concurrency=at_once)
+
+
+def _floats(values: list[Any], name: str, path: str) -> Any:
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
+        raise FormatError(f"`{name}` must be a list of numbers", path=path)
+    return np.array([float(v) if abs(v) < _LARGEST else np.nan for v in values], np.float64)
+
+
+def _at_once(said: object, path: str) -> int:
+    """How many requests are under way at most; 0 for any number."""
+    if said is None:
+        return 0
+    if not isinstance(said, int) or not 0 <= said < 2**31 - 1:
+        raise FormatError(f"`max_concurrency` is {said!r:.40}; it should be 1 or more", path=path)
+    return said
 
 
 def _paced(rate: object, count: int, seed: int, path: str) -> Any:
     """Arrivals at a rate: Poisson, as the benchmark itself draws them; all at once where it is inf."""
     try:
         value = float(rate)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise FormatError(f"`request_rate` is {rate!r}, not a number", path=path) from None
-    if value <= 0:
+    except (TypeError, ValueError, OverflowError):
+        raise FormatError(f"`request_rate` is {rate!r:.40}, not a number", path=path) from None
+    if not value > 0:
         raise FormatError(f"`request_rate` is {value}; it must be above 0", path=path)
     if value == float("inf"):
         return np.zeros(count)
@@ -110,6 +145,7 @@ def _paced(rate: object, count: int, seed: int, path: str) -> Any:
 
 # --- tables -------------------------------------------------------------------------------------
 
+_LARGEST = 1e300
 _TIMES = ("arrival_s", "timestamp", "arrival_time", "arrival")
 _PROMPTS = (
     "prompt",
@@ -130,17 +166,24 @@ _OUTPUTS = (
 
 
 def _csv(data: bytes, path: str) -> Stream:
+    return _table(csv_table(data, path), path, first_line=2)
+
+
+def csv_table(data: bytes, path: str) -> pa.Table:
+    """A CSV with one line of names, in UTF-8."""
     try:
-        table = csv.read_csv(io.BytesIO(data))
-    except pa.ArrowInvalid as error:
-        raise FormatError(f"not a CSV of requests: {error}", path=path) from None
-    return _table(table, path, first_line=2)
+        data.decode("utf-8")  # pyarrow does not check the names of columns
+        return csv.read_csv(io.BytesIO(data))
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise FormatError(f"not a CSV file: {error}", path=path) from None
 
 
 def _parquet(data: bytes, path: str) -> Stream:
     try:
         table = pq.read_table(io.BytesIO(data))
-    except (pa.ArrowException, OSError) as error:
+        table.validate(full=True)
+        table.column_names  # noqa: B018 - a damaged file has names that are not UTF-8
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise FormatError(f"not a Parquet file: {error}", path=path) from None
     return _table(table, path, first_line=1)
 
@@ -171,17 +214,32 @@ def _table(table: pa.Table, path: str, first_line: int) -> Stream:
     if "priority" in table.column_names:
         more["priority"] = _numbers(table.column("priority"), path, "priority")
     if "hash_ids" in table.column_names:
-        more["ids"] = table.column("hash_ids").to_pylist()
+        more["ids"] = _identifiers(table.column("hash_ids").to_pylist(), path)
         more["unit"] = 512
     if "id" in table.column_names:
         more["names"] = [str(v) for v in table.column("id").to_pylist()]
     return stream_of(times, prompt, output, where=path, first_line=first_line, **more)
 
 
+def _identifiers(said: list[Any], path: str) -> list[list[int]]:
+    ids = [[] if own is None else own for own in said]
+    if not all(isinstance(own, list) and all(isinstance(i, int) for i in own) for own in ids):
+        raise FormatError("hash_ids must be lists of whole numbers", path=path)
+    return ids
+
+
 def _seconds(column: pa.ChunkedArray, path: str) -> Any:
-    if pt.is_timestamp(column.type):
-        nanos = column.cast(pa.timestamp("ns")).cast(pa.int64())
-        return (np.asarray(nanos.to_numpy()) - nanos[0].as_py()) / 1e9
+    if not len(column):
+        return np.zeros(0)
+    if pt.is_timestamp(column.type) or pt.is_date(column.type):
+        try:
+            nanos = column.cast(pa.timestamp("ns")).cast(pa.int64())
+        except pa.ArrowException as error:
+            raise FormatError(f"arrival times: {error}", path=path) from None
+        if nanos.null_count:
+            raise FormatError("arrival times: some are missing", path=path)
+        times = np.asarray(nanos.to_numpy()).astype(np.float64)
+        return (times - times[0]) / 1e9
     if pt.is_string(column.type) or pt.is_large_string(column.type):
         return _dates(column, path)
     times = _numbers(column, path, "arrival times")
@@ -195,11 +253,13 @@ def _dates(column: pa.ChunkedArray, path: str) -> Any:
         stamps = np.array([str(t).strip().replace(" ", "T") for t in texts], "datetime64[ns]")
     except ValueError as error:
         raise FormatError(f"arrival times: {error}", path=path) from None
+    if np.isnat(stamps).any():
+        raise FormatError("arrival times: some are no dates", path=path)
     return (stamps - stamps[0]).astype(np.int64) / 1e9
 
 
 def _numbers(column: pa.ChunkedArray, path: str, what: str) -> Any:
     try:
         return np.asarray(column.cast(pa.float64()).fill_null(float("nan")).to_numpy())
-    except pa.ArrowInvalid as error:
+    except pa.ArrowException as error:
         raise FormatError(f"{what}: {error}", path=path) from None

@@ -7,6 +7,7 @@ themselves; a session has sub_requests, each with the time a tool takes before t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -32,6 +33,7 @@ _OUTPUTS = ("output_length", "output_toks", "output_tokens", "output_len", "outp
 _IDS = {"hash_ids": 512, "block_ids": 16}
 _TOKENS = ("input_tok_ids", "input_token_ids", "prompt_token_ids")
 _NAMES = ("id", "request_id")
+_LARGEST, _MOST_PRIORITY = 1e300, 2**31
 TOKEN_UNIT = 16
 """Tokens that one name stands for where a file has the tokens themselves."""
 
@@ -57,16 +59,21 @@ class _Rows:
         """One request; in a session it waits for its predecessor and then `delay` seconds."""
         session = row.get("session_id")
         if after < 0 and session is not None and str(session) in self.sessions:
-            after, delay = self.sessions[str(session)], float(row.get("delay", 0)) / 1e3
+            after = self.sessions[str(session)]
+            delay = self._number(row.get("delay", 0), "delay", line) / 1e3
         self.seconds.append(self._time(row, line) if delay is None else delay)
         self.prompt.append(self._length(row, _PROMPTS, line, "prompt"))
         self.output.append(self._length(row, _OUTPUTS, line, "output"))
         self.after.append(after)
-        self.priority.append(int(row.get("priority") or 0))
+        self.priority.append(self._priority(row.get("priority") or 0, line))
         self.ids.append(self._ids(row, line))
         self.names.append(str(next((row[n] for n in _NAMES if n in row), len(self.names))))
         if session is not None:
             self.sessions[str(session)] = len(self.after) - 1
+
+    def wait(self, said: object, line: int) -> float:
+        """Seconds that a tool takes."""
+        return self._number(said, "tool_duration_ns", line) * 1e-9
 
     def _time(self, row: dict[str, Any], line: int) -> float:
         for name, scale in _TIMES.items():
@@ -81,7 +88,7 @@ class _Rows:
             if name in row:
                 return self._number(row[name], name, line)
         if what == "prompt" and (tokens := next((row[n] for n in _TOKENS if n in row), None)):
-            return float(len(tokens))
+            return float(len(self._tokens(tokens, line)))
         raise FormatError(
             f"line {line} has no {what} length: one of {', '.join(names)}", path=self.path
         )
@@ -89,7 +96,22 @@ class _Rows:
     def _number(self, value: object, name: str, line: int) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise FormatError(f"line {line}: {name} is {value!r}, not a number", path=self.path)
-        return float(value)
+        return float(value) if abs(value) < _LARGEST else math.inf
+
+    def _priority(self, value: object, line: int) -> int:
+        if not isinstance(value, int) or abs(value) > _MOST_PRIORITY:
+            raise FormatError(
+                f"line {line}: priority is {value!r:.40}, not a number", path=self.path
+            )
+        return value
+
+    def _tokens(self, tokens: object, line: int) -> list[int]:
+        """Token ids, each of 32 bits and so never too large."""
+        if not isinstance(tokens, list) or not all(
+            isinstance(t, int) and abs(t) < 2**32 for t in tokens
+        ):
+            raise FormatError(f"line {line}: token ids must be whole numbers", path=self.path)
+        return tokens
 
     def _ids(self, row: dict[str, Any], line: int) -> Sequence[int]:
         for name, unit in _IDS.items():
@@ -99,7 +121,9 @@ class _Rows:
         return (
             []
             if tokens is None
-            else self._checked(list(_chained(tokens)), "tokens", TOKEN_UNIT, line)
+            else self._checked(
+                list(_chained(self._tokens(tokens, line))), "tokens", TOKEN_UNIT, line
+            )
         )
 
     def _checked(self, ids: object, name: str, unit: int, line: int) -> Sequence[int]:
@@ -153,7 +177,7 @@ def read_json_lines(data: bytes, path: str) -> Stream:
 def _decoded(text: bytes, number: int, path: str) -> dict[str, Any]:
     try:
         row = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"line {number} is not JSON: {error}", path=path) from None
     if not isinstance(row, dict):
         raise FormatError(
@@ -172,5 +196,5 @@ def _line(rows: _Rows, row: dict[str, Any], number: int) -> None:
     shared = {n: v for n, v in row.items() if n != "sub_requests"}
     rows.add({**shared, **parts[0]}, number)
     for before, part in pairwise(parts):
-        wait = float(before.get("tool_duration_ns") or 0) * 1e-9
+        wait = rows.wait(before.get("tool_duration_ns") or 0, number)
         rows.add({**shared, **part}, number, after=len(rows.after) - 1, delay=wait)

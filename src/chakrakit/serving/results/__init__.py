@@ -4,7 +4,7 @@ from chakrakit.serving.results.expand import expanded, window_of
 from chakrakit.serving.results.figures import Served
 from chakrakit.serving.results.run import write_requests, write_run
 from chakrakit.serving.results.service_level import ServiceLevel
-from chakrakit.serving.results.summary import ServeResult, Spread
+from chakrakit.serving.results.summary import ServeResult, Spread, spread
 
 __all__ = [
     "ServeResult",
@@ -12,6 +12,7 @@ __all__ = [
     "ServiceLevel",
     "Spread",
     "expanded",
+    "spread",
     "window_of",
     "write_requests",
     "write_run",

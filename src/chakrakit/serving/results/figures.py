@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from chakrakit.arrays import F64, I64
 from chakrakit.machines.device import Device
+from chakrakit.machines.fabric import Site
 from chakrakit.serving.cluster import Outcome, PoolSetup, Setup
+from chakrakit.serving.results.energy import EngineLoad, Lengths, pool_joules
 from chakrakit.serving.results.service_level import ServiceLevel
 from chakrakit.serving.results.summary import (
     KvCache,
@@ -20,6 +22,7 @@ from chakrakit.serving.results.summary import (
     met,
     spread,
 )
+from chakrakit.serving.steps import StepOperators
 
 _MS = 1e-9
 _S = 1e-12
@@ -34,6 +37,9 @@ class Served:
     device: Device
     devices_per_engine: tuple[int, ...]
     """By pool."""
+    work: tuple[StepOperators, ...]
+    """The operators of a step, by pool."""
+    site: Site | None = None
     level: ServiceLevel = field(default_factory=ServiceLevel)
 
     def requests_table(self) -> pa.Table:
@@ -70,7 +76,8 @@ class Served:
         began = int(o.requests["arrival"][o.requests["arrival"] >= 0].min(initial=0))
         seconds = max((int(finish.max(initial=began)) - began) * _S, 1e-12)
         tokens = int(output.sum())
-        energy, price = self._energy(seconds), self._price(seconds)
+        by_class, price = self._energy(seconds, Lengths(prompt, output)), self._price(seconds)
+        energy = sum(by_class.values())
         pools = self._pools(seconds)
         return ServeResult(
             requests=len(stream),
@@ -93,6 +100,8 @@ class Served:
             steps=self._total("steps"),
             mean_batch=self._total("pieces") / max(1, self._total("steps")),
             energy_joules=energy,
+            energy_by_class=by_class,
+            **self._site(energy, seconds),
             joules_per_token=energy / max(1, tokens),
             price=price,
             price_per_million_tokens=price / max(1, tokens) * 1e6,
@@ -146,17 +155,37 @@ class Served:
             found.append(_pool(pool, totals, devices, seconds))
         return found
 
-    def _energy(self, seconds: float) -> float:
-        """The device's power while a step runs, and its idle power between steps."""
-        joules, first = 0.0, 0
-        for pool, devices in zip(self.setup.pools, self.devices_per_engine, strict=True):
-            for total in self.outcome.totals[first : first + pool.engines]:
-                busy = min(total["busy"] * _S, seconds)
-                joules += devices * (
-                    busy * self.device.power + (seconds - busy) * self.device.idle_power
-                )
+    def _energy(self, seconds: float, lengths: Lengths) -> dict[str, float]:
+        """Joules of all engines by class of work."""
+        found: dict[str, float] = {}
+        first = 0
+        for pool, devices, work in zip(
+            self.setup.pools, self.devices_per_engine, self.work, strict=True
+        ):
+            totals = self.outcome.totals[first : first + pool.engines]
             first += pool.engines
-        return joules
+            load = EngineLoad(
+                role=pool.role,
+                devices=devices * pool.engines,
+                tp=work.plan.tp,
+                steps=sum(int(t["steps"]) for t in totals),
+                tokens=sum(int(t["tokens"]) for t in totals),
+                sampled=sum(int(t["pieces"]) for t in totals),
+                busy=devices * sum(min(t["busy"] * _S, seconds) for t in totals),
+            )
+            for name, joules in pool_joules(load, work, self.device, lengths, seconds).items():
+                found[name] = found.get(name, 0.0) + joules
+        return found
+
+    def _site(self, joules: float, seconds: float) -> dict[str, float | None]:
+        """What the energy comes to where the devices stand."""
+        if self.site is None or not joules:
+            return {}
+        devices = sum(
+            p.engines * d for p, d in zip(self.setup.pools, self.devices_per_engine, strict=True)
+        )
+        facility = self.site.facility_joules(joules, devices, seconds)
+        return {"facility_joules": facility, "carbon_kg": self.site.carbon_kg(facility)}
 
     def _price(self, seconds: float) -> float:
         count = sum(

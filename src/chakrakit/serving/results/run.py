@@ -45,7 +45,7 @@ def engine_run(served: Served, card: dict[str, Any]) -> Run:
         bodies.append(trace)
         times[engine] = own
     traces = TraceSet(bodies, {e: Binding(e) for e in range(count)}, Groups({}), Card(**card))
-    return run_of(traces, times, {"engine": _counters(served)}, tick_ps=1, kind="run")
+    return run_of(traces, times, _counters(served), tick_ps=1, kind="run")
 
 
 def _engine(served: Served, engine: int) -> tuple[Trace, Times]:
@@ -69,6 +69,8 @@ def _engine(served: Served, engine: int) -> tuple[Trace, Times]:
         "stream": _only(np.zeros(n, np.int64), ~host),
         "tid": _only(np.tile(own, 3), host),
         "request": _only(np.tile(chosen, 3), host),
+        "request_prompt": _only(np.tile(served.setup.stream.prompt[chosen], 3), host),
+        "request_output": _only(np.tile(served.setup.stream.output[chosen], 3), host),
         "batch_tokens": _only(tokens, ~host),
         "batch_prompt_tokens": _only(prompts, ~host),
         "batch_requests": _only(steps["requests"][order], ~host),
@@ -102,18 +104,19 @@ def _edges(steps: int, requests: int) -> Edges:
     )
 
 
-def _counters(served: Served) -> pa.Table:
+def _counters(served: Served) -> dict[str, dict[str, I64]]:
     """Cache, batch and queue of each engine when its steps end."""
     steps = served.outcome.steps
     sizes = np.concatenate(
         [np.full(pool.engines, pool.options.block_size) for pool in served.setup.pools]
     )
-    return pa.table(
-        {
-            "time_ns": steps["end"] // 1000,
-            "rank": steps["engine"],
-            "cache_tokens": steps["blocks"] * sizes[steps["engine"]],
-            "batch": steps["requests"],
-            "waiting": steps["waiting"],
-        }
-    )
+    at = {"rank": steps["engine"], "time_ns": steps["end"] // 1000}
+    return {
+        "kv_cache": {**at, "tokens": steps["blocks"] * sizes[steps["engine"]]},
+        "batch": {**at, "requests": steps["requests"]},
+        "queue_depth": {
+            **at,
+            "depth": steps["waiting"],
+            "queue": np.full(len(steps["end"]), "waiting", object),
+        },
+    }

@@ -78,6 +78,7 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     mean_batch: float
     energy_joules: float
+    """What the devices draw over the run."""
     joules_per_token: float
     price: float
     """By the devices' price per hour; 0 where the machine has none."""
@@ -86,6 +87,12 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     pools: list[PoolFigures]
     step_times: str
     """Where step times come from."""
+    energy_by_class: dict[str, float] = {}
+    """Joules by class of work; `idle` is what devices draw whatever they do."""
+    facility_joules: float | None = None
+    """With the servers around the devices and the building around the servers."""
+    carbon_kg: float | None = None
+    """CO2 equivalent of the facility's energy."""
     drafts_accepted: float | None = None
     moves: int = 0
     """Caches moved from prefill to decode engines."""

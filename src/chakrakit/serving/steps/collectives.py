@@ -1,11 +1,13 @@
 """How long the collectives of a step take: asked of the simulator, on the machine, alone.
 
 The simulator is asked at sizes that are close together, four an octave, and times between two of them
-are linear: within one algorithm a collective's time is linear in its size.
+are linear: within one algorithm a collective's time is linear in its size. Serving engines have an
+all-reduce of their own for small sizes within a node, and that is what their steps are given.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -13,23 +15,27 @@ import numpy as np
 
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
-from chakrakit.machines.fabric import Machine
-from chakrakit.simulator.engine import run
+from chakrakit.machines.fabric import Machine, span_of
+from chakrakit.machines.library import engine_cost
+from chakrakit.simulator.engine import one_collective, run
 from chakrakit.trace.communication import Binding, Groups
-from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.model import CollectiveType, NodeType, Trace
 from chakrakit.trace.sets import Card, TraceSet
 
 STEPS_PER_OCTAVE = 4
 SMALLEST = 256.0
 MESSAGE = -1
 """In place of a collective's kind."""
+OWN_MOST = 8 << 20
+"""Bytes up to which two members exchange their buffers whole, on machines without an engine's constants:
+the limit of vLLM's kernel, which always does so between two."""
 
 
 class CollectiveTimes:
     """Seconds of collectives on a machine. The simulator is asked once for each size of the ladder."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, machine: Machine, own_all_reduce: bool) -> None:
+        self._machine, self._own_all_reduce = machine, own_all_reduce
         self._known: dict[tuple[int, int, tuple[int, ...]], float] = {}
 
     def seconds(self, kind: int, sizes: F64, members: Sequence[int]) -> F64:
@@ -48,8 +54,27 @@ class CollectiveTimes:
     def _asked(self, kind: int, size: int, members: tuple[int, ...]) -> float:
         key = (kind, size, members)
         if key not in self._known:
-            self._known[key] = run(_one(kind, size, members), self._machine).makespan_ps * 1e-12
+            own = self._own(size, members) if kind == CollectiveType.ALL_REDUCE else None
+            self._known[key] = self._simulated(*key) if own is None else own
         return self._known[key]
+
+    def _simulated(self, kind: int, size: int, members: tuple[int, ...]) -> float:
+        return run(one_collective(kind, size, members), self._machine).makespan_ps * 1e-12
+
+    def _own(self, size: int, members: tuple[int, ...]) -> float | None:
+        """The engine's own all-reduce; None where it calls the communication library."""
+        if not self._own_all_reduce:
+            return None
+        library = self._machine.library
+        if library is None:
+            two = len(members) == 2 and size <= OWN_MOST
+            return self._sent(size, *members) if two else None
+        if library.engine is None:
+            return None
+        seconds = engine_cost(
+            library.engine, size, span_of(self._machine, np.array(members, np.int64))
+        ).seconds
+        return None if math.isinf(seconds) else seconds
 
     def message_seconds(self, sizes: F64, src: int, dst: int) -> F64:
         """A message of each of these sizes between two devices."""
@@ -67,9 +92,9 @@ class CollectiveTimes:
 
 
 @lru_cache(maxsize=8)
-def times_on(machine: Machine) -> CollectiveTimes:
+def times_on(machine: Machine, own_all_reduce: bool = True) -> CollectiveTimes:
     """The times of a machine, which remember what they were asked."""
-    return CollectiveTimes(machine)
+    return CollectiveTimes(machine, own_all_reduce)
 
 
 def _ladder(smallest: float, largest: float) -> list[int]:
@@ -77,21 +102,6 @@ def _ladder(smallest: float, largest: float) -> list[int]:
     low, high = (np.log2(max(n, SMALLEST)) * STEPS_PER_OCTAVE for n in (smallest, largest))
     steps = range(int(np.floor(low)), int(np.ceil(high)) + 2)
     return [round(2 ** (s / STEPS_PER_OCTAVE)) for s in steps]
-
-
-def _one(kind: int, size: int, members: tuple[int, ...]) -> TraceSet:
-    """A workload of one collective."""
-    trace = Trace.from_columns(
-        {
-            "name": ["collective"],
-            "type": [NodeType.COMM_COLL_NODE],
-            "comm_type": [kind],
-            "comm_size": [size],
-            "pg_name": ["group"],
-        }
-    )
-    bindings = {rank: Binding(0, {"group": "1"}) for rank in members}
-    return TraceSet([trace], bindings, Groups({"1": list(members)}), Card())
 
 
 def _message(size: int, src: int, dst: int) -> TraceSet:

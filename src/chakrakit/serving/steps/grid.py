@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,6 +12,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.serving.steps.costing import F64, flat
 
 CHUNK, HISTORY, DECODES, CONTEXT = range(4)
+_MOST_CELLS = 1 << 24
 _FILL_ORDER = (CONTEXT, HISTORY, DECODES, CHUNK)
 """Times are linear in contexts, so these are filled first."""
 
@@ -37,6 +39,12 @@ def filled_grid(table: Mapping[str, F64]) -> tuple[list[F64], F64]:
         table = {n: v[table["decode_q_len"] == 1] for n, v in table.items()}
     columns = _axes_of(table)
     axes = [np.unique(c) for c in columns]
+    cells = math.prod(len(a) for a in axes)
+    if not 0 < cells <= _MOST_CELLS:
+        raise ConfigError(
+            f"--layers: the attention table spans a grid of {cells:,} cells; from 1 to "
+            f"{_MOST_CELLS:,} can be used"
+        )
     values = np.full([len(a) for a in axes], np.nan)
     places = tuple(np.searchsorted(axes[i], columns[i]) for i in range(4))
     values[places] = table["time_us"]
@@ -108,5 +116,5 @@ def shares(skew: Mapping[str, F64]) -> tuple[F64, F64, F64]:
             if own.any():
                 found[i, j] = np.clip((rise * real)[own].sum() / (rise**2)[own].sum(), 0, 1)
         known = np.isfinite(found[i])
-        found[i] = np.interp(counts, counts[known], found[i][known])
+        found[i] = np.interp(counts, counts[known], found[i][known]) if known.any() else 0.0
     return chunks, counts, found

@@ -11,18 +11,16 @@ A folder's tables are taken together; a single file brings those that lie beside
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv
 
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError, FormatError
-from chakrakit.serving.requests import unpacked
+from chakrakit.serving.requests import csv_table, unpacked
 
 _KINDS: dict[str, Sequence[set[str]]] = {
     "attention": ({"prefill_chunk", "n_decode", "kv_decode", "time_us"},),
@@ -99,43 +97,48 @@ def _add(layers: Layers, file: Path, needed: bool) -> None:
     elif getattr(layers, kind) is not None:
         raise FormatError(f"is a second table of {kind}; keep one in the folder", path=str(file))
     else:
-        setattr(layers, kind, _columns(table, file))
+        columns_of = _columns(table, file, _KINDS[kind][0], gaps=kind == "skew")
+        setattr(layers, kind, columns_of)
 
 
 def _table(file: Path) -> pa.Table:
     try:
         data = file.read_bytes()
-        return csv.read_csv(io.BytesIO(unpacked(data, file)))
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", path=str(file)) from None
-    except pa.ArrowInvalid as error:
-        raise FormatError(f"not a CSV: {error}", path=str(file)) from None
+    return csv_table(unpacked(data, file), str(file))
 
 
-def _columns(table: pa.Table, file: Path) -> dict[str, F64]:
-    """The numeric columns; rows without a time are left out."""
+def _columns(
+    table: pa.Table, file: Path, needed: Iterable[str], *, gaps: bool = False
+) -> dict[str, F64]:
+    """The numeric columns. Those that are needed hold a number from 0 on in every row, or have `gaps`."""
     found = {}
     for name in table.column_names:
-        if pa.types.is_integer(table.column(name).type) or pa.types.is_floating(
-            table.column(name).type
-        ):
-            column = table.column(name).cast(pa.float64()).fill_null(float("nan"))
-            found[name] = np.asarray(column.to_numpy())
-    if "time_us" in found:
-        _check(found["time_us"], file)
+        column = table.column(name)
+        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+            plain = column.cast(pa.float64(), safe=False).fill_null(float("nan"))
+            found[name] = np.asarray(plain.to_numpy())
+    for name in needed:
+        if name not in found or not len(found[name]):
+            raise FormatError(f"column {name} should hold numbers", path=str(file))
+        _check(found[name][np.isfinite(found[name])] if gaps else found[name], name, file)
     return found
 
 
-def _check(times: F64, file: Path) -> None:
-    wrong = np.flatnonzero(~(times >= 0) | ~np.isfinite(times))
+_MOST = 1e15
+"""Far above any number of tokens and any time in microseconds."""
+
+
+def _check(values: F64, name: str, file: Path) -> None:
+    wrong = np.flatnonzero(~((values >= 0) & (values <= _MOST)))
     if len(wrong):
-        raise FormatError(
-            f"line {int(wrong[0]) + 2}: a time of {times[wrong[0]]} us", path=str(file)
-        )
+        at = int(wrong[0])
+        raise FormatError(f"line {at + 2}: {name} is {values[at]:g}", path=str(file))
 
 
 def _curves(table: pa.Table, axis: str, file: Path) -> Mapping[str, Curve]:
-    columns = _columns(table, file)
+    columns = _columns(table, file, (axis, "time_us"))
     names = np.array([str(n) for n in table.column("layer").to_pylist()])
     found = {}
     for name in dict.fromkeys(names.tolist()):

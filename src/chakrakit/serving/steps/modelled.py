@@ -10,8 +10,9 @@ import numpy as np
 
 import chakrakit.core as core
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import Device, Operation, Profiled, find_profile, roofline_seconds
+from chakrakit.machines.device import Device, Profiled, find_profile, roofline_seconds
 from chakrakit.machines.fabric import Machine
+from chakrakit.machines.operations import Operation
 from chakrakit.serving.calibration import Constants
 from chakrakit.serving.steps.collectives import times_on
 from chakrakit.serving.steps.costing import StepCost, in_pieces, roofline_attention
@@ -33,12 +34,13 @@ class ModelledSteps:
         machine: Machine,
         compute: str = "auto",
         constants: Constants | None = None,
+        own_all_reduce: bool = True,
     ) -> None:
         self.operators, self.machine, self.constants = operators, machine, constants
         self.compute = compute
         if compute == "auto":
             self.compute = (constants is None and self.device.profile) or "roofline"
-        self.collectives = times_on(machine)
+        self.collectives = times_on(machine, own_all_reduce)
         if not (self.device.peak and self.device.memory_bandwidth):
             raise ConfigError(
                 f"device {self.device.name!r} has no peak rate or memory bandwidth, which step times need; "
@@ -114,7 +116,7 @@ class ModelledSteps:
         if (own := self.constants) is not None:
             shares = (own.attention_compute_efficiency, own.attention_memory_efficiency)
         rate = device.peak_rate(work.dtype) * shares[0]
-        model = self._profile.models.get("attention") if self._profile else None
+        model = self._profile.model("attention") if self._profile else None
         if model is not None:
             rate = model.best_rate * 1e6
         bandwidth = device.memory_bandwidth * shares[1]

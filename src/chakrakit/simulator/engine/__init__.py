@@ -6,6 +6,7 @@ from chakrakit.simulator.engine import native
 from chakrakit.simulator.engine.disturb import Disturbance, Fault
 from chakrakit.simulator.engine.instances import MESSAGE
 from chakrakit.simulator.engine.native import Outcome, SimulationOptions, run, with_bandwidth
+from chakrakit.simulator.engine.one_collective import one_collective
 from chakrakit.simulator.engine.planner import Fixed
 from chakrakit.simulator.engine.program import COMM, COMPUTE, Program
 
@@ -20,6 +21,7 @@ __all__ = [
     "Program",
     "SimulationOptions",
     "native",
+    "one_collective",
     "run",
     "with_bandwidth",
 ]

@@ -35,6 +35,9 @@ class Instances:
     """Collective (or message), group name, sequence number."""
     size: list[int] = field(default_factory=list)
     group_class: list[int] = field(default_factory=list)
+    """The class whose groups hold the copies, -1 for a message."""
+    rank_class: list[int] = field(default_factory=list)
+    """The class whose ranks, ascending, have the copies of a message; -1 for a collective."""
     algorithm: list[str] = field(default_factory=list)
     shape: list[Shape | None] = field(default_factory=list)
     overhead: list[float | None] = field(default_factory=list)
@@ -59,6 +62,7 @@ class Instances:
         self.what.append(what)
         self.size.append(size)
         self.group_class.append(group_class)
+        self.rank_class.append(-1)
         self.algorithm.append(algorithm)
         self.shape.append(shape)
         self.overhead.append(overhead)
@@ -71,6 +75,7 @@ class Instances:
         sends: I64,
         receives: I64,
         jobs: list[I64],
+        rank_class: I64,
         overhead: float | None,
     ) -> I64:
         """Instances of messages; returns their numbers."""
@@ -80,6 +85,7 @@ class Instances:
         self.what += [(MESSAGE, "", t) for t in tag.tolist()]
         self.size += size.tolist()
         self.group_class += [-1] * count
+        self.rank_class += rank_class.tolist()
         self.algorithm += ["direct"] * count
         self.shape += [None] * count
         self.overhead += [overhead] * count
@@ -266,8 +272,10 @@ class Matcher:
         first = self.book.add_messages(src, dst, size, *pace)
         jobs = np.split(np.arange(first, first + len(src)), np.cumsum(copies)[:-1])
         overhead = None if library is None else 0.0
+        own = np.where(found.sends >= 0, found.sends, found.receives)
+        rank_class = np.searchsorted(self.offset, own, "right") - 1
         number = self.out.add_messages(
-            found.tag, found.size, found.sends, found.receives, jobs, overhead
+            found.tag, found.size, found.sends, found.receives, jobs, rank_class, overhead
         )
         for rows in (found.sends, found.receives):
             self.out.of_row[rows[rows >= 0]] = number[rows >= 0]

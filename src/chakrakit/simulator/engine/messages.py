@@ -177,8 +177,9 @@ class MessageMatcher:
         received = self._simulated(receives.rank, receives.row)[lone]
         size = np.r_[sends.size, receives.size[lone]]
         self._check_sizes(np.r_[sends.rank, receives.rank[lone]], size)
-        own, other = self._copies(np.r_[sends.rank, receives.rank[lone]],
-                                  np.r_[sends.column, receives.column[lone]])  # fmt: skip
+        own, other = self._copies(
+            np.r_[sends.rank, receives.rank[lone]], np.r_[sends.column, receives.column[lone]]
+        )
         count = len(sends.rank)
         return Message(
             np.r_[self._simulated(sends.rank, sends.row), none],

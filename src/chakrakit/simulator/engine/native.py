@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal
@@ -25,6 +24,7 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
 from chakrakit.simulator.engine.classes import Classes, apart, refine
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
+from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances, Matcher
 from chakrakit.simulator.engine.measured import as_measured, recorded_starts
 from chakrakit.simulator.engine.membership import Membership
@@ -39,6 +39,8 @@ from chakrakit.trace.sets import TraceSet
 
 SPLITS = 8
 """How often classes are split before every rank is simulated alone."""
+LEAST_FACTOR = 1.5
+"""Ranks for each one simulated below which another attempt costs more than it saves."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class Outcome:
     durations: I64
     sources: I8
     """The CostSource of each duration."""
+    errors: F64
+    """By what share each duration may be off, as far as its source knows."""
     instances: Instances
     began: I64
     ended: I64
@@ -176,30 +180,41 @@ class _Simulation:
             return self._attempt(apart(self.membership), "a dispatch policy may treat ranks apart")[
                 0
             ]
-        split: list[Hashable] = [0] * len(self.membership.groups)
+        splits = Splits.none(self.membership)
         for attempt in range(SPLITS):
-            classes = self._classes(split)
+            classes = self._classes(splits)
+            if attempt and classes.factor < LEAST_FACTOR:
+                break
             try:
-                outcome, diverged = self._attempt(classes, _why(classes, attempt))
+                outcome, further = self._attempt(classes, _why(classes, attempt), splits)
             except FoldRefusedError as error:
                 return self._attempt(apart(self.membership), str(error))[0]
-            if diverged is None:
+            if further is None:
                 return outcome
-            split = [(s, d) for s, d in zip(split, diverged, strict=True)]
-        return self._attempt(apart(self.membership), "equal groups kept ending apart")[0]
+            splits = further
+        return self._attempt(
+            apart(self.membership), "equal groups or pairs of ranks kept ending apart"
+        )[0]
 
-    def _classes(self, split: list[Hashable]) -> Classes:
+    def _classes(self, splits: Splits) -> Classes:
         ranks = self.membership.ranks
         disturbance = self.options.disturbance
         rank_keys = [
-            (self.traces.bindings[r].scale, int(self.machine.device_of[d]), disturbance.key(r))
-            for r, d in zip(ranks, self.device_of.tolist(), strict=True)
+            (
+                self.traces.bindings[r].scale,
+                int(self.machine.device_of[d]),
+                disturbance.key(r),
+                split,
+            )
+            for r, d, split in zip(ranks, self.device_of.tolist(), splits.rank, strict=True)
         ]
-        group_keys = list(zip(self.shape_of, split, strict=True))
+        group_keys = list(zip(self.shape_of, splits.group, strict=True))
         return refine(self.membership, rank_keys, group_keys)
 
-    def _attempt(self, classes: Classes, why: str) -> tuple[Outcome, list[int] | None]:
-        """Simulates one rank per class; also says which groups ended apart from others of their class."""
+    def _attempt(
+        self, classes: Classes, why: str, splits: Splits | None = None
+    ) -> tuple[Outcome, Splits | None]:
+        """Simulates one rank of each class; also says how to split classes whose copies ended apart."""
         options = self.options
         book = TransferPlans(self.machine, options.network == "flow")
         matcher = Matcher(
@@ -229,9 +244,6 @@ class _Simulation:
             options.network == "flow",
             self._pick(classes, matcher.offset),
         )
-        if found["diverged"] >= 0:
-            groups = self._ended_apart(classes, instances, found)
-            return None, groups  # type: ignore[return-value]
         check_horizon(self.membership, classes, matcher.offset, found)
         check_finished(self.membership, classes, matcher.offset, instances, found)
         moved = link_bytes(plans, routes, found["job_runs"], len(self.machine.links))
@@ -246,6 +258,7 @@ class _Simulation:
             found["reason"],
             workload["duration"],
             _concat([self._costs_of(int(i)).source for i in classes.first], np.int8),
+            _concat([self._costs_of(int(i)).error for i in classes.first], np.float64),
             instances,
             found["began"],
             found["ended"],
@@ -255,24 +268,7 @@ class _Simulation:
             int(found["events"]),
             self.device_of,
         )
-        return outcome, None
-
-    def _ended_apart(
-        self, classes: Classes, instances: Instances, found: dict[str, Any]
-    ) -> list[int]:
-        """1 for the groups of the diverged class that ended first, 0 for all others."""
-        number = int(found["diverged"])
-        group_class = instances.group_class[number]
-        if group_class < 0:
-            raise FoldRefusedError(
-                "messages between equal pairs of ranks end apart on this machine"
-            )
-        first_job = sum(len(j) for j in instances.jobs[:number])
-        ended = found["job_ended"][first_job : first_job + len(instances.jobs[number])]
-        earliest = ended[ended >= 0].min()
-        marks = np.zeros(len(self.membership.groups), np.int64)
-        marks[classes.groups_of(group_class)] = (ended == earliest).astype(np.int64)
-        return [int(m) for m in marks]
+        return outcome, splits and splits.further(classes, instances, found["job_ended"])
 
     # --- arrays for the core ------------------------------------------------------------------
 

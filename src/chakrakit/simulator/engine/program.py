@@ -8,9 +8,9 @@ import numpy as np
 
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import TraceError
-from chakrakit.trace.communication import WORLD, Groups, group_names, nth_of_kind
+from chakrakit.trace.communication import Groups, canonical_group, group_names, numbered_calls
 from chakrakit.trace.model import EdgeKind, Edges, NodeType, Trace
-from chakrakit.trace.placement import on_host
+from chakrakit.trace.placement import issue_order, issued, lane_of, on_host, ordered_by_edges
 
 PLAIN, COMPUTE, COMM = 0, 1, 2
 ORDERED, POOL, QUEUE_ONLY = 0, 1, 2
@@ -78,21 +78,19 @@ def read_program(trace: Trace, groups: Groups) -> Program:
     """The program of a body."""
     kind = _kinds(trace)
     lane, lane_kind = _lanes(trace)
-    order = np.empty(len(trace), np.int64)
-    order[np.lexsort((trace.ids, trace.start_ns))] = np.arange(len(trace))
     return Program(
         trace,
         trace.edges,
         kind,
         lane,
         lane_kind,
-        order,
+        issue_order(trace),
         trace.column("comm_priority", 0).astype(np.int32),
         _shares(trace, kind),
         _waves(trace),
         _launchers(trace),
-        _calls(trace, groups, order),
-        _messages(trace, order),
+        _calls(trace, groups),
+        _messages(trace),
     )
 
 
@@ -130,25 +128,15 @@ def _lanes(trace: Trace) -> tuple[I32, I8]:
     works = trace.is_type(NodeType.COMP_NODE)
     keys = np.full(len(trace), _NONE, np.int64)
     keys[works] = np.where(host[works], _HOST, _DEVICE)
-    on_stream, on_thread = trace.has("stream") & ~host, trace.has("tid") & host
-    # Threads and streams are told apart by parity; numbers below 0 are the pools.
-    keys[on_stream] = 2 * _numbered(trace.column("stream", 0)[on_stream])
-    threads = 2 * _numbered(trace.column("tid", 0)[on_thread]) + 1
-    keys[on_thread] = _NONE if _ordered_by(trace, EdgeKind.THREAD, EdgeKind.CALL) else threads
+    lane = lane_of(trace)
+    keys[lane >= 0] = lane[lane >= 0]  # numbers below 0 are the pools
+    if ordered_by_edges(trace, host=True):
+        keys[host & (lane >= 0)] = _NONE
     used, number = np.unique(keys, return_inverse=True)
     skip = int(len(used) > 0 and used[0] == _NONE)
-    stream_kind = QUEUE_ONLY if _ordered_by(trace, EdgeKind.STREAM) else ORDERED
+    stream_kind = QUEUE_ONLY if ordered_by_edges(trace, host=False) else ORDERED
     kinds = [POOL if k < 0 else ORDERED if k % 2 else stream_kind for k in used[skip:].tolist()]
     return (number - skip).astype(np.int32), np.array(kinds, np.int8)
-
-
-def _numbered(values: I64) -> I64:
-    """Each distinct value a number from 0: streams -1 and 1 are two."""
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
-
-
-def _ordered_by(trace: Trace, *kinds: EdgeKind) -> bool:
-    return bool(np.isin(trace.edges.kind, [int(k) for k in kinds]).any())
 
 
 _NONE = np.iinfo(np.int64).min
@@ -162,15 +150,11 @@ def _launchers(trace: Trace) -> I32:
     return launch_of
 
 
-def _calls(trace: Trace, groups: Groups, order: I64) -> Calls:
-    rows = np.flatnonzero(trace.is_type(NodeType.COMM_COLL_NODE))
-    rows = rows[np.argsort(order[rows])]
-    names = group_names(trace, rows).to_pylist()
-    roles = ["" if n in WORLD and n not in groups else n for n in names]
+def _calls(trace: Trace, groups: Groups) -> Calls:
+    rows = issued(trace, np.flatnonzero(trace.is_type(NodeType.COMM_COLL_NODE)))
+    roles = [canonical_group(n, groups) for n in group_names(trace, rows).to_pylist()]
     _, codes = np.unique(np.array(roles, object).astype(str), return_inverse=True)
-    given = trace.has("comm_seq")[rows]
-    whole = ~np.isin(codes, codes[~given])
-    seq = np.where(whole, trace.column("comm_seq", 0)[rows].astype(np.int64), nth_of_kind(codes))
+    seq, _ = numbered_calls(trace, rows, codes)
     return Calls(
         rows,
         roles,
@@ -182,9 +166,9 @@ def _calls(trace: Trace, groups: Groups, order: I64) -> Calls:
     )
 
 
-def _messages(trace: Trace, order: I64) -> Messages:
-    rows = np.flatnonzero(trace.is_type(NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE))
-    rows = rows[np.argsort(order[rows])]
+def _messages(trace: Trace) -> Messages:
+    chosen = trace.is_type(NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
+    rows = issued(trace, np.flatnonzero(chosen))
     is_send = trace.types[rows] == NodeType.COMM_SEND_NODE
     peer = np.where(is_send, trace.column("comm_dst", -1)[rows], trace.column("comm_src", -1)[rows])
     unknown = np.flatnonzero(peer < 0)

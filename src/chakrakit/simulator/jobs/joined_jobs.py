@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chakrakit.errors import ConfigError
-from chakrakit.trace.communication import WORLD, Binding, Body, Groups
+from chakrakit.trace.communication import Binding, Body, Groups, canonical_group
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Run, Times, TraceSet
 
@@ -30,14 +30,22 @@ class JoinedJobs:
         place = {old: new for new, old in enumerate(kept)}
         times = [_own_ranks(run.times[old], first) for old in kept] if run.times else None
         card = job.card.replace(
-            name=self.names[number], tool=run.card.tool, tick_ps=run.card.tick_ps, epoch_ns=0,
+            name=self.names[number],
+            tool=run.card.tool,
+            tick_ps=run.card.tick_ps,
+            epoch_ns=0,
             settings={**job.card.settings, **run.card.settings, "jobs": list(self.names)},
-        )  # fmt: skip
+        )
         links = {"links": run.counters["links"]} if "links" in run.counters else {}
         return Run(
-            job._bodies, job.bindings, job.groups, card,
-            times=times, timing={rank: place[old] for rank, old in timing.items()}, counters=links,
-        )  # fmt: skip
+            job._bodies,
+            job.bindings,
+            job.groups,
+            card,
+            times=times,
+            timing={rank: place[old] for rank, old in timing.items()},
+            counters=links,
+        )
 
 
 def _own_ranks(times: Times, first: int) -> Times:
@@ -89,7 +97,7 @@ def _moved(
 ) -> Binding:
     def group(role: str) -> str:
         name = binding.groups.get(role, role)
-        return f"{job}/" if name in WORLD and name not in traces.groups else f"{job}/{name}"
+        return f"{job}/{canonical_group(name, traces.groups)}"
 
     roles, peers = uses
     return Binding(

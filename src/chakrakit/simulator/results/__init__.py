@@ -10,6 +10,7 @@ from chakrakit.simulator.results.collective_table import (
     parse_sizes,
 )
 from chakrakit.simulator.results.result import to_run
+from chakrakit.simulator.results.rows import class_rows
 from chakrakit.simulator.results.settings import (
     read_network_model,
     read_placement,
@@ -22,7 +23,6 @@ from chakrakit.simulator.results.summary import (
     CollectiveSummary,
     RankSummary,
     SimulationSummary,
-    class_rows,
 )
 
 __all__ = [

@@ -198,9 +198,14 @@ def _row(
 
 
 def _rows(
-    machine: Machine, devices: I64, what: str,
-    sizes: Sequence[int], dtype: str, kernels: Kernels, eager: bool,
-) -> list[CollectiveRow]:  # fmt: skip
+    machine: Machine,
+    devices: I64,
+    what: str,
+    sizes: Sequence[int],
+    dtype: str,
+    kernels: Kernels,
+    eager: bool,
+) -> list[CollectiveRow]:
     if what not in ALGORITHMS:
         known = ", ".join([*ALGORITHMS, "dispatch", "combine"])
         raise ConfigError(f"no collective {what!r}; there are {known}")
@@ -249,9 +254,12 @@ def _simulated(machine: Machine, devices: I64, what: str, size: int) -> Collecti
 
 
 def _expert_rows(
-    machine: Machine, devices: I64, what: str,
-    tokens: Sequence[int], exchange: ExpertExchange | None,
-) -> list[CollectiveRow]:  # fmt: skip
+    machine: Machine,
+    devices: I64,
+    what: str,
+    tokens: Sequence[int],
+    exchange: ExpertExchange | None,
+) -> list[CollectiveRow]:
     library, span = machine.library, span_of(machine, devices)
     constants = getattr(library, what) if library is not None else None
     if constants is None:

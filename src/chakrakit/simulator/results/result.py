@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.engine import Outcome
-from chakrakit.simulator.results.summary import class_memory, class_rows
+from chakrakit.simulator.results.rows import class_rows
+from chakrakit.simulator.results.summary import class_memory
 from chakrakit.trace.placement import nested_ends
 from chakrakit.trace.sets import Run, Times
 

@@ -12,7 +12,8 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine
 from chakrakit.passes.nodes import with_run_times
 from chakrakit.results import Facts
-from chakrakit.simulator.engine import Outcome, SimulationOptions, run
+from chakrakit.simulator.engine import Outcome, SimulationOptions
+from chakrakit.simulator.results.energy import energy_of, run_within_limits
 from chakrakit.simulator.results.result import Detail, to_run
 from chakrakit.simulator.results.summary import SimulationSummary, summarize
 from chakrakit.trace.sets import Run, TraceSet
@@ -40,7 +41,8 @@ class Simulation(Facts):
 
     def run(self, detail: Detail = "classes") -> Run:
         """The traces with their times."""
-        return to_run(self.outcome, self.machine, self.settings, detail)
+        run = to_run(self.outcome, self.machine, self.settings, detail)
+        return run.with_card(self.summary.footprint.put(run.card))
 
 
 def simulate(
@@ -61,12 +63,12 @@ def simulate(
     made = load_machine(machine) if isinstance(machine, str) else machine
     if work.name == "measured" or chosen.communication == "measured":
         traces = with_run_times(traces)
-    outcome = run(traces, made, chosen)
+    outcome, limit = run_within_limits(traces, made, chosen)
     names = {"network": chosen.network, "compute": work.name, "machine": made.name}
     return Simulation(
         outcome,
         made,
-        summarize(outcome, made, names),
+        summarize(outcome, made, names, energy_of(outcome, made, limit)),
         {**names, **_memory(made), **_settings(chosen)},
     )
 

@@ -12,10 +12,12 @@ from chakrakit.machines.device import CostSource, work_rows
 from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
 from chakrakit.simulator.collectives import data_bytes, ideal_seconds, moved_bytes
-from chakrakit.simulator.engine import COMM, COMPUTE, MESSAGE, Outcome, Program
+from chakrakit.simulator.engine import COMM, COMPUTE, MESSAGE, Outcome
+from chakrakit.simulator.results.energy import Energy
+from chakrakit.simulator.results.rows import class_rows, program_of
 from chakrakit.trace.memory import Allocations, allocations_of, fit_fields, fit_of
 from chakrakit.trace.placement import is_communication, marked_steps, on_device, slowest
-from chakrakit.trace.sets import RecordedStep, recorded_step_of
+from chakrakit.trace.sets import Footprint, RecordedStep, recorded_step_of
 from chakrakit.trace.timing import Intervals
 
 NS = 1000
@@ -62,7 +64,8 @@ class ComputeShare(Result, msgspec.Struct, kw_only=True):
     """Operations whose time one source gave: over all ranks, and as a share of all operations."""
 
     source: str
-    """`measured`, `profile`, `roofline`, or `none` for operations of which nothing is known."""
+    """`measured`, `profile`, `extrapolated` (a profile too, but outside of what was measured for it),
+    `roofline`, or `none` for operations of which nothing is known."""
     nodes: int
     nodes_share: float
     time_ns: float
@@ -81,12 +84,26 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     mfu: float | None = None
     """FLOPs over what all devices could do at their bf16 peak in the step; None without figures."""
     energy_joules: float | None = None
+    """What the devices draw over the run; None where the machine does not say."""
+    energy_by_class: dict[str, float] = {}
+    """The same by class of work, in joules; `idle` is what devices draw while they do nothing."""
+    facility_joules: float | None = None
+    """With the servers around the devices and the building around the servers."""
+    carbon_kg: float | None = None
+    """CO2 equivalent of the facility's energy."""
+    clock_mhz: float | None = None
+    """The lowest clock that a device's power limit left it; None where nothing is known of its power."""
     tokens_per_s: float | None = None
     """Tokens of the step over its time, all ranks together; None where the card does not say its tokens."""
     price: float | None = None
-    """In the currency of the devices' `price_per_hour`."""
+    """In US dollars, by the devices' price per hour."""
     compute_sources: list[ComputeShare] = []
     """What said how long operations take, the largest share of time first."""
+    extrapolated_share: float = 0.0
+    """Share of the devices' operation time that nobody measured or measured the like of: by the roofline,
+    or by a profile outside of its tables."""
+    compute_error: float = 0.0
+    """By what share operations' times may be off: each one's own estimate, weighted by its time."""
     notes: list[str] = []
     """Figures that were left out, and why."""
     collectives: list[CollectiveSummary] = []
@@ -110,8 +127,15 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     warning: str = ""
     """To be shown before everything else; empty where there is nothing to warn of."""
 
+    @property
+    def footprint(self) -> Footprint:
+        """What the run takes and gives, for its card."""
+        return Footprint(**{n: getattr(self, n) for n in Footprint.__struct_fields__})
 
-def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> SimulationSummary:
+
+def summarize(
+    outcome: Outcome, machine: Machine, settings: dict[str, Any], energy: Energy | None
+) -> SimulationSummary:
     """The summary of an outcome; `settings` gives network, compute and machine by name."""
     classes = [_class_summary(outcome, c) for c in range(outcome.classes.count)]
     membership = outcome.membership
@@ -132,6 +156,7 @@ def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> S
             factor=outcome.classes.factor, classes=outcome.classes.count, why=outcome.why
         ),
         compute_sources=compute_shares(outcome),
+        **certainty(outcome),
         collectives=collective_summaries(outcome),
         ghosts=_ghosts(outcome),
         memory_holders=[(h.operator, h.bytes) for h in highest.holders(10)] if highest else [],
@@ -143,6 +168,7 @@ def summarize(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> S
         recording=recording,
         warning=recording.warning if recording else "",
         **_costs(outcome, machine, ranks, makespan),
+        **_energy(energy, machine, len(ranks), makespan),
         **settings,
     )
 
@@ -151,7 +177,7 @@ def _step(outcome: Outcome) -> float:
     """As marked in the traces, in ns; 0 where no step is."""
     periods = []
     for c in range(outcome.classes.count):
-        trace = _program(outcome, c).trace
+        trace = program_of(outcome, c).trace
         rows = class_rows(outcome, c)
         works = on_device(trace) | is_communication(trace)
         number = np.asarray(trace.column("step", -1), np.int64)
@@ -166,7 +192,7 @@ def compute_shares(outcome: Outcome) -> list[ComputeShare]:
     nodes, time = np.zeros(len(CostSource)), np.zeros(len(CostSource))
     for c, count in enumerate(copies.tolist()):
         rows = class_rows(outcome, c)
-        works = work_rows(_program(outcome, c).trace)
+        works = work_rows(program_of(outcome, c).trace)
         source = outcome.sources[rows][works]
         nodes += count * np.bincount(source, minlength=len(CostSource))
         time += count * np.bincount(source, outcome.durations[rows][works], len(CostSource))
@@ -189,24 +215,34 @@ def compute_shares(outcome: Outcome) -> list[ComputeShare]:
     return sorted(shares, key=lambda s: -s.time_ns)
 
 
-def _program(outcome: Outcome, c: int) -> Program:
-    return outcome.membership.programs[outcome.membership.body(int(outcome.classes.first[c]))]
-
-
-def class_rows(outcome: Outcome, c: int) -> slice:
-    """Where the rows of a class are in the outcome's arrays."""
-    return slice(int(outcome.offset[c]), int(outcome.offset[c + 1]))
+def certainty(outcome: Outcome) -> dict[str, Any]:
+    """`extrapolated_share` and `compute_error` of the devices' operations, all ranks together."""
+    copies = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
+    total = guessed = missed = 0.0
+    for c, count in enumerate(copies.tolist()):
+        rows = class_rows(outcome, c)
+        trace = program_of(outcome, c).trace
+        works = work_rows(trace) & on_device(trace)
+        time = outcome.durations[rows][works].astype(np.float64)
+        beyond = np.isin(
+            outcome.sources[rows][works], (CostSource.EXTRAPOLATED, CostSource.ROOFLINE)
+        )
+        total += count * float(time.sum())
+        guessed += count * float(time[beyond].sum())
+        missed += count * float((time * outcome.errors[rows][works]).sum())
+    whole = total or 1.0
+    return {"extrapolated_share": guessed / whole, "compute_error": missed / whole}
 
 
 def class_memory(outcome: Outcome, c: int) -> Allocations | None:
     """What the ranks of a class hold."""
-    program = _program(outcome, c)
+    program = program_of(outcome, c)
     rows = class_rows(outcome, c)
     return allocations_of(program.trace, outcome.start[rows], outcome.end[rows])
 
 
 def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Allocations | None]:
-    program = _program(outcome, c)
+    program = program_of(outcome, c)
     rows = class_rows(outcome, c)
     start, end = outcome.start[rows], outcome.end[rows]
     compute, comm = (
@@ -245,15 +281,27 @@ def _costs(
     if used is not None and used > 1:
         # Times measured on another device, or work in a type that is faster than bf16.
         out |= {"mfu": None, "notes": [_TOO_MUCH.format(used, machine.name)]}
-    if any(d.power for d in devices) and seconds:
-        busy = [(r.compute_ns * 1e-9, d) for r, d in zip(ranks, devices, strict=False)]
-        out["energy_joules"] = sum(b * d.power + (seconds - b) * d.idle_power for b, d in busy)
     tokens = _tokens(outcome)
     if tokens and seconds:
         out["tokens_per_s"] = tokens / seconds
     if any(d.price_per_hour for d in devices):
         out["price"] = sum(d.price_per_hour for d in devices) * seconds / 3600
     return out
+
+
+def _energy(
+    energy: Energy | None, machine: Machine, devices: int, makespan: float
+) -> dict[str, Any]:
+    """The devices' energy, and what it comes to where they stand."""
+    if energy is None or not makespan:
+        return {}
+    found = {"energy_joules": energy.joules, "energy_by_class": energy.by_class}
+    if machine.site is None:
+        return {**found, "clock_mhz": energy.clock_mhz}
+    facility = machine.site.facility_joules(energy.joules, devices, makespan * 1e-9)
+    carbon = machine.site.carbon_kg(facility)
+    told = {"facility_joules": facility, "carbon_kg": carbon, "clock_mhz": energy.clock_mhz}
+    return {**found, **told}
 
 
 def _tokens(outcome: Outcome) -> int:

@@ -15,25 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.pytorch.read import Extras, Flows, Kind, Kineto, Texts, check_times
+from chakrakit.sources.pytorch.read import (
+    NUMBERS,
+    TEXTS,
+    Extras,
+    Flows,
+    Kind,
+    Kineto,
+    Texts,
+    check_times,
+)
 
 Numbers = int | Sequence[int] | NDArray[np.int64]
-NUMBERS = (
-    "pid",
-    "tid",
-    "external",
-    "rf_id",
-    "correlation",
-    "stream",
-    "device",
-    "sequence",
-    "fwd_thread",
-    "bytes",
-    "python_id",
-    "python_parent",
-    "graph_node",
-)
-TEXTS = ("in_dims", "in_types", "in_strides", "in_values", "grid", "block")
 
 
 class TextTable:

@@ -51,9 +51,13 @@ class capture:  # noqa: N801 - reads as a verb where it is used
     report: CaptureReport
 
     def __init__(
-        self, ranks: int, *, device: str = "", steps: tuple[int, int] | str | None = None,
+        self,
+        ranks: int,
+        *,
+        device: str = "",
+        steps: tuple[int, int] | str | None = None,
         values: Mapping[str, float] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         _require_torch()
         self._options = options_of(ranks, device, steps, values or {})
         self._session: Session | None = None
@@ -85,8 +89,13 @@ class capture:  # noqa: N801 - reads as a verb where it is used
         first = recorded(self._session, "")
         try:
             ranks.keep(first)
-            self.traces, self.report = _all_ranks(_First(first, ranks), self._options, Card(
-                name="capture", tool="chakra capture", settings={"ranks": self._options.ranks}))  # fmt: skip
+            self.traces, self.report = _all_ranks(
+                _First(first, ranks),
+                self._options,
+                Card(
+                    name="capture", tool="chakra capture", settings={"ranks": self._options.ranks}
+                ),
+            )
         finally:
             self._let_go()
         return True
@@ -153,9 +162,14 @@ class _First:
 
 
 def capture_command(
-    command: Sequence[str], output: str | os.PathLike[str] | None, *, ranks: int, device: str = "",
-    steps: tuple[int, int] | str | None = None, values: Mapping[str, float] | None = None,
-) -> CaptureReport:  # fmt: skip
+    command: Sequence[str],
+    output: str | os.PathLike[str] | None,
+    *,
+    ranks: int,
+    device: str = "",
+    steps: tuple[int, int] | str | None = None,
+    values: Mapping[str, float] | None = None,
+) -> CaptureReport:
     """Capture a program unchanged, as `chakra capture` does, and write its traces to `output`."""
     traces, report = capture_traces(command, ranks=ranks, device=device, steps=steps, values=values)
     if output is not None:
@@ -164,9 +178,13 @@ def capture_command(
 
 
 def capture_traces(
-    command: Sequence[str], *, ranks: int, device: str = "",
-    steps: tuple[int, int] | str | None = None, values: Mapping[str, float] | None = None,
-) -> tuple[TraceSet, CaptureReport]:  # fmt: skip
+    command: Sequence[str],
+    *,
+    ranks: int,
+    device: str = "",
+    steps: tuple[int, int] | str | None = None,
+    values: Mapping[str, float] | None = None,
+) -> tuple[TraceSet, CaptureReport]:
     """The same without writing."""
     _require_torch()
     from chakrakit.sources.capture.running import Ranks, forked, script_of
@@ -174,9 +192,12 @@ def capture_traces(
     script = script_of(command)
     script.check()
     options = options_of(ranks, device, steps, values or {}, script.local_size)
-    card = Card(name=Path(script.what).stem if script.kind == "script" else "capture",
-                tool="chakra capture", source=[" ".join(command)],
-                settings={"ranks": ranks, "device": device, "steps": str(steps or "")})  # fmt: skip
+    card = Card(
+        name=Path(script.what).stem if script.kind == "script" else "capture",
+        tool="chakra capture",
+        source=[" ".join(command)],
+        settings={"ranks": ranks, "device": device, "steps": str(steps or "")},
+    )
     return _all_ranks(Ranks(options, forked(script.run)), options, card)
 
 
@@ -188,17 +209,26 @@ def _all_ranks(capture_rank: Any, options: Options, card: Card) -> tuple[TraceSe
 
 
 def options_of(
-    ranks: int, device: str, steps: tuple[int, int] | str | None, values: Mapping[str, float],
+    ranks: int,
+    device: str,
+    steps: tuple[int, int] | str | None,
+    values: Mapping[str, float],
     local_size: int = 0,
-) -> Options:  # fmt: skip
+) -> Options:
     """Options in their types, or a ConfigError that says which is wrong."""
     from chakrakit.sources.capture.running import Options
 
     if ranks < 1:
         raise ConfigError(f"{ranks} ranks; give 1 or more")
     name, memory = _device(device)
-    return Options(ranks=ranks, steps=_window(steps), device=name, memory=memory,
-                   local_size=local_size or 8, values=dict(values))  # fmt: skip
+    return Options(
+        ranks=ranks,
+        steps=_window(steps),
+        device=name,
+        memory=memory,
+        local_size=local_size or 8,
+        values=dict(values),
+    )
 
 
 def _device(wanted: str) -> tuple[str, int]:

@@ -40,6 +40,8 @@ class Operator:
     """Which call of the operator: launches of one call share its work."""
     flops: int
     moved: int
+    strides: str = ""
+    values: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,8 @@ class _Describer:
         recorded = self.recorded
         shapes, types = (self._text(at, column) for column in ("in_dims", "in_types"))
         work = int(recorded.flops[at]), int(recorded.moved[at])
-        return Operator(recorded.names[at], shapes, types, *self._place(row), at, *work)
+        rest = [self._text(at, column) for column in ("in_strides", "in_values")]
+        return Operator(recorded.names[at], shapes, types, *self._place(row), at, *work, *rest)
 
     def _text(self, row: int, column: str) -> str:
         kineto, event = self.recorded.kineto, int(self.recorded.line.event[row])

@@ -146,5 +146,6 @@ def _check_workers(found: Operations) -> None:
         raise FormatError("two ranks share a stage of one data-parallel replica", path=found.path)
     keys = np.stack([found.rank, found.step, found.code, found.seq_id])
     if np.unique(keys, axis=1).shape[1] != len(found):
-        raise FormatError("an operation is there twice: same rank, step, type and seq_id",
-                          path=found.path)  # fmt: skip
+        raise FormatError(
+            "an operation is there twice: same rank, step, type and seq_id", path=found.path
+        )

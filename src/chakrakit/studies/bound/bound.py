@@ -20,11 +20,14 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.studies.bound.isolated_times import IsolatedTimes
 from chakrakit.studies.bound.pipeline import pipeline_starts
 from chakrakit.studies.bound.stage_kinds import StageKinds
+from chakrakit.studies.bound.stage_power import StagePower
 from chakrakit.studies.bound.task_rows import TaskRows
 from chakrakit.trace.model import Graph
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.program import Layout, model_state, trace_of
 
+CLOCK_SLACK = 0.98
+"""A simulation takes from its first run how long devices wait, so its clock may be a little too high."""
 Key = tuple[str, int]
 """A task's kind and chunk."""
 
@@ -109,17 +112,43 @@ class _Plan:
     # --- time ---------------------------------------------------------------------------------
 
     def bound(self) -> Bound:
-        spans = self._spans()
-        starts = pipeline_starts(self.kinds, self.rows, spans, self._message)
-        tails = self._tails()
-        ends = [start + tails[kind] for start, kind in zip(starts, self.kinds.of, strict=True)]
-        busy, compute = self._busy()
-        return Bound(max(*ends, busy, self._crowded()), compute, self.memory)
+        weights = np.where(self.rows.is_compute, self._durations(), self._alone())
+        step, (busy, compute) = self._step(weights), self._busy(weights)
+        least = max(step, busy, self._crowded())
+        limited = self._limited(weights, least)
+        return Bound(max(least, limited), compute, self.memory)
+
+    def _step(self, weights: I64) -> int:
+        """Through the pipeline, given the picoseconds of each row; messages are the pipeline's own."""
+        finish = self._finish(weights)
+        starts = pipeline_starts(self.kinds, self.rows, self._spans(finish), self._message)
+        tails = self._tails(finish)
+        return max(start + tails[kind] for start, kind in zip(starts, self.kinds.of, strict=True))
+
+    def _limited(self, weights: I64, step: int) -> int:
+        """What the power limits of the devices add; 0 where nothing is known of their power.
+
+        Whatever clocks the stages run at: a stage above the clock tried here needs the time in which its
+        energy may be drawn, and with none above it the pipeline takes at least as long as tried here.
+        """
+        devices = self.bounds.machine.devices
+        if len(devices) > 1 or devices[0].dynamic is None:
+            return 0
+        stretched, times = weights.copy(), []
+        for kind in range(len(self.kinds.stages)):
+            draw, least = self._power.clock(self.rows.counts(kind), step)
+            times += [least] if draw.share < 1 else []
+            for block in (b.rows for b in self.rows.blocks if b.stage == kind):
+                rows = np.arange(block.start, block.stop)
+                stretched[block] = self._power.longer(rows, weights[block], draw)
+        return int(CLOCK_SLACK * min(self._step(stretched), *times)) if times else 0
 
     @cached_property
-    def _weights(self) -> I64:
-        """Picoseconds of each row: messages between stages apart, they are the pipeline's."""
-        return np.where(self.rows.is_compute, self._durations(), self._alone())
+    def _power(self) -> StagePower:
+        _, inverse = self.rows.distinct()
+        first = np.unique(inverse, return_index=True)[1]
+        trace = trace_of(self.rows.program(first), self.layout.book, {}, 0, "")
+        return StagePower(trace, self.bounds.work, self.bounds.machine.devices[0], inverse)
 
     def _durations(self) -> I64:
         book = self.layout.book
@@ -142,8 +171,7 @@ class _Plan:
             out[rows] = self.bounds.alone.collective(kind, size, self.layout.mesh.members(role))
         return out
 
-    @cached_property
-    def _finish(self) -> I64:
+    def _finish(self, row_ps: I64) -> I64:
         """When each row ends, after the first computation of its segment began.
 
         Communication that no computation of the segment comes before may have begun earlier: it
@@ -152,33 +180,31 @@ class _Plan:
         src, dst = self.rows.edges()
         graph = Graph(len(self.rows), src, dst)
         after, _ = graph.longest_path(self.rows.is_compute.astype(np.int64))
-        weights = np.where(after > 0, self._weights, 0)
+        weights = np.where(after > 0, row_ps, 0)
         finish, _ = graph.longest_path(weights)
         return finish
 
-    def _spans(self) -> I64:
+    def _spans(self, finish: I64) -> I64:
         """The time from the first computation to the last of each segment."""
         spans = np.zeros(3 * len(self.rows.blocks), np.int64)
         mine = np.flatnonzero(self.rows.is_compute)
-        np.maximum.at(spans, self.rows.segment[mine], self._finish[mine])
+        np.maximum.at(spans, self.rows.segment[mine], finish[mine])
         return spans
 
-    def _tails(self) -> list[int]:
+    def _tails(self, finish: I64) -> list[int]:
         """For each kind of stage, from the start of its last task to the end of its step."""
         return [
-            int(self._finish[block.rows].max(initial=0))
-            for block in self.rows.blocks
-            if block.is_tail
+            int(finish[block.rows].max(initial=0)) for block in self.rows.blocks if block.is_tail
         ]
 
-    def _busy(self) -> tuple[int, int]:
+    def _busy(self, row_ps: I64) -> tuple[int, int]:
         """Work on the busiest stream of any stage, and computation over all ranks."""
         streams, most, total = self.rows.streams, 0, 0
         for kind in range(len(self.kinds.stages)):
             work = np.zeros(int(streams.max(initial=0)) + 1)
             compute = 0
             for block, times in self.rows.counts(kind):
-                weights = times * self._weights[block]
+                weights = times * row_ps[block]
                 work += np.bincount(streams[block], weights, len(work))
                 compute += int(weights[self.rows.is_compute[block]].sum())
             most = max(most, int(work[self.rows.ordered[: len(work)]].max(initial=0)))

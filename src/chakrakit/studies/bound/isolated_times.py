@@ -10,10 +10,7 @@ import numpy as np
 from chakrakit.arrays import F64, I64
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.collectives import Shape, shapes
-from chakrakit.simulator.engine import run
-from chakrakit.trace.communication import Binding, Groups
-from chakrakit.trace.model import NodeType, Trace
-from chakrakit.trace.sets import Card, TraceSet
+from chakrakit.simulator.engine import one_collective, run
 
 
 class _IsolatedTime(NamedTuple):
@@ -42,7 +39,7 @@ class IsolatedTimes:
     def _run(self, kind: int, size: int, members: tuple[int, ...]) -> _IsolatedTime:
         key = (kind, size, members)
         if key not in self._runs:
-            done = run(_one(kind, size, members), self._machine)
+            done = run(one_collective(kind, size, members), self._machine)
             busy = done.link_bytes / self._machine.links.bandwidth * 1e12
             self._runs[key] = _IsolatedTime(done.makespan_ps, busy)
         return self._runs[key]
@@ -64,18 +61,3 @@ class IsolatedTimes:
         links = self._machine.links
         seconds = routes.latency(links) + size / routes.bandwidth(links)
         return int(seconds.min() * 1e12)
-
-
-def _one(kind: int, size: int, members: Sequence[int]) -> TraceSet:
-    """A workload of one collective."""
-    trace = Trace.from_columns(
-        {
-            "name": ["collective"],
-            "type": [NodeType.COMM_COLL_NODE],
-            "comm_type": [kind],
-            "comm_size": [size],
-            "pg_name": ["group"],
-        }
-    )
-    bindings = {rank: Binding(0, {"group": "1"}) for rank in members}
-    return TraceSet([trace], bindings, Groups({"1": list(members)}), Card())

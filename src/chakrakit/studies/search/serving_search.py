@@ -257,9 +257,11 @@ def _engines(count: int, what: str, size: int) -> str:
 
 def _limits(plan: ServingPlan, level: ServiceLevel) -> dict[str, float]:
     """How much of each limit is used."""
-    pairs = (("time to first token", plan.ttft_ms, level.ttft),
-             ("time per token", plan.tpot_ms, level.tpot),
-             ("end to end", plan.e2e_ms, level.e2e))  # fmt: skip
+    pairs = (
+        ("time to first token", plan.ttft_ms, level.ttft),
+        ("time per token", plan.tpot_ms, level.tpot),
+        ("end to end", plan.e2e_ms, level.e2e),
+    )
     return {name: found / most for name, found, most in pairs if most}
 
 

@@ -12,6 +12,7 @@ from chakrakit.trace.communication.collectives import (
     group_names,
     match,
     nth_of_kind,
+    numbered_calls,
 )
 from chakrakit.trace.communication.groups import (
     MAX_RANKS,
@@ -21,6 +22,7 @@ from chakrakit.trace.communication.groups import (
     positive_names,
     read_groups,
 )
+from chakrakit.trace.communication.likeness import Company, like_classes
 
 __all__ = [
     "EQUAL_SIZES",
@@ -31,13 +33,16 @@ __all__ = [
     "Binding",
     "Body",
     "Collectives",
+    "Company",
     "Groups",
     "bind",
     "canonical_group",
     "group_names",
     "groups_in",
+    "like_classes",
     "match",
     "nth_of_kind",
+    "numbered_calls",
     "positive_names",
     "read_groups",
 ]

@@ -21,6 +21,7 @@ from chakrakit.parallel import Workers, spread
 from chakrakit.trace.communication.binding import Binding, Body, bind
 from chakrakit.trace.communication.groups import WORLD, Groups
 from chakrakit.trace.model import CollectiveType, NodeType, Trace
+from chakrakit.trace.placement import issued
 
 _C = CollectiveType
 EQUAL_SIZES = frozenset({_C.ALL_REDUCE, _C.ALL_GATHER, _C.REDUCE_SCATTER, _C.REDUCE_SCATTER_BLOCK})
@@ -113,15 +114,11 @@ def _canonical(names: pa.Array, groups: Groups) -> pa.Array:
     return pa.array(renamed, pa.string()).take(coded.indices)
 
 
-def _issue_order(trace: Trace, rows: I64) -> I64:
-    """Rows in the order a rank issues them: by recorded start, else by id."""
-    return rows[np.lexsort((trace.ids[rows], trace.start_ns[rows]))]
-
-
 def _calls(rank: int, trace: Trace, known: Groups) -> pa.Table:
-    rows = _issue_order(trace, np.flatnonzero(trace.is_type(NodeType.COMM_COLL_NODE)))
+    rows = issued(trace, np.flatnonzero(trace.is_type(NodeType.COMM_COLL_NODE)))
     groups = _canonical(group_names(trace, rows), known)
-    seq, recorded = _sequence(trace, rows, groups)
+    codes = groups.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    seq, recorded = numbered_calls(trace, rows, codes)
     return pa.table(
         {
             "group": groups,
@@ -138,9 +135,11 @@ def _calls(rank: int, trace: Trace, known: Groups) -> pa.Table:
     )
 
 
-def _sequence(trace: Trace, rows: I64, groups: pa.Array) -> tuple[I64, Mask]:
-    """Sequence numbers, and which of them were recorded. A group's numbers are all one or the other."""
-    codes = groups.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+def numbered_calls(trace: Trace, rows: I64, codes: NDArray[Any]) -> tuple[I64, Mask]:
+    """Sequence numbers of calls in the order of issue, and which of them were recorded.
+
+    `codes` says which calls are of one group; a group's numbers are all recorded or all counted.
+    """
     given = trace.has("comm_seq")[rows]
     whole = ~np.isin(codes, codes[~given])
     recorded = trace.column("comm_seq", 0)[rows].astype(np.int64)
@@ -204,7 +203,7 @@ def _reduce(how: np.ufunc, table: pa.Table, name: str, first: NDArray[Any]) -> I
 
 def _messages(rank: int, trace: Trace) -> pa.Table:
     chosen = trace.is_type(NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
-    rows = _issue_order(trace, np.flatnonzero(chosen))
+    rows = issued(trace, np.flatnonzero(chosen))
     is_send = trace.types[rows] == NodeType.COMM_SEND_NODE
     src = _end(trace, "comm_src", rows, is_send, rank)
     dst = _end(trace, "comm_dst", rows, ~is_send, rank)

@@ -30,9 +30,10 @@ class Counters(Mapping[str, pa.Table]):
 
         Counters({"power": {"rank": [0, 0], "time_ns": [0, 500], "watts": [78.0, 640.0]}})
 
-    `memory`, `power`, `queue_depth`, `link_rate`, `links` and `collectives` have a schema (SCHEMAS): columns
-    are brought to their types, what may be left out gets its default, and a column that is missing or
-    does not exist is an error. `series` gives the figures over time of a rank, with units.
+    `memory`, `power`, `kv_cache`, `batch`, `queue_depth`, `link_rate`, `links` and `collectives` have a
+    schema (SCHEMAS): columns are brought to their types, what may be left out gets its default, and a
+    column that is missing or does not exist is an error. `series` gives the figures over time of a rank,
+    with units.
     """
 
     def __init__(self, tables: Mapping[str, Any] | None = None) -> None:

@@ -56,6 +56,16 @@ SCHEMAS: dict[str, CounterSchema] = {
             "power", "what a device draws from each moment on", Column("watts", pa.float64(), "W")
         ),
         _series(
+            "kv_cache",
+            "tokens whose keys and values an engine holds from each moment on",
+            Column("tokens", pa.int64(), "tokens"),
+        ),
+        _series(
+            "batch",
+            "requests that an engine works on from each moment on",
+            Column("requests", pa.int64(), "requests"),
+        ),
+        _series(
             "queue_depth",
             "requests or launches that wait in a queue from each moment on",
             Column("depth", pa.int64(), "items"),

@@ -421,6 +421,14 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
         "comm_state", _M.string_val, "", "scheduled, started or completed", "chakrakit", "chakrakit"
     ),
     _A("operator", _M.string_val, "", "what a graph's kernel works for", "chakrakit", "chakrakit"),
+    _A(
+        "operator_call",
+        _M.string_val,
+        "",
+        "which call of its capture a graph's kernel belongs to, its strides and plain values; JSON",
+        "chakrakit",
+        "chakrakit",
+    ),
     _A("batch_tokens", _M.int64_val, "", "tokens of a serving step", "chakrakit", "chakrakit"),
     *(
         _A(f"{p}_{n}", _M.int64_val, "", f"{m} of a serving step's {p}", "chakrakit", "chakrakit")

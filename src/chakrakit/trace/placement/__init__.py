@@ -1,20 +1,38 @@
-"""Where a row runs: on the host or a device, inside which row, and what that means for its times."""
+"""Where a row runs: on the host or a device, on which lane and when, inside which row, in which step."""
 
 from __future__ import annotations
 
 from chakrakit.trace.placement.calls import callers_in, nested_ends
+from chakrakit.trace.placement.lanes import (
+    NO_LANE,
+    has_edges,
+    implied_order,
+    issue_order,
+    issued,
+    lane_of,
+    ordered_by_edges,
+    stream_lane,
+)
 from chakrakit.trace.placement.rows import is_communication, kernels, on_device, on_host
 from chakrakit.trace.placement.steps import StepSpan, marked_steps, slowest, usual_period
 
 __all__ = [
+    "NO_LANE",
     "StepSpan",
     "callers_in",
+    "has_edges",
+    "implied_order",
     "is_communication",
+    "issue_order",
+    "issued",
     "kernels",
+    "lane_of",
     "marked_steps",
     "nested_ends",
     "on_device",
     "on_host",
+    "ordered_by_edges",
     "slowest",
+    "stream_lane",
     "usual_period",
 ]

@@ -157,6 +157,22 @@ class Run(TraceSet):
             return 0, 0
         return min(int(t.start.min()) for t in times), max(int(t.end.max()) for t in times)
 
+    @cached_property
+    def span_ns(self) -> tuple[int, int]:
+        """First start and last end over the rows that ran, in whole ns; (0, 0) where nothing did."""
+        low, high = [], []
+        firsts = {
+            r if self.times is None else (self.bindings[r].body, self.timing[r]): r
+            for r in reversed(self.ranks)
+        }
+        for rank in firsts.values():
+            start, end = whole_ns(self.times_of(rank), self.tick_ps)
+            ran = end >= np.maximum(start, 0)
+            if ran.any():
+                low.append(int(start[ran].min()))
+                high.append(int(end[ran].max()))
+        return (min(low), max(high)) if low else (0, 0)
+
     @property
     def makespan_ns(self) -> float:
         """From the first start to the last end, in nanoseconds."""
@@ -191,6 +207,17 @@ class Run(TraceSet):
             "counters": self.counters,
         }
         return Run(**{**same, **changes})
+
+
+def whole_ns(times: Times, tick_ps: int) -> tuple[I64, I64]:
+    """Starts and ends in whole ns, both rounded down so that what was equal or in order stays so.
+
+    A row that did not run has times below 0, which stay.
+    """
+    if tick_ps == NS:
+        return times.start, times.end
+    start, end = (np.where(t < 0, t, t * tick_ps // NS) for t in (times.start, times.end))
+    return start, end
 
 
 def check_length(times: int, nodes: int, rank: int) -> None:

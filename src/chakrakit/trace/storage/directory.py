@@ -64,6 +64,8 @@ def read_directory(folder: Place, files: Mapping[int, Place], plain: Opened) -> 
     if not table.is_file():
         return _with_times(plain(files, groups, card), folder, None)
     ranks = read_table(table, _RANKS)
+    if not ranks.num_rows:
+        raise FormatError("lists no ranks", path=str(table))
     with _blamed(table):
         bindings = _bindings(ranks, {rank: i for i, rank in enumerate(files)})
         kind = Run if card is not None and card.kind == "run" else TraceSet

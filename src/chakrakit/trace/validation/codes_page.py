@@ -22,9 +22,11 @@ def document() -> str:
 
 _HEAD = """# Validation
 
-    chakra validate PATH                  what is wrong; exit 0 if there are no errors, else 1
-    chakra validate PATH --json           the same for machines
-    chakra validate PATH --fix -o OUT     repairs what can be repaired, and checks the result
+```sh
+chakra validate PATH                  # what is wrong; exit 0 if there are no errors, else 1
+chakra validate PATH --json           # the same for machines
+chakra validate PATH --fix -o OUT     # repairs what can be repaired, and checks the result
+```
 
 A trace is *ok* if there are no errors. Each finding has a code, a severity, the rank, the node's id and
 name, and what to do. Of many alike the first 20 of a rank are listed (`--all`: all of them); `counts` is
@@ -34,7 +36,7 @@ A file is read once, in pieces. What stays in memory is a compact set of the ids
 could not be resolved yet, and the communication; the rest waits in a temporary file, in case there
 are dependencies on later nodes and so perhaps a cycle. A file without such dependencies cannot have one.
 Dependencies whose form is start→start or finish→finish (`edge_kinds`) are checked as the schedule
-follows them: a caller may hold its callee back and be held by it, which is no circle.
+follows them: a caller may hold its callee back and be held by it without that being a cycle.
 
 Rules across ranks look at the ranks that are here. Sets in which ranks share a body are checked by body;
 a finding inside a body is counted once, at the lowest rank that runs it; one across ranks says how many

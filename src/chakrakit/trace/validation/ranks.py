@@ -64,7 +64,7 @@ def check_ranks(world: World, findings: Findings) -> None:
     missing |= {r for ranks in world.groups.values() for r in ranks}
     missing -= set(world.bindings)
     if missing:
-        text = f"{len(missing):,} ranks are not here: {_short(sorted(missing))}; what they do with the others is not checked"  # noqa: E501 # fmt: skip
+        text = f"{len(missing):,} ranks are not here: {_short(sorted(missing))}; what they do with the others is not checked"  # noqa: E501
         findings.add("ranks-not-recorded", None, text, count=len(missing))
 
 
@@ -89,7 +89,7 @@ def _check_definitions(
     if undefined and not world.groups:
         named = ", ".join(repr(shown(g)) for g in undefined[:8])
         more = f" and {len(undefined) - 8:,} more" if len(undefined) > 8 else ""
-        text = f"collectives use the groups {named}{more}, and no file defines groups; put groups.json or prefix.json beside the traces"  # noqa: E501 # fmt: skip
+        text = f"collectives use the groups {named}{more}, and no file defines groups; put groups.json or prefix.json beside the traces"  # noqa: E501
         findings.add("no-groups", None, text, count=len(undefined))
         return
     for group in undefined:

@@ -138,41 +138,32 @@ def _article(word: str) -> str:
 def _peers(side: ShownRun, found: Found, rank: int, row: int) -> dict[str, Any] | None:
     """The calls of other ranks that belong to this one's."""
     matched = found.rows.matched
-    mine = np.flatnonzero((matched.rank == rank) & (matched.row == row))
-    if not len(mine):
+    met = matched.meeting(rank, row)
+    if met is None:
         return None
-    call = int(mine[0])
-    if matched.collective[call]:
-        members = np.flatnonzero(matched.instance == matched.instance[call])
-    else:
-        members = matched.partner[[call]]
-        members = members[members >= 0]
-    members = members[matched.rank[members] != rank]
-    ordered = members[np.argsort(matched.start[members], kind="stable")]
+    others = np.flatnonzero(met.ranks != rank)
+    ordered = others[np.argsort(matched.start[met.calls[others]], kind="stable")]
+    last = matched.last_rank(met.call, met.group)
     return {
-        "group": matched.group_names[int(matched.group_code[call])],
-        "collective": bool(matched.collective[call]),
-        "members": int(matched.members[call]),
-        "wait": int(matched.wait[call]),
-        "transfer": int(matched.transfer[call]),
-        "last": _last(matched, call, rank),
+        "group": matched.group_names[met.group],
+        "collective": bool(matched.collective[met.call]),
+        "members": int(matched.members[met.call]),
+        "wait": int(matched.wait[met.call]),
+        "transfer": int(matched.transfer[met.call]),
+        "last": last if matched.collective[met.call] and last != rank else None,
         "count": len(ordered),
-        "shown": [_call(side, matched, i) for i in ordered[:MOST].tolist()],
+        "shown": [
+            _call(side, matched, int(met.ranks[i]), int(met.calls[i])) for i in ordered[:MOST]
+        ],
     }
 
 
-def _call(side: ShownRun, matched: Matched, i: int) -> dict[str, Any]:
+def _call(side: ShownRun, matched: Matched, rank: int, i: int) -> dict[str, Any]:
     """A call of another rank, which need not be read for this."""
     start, end = int(matched.start[i]), int(matched.end[i])
     return {
-        "rank": int(matched.rank[i]),
+        "rank": rank,
         "row": int(matched.row[i]),
         "start": start - side.origin,
         "length": end - start,
     }
-
-
-def _last(matched: Matched, call: int, rank: int) -> int | None:
-    """The rank that came last, if this was another."""
-    last = int(matched.rank[matched.last[call]])
-    return last if matched.collective[call] and last != rank else None

@@ -13,6 +13,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.insight.analysis import Analysis, ranks_text
 from chakrakit.insight.compare import Comparison, Paired, RowChange, compare_analyses, pair
 from chakrakit.insight.rank import Kind, facts_of
+from chakrakit.insight.serving import is_served
 from chakrakit.trace.sets import Run
 from chakrakit.views.app.lod import Window
 from chakrakit.views.app.node import brief
@@ -48,9 +49,14 @@ class Session:
             "sides": [_side_summary(side) for side in self.sides],
             "kinds": [{"name": n, "color": charts.color(n)} for n in _KINDS.values()],
             "changes": [{"name": n, "color": charts.color(n)} for n in _CHANGES],
-            "tabs": [*([_COMPARISON] if self.is_pair else []), *SECTIONS],
+            "tabs": [*([_COMPARISON] if self.is_pair else []), *self._sections()],
             "colors": charts.COLORS,
         }
+
+    def _sections(self) -> list[str]:
+        """Those that these runs have: only engines have requests."""
+        served = any(is_served(side.run) for side in self.sides)
+        return [name for name in SECTIONS if served or name != "Serving"]
 
     @property
     def is_pair(self) -> bool:

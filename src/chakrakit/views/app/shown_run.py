@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 from chakrakit.errors import ChakraError, TraceError
-from chakrakit.insight.rank import RankView, rank_view, span_ns
+from chakrakit.insight.rank import RankView, rank_view
 from chakrakit.trace.sets import Run
 from chakrakit.views.app.findings import Findings
 from chakrakit.views.app.rank_lines import RankLines, lines_of
@@ -108,7 +108,7 @@ class ShownRun:
     def origin(self) -> int:
         """When the run begins; where times are in the bodies, when its first rank does."""
         if self.run.times is not None:
-            return span_ns(self.run)[0]
+            return self.run.span_ns[0]
         return self.view(self.run.ranks[0]).span[0] if len(self.run) else 0
 
     def view(self, rank: int) -> RankView:

@@ -21,6 +21,7 @@ from chakrakit.insight.rank import Cell, Table, ms, short
 from chakrakit.insight.time import Breakdown, RankTime
 from chakrakit.views.charts import Markup, charts, join, tag
 from chakrakit.views.pages.page import cell_text, details, page, table_markup
+from chakrakit.views.pages.serving_section import serving_change_parts, serving_parts
 
 _BARS = 32
 _PIECES = 4000
@@ -290,13 +291,14 @@ def comparison_section(comparison: Comparison) -> Markup:
     return tag(
         "section",
         tag("h2", "Against the other run"),
+        *(serving_change_parts(comparison.serving) if comparison.serving else ()),
         tag(
             "p",
             f"A step takes {time_text(step.b_ns)} instead of {time_text(step.a_ns)} "
             f"({100 * (step.ratio - 1):+.1f} %).{noise}",
         ),
         charts.figure("What explains the difference", caption, charts.bars(rows)) if rows else "",
-        *(details(t) for t in comparison.tables()[2:] if t.rows),
+        *(details(t) for t in comparison.lists() if t.rows),
     )
 
 
@@ -306,6 +308,7 @@ def _tables(a: Analysis) -> Iterator[Markup]:
 
 SECTIONS: dict[str, tuple[str, Callable[[Analysis], Iterator[Markup]]]] = {
     "Summary": ("Summary", _summary),
+    "Serving": ("Requests and engines", serving_parts),
     "Time": ("Where the time goes", _time),
     "Critical path": ("Critical path and what would help", _path),
     "Communication": ("Communication", _communication),

@@ -19,9 +19,20 @@ from torch.distributed.tensor.parallel import (
 from torch.nn import functional
 
 parser = argparse.ArgumentParser()
-for name, value in (("dp", 1), ("tp", 1), ("pp", 1), ("layers", 4), ("hidden", 256), ("ffn", 512),
-                    ("heads", 8), ("kv_heads", 4), ("vocab", 1024), ("seq", 128), ("micro_batch", 1),
-                    ("micro_batches", 1)):  # fmt: skip
+for name, value in (
+    ("dp", 1),
+    ("tp", 1),
+    ("pp", 1),
+    ("layers", 4),
+    ("hidden", 256),
+    ("ffn", 512),
+    ("heads", 8),
+    ("kv_heads", 4),
+    ("vocab", 1024),
+    ("seq", 128),
+    ("micro_batch", 1),
+    ("micro_batches", 1),
+):
     parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
 parser.add_argument("--data", default="ddp")
 parser.add_argument("--schedule", default="1f1b")
@@ -92,17 +103,29 @@ def tensor_parallel(model, mesh) -> None:
     plan |= {"attention.wo": row(**cut), "mlp.w1": col(), "mlp.w3": col(), "mlp.w2": row(**cut)}
     if args.sp:
         gather = {"input_layouts": (Shard(1),), "desired_input_layouts": (Replicate(),)}
-        plan |= {"norm1": SequenceParallel(), "norm2": SequenceParallel(),
-                 "attention": PrepareModuleInput(**gather), "mlp": PrepareModuleInput(**gather)}  # fmt: skip
+        plan |= {
+            "norm1": SequenceParallel(),
+            "norm2": SequenceParallel(),
+            "attention": PrepareModuleInput(**gather),
+            "mlp": PrepareModuleInput(**gather),
+        }
     for layer in model.layers:
         parallelize_module(layer, mesh, plan)
     whole = {}
     if args.sp:
-        whole = {"layers.0": PrepareModuleInput(input_layouts=(Replicate(),),
-                                                desired_input_layouts=(Shard(1),), use_local_output=True),
-                 "norm": SequenceParallel(),
-                 "head": PrepareModuleInput(input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),),
-                                            use_local_output=True)}  # fmt: skip
+        whole = {
+            "layers.0": PrepareModuleInput(
+                input_layouts=(Replicate(),),
+                desired_input_layouts=(Shard(1),),
+                use_local_output=True,
+            ),
+            "norm": SequenceParallel(),
+            "head": PrepareModuleInput(
+                input_layouts=(Shard(1),),
+                desired_input_layouts=(Replicate(),),
+                use_local_output=True,
+            ),
+        }
     parallelize_module(model, mesh, whole)
 
 

@@ -31,9 +31,7 @@ def same(a: Run, b: Run) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("gpt_fsdp_tp_4", marks=pytest.mark.slow), "gpt_pp_2", "cnn_ddp_2"]
-)
+@pytest.mark.parametrize("name", ["gpt_fsdp_tp_4", "gpt_pp_2", "cnn_ddp_2"])
 def test_the_run_and_the_report_are_the_same(name: str, pickled: Workers, tmp_path: Path) -> None:
     run, report = link([DATA / name])
     spread, told = link([DATA / name], LinkOptions(engine="local", spool=tmp_path))

@@ -28,6 +28,9 @@ def test_unknown_sums_are_left_out_of_the_columns() -> None:
     batch = read_batch("step[DECODE bs=8]")
     assert batch is not None
     assert batch.columns() == {
-        "batch_tokens": 8, "context_requests": 0, "context_q": 0,
-        "generation_requests": 8, "generation_q": 8,
-    }  # fmt: skip
+        "batch_tokens": 8,
+        "context_requests": 0,
+        "context_q": 0,
+        "generation_requests": 8,
+        "generation_q": 8,
+    }

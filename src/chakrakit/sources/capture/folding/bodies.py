@@ -81,8 +81,9 @@ def _work(recording: Recording, used: Any, without: Mask) -> dict[str, Any]:
     flops = np.array([s.flops + s.vector_ops for s in recording.signatures], np.int64)[used]
     moved = np.array([s.moved for s in recording.signatures], np.int64)[used]
     kinds = [s.op_type for s in recording.signatures]
-    codes = np.where(np.array([op.phase == _OPTIMIZER for op in recording.ops], np.bool_),
-                     len(kinds), used)  # fmt: skip
+    codes = np.where(
+        np.array([op.phase == _OPTIMIZER for op in recording.ops], np.bool_), len(kinds), used
+    )
     return {
         "num_ops": _some(flops, ~without),
         "tensor_size": _some(moved, ~without),
@@ -121,12 +122,20 @@ def _communication(
         "comm_dtype": column(lambda c: c.dtype, text),
         "pg_name": column(lambda c: role_of.get(c.group, c.group) if c.kind >= 0 else None, text),
         "comm_src": column(lambda c: mine if c.kind == words.SEND else _known(rank_of(c)), i32),
-        "comm_dst": column(lambda c: mine if c.kind == words.RECV else _known(rank_of(c))
-                           if c.kind == words.SEND else None, i32),
+        "comm_dst": column(
+            lambda c: (
+                mine
+                if c.kind == words.RECV
+                else _known(rank_of(c))
+                if c.kind == words.SEND
+                else None
+            ),
+            i32,
+        ),
         "comm_tag": column(lambda c: c.tag if c.kind < 0 else None, i32),
         "in_splits": column(lambda c: c.in_splits or None, pa.list_(i64)),
         "out_splits": column(lambda c: c.out_splits or None, pa.list_(i64)),
-    }  # fmt: skip
+    }
     return {name: values for name, values in out.items() if values.null_count < len(values)}
 
 

@@ -43,6 +43,15 @@ def _said(comm: Comm, homes: dict[str, Family], rank: int) -> bytes:
     role = comm.group if family is None else family.role
     members = family.group_of(rank) if family is not None else ()
     position = family.position(rank) if family is not None else -1
-    told = (role, relative_peer(comm, members, position), comm.kind, comm.in_bytes, comm.out_bytes,
-            comm.dtype, comm.tag, comm.in_splits, comm.out_splits)  # fmt: skip
+    told = (
+        role,
+        relative_peer(comm, members, position),
+        comm.kind,
+        comm.in_bytes,
+        comm.out_bytes,
+        comm.dtype,
+        comm.tag,
+        comm.in_splits,
+        comm.out_splits,
+    )
     return msgspec.json.encode(told)

@@ -98,8 +98,9 @@ class _Used:
         members = family.group_of(rank)
         if comm.kind not in (words.SEND, words.RECV):
             return members[comm.peer]
-        ahead = relative_peer(comm, self._members(comm, self.recording.rank),
-                              family.position(self.recording.rank))  # fmt: skip
+        ahead = relative_peer(
+            comm, self._members(comm, self.recording.rank), family.position(self.recording.rank)
+        )
         return members[(family.position(rank) + ahead) % len(members)]
 
     def is_clear(self, rank: int) -> bool:

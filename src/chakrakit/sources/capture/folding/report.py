@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from chakrakit.results import Result
 from chakrakit.sources.capture.folding.bodies import collective_name
 from chakrakit.sources.capture.folding.families import Families
 from chakrakit.sources.capture.folding.kinds import Kind
@@ -33,7 +34,7 @@ class CollectiveFigures(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class CaptureReport(msgspec.Struct, frozen=True):
+class CaptureReport(Result, msgspec.Struct, frozen=True):
     """The result of `chakra capture`."""
 
     ranks: int

@@ -22,9 +22,21 @@ from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabout
 from chakrakit.sources.capture.recording import Comm, NeedsValue, Op, script_line
 
 _PLAIN = {torch.Tensor, FakeTensor, torch.nn.Parameter, torch.nn.Buffer}
-_NOISE = ("prim::device", "aten::detach", "aten::lift_fresh", "aten::lift", "prim::layout",
-          "aten::sym_size", "aten::sym_stride", "aten::sym_numel", "aten::is_pinned", "aten::record_stream",
-          "aten::_local_scalar_dense", "aten::_has_same_storage_numel", "aten::is_same_size")  # fmt: skip
+_NOISE = (
+    "prim::device",
+    "aten::detach",
+    "aten::lift_fresh",
+    "aten::lift",
+    "prim::layout",
+    "aten::sym_size",
+    "aten::sym_stride",
+    "aten::sym_numel",
+    "aten::is_pinned",
+    "aten::record_stream",
+    "aten::_local_scalar_dense",
+    "aten::_has_same_storage_numel",
+    "aten::is_same_size",
+)
 _PROFILER = ("profiler::",)
 
 
@@ -149,8 +161,14 @@ class Recorder(TorchDispatchMode):
         writes = self._written(func, args, read, made)
         comm = self._communication(space, name, args, kwargs, out)
         plain = _IN_BACKWARD.get(name, "") if self.where.phase == BACKWARD else ""
-        self._add(self.signatures.number(func, args, kwargs, out, plain), read, writes, comm,
-                  not on_device, self.storages.live - before)  # fmt: skip
+        self._add(
+            self.signatures.number(func, args, kwargs, out, plain),
+            read,
+            writes,
+            comm,
+            not on_device,
+            self.storages.live - before,
+        )
         if short == "wait_tensor":
             self.ops[-1].waits_for = self._writer.get(read[0], -1)
             self.ops[-1].is_host = False
@@ -203,9 +221,22 @@ class Recorder(TorchDispatchMode):
         where = self.where
         freed, self.storages.freed = self.storages.freed, 0
         self.ops.append(
-            Op(signature, where.module, where.phase, where.step, read, writes, comm, -1,
-               max(grown + freed, 0), freed, is_host, where.annotation, where.micro_batch)
-        )  # fmt: skip
+            Op(
+                signature,
+                where.module,
+                where.phase,
+                where.step,
+                read,
+                writes,
+                comm,
+                -1,
+                max(grown + freed, 0),
+                freed,
+                is_host,
+                where.annotation,
+                where.micro_batch,
+            )
+        )
 
     def wait(self, op: int, name: str) -> None:
         """The script waited for the communication of `op`."""

@@ -11,9 +11,28 @@ import torch
 from torch.distributed.tensor import DTensor
 
 _ELEMENTWISE = (
-    "add", "sub", "mul", "div", "lerp", "addcmul", "addcdiv", "sqrt", "rsqrt", "neg", "zero", "copy",
-    "maximum", "minimum", "clamp_max", "clamp_min", "pow", "sign", "reciprocal", "abs", "exp",
-)  # fmt: skip
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "lerp",
+    "addcmul",
+    "addcdiv",
+    "sqrt",
+    "rsqrt",
+    "neg",
+    "zero",
+    "copy",
+    "maximum",
+    "minimum",
+    "clamp_max",
+    "clamp_min",
+    "pow",
+    "sign",
+    "reciprocal",
+    "abs",
+    "exp",
+)
 _FUSED = ("aten::_fused_adam_", "aten::_fused_adamw_", "aten::_fused_sgd_", "aten::_fused_adagrad_")
 _NAMES = frozenset(f"aten::_foreach_{n}{end}" for n in _ELEMENTWISE for end in ("", "_")) | set(
     _FUSED
@@ -30,9 +49,10 @@ def fits(func: Any, args: Any) -> bool:
     first = lists[0] if lists else []
     return all(
         not isinstance(t, DTensor) or (isinstance(f, DTensor) and t.placements == f.placements)
-        for found in lists if len(found) == len(first)
+        for found in lists
+        if len(found) == len(first)
         for f, t in zip(first, found, strict=True)
-    )  # fmt: skip
+    )
 
 
 def run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:

@@ -14,11 +14,20 @@ from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manag
 _aten = torch.ops.aten
 VIEWS = frozenset(
     (
-        _aten.view.default, _aten.t.default, _aten.transpose.int, _aten._unsafe_view.default,
-        _aten.as_strided.default, _aten.unsqueeze.default, _aten.squeeze.dim, _aten.expand.default,
-        _aten.detach.default, _aten.slice.Tensor, _aten.permute.default, _aten.select.int,
+        _aten.view.default,
+        _aten.t.default,
+        _aten.transpose.int,
+        _aten._unsafe_view.default,
+        _aten.as_strided.default,
+        _aten.unsqueeze.default,
+        _aten.squeeze.dim,
+        _aten.expand.default,
+        _aten.detach.default,
+        _aten.slice.Tensor,
+        _aten.permute.default,
+        _aten.select.int,
     )
-)  # fmt: skip
+)
 """Operators with one tensor, whose result is a view of it with the same device."""
 DEVICE = torch.ops.prim.device.default
 

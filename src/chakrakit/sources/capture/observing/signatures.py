@@ -12,16 +12,30 @@ from chakrakit.sources.capture.recording import Signature
 from chakrakit.sources.pytorch.work import Call, flops, is_contraction, moves_bytes
 
 _TYPES = {
-    torch.float32: "float", torch.float64: "double", torch.float16: "c10::Half",
-    torch.bfloat16: "c10::BFloat16", torch.int64: "long int", torch.int32: "int", torch.int16: "short int",
-    torch.int8: "signed char", torch.uint8: "unsigned char", torch.bool: "bool",
-    torch.complex64: "c10::complex<float>", torch.complex128: "c10::complex<double>",
-}  # fmt: skip
-SHORT = {
-    torch.float32: "fp32", torch.float64: "fp64", torch.float16: "fp16", torch.bfloat16: "bf16",
-    torch.int64: "int64", torch.int32: "int32", torch.int8: "int8", torch.uint8: "uint8",
+    torch.float32: "float",
+    torch.float64: "double",
+    torch.float16: "c10::Half",
+    torch.bfloat16: "c10::BFloat16",
+    torch.int64: "long int",
+    torch.int32: "int",
+    torch.int16: "short int",
+    torch.int8: "signed char",
+    torch.uint8: "unsigned char",
     torch.bool: "bool",
-}  # fmt: skip
+    torch.complex64: "c10::complex<float>",
+    torch.complex128: "c10::complex<double>",
+}
+SHORT = {
+    torch.float32: "fp32",
+    torch.float64: "fp64",
+    torch.float16: "fp16",
+    torch.bfloat16: "bf16",
+    torch.int64: "int64",
+    torch.int32: "int32",
+    torch.int8: "int8",
+    torch.uint8: "uint8",
+    torch.bool: "bool",
+}
 """Element types by the names that generated workloads and machines use."""
 
 
@@ -69,11 +83,21 @@ class Signatures:
         still = not moves_bytes(name) or _is_view(func, args)
         moved = 0 if still else sum(_bytes(x) for x in (*given, *results))
         return Signature(
-            name, _text(inputs), _text([_type(a) for a in given]), _text([_stride(a) for a in given]),
-            _text(outputs), _text([_type(r) for r in results]), _text([_stride(r) for r in results]),
-            _text(values), work if dense else 0, 0 if dense or still else work, moved,
-            _dtype(given, results), _op_type(name, dense), still,
-        )  # fmt: skip
+            name,
+            _text(inputs),
+            _text([_type(a) for a in given]),
+            _text([_stride(a) for a in given]),
+            _text(outputs),
+            _text([_type(r) for r in results]),
+            _text([_stride(r) for r in results]),
+            _text(values),
+            work if dense else 0,
+            0 if dense or still else work,
+            moved,
+            _dtype(given, results),
+            _op_type(name, dense),
+            still,
+        )
 
 
 def _key(value: Any, tensors: list[torch.Tensor]) -> Any:

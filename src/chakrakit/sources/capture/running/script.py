@@ -81,5 +81,9 @@ def _launched(arguments: list[str]) -> Script:
         raise CaptureError("torchrun's options are not understood; leave torchrun out") from None
     local = str(found.nproc_per_node)
     kind = "module" if found.module else "script"
-    return Script(kind, found.training_script, tuple(found.training_script_args),
-                  int(local) if local.isdigit() else 0)  # fmt: skip
+    return Script(
+        kind,
+        found.training_script,
+        tuple(found.training_script_args),
+        int(local) if local.isdigit() else 0,
+    )

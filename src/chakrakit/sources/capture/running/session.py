@@ -19,7 +19,9 @@ from chakrakit.sources.capture.standins import (
     Mail,
     Redirect,
     Values,
+    accelerator,
     autocast,
+    batch_norm,
     data_parallel,
     pipelining,
     program,
@@ -94,15 +96,23 @@ class Session:
         """As torchrun sets them."""
         local = min(self.options.local_size, self.options.ranks)
         return {
-            "RANK": str(self.rank), "WORLD_SIZE": str(self.options.ranks),
-            "LOCAL_RANK": str(self.rank % local), "LOCAL_WORLD_SIZE": str(local),
-            "GROUP_RANK": str(self.rank // local), "ROLE_RANK": str(self.rank),
+            "RANK": str(self.rank),
+            "WORLD_SIZE": str(self.options.ranks),
+            "LOCAL_RANK": str(self.rank % local),
+            "LOCAL_WORLD_SIZE": str(local),
+            "GROUP_RANK": str(self.rank // local),
+            "ROLE_RANK": str(self.rank),
             "GROUP_WORLD_SIZE": str(-(-self.options.ranks // local)),
-            "ROLE_WORLD_SIZE": str(self.options.ranks), "ROLE_NAME": "default",
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "capture",
-            "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0",
-            "WANDB_MODE": "disabled", "TOKENIZERS_PARALLELISM": "false",
-        }  # fmt: skip
+            "ROLE_WORLD_SIZE": str(self.options.ranks),
+            "ROLE_NAME": "default",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": "29500",
+            "TORCHELASTIC_RUN_ID": "capture",
+            "TORCHELASTIC_RESTART_COUNT": "0",
+            "TORCHELASTIC_MAX_RESTARTS": "0",
+            "WANDB_MODE": "disabled",
+            "TOKENIZERS_PARALLELISM": "false",
+        }
 
     def _install(self) -> None:
         patches, options = self.patches, self.options
@@ -117,6 +127,8 @@ class Session:
         pipelining.install(patches, self.mail, self.recorder, self.where)
         autocast.install(patches, gpu=bool(options.device))
         if options.device:
+            accelerator.install(patches)
+            batch_norm.install(patches)
             target.install(patches, self.recorder)
         for owner in (torch.nn.parallel, torch.nn.parallel.distributed):
             patches.set(owner, "DistributedDataParallel", data_parallel.DistributedDataParallel)
@@ -158,12 +170,19 @@ class Session:
     def recording(self) -> Recording:
         """Everything seen in the steps asked for."""
         made = Recording(
-            rank=self.rank, world=self.options.ranks, ops=self.recorder.ops,
-            signatures=self.recorder.signatures.listed, comms=self.recorder.comms,
-            modules=self.where.modules, annotations=self.where.annotations,
-            groups=self.distributed.groups, parameters=self._parameters,
-            stubbed=list(self.patches.stubbed), warnings=list(self.patches.warnings), mail=self.mail.sent,
-        )  # fmt: skip
+            rank=self.rank,
+            world=self.options.ranks,
+            ops=self.recorder.ops,
+            signatures=self.recorder.signatures.listed,
+            comms=self.recorder.comms,
+            modules=self.where.modules,
+            annotations=self.where.annotations,
+            groups=self.distributed.groups,
+            parameters=self._parameters,
+            stubbed=list(self.patches.stubbed),
+            warnings=list(self.patches.warnings),
+            mail=self.mail.sent,
+        )
         made.first_digest = digest(made, Families(made.groups, made.world), 0)
         made.steps = self._kept_steps()
         made.ops = _of_steps(made.ops, set(made.steps))

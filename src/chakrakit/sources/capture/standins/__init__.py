@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from chakrakit.sources.capture.standins import (
+    accelerator,
     autocast,
+    batch_norm,
     data_parallel,
     pipelining,
     program,
@@ -22,7 +24,9 @@ __all__ = [
     "Mail",
     "Redirect",
     "Values",
+    "accelerator",
     "autocast",
+    "batch_norm",
     "data_parallel",
     "pipelining",
     "program",

@@ -14,8 +14,13 @@ def install(patches: Patches, gpu: bool) -> None:
     """`autocast("cuda")` and GradScaler work on the host, by a GPU's rules where one is asked for."""
 
     def on_host(plain: Callable[..., Any]) -> Callable[..., Any]:
-        def init(self: Any, device_type: str = "cuda", dtype: Any = None, enabled: bool = True,
-                 cache_enabled: Any = None) -> None:  # fmt: skip
+        def init(
+            self: Any,
+            device_type: str = "cuda",
+            dtype: Any = None,
+            enabled: bool = True,
+            cache_enabled: Any = None,
+        ) -> None:
             cuda = str(device_type).startswith("cuda")
             if cuda and dtype is None:
                 dtype = torch.float16
@@ -24,8 +29,9 @@ def install(patches: Patches, gpu: bool) -> None:
         return init
 
     def cuda_only(plain: Callable[..., Any]) -> Callable[..., Any]:
-        def init(self: Any, enabled: bool = True, dtype: Any = torch.float16,
-                 cache_enabled: bool = True) -> None:  # fmt: skip
+        def init(
+            self: Any, enabled: bool = True, dtype: Any = torch.float16, cache_enabled: bool = True
+        ) -> None:
             torch.amp.autocast.__init__(self, "cuda", dtype, enabled, cache_enabled)
 
         return init
@@ -42,6 +48,7 @@ def install(patches: Patches, gpu: bool) -> None:
     patches.wrap(torch.cuda.amp.autocast, "__init__", cuda_only)
     patches.wrap(torch.amp.GradScaler, "__init__", scaler)
     patches.wrap(
-        torch.cuda.amp.GradScaler, "__init__",
+        torch.cuda.amp.GradScaler,
+        "__init__",
         lambda _: lambda self, *a, **k: torch.amp.GradScaler.__init__(self, "cpu", *a, **k),
-    )  # fmt: skip
+    )

@@ -17,11 +17,22 @@ from chakrakit.sources.capture.observing import Storages
 from chakrakit.sources.capture.recording import Patches
 
 _NOTHING = (
-    "synchronize", "empty_cache", "reset_peak_memory_stats", "reset_max_memory_allocated",
-    "reset_accumulated_memory_stats", "ipc_collect", "init", "_lazy_init", "set_rng_state",
-    "set_rng_state_all", "reset_max_memory_cached", "seed", "seed_all", "set_sync_debug_mode",
+    "synchronize",
+    "empty_cache",
+    "reset_peak_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_accumulated_memory_stats",
+    "ipc_collect",
+    "init",
+    "_lazy_init",
+    "set_rng_state",
+    "set_rng_state_all",
+    "reset_max_memory_cached",
+    "seed",
+    "seed_all",
+    "set_sync_debug_mode",
     "set_per_process_memory_fraction",
-)  # fmt: skip
+)
 
 
 class Stream:
@@ -43,6 +54,10 @@ class Stream:
     def query(self) -> bool:
         """All is done."""
         return True
+
+    def is_capturing(self) -> bool:
+        """No graph is being recorded."""
+        return False
 
     def __enter__(self) -> Stream:
         return self
@@ -121,8 +136,15 @@ class Redirect(TorchFunctionMode):
 class Cuda:
     """torch.cuda as the script sees it. `present`: whether it is told that there are GPUs."""
 
-    def __init__(self, patches: Patches, storages: Storages, present: str, local_rank: int, count: int,
-                 memory: int) -> None:  # fmt: skip
+    def __init__(
+        self,
+        patches: Patches,
+        storages: Storages,
+        present: str,
+        local_rank: int,
+        count: int,
+        memory: int,
+    ) -> None:
         self.patches, self.storages, self.present = patches, storages, present
         self.local_rank, self.count, self.memory = local_rank, count, memory
 
@@ -138,12 +160,20 @@ class Cuda:
             patches.set(cuda, name, lambda *_, **__: None)
         there = bool(self.present)
         answers: dict[str, Any] = {
-            "is_available": there, "device_count": self.count if there else 0, "is_initialized": there,
-            "current_device": self.local_rank, "is_bf16_supported": True,
-            "get_device_name": self.present.upper() or "GPU", "get_device_capability": (9, 0),
-            "get_device_properties": self._properties(), "mem_get_info": (self.memory, self.memory),
-            "get_arch_list": ["sm_90"], "utilization": 0, "get_rng_state": None, "get_rng_state_all": [],
-        }  # fmt: skip
+            "is_available": there,
+            "device_count": self.count if there else 0,
+            "is_initialized": there,
+            "current_device": self.local_rank,
+            "is_bf16_supported": True,
+            "get_device_name": self.present.upper() or "GPU",
+            "get_device_capability": (9, 0),
+            "get_device_properties": self._properties(),
+            "mem_get_info": (self.memory, self.memory),
+            "get_arch_list": ["sm_90"],
+            "utilization": 0,
+            "get_rng_state": None,
+            "get_rng_state_all": [],
+        }
         for name, answer in answers.items():
             patches.set(cuda, name, lambda *_, answer=answer, **__: answer)
         patches.set(cuda, "set_device", self._set_device)
@@ -174,15 +204,25 @@ class Cuda:
 
     def _stats(self) -> dict[str, int]:
         live, peak = self.storages.live, self.storages.peak
-        return {f"{what}.all.{when}": value for what in ("allocated_bytes", "reserved_bytes", "active_bytes")
-                for when, value in (("current", live), ("peak", peak))}  # fmt: skip
+        return {
+            f"{what}.all.{when}": value
+            for what in ("allocated_bytes", "reserved_bytes", "active_bytes")
+            for when, value in (("current", live), ("peak", peak))
+        }
 
     def _set_device(self, device: Any) -> None:
         self.patches.note("torch.cuda.set_device")
 
     def _properties(self) -> SimpleNamespace:
-        return SimpleNamespace(name=self.present.upper() or "GPU", total_memory=self.memory, major=9, minor=0,
-                               multi_processor_count=132, warp_size=32, gcnArchName="")  # fmt: skip
+        return SimpleNamespace(
+            name=self.present.upper() or "GPU",
+            total_memory=self.memory,
+            major=9,
+            minor=0,
+            multi_processor_count=132,
+            warp_size=32,
+            gcnArchName="",
+        )
 
 
 class _Stats(dict[str, int]):

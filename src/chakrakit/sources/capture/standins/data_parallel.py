@@ -49,8 +49,14 @@ def buckets_of(
 class GradBucket:
     """What a communication hook is given."""
 
-    def __init__(self, index: int, last: bool, buffer: torch.Tensor, views: list[torch.Tensor],
-                 parameters: list[torch.Tensor]) -> None:  # fmt: skip
+    def __init__(
+        self,
+        index: int,
+        last: bool,
+        buffer: torch.Tensor,
+        views: list[torch.Tensor],
+        parameters: list[torch.Tensor],
+    ) -> None:
         self._facts = index, last, buffer, views, parameters
 
     def index(self) -> int:
@@ -82,8 +88,9 @@ class _Bucket:
     def __init__(self, indices: list[int], parameters: Sequence[torch.Tensor]) -> None:
         self.indices = indices
         chosen = [parameters[i] for i in indices]
-        self.buffer = torch.empty(sum(p.numel() for p in chosen), dtype=chosen[0].dtype,
-                                  device=chosen[0].device)  # fmt: skip
+        self.buffer = torch.empty(
+            sum(p.numel() for p in chosen), dtype=chosen[0].dtype, device=chosen[0].device
+        )
         self.views = self.cut(chosen)
         self.ready = 0
         self.work: Any = None
@@ -101,13 +108,25 @@ class DistributedDataParallel(torch.nn.Module):
     """Stands in for torch.nn.parallel.DistributedDataParallel."""
 
     def __init__(
-        self, module: torch.nn.Module, device_ids: Any = None, output_device: Any = None, dim: int = 0,
-        broadcast_buffers: bool = True, init_sync: bool = True, process_group: Any = None,
-        bucket_cap_mb: float | None = None, find_unused_parameters: bool = False,
-        check_reduction: bool = False, gradient_as_bucket_view: bool = False, static_graph: bool = False,
-        delay_all_reduce_named_params: Any = None, param_to_hook_all_reduce: Any = None,
-        mixed_precision: Any = None, device_mesh: Any = None, **_: Any,
-    ) -> None:  # fmt: skip
+        self,
+        module: torch.nn.Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool = True,
+        init_sync: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        delay_all_reduce_named_params: Any = None,
+        param_to_hook_all_reduce: Any = None,
+        mixed_precision: Any = None,
+        device_mesh: Any = None,
+        **_: Any,
+    ) -> None:
         super().__init__()
         if not any(p.requires_grad for p in module.parameters()):
             raise RuntimeError(
@@ -149,8 +168,11 @@ class DistributedDataParallel(torch.nn.Module):
 
     def _make(self, found: Sequence[list[int]]) -> None:
         self._buckets = [_Bucket(indices, self._trained) for indices in found]
-        self._place = {i: (b, k) for b, bucket in enumerate(self._buckets)
-                       for k, i in enumerate(bucket.indices)}  # fmt: skip
+        self._place = {
+            i: (b, k)
+            for b, bucket in enumerate(self._buckets)
+            for k, i in enumerate(bucket.indices)
+        }
 
     def _rebuild(self) -> None:
         if self._rebuilt or len(self._arrived) < len(self._trained):

@@ -17,12 +17,32 @@ from chakrakit.sources.capture.observing import Recorder
 from chakrakit.sources.capture.recording import Group, Patches
 from chakrakit.sources.capture.standins.mail import Mail
 
-_CALLS = ("allreduce", "allreduce_coalesced", "allgather", "allgather_coalesced", "_allgather_base",
-          "allgather_into_tensor_coalesced", "all_gather_single", "all_gather_single_coalesced",
-          "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_single",
-          "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced", "alltoall", "alltoall_base",
-          "all_to_all_single", "broadcast", "reduce", "gather", "scatter", "send", "recv",
-          "recv_anysource", "barrier")  # fmt: skip
+_CALLS = (
+    "allreduce",
+    "allreduce_coalesced",
+    "allgather",
+    "allgather_coalesced",
+    "_allgather_base",
+    "allgather_into_tensor_coalesced",
+    "all_gather_single",
+    "all_gather_single_coalesced",
+    "reduce_scatter",
+    "_reduce_scatter_base",
+    "reduce_scatter_single",
+    "reduce_scatter_single_coalesced",
+    "reduce_scatter_tensor_coalesced",
+    "alltoall",
+    "alltoall_base",
+    "all_to_all_single",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "send",
+    "recv",
+    "recv_anysource",
+    "barrier",
+)
 
 
 class Distributed:
@@ -101,9 +121,24 @@ class Distributed:
         for owner in (dist, device_mesh):
             self.patches.wrap(owner, "init_device_mesh", stand_in)
         mesh = device_mesh.DeviceMesh
-        names = ("__getitem__", "_flatten", "_unflatten", "get_group", "get_all_groups", "get_rank",
-                 "get_local_rank", "get_coordinate", "size", "__eq__", "__hash__", "__repr__", "_concatenate",
-                 "_get_all_submeshes", "_sym_get_coordinate", "_split_mesh")  # fmt: skip
+        names = (
+            "__getitem__",
+            "_flatten",
+            "_unflatten",
+            "get_group",
+            "get_all_groups",
+            "get_rank",
+            "get_local_rank",
+            "get_coordinate",
+            "size",
+            "__eq__",
+            "__hash__",
+            "__repr__",
+            "_concatenate",
+            "_get_all_submeshes",
+            "_sym_get_coordinate",
+            "_split_mesh",
+        )
         for name in names:
             if name in mesh.__dict__:
                 self.patches.wrap(mesh, name, outside)
@@ -120,8 +155,15 @@ class Distributed:
     # --- objects --------------------------------------------------------------------------------
 
     def _install_objects(self) -> None:
-        for name in ("broadcast_object_list", "all_gather_object", "gather_object", "scatter_object_list",
-                     "monitored_barrier", "send_object_list", "recv_object_list"):  # fmt: skip
+        for name in (
+            "broadcast_object_list",
+            "all_gather_object",
+            "gather_object",
+            "scatter_object_list",
+            "monitored_barrier",
+            "send_object_list",
+            "recv_object_list",
+        ):
             found = getattr(self, f"_{name}")
             for owner in (dist, c10d):
                 self.patches.set(owner, name, found)

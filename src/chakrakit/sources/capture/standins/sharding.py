@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -30,7 +31,8 @@ class Chunks:
 
 
 def install(patches: Patches) -> None:
-    """In FSDP2."""
+    """In FSDP2, and the device of FSDP1."""
+    from torch.distributed.fsdp import FullyShardedDataParallel, _flat_param, _init_utils
     from torch.distributed.fsdp._fully_shard import _fsdp_common, _fsdp_param
 
     def chunks(tensor: torch.Tensor, num_chunks: int, dim: int) -> Any:
@@ -38,3 +40,15 @@ def install(patches: Patches) -> None:
 
     for owner in (_fsdp_common, _fsdp_param):
         patches.set(owner, "_chunk_with_empty", chunks)
+    patches.wrap(FullyShardedDataParallel, "__init__", _without_device)
+    patches.set(_init_utils, "_get_compute_device", lambda *_: torch.device("cpu"))
+    patches.set(_flat_param, "_data_ptr_allocated", lambda t: t.untyped_storage().size() > 0)
+
+
+def _without_device(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """A bare number names an accelerator, and there is none."""
+
+    def init(self: Any, *args: Any, device_id: Any = None, **kwargs: Any) -> None:
+        plain(self, *args, **kwargs)
+
+    return init

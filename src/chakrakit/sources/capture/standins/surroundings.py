@@ -56,8 +56,14 @@ def _install_data(patches: Patches) -> None:
 
     def alone(plain: Callable[..., Any]) -> Callable[..., Any]:
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
-            changed = {"num_workers": 0, "pin_memory": False, "persistent_workers": False,
-                       "prefetch_factor": None, "timeout": 0, "multiprocessing_context": None}  # fmt: skip
+            changed = {
+                "num_workers": 0,
+                "pin_memory": False,
+                "persistent_workers": False,
+                "prefetch_factor": None,
+                "timeout": 0,
+                "multiprocessing_context": None,
+            }
             if kwargs.get("num_workers"):
                 patches.note("torch.utils.data.DataLoader: worker processes")
             kwargs.update({k: v for k, v in changed.items() if k in kwargs})

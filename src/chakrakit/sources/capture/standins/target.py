@@ -21,8 +21,10 @@ def install(patches: Patches, recorder: Recorder) -> None:
     from torch.optim import optimizer
     from torch.utils import _foreach_utils
 
-    for owner, name in ((functional, "scaled_dot_product_attention"),
-                        (torch._C._nn, "scaled_dot_product_attention")):  # fmt: skip
+    for owner, name in (
+        (functional, "scaled_dot_product_attention"),
+        (torch._C._nn, "scaled_dot_product_attention"),
+    ):
         patches.wrap(owner, name, _attention)
     patches.wrap(functional, "dropout", _dropout)
     patches.wrap(torch, "dropout", _dropout)
@@ -39,20 +41,37 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
     """CuDNN's on Hopper for half precision, the memory-efficient kernel for all else."""
 
     def attention(
-        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
-        is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
-    ) -> Any:  # fmt: skip
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Any:
         if query.dim() != 4 or query.shape[-1] % 8 or query.shape[-1] > 256:
-            return plain(query, key, value, attn_mask, dropout_p, is_causal, scale=scale,
-                         enable_gqa=enable_gqa)  # fmt: skip
+            return plain(
+                query,
+                key,
+                value,
+                attn_mask,
+                dropout_p,
+                is_causal,
+                scale=scale,
+                enable_gqa=enable_gqa,
+            )
         if enable_gqa and key.shape[1] != query.shape[1]:
             times = query.shape[1] // key.shape[1]
             key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
         aten = torch.ops.aten
         grows = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
         if query.dtype in _HALF:
-            mask = None if attn_mask is None else attn_mask.expand(
-                query.shape[0], query.shape[1], query.shape[2], key.shape[2])  # fmt: skip
+            mask = (
+                None
+                if attn_mask is None
+                else attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+            )
             if mask is not None and mask.dtype is torch.bool:
                 mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(
                     mask.logical_not(), -1e9
@@ -85,10 +104,13 @@ def _rms_norm(recorder: Recorder) -> Callable[[Callable[..., Any]], Callable[...
         @staticmethod
         def forward(ctx: Any, x: Any, shape: list[int], weight: Any, eps: float | None) -> Any:
             out, rstd = recorder.as_one(
-                torch.ops.aten._fused_rms_norm.default, (x, shape, weight, eps),
-                lambda: (torch.empty_like(x), x.new_empty((*x.shape[: -len(shape)], *[1] * len(shape)),
-                                                          dtype=torch.float32)),
-            )  # fmt: skip
+                torch.ops.aten._fused_rms_norm.default,
+                (x, shape, weight, eps),
+                lambda: (
+                    torch.empty_like(x),
+                    x.new_empty((*x.shape[: -len(shape)], *[1] * len(shape)), dtype=torch.float32),
+                ),
+            )
             ctx.save_for_backward(x, weight, rstd)
             ctx.shape = shape
             return out

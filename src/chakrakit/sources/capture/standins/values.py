@@ -55,8 +55,25 @@ def _arithmetic(name: str) -> Any:
     return calculate
 
 
-for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow", "rpow", "neg",
-              "pos", "abs", "mod", "rmod", "floordiv", "rfloordiv"):  # fmt: skip
+for _name in (
+    "add",
+    "radd",
+    "sub",
+    "rsub",
+    "mul",
+    "rmul",
+    "truediv",
+    "rtruediv",
+    "pow",
+    "rpow",
+    "neg",
+    "pos",
+    "abs",
+    "mod",
+    "rmod",
+    "floordiv",
+    "rfloordiv",
+):
     setattr(Placeholder, f"__{_name}__", _arithmetic(f"__{_name}__"))
 
 
@@ -72,8 +89,17 @@ class Values:
 
     def install(self) -> None:
         """Replace the ways a tensor's value is read."""
-        for name in ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__",
-                     "__format__", "__repr__"):  # fmt: skip
+        for name in (
+            "item",
+            "tolist",
+            "numpy",
+            "__bool__",
+            "__int__",
+            "__float__",
+            "__index__",
+            "__format__",
+            "__repr__",
+        ):
             self.patches.wrap(torch.Tensor, name, getattr(self, f"_{name.strip('_')}"))
 
     def _item(self, plain: Any) -> Any:

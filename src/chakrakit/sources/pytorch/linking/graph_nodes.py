@@ -30,6 +30,7 @@ def _add_operators(linked: Rank, columns: Columns) -> None:
         "operator": [named[r].name or None for r in rows],
         "inputs_shapes": [named[r].shapes or None for r in rows],
         "inputs_types": [named[r].types or None for r in rows],
+        "operator_call": [_call(named[r]) for r in rows],
         "module": [named[r].module or None for r in rows],
         "layer": [named[r].layer if named[r].layer >= 0 else None for r in rows],
         "phase": [PHASES[named[r].phase] if named[r].phase >= 0 else None for r in rows],
@@ -38,6 +39,13 @@ def _add_operators(linked: Rank, columns: Columns) -> None:
     for name, values in said.items():
         if any(v is not None for v in values):
             columns[name] = _overlaid(columns.get(name), len(linked.line), rows, values)
+
+
+def _call(operator: Operator) -> str | None:
+    """`[call, strides, values]`: what a replay needs to make the call again."""
+    if operator.call < 0:
+        return None
+    return f"[{operator.call},{operator.strides or '[]'},{operator.values or '[]'}]"
 
 
 _INSTRUCTION = {

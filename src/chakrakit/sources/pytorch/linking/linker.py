@@ -279,6 +279,11 @@ def _read_pair(pair: Pair, required: bool) -> tuple[Observer | None, Kineto | No
         kineto = pair.load()
     elif pair.kineto is not None:
         kineto = read_kineto(read_bytes(pair.kineto), str(pair.kineto))
+    if kineto is not None and not len(kineto):
+        raise FormatError(
+            "holds no event with a start and a duration; record at least one step",
+            path=str(pair.kineto),
+        )
     return observer, kineto, None
 
 

@@ -11,12 +11,22 @@ from chakrakit.sources.pytorch.read.files import (
     read_bytes,
     read_head,
 )
-from chakrakit.sources.pytorch.read.kineto import Flows, Kind, Kineto, check_times, read_kineto
+from chakrakit.sources.pytorch.read.kineto import (
+    NUMBERS,
+    TEXTS,
+    Flows,
+    Kind,
+    Kineto,
+    check_times,
+    read_kineto,
+)
 from chakrakit.sources.pytorch.read.observer import Extras, Observer, read_observer
 from chakrakit.sources.pytorch.read.texts import Texts
 from chakrakit.sources.pytorch.read.values import Whole, json_list, json_value, whole
 
 __all__ = [
+    "NUMBERS",
+    "TEXTS",
     "Extras",
     "Flows",
     "Found",

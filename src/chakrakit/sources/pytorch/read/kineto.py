@@ -12,6 +12,7 @@ import chakrakit.core as core
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import FormatError
 from chakrakit.sources.pytorch.read.observer import Extras
+from chakrakit.sources.pytorch.read.refusal import columns_of
 from chakrakit.sources.pytorch.read.texts import Texts
 from chakrakit.sources.pytorch.read.values import json_list, json_value
 
@@ -127,15 +128,7 @@ class Kineto:
 
 def read_kineto(data: bytes, path: str = "") -> Kineto:
     """Columns of a Kineto file's bytes (uncompressed)."""
-    try:
-        raw = core.read_kineto(data)
-    except core.FormatError as error:
-        message, offset = error.args
-        raise FormatError(
-            f"{message}; give the file written by export_chrome_trace",
-            path=path or None,
-            offset=offset,
-        ) from None
+    raw = columns_of(core.read_kineto, data, path, "export_chrome_trace")
     check_times(raw["ts"], raw["dur"], raw["base_ns"], path)
     return _kineto(raw)
 
@@ -153,7 +146,7 @@ def check_times(start: I64, duration: I64, base_ns: int, path: str) -> None:
         raise FormatError(f"{said} that no clock shows; the file is damaged", path=path or None)
 
 
-_NUMBERS = (
+NUMBERS = (
     "pid",
     "tid",
     "external",
@@ -168,7 +161,8 @@ _NUMBERS = (
     "python_parent",
     "graph_node",
 )
-_IO_TEXTS = ("in_dims", "in_types", "in_strides", "in_values", "grid", "block")
+TEXTS = ("in_dims", "in_types", "in_strides", "in_values", "grid", "block")
+"""Columns of every event: numbers, and places in the table of texts. Any tracer's reader fills these."""
 
 
 def _kineto(raw: dict[str, Any]) -> Kineto:
@@ -179,8 +173,8 @@ def _kineto(raw: dict[str, Any]) -> Kineto:
         name=raw["name"],
         start=raw["ts"],
         end=raw["ts"] + raw["dur"],
-        **{c: raw[c] for c in _NUMBERS},
-        text_columns={c: raw[c] for c in _IO_TEXTS},
+        **{c: raw[c] for c in NUMBERS},
+        text_columns={c: raw[c] for c in TEXTS},
         extras=Extras(raw["extra_event"], raw["extra_key"], raw["extra_value"], texts),
         flows=_flows(raw),
         texts=texts,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import chakrakit.core as core
 from chakrakit.arrays import I32, I64, Mask
-from chakrakit.errors import FormatError
+from chakrakit.sources.pytorch.read.refusal import columns_of
 from chakrakit.sources.pytorch.read.texts import Texts, plain_strings
 from chakrakit.sources.pytorch.read.values import json_list
 
@@ -111,15 +111,7 @@ def _groups_in(values: str) -> list[dict[str, Any]]:
 
 def read_observer(data: bytes, path: str = "") -> Observer:
     """Columns of an observer file's bytes (uncompressed)."""
-    try:
-        raw = core.read_observer(data)
-    except core.FormatError as error:
-        message, offset = error.args
-        raise FormatError(
-            f"{message}; give the file written by ExecutionTraceObserver",
-            path=path or None,
-            offset=offset,
-        ) from None
+    raw = columns_of(core.read_observer, data, path, "ExecutionTraceObserver")
     return _observer(raw)
 
 

@@ -8,11 +8,38 @@ from chakrakit.sources.xla.hlo.replicas import Groups, iota_groups, mesh_groups
 from chakrakit.sources.xla.hlo.wire import Message
 
 _TYPES = {
-    1: "pred", 2: "s8", 3: "s16", 4: "s32", 5: "s64", 6: "u8", 7: "u16", 8: "u32", 9: "u64", 10: "f16",
-    11: "f32", 12: "f64", 13: "tuple", 14: "opaque", 15: "c64", 16: "bf16", 17: "token", 18: "c128",
-    19: "f8e5m2", 20: "f8e4m3fn", 21: "s4", 22: "u4", 23: "f8e4m3b11fnuz", 24: "f8e5m2fnuz",
-    25: "f8e4m3fnuz", 26: "s2", 27: "u2", 28: "f8e4m3", 29: "f8e3m4", 32: "f4e2m1fn", 33: "f8e8m0fnu",
-}  # fmt: skip
+    1: "pred",
+    2: "s8",
+    3: "s16",
+    4: "s32",
+    5: "s64",
+    6: "u8",
+    7: "u16",
+    8: "u32",
+    9: "u64",
+    10: "f16",
+    11: "f32",
+    12: "f64",
+    13: "tuple",
+    14: "opaque",
+    15: "c64",
+    16: "bf16",
+    17: "token",
+    18: "c128",
+    19: "f8e5m2",
+    20: "f8e4m3fn",
+    21: "s4",
+    22: "u4",
+    23: "f8e4m3b11fnuz",
+    24: "f8e5m2fnuz",
+    25: "f8e4m3fnuz",
+    26: "s2",
+    27: "u2",
+    28: "f8e4m3",
+    29: "f8e3m4",
+    32: "f4e2m1fn",
+    33: "f8e8m0fnu",
+}
 """PrimitiveType of xla_data.proto."""
 
 
@@ -86,16 +113,23 @@ def _instruction(m: Message, inside: dict[int, str], names: dict[int, str]) -> I
     metadata, dot = m.message(7), m.message(30)
     convolution = m.message(16)
     return Instruction(
-        m.text(1), m.text(2), _shape(m.message(3)),
+        m.text(1),
+        m.text(2),
+        _shape(m.message(3)),
         tuple(_known(inside, n, "operand") for n in m.integers(36)),
         tuple(_known(names, n, "computation") for n in m.integers(38)),
-        metadata.text(2) if metadata else "", m.integer(26, -1), _groups(m),
+        metadata.text(2) if metadata else "",
+        m.integer(26, -1),
+        _groups(m),
         tuple((p.integer(1), p.integer(2)) for p in m.messages(52)),
-        tuple(dot.integers(1)) if dot else (), convolution.integer(4) if convolution else -1,
+        tuple(dot.integers(1)) if dot else (),
+        convolution.integer(4) if convolution else -1,
         m.integer(9) if m.text(2) == "parameter" else -1,
-        m.integer(13) if m.text(2) == "get-tuple-element" else -1, m.text(28),
-        tuple(_known(inside, n, "predecessor") for n in m.integers(37)), m.text(43),
-    )  # fmt: skip
+        m.integer(13) if m.text(2) == "get-tuple-element" else -1,
+        m.text(28),
+        tuple(_known(inside, n, "predecessor") for n in m.integers(37)),
+        m.text(43),
+    )
 
 
 def _known(names: dict[int, str], number: int, what: str) -> str:

@@ -76,8 +76,11 @@ def _parse_mesh(text: str) -> Groups:
         raise FormatError(f"replica groups {text[:80]!r} are of a form not known here")
     axes = _AXIS.findall(match[1])
     names = [name for name, _ in axes]
-    used = [(names.index(n), (int(a), int(b)) if a else None)
-            for n, a, b in _USED.findall(match[3]) if n in names]  # fmt: skip
+    used = [
+        (names.index(n), (int(a), int(b)) if a else None)
+        for n, a, b in _USED.findall(match[3])
+        if n in names
+    ]
     return mesh_groups([int(size) for _, size in axes], used, _numbers(match[2] or ""))
 
 

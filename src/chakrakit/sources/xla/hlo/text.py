@@ -16,8 +16,17 @@ _INSTRUCTION = re.compile(r"^\s+(ROOT\s+)?%?([\w.\-]+)\s*=\s*(.*)$")
 _ARRAY = re.compile(r"([a-z]\w*)\[([^\]]*)\](?:\{[^}]*\})?")
 _OPCODE = re.compile(r"\s*([\w\-]+)\(")
 _NAME = re.compile(r"%([\w.\-]+)")
-_CALLS = ("calls", "to_apply", "condition", "body", "branch_computations", "true_computation",
-          "false_computation", "called_computations", "async_wrapped")  # fmt: skip
+_CALLS = (
+    "calls",
+    "to_apply",
+    "condition",
+    "body",
+    "branch_computations",
+    "true_computation",
+    "false_computation",
+    "called_computations",
+    "async_wrapped",
+)
 
 
 def read_text(text: str) -> Module:
@@ -72,16 +81,23 @@ def _instruction(name: str, rest: str) -> Instruction:
     attributes = dict(_attributes(rest[end + 1 :]))
     opcode, inner = opened[1], rest[opened.end() : end]
     return Instruction(
-        name, opcode, shape, () if opcode in ("parameter", "constant") else _operands(inner),
+        name,
+        opcode,
+        shape,
+        () if opcode in ("parameter", "constant") else _operands(inner),
         tuple(n for key in _CALLS if key in attributes for n in _names(attributes[key])),
-        _metadata(attributes.get("metadata", "")), int(attributes.get("channel_id", -1)),
+        _metadata(attributes.get("metadata", "")),
+        int(attributes.get("channel_id", -1)),
         parse_groups(attributes.get("replica_groups", "{}")),
         parse_pairs(attributes.get("source_target_pairs", "{}")),
-        _braced(attributes.get("lhs_contracting_dims", "")), _features(attributes.get("dim_labels", "")),
-        int(inner) if opcode == "parameter" else -1, int(attributes.get("index", -1)),
+        _braced(attributes.get("lhs_contracting_dims", "")),
+        _features(attributes.get("dim_labels", "")),
+        int(inner) if opcode == "parameter" else -1,
+        int(attributes.get("index", -1)),
         attributes.get("custom_call_target", "").strip('"'),
-        tuple(_names(attributes.get("control-predecessors", ""))), attributes.get("backend_config", ""),
-    )  # fmt: skip
+        tuple(_names(attributes.get("control-predecessors", ""))),
+        attributes.get("backend_config", ""),
+    )
 
 
 def _shape(text: str, at: int) -> tuple[Shape, int]:

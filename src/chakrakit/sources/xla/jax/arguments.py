@@ -8,8 +8,18 @@ from typing import Any
 from chakrakit.errors import ConfigError
 
 _ARGUMENT = re.compile(r"^([a-z]\w*)\[([\d,\s]*)\](?:@(.*))?$")
-_TYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "s32": "int32",
-          "s64": "int64", "s8": "int8", "u8": "uint8", "u32": "uint32", "pred": "bool"}  # fmt: skip
+_TYPES = {
+    "f32": "float32",
+    "f64": "float64",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "s32": "int32",
+    "s64": "int64",
+    "s8": "int8",
+    "u8": "uint8",
+    "u32": "uint32",
+    "pred": "bool",
+}
 
 
 def parse_argument(text: str, mesh: Any) -> Any:

@@ -61,8 +61,11 @@ def capture_jax(
     grid = make_mesh(parse_mesh(mesh), topology) if isinstance(mesh, str) else mesh
     module = _compiled(fn, shapes, grid)
     module.devices = max(module.devices, int(grid.devices.size))
-    card = Card(name=module.name, tool="chakra capture",
-                settings={"mesh": {str(k): int(v) for k, v in grid.shape.items()}})  # fmt: skip
+    card = Card(
+        name=module.name,
+        tool="chakra capture",
+        settings={"mesh": {str(k): int(v) for k, v in grid.shape.items()}},
+    )
     program = program_of(module)
     bound = Bound(program, card)
     traces = bound.traces()
@@ -105,8 +108,12 @@ def _wants_mesh(fn: Any) -> bool:
 def _memory(compiled: Any) -> int:
     try:
         found = compiled.memory_analysis()
-        return int(found.argument_size_in_bytes + found.output_size_in_bytes
-                   + found.temp_size_in_bytes - found.alias_size_in_bytes)  # fmt: skip
+        return int(
+            found.argument_size_in_bytes
+            + found.output_size_in_bytes
+            + found.temp_size_in_bytes
+            - found.alias_size_in_bytes
+        )
     except (AttributeError, NotImplementedError, RuntimeError):
         return 0  # a back end that does not say
 
@@ -137,9 +144,13 @@ def _report(program: Program, bound: Bound, traces: TraceSet) -> CaptureReport:
 
 
 def capture_jax_command(
-    target: str, shapes: Sequence[str], output: str | os.PathLike[str] | None, *, mesh: str,
+    target: str,
+    shapes: Sequence[str],
+    output: str | os.PathLike[str] | None,
+    *,
+    mesh: str,
     topology: str = "",
-) -> CaptureReport:  # fmt: skip
+) -> CaptureReport:
     """`chakra capture --jax MODULE:FUNCTION --mesh 4x4 SHAPES`."""
     if find_spec("jax") is None:
         raise MissingExtra("capturing JAX programs", "jax")

@@ -21,8 +21,16 @@ Pairs = tuple[tuple[int, int], ...]
 Ends = tuple[int | None, int | None]
 Peers = Mapping[Pairs, Ends]
 """For each permutation, whom a rank hears from and whom it sends to."""
-_NAMES = {"f32": "fp32", "f64": "fp64", "f16": "fp16", "pred": "bool", "s32": "int32", "s64": "int64",
-          "s8": "int8", "u8": "uint8"}  # fmt: skip
+_NAMES = {
+    "f32": "fp32",
+    "f64": "fp64",
+    "f16": "fp16",
+    "pred": "bool",
+    "s32": "int32",
+    "s64": "int64",
+    "s8": "int8",
+    "u8": "uint8",
+}
 _CYCLES = re.compile(r"estimated_cycles\W+(\d+)")
 
 
@@ -68,28 +76,51 @@ def _columns(
         "num_ops": pa.array([w[0] for w in work], pa.int64()),
         "tensor_size": pa.array([w[1] for w in work], pa.int64()),
         "estimated_cycles": pa.array([w[2] for w in work], pa.int64()),
-        "dtype": pa.array([_NAMES.get(s.dtype, s.dtype) if c else None
-                           for s, c in zip(first, compute, strict=True)], pa.string()),
-        "op_type": pa.array([_op_type(module, r) if c else None
-                             for r, c in zip(rows, compute, strict=True)], pa.string()),
+        "dtype": pa.array(
+            [
+                _NAMES.get(s.dtype, s.dtype) if c else None
+                for s, c in zip(first, compute, strict=True)
+            ],
+            pa.string(),
+        ),
+        "op_type": pa.array(
+            [_op_type(module, r) if c else None for r, c in zip(rows, compute, strict=True)],
+            pa.string(),
+        ),
         "outputs_shapes": pa.array([str(r.step.instruction.shape) for r in rows], pa.string()),
         "phase": pa.array(phase, pa.string()),
         "module": pa.array([r.step.instruction.op_name or None for r in rows], pa.string()),
         "comm_type": pa.array([r.kind if r.kind >= 0 else None for r in rows], pa.int64()),
-        "comm_size": pa.array([None if c else r.size for r, c in zip(rows, compute, strict=True)],
-                              pa.int64()),
+        "comm_size": pa.array(
+            [None if c else r.size for r, c in zip(rows, compute, strict=True)], pa.int64()
+        ),
         "out_size": pa.array([r.out_size if r.kind >= 0 else None for r in rows], pa.int64()),
-        "comm_dtype": pa.array([None if c else _NAMES.get(s.dtype, s.dtype)
-                                for s, c in zip(first, compute, strict=True)], pa.string()),
+        "comm_dtype": pa.array(
+            [
+                None if c else _NAMES.get(s.dtype, s.dtype)
+                for s, c in zip(first, compute, strict=True)
+            ],
+            pa.string(),
+        ),
         "pg_name": pa.array([role(r) if r.kind >= 0 else None for r in rows], pa.string()),
-        "comm_src": pa.array([(rank if s else e[0]) if r.pairs else None
-                              for r, s, e in zip(rows, send, ends, strict=True)], pa.int32()),
-        "comm_dst": pa.array([(e[1] if s else rank) if r.pairs else None
-                              for r, s, e in zip(rows, send, ends, strict=True)], pa.int32()),
+        "comm_src": pa.array(
+            [
+                (rank if s else e[0]) if r.pairs else None
+                for r, s, e in zip(rows, send, ends, strict=True)
+            ],
+            pa.int32(),
+        ),
+        "comm_dst": pa.array(
+            [
+                (e[1] if s else rank) if r.pairs else None
+                for r, s, e in zip(rows, send, ends, strict=True)
+            ],
+            pa.int32(),
+        ),
         "comm_tag": pa.array([r.tag if r.pairs else None for r in rows], pa.int32()),
         "mem_alloc": pa.array([r.alloc or None for r in rows], pa.int64()),
         "mem_free": pa.array([r.free or None for r in rows], pa.int64()),
-    }  # fmt: skip
+    }
     return {
         n: v for n, v in columns.items() if not isinstance(v, pa.Array) or v.null_count < len(v)
     }

@@ -12,9 +12,13 @@ from chakrakit.trace.model import CollectiveType, NodeType
 
 _C = CollectiveType
 KINDS = {
-    "all-reduce": _C.ALL_REDUCE, "all-gather": _C.ALL_GATHER, "reduce-scatter": _C.REDUCE_SCATTER,
-    "all-to-all": _C.ALL_TO_ALL, "ragged-all-to-all": _C.ALL_TO_ALL, "collective-broadcast": _C.BROADCAST,
-}  # fmt: skip
+    "all-reduce": _C.ALL_REDUCE,
+    "all-gather": _C.ALL_GATHER,
+    "reduce-scatter": _C.REDUCE_SCATTER,
+    "all-to-all": _C.ALL_TO_ALL,
+    "ragged-all-to-all": _C.ALL_TO_ALL,
+    "collective-broadcast": _C.BROADCAST,
+}
 _PERMUTE = "collective-permute"
 COMPUTE, COMMUNICATION, RECEIVE = 0, 1, 2
 
@@ -75,11 +79,31 @@ def _rows(step: Step, after: list[int], tags: dict[str, int]) -> list[Row]:
     stream = COMMUNICATION if step.kind == "start" else COMPUTE
     size = _operand_bytes(told, step)
     if base != _PERMUTE:
-        return [Row(i.name, NodeType.COMM_COLL_NODE, step, after, stream, int(KINDS[base]), size,
-                    _result_bytes(told, step), told.groups)]  # fmt: skip
+        return [
+            Row(
+                i.name,
+                NodeType.COMM_COLL_NODE,
+                step,
+                after,
+                stream,
+                int(KINDS[base]),
+                size,
+                _result_bytes(told, step),
+                told.groups,
+            )
+        ]
     tag = tags[told.name] = tags.get(told.name, len(tags))
-    out = Row(f"{i.name}.send", NodeType.COMM_SEND_NODE, step, after, COMMUNICATION, -1, size,
-              pairs=told.pairs, tag=tag)  # fmt: skip
+    out = Row(
+        f"{i.name}.send",
+        NodeType.COMM_SEND_NODE,
+        step,
+        after,
+        COMMUNICATION,
+        -1,
+        size,
+        pairs=told.pairs,
+        tag=tag,
+    )
     back = Row(
         i.name, NodeType.COMM_RECV_NODE, step, after, RECEIVE, -1, size, pairs=told.pairs, tag=tag
     )

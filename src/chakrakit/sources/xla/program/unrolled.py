@@ -75,9 +75,13 @@ class Unrolled:
         return values.get(computation.root, _Value())
 
     def _step(
-        self, i: Instruction, inside: Computation, values: dict[str, _Value],
-        arguments: Sequence[_Value], depth: int,
-    ) -> _Value:  # fmt: skip
+        self,
+        i: Instruction,
+        inside: Computation,
+        values: dict[str, _Value],
+        arguments: Sequence[_Value],
+        depth: int,
+    ) -> _Value:
         operands = [values[o] for o in i.operands if o in values]
         if i.opcode == "parameter":
             return arguments[i.parameter] if 0 <= i.parameter < len(arguments) else _Value()

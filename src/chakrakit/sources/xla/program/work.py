@@ -9,18 +9,63 @@ from functools import lru_cache
 from chakrakit.errors import FormatError
 from chakrakit.sources.xla.hlo import Computation, Instruction, Module
 
-FREE = frozenset((
-    "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id",
-    "replica-id", "opt-barrier", "domain", "iota", "add-dependency",
-))  # fmt: skip
+FREE = frozenset(
+    (
+        "parameter",
+        "constant",
+        "tuple",
+        "get-tuple-element",
+        "bitcast",
+        "after-all",
+        "partition-id",
+        "replica-id",
+        "opt-barrier",
+        "domain",
+        "iota",
+        "add-dependency",
+    )
+)
 """Opcodes that stand for no work when they are not fused into something."""
-_MOVES = frozenset((
-    "broadcast", "reshape", "transpose", "copy", "slice", "dynamic-slice", "dynamic-update-slice",
-    "concatenate", "pad", "gather", "reverse", "convert", "bitcast-convert", "copy-start", "copy-done",
-    "rng-bit-generator", "slice-start", "slice-done", "infeed", "outfeed", "sort", "custom-call", "fusion",
-    "call", "while", "conditional", "scatter", "reduce", "reduce-window", "map", "async-start", "async-done",
-    "async-update",
-)) | FREE  # fmt: skip
+_MOVES = (
+    frozenset(
+        (
+            "broadcast",
+            "reshape",
+            "transpose",
+            "copy",
+            "slice",
+            "dynamic-slice",
+            "dynamic-update-slice",
+            "concatenate",
+            "pad",
+            "gather",
+            "reverse",
+            "convert",
+            "bitcast-convert",
+            "copy-start",
+            "copy-done",
+            "rng-bit-generator",
+            "slice-start",
+            "slice-done",
+            "infeed",
+            "outfeed",
+            "sort",
+            "custom-call",
+            "fusion",
+            "call",
+            "while",
+            "conditional",
+            "scatter",
+            "reduce",
+            "reduce-window",
+            "map",
+            "async-start",
+            "async-done",
+            "async-update",
+        )
+    )
+    | FREE
+)
 _LIBRARY = re.compile(r"gemm|matmul", re.I)
 """Libraries' matrix products, as `__cublas$gemm`."""
 _CONTRACTED = re.compile(r"lhs_contracting_dimensions\W+\[([^\]]*)\]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .storages import data_type
+from .lookup import data_type
 
 Do = Callable[[], None]
 Slots = list[Any]

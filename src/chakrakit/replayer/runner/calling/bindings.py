@@ -23,6 +23,8 @@ class Bindings:
         namespace, _, name = step["op"].partition("::")
         if namespace != "aten":
             return None
+        if name in _UNDER_OTHER_NAMES:
+            return _UNDER_OTHER_NAMES[name]
         for home in (self._torch._C.TensorBase, self._torch._C._VariableFunctions):
             found: Callable[..., Any] | None = getattr(home, name, None)
             if found is not None:
@@ -51,6 +53,20 @@ class Bindings:
             return seen.first is operator
         except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError):
             return False
+
+
+def _copied(tensor: Any, **named: Any) -> Any:
+    return tensor.to(copy=True, **named)
+
+
+def _read(tensor: Any) -> Any:
+    return tensor.item()
+
+
+_UNDER_OTHER_NAMES: dict[str, Callable[..., Any]] = {
+    "_to_copy": _copied,
+    "_local_scalar_dense": _read,
+}
 
 
 def _kinds(value: Any) -> Any:

@@ -1,0 +1,94 @@
+"""Calls made from what was written of their arguments: shapes, types, strides and plain values.
+
+Kineto, a captured program and a graph's capture say this much of an operator and no more: which tensors
+were the same is not known. All arguments are given in the order of the schema, which the runner looks up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from chakrakit.replayer.plan import Call, Unsupported, element_type, item_types
+
+ANY_OVERLOAD = "*"
+"""An overload that the runner finds by what it is given."""
+
+MakeTensor = Callable[[str, Sequence[int], Sequence[int]], int]
+"""Type, shape and strides → the slot of a tensor."""
+
+_NUMBERS: dict[Any, float | int] = {"double": 1.0, "long int": 1}
+"""How Kineto writes a number that stands where a tensor could."""
+_NOTHING = ("", "None", "Object")
+
+
+def made_call(
+    name: str,
+    shapes: Sequence[Any],
+    types: Sequence[Any],
+    strides: Sequence[Any],
+    values: Sequence[Any],
+    make: MakeTensor,
+) -> Call:
+    """The call; Unsupported where an argument cannot be told."""
+    count = len(types)
+    while count > 1 and _is_empty(types[count - 1], _at(shapes, count - 1)):
+        count -= 1  # a result that the operator was to allocate
+    args = [
+        _NUMBERS[types[i]]
+        if i and types[i] in _NUMBERS and _at(shapes, i) == []
+        else _argument(types[i], _at(shapes, i), _at(strides, i), _at(values, i), make)
+        for i in range(count)
+    ]
+    return Call(op=name, overload=ANY_OVERLOAD, args=args)
+
+
+def _is_empty(kind: Any, shape: Any) -> bool:
+    return isinstance(kind, str) and element_type(kind) is not None and shape == [0]
+
+
+def _at(items: Sequence[Any], i: int) -> Any:
+    return items[i] if i < len(items) else []
+
+
+def _argument(kind: Any, shape: Any, strides: Any, value: Any, make: MakeTensor) -> Any:
+    if not isinstance(kind, str):
+        raise Unsupported("an argument without a type")
+    dtype = element_type(kind)
+    if dtype is not None:
+        return {"slot": make(dtype, _sizes(shape), _sizes(strides))}
+    if kind in _NOTHING or "nullptr" in kind:
+        return None
+    if kind.startswith("GenericList"):
+        return _list(kind, shape, strides, value, make)
+    if kind == "TensorList":
+        raise Unsupported("a list of tensors without types")
+    return _plain(value)
+
+
+def _list(kind: str, shape: Any, strides: Any, value: Any, make: MakeTensor) -> Any:
+    types = item_types(kind)
+    if not any(element_type(t) for t in types):
+        return _plain(value)
+    return [_argument(t, _at(shape, i), _at(strides, i), None, make) for i, t in enumerate(types)]
+
+
+def _sizes(found: Any) -> list[int]:
+    if not isinstance(found, list) or not all(type(n) is int and 0 <= n < 1 << 48 for n in found):
+        raise Unsupported("a shape that is none")
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Kineto writes everything as text."""
+    if isinstance(value, str):
+        if value in ("", "None"):
+            return None
+        if value.startswith("<"):
+            raise Unsupported(f"an argument recorded as {value[:20]!r}")
+        try:
+            return json.loads(value.lower() if value in ("True", "False") else value.rstrip("."))
+        except ValueError:
+            return value if len(value) < 64 else None
+    return value

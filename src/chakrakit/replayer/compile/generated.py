@@ -1,0 +1,260 @@
+"""From a trace that never ran to a plan: operators made from the shapes, types and sizes of its nodes.
+
+A product, attention or optimizer becomes the operator that PyTorch has for it; work on elements becomes an
+element-wise operator that moves as many bytes. So a plan can be tried on real hardware before anybody
+writes the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from chakrakit.errors import TraceError
+from chakrakit.replayer.compile.builder import Builder
+from chakrakit.replayer.compile.exchanged import Exchanged
+from chakrakit.replayer.compile.from_shapes import made_call
+from chakrakit.replayer.compile.pool import Pool
+from chakrakit.replayer.plan import AnyStep, Call, Collective, StandIn, Unsupported, Wait
+from chakrakit.replayer.recording import Do, Recording, Unit
+from chakrakit.replayer.runner import ALLOWED
+
+_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64"}
+_ADAM_BYTES = 28
+"""Per parameter in single precision: weight and two moments read and written, gradient read."""
+
+
+def is_generated(seen: Recording) -> bool:
+    """Whether a trace says what its nodes do by kinds and shapes, not by recorded calls."""
+    return not any(seen.schemas) and any(seen.texts("op_type"))
+
+
+class Generated:
+    """Makes steps of the nodes of one rank, none before what it depends on."""
+
+    def __init__(
+        self, seen: Recording, build: Builder, exchange: Callable[[int], Exchanged]
+    ) -> None:
+        self.seen, self.build, self.exchange = seen, build, exchange
+        self.pool = Pool(seen.main_device)
+        self.count, self.time_ns = [0, 0], [0, 0]
+        self.on_device = build.options.device == "cuda"
+        self._pending: dict[int, int] = {}
+        """Rows whose communication nobody has waited for → its work."""
+        edges = seen.trace.edges
+        self._causes: dict[int, list[int]] = {}
+        for src, dst in zip(edges.src.tolist(), edges.dst.tolist(), strict=True):
+            self._causes.setdefault(dst, []).append(src)
+
+    def run(self) -> None:
+        """All rows."""
+        level = self.seen.trace.graph.levels() if self.seen.level is None else self.seen.level
+        comm = self.seen.is_comm
+        order = np.lexsort((np.arange(len(self.seen)), level)).tolist()
+        last = order[-1]
+        for row in order:
+            unit = Unit(row, Do.CALL, None)
+            self.pool.begin()
+            for cause in self._causes.get(row, []):
+                self._wait(cause, unit)
+            steps = self._communication(unit) if comm[row] else self._compute(unit)
+            for step in steps:
+                self.build.emit(step, unit)
+            for cause in list(self._pending) if row == last else ():
+                self._wait(cause, unit)
+            self.build.next_unit(unit)
+        self.build.end()
+        if not self.count[0]:
+            raise TraceError(
+                f"rank {self.seen.rank}: no node says what it does by shapes that replay knows; "
+                "use --mode emulate"
+            )
+
+    def _wait(self, row: int, unit: Unit) -> None:
+        work = self._pending.pop(row, -1)
+        if work >= 0:
+            self.build.emit(Wait(work=work), unit)
+
+    # --- compute ------------------------------------------------------------------------------
+
+    def _compute(self, unit: Unit) -> list[AnyStep]:
+        kind = self.seen.texts("op_type")[unit.row]
+        if not kind:
+            return []
+        ns = int(self.seen.trace.duration_ns[unit.row])
+        try:
+            steps = self._made(unit, kind)
+            why = ""
+        except Unsupported as error:
+            steps, why = [], str(error)
+        self.count = [self.count[0] + bool(steps), self.count[1] + 1]
+        self.time_ns = [self.time_ns[0] + ns * bool(steps), self.time_ns[1] + ns]
+        for step in steps:
+            step.ns = ns // len(steps)
+        name = self.seen.names[unit.row]
+        return [*steps] if steps else [StandIn(name=f"{name} ({why})", host_ns=ns)]
+
+    def _made(self, unit: Unit, kind: str) -> list[Call]:
+        name = self.seen.names[unit.row]
+        if name.startswith("aten::"):
+            return self._captured(unit, name)
+        shapes = self._shapes(unit.row)
+        dtype = _DTYPES.get(self.seen.texts("dtype")[unit.row], "float32")
+        if kind == "matmul" and shapes:
+            return [self._product(unit, name, shapes, dtype)]
+        if kind == "attention" and len(shapes) >= 3:
+            return [self._attention(unit, name, shapes, dtype)]
+        if kind == "optimizer":
+            return [self._optimizer(unit)]
+        return [self._elements(unit, name, dtype)]
+
+    def _captured(self, unit: Unit, name: str) -> list[Call]:
+        """A captured program names the operator and all its arguments."""
+        if name.removeprefix("aten::") not in ALLOWED:
+            raise Unsupported("not an operator that a replay calls")
+        given = self.seen.arguments(unit.row, "inputs")
+        return [
+            made_call(
+                name, given.shapes, given.types, given.strides, given.values, self._maker(unit)
+            )
+        ]
+
+    def _maker(self, unit: Unit) -> Callable[[str, Sequence[int], Sequence[int]], int]:
+        return lambda dtype, shape, strides: self._slot(unit, dtype, shape, strides)
+
+    def _slot(
+        self, unit: Unit, dtype: str, shape: Sequence[int], strides: Sequence[int] = ()
+    ) -> int:
+        return self.build.use(self.pool.tensor(dtype, shape, strides), unit)
+
+    def _shapes(self, row: int) -> list[list[int]]:
+        text = self.seen.texts("inputs_shapes")[row]
+        try:
+            return msgspec.json.decode(text, type=list[list[int]]) if text else []
+        except msgspec.MsgspecError:
+            raise Unsupported("shapes that are no lists of numbers") from None
+
+    def _product(self, unit: Unit, name: str, shapes: list[list[int]], dtype: str) -> Call:
+        """Weights lie as PyTorch keeps them: transposed in the forward pass, inputs so for weights."""
+        left, right = shapes[:2]
+        if not 2 <= len(left) == len(right) <= 3 or left[-1] != right[-2]:
+            raise Unsupported(f"a product of {left} and {right}")
+        turned = len(left) == 2 and not name.endswith((".dx", ".dw"))
+        a = _turned(left) if len(left) == 2 and name.endswith(".dw") else ()
+        b = _turned(right) if turned else ()
+        args = [self._slot(unit, dtype, left, a), self._slot(unit, dtype, right, b)]
+        op = "aten::mm" if len(left) == 2 else "aten::bmm"
+        return Call(op=op, overload="", args=[{"slot": s} for s in args])
+
+    def _attention(self, unit: Unit, name: str, shapes: list[list[int]], dtype: str) -> Call:
+        query, key, value = shapes[:3]
+        if not len(query) == len(key) == len(value) == 4:
+            raise Unsupported("attention without batch, heads, length and width")
+        full = 4 * math.prod(query) * key[2]
+        backward = name.endswith((".dx", ".dw"))
+        causal = self.seen.number("num_ops", unit.row, 0) < 0.75 * full * (2.5 if backward else 1)
+        if not backward:
+            slots = [{"slot": self._slot(unit, dtype, s)} for s in (query, key, value)]
+            args = [*slots, None, 0.0, causal]
+            named = {"enable_gqa": query[1] != key[1]}
+            return Call(op=_ATTENTION, overload="", args=args, kwargs=named)
+        return self._attention_backward(unit, query, key, value, dtype, causal)
+
+    def _attention_backward(
+        self,
+        unit: Unit,
+        query: list[int],
+        key: list[int],
+        value: list[int],
+        dtype: str,
+        causal: bool,
+    ) -> Call:
+        """What flash attention saved is made up; its time does not depend on it."""
+        out = [*query[:3], value[3]]
+        if not self.on_device:  # the host's kernel wants as many heads of keys as of queries
+            key, value = [[s[0], query[1], *s[2:]] for s in (key, value)]
+        tensors = [self._slot(unit, dtype, s) for s in (out, query, key, value, out)]
+        saved = self._slot(unit, "float32", query[:3])
+        args: list[Any] = [{"slot": s} for s in (*tensors, saved)]
+        if not self.on_device:
+            op = "aten::_scaled_dot_product_flash_attention_for_cpu_backward"
+            return Call(op=op, overload="", args=[*args, 0.0, causal])
+        seeds: list[Any] = [{"slot": self._slot(unit, "int64", [])} for _ in range(2)]
+        args += [None, None, query[2], key[2], 0.0, causal, *seeds]
+        return Call(op=_FLASH_BACKWARD, overload="", args=args)
+
+    def _optimizer(self, unit: Unit) -> Call:
+        count = max(self.seen.number("tensor_size", unit.row, 0) // _ADAM_BYTES, 1)
+        lists: list[Any] = [[{"slot": self._slot(unit, "float32", [count])}] for _ in range(4)]
+        step = [{"slot": self._slot(unit, "float32", [1])}]
+        named = {
+            "lr": 1e-4,
+            "beta1": 0.9,
+            "beta2": 0.95,
+            "weight_decay": 0.1,
+            "eps": 1e-8,
+            "amsgrad": False,
+            "maximize": False,
+        }
+        args = [*lists, [], step]
+        return Call(op="aten::_fused_adamw_", overload="", args=args, kwargs=named)
+
+    def _elements(self, unit: Unit, name: str, dtype: str) -> Call:
+        """As many bytes as the node moves: two tensors read and one written for a sum, else one each."""
+        width = {"float32": 4, "float64": 8}.get(dtype, 2)
+        passes = 3 if name.endswith(".add") else 2
+        count = self.seen.number("tensor_size", unit.row, 0) // (passes * width)
+        if count < 1:
+            raise Unsupported("work on nothing")
+        slots = [{"slot": self._slot(unit, dtype, [count])} for _ in range(passes - 1)]
+        if passes == 3:
+            return Call(op="aten::add", overload="Tensor", args=slots)
+        return Call(op="aten::silu", overload="", args=slots)
+
+    # --- communication ------------------------------------------------------------------------
+
+    def _communication(self, unit: Unit) -> list[AnyStep]:
+        if self.build.options.mode == "compute":
+            return []
+        found = self.exchange(unit.row)
+        ns = int(self.seen.trace.duration_ns[unit.row])
+        there = found.group >= 0
+        self.count = [self.count[0] + there, self.count[1] + 1]
+        self.time_ns = [self.time_ns[0] + ns * there, self.time_ns[1] + ns]
+        if not there:
+            return [StandIn(name=self.seen.names[unit.row], host_ns=ns)]
+        sizes = [found.input, found.output, *found.in_splits, *found.out_splits]
+        dtype, width = ("float32", 4) if all(n % 4 == 0 for n in sizes) else ("uint8", 1)
+        sides = [
+            [self._slot(unit, dtype, [n // width])] if n else []
+            for n in (found.input, found.output)
+        ]
+        work = self._pending[unit.row] = self.build.works
+        self.build.works += 1
+        return [
+            Collective(
+                op=found.op,
+                group=found.group,
+                work=work,
+                inputs=sides[0],
+                outputs=sides[1] or sides[0],
+                root=found.root,
+                tag=found.tag,
+                in_splits=[n // width for n in found.in_splits],
+                out_splits=[n // width for n in found.out_splits],
+                ns=ns,
+            )
+        ]
+
+
+_ATTENTION = "aten::scaled_dot_product_attention"
+_FLASH_BACKWARD = "aten::_scaled_dot_product_flash_attention_backward"
+
+
+def _turned(shape: list[int]) -> tuple[int, int]:
+    """Strides of a matrix whose transpose is contiguous."""
+    return 1, shape[0]

@@ -1,0 +1,127 @@
+"""What the devices of a simulation draw, by class of work, and whether their limit held them back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from chakrakit.arrays import F64
+from chakrakit.machines.device import Device, Draw, PowerLimited, activity_of
+from chakrakit.machines.fabric import Machine
+from chakrakit.passes.nodes import classes_of
+from chakrakit.simulator.engine import COMM, COMPUTE, Outcome, Program, SimulationOptions, run
+from chakrakit.simulator.results.rows import class_rows, program_of
+from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.timing import Intervals
+
+PICO = 1e-12
+IDLE = "idle"
+_CLOSE = 0.97
+"""A device that computes for this share of the run is as good as always busy."""
+
+
+@dataclass(frozen=True)
+class Energy:
+    """All devices: joules by class of work, and the lowest clock any of them was held to."""
+
+    by_class: dict[str, float]
+    clock_mhz: float | None = None
+
+    @property
+    def joules(self) -> float:
+        """The sum."""
+        return float(sum(self.by_class.values()))
+
+
+def run_within_limits(
+    traces: TraceSet, machine: Machine, options: SimulationOptions
+) -> tuple[Outcome, PowerLimited]:
+    """Simulates with the clocks that the devices' limits leave, and gives these as well.
+
+    First as if devices never waited; where they do, again with what they wait, which changes little.
+    """
+    limit = PowerLimited(options.work)
+    outcome = run(traces, machine, replace(options, work=limit))
+    if limit.lowest_share == 1.0:
+        return outcome, limit
+    waits = _waits(outcome)
+    if max(waits.values()) > (1 - _CLOSE) * outcome.makespan_ps * PICO:
+        limit = PowerLimited(options.work, lambda trace: waits.get(id(trace), 0.0))
+        outcome = run(traces, machine, replace(options, work=limit))
+    return outcome, limit
+
+
+def _waits(outcome: Outcome) -> dict[int, float]:
+    """By the identity of a trace, the fewest seconds in which its device computes nothing."""
+    found: dict[int, float] = {}
+    for c in range(outcome.classes.count):
+        program, rows = program_of(outcome, c), class_rows(outcome, c)
+        works = program.kind == COMPUTE
+        busy = Intervals.of(outcome.start[rows][works], outcome.end[rows][works]).total
+        rest = (outcome.makespan_ps - busy) * PICO
+        found[id(program.trace)] = min(rest, found.get(id(program.trace), rest))
+    return found
+
+
+def _busy(outcome: Outcome, c: int) -> float:
+    """Seconds in which the device computes or communicates."""
+    rows, kind = class_rows(outcome, c), program_of(outcome, c).kind
+    works = (kind == COMPUTE) | (kind == COMM)
+    return Intervals.of(outcome.start[rows][works], outcome.end[rows][works]).total * PICO
+
+
+def energy_of(outcome: Outcome, machine: Machine, limit: PowerLimited) -> Energy | None:
+    """None where no device says what it draws."""
+    copies = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
+    total: dict[str, float] = {}
+    clocks = []
+    for c, count in enumerate(copies.tolist()):
+        device = _device(outcome, machine, c)
+        if not device.power:
+            continue
+        found, clock = _of_class(outcome, c, device, limit)
+        clocks += [clock] if clock else []
+        for name, joules in found.items():
+            total[name] = total.get(name, 0.0) + count * joules
+    return Energy(total, min(clocks, default=None)) if total else None
+
+
+def _of_class(
+    outcome: Outcome, c: int, device: Device, limit: PowerLimited
+) -> tuple[dict[str, float], float | None]:
+    """One device's joules by class of work over the whole run, and its clock."""
+    program, rows = program_of(outcome, c), class_rows(outcome, c)
+    works = (program.kind == COMPUTE) | (program.kind == COMM)
+    seconds = np.where(works, (outcome.end[rows] - outcome.start[rows]) * PICO, 0.0)
+    busy, makespan = _busy(outcome, c), outcome.makespan_ps * PICO
+    draw = limit.draw(program.trace, device)
+    base, most = device.idle_power, device.power
+    if draw is None:
+        extra = seconds * (device.power - device.idle_power)
+    else:
+        extra = _extra(program, device, draw, seconds)
+        base, most = base + draw.clock_watts, most * draw.constants.limit_share
+    # Rows may overlap: each has its share of the time in which the device is busy.
+    share = busy / seconds.sum() if seconds.any() else 0.0
+    extra *= share if draw is None else 1.0
+    extra *= min(1.0, max(most - base, 0.0) * makespan / max(extra.sum(), PICO))
+    joules = extra + seconds * share * base
+    names, codes = np.unique(classes_of(program.trace)[works].astype(str), return_inverse=True)
+    sums = np.bincount(codes, joules[works], minlength=len(names))
+    found = dict(zip(names.tolist(), sums.tolist(), strict=True))
+    return {**found, IDLE: base * (makespan - busy)}, draw.clock_mhz if draw else None
+
+
+def _extra(program: Program, device: Device, draw: Draw, seconds: F64) -> F64:
+    """What rows take beyond idle and active power."""
+    activity = activity_of(program.trace, device, draw.constants, seconds)
+    moved = program.trace.column("comm_size", 0).astype(np.float64)
+    # What is sent is read from memory, and what arrives is written to it.
+    most = np.minimum(2 * moved, device.memory_bandwidth * seconds)
+    sent = np.where(program.kind == COMM, most, 0.0)
+    return draw.joules(activity) + sent * draw.constants.memory_pj * PICO
+
+
+def _device(outcome: Outcome, machine: Machine, c: int) -> Device:
+    return machine.device(int(outcome.device_of[int(outcome.classes.first[c])]))

@@ -1,0 +1,73 @@
+"""SyncBatchNorm, whose operators exist only on GPUs: PyTorch's own code, with shapes for results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+
+from chakrakit.sources.capture.recording import Patches
+
+
+def install(patches: Patches) -> None:
+    """Let synchronised normalisation run on the host."""
+    _shapes()
+    patches.wrap(torch.nn.SyncBatchNorm, "forward", _on_host)
+
+
+def _on_host(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def forward(module: torch.nn.SyncBatchNorm, input: torch.Tensor) -> Any:
+        with _admitted():
+            return plain(module, input)
+
+    return forward
+
+
+@contextmanager
+def _admitted() -> Iterator[None]:
+    """The host counts as a device of its own kind; ranks with empty batches are not looked for.
+
+    Looking for them needs values. PyTorch leaves it out while a graph is captured, so it is told so.
+    """
+    patches = Patches()
+    patches.set(torch._C, "_get_privateuse1_backend_name", lambda: "cpu")
+    patches.set(torch.cuda, "is_current_stream_capturing", lambda: True)
+    try:
+        yield
+    finally:
+        patches.undo()
+
+
+@cache
+def _shapes() -> torch.library.Library:
+    """What the operators return, for as long as the process lives: PyTorch does not say."""
+    library = torch.library.Library("aten", "IMPL", "Meta")
+    for name, made in (
+        ("batch_norm_stats", lambda x, eps: (_channels(x), _channels(x))),
+        ("batch_norm_gather_stats_with_counts", lambda x, *_: (_channels(x), _channels(x))),
+        ("batch_norm_elemt", lambda x, *_: torch.empty_like(x)),
+        ("batch_norm_backward_reduce", _reduced),
+        ("batch_norm_backward_elemt", lambda grad, x, *_: torch.empty_like(x)),
+    ):
+        library.impl(name, made)
+    return library
+
+
+def _reduced(grad: Any, x: Any, mean: Any, invstd: Any, weight: Any, *wanted: bool) -> Any:
+    both, of_weight, of_bias = wanted
+    sums = (_channels(x), _channels(x)) if both else (None, None)
+    kind = {} if weight is None else {"dtype": weight.dtype}
+    return (
+        *sums,
+        _channels(x, **kind) if of_weight else None,
+        _channels(x, **kind) if of_bias else None,
+    )
+
+
+def _channels(x: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """One value per channel; statistics of half precision are kept in single."""
+    single = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    return torch.empty(x.shape[1], dtype=dtype or single, device=x.device)

@@ -1,0 +1,125 @@
+// The parts of Flows that skip what repeats and put it back when somebody comes to its links.
+#include <algorithm>
+
+#include "core/sim/flows.hpp"
+
+namespace chakra::sim {
+
+namespace {
+int32_t owner_of_job(int32_t job) {
+    return -2 - job;
+}
+}  // namespace
+
+template <class Do>
+void Flows::for_step_links(int64_t step, Do&& act) const {
+    for (int64_t t = plans_.step_transfers[step]; t < plans_.step_transfers[step + 1]; ++t)
+        for (int32_t link : topology_.route(plans_.route[t])) act(link);
+}
+
+bool Flows::skip_rounds(int32_t a, Time now) {
+    Active& active = active_[a];
+    bool alone = true;
+    for_step_links(active.step, [&](int32_t link) {
+        alone &= on_link_[link].empty() && owner_[link] == kNobody;
+    });
+    if (!alone) return false;
+    for_step_links(active.step, [&](int32_t link) { owner_[link] = a; });
+    active.skips = true;
+    active.skipping = active.rounds;
+    active.started = now;
+    Time end = now + repeated(active.round_time, active.rounds);
+    events_.push({end, kRoundsEnd, a, active.version, 0});
+    return true;
+}
+
+void Flows::end_skipped_rounds(int32_t a, Time now) {
+    Active& active = active_[a];
+    if (active.skips)
+        for_step_links(active.step, [&](int32_t link) {
+            if (owner_[link] == a) owner_[link] = kNobody;
+        });
+    active.skips = false;
+    active.rounds = 0;
+    end_step(a, now);
+}
+
+const std::vector<int32_t>& Flows::plan_links(int32_t plan) {
+    std::vector<int32_t>& links = links_of_plan_[plan];
+    if (!links.empty()) return links;
+    for (int64_t s = plans_.plan_steps[plan]; s < plans_.plan_steps[plan + 1]; ++s)
+        for_step_links(s, [&](int32_t link) { links.push_back(link); });
+    std::sort(links.begin(), links.end());
+    links.erase(std::unique(links.begin(), links.end()), links.end());
+    return links;
+}
+
+bool Flows::skip_job(int32_t job, Time now) {
+    Job& j = jobs_[job];
+    if (known_[j.plan] < 0) return false;
+    const std::vector<int32_t>& links = plan_links(j.plan);
+    for (int32_t link : links)
+        if (!on_link_[link].empty() || owner_[link] != kNobody) return false;
+    for (int32_t link : links) owner_[link] = owner_of_job(job);
+    j.skips = true;
+    events_.push({now + known_[j.plan], kJobEnd, job, ++j.version, 0});
+    return true;
+}
+
+// Ends all skipping over the link. A plan that was put back to its start may skip rounds on the way
+// to now, so once is not always enough.
+void Flows::claim(int32_t link, Time now) {
+    while (owner_[link] != kNobody) materialize(owner_[link], now);
+}
+
+// Puts the owner of a link back to where it is now, simulating what it has skipped of this round.
+void Flows::materialize(int32_t owner, Time now) {
+    if (owner >= 0)
+        materialize_rounds(owner, now);
+    else
+        materialize_job(-2 - owner, now);
+}
+
+void Flows::materialize_rounds(int32_t a, Time now) {
+    Active& active = active_[a];
+    for_step_links(active.step, [&](int32_t link) { owner_[link] = kNobody; });
+    active.skips = false;
+    Time passed = now - active.started;
+    if (passed == repeated(active.round_time, active.skipping))
+        return;  // its end is due now and is still to be handled
+    int64_t done = active.round_time > 0 ? passed / active.round_time : 0;
+    ++active.version;
+    active.rounds -= done;
+    begin_round(a, active.started + done * active.round_time);
+    catch_up(now);
+}
+
+void Flows::materialize_job(int32_t job, Time now) {
+    Job& j = jobs_[job];
+    for (int32_t link : plan_links(j.plan)) owner_[link] = kNobody;
+    j.skips = false;
+    if (now - j.started == known_[j.plan]) return;  // its end is due now and is still to be handled
+    ++j.version;
+    run_steps(job, j.started);
+    catch_up(now);
+}
+
+// Runs what lies before now: only events of what was just put back, on links that only it uses.
+void Flows::catch_up(Time now) {
+    std::vector<int32_t> kept = std::move(dirty_), fresh = std::move(fresh_);
+    double floor = floor_;
+    for (int32_t link : kept) is_dirty_[link] = 0;
+    dirty_.clear();
+    fresh_.clear();
+    floor_ = kNoFloor;
+    while (!events_.empty() && events_.top().time < now) {
+        Time then = events_.top().time;
+        handle_until(then);
+        settle(then);
+    }
+    for (int32_t link : kept) touch(link);
+    fresh_.insert(fresh_.end(), fresh.begin(), fresh.end());
+    floor_ = std::min(floor_, floor);
+}
+
+}  // namespace chakra::sim
