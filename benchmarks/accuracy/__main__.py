@@ -16,7 +16,18 @@ from claim import MissingDataError  # noqa: E402
 
 CLAIMS = sorted(p.stem for p in HERE.glob("*.py") if "\ndef measure(data: Path)" in p.read_text())
 """Files that measure a claim; scripts that run by themselves are not part of the page."""
-ORDER = ("collectives", "engines", "experts", "training", "megatron_lm")
+ORDER = (
+    "collectives",
+    "engines",
+    "experts",
+    "training",
+    "megatron_lm",
+    "linked_traces",
+    "power",
+    "serving_energy",
+    "serving_runs",
+    "serving_silicon",
+)
 """What comes first; other claims follow by name."""
 HEAD = """\
 # Accuracy

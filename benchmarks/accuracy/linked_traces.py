@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,19 +20,26 @@ def measure(data: Path) -> str:
     """The section of docs/accuracy.md."""
     lines = []
     for name in WORKLOADS:
-        folder = need(data, "gpu_h200", name)
-        measured = json.loads((folder / "card.json").read_text())["step_ms_back_to_back"]
-        options = LinkOptions(times=(folder / "kineto_only.json.gz",), undilate=True)
-        trace = link([folder / "et.json.gz", folder / "kineto.json.gz"], options)[0].trace(0)
+        card = need(data, "gpu_h200", name, "card.json")
+        measured = json.loads(card.read_text())["step_ms_back_to_back"]
+        trace = recorded(data, name)
         cells = [name, f"{measured:.2f}"]
         for compute in ("measured", "h200", "roofline"):
-            found = _period_ms(trace, compute)
+            found = period_ms(trace, compute)
             cells += [f"{found:.2f}", percent(found / measured - 1, signed=True)]
         lines.append(cells)
     return "\n\n".join([TEXT, table(HEADS, lines)])
 
 
-def _period_ms(trace: Trace, compute: str) -> float:
+@cache
+def recorded(data: Path, name: str) -> Trace:
+    """A workload of the folder, linked."""
+    folder = need(data, "gpu_h200", name)
+    options = LinkOptions(times=(folder / "kineto_only.json.gz",), undilate=True)
+    return link([folder / "et.json.gz", folder / "kineto.json.gz"], options)[0].trace(0)
+
+
+def period_ms(trace: Trace, compute: str) -> float:
     """Mean of the two recorded steps, from the last kernel of one to the last of the next."""
     end = simulate(TraceSet([trace]), "dgx-h200", compute=compute).outcome.end / 1e9
     device = ~trace.column("is_cpu_op").astype(bool)

@@ -27,7 +27,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "studies.md"
 class Study:
     """A question asked of the simulator.
 
-    `measure(quick)` makes the rows, one a simulation that counts; `table(rows)` is what is shown of
+    `measure(quick)` makes the rows, one per simulation that counts; `table(rows)` is what is shown of
     them, `verdict(rows)` what they say, sentence by sentence, and `draw(rows)` an SVG. The last three
     know nothing but the rows, so that what is claimed is what the table holds.
     """

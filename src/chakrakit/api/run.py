@@ -33,7 +33,7 @@ from chakrakit.simulator.results import (
 )
 from chakrakit.simulator.results import simulate as simulate_traces
 from chakrakit.trace.sets import TraceSet
-from chakrakit.trace.storage import write
+from chakrakit.trace.storage import write, write_directories
 
 Pairs = Mapping[Any, Any] | Iterable[str]
 """`{"all-reduce": "ring"}`, or `["all-reduce=ring"]` as on the command line."""
@@ -165,8 +165,7 @@ def simulate_jobs(
         places = read_job_placement(chosen, list(jobs), sizes)
     done = run_jobs(jobs, made, placement=places, compute=compute, options=_options(**settings))
     if output is not None:
-        for name, run in done.runs(detail).items():
-            write(run, Path(output) / name)
+        write_directories(done.runs(detail), Path(output))
     return done
 
 

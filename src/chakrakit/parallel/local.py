@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
@@ -43,7 +44,9 @@ class Local:
     def _new_pool(self) -> Any:
         from joblib.externals.loky import ProcessPoolExecutor
 
-        self._mine.pool = pool = ProcessPoolExecutor(1, initializer=_outlive_nothing)
+        self._mine.pool = pool = ProcessPoolExecutor(
+            1, initializer=_outlive_nothing, initargs=(os.getpid(),)
+        )
         self._pools.append(pool)
         return pool
 
@@ -57,9 +60,9 @@ class Local:
         self._threads.shutdown(cancel_futures=True)
 
 
-def _outlive_nothing() -> None:
+def _outlive_nothing(parent: int) -> None:
     """A worker leaves Ctrl-C to its parent, and ends when the parent is gone, however it went."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    watch_parent()
+    watch_parent(parent)

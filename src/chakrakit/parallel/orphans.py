@@ -19,15 +19,15 @@ _CONTROL = getattr(ctypes.CDLL(None), "prctl", None)
 def end_with_parent(by: int = signal.SIGKILL) -> None:
     """Called in a child of the main thread: Linux signals it when its parent ends; elsewhere it watches."""
     if _CONTROL is None or _CONTROL(_PARENT_DEATH, by) != 0:
-        watch_parent()
+        watch_parent(os.getppid())
 
 
-def watch_parent() -> None:
+def watch_parent(parent: int) -> None:
     """Called in a child of any thread: looks once a second whether the parent is there.
 
-    To Linux the parent is a thread, and a pool's threads end before their processes.
+    To Linux the parent is a thread, and a pool's threads end before their processes. A parent that was gone
+    before the child came this far is told by its number.
     """
-    parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -23,7 +23,11 @@ NB_MODULE(core, m) {
             std::rethrow_exception(p);
         } catch (const chakra::FormatError& e) {
             // args = (message, byte offset or -1): Python adds the file's name.
-            nb::object args = nb::make_tuple(e.what(), e.offset());
+            // A message may quote the file, whose bytes need not be UTF-8.
+            std::string_view said = e.what();
+            nb::object text = nb::steal(PyUnicode_DecodeUTF8(
+                said.data(), static_cast<Py_ssize_t>(said.size()), "replace"));
+            nb::object args = nb::make_tuple(text, e.offset());
             PyErr_SetObject(format_error, args.ptr());
         }
     });

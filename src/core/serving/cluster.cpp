@@ -177,10 +177,13 @@ int32_t Cluster::by_rule(int32_t request, const std::vector<int32_t>& choice) {
     double best = std::numeric_limits<double>::max();
     int32_t pick = choice[0];
     for (int32_t e : choice) {
-        double queue = static_cast<double>(engines_[at(e)].waiting().size()) * mean_prompt_;
-        double own = static_cast<double>(problem_.requests->prompt[at(request)] -
-                                         engines_[at(e)].matched(request));
-        double score = queue + own + 1e-3 * static_cast<double>(load(e));
+        const Engine& engine = engines_[at(e)];
+        double queue = static_cast<double>(engine.waiting().size()) * mean_prompt_;
+        double without = queue + 1e-3 * static_cast<double>(load(e)) +
+                         static_cast<double>(problem_.requests->prompt[at(request)]);
+        // Only an engine with more than this cached is better than the best so far.
+        if (!engine.may_match(request, without - best)) continue;
+        double score = without - static_cast<double>(engine.matched(request));
         if (score < best) {
             best = score;
             pick = e;

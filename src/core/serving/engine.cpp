@@ -18,7 +18,8 @@ Engine::Engine(int32_t number, Role role, const Options& options, const Requests
       cost_(cost),
       hooks_(hooks),
       blocks_(options.num_blocks, options.host_blocks, remote),
-      stage_free_(static_cast<size_t>(options.stages)) {
+      stage_free_(static_cast<size_t>(options.stages)),
+      names_outputs_(options.host_blocks > 0 || remote.has_room() || hooks.evict) {
     if (hooks.evict) {
         blocks_.on_evict(
             [this](const std::vector<int32_t>& free) { return hooks_.evict(number_, free); });
@@ -131,6 +132,7 @@ void Engine::preempt(int32_t request) {
     Progress& p = of(request);
     auto size = static_cast<int64_t>(p.blocks.size());
     bool swaps = swapped_ + size <= options_.swap_blocks && p.computed > 0;
+    name(request, 0, p.scheduled);
     give_back(request);
     ++p.epoch;
     ++p.preempted;

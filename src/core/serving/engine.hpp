@@ -97,6 +97,8 @@ class Engine {
     std::vector<int32_t> fail(Time now);
     // Prompt tokens of a request that need not be computed here.
     int64_t matched(int32_t request) const;
+    // Whether that may be more than `tokens`: found out with one look, and never wrongly denied.
+    bool may_match(int32_t request, double tokens) const;
     // Throws where a block is lost or held twice.
     void audit() const;
 
@@ -165,6 +167,9 @@ class Engine {
     std::deque<Batch> flights_;
     std::vector<Time> stage_free_;
     bool preempted_now_ = false;
+    // Only the request itself could find the blocks of its output again: unless they may take room
+    // in another tier, or a policy sees them, they get their names when it is put aside.
+    bool names_outputs_;
     int64_t swapped_ = 0;
     Time accounted_ = 0;
     Totals totals_;

@@ -132,6 +132,14 @@ int64_t Engine::matched(int32_t request) const {
     return b * options_.block_size;
 }
 
+bool Engine::may_match(int32_t request, double tokens) const {
+    if (tokens < 0) return true;
+    if (!options_.prefix_cache) return false;
+    int64_t most = (requests_.prompt[static_cast<size_t>(request)] - 1) / options_.block_size;
+    auto last = static_cast<int64_t>(tokens / static_cast<double>(options_.block_size));
+    return last < most && blocks_.find(key(request, last)) >= 0;
+}
+
 // --- pieces --------------------------------------------------------------------------------------
 
 void Engine::add(Batch& batch, int32_t request, int64_t tokens) {
@@ -150,7 +158,8 @@ void Engine::add(Batch& batch, int32_t request, int64_t tokens) {
     }
     p.expected += piece.gives;
     ++p.flying;
-    name(request, before, p.scheduled);
+    int64_t prompt = requests_.prompt[static_cast<size_t>(request)];
+    name(request, before, names_outputs_ ? p.scheduled : std::min(p.scheduled, prompt));
     batch.add(piece);
 }
 

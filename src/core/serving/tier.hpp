@@ -13,6 +13,7 @@ class Tier {
    public:
     explicit Tier(int64_t room) : ring_(static_cast<size_t>(room)) {}
 
+    bool has_room() const { return !ring_.empty(); }
     bool has(uint64_t key) const { return key != 0 && map_.find(key) >= 0; }
     // Takes a key in; gives the one that has to leave, which is the key itself where there is no
     // room at all, or 0.

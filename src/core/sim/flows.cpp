@@ -18,6 +18,8 @@ Flows::Flows(const Topology& topology, const Plans& plans)
       known_(plans.plans(), -1),
       links_of_plan_(plans.plans()),
       on_link_(topology.links()),
+      taken_(topology.links(), 0),
+      is_marked_(topology.links(), 0),
       owner_(topology.links(), kNobody),
       is_dirty_(topology.links(), 0),
       link_number_(topology.links(), -1) {
@@ -103,6 +105,7 @@ void Flows::begin_flow(int32_t a, int64_t transfer, Time now) {
         auto hop = static_cast<int32_t>(flow.place.size());
         flow.place.push_back(static_cast<int32_t>(on_link_[link].size()));
         on_link_[link].push_back({kFresh, f, hop, a});
+        is_marked_[link] = 0;
         touch(link);
     }
     fresh_.push_back(f);
@@ -114,7 +117,9 @@ void Flows::end_flow(const Event& event) {
     ++flow.version;
     floor_ = std::min(floor_, flow.rate);
     auto route = topology_.route(flow.route);
+    Sharing::Fixed freed = Sharing::fixed(flow.rate);
     for (size_t hop = 0; hop < route.size(); ++hop) {
+        taken_[route[hop]] -= freed;
         auto& entries = on_link_[route[hop]];
         int32_t place = flow.place[hop];
         entries[place] = entries.back();
@@ -264,14 +269,10 @@ void Flows::share_from(int32_t link, double floor, Time now) {
 
 // Adds a link's flows at or above the floor, and their links; the others keep what they use.
 void Flows::gather(int32_t link, double floor) {
-    Sharing::Fixed used = 0;
-    bool shared = false;
+    Sharing::Fixed used = taken_[link];
     for (const OnLink& entry : on_link_[link]) {
-        shared |= entry.step != on_link_[link][0].step;
-        if (entry.rate != kFresh && entry.rate < floor) {
-            used += Sharing::fixed(entry.rate);
-            continue;
-        }
+        if (entry.rate < floor && entry.rate != kFresh) continue;
+        if (entry.rate != kFresh) used -= Sharing::fixed(entry.rate);
         if (flow_seen_[entry.flow] == seen_) continue;
         flow_seen_[entry.flow] = seen_;
         found_flows_.push_back(entry.flow);
@@ -283,15 +284,19 @@ void Flows::gather(int32_t link, double floor) {
     }
     sharing_.capacity.push_back(bandwidth_[link]);
     sharing_.used.push_back(used);
-    if (shared) mark_disturbed(link);
+    if (!is_marked_[link]) mark_disturbed(link);
 }
 
 // Steps that share a link with other steps, and jobs with other jobs, cannot be skipped.
 void Flows::mark_disturbed(int32_t link) {
     const auto& entries = on_link_[link];
-    bool jobs = false;
-    for (const OnLink& entry : entries)
+    is_marked_[link] = 1;
+    bool steps = false, jobs = false;
+    for (const OnLink& entry : entries) {
+        steps |= entry.step != entries[0].step;
         jobs |= active_[entry.step].job != active_[entries[0].step].job;
+    }
+    if (!steps) return;
     for (const OnLink& entry : entries) {
         active_[entry.step].disturbed = true;
         if (jobs) jobs_[active_[entry.step].job].disturbed = true;
@@ -304,11 +309,14 @@ void Flows::set_rate(int32_t f, double rate, Time now) {
     flow.remaining =
         std::max(0.0, flow.remaining - flow.rate * static_cast<double>(now - flow.since));
     flow.since = now;
+    Sharing::Fixed more = Sharing::fixed(rate) - Sharing::fixed(flow.rate);
     flow.rate = rate;
     ++flow.version;
     auto route = topology_.route(flow.route);
-    for (size_t hop = 0; hop < route.size(); ++hop)
+    for (size_t hop = 0; hop < route.size(); ++hop) {
         on_link_[route[hop]][flow.place[hop]].rate = rate;
+        taken_[route[hop]] += more;
+    }
     if (rate > 0) {
         Time end = now + amount(flow.remaining / rate);
         events_.push({end, kFlowEnd, f, flow.version, 0});

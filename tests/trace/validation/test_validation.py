@@ -175,7 +175,7 @@ def test_two_names_for_all_ranks_are_one_sequence_in_the_table_too():
 
 
 def test_starts_and_ends_are_told_apart():
-    """A caller holds its callee back and is held by it: no circle, as in the schedule."""
+    """A caller holds its callee back and is held by it: no cycle, as in the schedule."""
     builder = ck.TraceBuilder()
     a, b = builder.comp("caller"), builder.comp("callee")
     builder.edge(a, b, EdgeKind.CALL, form=EdgeForm.START_START)

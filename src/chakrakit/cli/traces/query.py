@@ -40,7 +40,7 @@ def command(
     edges        rank, src, dst (node ids), kind, form, lag_ns, ctrl
     collectives  instance, "group", seq, collective, comm_size, ranks, arrival_ns, transfer_ns
     calls        one row per rank and collective: instance, "group", seq, rank, id, start_ns, end_ns
-    messages     a row a send or receive: src, dst, tag, nth, rank, id, is_send, comm_size
+    messages     one row per send or receive: src, dst, tag, nth, rank, id, is_send, comm_size
     ranks        rank, body, scale, groups, peers, timing
     groups       "group", rank
 

@@ -21,7 +21,7 @@ _USUAL_DEPTH = 100
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """A track of a lane: the how-manieth (0 for most), and whether its rows nest."""
+    """A track of a lane: its number in the lane (0 for most), and whether its rows nest."""
 
     lane: str
     number: int

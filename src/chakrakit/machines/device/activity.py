@@ -39,6 +39,7 @@ def activity_of(trace: Trace, device: Device, constants: PowerConstants, seconds
     chip = (flops * each + np.minimum(moved, 2 * most) * constants.cache_pj) * PICO
     chip += np.where(product, 0.0, constants.vector_watts * (1 - full) * seconds)
     limited = np.where(product, _least_seconds(trace, flops, device) < full * seconds, full > _FULL)
+    from_memory = np.where(moved < constants.cache_bytes, 0.0, from_memory)
     return Activity(
         seconds=np.where(rows, seconds, 0.0),
         chip_joules=np.where(rows, chip, 0.0),

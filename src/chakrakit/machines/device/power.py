@@ -32,6 +32,8 @@ class PowerConstants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Per byte from or to memory."""
     cache_pj: float = 0.0
     """Per byte that passes the caches, from memory or not."""
+    cache_bytes: float = 0.0
+    """Operations that touch less find it in the last cache, where what came before left it."""
     vector_watts: float = 0.0
     """Of kernels without products, in so far as memory does not limit them."""
     attention: float = 1.0
@@ -57,7 +59,7 @@ def check_power(constants: PowerConstants, where: str) -> None:
         if not 0 < getattr(c, name) <= 1:
             raise ConfigError(f"{where}.{name}: {getattr(c, name)} is not in (0, 1]")
     rest = {f"product_pj.{k}": v for k, v in c.product_pj.items()}
-    names = ("clock_watts", "memory_pj", "cache_pj", "vector_watts", "attention")
+    names = ("clock_watts", "memory_pj", "cache_pj", "cache_bytes", "vector_watts", "attention")
     rest |= {n: getattr(c, n) for n in (*names, "knee_mhz", "memory_clock_mhz")}
     for name, value in rest.items():
         if not 0 <= value < float("inf"):

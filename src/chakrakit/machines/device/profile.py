@@ -35,6 +35,9 @@ class Profile(msgspec.Struct, kw_only=True):
     device: str = ""
     fitted_on: list[str] = []
     """Files and machines the rows come from."""
+    peak: dict[str, float] = {}
+    """Dense peak rate by dtype of the measured device, FLOP/s; for other devices times are scaled."""
+    memory_bandwidth: float = 0.0
     cache_bytes: float = 0.0
     """How much of what was touched last stays in the cache; 0 where nobody measured it."""
     classes: dict[str, list[Row]]
@@ -61,6 +64,13 @@ DEFAULTS = {
 FLOORS = 10.0
 """A class's shortest time is its floor, unless it is so many times the device's: then only large operations
 were measured. Assumed."""
+BEST = 0.8
+"""The share of peak rate and bandwidth that good kernels reach (H200: 0.82 of the rate in products)."""
+SAME_DEVICE = 0.02
+"""Devices whose limits differ by less are taken for the same."""
+CARRIED = 0.15
+"""What is added to the error of a time that was measured on another device: the median error with which
+products of an H200 are carried to H100 and A100 (docs/accuracy.md)."""
 BEYOND = 0.25
 """Error of a class that stands in for another. Assumed."""
 
@@ -75,9 +85,9 @@ class Profiled:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.name = f"profile {profile.name}"
-        least = min((r.us for rows in profile.classes.values() for r in rows), default=0.0)
+        self.least_us = min((r.us for rows in profile.classes.values() for r in rows), default=0.0)
         self.models = {
-            name: ClassModel(tuple(rows), min(FLOORS * least, *(r.us for r in rows)))
+            name: ClassModel(tuple(rows), min(FLOORS * self.least_us, *(r.us for r in rows)))
             for name, rows in profile.classes.items()
             if rows
         }
@@ -104,6 +114,30 @@ class Profiled:
                 return Prediction(found.us, found.error + BEYOND, True)
         return self._generic(operation)
 
+    def carried(self, found: Prediction, operation: Operation, device: Device) -> Prediction:
+        """A prediction for the device that was measured, on another one.
+
+        What the work takes at the best share of a device's limits goes with what limits it on each of the
+        two, the rate of its element type or the bandwidth of the memory; what is above that is latency,
+        which is the same everywhere.
+        """
+        own = self.profile
+        if not (own.peak and own.memory_bandwidth and device.peak and device.memory_bandwidth):
+            return found
+        dtype = next((d for d in ("fp32", "tf32") if f".{d}" in operation.table), "bf16")
+        here = max(
+            operation.flops / own.peak.get(dtype, own.peak["bf16"]),
+            operation.bytes / own.memory_bandwidth,
+        )
+        there = max(
+            operation.flops / device.peak_rate(dtype), operation.bytes / device.memory_bandwidth
+        )
+        if not here or abs(there / here - 1) < SAME_DEVICE:
+            return found
+        work = min(found.us, here * 1e6 / BEST)
+        us = found.us + work * (there / here - 1)
+        return Prediction(us, found.error + CARRIED, found.extrapolated)
+
     def _generic(self, operation: Operation) -> Prediction | None:
         """Streaming its bytes, or as many FLOPs at the best rate of any class: a bound, hence ±50 %."""
         stream = self.models.get("elementwise")
@@ -122,6 +156,7 @@ class Profiled:
         for work in operations_of(trace):
             found = self.predict(work.operation, cache.resident(work))
             if found is not None:
+                found = self.carried(found, work.operation, device)
                 rows = list(work.rows)
                 first = f"node {trace.ids[rows[0]]}, by its profile,"
                 ps[rows] = picoseconds(found.us * 1e-6 / len(rows), first)

@@ -11,7 +11,7 @@ from chakrakit.machines.library.expert import (
     throughput_seconds,
     token_bytes,
 )
-from chakrakit.machines.library.fit import Measurement, fit_library, predict
+from chakrakit.machines.library.fit import Measurement, descend, fit_library, predict
 from chakrakit.machines.library.span import Span, bus_factor
 from chakrakit.machines.library.tuner import Choice, choose
 
@@ -26,6 +26,7 @@ __all__ = [
     "bus_factor",
     "choose",
     "cost",
+    "descend",
     "engine_cost",
     "engine_kernel",
     "fit_library",

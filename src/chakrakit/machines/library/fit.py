@@ -61,7 +61,7 @@ def fit_library(start: Library, rows: Sequence[Measurement], placed: Placed) -> 
         return np.asarray((found - target) * weight)
 
     values = dict(_constants(start))
-    best = _descend(residuals, np.log([values[n] for n in names]))
+    best = descend(residuals, np.log([values[n] for n in names]))
     return _replaced(start, dict(zip(names, np.exp(best), strict=True)))
 
 
@@ -116,7 +116,7 @@ def _replaced(library: Library, values: dict[str, float]) -> Library:
     return msgspec.structs.replace(library, **parts)
 
 
-def _descend(residuals: Callable[[F64], F64], x: F64, rounds: int = 60) -> F64:
+def descend(residuals: Callable[[F64], F64], x: F64, rounds: int = 60) -> F64:
     """Levenberg and Marquardt's method with weights that keep outliers from counting twice."""
     damping, value = 1e-2, residuals(x)
     cost_now = _loss(value)

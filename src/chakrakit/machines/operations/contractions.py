@@ -16,7 +16,7 @@ _TENSOR_CORES = re.compile("tf32|s1688|tensorop|nvjet_sm90_s", re.IGNORECASE)
 
 def gemm_operation(m: int, n: int, k: int, each: int = 2) -> Operation:
     """M×K times K×N. Sizes that are no multiple of 8 leave the fast kernels, so they are a class apart."""
-    odd = n % 8 or k % 8 or (m % 8 and m > 64)
+    odd = n % 8 or k % 8
     flops, moved = 2.0 * m * n * k, float(each) * (m * k + k * n + m * n)
     return Operation("gemm_odd" if odd else "gemm", (m, n, k), flops, moved)
 
@@ -47,6 +47,15 @@ def _leading(operand: Operand) -> int:
     return steps[0] if len(steps) == 1 else operand.shape[-1]
 
 
+def _alignment(a: Operand, b: Operand, columns: int) -> str:
+    """The class by how far apart rows lie: kernels load 16 bytes at a time, or fewer where they must."""
+    apart = [_leading(a), _leading(b), *([columns] if columns > 1 else [])]
+    together = min(n & -n for n in apart if n > 0) * a.each
+    if together >= 16:
+        return "gemm"
+    return "gemm_odd.even" if together >= 4 and a.each == 2 else "gemm_odd"
+
+
 def product(first: int) -> Callable[[Call], Operation | None]:
     """A product whose two matrices are the inputs from `first` on; a batch is (batch, m, n, k)."""
 
@@ -57,11 +66,9 @@ def product(first: int) -> Callable[[Call], Operation | None]:
         m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
         batch = math.prod(a.shape[:-2])
         whole = gemm_operation(m, n, k, a.each)
-        odd = _leading(a) % 8 or _leading(b) % 8 or (n % 8 and n > 1)
-        tail = _precision(call, a) + (f".{_layout(a)}{_layout(b)}")
+        tail = f"{_precision(call, a)}.{_layout(a)}{_layout(b)}"
         if len(a.shape) == 2:
-            table = ("gemm_odd" if odd else "gemm") + tail
-            return whole._replace(table=table)
+            return whole._replace(table=_alignment(a, b, n) + tail)
         return Operation(
             whole.kind, (batch, m, n, k), batch * whole.flops, batch * whole.bytes, "bmm" + tail
         )

@@ -81,7 +81,7 @@ class Rewrite:
             self.set("unsharded", where, None)  # what was said of the old size
 
     def set_duration(self, row: int, nanos: int) -> None:
-        """How long a row takes, for who does not simulate it."""
+        """How long a row takes, for readers that do not simulate it."""
         self.set("duration_micros", row, nanos // 1000)
         self.set("duration_ns", row, nanos if nanos % 1000 else None)
         self.set("own_ns", row, None)

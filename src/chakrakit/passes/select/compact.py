@@ -66,7 +66,7 @@ class Compact(Pass):
 
 
 class _Chain:
-    """Thread and call edges as one predecessor and one successor a row."""
+    """Thread and call edges as one predecessor and one successor per row."""
 
     def __init__(self, trace: Trace) -> None:
         self.edges = edges = trace.edges

@@ -76,7 +76,7 @@ def _list(kind: str, shape: Any, strides: Any, value: Any, make: MakeTensor) -> 
 
 def _sizes(found: Any) -> list[int]:
     if not isinstance(found, list) or not all(type(n) is int and 0 <= n < 1 << 48 for n in found):
-        raise Unsupported("a shape that is none")
+        raise Unsupported("a shape that is not one")
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import shutil
 from collections.abc import Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -16,7 +15,7 @@ from chakrakit.replayer.run.comparison import Original
 from chakrakit.replayer.run.emulate import EmulationPlan
 from chakrakit.replayer.run.result import SUMMARY, AnyPlan, Summary, summarize
 from chakrakit.trace.sets import TraceSet, recorded_step_of
-from chakrakit.trace.storage import write
+from chakrakit.trace.storage import fresh_directory, write
 
 _RUN = '''\
 """Replays the trace in this folder with PyTorch alone; see --help."""
@@ -54,9 +53,11 @@ def export_plans(
     """Write plans, runner and trace into a new folder, moved into place when it is whole."""
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         raise ConfigError(f"{folder} exists and is not empty; export to a new folder")
-    part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    (part / "runner").mkdir(parents=True)
+    with fresh_directory(folder) as part:
+        _fill(part, plans, traces, original)
+
+
+def _fill(part: Path, plans: Sequence[AnyPlan], traces: TraceSet, original: list[Original]) -> None:
     _copy_code(files("chakrakit.replayer.runner"), part / "runner")
     (part / "run.py").write_text(_RUN)
     ranks = [summarize(p) for p in plans]
@@ -68,6 +69,3 @@ def export_plans(
     for rank, plan in enumerate(plans):
         data = gzip.compress(msgspec.json.encode(plan), 9, mtime=0)
         (part / f"plan_{rank}.json.gz").write_bytes(data)
-    if folder.is_dir():
-        folder.rmdir()
-    part.replace(folder)

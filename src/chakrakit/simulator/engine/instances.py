@@ -226,7 +226,7 @@ class Matcher:
         kind = types[0]
         if kind not in COLLECTIVES:
             raise TraceError(
-                f"collective {seq} of group {name} has comm_type {kind}, which is none"
+                f"collective {seq} of group {name} has comm_type {kind}, which is no type of collective"
             )
         said.agree_on_call(kind, sizes, roots, self.empty)
         if max(sizes) <= 0 and COLLECTIVES[kind] != "barrier" and not self.empty:

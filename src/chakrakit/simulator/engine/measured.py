@@ -6,7 +6,7 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import TraceError
-from chakrakit.machines.device import nanoseconds_to_ticks
+from chakrakit.machines.device import MOST_NS, nanoseconds_to_ticks
 from chakrakit.simulator.engine.instances import Instances
 from chakrakit.simulator.engine.plans import TransferPlans
 from chakrakit.simulator.engine.program import Program
@@ -62,9 +62,13 @@ def _times(nanos: I64, scale: F64) -> I64:
 def recorded_starts(programs: list[Program]) -> I64:
     """When each row's rank began after the first of all, in ps: ranks are not recorded from one moment."""
     first = [int(p.trace.start_ns.min()) if len(p) else 0 for p in programs]
-    begin = nanoseconds_to_ticks(
-        np.array(first, np.int64) - min(first, default=0), lambda i: f"the start of program {i}"
-    )
+    apart = max(first, default=0) - min(first, default=0)
+    if apart > MOST_NS:
+        raise TraceError(
+            f"ranks were recorded {apart / 1e9:,.0f} s apart, which is more than can "
+            "be simulated; link recordings of one run"
+        )
+    begin = (np.array(first, np.int64) - min(first, default=0)) * _PS_PER_NS
     return np.repeat(begin, [len(p) for p in programs])
 
 

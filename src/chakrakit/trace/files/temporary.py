@@ -54,9 +54,10 @@ def claimed(target: Path, *, folder: bool = False, mode: int = 0o777) -> Iterato
             lock = _create(path, folder, mode)
         yield path
     finally:
-        _remove(path)
-        if lock >= 0:
-            os.close(lock)
+        with uninterrupted():
+            _remove(path)
+            if lock >= 0:
+                os.close(lock)
 
 
 def _create(path: Path, folder: bool, mode: int) -> int:

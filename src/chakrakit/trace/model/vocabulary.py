@@ -231,7 +231,7 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
         "comm_algorithm",
         _M.string_val,
         "",
-        "algorithm a collective is to use, by the simulator's name; absent: chosen by who runs it",
+        "algorithm a collective is to use, by the simulator's name; absent: chosen by whatever runs it",
         "chakrakit",
         "chakrakit",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chakrakit.trace.storage.bundle import BundleReport, check_bundle, extract_bundle, write_bundle
 from chakrakit.trace.storage.conversion import convert
+from chakrakit.trace.storage.directory import fresh_directory, write_directories
 from chakrakit.trace.storage.feeder import Feeder, feeder_paths
 from chakrakit.trace.storage.places import RANKED, groups_beside_file, is_stream, place_of
 from chakrakit.trace.storage.store import rank_files, read, write
@@ -16,6 +17,7 @@ __all__ = [
     "convert",
     "extract_bundle",
     "feeder_paths",
+    "fresh_directory",
     "groups_beside_file",
     "is_stream",
     "place_of",
@@ -23,4 +25,5 @@ __all__ = [
     "read",
     "write",
     "write_bundle",
+    "write_directories",
 ]

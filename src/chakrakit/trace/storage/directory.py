@@ -157,6 +157,19 @@ def write_directory(traces: TraceSet, target: Path, step: Callable[[int], Any]) 
         fill_directory(traces, folder, traces.card, step)
 
 
+def write_directories(sets: Mapping[str, TraceSet], target: Path) -> None:
+    """Several sets as directories of one folder, which appears whole; nothing else may be in it."""
+    here = sorted(f.name for f in target.iterdir()) if target.is_dir() else []
+    other = [name for name in here if name not in sets]
+    if other:
+        raise ChakraError(f"{target}: holds other things ({other[0]}); give a new name")
+    for name in here:
+        _check_target(target / name)
+    with fresh_directory(target) as folder:
+        for name, traces in sets.items():
+            write_directory(traces, folder / name, lambda _rank: None)
+
+
 def fill_directory(
     traces: TraceSet, folder: Path, card: Card, step: Callable[[int], Any], suffix: str = ".et"
 ) -> None:

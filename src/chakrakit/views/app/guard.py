@@ -34,6 +34,8 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})  # there are none: answered 403
         if scope["type"] != "http":
             return
         why = self._refusal(scope)

@@ -50,6 +50,7 @@ def serve(session: Session, port: int | None, browser: bool, tell: Callable[[str
     try:
         import uvicorn
 
+        from chakrakit.views.app.connection import Connection
         from chakrakit.views.app.server import app
     except ModuleNotFoundError as error:
         if error.name not in ("uvicorn", "starlette"):
@@ -60,7 +61,9 @@ def serve(session: Session, port: int | None, browser: bool, tell: Callable[[str
     with _listening(port) as listener:
         bound = listener.getsockname()[1]
         address = f"http://{HOST}:{bound}/"
-        config = uvicorn.Config(app(session, bound), log_level="warning", lifespan="off")
+        config = uvicorn.Config(
+            app(session, bound), http=Connection, ws="none", log_level="error", lifespan="off"
+        )
         tell(address)
         if browser:
             webbrowser.open(address)

@@ -43,7 +43,7 @@ class RankLines:
     place: tuple[I32, I32]
     """Track and depth of each row; -1 for rows that are not drawn."""
     too_deep: int
-    """RowFindings with more around them than can be drawn."""
+    """Rows with more around them than can be drawn."""
 
     @property
     def bytes(self) -> int:

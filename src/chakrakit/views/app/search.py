@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,8 @@ from chakrakit.views.app.node import brief
 from chakrakit.views.app.shown_run import ShownRun
 
 MOST = 200
-_SECONDS = 1.0
+_SECONDS, _LONGEST = 1.0, 1.5
+"""After the first no further rank is begun; after the second the request ends."""
 _TERM = re.compile(r"^\s*([\w:.\-]+)\s*(>=|<=|!=|=|>|<|~)\s*(.*?)\s*$")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": pc.equal,
@@ -34,27 +37,33 @@ _TIMES: dict[str, Callable[[RankView], I64]] = {
     "duration": lambda view: view.duration,
     "start": lambda view: view.start,
 }
+_LATEST = 2.0**61
+"""Nanoseconds that no run gets to, and that can be added to when it began."""
 _UNITS = {"": 1, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
 
 
 def search(side: ShownRun, text: str, first: int) -> dict[str, Any]:
     """Hits in folds of ranks from the `first` on, as many as a second allows; `next` goes on from there.
 
-    `text` is a part of a name, a node's id, or a comparison: `pg_name=1`, `comm_size>1000000`,
-    `type=COMM_COLL`, `duration>2ms`, `name~^aten::mm$` (a regular expression).
+    It is the same again where a rank takes long, and is still being looked through. `text` is a part of a
+    name, a node's id, or a comparison: `pg_name=1`, `comm_size>1000000`, `type=COMM_COLL`,
+    `duration>2ms`, `name~^aten::mm$` (a regular expression).
     """
     matches = _matcher(text, side)
     hits: list[dict[str, Any]] = []
     total, upto = 0, first
-    began = time.monotonic()
+    begun = time.monotonic()
     for fold in side.folds[first:]:
-        view = side.view(fold.first)
-        rows = np.flatnonzero(matches(view))
-        rows = rows[np.argsort(view.start[rows], kind="stable")]
-        total += len(rows)
-        hits += [brief(side, fold.first, int(row)) for row in rows[: MOST - len(hits)]]
+        look = partial(_looked, side, fold.first, matches)
+        found = side.answer((text, fold.first), look, begun + _LONGEST - time.monotonic())
+        if (
+            found is None
+        ):  # a large rank: it is looked through meanwhile, and there when asked for again
+            break
+        total += found[1]
+        hits += found[0][: MOST - len(hits)]
         upto += 1
-        if time.monotonic() - began > _SECONDS:
+        if time.monotonic() - begun > _SECONDS:
             break
     return {
         "hits": hits,
@@ -65,15 +74,25 @@ def search(side: ShownRun, text: str, first: int) -> dict[str, Any]:
     }
 
 
+def _looked(
+    side: ShownRun, rank: int, matches: Callable[[RankView], Mask]
+) -> tuple[list[dict[str, Any]], int]:
+    """A rank's first hits, and how many there are."""
+    view = side.view(rank)
+    rows = np.flatnonzero(matches(view))
+    rows = rows[np.argsort(view.start[rows], kind="stable")]
+    return [brief(side, rank, int(row)) for row in rows[:MOST]], len(rows)
+
+
 def _matcher(text: str, side: ShownRun) -> Callable[[RankView], Mask]:
     text = text.strip()
     if not text:
         raise ConfigError("search for a part of a name, an id, or attribute=value")
     if term := _TERM.match(text):
-        return _term(term[1], term[2], term[3], side.origin)
+        return _term(term[1], term[2], term[3], side)
     low = text.lower()
     named = _named(lambda name: low in name.lower())
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit() and len(text) <= 20):
         return named
     return lambda view: named(view) | _with_id(view, int(text))
 
@@ -88,12 +107,17 @@ def _with_id(view: RankView, number: int) -> Mask:
     return np.asarray(view.trace.ids == np.uint64(number))
 
 
-def _term(key: str, sign: str, value: str, origin: int) -> Callable[[RankView], Mask]:
+def _term(key: str, sign: str, value: str, side: ShownRun) -> Callable[[RankView], Mask]:
     if sign == "~" or key == "name":
         return _by_text(key, sign, value)
     if key in _TIMES:
-        moment = _nanos(key, value) + (origin if key == "start" else 0)
-        return lambda view: view.ran & _numpy(_COMPARE[sign](pa.array(_TIMES[key](view)), moment))
+        nanos = _nanos(key, value)
+
+        def timed(view: RankView) -> Mask:
+            moment = nanos + (side.origin if key == "start" else 0)
+            return view.ran & _numpy(_COMPARE[sign](pa.array(_TIMES[key](view)), moment))
+
+        return timed
     if key == "type" and not value.lstrip("-").isdigit():
         value = str(int(type_code(value)))
     return lambda view: _compared(view, key, sign, value)
@@ -140,13 +164,16 @@ def _is_text(view: RankView, key: str) -> bool:
 def _nanos(key: str, value: str) -> int:
     found = re.fullmatch(r"([\d.]+)\s*(|ns|us|µs|ms|s)", value)
     try:
-        return round(float(found[1]) * _UNITS[found[2]]) if found else int("")
+        nanos = float(found[1]) * _UNITS[found[2]] if found else math.nan
     except ValueError:
-        raise ConfigError(f"{key} {value!r}: give a time as in 2ms or 15us") from None
+        nanos = math.nan
+    if math.isnan(nanos):
+        raise ConfigError(f"{key} {value[:40]!r}: give a time as in 2ms or 15us")
+    return round(min(nanos, _LATEST))
 
 
 def _compared(view: RankView, key: str, sign: str, value: str) -> Mask:
-    """RowFindings whose column compares so; a value that is none of the column's type fits no row."""
+    """Rows whose column compares so; a value of another type than the column's fits no row."""
     name = key if key in ("id", "type") else column_name(key)
     table = view.trace.table
     if name not in table.column_names:
@@ -155,7 +182,7 @@ def _compared(view: RankView, key: str, sign: str, value: str) -> Mask:
     try:
         wanted = pa.scalar(value).cast(column.type)
         return _numpy(_COMPARE[sign](column, wanted))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+    except (pa.ArrowException, OverflowError, ValueError):
         return np.zeros(len(view), np.bool_)
 
 

@@ -81,6 +81,14 @@ class Question:
         side.key(rank)
         return side, rank
 
+    def ranks(self, side: ShownRun) -> list[int]:
+        """`ranks`: numbers with commas, all of the run; what is no number is left out."""
+        told = self.text("ranks").split(",")[: len(side.run)]
+        ranks = [int(r) for r in told if r.isascii() and r.isdigit() and len(r) < 10]
+        for rank in ranks:
+            side.key(rank)
+        return ranks
+
     def row(self, session: Session) -> tuple[ShownRun, int, int]:
         """`side`, `rank` and `row`."""
         side, rank = self.place(session)
@@ -207,7 +215,7 @@ def _perfetto(session: Session) -> Callable[[Request], Response]:
         asked = Question(request)
         try:
             side = asked.side(session)
-            ranks = [int(r) for r in asked.text("ranks").split(",") if r.isdigit()]
+            ranks = asked.ranks(side)
             window = asked.window()
             with tempfile.TemporaryDirectory() as folder:
                 file = Path(folder) / "window.pftrace"

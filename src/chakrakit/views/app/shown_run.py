@@ -6,9 +6,10 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from chakrakit.errors import ChakraError, TraceError
 from chakrakit.insight.rank import RankView, rank_view
@@ -19,6 +20,7 @@ from chakrakit.views.app.rank_lines import RankLines, lines_of
 Value = TypeVar("Value")
 _LINES_BYTES = 3 << 30
 _VIEWS = 4
+_ANSWERS = 256
 _SMALL = 2_000_000
 
 
@@ -78,6 +80,8 @@ class ShownRun:
         making = threading.RLock()
         self._lines: Recent[RankLines] = Recent(making, _LINES_BYTES, lambda lines: lines.bytes)
         self._views: Recent[RankView] = Recent(making, _VIEWS)
+        self._answers: Recent[Future[Any]] = Recent(threading.RLock(), _ANSWERS)
+        self._worker = ThreadPoolExecutor(1)
 
     @cached_property
     def folds(self) -> list[Fold]:
@@ -114,6 +118,14 @@ class ShownRun:
     def view(self, rank: int) -> RankView:
         """A rank's rows, with its own groups and peers."""
         return self._views.get(rank, lambda: rank_view(self.run, rank))
+
+    def answer(self, key: Hashable, ask: Callable[[], Value], seconds: float) -> Value | None:
+        """What `ask` gives, found in a thread of its own; None if that takes longer than this."""
+        found: Future[Value] = self._answers.get(key, lambda: self._worker.submit(ask))
+        try:
+            return found.result(max(seconds, 0.0))
+        except TimeoutError:
+            return None
 
     @property
     def is_small(self) -> bool:

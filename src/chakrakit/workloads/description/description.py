@@ -187,7 +187,7 @@ class Plan(_Part, frozen=True, kw_only=True):
     prefetch: int = 1
     """FSDP: units gathered ahead of the one that computes."""
     sync: Literal["auto", "step", "micro_batch"] = "auto"
-    """When gradients are reduced; auto: every micro-batch for FSDP, once a step for the others."""
+    """When gradients are reduced; auto: every micro-batch for FSDP, once per step for the others."""
     bucket_mb: float = 0
     """Gradient bucket in MiB; 0: 25 for ddp, 4 bytes × max(40M, 1M × dp) elements for zero1 and zero2."""
     schedule: str = "1f1b"

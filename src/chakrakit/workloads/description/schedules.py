@@ -2,7 +2,7 @@
 
 A task is one pass of one micro-batch through one chunk of a stage: F forward, B backward, or its two
 halves I (gradient of the input) and W (gradient of the weights). A placement says which piece of the
-model each chunk holds. Anything that gives these two is a schedule, so a user can bring an own one.
+model each chunk holds. Anything that gives these two is a schedule, so users can bring their own.
 """
 
 from __future__ import annotations

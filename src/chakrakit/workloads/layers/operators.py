@@ -198,7 +198,7 @@ def norm(tape: Tape, name: str, x: Tensor, kind: str = "rms") -> Tensor:
 
 
 def lookup(tape: Tape, name: str, table: Weight, rows: Sequence[Dim], pooling: int = 1) -> Tensor:
-    """FamilyBlocks of a table, summed in groups of `pooling`. A table cut by rows gives partial sums."""
+    """Rows of a table, summed in groups of `pooling`. A table cut by rows gives partial sums."""
     height, width = table.tensor.dims
     out = Tensor((*rows, width), tape.settings.dtype, frozenset(height.axes))
     size = out.bytes(tape.degrees)

@@ -1,4 +1,4 @@
-"""From gathered edges to a sound graph: one root, no pair twice in a list, no circle."""
+"""From gathered edges to a sound graph: one root, no pair twice in a list, no cycle."""
 
 from __future__ import annotations
 

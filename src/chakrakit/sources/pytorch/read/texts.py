@@ -66,6 +66,12 @@ class Texts:
 
 
 def plain_strings(data: U8, offsets: I64) -> pa.Array:
-    """Every row its own text, as an Arrow array over the same bytes."""
+    """Every row its own text, as an Arrow array over the same bytes; what is not UTF-8 is replaced."""
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers, 0)
+    rows = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers, 0)
+    try:
+        rows.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = rows.view(pa.large_binary()).to_pylist()
+        return pa.array([text.decode("utf-8", "replace") for text in raw], pa.large_string())
+    return rows

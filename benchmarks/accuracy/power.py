@@ -1,0 +1,129 @@
+"""Power and clocks of one H200: operators, whole steps, and what its limit does to them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from claim import machine_of, need, percent, spread, table
+from linked_traces import WORKLOADS, period_ms, recorded
+
+from chakrakit import TraceBuilder, TraceSet
+from chakrakit.simulator.results import simulate
+
+OWN = Path(__file__).parents[2] / "tests" / "data" / "h200_power.jsonl"
+"""Recorded for the fit: operators at free and at locked clocks."""
+DEVICE = "dgx-h200"
+IMAGINED = ("zeros", "ones", "half")
+"""What operands were filled with where it was not random numbers; the constants are for those."""
+
+
+def watts(row: dict[str, Any]) -> float:
+    """What the model says of an operator that took the time it took."""
+    t = TraceBuilder()
+    kind = (
+        {"op_type": "attention" if row["cls"] == "attention" else "matmul"} if row["flops"] else {}
+    )
+    t.comp(
+        row["name"],
+        duration_ns=max(1, round(row["ms"] * 1e6)),
+        num_ops=int(row["flops"]),
+        tensor_size=int(row["bytes"]),
+        dtype=row.get("dtype", "bf16"),
+        **(kind or {"op_type": "vector"}),
+    )
+    found = simulate(TraceSet([t.build()]), machine_of(DEVICE), compute="measured").summary
+    return (found.energy_joules or 0.0) / (found.makespan_ns * 1e-9)
+
+
+def earlier(data: Path) -> list[dict[str, Any]]:
+    """Operators that somebody else recorded, in the terms of our own."""
+    rows = []
+    for row in json.loads(need(data, "gpu_serve", "power_h200.json").read_text()):
+        name, size = row["name"].split("_")[0], row["name"].split("_")[-1]
+        if "ms" not in row or "zeros" in row["name"]:
+            continue
+        if name == "gemv":
+            row |= {"flops": 2 * int(size) * row["bytes"] / 2}
+        if name == "exp":
+            row |= {"bytes": 2 * 4 * 2**28}
+        if name == "gemm":
+            row |= {"bytes": 6 * int(size) ** 2}
+        rows.append({"flops": 0, "cls": "operator", **row})
+    return rows
+
+
+def measure(data: Path) -> str:
+    """The section of docs/accuracy.md."""
+    own = [json.loads(line) for line in OWN.read_text().splitlines()]
+    kinds = ("product", "memory", "elementwise", "norm", "attention", "convolution", "optimizer")
+    free = [
+        r
+        for r in own
+        if r["cls"] in kinds and r.get("data") not in IMAGINED and not r.get("locked")
+    ]
+    other = earlier(data)
+    errors = [[watts(r) / r["watts"] - 1 for r in rows] for rows in (free, other)]
+    lines = [
+        ("our operators at free clocks: fitted", len(free), *spread(errors[0])),
+        ("operators recorded earlier: **not fitted**", len(other), *spread(errors[1])),
+    ]
+    shown = [
+        (r["name"], f"{r['watts']:.0f}", percent(e, signed=True))
+        for r, e in zip(other, errors[1], strict=True)
+    ]
+    steps = [_workload(data, name) for name in WORKLOADS]
+    off = [abs(e) for _, e in steps]
+    text = TEXT + f" Mean of the errors' sizes over the steps: **{percent(float(np.mean(off)))}**."
+    return "\n\n".join(
+        [
+            text,
+            table(("operators", "rows", "median error", "90 %", "worst"), lines),
+            table(("operator, not fitted", "measured W", "error"), shown),
+            table(STEPS, [cells for cells, _ in steps]),
+        ]
+    )
+
+
+def _workload(data: Path, name: str) -> tuple[list[str], float]:
+    """Mean power while the device works, clock and step, by own times and by the profile."""
+    truth = next(
+        r
+        for r in json.loads(need(data, "gpu_serve", "power_workloads_h200.json").read_text())
+        if r["case"] == name
+    )
+    trace = recorded(data, name)
+    found = simulate(TraceSet([trace]), machine_of(DEVICE), compute="measured").summary
+    seconds = found.makespan_ns * 1e-9
+    error = (found.energy_joules or 0.0) / seconds / truth["watts"] - 1
+    limited = simulate(TraceSet([trace]), machine_of(DEVICE), compute="h200").summary
+    step = period_ms(trace, "h200")
+    return [
+        name,
+        f"{truth['watts']:.0f}",
+        percent(error, signed=True),
+        f"{truth['median_mhz']:,.0f}",
+        f"{limited.clock_mhz or 0:,.0f}",
+        f"{truth['step_ms']:.2f}",
+        percent(step / truth["step_ms"] - 1, signed=True),
+    ], error
+
+
+STEPS = (
+    "step, not fitted",
+    "measured W",
+    "error",
+    "measured MHz",
+    "predicted",
+    "measured ms",
+    "error, by the profile",
+)
+TITLE = "Power and clocks of one H200"
+TEXT = """\
+NVML's energy counter over a second or more of each operator on random data. The constants of `dgx-h200`
+(`dynamic`) are fitted by `benchmarks/fit_power.py` on operators recorded for it at free clocks and locked at
+1,005 and 1,410 MHz (tests/data/h200_power.jsonl); operators of an earlier recording and whole training steps
+are not fitted. Power of a step is from the times of its linked trace; the clock that the limit of 700 W
+leaves, and the step that comes of it, from the profile."""

@@ -1,0 +1,60 @@
+"""Energy of serving: runs recorded with the device's energy counter, and published joules per token."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+
+from claim import need, percent, table
+from serving_runs import transformers
+
+from chakrakit.serving import serve
+
+REQUESTS = "closed{{concurrency={batch},n={count},prompt=300,output=500}}"
+"""Chat of the published rows, whose lengths are not said: about those of ShareGPT, with longer answers."""
+
+
+def measure(data: Path) -> str:
+    """The section of docs/accuracy.md."""
+    need(data, "gpu_serve")
+    lines = [_recorded(file) for file in sorted((data / "gpu_serve").glob("llama*.json.gz"))]
+    with need(data, "energy", "published.csv").open() as rows:
+        chat = [r for r in csv.DictReader(rows) if r["batch"] and r["watts"]]
+    published = [_published(row) for row in chat]
+    return "\n\n".join([TEXT, table(RUNS, lines), PUBLISHED, table(CHAT, published)])
+
+
+def _recorded(file: Path) -> list[str]:
+    run = json.loads(gzip.decompress(file.read_bytes()))
+    name, _, result = transformers(file, "dgx-h200")
+    error = result.energy_joules / run["energy_j"] - 1
+    return [name, f"{run['energy_j']:,.0f}", percent(error, signed=True)]
+
+
+def _published(row: dict[str, str]) -> list[str]:
+    batch = int(row["batch"])
+    requests = REQUESTS.format(batch=batch, count=4 * batch)
+    result = serve(row["model"].lower(), "dgx-h100", requests, "vllm", seed=0)
+    watts = result.energy_joules / result.duration_s
+    joules = float(row["joules_per_token"])
+    cells = [
+        row["model"],
+        row["batch"],
+        row["watts"],
+        percent(watts / float(row["watts"]) - 1, True),
+    ]
+    return [*cells, f"{joules:.3f}", percent(result.joules_per_token / joules - 1, True)]
+
+
+RUNS = ("run", "energy J", "error")
+CHAT = ("model", "concurrent", "board W", "error", "joules per output token", "error")
+TITLE = "Energy of serving"
+TEXT = """\
+Continuous batching of transformers 5.17 on one H200, by its energy counter. Nothing is fitted: constants are
+those of the operators above, and the work is the model's. This engine copies masks and caches around
+attention, which is not counted; it explains what is missing, most with CUDA graphs (`async`)."""
+PUBLISHED = """\
+vLLM on one H100 (ml-energy/leaderboard, commit 0cd52da, `lm-arena-chat`), served as a closed loop of the
+batch limit with 300 tokens in and 500 out, as the table does not say the lengths."""

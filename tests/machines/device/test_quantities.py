@@ -1,0 +1,50 @@
+"""Numbers with units come out in base units, or are refused with what may be written."""
+
+from __future__ import annotations
+
+import pytest
+
+from chakrakit.errors import ConfigError
+from chakrakit.machines.device.quantities import parse, positive
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("450 GB/s", "bandwidth", 450e9),
+        ("400 Gb/s", "bandwidth", 50e9),
+        ("400Gbps", "bandwidth", 50e9),
+        ("80 GiB", "bytes", 80 * 2**30),
+        ("300 ns", "time", 3e-7),
+        ("6 µs", "time", 6e-6),
+        ("989 TFLOP/s", "rate", 989e12),
+        ("0.7 kW", "power", 700.0),
+        ("1_000", "bytes", 1000.0),
+        (1e9, "bandwidth", 1e9),
+    ],
+)
+def test_units_as_people_write_them(text, kind, value):
+    assert parse(text, kind, "here") == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("450 GB", "here: '450 GB' is no bandwidth; write a number and one of B/s, b/s"),
+        ("fast", "here: 'fast' is no bandwidth"),
+        (-1, "here: -1 is not a bandwidth of 0 or more"),
+        (float("nan"), "here: nan is not a bandwidth of 0 or more"),
+        (True, "here: True is no bandwidth"),
+        ("1.2.3 GB/s", "here: '1.2.3' is no number"),
+    ],
+)
+def test_what_is_no_quantity_is_refused_with_its_place(text, said):
+    with pytest.raises(ConfigError) as error:
+        parse(text, "bandwidth", "here")
+    assert str(error.value).startswith(said)
+
+
+def test_where_zero_would_stop_everything_it_is_refused_too():
+    assert parse(0, "bandwidth", "here") == 0
+    with pytest.raises(ConfigError, match="would never let anything finish"):
+        positive(0, "bandwidth", "here")

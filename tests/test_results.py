@@ -1,0 +1,58 @@
+"""Results look small on a screen and lose nothing on the way elsewhere."""
+
+from __future__ import annotations
+
+import msgspec
+
+from chakrakit.results import Result
+
+
+class Part(msgspec.Struct):
+    name: str
+    share: float
+
+
+class Whole(Result, msgspec.Struct):
+    title: str
+    total: float
+    parts: list[Part]
+    notes: list[str] = []
+    by_name: dict[str, int] = {}
+
+
+SMALL = Whole("two parts", 1.0, [Part("a", 0.25), Part("b", 0.75)], ["one note"], {"a": 1})
+
+
+def test_a_repr_names_every_field_and_counts_what_is_long():
+    assert repr(SMALL) == (
+        "Whole(title='two parts', total=1, parts=[2 × Part], notes=['one note'], by_name={'a': 1})"
+    )
+
+
+def test_a_repr_stays_on_one_screen_whatever_is_inside():
+    large = Whole("x" * 10_000, 1 / 3, [Part("p", 0.0)] * 9_999, ["n" * 999] * 9_999)
+    large.by_name = {f"name {i}" * 20: i for i in range(9_999)}
+    text = repr(large)
+    assert len(text) <= 1800
+    assert "parts=[9,999 × Part], notes=[9,999 values]" in text
+
+
+def test_everything_is_in_the_dictionary_and_the_first_list_is_the_table():
+    assert SMALL.to_dict() == {
+        "title": "two parts",
+        "total": 1.0,
+        "parts": [{"name": "a", "share": 0.25}, {"name": "b", "share": 0.75}],
+        "notes": ["one note"],
+        "by_name": {"a": 1},
+    }
+    assert SMALL.to_arrow().to_pylist() == SMALL.to_dict()["parts"]
+
+
+def test_without_rows_the_table_has_one_of_the_plain_fields():
+    assert Whole("none", 0.5, []).to_arrow().to_pylist() == [{"title": "none", "total": 0.5}]
+
+
+def test_names_are_text_in_html_and_nothing_else():
+    html = Whole("<script>", 0.0, [])._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
