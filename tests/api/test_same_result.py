@@ -167,7 +167,9 @@ PAIRS: dict[str, Pair] = {
 }
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "search")) for n in PAIRS]
+)
 def test_the_command_prints_what_the_function_gives(
     name: str, folder: Path, capfdbinary: Any
 ) -> None:
@@ -239,6 +241,7 @@ def test_a_field_that_a_workload_does_not_have_is_refused() -> None:
         ck.generate(model="gpt3-125m", global_bach=4)
 
 
+@pytest.mark.slow
 def test_a_sweep_gives_what_its_command_prints(tmp_path: Path, capfdbinary: Any) -> None:
     study = tmp_path / "study.yaml"
     study.write_text(

@@ -40,6 +40,7 @@ def test_without_failures_checkpoints_are_all_that_is_added(job):
     assert done.lost_hours.checkpoint == pytest.approx(86 * 5 / 3600)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", [300, 900, 2700])
 def test_daly_s_complete_model_gives_the_mean_time_and_the_number_of_failures(job, interval):
     """Eight nodes that fail every two hours together; failures hit checkpoints and restarts too."""

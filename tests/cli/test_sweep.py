@@ -134,6 +134,7 @@ def test_search_answers_with_the_plan_and_the_traces(capfd, tmp_path: Path) -> N
     assert again["makespan_ns"] == best["step_ns"]
 
 
+@pytest.mark.slow
 def test_search_for_people(capfd) -> None:
     told = run(capfd, *SEARCH)
     assert re.search(r"best +16 +\d", told)

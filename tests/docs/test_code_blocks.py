@@ -19,6 +19,7 @@ def blocks(page: Path) -> list[str]:
     return [b for b in BLOCK.findall(page.read_text()) if not any(word in b for word in LIVE)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.stem)
 def test_the_code_of_a_page_runs(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)

@@ -120,6 +120,7 @@ def decode_reductions(machine: str, **layout: int) -> Any:
     return own, np.array(transfers(run)) * 1e-12
 
 
+@pytest.mark.slow
 def test_caches_slow_other_traffic_and_are_slowed_by_it(plain: str) -> None:
     """The same stream on the same fabric: only where caches move do all-reduces of one size differ.
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import chakrakit as ck
-from chakrakit.simulator.engine.custom import custom_for, moves_from_msccl
-from chakrakit.simulator.engine.mscclpp import moves_from_mscclpp
+from chakrakit.simulator.custom import custom_for, moves_from_msccl, moves_from_mscclpp
 from chakrakit.studies.sweep import read_study
 from fuzz.formats.traces import traces
 from fuzz.fuzz_format import Format, Step

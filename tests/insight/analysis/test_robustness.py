@@ -90,6 +90,7 @@ def test_sums_hold_whatever_the_trace(ranks, picoseconds):
     assert html_report(found, {})
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.tuples(nodes, links))
 def test_any_run_has_a_timeline(tmp_path_factory, rank):

@@ -8,12 +8,14 @@ import msgspec
 import numpy as np
 import pytest
 
+import chakrakit as ck
 from chakrakit import CollectiveType, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device.work import Roofline
 from chakrakit.machines.load.load import load_machine
 from chakrakit.passes.recost.recost import Recost
 from chakrakit.simulator.results.simulation import simulate
+from chakrakit.trace.memory import model_state
 from chakrakit.workloads.description.description import Plan, Step, Workload
 from chakrakit.workloads.generate.generator import generate
 from chakrakit.workloads.models import named
@@ -55,6 +57,7 @@ def test_the_roofline_in_the_nodes_is_the_roofline_of_the_simulator():
     assert nodes.body_count == generated().body_count
 
 
+@pytest.mark.slow
 def test_a_profile_gives_the_times_the_simulator_gets_from_it():
     nodes = measured() | Recost("dgx-h200", compute="h200")
     ends = [
@@ -73,6 +76,7 @@ def test_there_and_back_gives_the_measured_times():
     assert (same.trace(0).own_ns == own).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", ["dgx-a100", "gb200-nvl72"])
 def test_each_class_changes_between_the_ratios_of_rates_and_of_bandwidths(machine):
     old, new = (load_machine(m).devices[0] for m in ("dgx-h200", machine))
@@ -125,6 +129,7 @@ def test_messages_in_another_precision_are_smaller_and_whole_numbers_are_not():
     assert recost.explain(before, after)["communication_bytes"] == {"before": 1300, "after": 1100}
 
 
+@pytest.mark.slow
 def test_classes_are_scaled_by_what_is_given():
     found = change(measured(), Recost(scale={"gemm": 0.5, "host": 2.0, "elementwise": 1.0}))
     assert found["gemm"] == pytest.approx(0.5, rel=1e-4)
@@ -189,3 +194,24 @@ def test_a_machine_may_be_given_as_such():
     after = generated() | Recost(load_machine("dgx-a100"))
     assert after.body_at(0).nodes.equals((generated() | Recost("dgx-a100")).body_at(0).nodes)
     assert after.card.passes == ["recost{machine=dgx-a100}"]
+
+
+def held(traces):
+    """Bytes that rank 0 takes and releases, and the most it holds."""
+    body = traces.trace(0)
+    summary = ck.simulate(traces, "dgx-h100", compute="roofline").summary
+    taken, released = (int(body.column(c, 0).sum()) for c in ("mem_alloc", "mem_free"))
+    return taken, released, summary.ranks[0].peak_bytes
+
+
+def test_what_nodes_hold_follows_their_element_type_and_model_state_does_not():
+    plan = ck.generate(model="llama-3.1-8b", pp=2, layers=2, seq=256, global_batch=8).traces
+    state = sum(part.bytes for part in model_state(plan.trace(0)))
+    taken, released, peak = held(plan)
+    assert taken == released
+    every = dict.fromkeys(("gemm", "attention", "elementwise"), "fp8")
+    halves = (taken // 2, released // 2, state + (peak - state) // 2)
+    assert held(plan | Recost(dtypes=every)) == halves
+    fewer, back, lower = held(plan | Recost(dtypes={"gemm": "fp8"}))
+    assert fewer == back < taken
+    assert state < lower < peak

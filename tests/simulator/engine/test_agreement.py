@@ -2,10 +2,11 @@
 
 import pytest
 
-from chakrakit import CollectiveType, Groups, TraceBuilder, TraceSet
-from chakrakit.errors import TraceError
+from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
+from chakrakit.errors import ChakraError, TraceError
 from chakrakit.machines.load import load_machine
 from chakrakit.simulator.engine import SimulationOptions, run
+from support.bounded import memory_below
 
 networks = pytest.mark.parametrize("network", ["flow", "analytical"])
 ALL_REDUCE, BROADCAST = CollectiveType.ALL_REDUCE, CollectiveType.BROADCAST
@@ -80,6 +81,26 @@ def test_what_disagrees_is_said_with_both_nodes(traces, says, network):
     with pytest.raises(TraceError) as error:
         finished(traces, network)
     assert says in str(error.value)
+
+
+def folded(kind, ranks):
+    t = TraceBuilder()
+    t.collective("c", kind, 10**6)
+    bindings = {r: Binding(0) for r in range(ranks)}
+    return TraceSet([t.build()], bindings, Groups({"": range(ranks)}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "ranks", "says"),
+    [
+        (CollectiveType.ALL_TO_ALL, 12_000, "more than 60,000,000 transfers"),
+        (ALL_REDUCE, 131_080, "131,080 members; a collective of 131,072 is the largest"),
+    ],
+)
+def test_a_collective_too_large_is_refused_before_it_is_made(kind, ranks, says):
+    traces, machine = folded(kind, ranks), load_machine(f"dgx-h100:{ranks // 8}")
+    with memory_below(200e6), pytest.raises(ChakraError, match=says):
+        run(traces, machine)
 
 
 @networks

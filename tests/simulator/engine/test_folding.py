@@ -31,6 +31,10 @@ def test_messages_that_a_tree_crosses_only_in_part_split_their_ranks():
     tree = native.Algorithms({"all-reduce": "double-tree"})
     folded, alone = folded_and_alone(plan.traces, machine, algorithms=tree, placement=tuple(placed))
     assert "split" in folded.why
+    made = native.SimulationOptions(algorithms=tree, placement=tuple(placed))
+    again = native.run(plan.traces, machine, made, like=folded)
+    assert "split" not in again.why  # it begins with the classes of the first
+    assert ends_of(again) == ends_of(folded)
     assert 1 < folded.classes.factor < 8
     assert ends_of(folded) == ends_of(alone)
 

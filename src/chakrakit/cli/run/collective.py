@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from chakrakit.cli.shared import json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from chakrakit.simulator.results import CollectiveTable
 
 
 @click.command(name="collective")
@@ -73,18 +78,20 @@ def command(
     )
     if as_json:
         return print_json(table)
+    return _print(table)
+
+
+def _print(table: CollectiveTable) -> None:
     heads = ("bytes", "time us", "algorithm", "protocol", "algbw GB/s", "busbw GB/s")
-    return print_table(
-        heads,
-        [
-            (
-                f"{r.bytes:,}",
-                f"{r.time_us:.2f}",
-                r.algorithm,
-                r.protocol,
-                f"{r.algbw_gbs:.2f}",
-                f"{r.busbw_gbs:.2f}",
-            )
-            for r in table.rows
-        ],
-    )
+    rows = [
+        (
+            f"{r.bytes:,}",
+            f"{r.time_us:.2f}",
+            r.algorithm,
+            r.protocol,
+            f"{r.algbw_gbs:.2f}",
+            f"{r.busbw_gbs:.2f}",
+        )
+        for r in table.rows
+    ]
+    print_table(heads, rows)

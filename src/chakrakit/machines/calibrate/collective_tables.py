@@ -6,7 +6,6 @@ count them, and the time, whose column says its unit (`time_us`, `latency_ms`, â
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -114,8 +113,13 @@ def _median(values: Sequence[float]) -> float | None:
     return float(np.median(values)) if values else None
 
 
+_MOST, _LONGEST_S = 1 << 50, 86_400.0
+
+
 def _log(source: Path) -> list[Measurement]:
     name, ranks, points = read_nccl_log(source)
+    if ranks < 2:
+        raise FormatError("is of one rank, which needs no library", path=str(source))
     return [Measurement(name, ranks, int(size), us * 1e-6) for size, us in points]
 
 
@@ -158,11 +162,14 @@ def _columns(source: Path) -> dict[str, list[Any]]:
             table = pyarrow.csv.read_csv(source)
         else:
             table = pyarrow.parquet.read_table(source)
-    except (OSError, pa.ArrowException) as error:
+        names = table.column_names
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise FormatError(
             f"cannot be read: {str(error).splitlines()[0]}", path=str(source)
         ) from None
-    return {name: table.column(name).to_pylist() for name in table.column_names}
+    if len(set(names)) < len(names):
+        raise FormatError(f"a column is there twice: {', '.join(names)}", path=str(source))
+    return {name: table.column(name).to_pylist() for name in names}
 
 
 def _one(columns: dict[str, list[Any]], names: tuple[str, ...], source: Path) -> str:
@@ -199,12 +206,13 @@ def _row(
     if name is None:
         raise FormatError(f"{where}: {kind!r} is no collective", path=str(source))
     for value, what, least in ((members, "members", 2), (size, "bytes", 1)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MOST:
             raise FormatError(
-                f"{where}: {what} is {value!r}; it should be {least} or more", path=str(source)
+                f"{where}: {what} is {value!r:.40}; it should be {least} or more", path=str(source)
             )
-    if not isinstance(time, (int, float)) or not math.isfinite(time) or time <= 0:
+    if not isinstance(time, (int, float)) or not 0 < time * unit < _LONGEST_S:
         raise FormatError(
-            f"{where}: a time of {time!r}; it should be more than 0", path=str(source)
+            f"{where}: a time of {time!r:.40}; it should be more than 0, and below a day",
+            path=str(source),
         )
     return Measurement(name, int(members), int(size), float(time) * unit)  # type: ignore[call-overload]

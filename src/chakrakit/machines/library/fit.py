@@ -125,9 +125,12 @@ def descend(residuals: Callable[[F64], F64], x: F64, rounds: int = 60) -> F64:
         slope = _slopes(residuals, x, value)
         normal, pull = slope.T @ (slope * weight[:, None]), slope.T @ (value * weight)
         for _ in range(8):
-            step = np.linalg.solve(
-                normal + damping * (np.diag(np.diag(normal)) + 1e-9 * np.eye(len(x))), -pull
-            )
+            try:
+                step = np.linalg.solve(
+                    normal + damping * (np.diag(np.diag(normal)) + 1e-9 * np.eye(len(x))), -pull
+                )
+            except np.linalg.LinAlgError:  # times so far apart that no step can be told
+                return x
             trial = x + np.clip(step, -0.5, 0.5)
             found = residuals(trial)
             if _loss(found) < cost_now:

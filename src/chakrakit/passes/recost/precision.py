@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from chakrakit.arrays import Mask, Texts
+from chakrakit.arrays import F64, Mask, Texts
 from chakrakit.machines.device import dtype_name, element_bytes
 from chakrakit.machines.operations import Launchers
 from chakrakit.passes.nodes import COMMUNICATION, classes_of, is_compute, of_classes, texts_of
@@ -66,8 +66,32 @@ def _converted(trace: Trace, rows: Mask, dtype: str) -> Trace:
             grown = values[chosen] / old[chosen] * element_bytes(dtype)
             values[chosen] = np.ceil(grown).astype(np.int64)
             columns[size] = pa.array(values, mask=~trace.has(size))
-        trace = trace.with_columns(columns)
+        ratio = np.ones(len(trace))
+        ratio[chosen] = element_bytes(dtype) / old[chosen]
+        trace = trace.with_columns(columns | _held(trace, ratio))
     return trace
+
+
+def _held(trace: Trace, ratio: F64) -> dict[str, object]:
+    """Bytes that nodes take and release: those of a node follow its element type.
+
+    What is released was taken by another node, which the trace does not name; where all that took as many
+    bytes changed alike, it was one of them.
+    """
+    if "mem_alloc" not in trace.table.column_names:
+        return {}
+    alloc, free = (trace.column(c, 0).astype(np.int64) for c in ("mem_alloc", "mem_free"))
+    released = ratio.copy()
+    for size in np.unique(free[free > 0]).tolist():
+        taken = np.unique(ratio[alloc == size])
+        if len(taken) == 1:
+            released[free == size] = taken[0]
+    changed = {"mem_alloc": (alloc, ratio), "mem_free": (free, released)}
+    return {
+        name: pa.array(np.ceil(values * by).astype(np.int64), mask=~trace.has(name))
+        for name, (values, by) in changed.items()
+        if name in trace.table.column_names
+    }
 
 
 def _some(texts: Texts) -> pa.Array | None:

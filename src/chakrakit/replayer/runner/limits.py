@@ -38,7 +38,14 @@ def read_plan(path: Path) -> dict[str, Any]:
         raise ReplayError(f"{path} has version {plan.get('version')}; this runner knows {VERSION}")
     try:
         (check_emulation if "durations" in plan else check_plan)(plan)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
         raise ReplayError(f"{path} is damaged: {error!r}") from None
     return plan
 

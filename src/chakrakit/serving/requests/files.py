@@ -169,13 +169,23 @@ def _csv(data: bytes, path: str) -> Stream:
     return _table(csv_table(data, path), path, first_line=2)
 
 
+def _refuse_twice(table: pa.Table, path: str) -> None:
+    """A column that is there twice could mean either."""
+    names = table.column_names
+    twice = next((n for i, n in enumerate(names) if n in names[:i]), None)
+    if twice is not None:
+        raise FormatError(f"column {twice!r} is there twice", path=path)
+
+
 def csv_table(data: bytes, path: str) -> pa.Table:
     """A CSV with one line of names, in UTF-8."""
     try:
         data.decode("utf-8")  # pyarrow does not check the names of columns
-        return csv.read_csv(io.BytesIO(data))
+        table = csv.read_csv(io.BytesIO(data))
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise FormatError(f"not a CSV file: {error}", path=path) from None
+    _refuse_twice(table, path)
+    return table
 
 
 def _parquet(data: bytes, path: str) -> Stream:
@@ -185,6 +195,7 @@ def _parquet(data: bytes, path: str) -> Stream:
         table.column_names  # noqa: B018 - a damaged file has names that are not UTF-8
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise FormatError(f"not a Parquet file: {error}", path=path) from None
+    _refuse_twice(table, path)
     return _table(table, path, first_line=1)
 
 

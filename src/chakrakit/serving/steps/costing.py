@@ -10,6 +10,7 @@ import numpy as np
 
 import chakrakit.core as core
 from chakrakit.arrays import F64
+from chakrakit.errors import ConfigError
 
 Seconds = Callable[[int], float]
 
@@ -35,7 +36,18 @@ class StepCost:
 
 def picoseconds(seconds: Seconds) -> Callable[[int], int]:
     """The same function as the core wants it."""
-    return lambda n: round(seconds(n) * 1e12)
+
+    def counted(n: int) -> int:
+        found = seconds(n)
+        if not 0 <= found < _LONGEST_S:
+            raise ConfigError(f"a step of {n:,} tokens or requests would take {found:g} s")
+        return round(found * 1e12)
+
+    return counted
+
+
+_LONGEST_S = 1e6
+"""Eleven days; as picoseconds a few of them still fit into 64 bits."""
 
 
 def in_pieces(times: Callable[[F64], F64], ahead: int) -> Seconds:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from chakrakit.simulator.engine import native
 from chakrakit.simulator.engine.disturb import Disturbance, Fault
 from chakrakit.simulator.engine.instances import MESSAGE
-from chakrakit.simulator.engine.native import Outcome, SimulationOptions, run, with_bandwidth
+from chakrakit.simulator.engine.native import SimulationOptions, run, with_bandwidth
 from chakrakit.simulator.engine.one_collective import one_collective
-from chakrakit.simulator.engine.planner import Fixed
+from chakrakit.simulator.engine.outcome import Outcome
+from chakrakit.simulator.engine.planner import Custom, Fixed
 from chakrakit.simulator.engine.program import COMM, COMPUTE, Program
 
 __all__ = [
     "COMM",
     "COMPUTE",
     "MESSAGE",
+    "Custom",
     "Disturbance",
     "Fault",
     "Fixed",

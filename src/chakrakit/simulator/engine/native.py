@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import chakrakit.core as core
-from chakrakit.arrays import F64, I8, I32, I64
+from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, TraceError, nearest
 from chakrakit.machines.device import (
     Costs,
@@ -29,6 +29,7 @@ from chakrakit.simulator.engine.instances import Instances, Matcher
 from chakrakit.simulator.engine.measured import as_measured, recorded_starts
 from chakrakit.simulator.engine.membership import Membership
 from chakrakit.simulator.engine.messages import FoldRefusedError, device_table
+from chakrakit.simulator.engine.outcome import Outcome
 from chakrakit.simulator.engine.planner import Custom, Fixed
 from chakrakit.simulator.engine.plans import PS, TransferPlans, link_bytes
 from chakrakit.simulator.engine.policies import CollectivePolicy, DispatchPolicy, ReadyRow
@@ -65,48 +66,19 @@ class SimulationOptions:
     """`measured`: every transfer takes the time the trace says, on whatever machine."""
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What came out: arrays over the rows of the simulated classes, in picoseconds."""
+def run(
+    traces: TraceSet,
+    machine: Machine,
+    options: SimulationOptions | None = None,
+    like: Outcome | None = None,
+) -> Outcome:
+    """Simulates all ranks of the traces on the machine.
 
-    membership: Membership
-    classes: Classes
-    why: str
-    offset: I64
-    start: I64
-    end: I64
-    binding: I32
-    reason: I8
-    durations: I64
-    sources: I8
-    """The CostSource of each duration."""
-    errors: F64
-    """By what share each duration may be off, as far as its source knows."""
-    instances: Instances
-    began: I64
-    ended: I64
-    link_bytes: F64
-    full_rate: F64
-    """By link, bytes/s: the lowest throughput while it held traffic back; below 0 where it never did."""
-    full_since: I64
-    """By link: since when, in picoseconds."""
-    events: int
-    device_of: I64
-    """The device of each rank, by its place among the ranks."""
-
-    def devices(self) -> dict[int, int]:
-        """Rank → the device it runs on."""
-        return dict(zip(self.membership.ranks, self.device_of.tolist(), strict=True))
-
-    @property
-    def makespan_ps(self) -> int:
-        """The last end."""
-        return int(self.end.max(initial=0))
-
-
-def run(traces: TraceSet, machine: Machine, options: SimulationOptions | None = None) -> Outcome:
-    """Simulates all ranks of the traces on the machine."""
-    return _Simulation(traces, machine, options or SimulationOptions()).run()
+    `like` is the outcome of the same traces on the same machine at other durations: the classes it
+    ended with are the first ones tried.
+    """
+    simulation = _Simulation(traces, machine, options or SimulationOptions())
+    return simulation.run(like.splits if like else None)
 
 
 class _Simulation:
@@ -173,14 +145,14 @@ class _Simulation:
 
     # --- folding ------------------------------------------------------------------------------
 
-    def run(self) -> Outcome:
+    def run(self, begin: Splits | None = None) -> Outcome:
         if not self.options.fold:
             return self._attempt(apart(self.membership), "not asked for")[0]
         if self.options.dispatch is not None:
             return self._attempt(apart(self.membership), "a dispatch policy may treat ranks apart")[
                 0
             ]
-        splits = Splits.none(self.membership)
+        splits = begin or Splits.none(self.membership)
         for attempt in range(SPLITS):
             classes = self._classes(splits)
             if attempt and classes.factor < LEAST_FACTOR:
@@ -267,6 +239,7 @@ class _Simulation:
             found["full_since"],
             int(found["events"]),
             self.device_of,
+            splits,
         )
         return outcome, splits and splits.further(classes, instances, found["job_ended"])
 

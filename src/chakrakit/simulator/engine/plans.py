@@ -149,12 +149,8 @@ class TransferPlans:
     ) -> int:
         """The same with the bytes of every transfer given, one array per step; `hop` in seconds per step."""
         copies = len(devices)
+        self.check_transfers(copies * moves.transfers())
         self._transfers += copies * moves.transfers()
-        if self._transfers > MOST_TRANSFERS:
-            raise ConfigError(
-                f"more than {MOST_TRANSFERS:,} transfers; choose an algorithm with fewer, such as ring "
-                "or halving-doubling, or fewer ranks"
-            )
         steps, numbers = _joined(moves)
         src = np.concatenate([s.src for s in moves.steps] or [np.zeros(0, np.int64)])
         dst = np.concatenate([s.dst for s in moves.steps] or [np.zeros(0, np.int64)])
@@ -179,6 +175,14 @@ class TransferPlans:
         self._families.append(family)
         self.count += copies
         return self.count - copies
+
+    def check_transfers(self, more: int) -> None:
+        """An error where so many more transfers are too many; asked before they are made."""
+        if self._transfers + more > MOST_TRANSFERS:
+            raise ConfigError(
+                f"more than {MOST_TRANSFERS:,} transfers; choose an algorithm with fewer, such as ring "
+                "or halving-doubling, or fewer ranks"
+            )
 
     def _check_time(self, total: float) -> None:
         """Beyond this, times might not fit 64 bits of picoseconds."""

@@ -48,7 +48,7 @@ def run_within_limits(
     waits = _waits(outcome)
     if max(waits.values()) > (1 - _CLOSE) * outcome.makespan_ps * PICO:
         limit = PowerLimited(options.work, lambda trace: waits.get(id(trace), 0.0))
-        outcome = run(traces, machine, replace(options, work=limit))
+        outcome = run(traces, machine, replace(options, work=limit), outcome)
     return outcome, limit
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
@@ -38,6 +40,12 @@ class HostModel:
         """The lags before recording's cost was taken out of them."""
         self.extra = EdgeList()
         self._by_thread: dict[int, I64] = {}
+
+    def copy(self) -> HostModel:
+        """The same with times of its own to change."""
+        other = copy(self)
+        other.own, other.lag = self.own.copy(), self.lag.copy()
+        return other
 
     def _base(self, rows: I64) -> I64:
         prior = self.before[rows]

@@ -23,7 +23,7 @@ from chakrakit.sources.pytorch.linking.meeting import meet
 from chakrakit.sources.pytorch.linking.nodes import communication_columns, time_columns, to_trace
 from chakrakit.sources.pytorch.linking.overhead import Overhead, fit
 from chakrakit.sources.pytorch.linking.periods import steady_period
-from chakrakit.sources.pytorch.linking.rank import Rank, captures_of, link_rank
+from chakrakit.sources.pytorch.linking.rank import Rank, captures_of, link_rank, rank_parts
 from chakrakit.sources.pytorch.linking.report import LinkReport, RankReport, report_rank
 from chakrakit.sources.pytorch.linking.run_groups import (
     merged_groups,
@@ -230,9 +230,10 @@ def _read_and_link(pair: Pair, options: LinkOptions) -> tuple[Rank, RankRecordin
     if cost is not None and not _applies(cost, options, pair, kineto):
         cost = None
 
+    parts = rank_parts(pair.rank, observer, kineto, joined, captures)
+
     def linked_with(factor: float) -> Rank:
-        scaled = cost and cost.scaled(factor)
-        return link_rank(pair.rank, observer, kineto, joined, scaled, captures)
+        return parts.linked(cost and cost.scaled(factor))
 
     linked = linked_with(1.0)
     if joined is None:
@@ -240,6 +241,7 @@ def _read_and_link(pair: Pair, options: LinkOptions) -> tuple[Rank, RankRecordin
     if cost is not None and cost.step_ns and (now := steady_period(linked)):
         factor = fit(lambda f: steady_period(linked_with(f)), cost.step_ns, now)
         linked = replace(linked_with(factor), overhead_factor=factor)
+    linked = parts.with_graphs(linked)
     second = [] if joined is None or pair.times is None else [str(pair.times)]
     known = overhead_of(pair)
     facts = RankRecording(cost, known.step_ns if known else 0, bool(second))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -83,15 +84,102 @@ class Rank:
         return self.times.own
 
 
+@dataclass
+class RankParts:
+    """A rank matched and its causes found, before anything is said about what recording cost.
+
+    All that does not depend on that cost is here, so that several amounts can be tried on one rank.
+    """
+
+    rank: int
+    observer: Observer | None
+    kineto: Kineto | None
+    pairs: Join
+    twice: bool
+    """Whether times come from a second pass, in which no observer ran."""
+    line: Timeline
+    names: RowNames
+    host: HostModel
+    device: DeviceModel
+    collectives: list[Collective]
+    whole: Mask
+    """Rows that are communication."""
+    waits: Waits
+    replays: list[Replay]
+    started: Edges
+    """What rows start after, as recorded."""
+    fixed: list[Edges]
+    """Edges that no cost of recording changes."""
+    counts: Counter[str]
+    captures: Sequence[Capture]
+
+    @cached_property
+    def attribution(self) -> Attribution:
+        """The step, phase and module of each row."""
+        return attribute(self.line, self.names, self.observer, self.kineto)
+
+    def linked(self, overhead: Overhead | None) -> Rank:
+        """The rank with this cost of recording taken out of its times."""
+        line, host, whole = self.line, self.host.copy(), self.whole
+        waited = _graph_overhead(overhead, host, self.replays, self.names)
+        observed = self.observer is not None and not self.twice
+        undilated = _undilate(overhead, host, self.device, observed, whole)
+        started = _earlier(self.started, waited)
+        sound = make_sound(line, Edges.concat([started, host.edges().edges(), *self.fixed]))
+        own = np.where(line.is_host, host.own, line.duration)
+        # Communication takes its whole time, whatever copies its back end records inside it.
+        own[whole] = line.duration[whole]
+        edges = sound.edges
+        if overhead is None:
+            times = recorded_times(host, own, whole)
+        else:
+            times, edges = corrected_times(host, edges, own, whole, _polls(line))
+        return Rank(
+            self.rank,
+            self.observer,
+            self.kineto,
+            self.pairs,
+            line,
+            self.names,
+            self.collectives,
+            self.attribution,
+            self.device,
+            edges,
+            times,
+            sound,
+            self.waits,
+            self.counts.copy(),
+            undilated + float(waited.sum()) / 1e6,
+        )
+
+    def with_graphs(self, linked: Rank) -> Rank:
+        """The rank with the rows of replayed graphs named."""
+        if self.replays:
+            known = [*self.captures, *captures_of(linked)]
+            linked.graphs = name_rows(self.line, self.names, self.replays, known)
+        return linked
+
+
 def link_rank(
     rank: int,
     observer: Observer | None,
     kineto: Kineto | None,
     joined: Join | None = None,
     overhead: Overhead | None = None,
-    captures: Sequence[Capture] = (),
 ) -> Rank:
-    """Link one rank. Either file may be missing; `joined` overrides how they are paired.
+    """Link one rank. Either file may be missing; `joined` overrides how they are paired."""
+    parts = rank_parts(rank, observer, kineto, joined)
+    return parts.with_graphs(parts.linked(overhead))
+
+
+def rank_parts(
+    rank: int,
+    observer: Observer | None,
+    kineto: Kineto | None,
+    joined: Join | None = None,
+    captures: Sequence[Capture] = (),
+) -> RankParts:
+    """What one rank's files say. `joined` overrides how they are paired.
 
     `captures` name the rows of replayed graphs, beside those that were captured in the recording.
     """
@@ -116,46 +204,32 @@ def link_rank(
     whole = np.zeros(len(line), np.bool_)
     whole[[c.row for c in found]] = True
     host.recorded_lag = host.lag.copy()
-    waited = _graph_overhead(overhead, host, replays, names)
-    undilated = _undilate(overhead, host, device, observer is not None and joined is None, whole)
-    undilated += float(waited.sum()) / 1e6
     started, refuted = causes.settle()
-    started = _earlier(started, waited)
     counts["refuted_edges"] = len(refuted)
-    parts = [started, host.edges().edges(), autograd_edges(line, kineto, observer).edges()]
+    fixed = [autograd_edges(line, kineto, observer).edges()]
     if observer is not None:
         tensors, wrong = tensor_edges(line, names, observer, whole)
         counts["refuted_edges"] += wrong
-        parts.append(tensors.edges())
-    sound = make_sound(line, Edges.concat(parts))
-    own = np.where(line.is_host, host.own, line.duration)
-    # Communication takes its whole time, whatever copies its back end records inside it.
-    own[whole] = line.duration[whole]
-    edges = sound.edges
-    if overhead is None:
-        times = recorded_times(host, own, whole)
-    else:
-        times, edges = corrected_times(host, edges, own, whole, _polls(line))
-    linked = Rank(
+        fixed.append(tensors.edges())
+    return RankParts(
         rank,
         observer,
         kineto,
         pairs,
+        joined is not None,
         line,
         names,
-        found,
-        attribute(line, names, observer, kineto),
+        host,
         device,
-        edges,
-        times,
-        sound,
+        found,
+        whole,
         waits,
+        replays,
+        started,
+        fixed,
         counts,
-        undilated,
+        captures,
     )
-    if replays:
-        linked.graphs = name_rows(line, names, replays, [*captures, *captures_of(linked)])
-    return linked
 
 
 def captures_of(linked: Rank) -> list[Capture]:

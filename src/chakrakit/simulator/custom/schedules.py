@@ -14,7 +14,7 @@ import numpy as np
 
 from chakrakit.errors import FormatError, TraceError
 from chakrakit.simulator.collectives import CollectiveSteps, Step
-from chakrakit.simulator.engine.planner import Custom
+from chakrakit.simulator.engine import Custom
 from chakrakit.trace.model import Graph, NodeType, Trace
 from chakrakit.trace.sets import TraceSet
 
@@ -141,13 +141,18 @@ def moves_from_msccl(path: Path) -> CollectiveSteps:
     if root.tag != "algo" or root.find("gpu") is None:
         raise FormatError("not MSCCL XML: no <algo> with <gpu> in it", path=str(path))
     reader = _Msccl(root, str(path))
-    n = int(root.get("ngpus", len(root.findall("gpu"))))
-    return moves(n, reader.pieces, reader.messages(), root.get("name") or "msccl")
+    try:
+        messages = reader.messages()
+    except RecursionError:
+        raise FormatError("steps depend on each other without end", path=str(path)) from None
+    return moves(reader.gpus, reader.pieces, messages, root.get("name") or "msccl")
 
 
 _SENDS = {"s", "rcs", "rrs", "rrcs"}
 _RECEIVES = {"r", "rcs", "rrc", "rrs", "rrcs"}
 _LOCAL = {"cpy", "re", "nop"}
+_LARGEST = 1 << 20
+"""GPUs, chunks and steps of an algorithm are far fewer."""
 
 
 class _Msccl:
@@ -155,15 +160,38 @@ class _Msccl:
 
     def __init__(self, root: ElementTree.Element, path: str) -> None:
         self.path = path
-        self.pieces = int(root.get("nchunksperloop", "1"))
+        self.gpus = self._whole(root, "ngpus", len(root.findall("gpu")), 1)
+        self.pieces = self._whole(root, "nchunksperloop", 1, 1)
         self.steps: dict[tuple[int, int, int], dict[str, str]] = {}
         self.peers: dict[tuple[int, int], tuple[int, int, int]] = {}
         for gpu in root.findall("gpu"):
             for block in gpu.findall("tb"):
-                at = (int(gpu.get("id", "0")), int(block.get("id", "0")))
-                self.peers[at] = tuple(int(block.get(k, "-1")) for k in ("send", "recv", "chan"))  # type: ignore[assignment]
+                at = (self._gpu(gpu, "id"), self._whole(block, "id", 0))
+                peers = (self._gpu(block, "send", -1), self._gpu(block, "recv", -1))
+                self.peers[at] = (*peers, self._whole(block, "chan", -1, -1))
                 for step in block.findall("step"):
-                    self.steps[(*at, int(step.get("s", "0")))] = dict(step.attrib)
+                    self.steps[(*at, self._whole(step, "s", 0))] = dict(step.attrib)
+
+    def _gpu(self, element: ElementTree.Element, name: str, missing: int = 0) -> int:
+        number = self._whole(element, name, missing, missing)
+        if number >= self.gpus:
+            raise FormatError(f"{name} is {number}; there are {self.gpus} gpus", path=self.path)
+        return number
+
+    def _whole(
+        self, said: ElementTree.Element | dict[str, str], name: str, missing: int, least: int = 0
+    ) -> int:
+        """An attribute that is a whole number."""
+        text = said.get(name)
+        try:
+            number = missing if text is None else int(text)
+        except ValueError:
+            number = least - 1
+        if not least <= number <= _LARGEST:
+            raise FormatError(
+                f"{name} is {text!r:.40}; it should be a number from {least} on", path=self.path
+            )
+        return number
 
     def messages(self) -> list[Message]:
         """In an order in which each comes after those it waits for."""
@@ -196,8 +224,8 @@ class _Msccl:
         self, send: tuple[int, int, int], receive: tuple[int, int, int], after: set[int]
     ) -> Message:
         step, kind = self.steps[send], self.steps[receive].get("type", "r")
-        piece = int(step.get("srcoff", "0")) % self.pieces
-        count = float(step.get("cnt", "1"))
+        piece = self._whole(step, "srcoff", 0) % self.pieces
+        count = float(self._whole(step, "cnt", 1))
         return Message(send[0], receive[0], count, piece, kind.startswith("rr"), after)
 
     def _pairs(self) -> list[tuple[tuple[int, int, int], tuple[int, int, int]]]:
@@ -235,10 +263,9 @@ class _Msccl:
             found.add(key)  # what it passes on arrives first
         if key[2] > 0:
             found |= self._through((key[0], key[1], key[2] - 1), sending)
-        if int(step.get("depid", "-1")) >= 0:
-            found |= self._through(
-                (key[0], int(step["depid"]), int(step.get("deps", "0"))), sending
-            )
+        block = self._whole(step, "depid", -1, -1)
+        if block >= 0:
+            found |= self._through((key[0], block, self._whole(step, "deps", 0, -1)), sending)
         return found
 
     def _through(self, key: tuple[int, int, int], sending: bool) -> set[tuple[int, int, int]]:

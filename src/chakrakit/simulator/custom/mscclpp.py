@@ -17,7 +17,7 @@ import msgspec
 from chakrakit.configuration import read_json
 from chakrakit.errors import FormatError
 from chakrakit.simulator.collectives import CollectiveSteps
-from chakrakit.simulator.engine.custom import Message, moves
+from chakrakit.simulator.custom.schedules import Message, moves
 
 _LOCAL = {"nop", "copy", "re", "cpkt", "upkt", "repkt", "recpkt", "flush", "barrier"}
 _READS = {"get", "rre", "rres", "glre", "glres"}

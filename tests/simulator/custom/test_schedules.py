@@ -4,7 +4,7 @@ import pytest
 
 from chakrakit import CollectiveType, TraceBuilder, TraceSet
 from chakrakit.errors import FormatError
-from chakrakit.simulator.engine.custom import custom_for, moves_from_msccl, moves_from_traces
+from chakrakit.simulator.custom import custom_for, moves_from_msccl, moves_from_traces
 from support.simulated import collective, machine_of, seconds
 
 

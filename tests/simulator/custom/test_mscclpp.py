@@ -10,8 +10,7 @@ import pytest
 
 from chakrakit import CollectiveType
 from chakrakit.errors import ConfigError, FormatError
-from chakrakit.simulator.engine.custom import custom_for
-from chakrakit.simulator.engine.mscclpp import moves_from_mscclpp
+from chakrakit.simulator.custom import custom_for, moves_from_mscclpp
 from support.simulated import collective, machine_of, seconds
 
 

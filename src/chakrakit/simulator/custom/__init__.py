@@ -1,0 +1,8 @@
+"""Collective algorithms of the user's own: traces, MSCCL XML, MSCCL++ execution plans."""
+
+from __future__ import annotations
+
+from chakrakit.simulator.custom.mscclpp import moves_from_mscclpp
+from chakrakit.simulator.custom.schedules import custom_for, moves_from_msccl, moves_from_traces
+
+__all__ = ["custom_for", "moves_from_msccl", "moves_from_mscclpp", "moves_from_traces"]
