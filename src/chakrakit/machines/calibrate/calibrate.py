@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -166,6 +167,20 @@ def network_from_nccl_tests(paths: Sequence[Path]) -> NetworkModel:
     return model
 
 
+_MOST = 1e15
+"""Bytes, or microseconds."""
+
+
+def _number(text: str, path: Path) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.inf
+    if not value < _MOST:
+        raise FormatError(f"{text[:40]!r} is no size or time", path=str(path))
+    return value
+
+
 def read_nccl_log(path: Path) -> tuple[str, int, list[tuple[float, float]]]:
     """The collective, how many ranks, and (bytes, us) points of a log; bytes as nccl-tests count them."""
     try:
@@ -174,7 +189,8 @@ def read_nccl_log(path: Path) -> tuple[str, int, list[tuple[float, float]]]:
         raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
     title = _TITLE.search(text) or _TITLE.search(path.name)
     ranks = len(_DEVICE_LINE.findall(text))
-    rows = [(float(m[1]), float(m[3])) for line in text.splitlines() if (m := _LINE.match(line))]
+    found = (m for line in text.splitlines() if (m := _LINE.match(line)))
+    rows = [(_number(m[1], path), _number(m[3], path)) for m in found]
     points = sorted((size, us) for size, us in rows if size > 0 and us > 0)
     if title is None or not ranks or not points:
         raise FormatError(

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from chakrakit.configuration import read_json
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device.cache import Cache
 from chakrakit.machines.device.clock import picoseconds
 from chakrakit.machines.device.device import Device
@@ -209,10 +209,8 @@ def find_profile(name: str) -> Profile:
         return read_profile(own)
     if Path(name).is_file():
         return read_profile(Path(name))
-    known = ", ".join(sorted(f.stem for f in _OWN.glob("*.json")))
-    raise ConfigError(
-        f"--compute {name}: give auto, measured, roofline, a profile's file, or one of {known}"
-    )
+    known = ["auto", "measured", "roofline", *sorted(f.stem for f in _OWN.glob("*.json"))]
+    raise ConfigError(f"--compute {name}: no such model and no file; {nearest(name, known)}")
 
 
 def read_profile(path: Path) -> Profile:

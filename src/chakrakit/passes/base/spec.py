@@ -77,7 +77,7 @@ def _one_of(kind: type[Pass], fields: Mapping[str, Any]) -> None:
     for name, hint in get_type_hints(kind).items():
         if get_origin(hint) is Literal and name in fields and fields[name] not in get_args(hint):
             raise ConfigError(
-                f"{kind.name}: {name} is {fields[name]!r}; there are {', '.join(get_args(hint))}"
+                f"{kind.name}: {name} is {fields[name]!r}; {nearest(fields[name], get_args(hint))}"
             )
 
 

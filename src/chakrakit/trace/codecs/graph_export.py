@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import U64, Mask
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.results import Result
 from chakrakit.trace.files import open_output
 from chakrakit.trace.model import EdgeForm, EdgeKind, NodeType, Trace, node_type_name
@@ -60,7 +60,7 @@ def type_code(name: str) -> int:
         return NodeType[known]
     if match := re.fullmatch(r"NODE_TYPE_(-?\d{1,9})", name.upper()):
         return int(match[1])
-    raise ConfigError(f"{name!r} is not a node type; there are {', '.join(NodeType.__members__)}")
+    raise ConfigError(f"{name!r} is not a node type; {nearest(name, NodeType.__members__)}")
 
 
 def _matching(trace: Trace, pattern: str) -> Mask:
@@ -69,7 +69,10 @@ def _matching(trace: Trace, pattern: str) -> Mask:
     except re.error as error:
         raise ConfigError(f"{pattern!r} is not a regular expression: {error}") from None
     names = trace.names.combine_chunks()
-    found = np.array([bool(regex.search(n)) for n in names.dictionary.to_pylist()], np.bool_)
+    texts = names.dictionary.to_pylist()
+    found = np.array([bool(regex.search(n)) for n in texts], np.bool_)
+    if len(trace) and not found.any():
+        raise ConfigError(f"no node's name matches {pattern!r}; {nearest(pattern, texts)}")
     return found[names.indices.to_numpy()] if len(trace) else np.zeros(0, np.bool_)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
@@ -162,8 +163,15 @@ class Trace:
         """The node with this id."""
         row = self._row_of(node_id)
         if row is None:
-            raise TraceError(f"no node has id {node_id}")
+            raise TraceError(f"no node has id {node_id}; {self._ids_near(node_id)}")
         return self[row]
+
+    def _ids_near(self, node_id: int) -> str:
+        """The ids next to one that no node has, for a message."""
+        ids = self.ids[self._by_id].tolist()
+        at = bisect_left(ids, node_id)
+        near = ids[max(0, at - 1) : at + 1]
+        return f"the nearest are {' and '.join(map(str, near))}" if near else "there are none"
 
     @cached_property
     def _by_id(self) -> NDArray[np.intp]:
