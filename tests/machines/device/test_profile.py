@@ -111,7 +111,7 @@ def test_micro_files_are_checked(tmp_path):
     with pytest.raises(ConfigError, match="takes 0"):
         profile_from_micro(file)
     file.write_text("{")
-    with pytest.raises(FormatError, match="not a file of microbenchmarks"):
+    with pytest.raises(ConfigError, match="not a file of microbenchmarks"):
         profile_from_micro(file)
 
 
