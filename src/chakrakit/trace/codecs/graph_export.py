@@ -69,10 +69,7 @@ def _matching(trace: Trace, pattern: str) -> Mask:
     except re.error as error:
         raise ConfigError(f"{pattern!r} is not a regular expression: {error}") from None
     names = trace.names.combine_chunks()
-    texts = names.dictionary.to_pylist()
-    found = np.array([bool(regex.search(n)) for n in texts], np.bool_)
-    if len(trace) and not found.any():
-        raise ConfigError(f"no node's name matches {pattern!r}; {nearest(pattern, texts)}")
+    found = np.array([bool(regex.search(n)) for n in names.dictionary.to_pylist()], np.bool_)
     return found[names.indices.to_numpy()] if len(trace) else np.zeros(0, np.bool_)
 
 
@@ -94,7 +91,13 @@ def export(
 ) -> Exported:
     """Writes the graph; `.graphml` or `.dot` in the name says how."""
     kind = _format_of(os.fspath(path))
-    mask = (selection or Selection()).rows(trace)
+    chosen = selection or Selection()
+    mask = chosen.rows(trace)
+    if chosen.name is not None and len(trace) and not mask.any():
+        known = trace.names.combine_chunks().dictionary.to_pylist()
+        raise ConfigError(
+            f"no node to export matches {chosen.name!r}; {nearest(chosen.name, known)}"
+        )
     part = trace if mask.all() else trace.select(mask)
     with open_output(path, binary_only=False) as stream:
         for text in _text(kind(), part):
