@@ -14,6 +14,7 @@ from support.paths import ROOT
 SOURCE = Path(chakrakit.__file__).parent
 LAYERS = [
     {"errors", "arrays", "results"},
+    {"configuration"},
     {"parallel"},
     {"trace"},
     {"machines"},

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.machines.device import Profile, Row
 from chakrakit.machines.operations import operations_of
@@ -53,12 +54,7 @@ class Micro(msgspec.Struct):
 
 def profile_from_micro(path: Path) -> Profile:
     """`{"gpu": …, "rows": [{"op", "shape", "us", "flops", "bytes"}]}` as a profile."""
-    try:
-        micro = msgspec.json.decode(path.read_bytes(), type=Micro)
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
-    except msgspec.MsgspecError as error:
-        raise FormatError(f"not a file of microbenchmarks: {error}", path=str(path)) from None
+    micro = read_json(path, Micro, "a file of microbenchmarks")
     classes: dict[str, list[Row]] = defaultdict(list)
     for row in micro.rows:
         if row.us <= 0:
