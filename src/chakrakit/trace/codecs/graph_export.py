@@ -93,11 +93,6 @@ def export(
     kind = _format_of(os.fspath(path))
     chosen = selection or Selection()
     mask = chosen.rows(trace)
-    if chosen.name is not None and len(trace) and not mask.any():
-        known = trace.names.combine_chunks().dictionary.to_pylist()
-        raise ConfigError(
-            f"no node to export matches {chosen.name!r}; {nearest(chosen.name, known)}"
-        )
     part = trace if mask.all() else trace.select(mask)
     with open_output(path, binary_only=False) as stream:
         for text in _text(kind(), part):
