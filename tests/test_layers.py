@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import chakrakit
@@ -13,6 +14,7 @@ from support.paths import ROOT
 SOURCE = Path(chakrakit.__file__).parent
 LAYERS = [
     {"errors", "arrays", "results"},
+    {"configuration"},
     {"parallel"},
     {"trace"},
     {"machines"},
@@ -51,8 +53,13 @@ def is_package(module: str) -> bool:
     return module in MODULES and MODULES[module].name == "__init__.py"
 
 
-def imports(file: Path) -> Iterator[tuple[str, str]]:
+@cache
+def imports(file: Path) -> tuple[tuple[str, str], ...]:
     """What a file imports, wherever in it: (module, name in it or "")."""
+    return tuple(_imports(file))
+
+
+def _imports(file: Path) -> Iterator[tuple[str, str]]:
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             yield from ((a.name, "") for a in node.names)

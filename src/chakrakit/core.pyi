@@ -438,6 +438,8 @@ class SimWorkload:
     @property
     def rows(self) -> int: ...
 
+SIM_HORIZON_PS: int
+
 def sim_run(
     workload: SimWorkload,
     plans: SimPlans,

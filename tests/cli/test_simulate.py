@@ -83,7 +83,7 @@ def test_folding_changes_nothing(workload):
         (("--machine", "dgx-h100", "--straggler", "x=2"), "RANK=FACTOR"),
         (("--machine", "dgx-h100", "--fault", "sun"), "device:RANK@NS=FACTOR"),
         (("--machine", "dgx-h100", "--fault", "link:0-7@0=0.5"), "no link between"),
-        (("--machine", "dgx-h100", "--compute", "guess"), "give auto, measured, roofline"),
+        (("--machine", "dgx-h100", "--compute", "guess"), "there are auto, measured, roofline"),
         (("--machine", "dgx-h100", "--network-model", "guess"), "cannot be read"),
         (("--machine", "dgx-h100", "--placement", "guess"), "cannot be read"),
         (("--machine", "dgx-h100", "--placement", __file__), "not a placement"),

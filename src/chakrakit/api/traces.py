@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from chakrakit.api.inputs import Progress, Traces, quiet, traces_of, workers_of
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.passes.base import Pass, Transformed, parse, read_passes
 from chakrakit.passes.base import transform as apply_passes
 from chakrakit.results import Facts, Result
@@ -224,8 +224,11 @@ def export(
         options = TimelineOptions(flows=flows, node_size=node_size)
         return write_timeline(traces_of(traces, timed=True), target, options, chrome=as_chrome)
     found = traces_of(traces)
-    chosen = found.ranks[0] if rank is None else rank
-    return export_graph(found.trace(chosen), target, Selection(around, hops, tuple(types), name))
+    trace = found.trace(found.ranks[0] if rank is None else rank)
+    if name is not None and len(trace) and not Selection(name=name).rows(trace).any():
+        known = dict.fromkeys(trace.names.to_pylist())
+        raise ConfigError(f"no node's name matches {name!r}; {nearest(name, known)}")
+    return export_graph(trace, target, Selection(around, hops, tuple(types), name))
 
 
 def bundle(

@@ -105,10 +105,10 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
     A termination ends like Ctrl-C does: what was begun is removed, then the process ends.
     """
     given = sys.argv[1:] if argv is None else argv
-    arguments = [a for a in given if a != "--debug"]  # wherever it stands
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _end)
     try:
+        arguments = [a for a in given if a != "--debug"]  # wherever it stands
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, _end)
         return group.main(arguments, prog_name="chakra", **options)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)

@@ -89,6 +89,7 @@ nb::dict to_python(sim::Outcome&& out, sim::LinkMeter&& meter) {
     result["job_ended"] = to_numpy(std::move(out.job_ended));
     result["full_rate"] = to_numpy(std::move(meter.full_rate));
     result["full_since"] = to_numpy(std::move(meter.full_since));
+    result["beyond"] = out.beyond;
     result["events"] = out.events;
     return result;
 }
@@ -141,6 +142,7 @@ void sim(nb::module_& m) {
              "instance_jobs"_a, "job_plan"_a, "fault_time"_a, "fault_is_link"_a, "fault_target"_a,
              "fault_factor"_a)
         .def_prop_ro("rows", &sim::Workload::rows);
+    m.attr("SIM_HORIZON_PS") = sim::kHorizon;
     m.def("sim_run", &run, "workload"_a, "plans"_a, "topology"_a, "flow"_a, "pick"_a.none());
     m.def("sim_fair_rates", &fair_rates, "capacity"_a, "offsets"_a, "links"_a);
 }

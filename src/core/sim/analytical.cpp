@@ -40,7 +40,7 @@ Time Analytical::plan_time(int32_t plan) {
         for (int32_t before : plans_.after_of(first + s)) start = std::max(start, end[before]);
         Time taken = step_time(first + s);
         if (taken == kNever) return kNever;
-        end[s] = start + taken * plans_.repeat[first + s];
+        end[s] = std::min(kBeyond, start + repeated(taken, plans_.repeat[first + s]));
         last = std::max(last, end[s]);
     }
     return last;
@@ -73,7 +73,7 @@ Time Analytical::transfer_time(int64_t transfer) const {
     for (int32_t link : topology_.route(plans_.route[transfer]))
         rate = std::min(rate, bandwidth_[link]);
     if (rate <= 0) return kNever;
-    return plans_.delay[transfer] + static_cast<Time>(std::ceil(plans_.bytes[transfer] / rate));
+    return std::min(kBeyond, plans_.delay[transfer] + amount(plans_.bytes[transfer] / rate));
 }
 
 }  // namespace chakra::sim

@@ -67,6 +67,7 @@ void check_edges(const Workload& w) {
     lie_between("src", w.src, 0, w.rows() - 1);
     lie_between("dst", w.dst, 0, w.rows() - 1);
     lie_between("form", w.form, kFinishStart, kFinishFinish);
+    lie_between("lag", w.lag, -kHorizon, kHorizon);
 }
 
 void check_row_lengths(const Workload& w) {
@@ -86,8 +87,9 @@ void check_row_lengths(const Workload& w) {
 
 void check_rows(const Workload& w) {
     check_row_lengths(w);
-    at_least<Time>("duration", w.duration, 0);
-    at_least<Time>("release", w.release, 0);
+    lie_between("duration", w.duration, 0, kHorizon);
+    lie_between("release", w.release, 0, kHorizon);
+    lie_between("after", w.after, -1 - kHorizon, kHorizon);
     lie_between("kind", w.kind, kPlain, kComm);
     lie_between("lane", w.lane, -1, static_cast<int64_t>(w.lane_kind.size()) - 1);
     lie_between("lane_kind", w.lane_kind, kOrdered, kQueueOnly);
@@ -110,7 +112,7 @@ void check_instances(const Workload& w) {
     has_length("overhead", w.overhead, w.needed.size(), "instances");
     has_length("instance_jobs", w.instance_jobs, w.needed.size() + 1, "instances and an end");
     at_least<int32_t>("needed", w.needed, 0);
-    at_least<Time>("overhead", w.overhead, 0);
+    lie_between("overhead", w.overhead, 0, kHorizon);
     are_offsets("instance_jobs", w.instance_jobs, w.job_plan.size());
 }
 
@@ -119,7 +121,7 @@ void check_faults(const Workload& w) {
     has_length("fault_is_link", w.fault_is_link, faults, "faults");
     has_length("fault_target", w.fault_target, faults, "faults");
     has_length("fault_factor", w.fault_factor, faults, "faults");
-    at_least<Time>("fault_time", w.fault_time, 0);
+    lie_between("fault_time", w.fault_time, 0, kHorizon);
     if (!std::is_sorted(w.fault_time.begin(), w.fault_time.end())) fail("fault_time must ascend");
     lie_between("fault_is_link", w.fault_is_link, 0, 1);
     not_negative("fault_factor", w.fault_factor);
@@ -162,7 +164,7 @@ void check(const Plans& p) {
     has_length("bytes", p.bytes, transfers, "transfers");
     has_length("delay", p.delay, transfers, "transfers");
     not_negative("bytes", p.bytes);
-    at_least<Time>("delay", p.delay, 0);
+    lie_between("delay", p.delay, 0, kHorizon);
     check_order_of_steps(p);
     check_order_of_delays(p);
 }

@@ -14,8 +14,6 @@
 
 namespace chakra::sim {
 
-constexpr double kFar = 4e18;  // work that would take longer, in picoseconds, is never done
-
 // A compute row in progress.
 struct Work {
     int32_t row;
@@ -97,8 +95,7 @@ class Room {
             if (yields(work, first) != yielding || !counts || work.rate <= 0) continue;
             double until = (yielding ? rounds - 1 : 1) * round(work);
             double wait = std::ceil((remaining(work, now) - until) / work.rate);
-            if (wait < kFar)
-                next = std::min(next, now + std::max<Time>(static_cast<Time>(wait), 1));
+            next = std::min(next, now + std::max<Time>(amount(wait), 1));
         }
         return next;
     }

@@ -115,8 +115,8 @@ void Simulation::set_rate(Work& work, double rate) {
     work.rate = rate;
     work.since = now_;
     ++work.version;
-    if (rate > 0 && work.remaining / rate < kFar) {
-        Time end = now_ + static_cast<Time>(std::ceil(work.remaining / rate));
+    if (rate > 0) {
+        Time end = now_ + amount(work.remaining / rate);
         events_.push({end, kWorkDone, work.row, work.version});
     }
 }

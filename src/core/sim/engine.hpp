@@ -39,6 +39,7 @@ struct Outcome {
     std::vector<Time> began, ended;  // by instance: last arrival, end of the transfer
     std::vector<int64_t> job_runs;   // by plan: how often it ran to its end
     std::vector<Time> job_ended;     // by job; an instance ends with its last
+    int32_t beyond = -1;             // a row that happens after the horizon
     int64_t events = 0;
 };
 

@@ -81,7 +81,8 @@ void Flows::begin_transfers(const Event& event) {
     int64_t last = plans_.step_transfers[active_[a].step + 1];
     int64_t t = event.first;
     for (; t < last && plans_.delay[t] == plans_.delay[event.first]; ++t) {
-        if (plans_.bytes[t] > 0)
+        // What stays on its device uses no link and takes no more than its delay.
+        if (plans_.bytes[t] > 0 && !topology_.route(plans_.route[t]).empty())
             begin_flow(a, t, event.time);
         else
             --active_[a].pending;
@@ -317,7 +318,7 @@ void Flows::set_rate(int32_t f, double rate, Time now) {
         taken_[route[hop]] += more;
     }
     if (rate > 0) {
-        Time end = now + static_cast<Time>(std::ceil(flow.remaining / rate));
+        Time end = now + amount(flow.remaining / rate);
         events_.push({end, kFlowEnd, f, flow.version, 0});
     }
 }

@@ -130,9 +130,9 @@ class Flows final : public Network {
 
     std::vector<std::vector<OnLink>> on_link_;
     std::vector<Sharing::Fixed> taken_;  // by link: the sum of the rates of its flows
-    std::vector<uint8_t> is_marked_;     // whether who shares the link has been told, nobody new since
-    std::vector<int32_t> owner_;  // what skips over the link: an active step, -2 - job, or -1
-    std::vector<int32_t> dirty_;  // links to share anew
+    std::vector<uint8_t> is_marked_;  // whether who shares the link has been told, nobody new since
+    std::vector<int32_t> owner_;      // what skips over the link: an active step, -2 - job, or -1
+    std::vector<int32_t> dirty_;      // links to share anew
     std::vector<uint8_t> is_dirty_;
     std::vector<int32_t> fresh_;  // flows that have not been shared yet
     double floor_ = kNoFloor;     // the lowest rate among the flows that ended since

@@ -28,7 +28,7 @@ bool Flows::skip_rounds(int32_t a, Time now) {
     active.skips = true;
     active.skipping = active.rounds;
     active.started = now;
-    Time end = now + active.round_time * active.rounds;
+    Time end = now + repeated(active.round_time, active.rounds);
     events_.push({end, kRoundsEnd, a, active.version, 0});
     return true;
 }
@@ -85,7 +85,7 @@ void Flows::materialize_rounds(int32_t a, Time now) {
     for_step_links(active.step, [&](int32_t link) { owner_[link] = kNobody; });
     active.skips = false;
     Time passed = now - active.started;
-    if (passed == active.round_time * active.skipping)
+    if (passed == repeated(active.round_time, active.skipping))
         return;  // its end is due now and is still to be handled
     int64_t done = active.round_time > 0 ? passed / active.round_time : 0;
     ++active.version;

@@ -1,6 +1,7 @@
 // What communication does to a network: links and routes, and plans of steps of transfers.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -10,6 +11,23 @@ namespace chakra::sim {
 
 using Time = int64_t;  // picoseconds
 constexpr Time kNever = std::numeric_limits<Time>::max();
+
+// The clock's end, 50 days. No single amount of time is longer, so that a time within the horizon
+// plus any amount fits 64 bits; what would happen later happens at kBeyond or after it, and ends
+// the simulation.
+constexpr Time kHorizon = Time{50} * 86'400 * 1'000'000'000'000;
+constexpr Time kBeyond = kHorizon + 1;
+
+// An amount of time, at most kBeyond.
+inline Time amount(double picoseconds) {
+    double whole = std::ceil(picoseconds);
+    return whole <= static_cast<double>(kHorizon) ? static_cast<Time>(whole) : kBeyond;
+}
+
+// An amount that comes `times` times, at most kBeyond.
+inline Time repeated(Time each, int64_t times) {
+    return each > 0 && times > kHorizon / each ? kBeyond : each * times;
+}
 
 // Links with their bandwidth in bytes per picosecond, and routes over them: route r crosses the
 // links route_links[route_offsets[r] .. route_offsets[r + 1]).

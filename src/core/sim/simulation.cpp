@@ -40,12 +40,26 @@ void Simulation::prepare_outcome() {
 
 Outcome Simulation::run() && {
     release_all();
-    for (Time t = next_time(); t != kNever; t = next_time()) {
+    for (Time t = next_time(); goes_on(t); t = next_time()) {
         now_ = t;
         handle_all();
     }
     explain();
     return std::move(out_);
+}
+
+bool Simulation::goes_on(Time next) {
+    if (next > kHorizon && next != kNever && network_.next_time() <= next)
+        out_.beyond = transferring();
+    return next != kNever && out_.beyond < 0;
+}
+
+// A member of a collective or message that is on the network.
+int32_t Simulation::transferring() const {
+    for (size_t i = 0; i < members_.size(); ++i)
+        if (out_.began[i] >= 0 && out_.ended[i] < 0 && !members_[i].empty())
+            return members_[i].front();
+    return 0;
 }
 
 void Simulation::release_all() {
@@ -141,6 +155,8 @@ void Simulation::ready(int32_t v) {
 }
 
 void Simulation::begin(int32_t v) {
+    if (now_ > kHorizon) out_.beyond = v;
+    if (out_.beyond >= 0) return;
     out_.start[v] = now_;
     fire(start_of(v));
     if (w_.kind[v] == kComm) return arrive(v);
@@ -149,6 +165,8 @@ void Simulation::begin(int32_t v) {
 }
 
 void Simulation::finish(int32_t v) {
+    if (now_ > kHorizon) out_.beyond = v;
+    if (out_.beyond >= 0) return;
     out_.end[v] = now_;
     fire(end_of(v));
     if (in_pool(v)) pools_.free(w_.lane[v]);

@@ -31,6 +31,8 @@ class Simulation {
     // simulation.cpp
     void prepare_outcome();
     void release_all();
+    bool goes_on(Time next);
+    int32_t transferring() const;
     Time next_time() const;
     void handle_all();
     bool handle_due();

@@ -14,6 +14,7 @@ from chakrakit.machines.calibrate.calibrate import (
     profile_from_micro,
     profile_from_trace,
 )
+from chakrakit.machines.calibrate.operator_tables import profile_from_operators
 from chakrakit.machines.device.profile import (
     ClassModel,
     Profile,
@@ -110,8 +111,35 @@ def test_micro_files_are_checked(tmp_path):
     with pytest.raises(ConfigError, match="takes 0"):
         profile_from_micro(file)
     file.write_text("{")
-    with pytest.raises(FormatError, match="not a file of microbenchmarks"):
+    with pytest.raises(ConfigError, match="not a file of microbenchmarks"):
         profile_from_micro(file)
+
+
+def test_timed_operators_become_tables_with_cold_and_warm_times(tmp_path):
+    """Half of what an addition of 16 MiB takes cold is what it takes from the cache."""
+    file, types = tmp_path / "operators.json", '["Tensor(float)","Tensor(float)"]'
+    rows = [
+        {
+            "op": "aten::add",
+            "shapes": f"[[{n}],[{n}]]",
+            "types": types,
+            "us": n / 1e5,
+            "warm": n / 2e5,
+        }
+        for n in (1 << 20, 1 << 22, 1 << 24)
+    ]
+    file.write_text(json.dumps({"gpu": "X", "rows": rows}))
+    profiled = Profiled(profile_from_operators(file))
+    assert set(profiled.models) == {"add", "elementwise"}
+    asked = Operation("elementwise", (1 << 22, 12 << 22), 0.0, 12.0 * (1 << 22), "add")
+    cold, warm = (profiled.predict(asked, share) for share in (0.0, 1.0))
+    assert cold.us == pytest.approx((1 << 22) / 1e5, rel=0.01)
+    assert warm.us == pytest.approx(cold.us / 2, rel=0.01)
+    assert not cold.extrapolated
+    assert profiled.predict(asked._replace(table="erfinv")).extrapolated
+    file.write_text(json.dumps({"rows": [rows[0] | {"us": 0}]}))
+    with pytest.raises(ConfigError, match="takes 0"):
+        profile_from_operators(file)
 
 
 def test_bad_profiles_are_refused(tmp_path):

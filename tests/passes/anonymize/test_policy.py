@@ -57,6 +57,7 @@ def test_every_attribute_of_the_vocabulary_has_been_thought_of():
         "caller",
         "comm_state",
         "operator",
+        "operator_call",
     }
 
 

@@ -246,6 +246,11 @@ ERRORS: dict[str, tuple[Case, type[ChakraError], str]] = {
         "its duration is too long",
     ),
     "bytes beyond counting": (on_all([coll(0, 1 << 60)]), TraceError, "bytes are too many"),
+    "a send that nobody receives": (
+        both([send(0, 1, 64, tag=3)], [comp(0, 5)]),
+        DeadlockError,
+        "64 bytes with tag 3 are sent to rank 1, which never receives them",
+    ),
     "a send that nobody receives, with rendezvous": (
         both([send(0, 1, 64)], [comp(0, 5)], args=["--rendezvous-protocol=true"]),
         DeadlockError,
@@ -317,6 +322,7 @@ LENIENT: dict[str, tuple[Case, Any]] = {
         -1,
     ),
     "a receive that nobody sends": (both([recv(0, 1, 64)], [comp(0, 5)]), [-1, 5000]),
+    "a send that nobody receives": (both([send(0, 1, 64)], [comp(0, 5)]), [1001, 5000]),
 }
 
 

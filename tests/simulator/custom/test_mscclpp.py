@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chakrakit import CollectiveType
-from chakrakit.errors import FormatError
+from chakrakit.errors import ConfigError, FormatError
 from chakrakit.simulator.custom import custom_for, moves_from_mscclpp
 from support.simulated import collective, machine_of, seconds
 
@@ -124,5 +124,5 @@ def test_a_circle_of_waits_is_refused(tmp_path: Path) -> None:
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=r"not an MSCCL\+\+ plan"):
+    with pytest.raises(ConfigError, match=r"not an MSCCL\+\+ plan"):
         moves_from_mscclpp(written(tmp_path, {"gpus": 3}))

@@ -188,9 +188,7 @@ def test_impossible_attributes_are_refused(attribute, value):
 def test_a_share_that_takes_compute_beyond_the_clock_is_refused():
     t = TraceBuilder()
     t.comp("k", duration_ns=10**13, device_share=1e-6)  # 2.8 hours; ten million of them
-    with pytest.raises(
-        TraceError, match="days; check their unit, which is nanoseconds, and device_share"
-    ):
+    with pytest.raises(TraceError, match=r"more than 50 days.*device_share"):
         native.run(TraceSet([t.build()]), MACHINE)
 
 

@@ -136,5 +136,5 @@ def test_a_wrong_placement_says_what_it_should_be(tmp_path):
     with pytest.raises(FormatError, match="job 'b' has 2 ranks and the placement 0 devices"):
         ck.simulate_jobs({"a": training(2), "b": training(2)}, "dgx-h100:1", placement=path)
     path.write_text("[1]")
-    with pytest.raises(FormatError, match="not a placement of jobs"):
+    with pytest.raises(ConfigError, match="not a placement of jobs"):
         ck.simulate_jobs({"a": training(2), "b": training(2)}, "dgx-h100:1", placement=path)

@@ -36,3 +36,12 @@ def test_the_number_of_ranks_changes_the_groups_and_not_the_program(captured: Ca
     assert traces.groups["1"] == tuple(range(512))
     assert collectives(many) == collectives(few)
     assert [(k.nodes, k.flops) for k in many.kinds] == [(k.nodes, k.flops) for k in few.kinds]
+
+
+def test_the_trace_holds_at_most_what_the_report_says(captured: Captured) -> None:
+    """Memory given back between operators, gradients of the step before among it, is given back."""
+    from chakrakit import simulate
+
+    report, traces = captured("ddp", ranks=4)
+    found = simulate(traces, machine="dgx-h200", compute="roofline")
+    assert [r.peak_bytes for r in found.summary.ranks] == [report.kinds[0].peak_bytes] * 4

@@ -38,8 +38,8 @@ from chakrakit.campaigns.job.job_text import (
 )
 from chakrakit.campaigns.job.step_times import StepTimes, step_times
 from chakrakit.campaigns.job.stores import Store, timed
+from chakrakit.configuration import Document, Place, read_document
 from chakrakit.errors import ChakraError
-from chakrakit.studies.sweep import Lines, Place
 
 HOUR, DAY = 3600.0, 86400.0
 
@@ -60,7 +60,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_job(path: str | Path) -> Job:
     """A job from its YAML file; a ConfigError names the line and the cure."""
-    lines = Lines(path, "a job: its step, steps, cluster and failures; see docs/campaigns.md")
+    lines = read_document(
+        path, "a job: its step, steps, cluster and failures; see docs/campaigns.md"
+    )
     _check_numbers(lines, lines.content, ())
     text = _convert(lines, lines.content, JobText, ())
     _check_goal(text, lines)
@@ -101,7 +103,7 @@ def read_job(path: str | Path) -> Job:
     )
 
 
-def _convert(lines: Lines, content: Any, kind: type[Part], place: Place) -> Part:
+def _convert(lines: Document, content: Any, kind: type[Part], place: Place) -> Part:
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
@@ -121,7 +123,7 @@ def _named(kind: type[msgspec.Struct], message: str) -> type[msgspec.Struct]:
     return next((part for at, part in inside.items() if at in message), kind)
 
 
-def _check_numbers(lines: Lines, value: Any, place: Place) -> None:
+def _check_numbers(lines: Document, value: Any, place: Place) -> None:
     """YAML has numbers that are none."""
     if isinstance(value, dict):
         for key, item in value.items():
@@ -133,7 +135,7 @@ def _check_numbers(lines: Lines, value: Any, place: Place) -> None:
         raise lines.error(place, f"{place[-1]} is {value}; it must be a finite number")
 
 
-def _at(lines: Lines, place: Place, function: Any, *arguments: Any) -> Any:
+def _at(lines: Document, place: Place, function: Any, *arguments: Any) -> Any:
     """What a function gives, its errors with the line of a place."""
     try:
         return function(*arguments)
@@ -143,7 +145,7 @@ def _at(lines: Lines, place: Place, function: Any, *arguments: Any) -> Any:
         raise lines.error(place, str(error)) from None
 
 
-def _check_goal(text: JobText, lines: Lines) -> None:
+def _check_goal(text: JobText, lines: Document) -> None:
     if (text.steps is None) == (text.days is None):
         raise lines.error(
             ("days",) if text.steps else (),
@@ -162,7 +164,7 @@ def _check_goal(text: JobText, lines: Lines) -> None:
 # --- failures ---------------------------------------------------------------------------------
 
 
-def _processes(text: FailuresText, cluster: ClusterText, lines: Lines) -> tuple[Process, ...]:
+def _processes(text: FailuresText, cluster: ClusterText, lines: Document) -> tuple[Process, ...]:
     short = {
         "node_mtbf_hours": ProcessText(
             name="node", mtbf_hours=text.node_mtbf_hours, shape=text.shape
@@ -187,7 +189,7 @@ def _processes(text: FailuresText, cluster: ClusterText, lines: Lines) -> tuple[
     return tuple(found)
 
 
-def _process(text: ProcessText, cluster: ClusterText, lines: Lines, place: Place) -> Process:
+def _process(text: ProcessText, cluster: ClusterText, lines: Document, place: Place) -> Process:
     if (text.mtbf_hours is None) == (text.interval_hours is None):
         raise lines.error(place, "give either `mtbf_hours` or `interval_hours`")
     width = {
@@ -221,7 +223,7 @@ def _process(text: ProcessText, cluster: ClusterText, lines: Lines, place: Place
     )
 
 
-def _between(text: ProcessText, lines: Lines, place: Place) -> Duration:
+def _between(text: ProcessText, lines: Document, place: Place) -> Duration:
     if text.interval_hours is not None:
         low, high = text.interval_hours
         if high < low:
@@ -241,7 +243,7 @@ def _mtbf(processes: tuple[Process, ...]) -> float:
     return 1 / rate if rate else math.inf
 
 
-def _logged(text: FailuresText, cluster: ClusterText, lines: Lines) -> tuple[LoggedFailure, ...]:
+def _logged(text: FailuresText, cluster: ClusterText, lines: Document) -> tuple[LoggedFailure, ...]:
     if text.log is None:
         return ()
     path = Path(lines.path).parent / text.log
@@ -261,7 +263,7 @@ def _chosen(given: dict[str, Any] | str, default: str) -> tuple[str, dict[str, A
     return name.strip().lower().replace(" ", "_").replace("-", "_"), fields
 
 
-def _known(name: str, policies: dict[str, Any], lines: Lines, place: Place) -> Any:
+def _known(name: str, policies: dict[str, Any], lines: Document, place: Place) -> Any:
     if name not in policies:
         raise lines.error(place, f"no policy {name!r}; there are {', '.join(policies)}")
     return policies[name]
@@ -270,7 +272,7 @@ def _known(name: str, policies: dict[str, Any], lines: Lines, place: Place) -> A
 _SIZES = {"bytes": "seconds", "difference_bytes": "difference_seconds"}
 
 
-def _checkpoint(text: JobText, lines: Lines) -> CheckpointPolicy:
+def _checkpoint(text: JobText, lines: Document) -> CheckpointPolicy:
     place: Place = ("checkpoint",)
     default = (
         "tiered" if isinstance(text.checkpoint, dict) and "tiers" in text.checkpoint else "interval"
@@ -295,7 +297,7 @@ def _checkpoint(text: JobText, lines: Lines) -> CheckpointPolicy:
     return policy
 
 
-def _check_tiers(policy: Tiered, lines: Lines) -> None:
+def _check_tiers(policy: Tiered, lines: Document) -> None:
     place: Place = ("checkpoint", "tiers")
     if not policy.tiers_:
         raise lines.error(place, "tiers is empty; give at least one")
@@ -308,7 +310,7 @@ def _check_tiers(policy: Tiered, lines: Lines) -> None:
             )
 
 
-def _every(policy: CheckpointPolicy, situation: Situation, lines: Lines) -> int:
+def _every(policy: CheckpointPolicy, situation: Situation, lines: Document) -> int:
     every = policy.every(situation)
     cycle = every * situation.step_seconds
     if cycle > 30 * situation.mtbf_seconds:
@@ -320,7 +322,7 @@ def _every(policy: CheckpointPolicy, situation: Situation, lines: Lines) -> int:
     return every
 
 
-def _recovery(text: JobText, lines: Lines) -> Recovery:
+def _recovery(text: JobText, lines: Document) -> Recovery:
     place: Place = ("recovery",)
     name, fields = _chosen(text.recovery, "restart")
     kind = _known(name, RECOVERY_POLICIES, lines, place)
@@ -334,7 +336,7 @@ def _recovery(text: JobText, lines: Lines) -> Recovery:
 
 
 def _shrinking(
-    policy: Recovery, times: StepTimes, cluster: ClusterText, lines: Lines
+    policy: Recovery, times: StepTimes, cluster: ClusterText, lines: Document
 ) -> dict[str, Any]:
     """What a job that shrinks needs to know of its replicas."""
     if not isinstance(policy, Elastic):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import numpy as np
 
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.insight.analysis import Analysis, analyze
 from chakrakit.insight.compare.counterfactual import exchanged
 from chakrakit.insight.rank import Table, ms, percent, short
@@ -321,7 +321,7 @@ class Rule(Result, msgspec.Struct, frozen=True):
     def fails(self, result: Comparison) -> str:
         """Why it fails, or nothing. A step within the noise does not fail."""
         if self.metric not in result.metrics:
-            raise ConfigError(f"no metric {self.metric!r}; there are {', '.join(result.metrics)}")
+            raise ConfigError(f"no metric {self.metric!r}; {nearest(self.metric, result.metrics)}")
         a, b = result.metrics[self.metric]
         change = b - a
         moved = (

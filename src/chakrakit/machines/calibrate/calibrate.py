@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.machines.device import Profile, Row
 from chakrakit.machines.operations import operations_of
@@ -52,12 +54,7 @@ class Micro(msgspec.Struct):
 
 def profile_from_micro(path: Path) -> Profile:
     """`{"gpu": …, "rows": [{"op", "shape", "us", "flops", "bytes"}]}` as a profile."""
-    try:
-        micro = msgspec.json.decode(path.read_bytes(), type=Micro)
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
-    except msgspec.MsgspecError as error:
-        raise FormatError(f"not a file of microbenchmarks: {error}", path=str(path)) from None
+    micro = read_json(path, Micro, "a file of microbenchmarks")
     classes: dict[str, list[Row]] = defaultdict(list)
     for row in micro.rows:
         if row.us <= 0:
@@ -170,6 +167,20 @@ def network_from_nccl_tests(paths: Sequence[Path]) -> NetworkModel:
     return model
 
 
+_MOST = 1e15
+"""Bytes, or microseconds."""
+
+
+def _number(text: str, path: Path) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.inf
+    if not value < _MOST:
+        raise FormatError(f"{text[:40]!r} is no size or time", path=str(path))
+    return value
+
+
 def read_nccl_log(path: Path) -> tuple[str, int, list[tuple[float, float]]]:
     """The collective, how many ranks, and (bytes, us) points of a log; bytes as nccl-tests count them."""
     try:
@@ -178,7 +189,8 @@ def read_nccl_log(path: Path) -> tuple[str, int, list[tuple[float, float]]]:
         raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
     title = _TITLE.search(text) or _TITLE.search(path.name)
     ranks = len(_DEVICE_LINE.findall(text))
-    rows = [(float(m[1]), float(m[3])) for line in text.splitlines() if (m := _LINE.match(line))]
+    found = (m for line in text.splitlines() if (m := _LINE.match(line)))
+    rows = [(_number(m[1], path), _number(m[3], path)) for m in found]
     points = sorted((size, us) for size, us in rows if size > 0 and us > 0)
     if title is None or not ranks or not points:
         raise FormatError(

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from chakrakit.machines.device.activity import PowerLimited, activity_of
+from chakrakit.machines.device.clock import (
+    HORIZON_DAYS,
+    HORIZON_PS,
+    MOST_NS,
+    PS_PER_NS,
+    each_picoseconds,
+    nanoseconds_to_ticks,
+    picoseconds,
+    too_long,
+)
 from chakrakit.machines.device.device import (
     Device,
     DeviceText,
@@ -28,8 +38,6 @@ from chakrakit.machines.device.quantities import (
 )
 from chakrakit.machines.device.tables import ClassModel, Prediction, Row
 from chakrakit.machines.device.work import (
-    MOST_NS,
-    PS_PER_NS,
     Auto,
     Costs,
     CostSource,
@@ -42,6 +50,8 @@ from chakrakit.machines.device.work import (
 )
 
 __all__ = [
+    "HORIZON_DAYS",
+    "HORIZON_PS",
     "MOST_NS",
     "PS_PER_NS",
     "Activity",
@@ -64,17 +74,21 @@ __all__ = [
     "WorkModel",
     "activity_of",
     "dtype_name",
+    "each_picoseconds",
     "element_bytes",
     "find_profile",
     "held_back",
     "measured_rows",
+    "nanoseconds_to_ticks",
     "parse",
+    "picoseconds",
     "positive",
     "read_device",
     "roofline_seconds",
     "show_bandwidth",
     "show_bytes",
     "show_time",
+    "too_long",
     "work_model",
     "work_rows",
     "write_profile",

@@ -18,7 +18,7 @@ UNTOLD = 0.5
 """Kernels of which neither FLOPs nor bytes are known stream at this share of the memory's bandwidth."""
 REACHED = 0.92
 """The share of a memory's nominal bandwidth that streaming kernels reach (H200: 4.41 of 4.8 TB/s)."""
-_FULL = 0.8
+_FULL = 0.5
 """A kernel that moves more than this share of what memory can is limited by it."""
 _PRODUCTS = ("gemm", "conv", "attention", "grouped", "moe")
 """What classes of work on product units begin with."""

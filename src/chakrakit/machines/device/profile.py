@@ -8,12 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from chakrakit.errors import ConfigError, FormatError
+from chakrakit.configuration import read_json
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device.cache import Cache
+from chakrakit.machines.device.clock import picoseconds
 from chakrakit.machines.device.device import Device
 from chakrakit.machines.device.tables import ClassModel, Prediction, Row
 from chakrakit.machines.device.work import (
-    MOST_SECONDS,
     Auto,
     Costs,
     CostSource,
@@ -157,7 +158,8 @@ class Profiled:
             if found is not None:
                 found = self.carried(found, work.operation, device)
                 rows = list(work.rows)
-                ps[rows] = round(min(found.us * 1e-6, MOST_SECONDS) * 1e12 / len(rows))
+                first = f"node {trace.ids[rows[0]]}, by its profile,"
+                ps[rows] = picoseconds(found.us * 1e-6 / len(rows), first)
                 source[rows] = CostSource.EXTRAPOLATED if found.extrapolated else CostSource.PROFILE
                 error[rows] = found.error
         return Costs(ps, source, error)
@@ -207,18 +209,13 @@ def find_profile(name: str) -> Profile:
         return read_profile(own)
     if Path(name).is_file():
         return read_profile(Path(name))
-    known = ", ".join(sorted(f.stem for f in _OWN.glob("*.json")))
-    raise ConfigError(
-        f"--compute {name}: give auto, measured, roofline, a profile's file, or one of {known}"
-    )
+    known = ["auto", "measured", "roofline", *sorted(f.stem for f in _OWN.glob("*.json"))]
+    raise ConfigError(f"--compute {name}: no such model and no file; {nearest(name, known)}")
 
 
 def read_profile(path: Path) -> Profile:
     """A profile's file, checked."""
-    try:
-        profile = msgspec.json.decode(path.read_bytes(), type=Profile)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise FormatError(f"not a profile: {error}", path=str(path)) from None
+    profile = read_json(path, Profile, "a profile")
     for name, rows in profile.classes.items():
         if len({len(r.shape) for r in rows}) > 1:
             raise ConfigError(f"{path}: class {name!r} mixes shapes of different lengths")

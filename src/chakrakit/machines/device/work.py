@@ -11,13 +11,11 @@ import numpy as np
 
 from chakrakit.arrays import F64, I8, I64, Mask, Texts
 from chakrakit.errors import ConfigError, TraceError
+from chakrakit.machines.device.clock import HORIZON_DAYS, MOST_NS, MOST_SECONDS, PS_PER_NS
 from chakrakit.machines.device.device import Device
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.placement import on_host
 
-PS_PER_NS = 1000
-MOST_NS = 2**62 // PS_PER_NS
-MOST_SECONDS = MOST_NS * 1e-9
 ROOFLINE_ERROR = 0.5
 """What the roofline misses by: it gives half of the measured steps of GPT-2 on an H200 (docs/accuracy.md)."""
 
@@ -76,7 +74,10 @@ def as_measured(trace: Trace) -> Costs:
     wrong = np.flatnonzero((nanos < 0) | (nanos > MOST_NS))
     if len(wrong):
         row = int(wrong[0])
-        raise ConfigError(f"node {trace.ids[row]} has a duration of {nanos[row]} ns")
+        raise ConfigError(
+            f"node {trace.ids[row]} ({trace[row].name!r}) has a duration of {nanos[row]} ns; it must "
+            f"be 0 or more, and at most {HORIZON_DAYS} days"
+        )
     source = np.where(measured_rows(trace), CostSource.MEASURED, CostSource.NONE)
     return Costs(nanos * PS_PER_NS, source.astype(np.int8), np.zeros(len(trace)))
 

@@ -63,8 +63,7 @@ class Full:
     @classmethod
     def make(cls, n: int, bandwidth: float, latency: float) -> Full:
         """N ports."""
-        pairs = [(a, b, bandwidth, latency) for a in range(n) for b in range(n) if a != b]
-        return cls(n, Links.of(pairs))
+        return cls(n, _all_pairs(np.zeros(1, np.int64), n, bandwidth, latency))
 
     @property
     def vertices(self) -> int:
@@ -90,9 +89,9 @@ class Ring:
         # A circle of two is one cable, not two.
         closed = closed and n > 2
         cables = n if closed else n - 1
-        forward = [(i, (i + 1) % n, bandwidth, latency) for i in range(cables)]
-        backward = [((i + 1) % n, i, bandwidth, latency) for i in range(cables)]
-        return cls(n, Links.of(forward + backward), closed)
+        here = np.arange(cables)
+        forward = _uplinks(here, (here + 1) % n, bandwidth, latency)
+        return cls(n, Links.concat([forward, _reversed(forward)]), closed)
 
     @property
     def shape(self) -> str:
@@ -200,6 +199,14 @@ def _uplinks(low: I64, high: I64, bandwidth: float, latency: float) -> Links:
     return Links(low, high, np.full(len(low), bandwidth), np.full(len(low), latency))
 
 
+def _all_pairs(first: I64, n: int, bandwidth: float, latency: float) -> Links:
+    """A link from each to every other of the n vertices from each of `first` on."""
+    a, b = np.divmod(np.arange(n * (n - 1), dtype=np.int64), max(n - 1, 1))
+    b += b >= a
+    low, high = (np.add.outer(first, end).ravel() for end in (a, b))
+    return _uplinks(low, high, bandwidth, latency)
+
+
 def _reversed(links: Links) -> Links:
     return Links(links.dst, links.src, links.bandwidth, links.latency)
 
@@ -233,27 +240,17 @@ class Dragonfly:
         n, per = groups * routers * hosts, -(-(groups - 1) // routers)
         port = np.arange(n)
         up = _uplinks(port, n + port // hosts, bandwidth, latency)
-        router = [n + g * routers for g in range(groups)]
-        local = [
-            (router[g] + a, router[g] + b, bandwidth, latency)
-            for g in range(groups)
-            for a in range(routers)
-            for b in range(routers)
-            if a != b
-        ]
-        wide = bandwidth / oversubscription
-        far = [
-            (
-                router[i] + (j - i - 1) % groups // per,
-                router[j] + (i - j - 1) % groups // per,
-                wide,
-                latency,
-            )
-            for i in range(groups)
-            for j in range(groups)
-            if i != j
-        ]
-        links = Links.concat([up, _reversed(up), Links.of(local), Links.of(far)])
+        router = n + np.arange(groups) * routers
+        local = _all_pairs(router, routers, bandwidth, latency)
+        far = _all_pairs(np.zeros(1, np.int64), groups, bandwidth / oversubscription, latency)
+        i, j = far.src, far.dst
+        far = _uplinks(
+            router[i] + (j - i - 1) % groups // max(per, 1),
+            router[j] + (i - j - 1) % groups // max(per, 1),
+            bandwidth / oversubscription,
+            latency,
+        )
+        links = Links.concat([up, _reversed(up), local, far])
         return cls(n, links, groups, routers, hosts)
 
     @property

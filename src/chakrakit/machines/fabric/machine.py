@@ -129,6 +129,11 @@ class Machine:
         """Devices, gateways and switches."""
         return self._first_vertex[-1]
 
+    @property
+    def link_count(self) -> int:
+        """How many links there are, without making them."""
+        return self._first_link[-1]
+
     @cached_property
     def links(self) -> Links:
         """All directed links."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.machines.load.description import load_yaml, parse_machine
+from chakrakit.machines.load.description import machine_document, parse_machine
 from chakrakit.machines.load.drawing import MachinesReport, describe, draw, overview
 from chakrakit.machines.load.load import load_machine, parse_name, preset_text, read_machine
 
@@ -11,7 +11,7 @@ __all__ = [
     "describe",
     "draw",
     "load_machine",
-    "load_yaml",
+    "machine_document",
     "overview",
     "parse_machine",
     "parse_name",

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from chakrakit.configuration import Document, read_document
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Device, DeviceText, Quantity, parse, positive, read_device
 from chakrakit.machines.fabric import (
@@ -29,8 +30,16 @@ from chakrakit.machines.fabric import (
     lone_port,
 )
 from chakrakit.machines.library import Library
+from chakrakit.machines.load.limits import (
+    MAX_MACHINE_LINKS,
+    check_devices,
+    check_links,
+    dragonfly_links,
+    tree_links,
+)
 
-MAX_DEVICES = 1 << 20
+_DEEPEST_QUEUE = 1 << 30
+"""Kernels."""
 
 
 class DimensionText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -124,9 +133,8 @@ def build_machine(text: MachineText, where: str = "machine") -> Machine:
         raise ConfigError(f"{where}: give either `network` (a list of dimensions) or `graph`")
     device = _device(text.device, f"{where}.device")
     dims = _graph(text.graph, where) if text.graph else _network(text, where)
+    check_devices([d.size for d in dims], where)
     size = math.prod(d.size for d in dims)
-    if size > MAX_DEVICES:
-        raise ConfigError(f"{where}: {size:,} devices; {MAX_DEVICES:,} is the most")
     if text.site is not None:
         check_site(text.site, f"{where}.site")
     software = _software(text, where)
@@ -134,6 +142,7 @@ def build_machine(text: MachineText, where: str = "machine") -> Machine:
     machine = Machine(
         text.name, dims, (device,), places, software, library=text.library, site=text.site
     )
+    check_links(machine.link_count, "machine", where, MAX_MACHINE_LINKS)
     for i, change in enumerate(text.changes):
         machine = _changed(machine, change, f"{where}.changes[{i}]")
     return machine
@@ -144,29 +153,21 @@ def _device(text: DeviceText | str, where: str) -> Device:
         return read_device(text, where)
     folder = Path(__file__).parent.parent / "presets"
     for file in sorted(folder.glob("*.yaml")):
-        found = load_yaml(file).get("device")
+        found = machine_document(file).content.get("device")
         if isinstance(found, dict) and found.get("name") == text:
             return read_device(msgspec.convert(found, DeviceText), where)
     raise ConfigError(f"{where}: no preset has a device {text!r}; describe it")
 
 
-def load_yaml(file: Path) -> dict[str, Any]:
-    """A YAML (or JSON) file's mapping."""
-    import yaml
-
-    try:
-        found = yaml.safe_load(file.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f"{file}: cannot be read as YAML: {str(error).splitlines()[0]}") from None
-    if not isinstance(found, dict):
-        raise ConfigError(f"{file}: should be a mapping with `device` and `network`")
-    return found
+def machine_document(file: Path) -> Document:
+    """A machine's file of any kind, undecoded."""
+    return read_document(file, "a mapping with `device` and `network`")
 
 
 def _software(text: MachineText, where: str) -> Software:
     s, at = text.software, f"{where}.software"
-    if s.queue_depth < 0:
-        raise ConfigError(f"{at}.queue_depth: {s.queue_depth} is below 0")
+    if not 0 <= s.queue_depth <= _DEEPEST_QUEUE:
+        raise ConfigError(f"{at}.queue_depth: {s.queue_depth} is not in 0 … {_DEEPEST_QUEUE:,}")
     return Software(
         parse(s.collective_overhead, "time", f"{at}.collective_overhead"),
         parse(s.step_overhead, "time", f"{at}.step_overhead"),
@@ -179,6 +180,11 @@ def _software(text: MachineText, where: str) -> Software:
 
 def _network(text: MachineText, where: str) -> tuple[Dimension, ...]:
     dims: list[Dimension] = []
+    check_devices([1] * len(text.network), f"{where}.network")
+    if text.nodes is not None:
+        check_devices([text.nodes], f"{where}.nodes")
+        if text.nodes < 1:
+            raise ConfigError(f"{where}.nodes: {text.nodes}; give 1 or more")
     for k, level in enumerate(text.network):
         at = f"{where}.network[{k}]"
         if k == len(text.network) - 1 and text.nodes is not None:
@@ -219,13 +225,25 @@ def _dimension(level: DimensionText, inside: int, where: str) -> list[Dimension]
         if any(n < 1 for n in getattr(level, name)):
             raise ConfigError(f"{where}.{name}: {getattr(level, name)} has a number below 1")
     if level.topology in ("torus", "mesh"):
+        check_devices([inside, *level.dims], f"{where}.dims")
         return [_axis(level, n, bandwidth, latency) for n in _sizes(level, where)]
     size = _size(level, where)
+    check_devices([inside, size], where)
     ports = size * (inside if level.joins == "flat" else 1)
-    if ports > MAX_DEVICES or (level.topology == "full" and ports > 4096):
-        raise ConfigError(f"{where}: a {level.topology} of {ports:,} ports is too large")
+    check_links(_links(level, ports), f"{level.topology} of {ports:,} ports", where)
     fabric = _fabric(level, ports, bandwidth, latency, where) if ports > 1 else lone_port()
     return [Dimension(size, fabric, level.joins, level.reduction)]
+
+
+def _links(level: DimensionText, ports: int) -> int:
+    """How many links a fabric will have; 0 where that is decided by its ports."""
+    if level.topology == "full":
+        return ports * (ports - 1)
+    if level.topology == "fat-tree" and level.arity:
+        return tree_links(level.arity, level.oversubscription, level.uplinks)
+    if level.topology == "dragonfly" and len(level.dims) == 3:
+        return dragonfly_links(*level.dims)
+    return 0
 
 
 def _sizes(level: DimensionText, where: str) -> list[int]:
@@ -300,18 +318,18 @@ def _graph(text: GraphText, where: str) -> tuple[Dimension, ...]:
 def parse_ranks(text: list[int] | str, size: int, where: str) -> list[int]:
     """`[0, 1]` or `"0-7,16"` as numbers below `size`."""
     try:
-        ranks = _spans(text) if isinstance(text, str) else text
+        spans = _spans(text) if isinstance(text, str) else [range(r, r + 1) for r in text]
     except ValueError:
-        raise ConfigError(f"{where}: {text!r} is no list of ranks; write 0-7,16") from None
-    wrong = [r for r in ranks if not 0 <= r < size]
+        raise ConfigError(f"{where}: {text[:80]!r} is no list of ranks; write 0-7,16") from None
+    wrong = [r for span in spans for r in (span[:1], span[-1:]) if r and not 0 <= r[0] < size]
     if wrong:
-        raise ConfigError(f"{where}: no rank {wrong[0]}; there are {size}")
-    return ranks
+        raise ConfigError(f"{where}: no rank {wrong[0][0]}; there are {size}")
+    return sorted({r for span in spans for r in span}) if isinstance(text, str) else list(text)
 
 
-def _spans(text: str) -> list[int]:
+def _spans(text: str) -> list[range]:
     ends = [[int(n) for n in part.split("-")] for part in text.split(",")]
-    return [r for span in ends for r in range(span[0], span[-1] + 1)]
+    return [range(span[0], span[-1] + 1) for span in ends]
 
 
 def _changed(machine: Machine, change: ChangeText, where: str) -> Machine:

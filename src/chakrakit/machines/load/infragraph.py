@@ -15,8 +15,9 @@ import msgspec
 from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load.description import GraphText, LinkText, MachineText, build_machine
+from chakrakit.machines.load.limits import MAX_NAMED_LINKS, check_devices, check_links
 
-_SLICE = re.compile(r"(?P<name>[^\[\]]+)(\[(?P<a>\d*)(?P<colon>:)?(?P<b>\d*)\])?$")
+_SLICE = re.compile(r"(?P<name>[^\[\]]+)(\[(?P<a>[0-9]{0,9})(?P<colon>:)?(?P<b>[0-9]{0,9})\])?$")
 
 
 class _Component(msgspec.Struct):
@@ -104,15 +105,34 @@ class _Expansion:
         self.devices = {d.name: d for d in infrastructure.devices}
         self.ranks: list[str] = []
         self.links: list[LinkText] = []
+        check_devices([self._parts(infrastructure)], where, "components")
         for instance in infrastructure.instances:
             for i in range(instance.count):
-                self._expand(self._device(instance.device), f"{instance.name}.{i}", 0)
+                self._expand(self._device(instance.device), f"{instance.name}.{i}")
         counts = {i.name: i.count for i in infrastructure.instances}
         owner = {i.name: i.device for i in infrastructure.instances}
         wires = {w.name: w for w in infrastructure.links}
         for edge in infrastructure.edges:
             ends = [self._outer(e, counts, owner) for e in (edge.ep1, edge.ep2)]
             self._join(edge, ends[0], ends[1], wires)
+
+    def _parts(self, infrastructure: _Infrastructure) -> int:
+        """How many components there will be, inside of each other ones too."""
+        known: dict[str, int] = {}
+
+        def inside(name: str, depth: int) -> int:
+            device = self._device(name)
+            if depth > 16:
+                raise ConfigError(f"{self.where}: device {name!r} contains itself")
+            if name not in known:
+                known[name] = 1 + sum(
+                    _counted(part, self.where)
+                    * (inside(part.name, depth + 1) if part.choice == "device" else 1)
+                    for part in device.components
+                )
+            return known[name]
+
+        return sum(_counted(i, self.where) * inside(i.device, 0) for i in infrastructure.instances)
 
     def _device(self, name: str) -> _Device:
         if name not in self.devices:
@@ -121,13 +141,11 @@ class _Expansion:
             )
         return self.devices[name]
 
-    def _expand(self, device: _Device, path: str, depth: int) -> None:
-        if depth > 16:
-            raise ConfigError(f"{self.where}: device {device.name!r} contains itself")
+    def _expand(self, device: _Device, path: str) -> None:
         for part in device.components:
             for i in range(part.count):
                 if part.choice == "device":
-                    self._expand(self._device(part.name), f"{path}.{part.name}.{i}", depth + 1)
+                    self._expand(self._device(part.name), f"{path}.{part.name}.{i}")
                 elif part.choice == "xpu":
                     self.ranks.append(f"{path}.{part.name}.{i}")
         wires = {w.name: w for w in device.links}
@@ -168,6 +186,8 @@ class _Expansion:
     def _join(self, edge: _Edge, a: list[str], b: list[str], wires: dict[str, _Link]) -> None:
         if edge.link not in wires:
             raise ConfigError(f"{self.where}: no link {edge.link!r}; there are {', '.join(wires)}")
+        joined = len(a) * len(b) if edge.scheme == "many2many" else len(a) + len(b)
+        check_links(len(self.links) + joined, "network", self.where, MAX_NAMED_LINKS)
         for x, y in self._pairs(edge, a, b):
             self.links.append(_wire(wires[edge.link], x, y, self.where))
 
@@ -176,12 +196,18 @@ class _Expansion:
             pairs = {tuple(sorted((x, y))): (x, y) for x in a for y in b if x != y}
             return list(pairs.values())
         if edge.scheme == "ring":
-            ring = [*a, *(y for y in b if y not in a)]
+            ring = list(dict.fromkeys([*a, *b]))
             cables = len(ring) if len(ring) > 2 else len(ring) - 1
             return [(ring[i], ring[(i + 1) % len(ring)]) for i in range(cables)]
         if len(a) != len(b):
             raise ConfigError(f"{self.where}: one2one between {len(a)} and {len(b)} endpoints")
         return list(zip(a, b, strict=True))
+
+
+def _counted(part: _Component | _Instance, where: str) -> int:
+    if part.count < 0:
+        raise ConfigError(f"{where}: {part.name!r} has a count of {part.count}; give 0 or more")
+    return part.count
 
 
 def _wire(link: _Link, a: str, b: str, where: str) -> LinkText:

@@ -9,7 +9,7 @@ from typing import Any
 
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load.description import load_yaml, parse_machine
+from chakrakit.machines.load.description import machine_document, parse_machine
 
 _PRESETS = Path(__file__).parent.parent / "presets"
 _NAME = re.compile(r"(?P<name>[a-z0-9.-]+?)(:(?P<nodes>\d{1,7}))?$")
@@ -22,7 +22,8 @@ def preset_names() -> list[str]:
 
 def preset_text(name: str) -> dict[str, Any]:
     """A preset's description."""
-    return load_yaml(_PRESETS / f"{name}.yaml")
+    content: dict[str, Any] = machine_document(_PRESETS / f"{name}.yaml").content
+    return content
 
 
 def parse_name(name: str) -> tuple[str | None, int | None]:
@@ -60,7 +61,11 @@ def load_machine(name: str) -> Machine:
             f"{name}: neither a file nor a preset; {nearest(preset, preset_names())} "
             "`chakra machines` lists the presets"
         )
-    return read_machine(load_yaml(file), name)
+    document = machine_document(file)
+    try:
+        return read_machine(document.content, name)
+    except ConfigError as error:
+        raise document.pointed(str(error)) from None
 
 
 def read_machine(content: dict[str, Any], where: str) -> Machine:

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from chakrakit.configuration import decode_yaml, read_text_file
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.passes.base.base import Pass
 from chakrakit.passes.base.registry import pass_class
@@ -23,12 +24,7 @@ def parse(spec: str) -> Pass:
 
 def read_passes(path: str | Path) -> list[Pass]:
     """A YAML list of passes: `- compact`, `- edit{scale=2}` or `- edit: {scale: 2}`."""
-    import yaml
-
-    try:
-        found = yaml.load(Path(path).read_bytes(), yaml.BaseLoader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    found = decode_yaml(read_text_file(path), str(path), typed=False)
     if not isinstance(found, list):
         raise ConfigError(f"{path}: should be a list of passes, such as '- compact'")
     return [_entry(entry, f"{path}: pass {i}") for i, entry in enumerate(found, 1)]
@@ -81,7 +77,7 @@ def _one_of(kind: type[Pass], fields: Mapping[str, Any]) -> None:
     for name, hint in get_type_hints(kind).items():
         if get_origin(hint) is Literal and name in fields and fields[name] not in get_args(hint):
             raise ConfigError(
-                f"{kind.name}: {name} is {fields[name]!r}; there are {', '.join(get_args(hint))}"
+                f"{kind.name}: {name} is {fields[name]!r}; {nearest(fields[name], get_args(hint))}"
             )
 
 

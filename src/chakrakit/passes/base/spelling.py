@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from chakrakit.configuration import decode_yaml
 from chakrakit.errors import ConfigError
 
 _SPEC = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\{(.*)\})?\s*", re.DOTALL)
@@ -62,15 +63,9 @@ def _field(part: str, spec: str, option: str) -> tuple[str, Any]:
 
 def _read(text: str, spec: str, option: str) -> Any:
     """A value in YAML's flow style; what is no list, mapping or quoted text is taken as it stands."""
-    import yaml
-
     if text[:1] not in ("[", "{", '"', "'"):
         return text
-    try:
-        return yaml.load(text, yaml.BaseLoader)
-    except yaml.YAMLError as error:
-        what = getattr(error, "problem", None) or str(error)
-        raise ConfigError(f"{option} {spec!r}: cannot read {text!r}: {what}") from None
+    return decode_yaml(text, f"{option} {spec!r}: cannot read {text!r}", typed=False)
 
 
 def _parts(inside: str, spec: str, option: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.errors import ConfigError, TraceError
+from chakrakit.errors import ConfigError, TraceError, nearest
 from chakrakit.passes.base import with_bodies
 from chakrakit.passes.comm.channels import MESSAGE, BodyCalls, Channel, channels_of
 from chakrakit.passes.comm.rewrite import Rewrite
@@ -48,7 +48,7 @@ class Choice:
     def __post_init__(self) -> None:
         for name in self.types:
             if name not in TYPES:
-                raise ConfigError(f"types: no {name!r}; there are {', '.join(TYPES)}")
+                raise ConfigError(f"types: no {name!r}; {nearest(name, TYPES)}")
 
 
 @dataclass

@@ -17,7 +17,8 @@ from chakrakit.replayer.plan import (
     recorded_tensors,
 )
 from chakrakit.replayer.recording import Recording, Unit
-from chakrakit.replayer.runner import FUNCTIONAL, ISSUED, MESSAGES
+from chakrakit.replayer.runner import FUNCTIONAL, ISSUED, MESSAGES, REDUCTIONS
+from chakrakit.sources.pytorch.recorder import REDUCE_MARK
 
 _OUTPUTS = ("output_tensor", "output_tensors", "output", "outputs")
 _INPUTS = ("input_tensor", "input_tensors", "input", "inputs")
@@ -92,9 +93,13 @@ def read_exchange(
     op = FUNCTIONAL[name] if functional else ISSUED[name]
     given = _arguments(seen, unit, place)
     rows = seen.comm_rows.get(unit.row, [])
-    found = _plain_exchange(op, functional, given, rows)
+    found = _plain_exchange(op, functional, given, rows, _marked_reduction(seen, unit.row))
     if op == "wait":
         return found
+    if found.reduce not in REDUCTIONS:
+        raise TraceError(
+            f"{place}: no reduction {found.reduce!r}; there are {', '.join(REDUCTIONS)}"
+        )
     wanted = _group_name(seen, given, rows, place)
     members = world.recorded_members(wanted, seen.rank, place)
     here = world.here(members, rank)
@@ -131,7 +136,18 @@ def _flat(item: tuple[Any, Any, str, Any], place: str) -> list[Tensor]:
     return [t for t in nested if t is not None]
 
 
-def _plain_exchange(op: str, functional: bool, given: Arguments, rows: list[int]) -> Exchange:
+def _marked_reduction(seen: Recording, row: int) -> str:
+    """What the collector wrote around a collective; the operator shows it only as an object."""
+    while row >= 0:
+        if seen.names[row].startswith(REDUCE_MARK):
+            return seen.names[row].removeprefix(REDUCE_MARK)
+        row = seen.parents[row]
+    return "sum"
+
+
+def _plain_exchange(
+    op: str, functional: bool, given: Arguments, rows: list[int], marked: str
+) -> Exchange:
     both = given.first(_BOTH)
     fresh = given.results if functional and op != "wait" else []
     reduction = given.plain.get("reduce_op")
@@ -146,7 +162,7 @@ def _plain_exchange(op: str, functional: bool, given: Arguments, rows: list[int]
         tag=_whole(given.plain.get("tag")),
         in_splits=_splits(given.plain, "input_split_sizes"),
         out_splits=_splits(given.plain, "output_split_sizes"),
-        reduce=reduction if isinstance(reduction, str) and reduction[:1] != "<" else "sum",
+        reduce=reduction if isinstance(reduction, str) and reduction[:1] != "<" else marked,
     )
 
 

@@ -83,7 +83,8 @@ class _Compiler:
 
     def _recorded(self) -> None:
         units = find_units(self.seen)
-        _check_any(units, self.seen, self.options.mode)
+        if not any(self.graphs.is_graph(u) for u in units):
+            _check_any(units, self.seen, self.options.mode)
         # The wait at the end of a step is whoever recorded it, who waited for the device.
         last = max((i for i, u in enumerate(units) if u.do is not Do.SYNCHRONIZE), default=-1)
         for unit in units[: last + 1]:

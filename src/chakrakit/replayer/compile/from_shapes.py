@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from chakrakit.replayer.compile.indices import WITH_NUMBERS
 from chakrakit.replayer.plan import Call, Unsupported, element_type, item_types
 
 ANY_OVERLOAD = "*"
@@ -20,28 +22,43 @@ MakeTensor = Callable[[str, Sequence[int], Sequence[int]], int]
 
 _NUMBERS: dict[Any, float | int] = {"double": 1.0, "long int": 1}
 """How Kineto writes a number that stands where a tensor could."""
+_LOST_TYPE = "<dtype>"
 _NOTHING = ("", "None", "Object")
 
 
-def made_call(
-    name: str,
-    shapes: Sequence[Any],
-    types: Sequence[Any],
-    strides: Sequence[Any],
-    values: Sequence[Any],
-    make: MakeTensor,
-) -> Call:
+@dataclass(frozen=True)
+class Written:
+    """What is written of a call: parallel lists over its arguments, and the type of its result if known."""
+
+    name: str
+    shapes: Sequence[Any]
+    types: Sequence[Any]
+    strides: Sequence[Any]
+    values: Sequence[Any]
+    result: str | None = None
+
+    def argument(self, i: int, make: MakeTensor) -> Any:
+        """One argument as a plan says it."""
+        kind, shape = self.types[i], _at(self.shapes, i)
+        number = i and self.name.removeprefix("aten::") in WITH_NUMBERS
+        if number and _is_number(kind, shape):
+            return _NUMBERS[kind]
+        if _at(self.values, i) == _LOST_TYPE and self.result is not None:
+            return {"dtype": self.result}  # which one was not written; it is what came out
+        return _argument(kind, shape, _at(self.strides, i), _at(self.values, i), make)
+
+
+def made_call(written: Written, make: MakeTensor) -> Call:
     """The call; Unsupported where an argument cannot be told."""
-    count = len(types)
-    while count > 1 and _is_empty(types[count - 1], _at(shapes, count - 1)):
+    count = len(written.types)
+    while count > 1 and _is_empty(written.types[count - 1], _at(written.shapes, count - 1)):
         count -= 1  # a result that the operator was to allocate
-    args = [
-        _NUMBERS[types[i]]
-        if i and types[i] in _NUMBERS and _at(shapes, i) == []
-        else _argument(types[i], _at(shapes, i), _at(strides, i), _at(values, i), make)
-        for i in range(count)
-    ]
-    return Call(op=name, overload=ANY_OVERLOAD, args=args)
+    args = [written.argument(i, make) for i in range(count)]
+    return Call(op=written.name, overload=ANY_OVERLOAD, args=args)
+
+
+def _is_number(kind: Any, shape: Any) -> bool:
+    return kind in _NUMBERS and shape == []
 
 
 def _is_empty(kind: Any, shape: Any) -> bool:

@@ -17,9 +17,17 @@ import numpy as np
 from chakrakit.errors import TraceError
 from chakrakit.replayer.compile.builder import Builder
 from chakrakit.replayer.compile.exchanged import Exchanged
-from chakrakit.replayer.compile.from_shapes import made_call
+from chakrakit.replayer.compile.from_shapes import Written, made_call
 from chakrakit.replayer.compile.pool import Pool
-from chakrakit.replayer.plan import AnyStep, Call, Collective, StandIn, Unsupported, Wait
+from chakrakit.replayer.plan import (
+    AnyStep,
+    Call,
+    Collective,
+    StandIn,
+    Unsupported,
+    Wait,
+    element_type,
+)
 from chakrakit.replayer.recording import Do, Recording, Unit
 from chakrakit.replayer.runner import ALLOWED
 
@@ -107,7 +115,7 @@ class Generated:
         if kind == "matmul" and shapes:
             return [self._product(unit, name, shapes, dtype)]
         if kind == "attention" and len(shapes) >= 3:
-            return [self._attention(unit, name, shapes, dtype)]
+            return self._attention(unit, name, shapes, dtype)
         if kind == "optimizer":
             return [self._optimizer(unit)]
         return [self._elements(unit, name, dtype)]
@@ -116,12 +124,10 @@ class Generated:
         """A captured program names the operator and all its arguments."""
         if name.removeprefix("aten::") not in ALLOWED:
             raise Unsupported("not an operator that a replay calls")
-        given = self.seen.arguments(unit.row, "inputs")
-        return [
-            made_call(
-                name, given.shapes, given.types, given.strides, given.values, self._maker(unit)
-            )
-        ]
+        given, gives = (self.seen.arguments(unit.row, side) for side in ("inputs", "outputs"))
+        result = next((element_type(t) for t in gives.types if isinstance(t, str)), None)
+        written = Written(name, given.shapes, given.types, given.strides, given.values, result)
+        return [made_call(written, self._maker(unit))]
 
     def _maker(self, unit: Unit) -> Callable[[str, Sequence[int], Sequence[int]], int]:
         return lambda dtype, shape, strides: self._slot(unit, dtype, shape, strides)
@@ -150,10 +156,13 @@ class Generated:
         op = "aten::mm" if len(left) == 2 else "aten::bmm"
         return Call(op=op, overload="", args=[{"slot": s} for s in args])
 
-    def _attention(self, unit: Unit, name: str, shapes: list[list[int]], dtype: str) -> Call:
+    def _attention(self, unit: Unit, name: str, shapes: list[list[int]], dtype: str) -> list[Call]:
         query, key, value = shapes[:3]
         if not len(query) == len(key) == len(value) == 4:
             raise Unsupported("attention without batch, heads, length and width")
+        for part, width in ((".scores", query[3]), (".values", value[3])):
+            if part in name:
+                return self._half_attention(unit, name, query, key[2], width, dtype)
         full = 4 * math.prod(query) * key[2]
         backward = name.endswith((".dx", ".dw"))
         causal = self.seen.number("num_ops", unit.row, 0) < 0.75 * full * (2.5 if backward else 1)
@@ -161,8 +170,23 @@ class Generated:
             slots = [{"slot": self._slot(unit, dtype, s)} for s in (query, key, value)]
             args = [*slots, None, 0.0, causal]
             named = {"enable_gqa": query[1] != key[1]}
-            return Call(op=_ATTENTION, overload="", args=args, kwargs=named)
-        return self._attention_backward(unit, query, key, value, dtype, causal)
+            return [Call(op=_ATTENTION, overload="", args=args, kwargs=named)]
+        return [self._attention_backward(unit, query, key, value, dtype, causal)]
+
+    def _half_attention(
+        self, unit: Unit, name: str, query: list[int], keys: int, width: int, dtype: str
+    ) -> list[Call]:
+        """One of the two products of attention that is not fused; two of them backwards."""
+        heads, length = query[0] * query[1], query[2]
+        scores = ".scores" in name
+        forward = [[length, width], [width, keys]] if scores else [[length, keys], [keys, width]]
+        (m, k), (_, n) = forward
+        products = [[[m, n], [n, k]], [[k, m], [m, n]]] if name.endswith(".dx") else [forward]
+        calls = []
+        for shapes in products:
+            slots = [{"slot": self._slot(unit, dtype, [heads, *s])} for s in shapes]
+            calls.append(Call(op="aten::bmm", overload="", args=slots))
+        return calls
 
     def _attention_backward(
         self,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from chakrakit.replayer.compile.builder import Builder
-from chakrakit.replayer.compile.from_shapes import made_call
+from chakrakit.replayer.compile.from_shapes import Written, made_call
 from chakrakit.replayer.compile.pool import Pool
 from chakrakit.replayer.plan import Call, StandIn, Unsupported
 from chakrakit.replayer.recording import Recording, Unit
@@ -18,14 +18,10 @@ from chakrakit.replayer.runner import ALLOWED
 
 @dataclass(frozen=True)
 class _Captured:
-    """One call of a capture: its rows on the device, and what it was given."""
+    """One call of a capture, and its rows on the device."""
 
-    name: str
+    call: Written
     rows: list[int]
-    shapes: list[Any]
-    types: list[Any]
-    strides: list[Any]
-    values: list[Any]
 
 
 class GraphMaker:
@@ -52,20 +48,17 @@ class GraphMaker:
                 step = self._call(captured, unit)
                 step.ns = ns
             except Unsupported as why:
-                named = captured.name or self.seen.names[captured.rows[0]]
+                named = captured.call.name or self.seen.names[captured.rows[0]]
                 step = StandIn(name=f"{named} ({why})", device_ns=ns)
             step.graph = self._number
             yield step, ns
 
     def _call(self, captured: _Captured, unit: Unit) -> Call:
-        if captured.name.removeprefix("aten::") not in ALLOWED or "::" not in captured.name:
+        name = captured.call.name
+        if name.removeprefix("aten::") not in ALLOWED or "::" not in name:
             raise Unsupported("not an operator that a replay calls")
         return made_call(
-            captured.name,
-            captured.shapes,
-            captured.types,
-            captured.strides,
-            captured.values,
+            captured.call,
             lambda dtype, shape, strides: self.build.use(
                 self.pool.tensor(dtype, shape, strides), unit
             ),
@@ -81,7 +74,7 @@ class GraphMaker:
             if key not in found:
                 shapes, types = (self._list(f"inputs_{what}", row) for what in ("shapes", "types"))
                 name = self.seen.texts("operator")[row]
-                found[key] = _Captured(name, [], shapes, types, strides, values)
+                found[key] = _Captured(Written(name, shapes, types, strides, values), [])
             found[key].rows.append(row)
         return list(found.values())
 

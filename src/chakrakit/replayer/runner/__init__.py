@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .collectives import FUNCTIONAL, ISSUED, MESSAGES, NO_WORK
+from .collectives import FUNCTIONAL, ISSUED, MESSAGES, NO_WORK, REDUCTIONS
 from .operators import ALLOWED, COMPOSITE, REFUSED
 from .supervise import FOLLOWED, PIPE
 
@@ -15,5 +15,6 @@ __all__ = [
     "MESSAGES",
     "NO_WORK",
     "PIPE",
+    "REDUCTIONS",
     "REFUSED",
 ]

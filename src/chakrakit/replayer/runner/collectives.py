@@ -62,13 +62,38 @@ NO_WORK = frozenset(
 tensor that got another shape is a view wherever it is used so."""
 
 MESSAGES = ("send", "recv")
+REDUCTIONS = ("sum", "avg", "max", "min", "product", "band", "bor", "bxor")
 
 Tensors = list[Any]
 
 
 def issue(group: Any, step: dict[str, Any], inputs: Tensors, outputs: Tensors) -> Any:
     """Start a communication; gives the work to wait for, None for what is over at once."""
-    return WAYS[step["op"]](group, step, inputs, outputs)
+    work = WAYS[step["op"]](group, step, inputs, outputs)
+    if step.get("reduce") == "avg" and not _averages(group):
+        return _Averaged(work, outputs, group.size())
+    return work
+
+
+def _averages(group: Any) -> bool:
+    """Whether a group's library divides; the others give a sum."""
+    import torch.distributed as distributed
+
+    return "nccl" in str(distributed.get_backend(group))
+
+
+class _Averaged:
+    """A sum that is divided by the members when it is there."""
+
+    def __init__(self, work: Any, outputs: Tensors, members: int) -> None:
+        self._work, self._outputs, self._members = work, outputs, members
+
+    def wait(self) -> None:
+        """Until the average is there."""
+        self._work.wait()
+        for tensor in self._outputs:
+            exact = tensor.is_floating_point() or tensor.is_complex()
+            tensor.div_(self._members, rounding_mode=None if exact else "trunc")
 
 
 def _options(name: str, **fields: Any) -> Any:
@@ -80,19 +105,21 @@ def _options(name: str, **fields: Any) -> Any:
     return made
 
 
-def _reduction(step: dict[str, Any]) -> Any:
+def _reduction(group: Any, step: dict[str, Any]) -> Any:
     import torch.distributed as distributed
 
-    kinds = {"sum": "SUM", "avg": "AVG", "max": "MAX", "min": "MIN", "product": "PRODUCT"}
-    return getattr(distributed.ReduceOp, kinds.get(step.get("reduce", "sum"), "SUM"))
+    wanted = step.get("reduce", "sum")
+    if wanted == "avg" and not _averages(group):
+        wanted = "sum"
+    return getattr(distributed.ReduceOp, wanted.upper())
 
 
 def _all_reduce(group: Any, step: dict[str, Any], inputs: Tensors, outputs: Tensors) -> Any:
-    return group.allreduce(outputs, _options("AllreduceOptions", reduceOp=_reduction(step)))
+    return group.allreduce(outputs, _options("AllreduceOptions", reduceOp=_reduction(group, step)))
 
 
 def _all_reduce_many(group: Any, step: dict[str, Any], inputs: Tensors, outputs: Tensors) -> Any:
-    options = _options("AllreduceCoalescedOptions", reduceOp=_reduction(step))
+    options = _options("AllreduceCoalescedOptions", reduceOp=_reduction(group, step))
     return group.allreduce_coalesced(outputs, options)
 
 
@@ -104,7 +131,7 @@ def _all_gather_flat(group: Any, step: dict[str, Any], inputs: Tensors, outputs:
 def _reduce_scatter_flat(
     group: Any, step: dict[str, Any], inputs: Tensors, outputs: Tensors
 ) -> Any:
-    options = _options("ReduceScatterOptions", reduceOp=_reduction(step))
+    options = _options("ReduceScatterOptions", reduceOp=_reduction(group, step))
     return group._reduce_scatter_base(outputs[0], inputs[0], options)
 
 
@@ -117,14 +144,14 @@ def _all_gather_many(group: Any, step: dict[str, Any], inputs: Tensors, outputs:
 
 
 def _reduce_scatter(group: Any, step: dict[str, Any], inputs: Tensors, outputs: Tensors) -> Any:
-    options = _options("ReduceScatterOptions", reduceOp=_reduction(step))
+    options = _options("ReduceScatterOptions", reduceOp=_reduction(group, step))
     return group.reduce_scatter(outputs, [inputs], options)
 
 
 def _reduce_scatter_many(
     group: Any, step: dict[str, Any], inputs: Tensors, outputs: Tensors
 ) -> Any:
-    options = _options("ReduceScatterOptions", reduceOp=_reduction(step))
+    options = _options("ReduceScatterOptions", reduceOp=_reduction(group, step))
     return group.reduce_scatter_tensor_coalesced(outputs, inputs, options)
 
 
@@ -144,7 +171,9 @@ def _broadcast(group: Any, step: dict[str, Any], inputs: Tensors, outputs: Tenso
 
 def _reduce(group: Any, step: dict[str, Any], inputs: Tensors, outputs: Tensors) -> Any:
     root = step.get("root", 0)
-    options = _options("ReduceOptions", reduceOp=_reduction(step), rootRank=root, rootTensor=0)
+    options = _options(
+        "ReduceOptions", reduceOp=_reduction(group, step), rootRank=root, rootTensor=0
+    )
     return group.reduce(outputs, options)
 
 

@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from .collectives import FUNCTIONAL, WAYS
+from .collectives import FUNCTIONAL, REDUCTIONS, WAYS
 from .operators import ALLOWED
 
 FORMAT, VERSION = "chakra-replay", 1
@@ -77,6 +77,8 @@ def _check_waits(steps: list[dict[str, Any]]) -> None:
 
 def check_group(step: dict[str, Any], groups: int, place: str) -> None:
     """A communication that there is, on a group that there is."""
+    if step.get("reduce", "sum") not in REDUCTIONS:
+        raise ReplayError(f"{place}: no reduction {step['reduce']!r}")
     if step["op"] not in WAYS or not 0 <= int(step["group"]) < groups:
         raise ReplayError(f"{place}: {step['op']!r} on group {step['group']}")
 

@@ -120,7 +120,7 @@ class _Late:
 def _problem(setup: Setup, hooks: core.ServingHooks) -> core.ServingProblem:
     problem = core.ServingProblem(
         requests=_requests(setup.stream, any(p.options.priorities for p in setup.pools)),
-        pools=[_pool(pool, setup.seed) for pool in setup.pools],
+        pools=[_pool(pool, setup) for pool in setup.pools],
         router=core.ServingRouter[setup.router],
         concurrency=setup.stream.concurrency,
         remote_blocks=max(_blocks(pool, pool.options.remote_gib) for pool in setup.pools),
@@ -151,12 +151,12 @@ def _requests(stream: Stream, priorities: bool) -> core.ServingRequests:
     )
 
 
-def _pool(pool: PoolSetup, seed: int) -> core.ServingPool:
+def _pool(pool: PoolSetup, setup: Setup) -> core.ServingPool:
     made = core.ServingPool(
         role=core.ServingRole[pool.role],
         engines=pool.engines,
         ranks=pool.ranks,
-        options=_options(pool, seed),
+        options=_options(pool, setup.seed, setup.stream),
         cost=_cost(pool),
     )
     if pool.cost.shared is not None and pool.ranks > 1:
@@ -193,7 +193,18 @@ _TIMES = (
 )
 
 
-def _options(pool: PoolSetup, seed: int) -> core.ServingOptions:
+_MANY_BLOCKS = 1_000_000
+"""More than large models leave room for; what tiny ones leave is cut to what the requests can fill."""
+
+
+def _used_blocks(pool: PoolSetup, stream: Stream) -> int:
+    """Blocks that the core keeps track of: those there are, or twice what all requests together fill."""
+    tokens = int(stream.prompt.sum() + stream.output.sum())
+    most = 2 * (tokens // pool.options.block_size + len(stream.prompt))
+    return min(pool.capacity.blocks, max(most, _MANY_BLOCKS))
+
+
+def _options(pool: PoolSetup, seed: int, stream: Stream) -> core.ServingOptions:
     o, made = pool.options, core.ServingOptions()
     for name in _SAME:
         setattr(made, name, getattr(o, name))
@@ -203,7 +214,7 @@ def _options(pool: PoolSetup, seed: int) -> core.ServingOptions:
         mask = o.token_budget * (pool.capacity.tokens + o.token_budget) * MASK_BYTES
         made.host += round(mask / o.mask_bandwidth * _PS)
     block = pool.capacity.bytes_per_token * o.block_size
-    made.num_blocks = pool.capacity.blocks
+    made.num_blocks = _used_blocks(pool, stream)
     made.discipline = core.ServingDiscipline[o.discipline]
     made.swap_blocks = _blocks(pool, o.swap_gib)
     made.host_blocks = _blocks(pool, o.offload_gib)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
-import yaml
 
+from chakrakit.configuration import LARGEST, decode_yaml, read_json, read_text_file
 from chakrakit.errors import ConfigError
 
 Number = int | float
@@ -30,12 +30,15 @@ MEMORIES = {
     "PER_NODE_MEMORY_EXPANSION": 2,
     "MEMORY_POOL": 3,
 }
+MOST_RANKS = 1 << 20
 LONGEST = 10**15
 """Nanoseconds, twelve days: far above any latency, far below what would overflow."""
+_LARGEST_GROUPS = 256 << 20
+"""Bytes: groups of a million ranks take ten bytes for each rank of each group."""
 _FASTEST = 10**9
 """GB/s and TFLOP/s, for the same reason."""
 _IMPLEMENTATION = re.compile(
-    r"(?:(ring|halvingDoubling|doubleBinaryTree|oneRing|oneHalvingDoubling)|(direct|oneDirect)(\d*))"
+    r"(?:(ring|halvingDoubling|doubleBinaryTree|oneRing|oneHalvingDoubling)|(direct|oneDirect)([0-9]*))"
 )
 _NO_EFFECT = {
     "trace-enabled": "use -o to get every node's times",
@@ -144,10 +147,10 @@ def read_config(
 ) -> Config:
     """Reads the four files."""
     return make_config(
-        _parse(system, _json),
-        _parse(network, _yaml),
-        _parse(memory, _json),
-        None if groups is None or "empty" in str(groups) else _parse(groups, _json),
+        _json(system),
+        _yaml(network),
+        _json(memory),
+        None if groups is None or "empty" in str(groups) else _json(groups, _LARGEST_GROUPS),
         names={
             "system": str(system),
             "network": str(network),
@@ -200,33 +203,18 @@ def parse_implementation(text: str) -> tuple[int, bool, int]:
     name = match[1] or match[2]
     one = name.startswith("one")
     plain = name[3].lower() + name[4:] if one else name
-    window = int(match[3]) if match[3] else 0
-    if match[3] and window == 0:
-        raise ConfigError(f"{text!r}: the window must be 1 or more")
+    window = int(match[3][:20]) if match[3] else 0
+    if match[3] and not 1 <= window <= MOST_RANKS:
+        raise ConfigError(f"{text!r}: the window must be 1 or more, and at most {MOST_RANKS:,}")
     return ALGORITHMS[plain], one, window
 
 
-def _parse(path: str | Path, parser: Any) -> Any:
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    return parser(data, str(path))
+def _json(path: str | Path, largest: int = LARGEST) -> Any:
+    return read_json(path, Any, "valid JSON", largest)
 
 
-def _json(data: bytes, name: str) -> Any:
-    try:
-        return msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
-        raise ConfigError(f"{name}: not valid JSON: {error}") from None
-
-
-def _yaml(data: bytes, name: str) -> Any:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        return yaml.load(data, Loader=loader)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{name}: not valid YAML: {error}") from None
+def _yaml(path: str | Path) -> Any:
+    return decode_yaml(read_text_file(path), str(path))
 
 
 def _convert(raw: Any, kind: type[T], name: str) -> T:
@@ -284,11 +272,11 @@ def _network(raw: Any, name: str) -> Network:
         )
     _between(name, "topology", len(network.topology), 1, 16)
     for count in network.npus_count:
-        _between(name, "npus_count", count, 2, 1 << 20)
+        _between(name, "npus_count", count, 2, MOST_RANKS)
     for bandwidth, latency in zip(network.bandwidth, network.latency, strict=True):
         _between(name, "bandwidth", bandwidth, 1e-6, _FASTEST)
         _between(name, "latency", latency, 0, LONGEST)
-    if network.ranks > 1 << 20:
+    if network.ranks > MOST_RANKS:
         raise ConfigError(f"{name}: {network.ranks:,} ranks are too many")
     return network
 
@@ -323,12 +311,13 @@ def _memory(raw: Any, name: str) -> Memory:
 
 
 def _group_id(key: str, name: str) -> int:
-    if not key.isdecimal() or int(key) == 0:
+    number = int(key) if key.isascii() and key.isdecimal() and len(key) < 20 else 0
+    if not 0 < number < 1 << 63:
         raise ConfigError(
-            f"{name}: group {key!r}: ids are whole numbers above 0 (0 means all ranks, without an "
-            "entry)"
+            f"{name}: group {key[:40]!r}: ids are whole numbers above 0 and below 2^63 (0 means all "
+            "ranks, without an entry)"
         )
-    return int(key)
+    return number
 
 
 def _members(key: str, members: Any, ranks: int, name: str) -> list[int]:
@@ -352,7 +341,7 @@ def _per_node(system: System, name: str) -> dict[int, str]:
     path = Path(system.per_node_custom_implementation)
     if not path.exists():
         path = Path(name).parent / path
-    raw = _parse(path, _yaml)
+    raw = _yaml(path)
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: expected a map of workload node id to ET prefix")
     try:

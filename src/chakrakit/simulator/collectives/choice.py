@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from chakrakit.arrays import I64
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.simulator.collectives import algorithms as a
 from chakrakit.simulator.collectives.collective_steps import CollectiveSteps
 from chakrakit.simulator.collectives.group_shape import Shape
@@ -68,12 +68,10 @@ class Algorithms:
             known = ALGORITHMS.get(collective)
             if known is None:
                 raise ConfigError(
-                    f"no collective {collective!r}; there are {', '.join(ALGORITHMS)}"
+                    f"no collective {collective!r}; {nearest(collective, ALGORITHMS)}"
                 )
             if name != "auto" and name not in known:
-                raise ConfigError(
-                    f"no algorithm {name!r} for {collective}; there are {', '.join(known)}"
-                )
+                raise ConfigError(f"no algorithm {name!r} for {collective}; {nearest(name, known)}")
 
     def choose(self, collective: str, size: float, shape: Shape) -> str:
         """The algorithm for `size` bytes (all members' shards together) on groups of this shape."""

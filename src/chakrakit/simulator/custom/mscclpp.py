@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from chakrakit.configuration import read_json
 from chakrakit.errors import FormatError
 from chakrakit.simulator.collectives import CollectiveSteps
 from chakrakit.simulator.custom.schedules import Message, moves
@@ -112,10 +113,7 @@ class _Plan(msgspec.Struct):
 
 def moves_from_mscclpp(path: Path) -> CollectiveSteps:
     """A plan as steps in which every message waits for the messages before it."""
-    try:
-        plan = msgspec.json.decode(path.read_bytes(), type=_Plan)
-    except (OSError, msgspec.MsgspecError, RecursionError) as error:
-        raise FormatError(f"not an MSCCL++ plan: {error}", path=str(path)) from None
+    plan = read_json(path, _Plan, "an MSCCL++ plan")
     reader = _Reader(plan, str(path))
     pieces = max((max(g.input_chunks, g.output_chunks) for g in plan.gpus), default=0)
     if pieces < 1:

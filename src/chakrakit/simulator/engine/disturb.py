@@ -10,6 +10,7 @@ import numpy as np
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import ConfigError, nearest
+from chakrakit.machines.device import HORIZON_PS, too_long
 from chakrakit.machines.fabric import Machine
 
 
@@ -53,7 +54,7 @@ class Disturbance:
             raise ConfigError(f"seed {self.seed} is not 0 or more")
         for rank, factor in self.stragglers.items():
             if not 0 < factor < 1e6:
-                raise ConfigError(f"straggler {rank}: factor {factor} is not more than 0")
+                raise ConfigError(f"straggler {rank}: factor {factor} is not between 0 and 1e6")
 
     def key(self, rank: int) -> tuple[object, ...]:
         """What sets this rank apart from others; equal keys are equally disturbed."""
@@ -70,7 +71,10 @@ class Disturbance:
             factor = factor * np.exp(self.jitter * draws)
         if (factor == 1.0).all():
             return durations
-        return np.rint(durations * factor).astype(np.int64)
+        found = durations * factor
+        if found.max(initial=0.0) > HORIZON_PS:
+            raise too_long(f"an operation of rank {rank}", f"{found.max() / 1e12:g} s")
+        return np.rint(found).astype(np.int64)
 
 
 def link_numbers(machine: Machine, ends: tuple[int | str, int | str]) -> list[int]:

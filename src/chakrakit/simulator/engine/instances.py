@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from chakrakit.arrays import I32, I64
 from chakrakit.errors import TraceError
 from chakrakit.simulator.collectives import COLLECTIVES, Algorithms, Shape
-from chakrakit.simulator.engine.classes import Classes
+from chakrakit.simulator.engine.classes import Classes, RowNames
 from chakrakit.simulator.engine.membership import Group, Membership
 from chakrakit.simulator.engine.messages import MessageMatcher, device_table, message_pace
 from chakrakit.simulator.engine.planner import Call, Crowd, Custom, Fixed, Planner, PlanSetting
 from chakrakit.simulator.engine.plans import TransferPlans
 from chakrakit.simulator.engine.policies import CollectivePolicy
+from chakrakit.trace.communication import EQUAL_SIZES, ROOTED
 from chakrakit.trace.model import collective_name
 
 MESSAGE = "message"
@@ -210,23 +212,23 @@ class Matcher:
         rows: list[int],
         numbers: list[int],
     ) -> Call:
-        """What the members agree on; sizes may differ, and the largest counts."""
-        types, sizes, roots, asked = set(), [], [], set()
+        """What the members agree on; sizes of an all-to-all may differ, and the largest counts."""
+        types, sizes, roots, asked = [], [], [], []
         for part, at in zip(parts, numbers, strict=True):
             calls = self.m.programs[self._program(part[0])].calls
-            types.add(int(calls.type[at]))
+            types.append(int(calls.type[at]))
             sizes.append(int(calls.size[at]))
             roots.append(self._bound(part[0], int(calls.root[at])))
-            asked.add(calls.algorithm[at])
+            asked.append(calls.algorithm[at])
         name = group.name or "(all ranks)"
-        if len(types) > 1:
-            kinds = ", ".join(collective_name(t) for t in sorted(types))
-            raise TraceError(f"collective {seq} of group {name} is {kinds}, depending on the rank")
-        kind = types.pop()
+        said = _Said(f"collective {seq} of group {name}", self._names, rows)
+        said.agree([collective_name(t) for t in types], "is {}", types)
+        kind = types[0]
         if kind not in COLLECTIVES:
             raise TraceError(
                 f"collective {seq} of group {name} has comm_type {kind}, which is no type of collective"
             )
+        said.agree_on_call(kind, sizes, roots, self.empty)
         if max(sizes) <= 0 and COLLECTIVES[kind] != "barrier" and not self.empty:
             raise TraceError(
                 f"collective {seq} of group {name} is an {COLLECTIVES[kind]} of "
@@ -235,14 +237,17 @@ class Matcher:
         members = group.members.tolist()
         root = next((members.index(r) for r in roots if r in members), 0)
         local = {p[0]: row - int(self.offset[p[0]]) for p, row in zip(parts, rows, strict=True)}
-        if len(asked) > 1:
-            raise TraceError(
-                f"collective {seq} of group {name} has another comm_algorithm on each rank"
-            )
-        return Call(COLLECTIVES[kind], max(0, *sizes), root, local, asked.pop())
+        said.agree([repr(a) for a in asked], "asks for the algorithm {}", asked)
+        return Call(COLLECTIVES[kind], max(0, *sizes), root, local, asked[0])
+
+    @cached_property
+    def _names(self) -> RowNames:
+        return RowNames(self.m, self.classes, self.offset)
 
     def _bound(self, c: int, rank: int) -> int:
         """A rank that the program of a class names, as the first of the class means it."""
+        if rank < 0:
+            return rank
         peers = self.m.traces.bindings[self.m.ranks[int(self.classes.first[c])]].peers
         return peers.get(rank, rank)
 
@@ -273,6 +278,40 @@ class Matcher:
         )
         for rows in (found.sends, found.receives):
             self.out.of_row[rows[rows >= 0]] = number[rows >= 0]
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What members say of one collective, row by row; where they disagree, two of them are named."""
+
+    what: str
+    names: RowNames
+    rows: list[int]
+
+    def agree(self, shown: Sequence[str], text: str, values: Sequence[object]) -> None:
+        """An error unless all values are equal; `text` says what a shown value is of."""
+        other = next((i for i, v in enumerate(values) if v != values[0]), None)
+        if other is None:
+            return
+        first, second = (
+            f"{text.format(shown[i])} on {self.names.node(self.rows[i])}" for i in (0, other)
+        )
+        raise TraceError(f"{self.what} {first} and {second}; all members must say the same")
+
+    def agree_on_call(self, kind: int, sizes: list[int], roots: list[int], empty: bool) -> None:
+        """Sizes, where members share one, and roots; 0 bytes and a root below 0 are not said."""
+        below = next((i for i, size in enumerate(sizes) if size < 0), None)
+        if below is not None:
+            node = self.names.node(self.rows[below])
+            raise TraceError(f"{self.what} has {sizes[below]:,} bytes on {node}; give 0 or more")
+        if kind in EQUAL_SIZES and not empty:
+            known = [size or max(sizes) for size in sizes]
+            self.agree([f"{size:,}" for size in sizes], "has {} bytes", known)
+        if kind in ROOTED:
+            said = next((r for r in roots if r >= 0), -1)
+            self.agree(
+                [str(r) for r in roots], "has the root {}", [r if r >= 0 else said for r in roots]
+            )
 
 
 def _crowd_key(group: Group) -> Hashable:

@@ -6,6 +6,7 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import TraceError
+from chakrakit.machines.device import MOST_NS, nanoseconds_to_ticks
 from chakrakit.simulator.engine.instances import Instances
 from chakrakit.simulator.engine.plans import TransferPlans
 from chakrakit.simulator.engine.program import Program
@@ -43,7 +44,8 @@ def as_measured(instances: Instances, programs: list[Program], book: TransferPla
     np.minimum.at(transfer, of, lasts)
     after[rest] = lasts - transfer[of]
     _fix(instances, book, np.where(transfer == np.iinfo(np.int64).max, 0, transfer))
-    return np.where(after < 0, (after + 1) * _PS_PER_NS - 1, after * _PS_PER_NS)
+    ticks = nanoseconds_to_ticks(np.where(after < 0, after + 1, after), lambda _: "a transfer")
+    return np.where(after < 0, ticks - 1, ticks)
 
 
 def _scale(programs: list[Program]) -> F64:
@@ -60,13 +62,14 @@ def _times(nanos: I64, scale: F64) -> I64:
 def recorded_starts(programs: list[Program]) -> I64:
     """When each row's rank began after the first of all, in ps: ranks are not recorded from one moment."""
     first = [int(p.trace.start_ns.min()) if len(p) else 0 for p in programs]
-    begin = [(t - min(first)) * _PS_PER_NS for t in first]
-    if max(begin, default=0) > np.iinfo(np.int64).max:
+    apart = max(first, default=0) - min(first, default=0)
+    if apart > MOST_NS:
         raise TraceError(
-            f"ranks were recorded {(max(first) - min(first)) / 1e9:,.0f} s apart, which is more than can "
+            f"ranks were recorded {apart / 1e9:,.0f} s apart, which is more than can "
             "be simulated; link recordings of one run"
         )
-    return np.repeat(np.array(begin, np.int64), [len(p) for p in programs])
+    begin = (np.array(first, np.int64) - min(first, default=0)) * _PS_PER_NS
+    return np.repeat(begin, [len(p) for p in programs])
 
 
 def _fix(instances: Instances, book: TransferPlans, transfer: I64) -> None:

@@ -14,6 +14,9 @@ from chakrakit.errors import TraceError
 from chakrakit.simulator.engine.program import Program
 from chakrakit.trace.sets import TraceSet
 
+MOST_MEMBERS = 1 << 17
+"""Of a group: its collectives take some kilobytes for every member."""
+
 
 @dataclass(frozen=True, eq=False)
 class Group:
@@ -53,6 +56,8 @@ class Membership:
         self.role_names: list[str] = []
         self._role_number: dict[str, int] = {}
         self.roles_of_body = [sorted(set(p.calls.role)) for p in programs]
+        if any("" in roles for roles in self.roles_of_body):
+            _check_members("", traces.world_size)
         self.groups, self.group_of = self._resolve()
         self._messages: dict[int, RankMessages] = {}
 
@@ -98,6 +103,10 @@ class Membership:
             raise TraceError(
                 f"rank {rank} uses group {name!r}, which does not exist; there are {known}"
             )
+        _check_members(name, len(members))
+        if len(set(members)) < len(members):
+            twice = next(m for i, m in enumerate(members) if m in members[:i])
+            raise TraceError(f"group {name!r} lists rank {twice} twice; list every member once")
         present = np.array([self.index.get(m, -1) for m in members], np.int64)
         strangers = sorted(set(users) - set(present.tolist()))
         if strangers:
@@ -145,6 +154,14 @@ class Membership:
             nth = _turns(m.is_send, peer, m.tag)
             self._messages[i] = RankMessages(m.row, m.is_send, peer, m.tag, m.size, nth)
         return self._messages[i]
+
+
+def _check_members(name: str, count: int) -> None:
+    if count > MOST_MEMBERS:
+        raise TraceError(
+            f"group {name or '(all ranks)'!r} has {count:,} members; a collective of "
+            f"{MOST_MEMBERS:,} is the largest that is simulated"
+        )
 
 
 def _turns(*columns: NDArray[Any]) -> I64:

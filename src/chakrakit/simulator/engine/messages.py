@@ -8,11 +8,11 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import TraceError
+from chakrakit.machines.device import picoseconds
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.library import Library, Span, cost
 from chakrakit.simulator.engine.classes import Classes
 from chakrakit.simulator.engine.membership import Membership
-from chakrakit.simulator.engine.plans import PS
 
 
 class FoldRefusedError(Exception):
@@ -66,6 +66,7 @@ class MessageMatcher:
         targets = self._ends(sorted({*first, *recorded}), False)
         found = self._find(sends, targets)
         self._check_sends(sends, found)
+        self._check_agreement(sends, targets, found)
         rows = np.full(len(found), -1, np.int64)
         rows[found >= 0] = self._simulated(targets.rank, targets.row)[found[found >= 0]]
         self._check_claims(rows)
@@ -141,6 +142,26 @@ class MessageMatcher:
             self._allow_missing(rank, peer)
         return lone
 
+    def _check_agreement(self, sends: _Ends, receives: _Ends, found: I64) -> None:
+        """Both ends of a message give its size, or one of them leaves it open."""
+        k = np.flatnonzero(found >= 0)
+        sent, received = sends.size[k], receives.size[found[k]]
+        wrong = np.flatnonzero(
+            (sent < 0) | (received < 0) | ((sent != received) & (sent > 0) & (received > 0))
+        )
+        if len(wrong):
+            i = int(k[wrong[0]])
+            raise TraceError(
+                f"{self._end(sends, i)} sends {sends.size[i]:,} bytes (tag {sends.tag[i]}) that "
+                f"{self._end(receives, int(found[i]))} receives as {receives.size[found[i]]:,}; "
+                "both ends must say the same, 0 or more"
+            )
+
+    def _end(self, ends: _Ends, i: int) -> str:
+        rank, row = int(ends.rank[i]), int(ends.row[i])
+        node = self.m.programs[self.m.body(rank)].trace[row]
+        return f"rank {self.m.ranks[rank]} at node {node.id} ({node.name!r})"
+
     def _check_sizes(self, rank: I64, size: I64) -> None:
         wrong = np.flatnonzero(size <= 0)
         if len(wrong) and not self.empty:
@@ -211,8 +232,8 @@ def _message_cost(
     library: Library, size: float, bandwidth: float, away: float
 ) -> tuple[float, int]:
     if not np.isfinite(bandwidth) or not size:
-        return 1.0, round(library.launch_us * 1e-6 * PS)
+        return 1.0, picoseconds(library.launch_us * 1e-6, "the launch of a message")
     nodes = 2 if away else 1
     span = Span(2, nodes, 2 // nodes, bandwidth, bandwidth, port=bandwidth)
     took = cost(library, "message", "direct", "Simple", size, span)
-    return took.transfer * bandwidth / size, round(took.fixed * PS)
+    return took.transfer * bandwidth / size, picoseconds(took.fixed, "a message")

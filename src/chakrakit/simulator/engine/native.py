@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 import chakrakit.core as core
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, TraceError, nearest
-from chakrakit.machines.device import Costs, WorkModel, work_model
+from chakrakit.machines.device import (
+    Costs,
+    WorkModel,
+    each_picoseconds,
+    nanoseconds_to_ticks,
+    picoseconds,
+    work_model,
+)
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
 from chakrakit.simulator.engine.classes import Classes, apart, refine
@@ -27,7 +34,7 @@ from chakrakit.simulator.engine.planner import Custom, Fixed
 from chakrakit.simulator.engine.plans import PS, TransferPlans, link_bytes
 from chakrakit.simulator.engine.policies import CollectivePolicy, DispatchPolicy, ReadyRow
 from chakrakit.simulator.engine.program import COMPUTE, PLAIN, Program, read_program
-from chakrakit.simulator.engine.stuck import check_finished
+from chakrakit.simulator.engine.stuck import check_finished, check_horizon
 from chakrakit.trace.communication import Binding, bind
 from chakrakit.trace.sets import TraceSet
 
@@ -209,6 +216,7 @@ class _Simulation:
             options.network == "flow",
             self._pick(classes, matcher.offset),
         )
+        check_horizon(self.membership, classes, matcher.offset, found)
         check_finished(self.membership, classes, matcher.offset, instances, found)
         moved = link_bytes(plans, routes, found["job_runs"], len(self.machine.links))
         outcome = Outcome(
@@ -261,7 +269,7 @@ class _Simulation:
         kind = _concat([p.kind for p in programs], np.int8)
         for rows in instances.plain:
             kind[rows] = PLAIN
-        workload = {
+        return {
             **_edges(programs, offset),
             "duration": _concat([self._durations_of(i) for i in members], np.int64),
             "kind": kind,
@@ -282,8 +290,6 @@ class _Simulation:
             **self._instance_arrays(instances),
             **self._fault_arrays(classes),
         }
-        _check_horizon(workload, offset)
-        return workload
 
     def _slowdown(self, i: int) -> float:
         """What communication takes from computation beside it; measured times hold that already."""
@@ -299,7 +305,9 @@ class _Simulation:
         counts = [len(j) for j in instances.jobs]
         return {
             "needed": np.array(instances.needed, np.int32),
-            "overhead": np.rint(np.array(overhead, np.float64) * PS).astype(np.int64),
+            "overhead": each_picoseconds(
+                np.array(overhead, np.float64), lambda _: "the overhead of a collective"
+            ),
             "instance_jobs": np.r_[0, np.cumsum(counts)].astype(np.int64),
             "job_plan": _concat(instances.jobs, np.int32),
         }
@@ -307,7 +315,7 @@ class _Simulation:
     def _fault_arrays(self, classes: Classes) -> dict[str, Any]:
         rows: list[tuple[int, int, int, float]] = []
         for fault in self.options.disturbance.faults:
-            at = round(fault.at_ns * 1000)
+            at = picoseconds(fault.at_ns * 1e-9, f"the time of the fault on {fault.target}")
             if fault.kind == "link":
                 assert isinstance(fault.target, tuple)
                 rows += [
@@ -359,25 +367,6 @@ class _Simulation:
         return pick
 
 
-MOST_PS = 2**61
-"""Work of one rank beyond which times might not fit 64 bits: 26 days."""
-
-
-def _check_horizon(workload: dict[str, Any], offset: I64) -> None:
-    """An error unless all that a rank does, one after another, stays within the clock."""
-    rank = np.repeat(np.arange(len(offset) - 1), np.diff(offset))
-    # A compute row with a small share of its device takes that much longer.
-    stretch = np.where(workload["kind"] == COMPUTE, 1e6 / np.maximum(workload["share"], 1), 1.0)
-    work = np.bincount(rank, workload["duration"] * stretch, minlength=len(offset) - 1)
-    lags = np.abs(workload["lag"]).astype(np.float64)
-    work += np.bincount(rank[workload["dst"]], lags, minlength=len(offset) - 1)
-    if work.size and work.max() > MOST_PS:
-        raise TraceError(
-            f"durations and lags of a rank add up to {work.max() * 1e-12 / 86400:,.0f} days; check "
-            "their unit, which is nanoseconds, and device_share"
-        )
-
-
 def _why(classes: Classes, attempt: int) -> str:
     if classes.factor == 1:
         return "no two ranks have the same body, durations, device, groups and peers"
@@ -403,8 +392,17 @@ def _edges(programs: list[Program], offset: I64) -> dict[str, Any]:
         "src": _concat([e.src + o for e, o in zip(parts, offset[:-1], strict=True)], np.int32),
         "dst": _concat([e.dst + o for e, o in zip(parts, offset[:-1], strict=True)], np.int32),
         "form": _concat([e.form for e in parts], np.int8),
-        "lag": _concat([e.lag for e in parts], np.int64) * 1000,
+        "lag": _concat([_lags(p) for p in programs], np.int64),
     }
+
+
+def _lags(program: Program) -> I64:
+    """The lags of a rank's edges in ticks."""
+    edges, ids = program.edges, program.trace.ids
+    return nanoseconds_to_ticks(
+        np.asarray(edges.lag, np.int64),
+        lambda i: f"the lag from node {ids[edges.src[i]]} to node {ids[edges.dst[i]]}",
+    )
 
 
 def with_bandwidth(machine: Machine, factor: float) -> Machine:

@@ -128,6 +128,8 @@ class Planner:
         fixed = setting.fixed(call.collective, n, call.size) if setting.fixed else None
         if fixed is not None:
             return Planned(self._jobs(book.add_fixed(fixed, len(self.devices))), "measured")
+        if call.collective == "all-to-all":
+            book.check_transfers(len(self.devices) * n * (n - 1))
         total = data_bytes(call.collective, call.size, n)
         moves = setting.custom(call.collective, n, call.size) if setting.custom else None
         each = total / n if call.collective == "all-to-all" else total
@@ -216,6 +218,7 @@ class Planner:
         return found
 
     def _uneven(self, splits: list[list[float]]) -> Planned:
+        self.setting.book.check_transfers(len(self.devices) * len(splits) ** 2)
         moves = direct_all_to_all(len(splits))
         matrix = np.array(splits, np.float64)
         book, step = self.setting.book, moves.steps[0]

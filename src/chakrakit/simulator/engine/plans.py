@@ -12,13 +12,12 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
+from chakrakit.machines.device import HORIZON_PS, each_picoseconds, picoseconds, too_long
 from chakrakit.machines.fabric import Machine, Routes
 from chakrakit.machines.library import Cost
 from chakrakit.simulator.collectives import SWITCH, CollectiveSteps
 
 PS = 1e12
-_LONGEST_S = 4e6
-"""46 days; as picoseconds it fits into 64 bits twice."""
 MOST_SECONDS = 100_000
 MOST_TRANSFERS = 60_000_000
 """Beyond this many transfers the plans would not fit in memory."""
@@ -150,19 +149,16 @@ class TransferPlans:
     ) -> int:
         """The same with the bytes of every transfer given, one array per step; `hop` in seconds per step."""
         copies = len(devices)
+        self.check_transfers(copies * moves.transfers())
         self._transfers += copies * moves.transfers()
-        if self._transfers > MOST_TRANSFERS:
-            raise ConfigError(
-                f"more than {MOST_TRANSFERS:,} transfers; choose an algorithm with fewer, such as ring "
-                "or halving-doubling, or fewer ranks"
-            )
         steps, numbers = _joined(moves)
         src = np.concatenate([s.src for s in moves.steps] or [np.zeros(0, np.int64)])
         dst = np.concatenate([s.dst for s in moves.steps] or [np.zeros(0, np.int64)])
         step_of = np.repeat(numbers, [len(s.src) for s in moves.steps])
         keys, wait = self._keys(src, dst, devices)
         waits = np.concatenate(
-            [np.full(len(s.src), round(s.wait * PS)) for s in moves.steps] or [wait]
+            [np.full(len(s.src), picoseconds(s.wait, "a step's wait")) for s in moves.steps]
+            or [wait]
         )
         family = _Family(
             np.array([moves.steps[i].repeat for i in steps], np.int64),
@@ -170,13 +166,23 @@ class TransferPlans:
             step_of,
             keys,
             np.concatenate([*counts, np.zeros(0)]),
-            (wait + waits if hop is None else waits + round(hop * PS)).astype(np.int64),
+            (wait + waits if hop is None else waits + picoseconds(hop, "a step's overhead")).astype(
+                np.int64
+            ),
             stretch,
             hop is not None,
         )
         self._families.append(family)
         self.count += copies
         return self.count - copies
+
+    def check_transfers(self, more: int) -> None:
+        """An error where so many more transfers are too many; asked before they are made."""
+        if self._transfers + more > MOST_TRANSFERS:
+            raise ConfigError(
+                f"more than {MOST_TRANSFERS:,} transfers; choose an algorithm with fewer, such as ring "
+                "or halving-doubling, or fewer ranks"
+            )
 
     def _check_time(self, total: float) -> None:
         """Beyond this, times might not fit 64 bits of picoseconds."""
@@ -208,7 +214,7 @@ class TransferPlans:
             keys[copy, dst == SWITCH] = -1 - up[src[dst == SWITCH]]
             keys[copy, src == SWITCH] = -1 - down[dst[src == SWITCH]]
         latest = self.machine.links.latency[up].max() if len(devices) else 0.0
-        wait[src == SWITCH] = round(float(latest) * PS)
+        wait[src == SWITCH] = picoseconds(float(latest), "the latency of a link")
         return keys, wait
 
     def add_messages(
@@ -230,9 +236,7 @@ class TransferPlans:
 
     def add_fixed(self, seconds: float, copies: int) -> int:
         """Plans that take a given time and use no link."""
-        if not 0 <= seconds < _LONGEST_S:
-            raise ConfigError(f"a collective of {seconds:g} s is longer than can be simulated")
-        wait = np.array([round(seconds * PS)], np.int64)
+        wait = np.array([picoseconds(seconds, "a collective")], np.int64)
         none = np.zeros((copies, 1), np.int64)
         self._families.append(
             _Family(np.ones(1, np.int64), [()], np.zeros(1, np.int64), none, np.zeros(1), wait)
@@ -249,8 +253,10 @@ class TransferPlans:
         )
         used, number = np.unique(keys, return_inverse=True)
         routes = self._routes(used)
-        latency = np.rint(routes.latency(self.machine.links) * PS).astype(np.int64)
-        latency += round(self.machine.software.step_overhead * PS)
+        latency = each_picoseconds(
+            routes.latency(self.machine.links), lambda _: "the latency of a route"
+        )
+        latency += picoseconds(self.machine.software.step_overhead, "the overhead of a step")
         return self._plans(number, latency), self._links(routes), routes
 
     def _routes(self, keys: I64) -> Routes:
@@ -298,7 +304,7 @@ class TransferPlans:
             "route": joined["route"].astype(np.int32),
             "bytes": joined["bytes"].astype(np.float64),
             "payload": joined["payload"].astype(np.float64),
-            "delay": joined["delay"].astype(np.int64),
+            "delay": _in_time(joined["delay"].astype(np.int64)),
         }
 
 
@@ -366,3 +372,10 @@ def link_bytes(plans: dict[str, Any], routes: Routes, runs: I64, links: int) -> 
     by_route = np.bincount(plans["route"], moved, minlength=len(routes))
     each = np.repeat(by_route, np.diff(routes.offsets))
     return np.bincount(routes.links, each, minlength=links).astype(np.float64)
+
+
+def _in_time(delay: I64) -> I64:
+    """Delays, each of which is a sum of times that are within the horizon."""
+    if delay.max(initial=0) > HORIZON_PS:
+        raise too_long("the latency of a transfer", f"{delay.max() / PS:g} s")
+    return delay

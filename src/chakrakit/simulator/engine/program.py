@@ -161,7 +161,7 @@ def _calls(trace: Trace, groups: Groups) -> Calls:
         seq,
         trace.column("comm_type", -1)[rows].astype(np.int64),
         trace.column("comm_size", 0)[rows].astype(np.int64),
-        trace.column("comm_src", 0)[rows].astype(np.int64),
+        trace.column("comm_src", -1)[rows].astype(np.int64),
         [str(a) for a in trace.column("comm_algorithm", "")[rows].tolist()],
     )
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.errors import DeadlockError
-from chakrakit.simulator.engine.classes import Classes
+from chakrakit.errors import DeadlockError, TraceError
+from chakrakit.machines.device import HORIZON_DAYS
+from chakrakit.simulator.engine.classes import Classes, RowNames
 from chakrakit.simulator.engine.instances import MESSAGE, Instances
 from chakrakit.simulator.engine.membership import Membership
 
@@ -25,7 +26,7 @@ def check_finished(
     """A DeadlockError that names the waiting ranks, groups and nodes, unless every row has ended."""
     if len(found["end"]) == 0 or found["end"].min() >= 0:
         return
-    names = _Names(membership, classes, offset)
+    names = RowNames(membership, classes, offset)
     waits = _waiting(instances, found, names) or _stalled(instances, found, names)
     waits = waits or _circular(found, names)
     ranks = len({names.rank(int(r)) for r in np.flatnonzero(found["end"] < 0)})
@@ -37,25 +38,17 @@ def check_finished(
     )
 
 
-class _Names:
-    """What simulated rows are called."""
-
-    def __init__(self, membership: Membership, classes: Classes, offset: I64) -> None:
-        self.membership, self.classes, self.offset = membership, classes, offset
-
-    def _class(self, row: int) -> int:
-        return int(np.searchsorted(self.offset, row, "right")) - 1
-
-    def rank(self, row: int) -> int:
-        """The rank a row is simulated for."""
-        return self.membership.ranks[int(self.classes.first[self._class(row)])]
-
-    def node(self, row: int) -> str:
-        """`rank 3 at node 17 ('all_reduce')`."""
-        c = self._class(row)
-        trace = self.membership.programs[self.membership.body(int(self.classes.first[c]))].trace
-        node = trace[row - int(self.offset[c])]
-        return f"rank {self.rank(row)} at node {node.id} ({node.name!r})"
+def check_horizon(
+    membership: Membership, classes: Classes, offset: I64, found: dict[str, Any]
+) -> None:
+    """A TraceError that names the first row after the end of the clock, if there is one."""
+    if found["beyond"] >= 0:
+        node = RowNames(membership, classes, offset).node(int(found["beyond"]))
+        raise TraceError(
+            f"the simulation goes on for more than {HORIZON_DAYS} days, which is all its clock has: "
+            f"{node} would still be at work; check the unit of durations and lags (ns), "
+            "device_share, bandwidths, latencies and factors"
+        )
 
 
 def _title(what: tuple[str, str, int]) -> str:
@@ -65,7 +58,7 @@ def _title(what: tuple[str, str, int]) -> str:
     return f"{kind} {seq} of group {group or '(all ranks)'}"
 
 
-def _waiting(instances: Instances, found: dict[str, Any], names: _Names) -> list[str]:
+def _waiting(instances: Instances, found: dict[str, Any], names: RowNames) -> list[str]:
     """Collectives that some members have reached and others never will."""
     out = []
     needed = np.array(instances.needed, np.int64)
@@ -80,7 +73,7 @@ def _waiting(instances: Instances, found: dict[str, Any], names: _Names) -> list
     return out
 
 
-def _stalled(instances: Instances, found: dict[str, Any], names: _Names) -> list[str]:
+def _stalled(instances: Instances, found: dict[str, Any], names: RowNames) -> list[str]:
     """Transfers and kernels that began and cannot end: a failed link or device."""
     running = np.flatnonzero((found["start"] >= 0) & (found["end"] < 0))
     out = []
@@ -94,7 +87,7 @@ def _stalled(instances: Instances, found: dict[str, Any], names: _Names) -> list
     return out
 
 
-def _circular(found: dict[str, Any], names: _Names) -> list[str]:
+def _circular(found: dict[str, Any], names: RowNames) -> list[str]:
     row = int(np.flatnonzero(found["start"] < 0)[0])
     return [
         f"{names.node(row)} waits for what waits for it: its dependencies, or the order on its stream "

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
-import msgspec
-
+from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.machines.fabric import Machine
 
@@ -48,14 +46,8 @@ def _in_order(sizes: Sequence[int], devices: Sequence[int]) -> list[Devices]:
 
 def read_job_placement(path: str, names: Sequence[str], sizes: Sequence[int]) -> list[Devices]:
     """A placement from its file: `{"job": [2, 3, 0, 1], …}`, the device of each rank of every job."""
-    try:
-        found = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, tuple[int, ...]])
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror}", path=path) from None
-    except msgspec.MsgspecError as error:
-        raise FormatError(
-            f'not a placement of jobs: {error}; write {{"{names[0]}": [0, 1], …}}', path=path
-        ) from None
+    what = f'a placement of jobs (write {{"{names[0]}": [0, 1], …}})'
+    found = read_json(path, dict[str, tuple[int, ...]], what)
     for name, size in zip(names, sizes, strict=True):
         given = len(found.get(name, ()))
         if given != size:

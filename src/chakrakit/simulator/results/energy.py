@@ -17,7 +17,7 @@ from chakrakit.trace.timing import Intervals
 
 PICO = 1e-12
 IDLE = "idle"
-_CLOSE = 0.97
+_CLOSE = 0.995
 """A device that computes for this share of the run is as good as always busy."""
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import msgspec
-
-from chakrakit.errors import ConfigError, FormatError
+from chakrakit.configuration import read_json
+from chakrakit.errors import ConfigError
 from chakrakit.machines.calibrate import NetworkModel
 from chakrakit.simulator.engine import Fault, Fixed
 
@@ -52,23 +50,10 @@ def split_fault(text: str) -> Fault:
 
 def read_network_model(path: str) -> Fixed:
     """A network model's file as what the simulator asks."""
-    try:
-        model = msgspec.json.decode(Path(path).read_bytes(), type=NetworkModel)
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror}", path=path) from None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise FormatError(f"not a network model: {error}", path=path) from None
-    return model.seconds
+    return read_json(path, NetworkModel, "a network model").seconds
 
 
 def read_placement(path: str) -> tuple[int, ...]:
     """The device of each rank: a JSON list of numbers, by rank."""
-    try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=tuple[int, ...])
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror}", path=path) from None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise FormatError(
-            f"not a placement: {error}; write the device of each rank, as in [2, 3, 0, 1]",
-            path=path,
-        ) from None
+    what = "a placement (the device of each rank, as in [2, 3, 0, 1])"
+    return read_json(path, tuple[int, ...], what)

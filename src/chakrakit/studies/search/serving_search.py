@@ -112,7 +112,8 @@ class _Search:
         left = min(1 - found / most for found, most in zip(at, limits, strict=True) if most)
         own = msgspec.structs.asdict(candidate.layout)
         hourly = self.price * candidate.devices
-        per_million = hourly / 3600 / done.output_tokens_per_s * 1e6 if hourly else 0.0
+        rate = done.output_tokens_per_s  # 0 where every request was given up
+        per_million = hourly / 3600 / rate * 1e6 if hourly and rate else 0.0
         return ServingPlan(
             **{n: v for n, v in own.items() if n != "dp"},
             devices=candidate.devices,

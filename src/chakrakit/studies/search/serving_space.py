@@ -77,9 +77,8 @@ def serving_space(
     """The space, with the axes that are given in place of what would be tried."""
     for name in given:
         if given[name] and name not in AXES:
-            raise ConfigError(
-                f"--{name.replace('_', '-')} is not for --serve, which chooses {AXES}"
-            )
+            flag = name.replace("_", "-")
+            raise ConfigError(f"--{flag} is not for --serve, which chooses {', '.join(AXES)}")
     wrong = [w for w in given.get("pools") or () if w not in ("together", "apart")]
     if wrong:
         raise ConfigError(f"--pools {','.join(wrong)}: give together, apart, or both with a comma")

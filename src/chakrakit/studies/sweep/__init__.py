@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from chakrakit.studies.sweep import findings, serving_findings
 from chakrakit.studies.sweep.findings import PointRow
-from chakrakit.studies.sweep.lines import Lines, Place
 from chakrakit.studies.sweep.measurement import mean, measure
 from chakrakit.studies.sweep.points import grid
 from chakrakit.studies.sweep.study import Study, read_study
 from chakrakit.studies.sweep.sweep_run import SweepResult, sweep
 
 __all__ = [
-    "Lines",
-    "Place",
     "PointRow",
     "Study",
     "SweepResult",

@@ -11,7 +11,13 @@ import msgspec
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import load_yaml, parse_machine, parse_name, preset_text, read_machine
+from chakrakit.machines.load import (
+    machine_document,
+    parse_machine,
+    parse_name,
+    preset_text,
+    read_machine,
+)
 
 
 class MachineChoice(msgspec.Struct, frozen=True, dict=True):
@@ -69,7 +75,7 @@ def _named(name: str, folder: Path) -> MachineChoice:
 
         load_machine(name)  # says what there is, or finds a file from where the command runs
         file = Path(name)
-    return MachineChoice(name, load_yaml(file))
+    return MachineChoice(name, machine_document(file).content)
 
 
 def _set(content: Any, path: str, value: Any) -> None:

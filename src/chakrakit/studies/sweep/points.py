@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 import chakrakit
+from chakrakit.configuration import Place
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.studies.sweep.captured import Captured, captured_of, is_captured
-from chakrakit.studies.sweep.lines import Place
 from chakrakit.studies.sweep.machine_choice import MachineChoice
 from chakrakit.studies.sweep.served import Served, is_served, served_of
 from chakrakit.studies.sweep.study import Settings, Study

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from chakrakit.configuration import Document, Place, read_document
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import work_model
-from chakrakit.studies.sweep.lines import Lines, Place
 from chakrakit.studies.sweep.machine_choice import MachineChoice, choose
 from chakrakit.studies.sweep.served import is_served
 
@@ -52,7 +52,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     """A study whose every part is known to exist."""
 
     text: StudyText
-    lines: Lines
+    lines: Document
     machines: list[MachineChoice]
     chains: list[tuple[str, ...]]
     """The passes of each alternative, as they are spelled."""
@@ -65,7 +65,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_study(path: str | Path) -> Study:
     """A study from its YAML file; a ConfigError names the line and the cure."""
-    lines = Lines(path)
+    lines = read_document(path, "workload, machines and axes; see docs/sweep.md")
     _check_axes(lines)
     try:
         text = msgspec.convert(lines.content, StudyText)
@@ -81,7 +81,7 @@ def read_study(path: str | Path) -> Study:
     return Study(text=text, lines=lines, machines=machines, chains=chains)
 
 
-def _check_axes(lines: Lines) -> None:
+def _check_axes(lines: Document) -> None:
     """Here, because msgspec does not say which key of a mapping it is about."""
     axes = lines.content.get("axes")
     for name, values in axes.items() if isinstance(axes, dict) else ():
@@ -96,7 +96,7 @@ def _names(message: str) -> list[str]:
     return [f.name for f in msgspec.structs.fields(part)]
 
 
-def _check_parts(text: StudyText, lines: Lines) -> None:
+def _check_parts(text: StudyText, lines: Document) -> None:
     """Whether there is something to set fields in; what the fields are is the workload's to say."""
     kinds: dict[str, tuple[type, ...]] = {"model": (str, dict), "plan": (dict,), "step": (dict,)}
     for name, kind in kinds.items():
@@ -106,7 +106,7 @@ def _check_parts(text: StudyText, lines: Lines) -> None:
             raise lines.error(("workload", name), f"{name} should be {known}, not {value!r}")
 
 
-def _check_lists(text: StudyText, lines: Lines) -> None:
+def _check_lists(text: StudyText, lines: Document) -> None:
     lists: dict[Place, list[Any]] = {
         ("machines",): list(text.machines),
         ("passes",): list(text.passes),
@@ -123,7 +123,7 @@ def _check_lists(text: StudyText, lines: Lines) -> None:
             seen.append(value)
 
 
-def _check_settings(text: StudyText, lines: Lines) -> None:
+def _check_settings(text: StudyText, lines: Document) -> None:
     if text.ranks is not None and text.ranks < 1:
         raise lines.error(("ranks",), f"ranks is {text.ranks}; it must be 1 or more")
     if text.ranks is not None and ("plan.dp" in text.axes or "dp" in text.workload.get("plan", {})):
@@ -134,7 +134,7 @@ def _check_settings(text: StudyText, lines: Lines) -> None:
         raise lines.error(("simulate", "compute"), str(error)) from None
 
 
-def _check_served(text: StudyText, lines: Lines) -> None:
+def _check_served(text: StudyText, lines: Document) -> None:
     """A study that serves has no ranks, passes or settings of the simulator."""
     if not is_served(text.workload):
         return
@@ -147,7 +147,7 @@ def _check_served(text: StudyText, lines: Lines) -> None:
             raise lines.error((name,), message)
 
 
-def _machine(text: StudyText, lines: Lines, i: int) -> MachineChoice:
+def _machine(text: StudyText, lines: Document, i: int) -> MachineChoice:
     try:
         made = choose(text.machines[i], Path(lines.path).parent)
         made.machine()
@@ -156,7 +156,7 @@ def _machine(text: StudyText, lines: Lines, i: int) -> MachineChoice:
     return made
 
 
-def _check_names(machines: list[MachineChoice], lines: Lines) -> None:
+def _check_names(machines: list[MachineChoice], lines: Document) -> None:
     """The table tells machines apart by name."""
     names = [m.name for m in machines]
     for i, name in enumerate(names):
@@ -166,7 +166,7 @@ def _check_names(machines: list[MachineChoice], lines: Lines) -> None:
             )
 
 
-def _chain(text: StudyText, lines: Lines, i: int) -> tuple[str, ...]:
+def _chain(text: StudyText, lines: Document, i: int) -> tuple[str, ...]:
     given = text.passes[i]
     specs = [given] if isinstance(given, str) else given
     if specs == ["none"] or not specs:

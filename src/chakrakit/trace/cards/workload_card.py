@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from chakrakit.configuration import decode_yaml, read_document
 from chakrakit.errors import ConfigError, nearest
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -230,24 +231,17 @@ def _leaves(
 
 def read_card_file(path: Path) -> dict[str, Any]:
     """A card from a YAML (or JSON) file, checked, as nested dictionaries."""
-    import yaml
-
+    document = read_document(path, "the fields of a card, as in `description: …`")
+    found: dict[str, Any] = document.content
     try:
-        found = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path}: should hold the fields of a card, as in `description: …`")
-    card_from(found, str(path))
+        card_from(found, str(path))
+    except ConfigError as error:
+        raise document.pointed(str(error)) from None
     return found
 
 
 def fields_from(given: Iterable[str]) -> dict[str, Any]:
     """`a.b=value` texts as nested dictionaries; values are read as YAML reads them."""
-    import yaml
-
     found: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -256,8 +250,8 @@ def fields_from(given: Iterable[str]) -> dict[str, Any]:
                 f"--field {text!r}: give NAME=VALUE, as in workload.data.seq_len=4096"
             )
         try:
-            nested: Any = yaml.safe_load(value)
-        except yaml.YAMLError:
+            nested: Any = decode_yaml(value, name)
+        except ConfigError:
             nested = value
         for part in reversed(name.split(".")):
             nested = {part: nested}

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import U64, Mask
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.results import Result
 from chakrakit.trace.files import open_output
 from chakrakit.trace.model import EdgeForm, EdgeKind, NodeType, Trace, node_type_name
@@ -60,7 +60,7 @@ def type_code(name: str) -> int:
         return NodeType[known]
     if match := re.fullmatch(r"NODE_TYPE_(-?\d{1,9})", name.upper()):
         return int(match[1])
-    raise ConfigError(f"{name!r} is not a node type; there are {', '.join(NodeType.__members__)}")
+    raise ConfigError(f"{name!r} is not a node type; {nearest(name, NodeType.__members__)}")
 
 
 def _matching(trace: Trace, pattern: str) -> Mask:
@@ -91,7 +91,8 @@ def export(
 ) -> Exported:
     """Writes the graph; `.graphml` or `.dot` in the name says how."""
     kind = _format_of(os.fspath(path))
-    mask = (selection or Selection()).rows(trace)
+    chosen = selection or Selection()
+    mask = chosen.rows(trace)
     part = trace if mask.all() else trace.select(mask)
     with open_output(path, binary_only=False) as stream:
         for text in _text(kind(), part):

@@ -166,26 +166,29 @@ def _piece(table: pa.Table, layouts: Layouts | None, metadata: Metadata) -> Trac
         for c in table.column_names
         if c in fields or table.column(c).null_count < table.num_rows
     }
-    plain = {c: v for c, v in data.items() if not c.startswith("_")}
-    trace = Trace.from_columns(plain, None, metadata)
-    return trace if layouts is None else _with_private(trace, data, layouts)
+    if layouts is None:
+        plain = {c: v for c, v in data.items() if not c.startswith("_")}
+        return Trace.from_columns(plain, None, metadata)
+    return _with_private(data, table.num_rows, layouts, metadata)
 
 
-def _with_private(trace: Trace, data: dict[str, pa.ChunkedArray], layouts: Layouts) -> Trace:
+def _with_private(
+    data: dict[str, pa.ChunkedArray], rows: int, layouts: Layouts, metadata: Metadata
+) -> Trace:
     """The trace with the layouts and raw bytes that the file has for it."""
     private = {
         c: columns.cast(data[c].combine_chunks(), kind, c)
         for c, kind in columns.PRIVATE_TYPES.items()
         if c in data
     }
-    rows = private.pop("_layout", pa.nulls(len(trace), pa.int32()))
-    numbers = rows.fill_null(-1).to_numpy(zero_copy_only=False)
+    given = private.pop("_layout", pa.nulls(rows, pa.int32()))
+    numbers = given.fill_null(-1).to_numpy(zero_copy_only=False)
     if len(numbers) and not (numbers.min() >= 0 and numbers.max() < len(layouts.items)):
         raise TraceError("a row refers to a layout that is not there")
-    public = trace.nodes
-    _check_layouts(public, layouts, numbers)
-    found = {c: public.column(c) for c in public.column_names}
-    return Trace(pa.table({**found, **private, "_layout": rows}), layouts, trace.metadata)
+    plain = {c: v for c, v in data.items() if not c.startswith("_")}
+    trace = Trace.with_layouts({**plain, **private}, numbers, layouts, metadata)
+    _check_layouts(trace.nodes, layouts, numbers)
+    return trace
 
 
 def _check_layouts(table: pa.Table, layouts: Layouts, rows: I32) -> None:

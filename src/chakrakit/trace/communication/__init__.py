@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from chakrakit.trace.communication.binding import Binding, Body, bind
 from chakrakit.trace.communication.collectives import (
+    EQUAL_SIZES,
+    ROOTED,
     UNKNOWN,
     Collectives,
     canonical_group,
@@ -23,7 +25,9 @@ from chakrakit.trace.communication.groups import (
 from chakrakit.trace.communication.likeness import Company, like_classes
 
 __all__ = [
+    "EQUAL_SIZES",
     "MAX_RANKS",
+    "ROOTED",
     "UNKNOWN",
     "WORLD",
     "Binding",

@@ -20,9 +20,14 @@ from chakrakit.arrays import I64, Mask
 from chakrakit.parallel import Workers, spread
 from chakrakit.trace.communication.binding import Binding, Body, bind
 from chakrakit.trace.communication.groups import WORLD, Groups
-from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.model import CollectiveType, NodeType, Trace
 from chakrakit.trace.placement import issued
 
+_C = CollectiveType
+EQUAL_SIZES = frozenset({_C.ALL_REDUCE, _C.ALL_GATHER, _C.REDUCE_SCATTER, _C.REDUCE_SCATTER_BLOCK})
+"""Collectives whose members give one size; those of an all-to-all may differ."""
+ROOTED = frozenset({_C.REDUCE, _C.GATHER, _C.SCATTER, _C.BROADCAST})
+"""Collectives from or to one member, which `comm_src` names."""
 UNKNOWN = -1
 """Stands for a type, size or end that the trace does not say."""
 

@@ -19,6 +19,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from chakrakit.configuration import decode_json
 from chakrakit.errors import FormatError
 
 MANIFEST = "bundle.json"
@@ -262,10 +263,8 @@ def _manifest(archive: zipfile.ZipFile, path: Path, problems: list[Problem]) -> 
         raise FormatError(f"a zip without {MANIFEST}: not a bundle", path=str(path))
     if any(p.member == MANIFEST for p in problems):
         raise FormatError(problems[0].problem, path=f"{path}/{MANIFEST}")
-    try:
-        found = msgspec.json.decode(archive.read(MANIFEST), type=Manifest)
-    except msgspec.MsgspecError as error:
-        raise FormatError(f"not a bundle's list: {error}", path=f"{path}/{MANIFEST}") from None
+    place = f"{path}/{MANIFEST}"
+    found = decode_json(archive.read(MANIFEST), Manifest, place, "a bundle's list")
     if found.format != FORMAT or found.version > VERSION:
         raise FormatError(
             f"format {found.format!r} version {found.version}; this chakrakit reads "

@@ -19,6 +19,8 @@ from chakrakit.trace.files.temporary import claimed
 STDIO = "-"
 Source = str | os.PathLike[str] | IO[bytes] | BundlePath
 _BUFFER = 1 << 20
+_MOST_TIMES = 1000
+"""How much smaller compression makes a trace at most; the most regular ones come to a few hundred."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -39,9 +41,9 @@ def open_input(path: Source) -> Iterator[io.BufferedReader]:
         raw = _open_raw(path, stack)
         head = raw.peek(4)[:4]
         if head.startswith(_GZIP):
-            yield _buffered(cast(IO[bytes], gzip.GzipFile(fileobj=raw)))
+            yield _unfolding(cast(IO[bytes], gzip.GzipFile(fileobj=raw)), raw, name)
         elif head == _ZSTD:
-            yield _buffered(_zstd_reader(raw))
+            yield _unfolding(_zstd_reader(raw), raw, name)
         else:
             yield raw
 
@@ -66,11 +68,24 @@ def _buffered(stream: IO[bytes] | io.RawIOBase) -> io.BufferedReader:
     return io.BufferedReader(_Patient(stream), _BUFFER)
 
 
-class _Patient(io.RawIOBase):
-    """Another stream, read until a buffer is full or nothing is left."""
+def _unfolding(stream: IO[bytes], raw: io.BufferedReader, name: str) -> io.BufferedReader:
+    """What a compressed file holds, up to a limit that follows its size; a pipe has no size to go by."""
+    if not raw.seekable():
+        return _buffered(stream)
+    here = raw.tell()
+    size = raw.seek(0, io.SEEK_END)
+    raw.seek(here)
+    return io.BufferedReader(_Patient(stream, _MOST_TIMES * size + _BUFFER, name), _BUFFER)
 
-    def __init__(self, stream: IO[bytes] | io.RawIOBase) -> None:
+
+class _Patient(io.RawIOBase):
+    """Another stream, read until a buffer is full or nothing is left; at most so many bytes in all."""
+
+    def __init__(
+        self, stream: IO[bytes] | io.RawIOBase, most: int | None = None, name: str = ""
+    ) -> None:
         self._stream = stream
+        self._most, self._name, self._read = most, name, 0
 
     def readable(self) -> bool:
         return True
@@ -83,6 +98,13 @@ class _Patient(io.RawIOBase):
                 break
             view[filled : filled + len(data)] = data
             filled += len(data)
+        self._read += filled
+        if self._most is not None and self._read > self._most:
+            raise FormatError(
+                f"unfolds into more than {_MOST_TIMES:,} times its size, as no trace does; "
+                "decompress it first if that is right",
+                path=self._name,
+            )
         return filled
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
@@ -59,11 +60,7 @@ class Trace:
         `edges` refer to rows. `members` overrides the oneof member an attribute is written as.
         """
         rows = _length(data)
-        table = {
-            name: _field(name, data.get(name), rows)
-            for name in columns.FIELD_TYPES
-            if name in data or name not in columns.IO_COLUMNS
-        }
+        table = _fields(data, rows)
         attributes = {n: v for n, v in data.items() if n not in table}
         table["_layout"] = pa.array(np.zeros(rows, np.int32))
         io = sum(
@@ -74,6 +71,19 @@ class Trace:
         trace = cls(pa.table(table), Layouts((Layout(io),)), metadata)
         trace = trace.with_columns(attributes, members)
         return trace if edges is None else trace.with_edges(edges)
+
+    @classmethod
+    def with_layouts(
+        cls, data: Mapping[str, Any], numbers: I32, layouts: Layouts, metadata: Metadata
+    ) -> Trace:
+        """The same from columns whose layouts are known: one number per row, which the caller checks."""
+        rows = _length(data)
+        table = _fields(data, rows)
+        for name, values in data.items():
+            if name not in table and not name.startswith("_"):
+                table[name] = _attribute(name, values, rows)
+        private = {n: v for n, v in data.items() if n.startswith("_")}
+        return cls(pa.table({**table, **private, "_layout": numbers}), layouts, metadata)
 
     @classmethod
     def concat(cls, parts: Iterable[Trace]) -> Trace:
@@ -153,8 +163,15 @@ class Trace:
         """The node with this id."""
         row = self._row_of(node_id)
         if row is None:
-            raise TraceError(f"no node has id {node_id}")
+            raise TraceError(f"no node has id {node_id}; {self._ids_near(node_id)}")
         return self[row]
+
+    def _ids_near(self, node_id: int) -> str:
+        """The ids next to one that no node has, for a message."""
+        ids = self.ids[self._by_id].tolist()
+        at = bisect_left(ids, node_id)
+        near = ids[max(0, at - 1) : at + 1]
+        return f"the nearest are {' and '.join(map(str, near))}" if near else "there are none"
 
     @cached_property
     def _by_id(self) -> NDArray[np.intp]:
@@ -365,6 +382,15 @@ def _check_types(types: dict[str, pa.DataType], schema: pa.Schema) -> None:
                 f"{field.name!r} is {types[field.name]} in one part and {field.type} in another; "
                 "convert one of them with with_columns"
             )
+
+
+def _fields(data: Mapping[str, Any], rows: int) -> dict[str, pa.Array]:
+    """The fields that every node has, and those of `data`."""
+    return {
+        name: _field(name, data.get(name), rows)
+        for name in columns.FIELD_TYPES
+        if name in data or name not in columns.IO_COLUMNS
+    }
 
 
 def _length(data: Mapping[str, Any]) -> int:

@@ -218,7 +218,7 @@ def _not_ours(target: Path, here: list[str]) -> list[str]:
         return []
     try:
         card = read_card(target / "card.json")
-    except FormatError:
+    except ChakraError:
         return here
     name = re.escape(file_name(card.name))
     bodies = [n for n in here if RANKED.fullmatch(n) and re.match(rf"{name}\.\d+\.", n)]

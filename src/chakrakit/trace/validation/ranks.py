@@ -14,13 +14,12 @@ from functools import lru_cache
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.trace.communication import UNKNOWN, Binding, Groups, canonical_group
+from chakrakit.trace.communication import EQUAL_SIZES, UNKNOWN, Binding, Groups, canonical_group
 from chakrakit.trace.model import CollectiveType, collective_name
 from chakrakit.trace.validation.communication import Calls, Channel, Communication
 from chakrakit.trace.validation.findings import Findings, shown
 
 _C = CollectiveType
-_EQUAL_SIZES = (_C.ALL_REDUCE, _C.ALL_GATHER, _C.REDUCE_SCATTER, _C.REDUCE_SCATTER_BLOCK)
 
 
 @dataclass
@@ -247,7 +246,7 @@ class _Pair:
     def _sizes(self, findings: Findings) -> None:
         known = _both_known(self.mine.size, self.theirs.size)
         differ = known & (self.mine.size != self.theirs.size)
-        strict = differ & np.isin(self.mine.kind, [int(c) for c in _EQUAL_SIZES])
+        strict = differ & np.isin(self.mine.kind, [int(c) for c in EQUAL_SIZES])
         if strict.any() and _same_in_another_order(self.mine, self.theirs):
             return self._size("collective-order", strict, findings)
         self._size("collective-size", strict, findings)

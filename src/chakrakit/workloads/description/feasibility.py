@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from chakrakit.errors import ConfigError
+from chakrakit.workloads.description.bounds import out_of_bounds, too_much
 from chakrakit.workloads.description.description import (
     Convolutional,
     Decoder,
@@ -17,6 +18,9 @@ from chakrakit.workloads.description.description import (
     Workload,
 )
 from chakrakit.workloads.description.schedules import SCHEDULES
+
+_TRIED = 10_000
+"""Degrees looked at for a hint."""
 
 
 def check(workload: Workload) -> None:
@@ -33,6 +37,7 @@ def _problems(w: Workload) -> Iterator[str]:
         **_ints(w.step, ("seq", "global_batch", "micro_batch")),
     }
     wrong = [f"{n} is {v}; it must be 1 or more" for n, v in positive.items() if v < 1]
+    wrong = wrong or list(out_of_bounds(w)) or list(too_much(w))
     if wrong:
         yield from wrong
         return
@@ -52,7 +57,8 @@ def _ints(part: Plan | Step, names: Iterable[str]) -> dict[str, int]:
 
 def _fitting(limit: int, *numbers: int) -> str:
     """The degrees up to a limit that divide all numbers."""
-    found = [str(d) for d in range(1, limit + 1) if all(n % d == 0 for n in numbers)]
+    tried = range(1, min(limit, _TRIED) + 1)
+    found = [str(d) for d in tried if all(n % d == 0 for n in numbers)]
     return ", ".join(found[:12]) + (", …" if len(found) > 12 else "")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from chakrakit.configuration import read_document
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.models.naming import named
@@ -36,17 +37,11 @@ def _with_batch(workload: Workload, data: dict[str, Any]) -> Workload:
 
 def read_workload(path: str | Path) -> Workload:
     """A workload from a YAML (or JSON) file."""
-    import yaml
-
+    document = read_document(path, "model, plan and step")
     try:
-        data = yaml.safe_load(Path(path).read_text())
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {error}") from None
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: should hold model, plan and step; got {type(data).__name__}")
-    return from_plain(data, str(path))
+        return from_plain(document.content, str(path))
+    except ConfigError as error:
+        raise document.pointed(str(error)) from None
 
 
 def write_workload(workload: Workload, path: str | Path) -> None:

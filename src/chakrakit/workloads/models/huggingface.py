@@ -7,18 +7,14 @@ from typing import Any
 
 import msgspec
 
+from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Decoder
 
 
 def read_config(path: Path) -> Decoder:
     """The model a configuration describes; what is not understood is refused by name."""
-    try:
-        config = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        raise ConfigError(f"{path}: not a config.json: {error}") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    config = read_json(path, dict[str, Any], "a config.json")
     kind = str(config.get("model_type", ""))
     readers = {"gpt2": _gpt2, "deepseek_v2": _deepseek, "deepseek_v3": _deepseek}
     plain = {"llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "qwen2_moe"}
@@ -28,10 +24,12 @@ def read_config(path: Path) -> Decoder:
             f"{path}: model_type {kind!r} is not one of {known}; describe the model in YAML"
         )
     try:
-        model = Decoder(name=path.parent.name or kind, **readers.get(kind, _llama)(config, kind))
+        fields = {"name": path.parent.name or kind, **readers.get(kind, _llama)(config, kind)}
+        return msgspec.convert({k: v for k, v in fields.items() if v is not None}, Decoder)
     except KeyError as error:
         raise ConfigError(f"{path}: {kind} configuration without {error}") from None
-    return model
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {kind} configuration: {error}") from None
 
 
 def _llama(c: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -90,5 +88,5 @@ def _gpt2(c: dict[str, Any], kind: str) -> dict[str, Any]:
         "activation": "gelu",
         "bias": True,
         "tied": bool(c.get("tie_word_embeddings", True)),
-        "dropout": c.get("resid_pdrop", 0.0) > 0,
+        "dropout": c.get("resid_pdrop", 0.0) not in (0, None),
     }

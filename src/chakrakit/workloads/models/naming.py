@@ -12,6 +12,8 @@ from chakrakit.workloads.models.published import catalog
 
 def named(name: str) -> Model:
     """A model by its name in the catalog, or from a `config.json` (or the directory that has one)."""
+    if not isinstance(name, str):  # descriptions come from files
+        raise ConfigError(f"a model is named by a text, not by {name!r:.40}")
     known = catalog()
     spelled = {_letters(k): k for k in known}
     if _letters(name) in spelled:

@@ -54,6 +54,7 @@ Outcome Engine::outcome() {
         if (!system_.lenient) throw SimulationError(out.stuck, true);
     } else if (!system_.lenient) {
         require_all_ran();
+        require_all_received();
     }
     out.actors = std::move(timelines_);
     for (const Link& link : links_) out.links.push_back(link.use);

@@ -270,6 +270,7 @@ class Engine {
     std::string explain_collective(uint32_t a) const;
     std::string explain_peer(Rank rank, uint32_t group) const;
     void require_all_ran() const;
+    void require_all_received() const;
 
     const Program& program_;
     const System& system_;

@@ -86,6 +86,14 @@ class Mailbox {
         return false;
     }
 
+    // The key of a message that came early and was never taken, of all that `counts` is true for.
+    template <class Counts>
+    const Key* left_over(Counts&& counts) const {
+        for (const auto& [key, slot] : slots_)
+            if (slot.early > 0 && counts(key)) return &key;
+        return nullptr;
+    }
+
     // Takes one early message if there is one.
     bool take(const Key& key) {
         auto it = slots_.find(key);

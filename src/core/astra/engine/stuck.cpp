@@ -92,6 +92,18 @@ std::string Engine::explain_peer(Rank rank, uint32_t group) const {
     return "which never reaches a matching collective of " + group_name(group);
 }
 
+// ASTRA-sim does not notice a message that nobody takes.
+void Engine::require_all_received() const {
+    const Key* key = mailbox_.left_over([](const Key& k) { return (k.tag & 0xffffffff) == 0; });
+    if (key == nullptr) return;
+    Rank to = actors_[key->to].rank;
+    throw SimulationError(std::to_string(key->size) + " bytes with tag " +
+                              std::to_string(key->tag >> 32) + " are sent to rank " +
+                              std::to_string(to) +
+                              ", which never receives them; add the receive, or give --lenient",
+                          true);
+}
+
 // A rank with a dependency cycle ends early without a word in ASTRA-sim.
 void Engine::require_all_ran() const {
     for (uint32_t a = 0; a < actors_.size(); ++a) {

@@ -57,6 +57,7 @@ class Recorder(TorchDispatchMode):
         self.where, self.storages, self.known = where, storages, known
         self.signatures = Signatures()
         self.ops: list[Op] = []
+        self._freed_before = 0
         self.comms: list[Comm] = []
         self.recording = False
         self.last_comm = -1
@@ -148,6 +149,7 @@ class Recorder(TorchDispatchMode):
         read = [self.storages.number(t) for t in communication.tensors(args)]
         if kwargs:
             read += [self.storages.number(t) for t in communication.tensors(kwargs)]
+        self._note_freed()
         before = self.storages.live
         results = [] if out is None else communication.tensors(out)
         made = [self.storages.number(t) for t in results]
@@ -167,7 +169,7 @@ class Recorder(TorchDispatchMode):
             writes,
             comm,
             not on_device,
-            self.storages.live - before,
+            self.storages.live - before + self.storages.freed,
         )
         if short == "wait_tensor":
             self.ops[-1].waits_for = self._writer.get(read[0], -1)
@@ -175,6 +177,14 @@ class Recorder(TorchDispatchMode):
         for number in writes:
             if short != "wait_tensor":
                 self._writer[number] = len(self.ops) - 1
+
+    def _note_freed(self) -> None:
+        """What died since the last operator was given back when it ended, or before a step began."""
+        freed, self.storages.freed = self.storages.freed, 0
+        if self.recording and self.ops and self.ops[-1].step == self.where.step:
+            self.ops[-1].free += freed
+        elif self.recording:
+            self._freed_before += freed
 
     def _place(self, read: list[int], made: list[int]) -> bool:
         """Results of work on the device are on the device."""
@@ -216,10 +226,11 @@ class Recorder(TorchDispatchMode):
         writes: list[int],
         comm: int,
         is_host: bool,
-        grown: int,
+        taken: int,
     ) -> None:
         where = self.where
         freed, self.storages.freed = self.storages.freed, 0
+        early, self._freed_before = self._freed_before, 0
         self.ops.append(
             Op(
                 signature,
@@ -230,8 +241,8 @@ class Recorder(TorchDispatchMode):
                 writes,
                 comm,
                 -1,
-                max(grown + freed, 0),
-                freed,
+                max(taken, 0),
+                freed + early,
                 is_host,
                 where.annotation,
                 where.micro_batch,

@@ -52,14 +52,14 @@ class RowNames:
 
 def inherit(line: Timeline, values: I64) -> I64:
     """Each row's own value, or else that of the nearest row above it that has one; -1 for none."""
-    out = values.copy()
-    open_rows = np.flatnonzero((out < 0) & (line.parent >= 0))
-    outer = line.parent[open_rows]
-    while len(open_rows):
-        out[open_rows] = out[outer]
-        outer = line.parent[outer]
-        still = (out[open_rows] < 0) & (outer >= 0)
-        open_rows, outer = open_rows[still], outer[still]
+    out, above = values.copy(), line.parent.copy()
+    open_rows = np.flatnonzero((out < 0) & (above >= 0))
+    while len(open_rows):  # each look reaches twice as far up, however deep rows are nested
+        outer = above[open_rows]
+        found = out[outer]
+        out[open_rows] = found
+        above[open_rows] = np.where(found < 0, above[outer], -1)
+        open_rows = open_rows[above[open_rows] >= 0]
     return out
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .collector import Collector, parse_steps
-from .groups import GROUP_MARK, mark_groups, rank, world_size
+from .groups import GROUP_MARK, REDUCE_MARK, mark_groups, rank, world_size
 from .programs import ENVIRONMENT, install_from_environment
 from .settings import global_settings
 
@@ -18,6 +18,7 @@ __all__ = [
     "ENVIRONMENT",
     "FOLDER",
     "GROUP_MARK",
+    "REDUCE_MARK",
     "Collector",
     "global_settings",
     "install_from_environment",

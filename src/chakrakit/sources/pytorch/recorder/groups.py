@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
+import re
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any
 
 GROUP_MARK = "chakra:group="
 """Prefix of the annotation that says which process group a collective runs in."""
+REDUCE_MARK = "chakra:reduce="
+"""Prefix of the annotation that says how a collective reduces, where that is not by sums."""
+_REDUCTIONS = re.compile(r"\b(AVG|PRODUCT|MIN|MAX|BAND|BOR|BXOR)\b")
 
 _COLLECTIVES = (
     "all_reduce",
@@ -123,11 +129,19 @@ def mark_groups(settle: Callable[[], bool] = lambda: False) -> Callable[[], None
         return call
 
     def marked(function: Callable[..., Any]) -> Callable[..., Any]:
+        places = list(inspect.signature(function).parameters)
+
+        def given(name: str, args: Any, kwargs: Any) -> Any:
+            place = places.index(name) if name in places else len(args)
+            return args[place] if place < len(args) else kwargs.get(name)
+
+        scope = torch.autograd.profiler.record_function
+
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            with torch.autograd.profiler.record_function(
-                GROUP_MARK + group_name(kwargs.get("group"))
-            ):
+            how = _REDUCTIONS.search(str(given("op", args, kwargs)))
+            mark = scope(REDUCE_MARK + how[1].lower()) if how else nullcontext()
+            with scope(GROUP_MARK + group_name(given("group", args, kwargs))), mark:
                 return function(*args, **kwargs)
 
         return settled(call)

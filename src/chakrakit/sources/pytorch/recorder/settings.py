@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,7 @@ def global_settings() -> dict[str, Any]:
         "autocast": _autocast,
         "sdp_backends": _attention,
         "memory_allocator": _allocator,
+        "allocator": lambda: os.environ.get("PYTORCH_CUDA_ALLOC_CONF"),
     }
     found = {name: _asked(ask) for name, ask in asked.items()}
     return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,130 @@
+"""A file of configuration and where things stand in it, so that an error can name the line."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from chakrakit.configuration.files import as_text, read_bounded
+from chakrakit.configuration.json_text import check_depth
+from chakrakit.configuration.yaml_text import composed, constructed
+from chakrakit.errors import ConfigError, nearest
+
+Place = tuple[str | int, ...]
+"""Keys and list positions from the top of the file: ("axes", "plan.tp", 2)."""
+
+T = TypeVar("T")
+_UNKNOWN = re.compile(r"unknown field `([^`]*)`")
+_AT = re.compile(r" - at `(?:key in )?\$([^`]*)`")
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
+
+
+class Document:
+    """A document's content and the line of everything in it."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self.path = path
+        self._text = text
+        found = _as_json(text, path)
+        self.content: Any = found if found is not None else constructed(self._top, path)
+
+    @cached_property
+    def _top(self) -> Any:
+        return composed(self._text, self.path)
+
+    def line(self, place: Place) -> int:
+        """The line of a place, or of the nearest thing around it that is in the file."""
+        try:
+            node, line = self._top, 1
+        except ConfigError:  # JSON that YAML does not take, as with tabs
+            return 1
+        for step in place:
+            found = _child(node, step)
+            if found is None:
+                return line
+            node, line = found
+        return line
+
+    def error(self, place: Place, message: str) -> ConfigError:
+        """The error to raise about a place."""
+        return ConfigError(f"{self.path}:{self.line(place)}: {message}")
+
+    def convert(self, kind: type[T]) -> T:
+        """The content as a `kind`; the error names the line, and the nearest field for one unknown."""
+        try:
+            return msgspec.convert(self.content, kind)
+        except msgspec.ValidationError as error:
+            raise self.converted(str(error), (), []) from None
+
+    def converted(self, message: str, base: Place, known: list[str]) -> ConfigError:
+        """An error of msgspec's, with the line it is about and the nearest of the names there are."""
+        place, told = base + place_in(message), _AT.sub("", message)
+        unknown = _UNKNOWN.search(message)
+        if unknown and known:
+            told = f"no field {unknown[1]!r}; {nearest(unknown[1], known)}"
+            return self.error((*place, unknown[1]), told)
+        return self.error(place, f"{'.'.join(map(str, place))}: {told}" if place else told)
+
+    def pointed(self, message: str) -> ConfigError:
+        """The error with this message and the line of the place it names.
+
+        A place is named in msgspec's way, or as `PATH.network[0].size: …`.
+        """
+        spelled = re.match(re.escape(self.path) + r"((?:\.[\w-]+|\[\d+\])+): ", message)
+        place = _steps(spelled[1]) if spelled else place_in(message)
+        if not place:
+            return ConfigError(message)
+        told = message.removeprefix(self.path).removeprefix(": ").removeprefix(".")
+        return self.error(place, told)
+
+
+def place_in(message: str) -> Place:
+    """The place that a message of msgspec's is about."""
+    at = _AT.search(message)
+    return _steps(at[1] if at else "")
+
+
+def _steps(text: str) -> Place:
+    return tuple(int(n) if n else k for k, n in _STEP.findall(text))
+
+
+def read_document(path: str | Path, holds: str) -> Document:
+    """A file that is a mapping, YAML or JSON; `holds` says what it should be about."""
+    return parse_document(read_bounded(path), str(path), holds)
+
+
+def parse_document(data: bytes, where: str, holds: str) -> Document:
+    """A mapping's text."""
+    found = Document(as_text(data, where), where)
+    if not isinstance(found.content, dict):
+        raise ConfigError(f"{where}: should hold {holds}")
+    return found
+
+
+def _as_json(text: str, where: str) -> Any:
+    """The content where it is JSON, which is decoded a hundred times faster; None where it is not."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        content = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None  # a flow mapping of YAML's, or neither
+    check_depth(content, where)
+    return content
+
+
+def _child(node: Any, step: str | int) -> tuple[Any, int] | None:
+    """A key's value (and the key's line), or an item of a list."""
+    import yaml
+
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == str(step):
+                return value, key.start_mark.line + 1
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step], node.value[step].start_mark.line + 1
+    return None

@@ -1,0 +1,136 @@
+"""YAML of bounded depth and size, aliases counted for what they stand for.
+
+PyYAML composes nodes by recursion (in C without any limit), an alias costs nothing where it stands and
+everything where it is followed, and some scalars are arithmetic. So the events are looked at first, which
+needs no recursion, then the graph of nodes, and only what is small becomes Python's objects.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from chakrakit.configuration.json_text import DEEPEST
+from chakrakit.errors import ConfigError
+
+MOST_VALUES = 200_000
+"""Scalars, lists and mappings, those behind aliases once for each alias; larger files can be JSON."""
+_LONGEST_NUMBER = 400
+_NUMBERS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}
+_KEYS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "merge", "value")}
+_TYPED = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_UNTYPED = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+
+
+def decode_yaml(text: str, where: str, typed: bool = True) -> Any:
+    """A YAML text's content; where not `typed`, every scalar stays text."""
+    return constructed(composed(text, where, typed), where, typed)
+
+
+def composed(text: str, where: str, typed: bool = True) -> Any:
+    """The graph of nodes, with the lines they stand on; checked."""
+    loader = _TYPED if typed else _UNTYPED
+    try:
+        _check_events(text, loader, where)
+        node = yaml.compose(text, Loader=loader)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(f"{where}{_line(error)}: not YAML: {_problem(error)}") from None
+    if node is not None:
+        _Measure(where).take(node, 0)
+    return node
+
+
+def constructed(node: Any, where: str, typed: bool = True) -> Any:
+    """The content of a graph of nodes that was checked."""
+    if node is None:
+        return None
+    kind = yaml.constructor.SafeConstructor if typed else yaml.constructor.BaseConstructor
+    try:
+        return kind().construct_document(node)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}{_line(error)}: not YAML: {_problem(error)}") from None
+    except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
+        # `!!int x`, the 99th of a month
+        raise ConfigError(f"{where}: not YAML: a value is not of its kind: {error}") from None
+
+
+def _check_events(text: str, loader: Any, where: str) -> None:
+    depth = 0
+    for count, event in enumerate(yaml.parse(text, Loader=loader)):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            line = event.start_mark.line + 1
+            raise ConfigError(f"{where}:{line}: nested more than {DEEPEST} levels deep")
+        if count > 2 * MOST_VALUES:
+            raise _too_large(where)
+
+
+class _Measure:
+    """How large and how deep nodes are with their aliases followed; each node is looked at once."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.known: dict[int, tuple[int, int] | None] = {}
+        """By node: values and levels below it; None while it is being looked at."""
+
+    def take(self, node: Any, depth: int) -> tuple[int, int]:
+        """Values and levels of a node that stands at this depth."""
+        if id(node) not in self.known:
+            self.known[id(node)] = None
+            self.known[id(node)] = self._measured(node, depth)
+        found = self.known[id(node)]
+        if found is None:
+            raise self._error(node, "an alias inside of what it stands for")
+        if depth + found[1] > DEEPEST:
+            raise self._error(node, f"nested more than {DEEPEST} levels deep")
+        return found
+
+    def _measured(self, node: Any, depth: int) -> tuple[int, int]:
+        if isinstance(node, yaml.ScalarNode):
+            if node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
+                raise self._error(node, f"a number of {len(node.value):,} characters")
+            return 1, 0
+        if depth > DEEPEST:
+            raise self._error(node, f"nested more than {DEEPEST} levels deep")
+        parts = self._values(node) if isinstance(node, yaml.MappingNode) else node.value
+        sizes = [self.take(part, depth + 1) for part in parts]
+        total = 1 + sum(size for size, _ in sizes)
+        if total > MOST_VALUES:
+            raise _too_large(self.where)
+        return total, 1 + max((height for _, height in sizes), default=0)
+
+    def _values(self, node: Any) -> list[Any]:
+        """What a mapping's keys stand for; YAML takes the last of two equal keys and says nothing."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag not in _KEYS:
+                raise self._error(key, "a key that is neither text nor a number")
+            if key.value in seen:
+                raise self._error(key, f"{key.value!r} is there twice; keep one of them")
+            if len(key.value) > _LONGEST_NUMBER and key.tag in _NUMBERS:
+                raise self._error(key, f"a number of {len(key.value):,} characters")
+            seen.add(key.value)
+        return [value for _, value in node.value]
+
+    def _error(self, node: Any, message: str) -> ConfigError:
+        return ConfigError(f"{self.where}:{node.start_mark.line + 1}: {message}")
+
+
+def _too_large(where: str) -> ConfigError:
+    return ConfigError(
+        f"{where}: more than {MOST_VALUES:,} values, aliases followed; write fewer, or JSON"
+    )
+
+
+def _line(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return f":{mark.line + 1}" if mark is not None else ""
+
+
+def _problem(error: Exception) -> str:
+    told = getattr(error, "problem", None) or str(error)
+    return " ".join(str(told).split())

@@ -1,0 +1,66 @@
+"""What a replay says of the recording it was made from."""
+
+from __future__ import annotations
+
+from chakrakit.replayer.plan.options import ReplayOptions
+from chakrakit.replayer.recording.settings import read_settings
+from chakrakit.replayer.run.comparison import compare_with_recording
+from chakrakit.replayer.run.session import prepare, replay
+from chakrakit.trace.sets.card import Card
+from support.recorded import DATA, linked
+
+
+def compared(before, after):
+    return compare_with_recording(
+        step_ns=2_000_000,
+        kernel_ns=1_000_000,
+        kernels=[(before, after)],
+        replayed_step_ns=1_900_000,
+        replayed_kernel_ns=1_010_000,
+    )
+
+
+def test_the_same_kernels_as_often():
+    found = compared({"gemm": 3, "copy": 1}, {"copy": 1, "gemm": 3})
+    assert found.kernels_equal
+    assert found.differences == []
+    assert found.sentence == (
+        "against the recording: 4 of 4 kernels the same, kernels 1.000 ms +1.0%, "
+        "step 2.000 ms -5.0%"
+    )
+
+
+def test_what_differs_is_named():
+    found = compared({"gemm": 3, "copy": 1}, {"gemm": 2, "spin": 1, "copy": 1})
+    assert not found.kernels_equal
+    assert (found.kernels, found.kernels_same) == (4, 3)
+    assert {(d.name, d.recorded, d.replayed) for d in found.differences} == {
+        ("gemm", 3, 2),
+        ("spin", 0, 1),
+    }
+
+
+def test_a_recorded_mixture_of_experts_replays_whole():
+    """Two kinds of routing: a loop over experts by index, and rows sorted by expert."""
+    report = replay(str(DATA / "moe_tiny" / "et.json.gz"), ReplayOptions(), iterations=1, warmup=1)
+    assert report.coverage.count == 1
+    assert report.stand_ins == []
+
+
+def test_settings_are_those_the_collector_wrote_down():
+    told = {"allow_tf32": True, "threads": 3, "something else": 1}
+    card = Card(name="x", settings={"collector": {"settings": told}})
+    assert read_settings(card, ["sgemm"]) == {"allow_tf32": True, "threads": 3}
+
+
+def test_kernels_tell_of_tf32_where_nobody_wrote_it_down():
+    card = Card(name="x")
+    assert read_settings(card, ["sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n"]) == {"allow_tf32": True}
+    assert read_settings(card, ["cutlass_80_tensorop_s1688gemm_128x128"]) == {"allow_tf32": True}
+    assert read_settings(card, ["ampere_sgemm_128x64_tn"]) == {}
+
+
+def test_recorded_kernels_are_part_of_what_is_prepared():
+    (original,) = prepare(linked("two_streams"), ReplayOptions(device="cuda")).original
+    assert sum(original.kernels.values()) == 55
+    assert original.kernel_ns > 0

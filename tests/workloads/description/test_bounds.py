@@ -1,0 +1,63 @@
+"""Numbers of a workload that no trace could hold: refused before anything is generated."""
+
+import json
+
+import pytest
+
+from chakrakit.errors import ConfigError
+from chakrakit.workloads.description import check
+from chakrakit.workloads.models import from_plain, named
+
+CONFIG = {
+    "model_type": "llama", "num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 8,
+    "intermediate_size": 1024, "vocab_size": 1000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [
+        ({"step": {"global_batch": 2**31}}, "2,147,483,648 passes of 32 layers are too much"),
+        ({"step": {"global_batch": 2**62}}, "global_batch is 4,611,686,018,427,387,904"),
+        ({"step": {"seq": 2**53}}, "seq is 9,007,199,254,740,992"),
+        ({"step": {"seq": 2**32}}, "operations; 2^62 is the most"),
+        ({"step": {"kind": "decode", "new_tokens": 2**40}}, "passes of 32 layers are too much"),
+        ({"step": {"bucket": 1}}, "unknown field"),
+        ({"plan": {"dp": 2**31}, "step": {"global_batch": 2**31}}, "dp is 2,147,483,648; 1,048,576"),
+        ({"plan": {"tp": 2**12, "pp": 2**12}}, "the plan has 16,777,216 ranks"),
+        ({"plan": {"dp": 2}, "step": {"global_batch": 2**39 + 1}}, "are too much"),
+    ],
+)  # fmt: skip
+def test_a_step_or_plan_too_large(part, says):
+    with pytest.raises(ConfigError) as error:
+        check(from_plain({"model": "llama3.1-8b", **part}))
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"num_attention_heads": 2**53}, "heads is 9,007,199,254,740,992"),
+        ({"num_attention_heads": 1024}, "1,024 heads are more than hidden 512; give head_dim"),
+        ({"num_attention_heads": 0}, "heads is 0"),
+        ({"num_hidden_layers": 9 * 10**8}, "layers is 900,000,000; 16,384 is the most"),
+        ({"num_hidden_layers": "2"}, "Expected `int`, got `str` - at `$.layers`"),
+        ({"hidden_size": 1.5}, "Expected `int`, got `float` - at `$.hidden`"),
+        ({"hidden_size": None}, "missing required field `hidden`"),
+        ({"hidden_size": 2**70}, "hidden is 1,180,591,620,717,411,303,424"),
+        ({"num_experts": 2**40, "num_experts_per_tok": 2}, "operations; 2^62 is the most"),
+        ({"model_type": "gpt2"}, "gpt2 configuration without 'n_layer'"),
+    ],
+)
+def test_a_config_too_large_or_of_other_types(change, says, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | change))
+    with pytest.raises(ConfigError) as error:
+        check(from_plain({"model": str(tmp_path / "config.json")}))
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize("content", [b"\xff{}", b'{"model_type": "llama", "x": ' + b"[" * 100_000])
+def test_a_config_that_is_no_text_or_too_deep(content, tmp_path):
+    (tmp_path / "config.json").write_bytes(content)
+    with pytest.raises(ConfigError, match="not a config"):
+        named(str(tmp_path / "config.json"))
