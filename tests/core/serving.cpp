@@ -4,6 +4,7 @@
 
 #include "core/serving/block_map.hpp"
 #include "core/serving/blocks.hpp"
+#include "core/serving/tier.hpp"
 #include "harness.hpp"
 
 using namespace chakra::serving;
@@ -30,7 +31,8 @@ STORY("a map of blocks agrees with std::map through insertions and erasures") {
 }
 
 STORY("blocks are reused least recently freed first, and found by content until then") {
-    Blocks blocks(3, 0);
+    Tier remote(0);
+    Blocks blocks(3, 0, remote);
     int32_t a = blocks.take(), b = blocks.take(), c = blocks.take();
     EXPECT(blocks.free(), 0);
     REFUSES(std::logic_error, "no block is free", blocks.take());
@@ -49,26 +51,30 @@ STORY("blocks are reused least recently freed first, and found by content until 
     REFUSES(std::logic_error, "released twice", (blocks.drop(c), 0));
 }
 
-STORY("content that leaves the device stays on the host as long as there is room") {
-    Blocks blocks(1, 2);
-    for (uint64_t key : {1, 2, 3, 4}) {
+STORY("content that leaves the device goes to the host, and from there to the remote store") {
+    Tier remote(1);
+    Blocks blocks(1, 2, remote);
+    for (uint64_t key : {1, 2, 3, 4, 5}) {
         int32_t block = blocks.take();
         blocks.name(block, key);
         blocks.drop(block);
     }
-    EXPECT(blocks.find(4), 0);
+    EXPECT(blocks.find(5), 0);
+    EXPECT(blocks.on_host(4), true);
     EXPECT(blocks.on_host(3), true);
-    EXPECT(blocks.on_host(2), true);
-    EXPECT(blocks.on_host(1), false);
+    EXPECT(blocks.on_host(2), false);
+    EXPECT(blocks.on_remote(2), true);
+    EXPECT(blocks.on_remote(1), false);
 }
 
 STORY("a policy chooses which content goes, among blocks that are free") {
-    Blocks blocks(2, 0);
+    Tier remote(0);
+    Blocks blocks(2, 0, remote);
     int32_t a = blocks.take(), b = blocks.take();
     blocks.name(a, 1), blocks.name(b, 2);
     blocks.drop(a), blocks.drop(b);
-    blocks.on_evict([&](std::span<const int32_t> cached) { return cached.back(); });
+    blocks.on_evict([&](const std::vector<int32_t>& cached) { return cached.back(); });
     EXPECT(blocks.take(), b);
-    blocks.on_evict([&](std::span<const int32_t>) { return b; });  // held now
+    blocks.on_evict([&](const std::vector<int32_t>&) { return b; });  // held now
     REFUSES(std::out_of_range, "not free", blocks.take());
 }

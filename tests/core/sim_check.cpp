@@ -69,7 +69,7 @@ STORY("a number out of range is named with its place") {
     refused("src[0] is 3; it must be from 0 to 2", DAMAGE { w.src[0] = 3; });
     refused("dst[0] is -1", DAMAGE { w.dst[0] = -1; });
     refused("form[0] is 3; it must be from 0 to 2", DAMAGE { w.form[0] = 3; });
-    refused("duration[1] is -1; it must be 0 or more", DAMAGE { w.duration[1] = -1; });
+    refused("duration[1] is -1; it must be from 0 to", DAMAGE { w.duration[1] = -1; });
     refused("kind[2] is 9", DAMAGE { w.kind[2] = 9; });
     refused("lane[1] is 1; it must be from -1 to 0", DAMAGE { w.lane[1] = 1; });
     refused("lane_kind[0] is -1", DAMAGE { w.lane_kind[0] = -1; });

@@ -23,7 +23,7 @@ from chakrakit import (
     read,
     write,
 )
-from chakrakit.errors import ChakraError, FormatError
+from chakrakit.errors import ChakraError, ConfigError, FormatError
 from chakrakit.trace.files import claimed
 from chakrakit.trace.sets.run import run_of
 from chakrakit.trace.storage import directory
@@ -383,7 +383,7 @@ def test_wrong_times_are_an_error(tmp_path: Path, name: str, table: dict, proble
 def test_a_wrong_card_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
     write(FOLDED, tmp_path / "d")
     (tmp_path / "d" / "card.json").write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(FormatError, match=r"card\.json: not a card"):
+    with pytest.raises(ConfigError, match=r"card\.json(:1)?: not a card"):
         read(tmp_path / "d")
 
 

@@ -278,9 +278,10 @@ def _takes(a: Analysis) -> Iterator[Answer]:
         return
     most = max(known.energy_by_class, key=lambda n: known.energy_by_class[n])
     said = [f"{percent(known.energy_by_class[most], known.energy_joules)} % of it {most}"]
-    said += [f"{known.facility_joules:,.4g} J with servers and building"] * bool(
-        known.facility_joules
-    )
-    said += [f"{known.carbon_kg:,.3g} kg CO2"] * bool(known.carbon_kg)
-    said += [f"${known.price:,.4g}"] * bool(known.price)
+    if known.facility_joules:
+        said.append(f"{known.facility_joules:,.4g} J with servers and building")
+    if known.carbon_kg:
+        said.append(f"{known.carbon_kg:,.3g} kg CO2")
+    if known.price:
+        said.append(f"${known.price:,.4g}")
     yield Answer("What does it take?", f"{known.energy_joules:,.4g} J", f"{'; '.join(said)}.")

@@ -19,6 +19,7 @@ from chakrakit.machines.calibrate.calibrate import read_nccl_log
 from chakrakit.machines.fabric import Machine, span_of
 from chakrakit.machines.library import Measurement, fit_library, predict
 from chakrakit.results import Result
+from chakrakit.trace.files import replacing
 
 _COLLECTIVE = ("collective", "op", "operation")
 _MEMBERS = ("members", "gpus", "ranks")
@@ -88,7 +89,8 @@ def calibrate_library(
     machine.check_ranks(most)
     spans = {n: span_of(machine, np.arange(n)) for n in {r.members for r in rows}}
     library = fit_library(machine.library, rows, lambda n: spans[n])
-    output.write_bytes(msgspec.json.format(msgspec.json.encode(library), indent=1) + b"\n")
+    with replacing(output) as temporary:
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(library), indent=1) + b"\n")
     missed = [abs(predict(library, r, spans[r.members]) / r.seconds - 1) for r in rows]
     return _reports(rows, missed)
 

@@ -64,8 +64,14 @@ class ClassModel:
     floor_us: float = 0.0
 
     @cached_property
+    def _sizes(self) -> int:
+        """Numbers in every row's shape; 0 where rows differ, which a recording may bring about."""
+        lengths = {len(r.shape) for r in self.rows}
+        return lengths.pop() if len(lengths) == 1 else 0
+
+    @cached_property
     def _shape(self) -> F64:
-        return _log2([r.shape for r in self.rows])
+        return _log2([r.shape for r in self.rows]) if self._sizes else self._work
 
     @cached_property
     def _work(self) -> F64:
@@ -115,7 +121,7 @@ class ClassModel:
 
     def predict(self, operation: Operation, resident: float = 0.0) -> Prediction:
         """The time of an operation of this class; `resident` is the share of its input in the cache."""
-        by_shape = len(operation.shape) == len(self.rows[0].shape) and len(operation.shape) > 0
+        by_shape = 0 < self._sizes == len(operation.shape)
         table = self._shape if by_shape else self._work
         asked = operation.shape if by_shape else (operation.flops, operation.bytes)
         point = np.log2(np.maximum(1, np.array(asked, np.float64)))

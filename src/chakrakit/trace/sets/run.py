@@ -120,6 +120,7 @@ class Run(TraceSet):
         times = self.times[number]
         if (body, number) not in self._checked:
             check_length(len(times.start), len(self.body(rank)), rank)
+            _check_ticks(times, self.tick_ps, rank)
             self._checked.add((body, number))
         return times
 
@@ -134,8 +135,7 @@ class Run(TraceSet):
     def _timed(self, trace: Trace, rank: int) -> Trace:
         if self.times is None:
             return trace
-        times = self.times_of(rank)
-        start, end = (t * self.tick_ps // NS for t in (times.start, times.end))
+        start, end = whole_ns(self.times_of(rank), self.tick_ps)
         if len(start) and int(start.min()) < 0:
             raise TraceError(f"rank {rank} has starts before 0, which a file cannot say")
         return trace.with_columns(_exact("start_time", start) | _exact("duration", end - start))
@@ -218,6 +218,19 @@ def whole_ns(times: Times, tick_ps: int) -> tuple[I64, I64]:
         return times.start, times.end
     start, end = (np.where(t < 0, t, t * tick_ps // NS) for t in (times.start, times.end))
     return start, end
+
+
+def _check_ticks(times: Times, tick_ps: int, rank: int) -> None:
+    """Times whose picoseconds do not fit 64 bits are a TraceError: they would wrap into others."""
+    furthest = max(
+        (max(abs(int(t.min())), abs(int(t.max()))) for t in (times.start, times.end) if len(t)),
+        default=0,
+    )
+    if tick_ps != NS and furthest * tick_ps >= 1 << 63:
+        raise TraceError(
+            f"rank {rank} has times of {furthest:,} ticks of {tick_ps:,} ps, which is beyond "
+            f"{(1 << 63) // 86_400_000_000_000_000} days; check tick_ps in card.json"
+        )
 
 
 def check_length(times: int, nodes: int, rank: int) -> None:
