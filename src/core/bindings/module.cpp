@@ -25,8 +25,8 @@ NB_MODULE(core, m) {
             // args = (message, byte offset or -1): Python adds the file's name.
             // A message may quote the file, whose bytes need not be UTF-8.
             std::string_view said = e.what();
-            nb::object text = nb::steal(PyUnicode_DecodeUTF8(
-                said.data(), static_cast<Py_ssize_t>(said.size()), "replace"));
+            nb::object text = nb::steal(
+                PyUnicode_DecodeUTF8(said.data(), static_cast<Py_ssize_t>(said.size()), "replace"));
             nb::object args = nb::make_tuple(text, e.offset());
             PyErr_SetObject(format_error, args.ptr());
         }
