@@ -88,6 +88,7 @@ def test_every_command_has_its_function(command: str) -> None:
 
 
 def test_functions_stay_callable_after_any_room_was_imported() -> None:
+    pytest.importorskip("torch", reason="some rooms need it")
     for found in pkgutil.walk_packages(chakrakit.__path__, "chakrakit."):
         if found.ispkg:
             importlib.import_module(found.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from chakrakit.replayer.plan.options import ReplayOptions
 from chakrakit.replayer.recording.settings import read_settings
 from chakrakit.replayer.run.comparison import compare_with_recording
@@ -42,6 +44,7 @@ def test_what_differs_is_named():
 
 def test_a_recorded_mixture_of_experts_replays_whole():
     """Two kinds of routing: a loop over experts by index, and rows sorted by expert."""
+    pytest.importorskip("torch", reason="pip install torch")
     report = replay(str(DATA / "moe_tiny" / "et.json.gz"), ReplayOptions(), iterations=1, warmup=1)
     assert report.coverage.count == 1
     assert report.stand_ins == []
