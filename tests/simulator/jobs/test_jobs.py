@@ -72,7 +72,7 @@ def test_jobs_on_nodes_of_their_own_come_out_exactly_as_alone(network, world):
 def test_jobs_that_share_a_link_slow_each_other_down(narrow):
     """Spread over all nodes, both jobs reduce over the same ways up at the same time."""
     jobs = {"a": training(8), "b": training(8)}
-    spread = place_jobs([8, 8], narrow, "spread")
+    spread = place_jobs([8, 8], narrow, spread=True)
     done = simulate_jobs(jobs, narrow, placement=spread)
     first, second = done.summary.jobs
     assert first.slowdown > 1.2
