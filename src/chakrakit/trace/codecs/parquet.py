@@ -225,9 +225,7 @@ def _with_private(
 ) -> Trace:
     """The trace with the layouts and raw bytes that the file has for it."""
     private = {
-        c: columns.cast(data[c], kind, c)
-        for c, kind in columns.PRIVATE_TYPES.items()
-        if c in data
+        c: columns.cast(data[c], kind, c) for c, kind in columns.PRIVATE_TYPES.items() if c in data
     }
     given = private.pop("_layout", pa.nulls(rows, pa.int32()))
     numbers = given.fill_null(-1).to_numpy(zero_copy_only=False)
