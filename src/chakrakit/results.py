@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _LONGEST = 1800
 """Most characters of a repr: one screen."""
 _ROWS = 12
-_STYLE = "font-family:monospace;font-size:90%;border-collapse:collapse"
+TABLE_STYLE = "font-family:monospace;font-size:90%;border-collapse:collapse"
+"""Of tables in notebooks."""
 
 
 class Facts:
@@ -66,7 +67,9 @@ class Facts:
             f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(_short(value))}</td></tr>"
             for name, value in _fields(struct).items()
         )
-        return f"<table style='{_STYLE}'><caption>{type(self).__name__}</caption>{rows}</table>"
+        return (
+            f"<table style='{TABLE_STYLE}'><caption>{type(self).__name__}</caption>{rows}</table>"
+        )
 
 
 class Result(Facts):

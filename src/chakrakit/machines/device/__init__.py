@@ -8,6 +8,7 @@ from chakrakit.machines.device.clock import (
     HORIZON_PS,
     MOST_NS,
     PS_PER_NS,
+    PS_PER_S,
     each_picoseconds,
     nanoseconds_to_ticks,
     picoseconds,
@@ -20,7 +21,7 @@ from chakrakit.machines.device.device import (
     element_bytes,
     read_device,
 )
-from chakrakit.machines.device.power import Activity, Draw, PowerConstants, held_back
+from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, held_back
 from chakrakit.machines.device.profile import (
     Profile,
     Profiled,
@@ -53,7 +54,9 @@ __all__ = [
     "HORIZON_DAYS",
     "HORIZON_PS",
     "MOST_NS",
+    "PICO",
     "PS_PER_NS",
+    "PS_PER_S",
     "Activity",
     "Auto",
     "ClassModel",

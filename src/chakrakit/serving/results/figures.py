@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.arrays import F64, I64
-from chakrakit.machines.device import Device
+from chakrakit.machines.device import PICO, Device
 from chakrakit.machines.fabric import Site
 from chakrakit.serving.cluster import Outcome, PoolSetup, Setup
 from chakrakit.serving.results.energy import EngineLoad, Lengths, pool_joules
@@ -25,7 +25,6 @@ from chakrakit.serving.results.summary import (
 from chakrakit.serving.steps import StepOperators
 
 _MS = 1e-9
-_S = 1e-12
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Served:
         tpot = np.where(several, _ms(finish - first) / np.maximum(output - 1, 1), 0.0)
         good = met(self.level, ttft, tpot, e2e)
         began = int(o.requests["arrival"][o.requests["arrival"] >= 0].min(initial=0))
-        seconds = max((int(finish.max(initial=began)) - began) * _S, 1e-12)
+        seconds = max((int(finish.max(initial=began)) - began) * PICO, 1e-12)
         tokens = int(output.sum())
         by_class, price = self._energy(seconds, Lengths(prompt, output)), self._price(seconds)
         energy = sum(by_class.values())
@@ -171,7 +170,7 @@ class Served:
                 steps=sum(int(t["steps"]) for t in totals),
                 tokens=sum(int(t["tokens"]) for t in totals),
                 sampled=sum(int(t["pieces"]) for t in totals),
-                busy=devices * sum(min(t["busy"] * _S, seconds) for t in totals),
+                busy=devices * sum(min(t["busy"] * PICO, seconds) for t in totals),
             )
             for name, joules in pool_joules(load, work, self.device, lengths, seconds).items():
                 found[name] = found.get(name, 0.0) + joules
@@ -199,21 +198,21 @@ def _ms(picoseconds: I64) -> F64:
 
 
 def _seconds(times: I64) -> pa.Array:
-    return pa.array(times * _S, mask=times < 0)
+    return pa.array(times * PICO, mask=times < 0)
 
 
 def _pool(
     pool: PoolSetup, totals: list[dict[str, Any]], devices: int, seconds: float
 ) -> PoolFigures:
     steps = sum(int(t["steps"]) for t in totals)
-    kept = sum(float(t["block_time"]) for t in totals) * _S / seconds / len(totals)
+    kept = sum(float(t["block_time"]) for t in totals) * PICO / seconds / len(totals)
     size = pool.options.block_size
     return PoolFigures(
         role=pool.role,
         engines=pool.engines,
         devices=devices * pool.engines,
         steps=steps,
-        busy=sum(t["busy"] for t in totals) * _S / seconds / len(totals),
+        busy=sum(t["busy"] for t in totals) * PICO / seconds / len(totals),
         mean_batch=sum(t["pieces"] for t in totals) / max(1, steps),
         mean_tokens=sum(t["tokens"] for t in totals) / max(1, steps),
         kv=KvCache(

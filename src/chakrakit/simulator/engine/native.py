@@ -13,6 +13,7 @@ import chakrakit.core as core
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, TraceError, nearest
 from chakrakit.machines.device import (
+    PS_PER_S,
     Costs,
     WorkModel,
     each_picoseconds,
@@ -31,7 +32,7 @@ from chakrakit.simulator.engine.membership import Membership
 from chakrakit.simulator.engine.messages import FoldRefusedError, device_table
 from chakrakit.simulator.engine.outcome import Outcome
 from chakrakit.simulator.engine.planner import Custom, Fixed
-from chakrakit.simulator.engine.plans import PS, TransferPlans, link_bytes
+from chakrakit.simulator.engine.plans import TransferPlans, link_bytes
 from chakrakit.simulator.engine.policies import CollectivePolicy, DispatchPolicy, ReadyRow
 from chakrakit.simulator.engine.program import COMPUTE, PLAIN, Program, read_program
 from chakrakit.simulator.engine.stuck import check_finished, check_horizon
@@ -235,7 +236,7 @@ class _Simulation:
             found["began"],
             found["ended"],
             moved,
-            found["full_rate"] * PS,
+            found["full_rate"] * PS_PER_S,
             found["full_since"],
             int(found["events"]),
             self.device_of,

@@ -27,6 +27,7 @@ from chakrakit.trace.model.layouts import Layout, Layouts
 from chakrakit.trace.model.metadata import Metadata
 from chakrakit.trace.model.node import Node
 from chakrakit.trace.model.schema import (
+    COMMUNICATION,
     CollectiveType,
     Member,
     NodeType,
@@ -39,6 +40,7 @@ from chakrakit.trace.model.vocabulary import Attribute, by_name
 from chakrakit.trace.model.wire import field_bytes, varint
 
 __all__ = [
+    "COMMUNICATION",
     "FORM_SHIFT",
     "IO_COLUMNS",
     "KIND_BITS",

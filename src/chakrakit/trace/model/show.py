@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from chakrakit.results import TABLE_STYLE
+
 SHOWN_ROWS = 8
-_STYLE = "font-family:monospace;font-size:90%;border-collapse:collapse"
 
 
 def table_html(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
@@ -19,6 +20,6 @@ def table_html(head: Sequence[str], rows: Iterable[Sequence[object]], caption: s
         for row in rows
     )
     return (
-        f"<table style='{_STYLE}'><caption style='text-align:left'><b>{escape(caption)}</b></caption>"
+        f"<table style='{TABLE_STYLE}'><caption style='text-align:left'><b>{escape(caption)}</b></caption>"
         f"<tr>{cells}</tr>{body}</table>"
     )
