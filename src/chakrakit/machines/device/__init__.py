@@ -14,13 +14,7 @@ from chakrakit.machines.device.clock import (
     picoseconds,
     too_long,
 )
-from chakrakit.machines.device.device import (
-    Device,
-    DeviceText,
-    dtype_name,
-    element_bytes,
-    read_device,
-)
+from chakrakit.machines.device.device import Device, DeviceText, read_device
 from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, held_back
 from chakrakit.machines.device.profile import (
     Profile,
@@ -76,9 +70,7 @@ __all__ = [
     "Row",
     "WorkModel",
     "activity_of",
-    "dtype_name",
     "each_picoseconds",
-    "element_bytes",
     "find_profile",
     "held_back",
     "measured_rows",

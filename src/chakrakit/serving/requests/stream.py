@@ -58,6 +58,8 @@ class Stream:
         for name, factor in (("rate", rate), ("prompt", prompt), ("output", output)):
             if not 0 < factor < float("inf"):
                 raise ConfigError(f"a {name} scale of {factor}; give a number above 0")
+        if rate == prompt == output == 1:
+            return self  # picoseconds are more than a float holds exactly
         times = np.rint(self.arrival_ps / rate).astype(np.int64)
         lengths = [
             np.maximum(1, np.rint(lengths * factor)).astype(np.int64)

@@ -188,23 +188,12 @@ class _Simulation:
         self, classes: Classes, why: str, splits: Splits | None = None
     ) -> tuple[Outcome, Splits | None]:
         """Simulates one rank of each class; also says how to split classes whose copies ended apart."""
-        options = self.options
-        book = TransferPlans(self.machine, options.network == "flow")
-        matcher = Matcher(
-            self.membership,
-            classes,
-            book,
-            self.shape_of,
-            self.device_of,
-            options.algorithms,
-            options.custom,
-            options.measured_collectives,
-            options.allow_empty or options.communication == "measured",
-            options.collectives,
-        )
+        flow = self.options.network == "flow"
+        book = TransferPlans(self.machine, flow)
+        matcher = self._matcher(classes, book)
         instances = matcher.match()
         workload = self._workload(classes, matcher.offset, instances)
-        if options.communication == "measured":
+        if self.options.communication == "measured":
             programs = [self.programs[self.membership.body(int(i))] for i in classes.first]
             workload["after"] = as_measured(instances, programs, book)
             workload["release"] = recorded_starts(programs)
@@ -214,12 +203,13 @@ class _Simulation:
             core.SimWorkload(**workload),
             core.SimPlans(**{k: v for k, v in plans.items() if k != "payload"}),
             core.SimTopology(**links),
-            options.network == "flow",
+            flow,
             self._pick(classes, matcher.offset),
         )
         check_horizon(self.membership, classes, matcher.offset, found)
         check_finished(self.membership, classes, matcher.offset, instances, found)
         moved = link_bytes(plans, routes, found["job_runs"], len(self.machine.links))
+        costs = [self._costs_of(int(i)) for i in classes.first]
         outcome = Outcome(
             self.membership,
             classes,
@@ -230,8 +220,8 @@ class _Simulation:
             found["binding"],
             found["reason"],
             workload["duration"],
-            _concat([self._costs_of(int(i)).source for i in classes.first], np.int8),
-            _concat([self._costs_of(int(i)).error for i in classes.first], np.float64),
+            _concat([c.source for c in costs], np.int8),
+            _concat([c.error for c in costs], np.float64),
             instances,
             found["began"],
             found["ended"],
@@ -243,6 +233,21 @@ class _Simulation:
             splits,
         )
         return outcome, splits and splits.further(classes, instances, found["job_ended"])
+
+    def _matcher(self, classes: Classes, book: TransferPlans) -> Matcher:
+        options = self.options
+        return Matcher(
+            self.membership,
+            classes,
+            book,
+            self.shape_of,
+            self.device_of,
+            options.algorithms,
+            options.custom,
+            options.measured_collectives,
+            options.allow_empty or options.communication == "measured",
+            options.collectives,
+        )
 
     # --- arrays for the core ------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from chakrakit.trace.model.edges import (
     check_range,
     column,
 )
+from chakrakit.trace.model.element_types import dtype_name, element_bytes
 from chakrakit.trace.model.graph import Graph
 from chakrakit.trace.model.layouts import Layout, Layouts
 from chakrakit.trace.model.metadata import Metadata
@@ -69,8 +70,10 @@ __all__ = [
     "column",
     "column_name",
     "columns",
+    "dtype_name",
     "edge_codes",
     "edge_columns_that_fit",
+    "element_bytes",
     "field_bytes",
     "node_type_name",
     "resolve",
