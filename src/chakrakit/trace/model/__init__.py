@@ -35,7 +35,6 @@ from chakrakit.trace.model.schema import (
     collective_name,
     node_type_name,
 )
-from chakrakit.trace.model.show import SHOWN_ROWS, table_html
 from chakrakit.trace.model.trace import Trace
 from chakrakit.trace.model.vocabulary import Attribute, by_name
 from chakrakit.trace.model.wire import field_bytes, varint
@@ -46,7 +45,6 @@ __all__ = [
     "IO_COLUMNS",
     "KIND_BITS",
     "MAX_ROWS",
-    "SHOWN_ROWS",
     "STORAGE_TYPES",
     "Attribute",
     "CollectiveType",
@@ -78,7 +76,6 @@ __all__ = [
     "node_type_name",
     "resolve",
     "storage_of_member",
-    "table_html",
     "varint",
     "wire",
 ]

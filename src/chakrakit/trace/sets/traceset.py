@@ -9,8 +9,9 @@ from typing import Any
 
 from chakrakit.errors import TraceError, listed
 from chakrakit.parallel import Workers
+from chakrakit.results import SHOWN_ROWS, table_html
 from chakrakit.trace.communication import MAX_RANKS, Binding, Body, Collectives, Groups, bind, match
-from chakrakit.trace.model import SHOWN_ROWS, Trace, table_html
+from chakrakit.trace.model import Trace
 from chakrakit.trace.sets.card import Card
 
 
