@@ -411,7 +411,7 @@ def _array(name: str, values: Any, rows: int, kind: pa.DataType | None = None) -
         wanted = f"be {kind}" if kind else "hold values of one kind"
         raise TraceError(f"column {name!r} should {wanted}: {error}") from None
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
+        array = columns.single(array)
     if len(array) != rows:
         raise TraceError(f"column {name!r} has {len(array):,} values for {rows:,} nodes")
     return array
