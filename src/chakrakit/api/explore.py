@@ -10,8 +10,8 @@ from typing import Any, Literal, overload
 
 import msgspec
 
-from chakrakit.api.inputs import Progress, quiet
 from chakrakit.errors import ConfigError
+from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Facts
 from chakrakit.serving import ServiceLevel, Serving, write_run
 from chakrakit.studies.search import SearchResult, ServingSearchResult, search_serving

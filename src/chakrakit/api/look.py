@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from chakrakit.api.inputs import Faster, Progress, Traces, faster_of, quiet, traces_of, workers_of
+from chakrakit.api.inputs import Faster, Traces, faster_of, traces_of, workers_of
 from chakrakit.insight.analysis import Analysis, AnalysisOptions
 from chakrakit.insight.analysis import analyze as analyze_run
 from chakrakit.insight.compare import Comparison, compare_analyses, failures, parse_rule
 from chakrakit.insight.compare import compare as compare_runs
 from chakrakit.insight.rank import facts_of
+from chakrakit.parallel import Progress, quiet
 from chakrakit.trace.files import open_output
 from chakrakit.trace.sets import Run, TraceSet
 from chakrakit.views.pages import html_report, markdown_report

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from chakrakit.api.inputs import Progress, Traces, quiet, traces_of, workers_of
+from chakrakit.api.inputs import Traces, traces_of, workers_of
 from chakrakit.errors import ConfigError, nearest
+from chakrakit.parallel import Progress, quiet
 from chakrakit.passes.base import Pass, Transformed, parse, read_passes
 from chakrakit.passes.base import transform as apply_passes
 from chakrakit.results import Facts, Result
