@@ -72,7 +72,7 @@ def test_jobs_on_nodes_of_their_own_come_out_exactly_as_alone(network, world):
 def test_jobs_that_share_a_link_slow_each_other_down(narrow):
     """Spread over all nodes, both jobs reduce over the same ways up at the same time."""
     jobs = {"a": training(8), "b": training(8)}
-    spread = place_jobs([8, 8], narrow, "spread")
+    spread = place_jobs([8, 8], narrow, spread=True)
     done = simulate_jobs(jobs, narrow, placement=spread)
     first, second = done.summary.jobs
     assert first.slowdown > 1.2
@@ -120,7 +120,7 @@ def test_packed_jobs_have_nodes_of_their_own_while_there_are_enough():
     assert place_jobs([6, 8], machine) == [tuple(range(6)), tuple(range(8, 16))]
     tight = place_jobs([6, 10, 9], machine)
     assert [d for devices in tight for d in devices] == list(range(25))
-    spread = place_jobs([4, 4], machine, "spread")
+    spread = place_jobs([4, 4], machine, spread=True)
     assert spread == [(0, 8, 16, 24), (1, 9, 17, 25)]
     with pytest.raises(ConfigError, match="32 devices and the jobs 40 ranks"):
         place_jobs([20, 20], machine)

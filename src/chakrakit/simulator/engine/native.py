@@ -13,6 +13,7 @@ import chakrakit.core as core
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import (
+    PS_PER_S,
     Costs,
     WorkModel,
     each_picoseconds,
@@ -31,7 +32,7 @@ from chakrakit.simulator.engine.membership import Membership
 from chakrakit.simulator.engine.messages import FoldRefusedError, device_table
 from chakrakit.simulator.engine.outcome import Outcome
 from chakrakit.simulator.engine.planner import Custom, Fixed
-from chakrakit.simulator.engine.plans import PS, TransferPlans, link_bytes
+from chakrakit.simulator.engine.plans import TransferPlans, link_bytes
 from chakrakit.simulator.engine.policies import CollectivePolicy, DispatchPolicy, ReadyRow
 from chakrakit.simulator.engine.program import COMPUTE, PLAIN, Program, read_program
 from chakrakit.simulator.engine.stuck import check_finished, check_horizon
@@ -183,9 +184,55 @@ class _Simulation:
         self, classes: Classes, why: str, splits: Splits | None = None
     ) -> tuple[Outcome, Splits | None]:
         """Simulates one rank of each class; also says how to split classes whose copies ended apart."""
+        flow = self.options.network == "flow"
+        book = TransferPlans(self.machine, flow)
+        matcher = self._matcher(classes, book)
+        instances = matcher.match()
+        workload = self._workload(classes, matcher.offset, instances)
+        if self.options.communication == "measured":
+            programs = [self.programs[self.membership.body(int(i))] for i in classes.first]
+            workload["after"] = as_measured(instances, programs, book)
+            workload["release"] = recorded_starts(programs)
+            workload |= self._instance_arrays(instances)
+        plans, links, routes = book.arrays()
+        found = core.sim_run(
+            core.SimWorkload(**workload),
+            core.SimPlans(**{k: v for k, v in plans.items() if k != "payload"}),
+            core.SimTopology(**links),
+            flow,
+            self._pick(classes, matcher.offset),
+        )
+        check_horizon(self.membership, classes, matcher.offset, found)
+        check_finished(self.membership, classes, matcher.offset, instances, found)
+        moved = link_bytes(plans, routes, found["job_runs"], len(self.machine.links))
+        costs = [self._costs_of(int(i)) for i in classes.first]
+        outcome = Outcome(
+            self.membership,
+            classes,
+            why,
+            matcher.offset,
+            found["start"],
+            found["end"],
+            found["binding"],
+            found["reason"],
+            workload["duration"],
+            _concat([c.source for c in costs], np.int8),
+            _concat([c.error for c in costs], np.float64),
+            instances,
+            found["began"],
+            found["ended"],
+            moved,
+            found["full_rate"] * PS_PER_S,
+            found["full_since"],
+            int(found["events"]),
+            self.device_of,
+            splits,
+        )
+        return outcome, splits and splits.further(classes, instances, found["job_ended"])
+
+    def _matcher(self, classes: Classes, book: TransferPlans) -> Matcher:
         options = self.options
-        book = TransferPlans(self.machine, options.network == "flow")
-        matcher = Matcher(
+        return Matcher(
             self.membership,
             classes,
             book,
@@ -198,47 +245,6 @@ class _Simulation:
             options.collectives,
             options.jobs,
         )
-        instances = matcher.match()
-        workload = self._workload(classes, matcher.offset, instances)
-        if options.communication == "measured":
-            programs = [self.programs[self.membership.body(int(i))] for i in classes.first]
-            workload["after"] = as_measured(instances, programs, book)
-            workload["release"] = recorded_starts(programs)
-            workload |= self._instance_arrays(instances)
-        plans, links, routes = book.arrays()
-        found = core.sim_run(
-            core.SimWorkload(**workload),
-            core.SimPlans(**{k: v for k, v in plans.items() if k != "payload"}),
-            core.SimTopology(**links),
-            options.network == "flow",
-            self._pick(classes, matcher.offset),
-        )
-        check_horizon(self.membership, classes, matcher.offset, found)
-        check_finished(self.membership, classes, matcher.offset, instances, found)
-        moved = link_bytes(plans, routes, found["job_runs"], len(self.machine.links))
-        outcome = Outcome(
-            self.membership,
-            classes,
-            why,
-            matcher.offset,
-            found["start"],
-            found["end"],
-            found["binding"],
-            found["reason"],
-            workload["duration"],
-            _concat([self._costs_of(int(i)).source for i in classes.first], np.int8),
-            _concat([self._costs_of(int(i)).error for i in classes.first], np.float64),
-            instances,
-            found["began"],
-            found["ended"],
-            moved,
-            found["full_rate"] * PS,
-            found["full_since"],
-            int(found["events"]),
-            self.device_of,
-            splits,
-        )
-        return outcome, splits and splits.further(classes, instances, found["job_ended"])
 
     # --- arrays for the core ------------------------------------------------------------------
 

@@ -18,15 +18,9 @@ from chakrakit.simulator.results.settings import (
     split_pair,
 )
 from chakrakit.simulator.results.simulation import Simulation, simulate
-from chakrakit.simulator.results.summary import (
-    NS,
-    CollectiveSummary,
-    RankSummary,
-    SimulationSummary,
-)
+from chakrakit.simulator.results.summary import CollectiveSummary, RankSummary, SimulationSummary
 
 __all__ = [
-    "NS",
     "CollectiveSummary",
     "CollectiveTable",
     "Detail",
