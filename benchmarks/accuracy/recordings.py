@@ -43,10 +43,11 @@ class Answer(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A recording: its name, how long a step takes without recording, whether the device bounds it."""
+    """A recording: its name, the un-profiled step, how many were recorded, whether the device bounds it."""
 
     name: str
     step_ms: float
+    recorded: int
     device: bool
     answers: list[Answer]
 
@@ -54,7 +55,14 @@ class Case(NamedTuple):
 def measure(data: Path) -> str:
     """The section of docs/accuracy.md; `recordings` beside `gpu_h200` may hold more of them."""
     cases = list(measured([need(data, "gpu_h200"), data / "recordings"]))
-    heads = ("recording", "fitted", "step ms", "bound", *(h for w in WAYS for h in (w, "error")))
+    heads = (
+        "recording",
+        "fitted",
+        "steps",
+        "step ms",
+        "bound",
+        *(h for w in WAYS for h in (w, "error")),
+    )
     return "\n\n".join([TEXT, table(heads, map(_line, cases)), _summary(cases)])
 
 
@@ -70,14 +78,14 @@ def measured(folders: list[Path]) -> Iterator[Case]:
 
 
 def _case(place: Path, step: float) -> Case:
-    answers, busy = [], 0.0
+    answers, busy, steps = [], 0.0, 0
     for way in WAYS:
         with tempfile.TemporaryDirectory() as folder:
             staged = _staged(place, Path(folder) / "recording", way)
             run, report = ck.link(staged)
             answers.append(Answer(report.step_ns / 1e6, ck.analyze(run).bound))
-            busy = busy or _busy_ms(run)
-    return Case(place.name, step, busy >= FILLED * step, answers)
+            busy, steps = busy or _busy_ms(run), steps or len(report.ranks[0].steps)
+    return Case(place.name, step, steps, busy >= FILLED * step, answers)
 
 
 def _bare_ms(card: Path) -> float:
@@ -111,8 +119,8 @@ def _busy_ms(run: Run) -> float:
 
 
 def _line(case: Case) -> list[str]:
-    cells = [case.name, "yes" if case.name in FITTED else "", f"{case.step_ms:.2f}"]
-    cells.append("device" if case.device else "not the device")
+    cells = [case.name, "yes" if case.name in FITTED else "", str(case.recorded)]
+    cells += [f"{case.step_ms:.2f}", "device" if case.device else "not the device"]
     for answer in case.answers:
         cells += [answer.bound, percent(answer.step_ms / case.step_ms - 1, signed=True)]
     return cells
@@ -120,25 +128,30 @@ def _line(case: Case) -> list[str]:
 
 def _summary(cases: list[Case]) -> str:
     """For each way how many bounds are right, and how far the device-bound steps are off."""
+    several = [c for c in cases if c.recorded > 1]
+    kinds = {
+        "several steps, fitted": [c for c in several if c.name in FITTED],
+        "several steps, not fitted": [c for c in several if c.name not in FITTED],
+        "one step": [c for c in cases if c.recorded == 1],
+    }
     rows = []
     for i, way in enumerate(WAYS):
-        for name, some in (
-            ("fitted", [c for c in cases if c.name in FITTED]),
-            ("not fitted", [c for c in cases if c.name not in FITTED]),
-        ):
+        for name, some in kinds.items():
             right = sum((c.answers[i].bound == "device") == c.device for c in some)
             errors = [c.answers[i].step_ms / c.step_ms - 1 for c in some if c.device]
             rows.append([way, name, f"{right} of {len(some)}", *spread(errors)])
-    return table(("way", "recordings", "bound right", "device-bound: median", "90 %", "worst"), rows)
+    return table(
+        ("way", "recordings", "bound right", "device-bound: median", "90 %", "worst"), rows
+    )
 
 
 TITLE = "Recordings linked without options"
 TEXT = f"""\
 `chakra link RECORDING; chakra analyze`, with the card as it is, with the step's time taken off the card, and
 with the observer's and Kineto's files alone (neither card nor second pass). The step is that of the written
-trace, against the program without a profiler, steps back to back; a recording of one step begins with an idle
-device, which a step in the middle of a run does not. The device bounds a step that it fills to {FILLED:.0%} or more.
-What recording costs was fitted on half of the recordings."""
+trace, against the program without a profiler, steps back to back; a recording of one step begins with an
+idle device, which a step in the middle of a run does not. The device bounds a step that it fills to
+{FILLED:.0%} or more. What recording costs was fitted on half of the recordings."""
 
 if __name__ == "__main__":
     every = list(measured([Path(p) for p in sys.argv[1:]]))

@@ -21,8 +21,8 @@ from chakrakit.sources.pytorch.read import Kind
 
 _OPERATOR_NS = 1_000
 """What Kineto costs per operator: the least of what eleven cards of collectors on H200s say."""
-_BARE_LAUNCH_NS = 5_500
-_TIMES_SEEN = 6.5
+_BARE_LAUNCH_NS = 5_000
+_TIMES_SEEN = 5.25
 """What tracing costs the host per launch, as a multiple of what it adds to the recorded call itself.
 
 The tracer works before and after the call that it times, and leaves caches cold for what follows.
