@@ -32,6 +32,12 @@ MODEL = {
     "hidden_act": "silu",
     "torch_dtype": "bfloat16",
 }
+EXPERTS = {
+    "architectures": ["MixtralForCausalLM"],
+    "model_type": "mixtral",
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+}
 CASES = {
     "ddp": ("--dp 4 --data ddp --global-batch 4", 4, "--dp 4"),
     "fsdp": ("--dp 4 --data fsdp --units root --global-batch 4", 4, "--dp 4 --data fsdp"),
@@ -47,11 +53,24 @@ CASES = {
         2,
         "--pp 2 --micro-batches 4 --schedule gpipe",
     ),
+    "ep": ("--dp 4 --ep 4 --data ddp --global-batch 4", 4, "--dp 4 --ep 4 --experts 8"),
+    "ep in ddp": ("--dp 4 --ep 2 --data ddp --global-batch 4", 4, "--dp 4 --ep 2 --experts 8"),
+    "ep in fsdp": (
+        "--dp 4 --ep 4 --data fsdp --units root --global-batch 4",
+        4,
+        "--dp 4 --ep 4 --experts 8 --data fsdp",
+    ),
+    "ep and experts in fsdp": (
+        "--dp 4 --ep 2 --data fsdp --units root --global-batch 4",
+        4,
+        "--dp 4 --ep 2 --experts 8 --data fsdp",
+    ),
 }
 
 
 def generated(folder: Path, plan: str) -> Any:
-    (folder / "config.json").write_text(json.dumps(MODEL))
+    model = {**MODEL, **EXPERTS} if "--ep" in plan else MODEL
+    (folder / "config.json").write_text(json.dumps(model))
     fixed = "--seq 128 --dtype bf16 --micro-batch 1 --grad-dtype bf16 --no-clip --no-loss-reduce"
     command = ["generate", "--model", str(folder / "config.json"), "--dry-run", "--json"]
     done = CliRunner().invoke(group, [*command, *fixed.split(), *plan.split()])

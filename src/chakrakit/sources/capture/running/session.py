@@ -125,13 +125,12 @@ class Session:
         surroundings.install(patches)
         sharding.install(patches)
         pipelining.install(patches, self.mail, self.recorder, self.where)
-        autocast.install(patches, gpu=bool(options.device))
+        autocast.install(patches)
         if options.device:
             accelerator.install(patches)
             batch_norm.install(patches)
             target.install(patches, self.recorder)
-        for owner in (torch.nn.parallel, torch.nn.parallel.distributed):
-            patches.set(owner, "DistributedDataParallel", data_parallel.DistributedDataParallel)
+        data_parallel.install(patches)
 
     # --- steps ----------------------------------------------------------------------------------
 

@@ -65,8 +65,7 @@ class Distributed:
         """Replace what needs peers."""
         import torch.testing._internal.distributed.fake_pg  # noqa: F401 - registers the back end
 
-        for owner in (dist, c10d, device_mesh):
-            self.patches.set(owner, "init_process_group", self._init)
+        self.patches.replace(_PLAIN_INIT, self._init)
         self.patches.wrap(c10d, "_new_group_with_tag", self._logged)
         self._install_meshes()
         self._install_objects()
@@ -111,15 +110,11 @@ class Distributed:
 
             return run
 
-        def stand_in(plain: Callable[..., Any]) -> Callable[..., Any]:
-            def run(device_type: Any, *args: Any, **kwargs: Any) -> Any:
-                with _disable_current_modes():
-                    return plain("cpu", *args, **kwargs)
+        def init_device_mesh(device_type: str, *args: Any, **kwargs: Any) -> Any:
+            with _disable_current_modes():
+                return _PLAIN_MESH("cpu", *args, **kwargs)
 
-            return run
-
-        for owner in (dist, device_mesh):
-            self.patches.wrap(owner, "init_device_mesh", stand_in)
+        self.patches.replace(_PLAIN_MESH, init_device_mesh)
         mesh = device_mesh.DeviceMesh
         names = (
             "__getitem__",
@@ -238,3 +233,4 @@ class Distributed:
 
 
 _PLAIN_INIT = dist.init_process_group
+_PLAIN_MESH = device_mesh.init_device_mesh

@@ -13,6 +13,7 @@ from chakrakit.sources.capture.observing import BACKWARD, OPTIMIZER, RECOMPUTE, 
 from chakrakit.sources.capture.recording import Patches
 
 _REPLACED = "_chakra_replaced_by"
+_PLAIN_CHECKPOINT = checkpoint.checkpoint
 
 
 def install(patches: Patches, where: Whereabouts, on_step: Callable[[], None]) -> list[Any]:
@@ -34,8 +35,7 @@ def install(patches: Patches, where: Whereabouts, on_step: Callable[[], None]) -
         patches.wrap(owner, name, within(BACKWARD))
     patches.wrap(torch.optim.Optimizer, "zero_grad", within(OPTIMIZER))
     patches.set(torch.nn.Module, "_apply", _apply)
-    patches.wrap(checkpoint, "checkpoint", _checkpoint(where))
-    _also_in_wrappers(patches)
+    patches.replace(_PLAIN_CHECKPOINT, _checkpoint(where)(_PLAIN_CHECKPOINT))
     steps = _Steps(where, on_step)
     return [
         module.register_module_forward_pre_hook(where.enter),
@@ -89,12 +89,6 @@ def _checkpoint(where: Whereabouts) -> Callable[[Callable[..., Any]], Callable[.
     return make
 
 
-def _also_in_wrappers(patches: Patches) -> None:
-    from torch.distributed.algorithms._checkpoint import checkpoint_wrapper
-
-    patches.set(checkpoint_wrapper, "torch_utils_checkpoint", checkpoint.checkpoint)
-
-
 def _apply(
     self: torch.nn.Module, fn: Callable[[Any], Any], recurse: bool = True
 ) -> torch.nn.Module:
@@ -124,18 +118,19 @@ def _apply(
 def _changed(parameter: Any, made: Any) -> Any:
     """The parameter with other contents; a new one only where the old cannot hold them.
 
-    One that came from the meta device cannot; what replaced it is remembered, for modules that share it.
+    One that came from the meta device, or is cut over ranks, cannot; what replaced it is remembered, for
+    modules that share it.
     """
     if made is parameter:
         return parameter
-    if isinstance(parameter, FakeTensor) and isinstance(made, FakeTensor):
-        if parameter.fake_device.type != "meta":
-            parameter.data = made
-            parameter.fake_device = made.fake_device
-            return parameter
-        known = parameter.__dict__.get(_REPLACED)
-        if known is not None and known.fake_device == made.fake_device:
-            return known
+    fake = isinstance(parameter, FakeTensor) and isinstance(made, FakeTensor)
+    if fake and parameter.fake_device.type != "meta":
+        parameter.data = made
+        parameter.fake_device = made.fake_device
+        return parameter
+    known = parameter.__dict__.get(_REPLACED)
+    if known is not None and (known.device, known.dtype) == (made.device, made.dtype):
+        return known
     new = torch.nn.Parameter(made, parameter.requires_grad)
     parameter.__dict__[_REPLACED] = new
     return new
