@@ -1,7 +1,8 @@
 """Captured and generated: the same model under the same plan does the same work and communication.
 
 The generator is told what PyTorch does: gradients in the model's type, one FSDP unit for what no layer holds,
-queries, keys and values as products of their own that each reduce their gradient.
+and without sequence parallelism queries, keys and values as products that each reduce their gradient. With
+it, gradients of norms are partial sums until an operator of the optimizer needs them: a fused one has one.
 """
 
 from __future__ import annotations
@@ -46,6 +47,11 @@ CASES = {
         "--global-batch 1",
         2,
         "--tp 2",
+    ),
+    "tp sp": (
+        "--tp 2 --vocab-parallel --sequence-parallel --global-batch 1",
+        2,
+        "--tp 2 --sp --vocab-parallel --fused",
     ),
     "1f1b": ("--pp 2 --schedule 1f1b --global-batch 4", 2, "--pp 2 --micro-batches 4"),
     "gpipe": (

@@ -60,3 +60,27 @@ def test_a_class_imported_before_the_capture_is_replaced_too() -> None:
                 optimizer.step()
     told = [(x.type, x.count, x.bytes) for x in c.report.collectives]
     assert told == [("ALL_REDUCE", 3, 4 * 72 + 4 + 4)]  # gradients, and twice that it goes on
+
+
+@pytest.mark.parametrize(
+    ("hook", "reduced"),
+    [
+        ("fp16", [2 * 64 * 64]),
+        ("own", [4 * 64 * 64]),
+        ("power", [0, 4 * 2 * 64, 4 * 2 * 64]),  # nothing uncompressed, then the two factors
+    ],
+)
+def test_a_communication_hook_reduces_in_its_own_way(
+    captured: Captured, hook: str, reduced: list[int]
+) -> None:
+    _, traces = captured("hooked", hook, ranks=4, steps=(2, 3))
+    nodes = traces.trace(0).nodes.to_pylist()
+    assert [n["comm_size"] for n in nodes if n["comm_size"] is not None] == reduced
+
+
+def test_a_step_ends_when_every_optimizer_has_stepped(captured: Captured) -> None:
+    """The phases of one step, in order: the optimizers' part comes last and once."""
+    _, traces = captured("hooked", "own", ranks=4, steps=(2, 3))
+    phases = [n["phase"] for n in traces.trace(0).nodes.to_pylist() if n["stream"] is not None]
+    assert list(dict.fromkeys(phases)) == ["forward", "backward", "optimizer"]
+    assert phases == sorted(phases, key=["forward", "backward", "optimizer"].index)

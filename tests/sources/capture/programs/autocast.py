@@ -48,7 +48,8 @@ def types(x) -> tuple[torch.Tensor, dict[str, torch.dtype]]:
 for _ in range(2):
     tokens = torch.randint(0, 10, (2, 16), device="cuda")
     with torch.autocast("cuda", dtype=LOW):
-        assert torch.is_autocast_enabled() and torch.get_autocast_dtype("cuda") is LOW
+        assert torch.is_autocast_enabled()
+        assert torch.get_autocast_dtype("cuda") is LOW
         loss, found = types(tokens)
     low = {name for name, kind in found.items() if kind is LOW}
     if low != {"linear", "attention", "add", "stack"}:

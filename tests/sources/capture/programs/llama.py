@@ -1,6 +1,7 @@
 """A Llama-like model, or one with experts, under a plan: --dp, --tp, --pp, --ep, --data ddp|fsdp, --sp."""
 
 import argparse
+from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
@@ -15,6 +16,7 @@ from torch.distributed.tensor.parallel import (
     PrepareModuleInput,
     RowwiseParallel,
     SequenceParallel,
+    loss_parallel,
     parallelize_module,
 )
 from torch.nn import functional
@@ -41,6 +43,8 @@ for name, value in (
 parser.add_argument("--data", default="ddp")
 parser.add_argument("--schedule", default="1f1b")
 parser.add_argument("--sp", action="store_true")
+parser.add_argument("--vocab-parallel", action="store_true")
+parser.add_argument("--fused", action="store_true")
 args = parser.parse_args()
 HEAD = args.hidden // args.heads
 
@@ -179,6 +183,12 @@ def tensor_parallel(model, mesh) -> None:
                 use_local_output=True,
             ),
         }
+    if args.vocab_parallel:
+        whole = {
+            "embedding": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
+            "norm": SequenceParallel(),
+            "head": ColwiseParallel(input_layouts=Shard(1), use_local_output=False),
+        }
     parallelize_module(model, mesh, whole)
 
 
@@ -192,7 +202,9 @@ names = ("pp", "dp", "tp")
 mesh = init_device_mesh("cpu", (args.pp, args.dp, args.tp), mesh_dim_names=names)
 experts_mesh = None
 if args.ep > 1:
-    experts_mesh = init_device_mesh("cpu", (world // args.ep, args.ep), mesh_dim_names=("edp", "ep"))
+    experts_mesh = init_device_mesh(
+        "cpu", (world // args.ep, args.ep), mesh_dim_names=("edp", "ep")
+    )
 torch.set_default_dtype(torch.bfloat16)
 place = mesh["pp"].get_local_rank()
 with torch.device("meta"):
@@ -211,7 +223,7 @@ model.to_empty(device="cpu")
 if args.data == "ddp" and args.dp > 1:
     model._ddp_params_and_buffers_to_ignore = list(experts.values())
     model = nn.parallel.DistributedDataParallel(model, process_group=mesh["dp"].get_group())
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=args.fused)
 schedule = None
 if args.pp > 1:
     kind = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe}[args.schedule]
@@ -221,7 +233,9 @@ for _ in range(3):
     batch = args.micro_batch * (args.micro_batches if schedule else 1)
     x = torch.randint(0, args.vocab, (batch, args.seq))
     if schedule is None:
-        loss_of(model(x), x).backward()
+        with loss_parallel() if args.vocab_parallel else nullcontext():
+            logits = model(x)
+            loss_of(logits.float() if args.vocab_parallel else logits, x).backward()
         if args.data == "ddp" and 1 < args.ep < args.dp:
             for name, parameter in model.named_parameters():
                 if ".experts." in name:

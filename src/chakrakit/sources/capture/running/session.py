@@ -28,6 +28,7 @@ from chakrakit.sources.capture.standins import (
     sharding,
     surroundings,
     target,
+    transformers,
 )
 
 
@@ -122,8 +123,9 @@ class Session:
         ).install()
         self.distributed.install()
         self._values.install()
-        surroundings.install(patches)
+        surroundings.install(patches, self.rank)
         sharding.install(patches)
+        transformers.install(patches)
         pipelining.install(patches, self.mail, self.recorder, self.where)
         autocast.install(patches)
         if options.device:

@@ -95,15 +95,15 @@ class _Bucket:
         self.buffer = torch.empty(
             sum(p.numel() for p in chosen), dtype=chosen[0].dtype, device=chosen[0].device
         )
-        self.views = self.cut(chosen)
+        self.views = self.cut(chosen, self.buffer)
         self.ready = 0
         self.work: Any = None
 
-    def cut(self, chosen: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The buffer as one view for each parameter."""
+    def cut(self, chosen: Sequence[torch.Tensor], flat: torch.Tensor) -> list[torch.Tensor]:
+        """A buffer as one view for each parameter."""
         views, at = [], 0
         for p in chosen:
-            views.append(self.buffer.as_strided(p.shape, p.stride() or (), at))
+            views.append(flat.as_strided(p.shape, p.stride() or (), at))
             at += p.numel()
         return views
 
@@ -277,10 +277,11 @@ class DistributedDataParallel(_PLAIN):  # type: ignore[misc, valid-type]
     def _give_back(self, bucket: _Bucket) -> None:
         if bucket.work is None:
             return
-        bucket.work.wait()
+        given = bucket.work.wait()  # a hook's future may give another buffer
+        flat = given if isinstance(given, torch.Tensor) else bucket.buffer
         if self.gradient_as_bucket_view:
             return
-        reduced = bucket.cut([self._trained[i] for i in bucket.indices])
+        reduced = bucket.cut([self._trained[i] for i in bucket.indices], flat)
         for index, view in zip(bucket.indices, reduced, strict=True):
             grad = self._trained[index].grad
             if grad is not None:
@@ -336,7 +337,6 @@ class DistributedDataParallel(_PLAIN):  # type: ignore[misc, valid-type]
 
 def install(patches: Patches) -> None:
     """Whoever asks for PyTorch's class gets the stand-in, also by a name imported before."""
-
     patches.replace(_PLAIN, DistributedDataParallel)
     patches.wrap(Join, "_get_num_nonjoined_procs", lambda _: _joined(patches))
 
