@@ -108,7 +108,7 @@ class _Bucket:
         return views
 
 
-class DistributedDataParallel(_PLAIN):  # type: ignore[misc, valid-type]
+class DistributedDataParallel(_PLAIN):
     """Stands in for PyTorch's, of which it is a subclass: other parts of PyTorch ask for its type."""
 
     def __init__(
