@@ -124,6 +124,7 @@ def test_failures_of_burstgpt_are_counted(tmp_path: Path) -> None:
         ("a,b\n1,2\n", "no column for arrival times"),
         (AZURE.replace("3180", "-3"), "line 3: prompt length is -3"),
         (AZURE.replace("3180", ""), "line 3: prompt length is nothing"),
+        (AZURE.replace("2023", " 1700", 1), "dates are more than ten years apart"),
         ("", "is empty"),
     ],
 )

@@ -162,7 +162,8 @@ def _check_times(times: NDArray[np.float64], after: I64, where: str, first_line:
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])
         raise ConfigError(
-            f"{where}, line {first_line + i}: arrival at {times[i]} s; it must be 0 or later"
+            f"{where}, line {first_line + i}: arrival at {times[i]} s; it must be 0 or later, "
+            f"and before {MOST_SECONDS:,.0f} s"
         )
     own = np.flatnonzero(after < 0)
     back = np.flatnonzero(np.diff(times[own]) < 0)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import chakrakit.core as core
 from chakrakit.arrays import I64
-from chakrakit.errors import ConfigError, TraceError, nearest
+from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import (
     PS_PER_S,
     Costs,
@@ -59,6 +59,8 @@ class SimulationOptions:
     share_compute: bool = False
     placement: tuple[int, ...] | None = None
     """The device of each rank; by default its own number."""
+    jobs: tuple[int, ...] = (0,)
+    """The first rank of each job, where the traces are of several."""
     custom: Custom | None = None
     measured_collectives: Fixed | None = None
     dispatch: DispatchPolicy | None = None
@@ -91,7 +93,7 @@ class _Simulation:
         self.membership = Membership(traces, self.programs, options.assume_missing)
         self.device_of = self._placed()
         self.shape_of = self._shapes()
-        self._check_stragglers()
+        options.disturbance.check_ranks(self.membership.ranks)
         self._costs: dict[tuple[int, int, float], Costs] = {}
 
     def _program(self, number: int) -> Program:
@@ -103,12 +105,6 @@ class _Simulation:
                 "not exist; `chakra validate --fix` drops such dependencies"
             )
         return read_program(body, self.traces.groups)
-
-    def _check_stragglers(self) -> None:
-        for rank in self.options.disturbance.stragglers:
-            if rank not in self.membership.index:
-                known = nearest(rank, self.membership.ranks)
-                raise ConfigError(f"--straggler: no rank {rank}; {known}")
 
     def _placed(self) -> I64:
         ranks = np.array(self.membership.ranks, np.int64)
@@ -247,6 +243,7 @@ class _Simulation:
             options.measured_collectives,
             options.allow_empty or options.communication == "measured",
             options.collectives,
+            options.jobs,
         )
 
     # --- arrays for the core ------------------------------------------------------------------
@@ -327,14 +324,11 @@ class _Simulation:
                 rows += [
                     (at, 1, link, fault.factor) for link in link_numbers(self.machine, fault.target)
                 ]
-            elif fault.target in self.membership.index:
+            else:
                 assert isinstance(fault.target, int)
                 rows.append(
                     (at, 0, int(classes.rank[self.membership.index[fault.target]]), fault.factor)
                 )
-            else:
-                known = nearest(fault.target, self.membership.ranks)
-                raise ConfigError(f"--fault: no rank {fault.target}; {known}")
         rows.sort(key=lambda r: r[0])
         columns: Any = list(zip(*rows, strict=True)) or [[], [], [], []]
         return {

@@ -42,6 +42,19 @@ def _in_order(sizes: Sequence[int], devices: Sequence[int]) -> list[Devices]:
     return out
 
 
+def check_places(places: Sequence[Devices]) -> None:
+    """An error where two ranks are on one device."""
+    used: dict[int, int] = {}
+    for job, devices in enumerate(places):
+        for device in devices:
+            if device in used:
+                raise ConfigError(
+                    f"device {device} is given to job {used[device]} and job {job} (counted from 0); "
+                    "a device runs one rank"
+                )
+            used[device] = job
+
+
 def read_job_placement(path: str, names: Sequence[str], sizes: Sequence[int]) -> list[Devices]:
     """A placement from its file: `{"job": [2, 3, 0, 1], …}`, the device of each rank of every job."""
     what = f'a placement of jobs (write {{"{names[0]}": [0, 1], …}})'

@@ -9,7 +9,7 @@ from chakrakit.simulator.results.collective_table import (
     parse_members,
     parse_sizes,
 )
-from chakrakit.simulator.results.result import to_run
+from chakrakit.simulator.results.result import Detail, to_run
 from chakrakit.simulator.results.rows import class_rows
 from chakrakit.simulator.results.settings import (
     read_network_model,
@@ -23,6 +23,7 @@ from chakrakit.simulator.results.summary import CollectiveSummary, RankSummary, 
 __all__ = [
     "CollectiveSummary",
     "CollectiveTable",
+    "Detail",
     "ExpertExchange",
     "RankSummary",
     "Simulation",

@@ -308,6 +308,8 @@ class Trace:
         attribute = columns.attribute_name(name)
         if attribute is None:
             raise TraceError(f"column {name!r} is private; attributes start with a letter")
+        if any("\ud800" <= letter <= "\udfff" for letter in attribute):
+            raise TraceError(f"attribute {attribute!a}: half a surrogate pair is no text")
         column = columns.column_name(attribute)
         table, layouts, rows = raw.without(self.table, self.layouts, self._layout_rows, attribute)
         if values is None:
