@@ -30,7 +30,7 @@ from chakrakit.insight.time import (
     operators_of,
     steps_of,
 )
-from chakrakit.trace.communication import Binding, Body, bind
+from chakrakit.trace.communication import Binding, Body, Calls, bind, read_calls
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Times
 
@@ -41,12 +41,10 @@ class Wanted:
 
     events   what the critical path needs, as large as the rank
     names    what patterns select by, as large as the rank
-    program  the calls of the body as it stands, for ranks that run it at the same times
     """
 
     events: bool = False
     names: bool = False
-    program: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,6 +57,8 @@ class RankTask:
     times: Times | None
     tick_ps: int
     wanted: Wanted = Wanted()
+    known_calls: Calls | None = None
+    """The calls of the body, where they were read before."""
 
     def program(self) -> Trace:
         """The body, read if need be."""
@@ -90,7 +90,6 @@ class RankFacts:
     graph: RankGraph | None
     events: RankEvents | None
     names: RankNames | None
-    program: RankCalls | None
 
     def light(self) -> RankFacts:
         """The same without what is large."""
@@ -99,13 +98,14 @@ class RankFacts:
 
 def rank_facts(task: RankTask) -> RankFacts:
     """All sections' parts of one rank."""
-    program, wanted = task.program(), task.wanted
+    program, wanted, known = task.program(), task.wanted, task.known_calls
+    known = read_calls(program) if known is None else known
     view = task.view(program)
     events = events_of(view, task.times)
     steps = steps_of(view)
     return RankFacts(
         busy=busy_of(view, events.causes),
-        calls=calls_of(view),
+        calls=calls_of(view, known),
         steps=steps,
         operators=operators_of(view),
         launches=launches_of(view),
@@ -116,5 +116,4 @@ def rank_facts(task: RankTask) -> RankFacts:
         graph=graph_of(view),
         events=events if wanted.events else None,
         names=names_of(view) if wanted.names else None,
-        program=calls_of(replace(view, rank=-1, trace=program)) if wanted.program else None,
     )

@@ -10,14 +10,9 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
 from chakrakit.insight.communication.alike import Alike
-from chakrakit.insight.communication.matching import (
-    Matched,
-    calls_of,
-    calls_per_instance,
-    match_calls,
-)
+from chakrakit.insight.communication.matching import Matched, calls_per_instance, match_calls
 from chakrakit.insight.communication.summary import full_size
-from chakrakit.insight.rank import Table, ms, rank_views
+from chakrakit.insight.rank import Table, ms
 from chakrakit.results import Result
 from chakrakit.trace.model import NodeType
 from chakrakit.trace.sets import Run
@@ -237,5 +232,4 @@ def _where(matched: Matched, row: int) -> Iterator[tuple[int, str]]:
 
 def stragglers(run: Run) -> Stragglers:
     """Ranks and links by the wait they cause."""
-    calls = [calls_of(view) for view in rank_views(run)]
-    return stragglers_of(match_calls(calls, run.groups, run.world_size))
+    return stragglers_of(match_calls(run))

@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.insight.communication.matching import Matched, calls_of, match_calls
-from chakrakit.insight.rank import Table, ms, rank_views, us
+from chakrakit.insight.communication.matching import Matched, match_calls
+from chakrakit.insight.rank import Table, ms, us
 from chakrakit.results import Result
 from chakrakit.trace.communication import Groups
 from chakrakit.trace.model import CollectiveType, NodeType, collective_name
@@ -369,7 +369,4 @@ def _waited(matched: Matched, h: int, code: int, wait: int) -> dict[str, int | s
 
 def communication(run: Run) -> Communication:
     """All communication of a run."""
-    calls = [calls_of(view) for view in rank_views(run)]
-    return communication_of(
-        match_calls(calls, run.groups, run.world_size), run.groups, run.world_size
-    )
+    return communication_of(match_calls(run), run.groups, run.world_size)

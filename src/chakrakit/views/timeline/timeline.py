@@ -8,14 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.insight.communication import (
-    Flows,
-    calls_of,
-    joined,
-    match_calls,
-    own_flows,
-    shared_flows,
-)
+from chakrakit.insight.communication import Flows, joined, match_calls, own_flows, shared_flows
 from chakrakit.insight.rank import RankView, Tracks, rank_view, tracks_of
 from chakrakit.trace.counters import SCHEMAS, Series
 from chakrakit.trace.memory import allocations_of
@@ -56,9 +49,7 @@ def rank_timelines(run: Run, options: TimelineOptions) -> Iterator[RankTimeline]
     shared: dict[int, Flows] = {}
     free = 1
     if options.flows:
-        matched = match_calls(
-            [calls_of(rank_view(run, r)) for r in run.ranks], run.groups, run.world_size
-        )
+        matched = match_calls(run)
         shared = shared_flows(matched, free, _touches(matched.start, matched.end, options.window))
         free += 2 * len(matched) + 1
     for rank in run.ranks:
