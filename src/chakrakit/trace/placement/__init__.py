@@ -14,6 +14,7 @@ from chakrakit.trace.placement.lanes import (
     stream_lane,
 )
 from chakrakit.trace.placement.rows import is_communication, kernels, on_device, on_host
+from chakrakit.trace.placement.step_numbers import step_numbers, steps_of
 from chakrakit.trace.placement.steps import StepSpan, marked_steps, slowest, usual_period
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "on_host",
     "ordered_by_edges",
     "slowest",
+    "step_numbers",
+    "steps_of",
     "stream_lane",
     "usual_period",
 ]

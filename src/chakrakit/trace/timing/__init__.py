@@ -6,15 +6,5 @@ from chakrakit.trace.timing.intervals import Intervals
 from chakrakit.trace.timing.nesting import callers
 from chakrakit.trace.timing.plain import plain_span_ns
 from chakrakit.trace.timing.scheduler import Reason, Schedule, schedule
-from chakrakit.trace.timing.steps import step_numbers, steps_of
 
-__all__ = [
-    "Intervals",
-    "Reason",
-    "Schedule",
-    "callers",
-    "plain_span_ns",
-    "schedule",
-    "step_numbers",
-    "steps_of",
-]
+__all__ = ["Intervals", "Reason", "Schedule", "callers", "plain_span_ns", "schedule"]

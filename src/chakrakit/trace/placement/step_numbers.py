@@ -6,6 +6,7 @@ import numpy as np
 
 from chakrakit.arrays import I32, I64
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
+from chakrakit.trace.placement.rows import on_host
 
 _ALIKE = 0.95
 _TRIED = 32
@@ -44,7 +45,7 @@ def steps_of(trace: Trace) -> I64:
     """
     if trace.has("step").any():
         return np.asarray(trace.column("step", -1), np.int64)
-    host = trace.column("is_cpu_op", False).astype(np.bool_)
+    host = on_host(trace)
     orphan = trace.column("orphan", False).astype(np.bool_)
     device = np.flatnonzero(trace.is_type(*_DEVICE) & ~host & ~orphan)
     found = np.full(len(trace), -1, np.int64)
