@@ -51,7 +51,11 @@ class GatheredFacts:
 
     def add(self, part: RankFacts) -> None:
         """A rank that was looked at."""
-        self._add_sums(part)
+        self.busy.append(part.busy)
+        self.steps.append(part.steps)
+        self.launches.append(part.launches)
+        self.memory.append(part.memory)
+        self.paces.append(part.pace)
         add_operators(self.operators, part.operators)
         self.calls.add(part.busy.rank, part.calls)
         self.ends.append(part.end)
@@ -90,23 +94,12 @@ class GatheredFacts:
         _, ranks = self._alike.get(id(part.operators), (part.operators, 0))
         self._alike[id(part.operators)] = (part.operators, ranks + 1)
         way, steps = part.steps
-        self._add_sums(
-            replace(
-                part,
-                busy=replace(part.busy, rank=rank),
-                pace=replace(part.pace, rank=rank),
-                steps=(way, [msgspec.structs.replace(s, rank=rank) for s in steps]),
-                launches=msgspec.structs.replace(part.launches, rank=rank),
-                memory=part.memory and msgspec.structs.replace(part.memory, rank=rank),
-            )
-        )
-
-    def _add_sums(self, part: RankFacts) -> None:
-        self.busy.append(part.busy)
-        self.steps.append(part.steps)
-        self.launches.append(part.launches)
-        self.memory.append(part.memory)
-        self.paces.append(part.pace)
+        renamed = msgspec.structs.replace
+        self.busy.append(replace(part.busy, rank=rank))
+        self.steps.append((way, [renamed(s, rank=rank) for s in steps]))
+        self.launches.append(renamed(part.launches, rank=rank))
+        self.memory.append(part.memory and renamed(part.memory, rank=rank))
+        self.paces.append(replace(part.pace, rank=rank))
 
     def add_up(self) -> None:
         """Adds what ranks that are alike come to, multiplied and not one by one."""

@@ -19,7 +19,7 @@ from chakrakit.insight.critical_path import (
 )
 from chakrakit.insight.diagnosis import RankPace, pace_of
 from chakrakit.insight.memory import RankMemory, memory_of
-from chakrakit.insight.rank import RankView, view_of
+from chakrakit.insight.rank import RankView, body_view, view_of
 from chakrakit.insight.time import (
     Launches,
     RankBusy,
@@ -66,7 +66,9 @@ class RankTask:
 
     def view(self, program: Trace) -> RankView:
         """The rank as every analysis sees it."""
-        return view_of(self.rank, bind(program, self.binding), self.times, self.tick_ps)
+        if self.times is None:
+            return view_of(self.rank, bind(program, self.binding), None, self.tick_ps)
+        return body_view(self.rank, program, self.binding, self.times, self.tick_ps)
 
     def events(self) -> RankEvents:
         """What the critical path needs of the rank."""

@@ -35,7 +35,7 @@ class RankCalls:
 
 def calls_of(view: RankView, known: Calls) -> RankCalls:
     """The part of one rank; `known` are the calls of its body."""
-    at = np.flatnonzero(view.ran[known.row])
+    at = np.flatnonzero((view.ran & view.is_comm)[known.row])
     at = at[np.lexsort((known.id[at], view.start[known.row[at]]))]
     rows = known.row[at]
     return RankCalls(

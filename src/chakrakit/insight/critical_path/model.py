@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import F64, I8, I32, I64, Mask
 from chakrakit.insight.communication import AllCalls, GrowingArray, Matched
-from chakrakit.insight.rank import RankView, lane_pairs, rank_views
+from chakrakit.insight.rank import RankView, rank_views
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType
 from chakrakit.trace.sets import Run
 from chakrakit.trace.timing import Schedule, schedule
@@ -67,7 +67,7 @@ def _lane_edges(view: RankView, edges: Edges) -> Edges:
 
     Where an edge says the same already, it is enough.
     """
-    before, after = lane_pairs(view)
+    before, after = view.lane_pairs
     said = edges.where((edges.form == EdgeForm.FINISH_START) & (edges.lag >= 0))
     known = said.src.astype(np.int64) * len(view) + said.dst
     new = ~np.isin(before * len(view) + after, known)

@@ -58,36 +58,39 @@ class Communication:
         programs: dict[Hashable, int] = {}
         program_of = []
         for i, binding in enumerate(self.bindings.values()):
-            number = self._program(binding, calls_of(binding.body), programs)
+            calls = calls_of(binding.body)
+            names = [self.group_name(binding, calls.names[role]) for role in calls.roles]
+            peers = _bound(calls.peers, binding.peers)
+            number = self._program(binding.body, calls, names, peers, programs)
             calls = self.programs[number]
             mine = []
-            for role in calls.roles:
-                name = calls.names[role]
-                group = numbers.setdefault(self.group_name(binding, name), len(numbers))
+            for role, name in zip(calls.roles, dict.fromkeys(names), strict=True):
+                group = numbers.setdefault(name, len(numbers))
                 if group == len(callers):
                     callers.append([])
-                callers[group].append((i, self._role(name)))
+                callers[group].append((i, self._role(calls.names[role])))
                 mine.append(group)
             program_of.append(number)
             self.group_of.append(tuple(mine))
-            self._peers.append(_bound(calls.peers, binding.peers))
+            self._peers.append(_distinct(peers) if len(calls.peers) < len(peers) else peers)
         self.program: I64 = np.array(program_of, np.int64)
         self.groups = [
             UsedGroup(n, Company(*np.array(callers[g], np.int64).T)) for n, g in numbers.items()
         ]
 
-    def _program(self, binding: Binding, calls: Calls, programs: dict[Hashable, int]) -> int:
-        groups = [self.group_name(binding, calls.names[role]) for role in calls.roles]
-        peers = [binding.peers.get(p, p) for p in calls.peers.tolist()] if binding.peers else []
-        plain = len(set(groups)) == len(groups) and len(set(peers)) == len(peers)
-        merged = calls if plain else calls.merged(groups, peers or calls.peers.tolist())
-        key = (
-            binding.body if plain else (binding.body, merged.role.tobytes(), merged.peer.tobytes())
-        )
+    def _program(
+        self, body: int, calls: Calls, groups: list[str], peers: I64, programs: dict[Hashable, int]
+    ) -> int:
+        """The number of the program that a rank makes of its body."""
+        key: Hashable = body
+        ends = peers.tolist()
+        if len(set(groups)) < len(groups) or len(set(ends)) < len(ends):
+            calls = calls.merged(groups, ends)
+            key = (body, calls.role.tobytes(), calls.peer.tobytes())
         if key not in programs:
             programs[key] = len(self.programs)
-            self.programs.append(merged)
-            self.body.append(binding.body)
+            self.programs.append(calls)
+            self.body.append(body)
         return programs[key]
 
     @property
@@ -160,3 +163,8 @@ def _bound(ends: I64, peers: Mapping[int, int]) -> I64:
     if not peers or not len(ends):
         return ends
     return np.array([peers.get(e, e) for e in ends.tolist()], np.int64)
+
+
+def _distinct(values: I64) -> I64:
+    """Each value once, in order of first use."""
+    return np.array(list(dict.fromkeys(values.tolist())), np.int64)

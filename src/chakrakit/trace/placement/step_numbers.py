@@ -27,9 +27,7 @@ def step_numbers(trace: Trace, rows: I64, start: I64) -> tuple[I64, str]:
         if (number >= 0).any():
             return number, "marked"
     order = np.argsort(start[rows], kind="stable")
-    names = trace.names.combine_chunks()
-    coded = names if hasattr(names, "indices") else names.dictionary_encode()
-    period = repeating_period(coded.indices.to_numpy(zero_copy_only=False)[rows[order]])
+    period = repeating_period(trace.texts("name")[0][rows[order]])
     if not period:
         return np.zeros(len(rows), np.int64), "none"
     place = np.empty(len(rows), np.int64)
