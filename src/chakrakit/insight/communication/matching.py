@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.insight.communication.alike import Alike
-from chakrakit.insight.rank import Kind, RankView, rank_views
+from chakrakit.insight.rank import Kind, RankView, rank_view
 from chakrakit.trace.communication import Calls, Matching, match
 from chakrakit.trace.model import NodeType
 from chakrakit.trace.sets import Run
@@ -198,10 +198,11 @@ class AllCalls:
         self._run = run
         self._timed: dict[int, RankCalls] = {}
 
-    def look(self, view: RankView) -> None:
-        """A rank's calls, as the view shows them."""
-        body = self._run.bindings[view.rank].body
-        self.add(view.rank, calls_of(view, self._run.calls_at(body)))
+    def look(self, view: RankView) -> RankCalls:
+        """Takes a rank's calls as the view shows them."""
+        found = calls_of(view, self._run.calls_at(self._run.bindings[view.rank].body))
+        self.add(view.rank, found)
+        return found
 
     def add(self, rank: int, timed: RankCalls) -> None:
         """A rank's calls, or those of a rank that runs the same program at the same times."""
@@ -211,7 +212,9 @@ class AllCalls:
     def matched(self) -> Matched:
         """All of them put together; nothing is left here."""
         run = (
-            self._run if len(self._timed) == len(self._run) else self._run.select_ranks(self._timed)
+            self._run
+            if len(self._timed) == len(self._run)
+            else self._run.select_ranks(list(self._timed))
         )
         timed, self._timed = [self._timed[rank] for rank in run.ranks], {}
         communication, world = run.communication, range(run.world_size)
@@ -224,11 +227,13 @@ class AllCalls:
         return _timed(matching, firsts, np.array([*told, 0], np.int64), classes is not None)
 
 
-def match_calls(run: Run) -> Matched:
-    """The calls of all ranks."""
+def match_calls(run: Run, folds: Iterable[Sequence[int]] | None = None) -> Matched:
+    """The calls of all ranks; of ranks that are in one of `folds`, the first is looked at."""
     calls = AllCalls(run)
-    for view in rank_views(run):
-        calls.look(view)
+    for like in [(rank,) for rank in run.ranks] if folds is None else folds:
+        timed = calls.look(rank_view(run, like[0]))
+        for rank in like[1:]:
+            calls.add(rank, timed)
     return calls.matched()
 
 
