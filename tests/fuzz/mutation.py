@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from fuzz.hostile import WHOLE, hostile, mutated_bytes, mutated_tree
+from support.oracle import varint
 
 Mutate = Callable[[Random, bytes], bytes]
 
@@ -205,13 +206,13 @@ def mutate_protobuf(rng: Random, data: bytes) -> bytes:
     elif way == 1:
         new = data[begin:end] * 2
     elif way == 2 or isinstance(value, int):
-        new = _varint(tag & ~7) + _varint(rng.choice(WHOLE) % 2**64)
+        new = varint(tag & ~7) + varint(rng.choice(WHOLE) % 2**64)
     elif way == 3:
         body = str(hostile(rng))[:3000].encode("utf-8", "surrogatepass")
-        new = _varint(tag) + _varint(len(body)) + body
+        new = varint(tag) + varint(len(body)) + body
     else:
         inner = mutate_protobuf(rng, value) if value else b"\x08\x01"
-        new = _varint(tag) + _varint(len(inner)) + inner
+        new = varint(tag) + varint(len(inner)) + inner
     return data[:begin] + new + data[end:]
 
 
@@ -251,15 +252,6 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
         if data[at - 1] < 128:
             return value, at
     return 0, -1
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 _INSIDE: dict[str, Mutate] = {

@@ -8,6 +8,7 @@ from chakrakit.insight.rank.table import Cell, Table, ms, percent, short, us
 from chakrakit.insight.rank.tracks import Borders, Track, Tracks, borders, tracks_of
 from chakrakit.insight.rank.untimed import scheduled
 from chakrakit.insight.rank.view import (
+    KIND_NAMES,
     Kind,
     RankView,
     body_view,
@@ -18,6 +19,7 @@ from chakrakit.insight.rank.view import (
 )
 
 __all__ = [
+    "KIND_NAMES",
     "Borders",
     "Cause",
     "Causes",

@@ -8,19 +8,14 @@ from chakrakit.machines.device.clock import (
     HORIZON_PS,
     MOST_NS,
     PS_PER_NS,
+    PS_PER_S,
     each_picoseconds,
     nanoseconds_to_ticks,
     picoseconds,
     too_long,
 )
-from chakrakit.machines.device.device import (
-    Device,
-    DeviceText,
-    dtype_name,
-    element_bytes,
-    read_device,
-)
-from chakrakit.machines.device.power import Activity, Draw, PowerConstants, held_back
+from chakrakit.machines.device.device import Device, DeviceText, read_device
+from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, held_back
 from chakrakit.machines.device.profile import (
     Profile,
     Profiled,
@@ -53,7 +48,9 @@ __all__ = [
     "HORIZON_DAYS",
     "HORIZON_PS",
     "MOST_NS",
+    "PICO",
     "PS_PER_NS",
+    "PS_PER_S",
     "Activity",
     "Auto",
     "ClassModel",
@@ -73,9 +70,7 @@ __all__ = [
     "Row",
     "WorkModel",
     "activity_of",
-    "dtype_name",
     "each_picoseconds",
-    "element_bytes",
     "find_profile",
     "held_back",
     "measured_rows",

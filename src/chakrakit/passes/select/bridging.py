@@ -8,7 +8,7 @@ import numpy as np
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Graph, Trace
-from chakrakit.trace.placement import NO_LANE, lane_of, on_host, ordered_by_edges
+from chakrakit.trace.placement import NO_LANE, implied_order, issue_order, lane_of
 
 _FS, _SS, _FF = (
     int(f) for f in (EdgeForm.FINISH_START, EdgeForm.START_START, EdgeForm.FINISH_FINISH)
@@ -40,7 +40,7 @@ class _Bridges:
 
     def __init__(self, trace: Trace, kept: Mask) -> None:
         self.kept = kept
-        self.lane, self.order = _lanes(trace), np.lexsort((trace.ids, trace.start_ns)).argsort()
+        self.lane, self.order = _lanes(trace), issue_order(trace)
         self.calls = _callers(trace)
         self.starts: dict[int, Anchors] = {}
         self.finishes: dict[int, Anchors] = {}
@@ -64,14 +64,7 @@ class _Bridges:
 
     def _constraints(self, trace: Trace) -> tuple[Edges, Graph]:
         """The edges, and the order of streams and threads where no edges say it."""
-        host = on_host(trace)
-        told = np.where(
-            host, ordered_by_edges(trace, host=True), ordered_by_edges(trace, host=False)
-        )
-        rows = np.flatnonzero((self.lane >= 0) & ~told)
-        rows = rows[np.lexsort((self.order[rows], self.lane[rows]))]
-        next_to = self.lane[rows[1:]] == self.lane[rows[:-1]]
-        lanes = Edges.of(rows[:-1][next_to], rows[1:][next_to], EdgeKind.STREAM)
+        lanes = Edges.of(*implied_order(trace), EdgeKind.STREAM)
         both = Edges.concat([trace.edges, lanes])
         graph = Graph(len(trace), both.src, both.dst)
         # Lanes against the edges cannot run; then the edges alone are what is known.

@@ -8,6 +8,7 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.machines.device import (
+    PICO,
     Activity,
     CostSource,
     Device,
@@ -17,8 +18,6 @@ from chakrakit.machines.device import (
     held_back,
 )
 from chakrakit.trace.model import Trace
-
-PICO = 1e-12
 
 
 class StagePower:

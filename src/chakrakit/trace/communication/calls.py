@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I64, U64, Mask
 from chakrakit.trace.communication.binding import Body
-from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.model import COMMUNICATION, NodeType, Trace
 
-_CALLS = (NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE)
 UNKNOWN = -1
 """Stands for a type, size, number or end that the trace does not say."""
 
@@ -172,7 +171,7 @@ class CallsReader:
 
     def add(self, piece: Trace) -> I64:
         """The next nodes of the file; gives those of them that communicate."""
-        rows = np.flatnonzero(piece.is_type(*_CALLS))
+        rows = np.flatnonzero(piece.is_type(*COMMUNICATION))
         if len(rows) or not self._parts:
             self._parts.append(_reduced(piece, rows, self.rows))
         self.rows += len(piece)

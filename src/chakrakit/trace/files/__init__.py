@@ -17,7 +17,9 @@ from chakrakit.trace.files.bundle_files import (
     open_bundle,
 )
 from chakrakit.trace.files.streams import (
+    GZIP,
     STDIO,
+    ZSTD,
     Source,
     display_name,
     open_input,
@@ -36,10 +38,12 @@ from chakrakit.trace.files.temporary import (
 
 __all__ = [
     "FORMAT",
+    "GZIP",
     "MANIFEST",
     "STDIO",
     "VERSION",
     "ZIP",
+    "ZSTD",
     "BundlePath",
     "ListedFile",
     "Manifest",

@@ -13,9 +13,9 @@ from pathlib import Path
 from chakrakit.errors import FormatError
 from chakrakit.sources.pytorch.read.kineto import Kineto
 from chakrakit.sources.pytorch.read.values import whole
+from chakrakit.trace.files import GZIP
 
 _HEAD = 1 << 16
-_GZIP = b"\x1f\x8b"
 _OBSERVER, _KINETO = "observer", "kineto"
 _LARGEST = 1 << 31
 """Processes and ranks are below this; a file that says more says nothing."""
@@ -70,7 +70,7 @@ def read_bytes(path: Path) -> bytes:
         data = path.read_bytes()
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
-    if data[:2] != _GZIP:
+    if data[:2] != GZIP:
         return data
     try:
         return gzip.decompress(data)
@@ -85,7 +85,7 @@ def read_head(path: Path) -> bytes:
             data = stream.read(_HEAD)
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
-    return zlib.decompressobj(31).decompress(data, 4 * _HEAD) if data[:2] == _GZIP else data
+    return zlib.decompressobj(31).decompress(data, 4 * _HEAD) if data[:2] == GZIP else data
 
 
 def _number(pattern: bytes, head: bytes) -> int:

@@ -8,13 +8,13 @@ import zlib
 from pathlib import Path
 
 from chakrakit.errors import FormatError
+from chakrakit.sources.pytorch.read import LARGEST
 from chakrakit.sources.xla.hlo.model import Module, Shape
 from chakrakit.sources.xla.hlo.proto import read_proto
 from chakrakit.sources.xla.hlo.replicas import MOST_DEVICES
 from chakrakit.sources.xla.hlo.text import read_text
 
 MOST_BYTES = 4 << 30
-_LARGEST = 1 << 62
 _TEXT = re.compile(rb"^HloModule\s", re.M)
 
 
@@ -83,7 +83,7 @@ def _check(module: Module) -> None:
     for computation in module.computations.values():
         for i in computation.instructions:
             numbers = (i.shape.bytes, i.shape.elements, i.channel, i.parameter, i.index)
-            if max(map(abs, numbers)) > _LARGEST or _is_negative(i.shape):
+            if max(map(abs, numbers)) > LARGEST or _is_negative(i.shape):
                 raise FormatError(f"{i.name}: a size or number that cannot be ({i.shape!s:.60})")
 
 
