@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from chakrakit.trace.timing.steps import repeating_period
+from chakrakit.trace.placement.step_numbers import repeating_period
 
 from chakrakit import TraceBuilder
 from chakrakit.trace.model import EdgeKind
