@@ -4,7 +4,6 @@ import numpy as np
 
 from chakrakit.trace.communication.likeness import Company, like_classes
 
-
 NOBODY = np.zeros(0, np.int64)
 
 

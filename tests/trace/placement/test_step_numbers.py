@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from chakrakit.trace.placement.step_numbers import repeating_period
 
 from chakrakit import TraceBuilder
 from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.placement import step_numbers, steps_of
+from chakrakit.trace.placement.step_numbers import repeating_period
 
 
 @pytest.mark.parametrize(
