@@ -246,8 +246,8 @@ class Matcher:
                 f"collective {seq} of group {name} is an {COLLECTIVES[kind]} of "
                 f"{max(sizes)} bytes; give comm_size, or --allow-empty"
             )
-        place = {member: i for i, member in enumerate(group.members.tolist())}
-        root = next((place[r] for r in roots if r in place), 0)
+        named = (np.flatnonzero(group.members == r) for r in roots if r >= 0)
+        root = next((int(found[0]) for found in named if len(found)), 0)
         owner = (self.matching.part[calls] // self._roles).tolist()
         local = {c: row - int(self.offset[c]) for c, row in zip(owner, rows, strict=True)}
         asked = self._asked[calls].tolist()
