@@ -33,6 +33,7 @@ from chakrakit.trace.model.schema import (
     Member,
     NodeType,
     collective_name,
+    collective_words,
     node_type_name,
 )
 from chakrakit.trace.model.trace import Trace
@@ -65,6 +66,7 @@ __all__ = [
     "by_name",
     "check_range",
     "collective_name",
+    "collective_words",
     "column",
     "column_name",
     "columns",
