@@ -33,6 +33,7 @@ from chakrakit.trace.files.temporary import (
     temporary_name,
     uninterrupted,
 )
+from chakrakit.trace.files.unpacking import unpacked
 
 __all__ = [
     "FORMAT",
@@ -60,4 +61,5 @@ __all__ = [
     "take_place",
     "temporary_name",
     "uninterrupted",
+    "unpacked",
 ]

@@ -11,6 +11,7 @@ from chakrakit.trace.model.dependencies import (
     Dependencies,
     edge_codes,
     edge_columns_that_fit,
+    edge_columns_that_mean_something,
     resolve,
 )
 from chakrakit.trace.model.edges import (
@@ -69,6 +70,7 @@ __all__ = [
     "columns",
     "edge_codes",
     "edge_columns_that_fit",
+    "edge_columns_that_mean_something",
     "field_bytes",
     "node_type_name",
     "resolve",

@@ -7,7 +7,7 @@ of messages, once for each distinct one, so that a folded set costs what its bod
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -46,7 +46,7 @@ class World:
         """What a rank's body communicates."""
         return self.bodies[self.bindings[rank].body]
 
-    def members(self, group: str) -> tuple[int, ...] | None:
+    def members(self, group: str) -> Sequence[int] | None:
         """The ranks of a group; None if it is not defined."""
         return self.groups.ranks_of(group, range(self.size))
 
