@@ -1,8 +1,9 @@
-"""Reading our own Parquet beside `pyarrow.parquet.read_table` of the same file, in the same run.
+"""Reading our own Parquet beside `pyarrow.parquet.read_table` of the same file, in turns.
 
-python benchmarks/parquet.py TRACE [TIMES]
+python benchmarks/parquet.py TRACE [TIMES ...]
 
-TRACE is any trace; it is repeated TIMES times (10 by default). Ours gives a checked Trace, theirs a table.
+TRACE is any trace; it is repeated TIMES times (1, 10 and 30 by default). Ours gives a checked Trace, theirs
+a table.
 """
 
 from __future__ import annotations
@@ -17,32 +18,44 @@ import pyarrow.parquet as pq
 
 import chakrakit as ck
 
-
-def fastest(work: Callable[[], object], rounds: int = 5) -> float:
-    """CPU seconds of the fastest of some rounds."""
-    found = []
-    for _ in range(rounds):
-        begun = time.process_time()
-        work()
-        found.append(time.process_time() - begun)
-    return min(found)
+ROUNDS = 5
 
 
-def main(source: str, times: int = 10) -> None:
-    """Both, and their ratio."""
-    first = ck.read(source)
-    trace = ck.Trace.concat([first.trace(first.ranks[0])] * times)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "t.0.parquet"
-        ck.write(ck.TraceSet([trace]), str(path))
-        theirs = fastest(lambda: pq.read_table(path))
-        ours = fastest(lambda: ck.read(str(path)).trace(0).nodes)
-        size = path.stat().st_size
-    print(
-        f"{len(trace):,} nodes, {size / 1e6:.1f} MB: pyarrow {theirs:.3f} s, ours {ours:.3f} s CPU"
+def seconds(work: Callable[[], object]) -> tuple[float, float]:
+    """CPU and elapsed time."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    work()
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def fastest(works: list[Callable[[], object]]) -> list[tuple[float, ...]]:
+    """The shortest CPU and elapsed time of each, measured in turns."""
+    rounds = [[seconds(work) for work in works] for _ in range(ROUNDS)]
+    return [tuple(map(min, zip(*found, strict=True))) for found in zip(*rounds, strict=True)]
+
+
+def compare(trace: ck.Trace, folder: Path) -> str:
+    """Both, and their ratios."""
+    path = folder / "t.0.parquet"
+    ck.write(trace, path)
+    (cpu, wall), (our_cpu, our_wall) = fastest(
+        [lambda: pq.read_table(path), lambda: ck.read(path).trace(0).nodes]
     )
-    print(f"ours / pyarrow: {ours / theirs:.2f}")
+    return (
+        f"{len(trace):,} nodes, {path.stat().st_size / 1e6:.1f} MB: "
+        f"pyarrow {cpu:.3f} s CPU, {wall:.3f} s; ours {our_cpu:.3f} s CPU, {our_wall:.3f} s; "
+        f"ours / pyarrow {our_cpu / cpu:.2f}, {our_wall / wall:.2f}"
+    )
+
+
+def main(source: str, *times: int) -> None:
+    """One line per size."""
+    first = ck.read(source)
+    trace = first.trace(first.ranks[0])
+    with tempfile.TemporaryDirectory() as folder:
+        for n in times or (1, 10, 30):
+            print(compare(ck.Trace.concat([trace] * n), Path(folder)))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *(int(a) for a in sys.argv[2:3]))
+    main(sys.argv[1], *map(int, sys.argv[2:]))

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from fuzz.hostile import WHOLE, hostile, mutated_bytes, mutated_tree
+from support.oracle import varint
 
 Mutate = Callable[[Random, bytes], bytes]
 
@@ -252,15 +253,6 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
         if data[at - 1] < 128:
             return value, at
     return 0, -1
-
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 _INSIDE: dict[str, Mutate] = {

@@ -14,6 +14,7 @@ Fault = Callable[[int, Dump], None]
 
 _BEGIN = 1_700_000_000_000_000_000
 _PERIOD = 1_000_000
+_DISCOVERED = ("time_discovered_started_ns", "time_discovered_completed_ns")
 _OPERATIONS = (
     ("nccl:all_reduce", 1024, "BFloat16"),
     ("nccl:_all_gather_base", 4096, "BFloat16"),
@@ -110,6 +111,20 @@ def swap(rank: int, at: int, other: int) -> Fault:
                 "output_dtypes",
             ):
                 first[key], second[key] = second[key], first[key]
+
+    return plant
+
+
+def reorder(rank: int, at: int) -> Fault:
+    """The rank makes a call in one group and the next one, in another group, the other way round."""
+
+    def plant(me: int, dump: Dump) -> None:
+        if me == rank:
+            entries = dump["entries"]
+            for key in ("time_created_ns", "duration_ms", *_DISCOVERED):
+                first, second = entries[at], entries[at + 1]
+                first[key], second[key] = second[key], first[key]
+            entries[at], entries[at + 1] = entries[at + 1], entries[at]
 
     return plant
 

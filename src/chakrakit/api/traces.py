@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from chakrakit.api.inputs import Progress, Traces, quiet, traces_of, workers_of
+from chakrakit.api.inputs import Traces, traces_of, workers_of
 from chakrakit.errors import ConfigError, nearest
+from chakrakit.parallel import Progress, quiet
 from chakrakit.passes.base import Pass, Transformed, parse, read_passes
 from chakrakit.passes.base import transform as apply_passes
 from chakrakit.results import Facts, Result
@@ -28,7 +29,7 @@ from chakrakit.trace.storage import BundleReport, check_bundle, extract_bundle, 
 from chakrakit.trace.storage import convert as convert_files
 from chakrakit.trace.validation import KEEP, ValidationReport, fix
 from chakrakit.trace.validation import validate as check
-from chakrakit.views.timeline import TimelineOptions, write_timeline
+from chakrakit.views.timeline import TimelineOptions, timeline_format, write_timeline
 
 Path_ = str | os.PathLike[str]
 
@@ -216,13 +217,10 @@ def export(
     True
 
     """
-    text = os.fspath(target).removesuffix(".gz")
-    if perfetto or chrome or text.endswith((".pftrace", ".json")):
-        if perfetto and chrome:
-            raise ConfigError("choose one of --perfetto and --chrome")
-        as_chrome = chrome or (not perfetto and text.endswith(".json"))
+    if timeline := timeline_format(target, perfetto=perfetto, chrome=chrome):
         options = TimelineOptions(flows=flows, node_size=node_size)
-        return write_timeline(traces_of(traces, timed=True), target, options, chrome=as_chrome)
+        run = traces_of(traces, timed=True)
+        return write_timeline(run, target, options, chrome=timeline == "chrome")
     found = traces_of(traces)
     trace = found.trace(found.ranks[0] if rank is None else rank)
     if name is not None and len(trace) and not Selection(name=name).rows(trace).any():

@@ -38,8 +38,8 @@ def decode_json(data: bytes, kind: type[T], where: str, what: str) -> T:
 def check_depth(content: Any, where: str) -> None:
     """Refuses lists and mappings inside each other beyond `DEEPEST`."""
     level = [content]
-    for _ in range(DEEPEST + 1):
-        level = [part for whole in level for part in _parts(whole)]
+    for _ in range(DEEPEST):
+        level = [p for whole in level for p in _parts(whole) if isinstance(p, dict | list)]
         if not level:
             return
     raise _too_deep(where)

@@ -13,6 +13,7 @@ from chakrakit.studies.sweep import read_study
 from fuzz.formats.traces import traces
 from fuzz.fuzz_format import Format, Step
 from fuzz.mutation import mutate_csv, mutate_json, mutate_words, mutate_yaml
+from support.foreign_files import infragraph
 
 MACHINE = """\
 name: mine
@@ -32,25 +33,6 @@ graph:
     - {ends: [a, sw], bandwidth: 10 GB/s, latency: 1 us}
     - {ends: [b, sw], bandwidth: 10 GB/s}
     - {ends: [sw, c], bandwidth: 10 GB/s}
-"""
-INFRAGRAPH = """\
-name: two servers
-devices:
-- name: server
-  components: [{name: xpu, count: 2, choice: xpu}, {name: nic, count: 2, choice: nic},
-               {name: nvsw, count: 1, choice: switch}]
-  links: [{name: nvlink, physical: {bandwidth: {gigabytes_per_second: 450}, latency: {ns: 300}}},
-          {name: pcie, physical: {bandwidth: {gigabits_per_second: 512}}}]
-  edges:
-  - {ep1: {component: xpu}, ep2: {component: nvsw}, link: nvlink, scheme: many2many}
-  - {ep1: {component: "xpu[0:2]"}, ep2: {component: "nic[0:2]"}, link: pcie, scheme: one2one}
-- name: tor
-  components: [{name: asic, count: 1, choice: switch}]
-links: [{name: eth, physical: {bandwidth: {gigabits_per_second: 400}, latency: {us: 1}}}]
-instances: [{name: host, device: server, count: 2}, {name: leaf, device: tor, count: 1}]
-edges:
-- {ep1: {instance: host, component: nic}, ep2: {instance: "leaf[0]", component: asic}, link: eth,
-   scheme: many2many}
 """
 _PRESET = (files("chakrakit.machines") / "presets" / "dgx-h100.yaml").read_text()
 
@@ -323,7 +305,7 @@ DESCRIPTIONS = [
     _machine("machine", MACHINE),
     _machine("machine-graph", GRAPH),
     _machine("machine-preset", _PRESET),
-    _machine("infragraph", INFRAGRAPH),
+    _machine("infragraph", infragraph(2)),
     _machine("astra-network", NETWORK),
     Format("workload", _written("w.yaml", WORKLOAD), {"w.yaml": mutate_yaml},
            "generate {in}/w.yaml --dry-run", ("generate {in}/w.yaml -o {out}",)),

@@ -30,10 +30,11 @@ from fuzz.mutation import (
     mutate_protobuf,
     mutate_sqlite,
     mutate_words,
-    varint,
     wire_fields,
 )
+from support.foreign_files import HLO
 from support.nsys_file import NsysFile
+from support.oracle import varint
 from support.paths import DATA
 from support.recorders import dump_of
 
@@ -290,48 +291,15 @@ def _shortened(data: bytes, inside: tuple[int, ...], most: int = 12) -> bytes:
     return b"".join(kept)
 
 
-HLO = """\
-HloModule jit_f, is_scheduled=true, num_partitions=4
-
-%add (x: f32[], y: f32[]) -> f32[] {
-  %x = f32[] parameter(0)
-  %y = f32[] parameter(1)
-  ROOT %sum = f32[] add(%x, %y)
-}
-
-%body (state: (s32[], f32[16,64])) -> (s32[], f32[16,64]) {
-  %state = (s32[], f32[16,64]{1,0:T(8,128)S(1)}) parameter(0)
-  %i = s32[] get-tuple-element(%state), index=0
-  %v = f32[16,64]{1,0} get-tuple-element(%state), index=1
-  %start = f32[16,64]{1,0} all-reduce-start(%v), channel_id=1, replica_groups=[2,2]<=[4], to_apply=%add
-  %done = f32[16,64]{1,0} all-reduce-done(%start)
-  %moved = f32[16,64]{1,0} collective-permute(%done), channel_id=2, source_target_pairs={{0,1},{1,2},{2,3}}
-  ROOT %next = (s32[], f32[16,64]{1,0}) tuple(%i, %moved)
-}
-
-%cond (state.1: (s32[], f32[16,64])) -> pred[] {
-  %state.1 = (s32[], f32[16,64]{1,0}) parameter(0)
-  ROOT %more = pred[] constant(true)
-}
-
-ENTRY %main (a: f32[16,256], b: f32[256,64]) -> f32[16,64] {
-  %a = f32[16,256]{1,0} parameter(0)
-  %b = f32[256,64]{1,0} parameter(1)
-  %made = f32[16,64]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, \
-metadata={op_name="f/dot(general)"}
-  %zero = s32[] constant(0)
-  %first = (s32[], f32[16,64]{1,0}) tuple(%zero, %made)
-  %loop = (s32[], f32[16,64]{1,0}) while(%first), condition=%cond, body=%body, \
-backend_config={"known_trip_count":{"n":"3"}}
-  %all = f32[64,64]{1,0} all-gather(%made), channel_id=3, replica_groups={{0,1,2,3}}, dimensions={0}
-  ROOT %out = f32[16,64]{1,0} get-tuple-element(%loop), index=1
-}
-"""
+_GATHERED = (
+    "  %all = f32[64,64]{1,0} all-gather(%made), channel_id=3, "
+    "replica_groups={{0,1,2,3}}, dimensions={0}\n"
+)
 
 
 def hlo_text(folder: Path) -> None:
     """A module with a loop, collectives and a message."""
-    (folder / "module").write_text(HLO)
+    (folder / "module").write_text(HLO.replace("  ROOT %out", _GATHERED + "  ROOT %out"))
 
 
 def hlo_protobuf(folder: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from chakrakit.insight.analysis import analyze
 from chakrakit.insight.hangs import board_of, hang_culprits
 from chakrakit.sources.inputs import link
-from support.recorders import Fault, differ, hang, slow, swap, write_dumps
+from support.recorders import Fault, differ, hang, reorder, slow, swap, write_dumps
 
 RANKS, CALLS = 32, 60
 
@@ -22,6 +22,7 @@ def planted(kind: str, seed: int) -> tuple[int, Fault, str]:
         "missing": (rank, hang(rank, at), "missing-rank"),
         "dead": (rank, hang(rank, at, dead=True), "dead-rank"),
         "order": (rank, swap(rank, at, at + 3), "order-mismatch"),
+        "order of groups": (rank, reorder(rank, at - at % 3), "order-mismatch"),
         "size": (rank, differ(rank, at, input_sizes=[[77]], output_sizes=[[77]]), "size-mismatch"),
         "dtype": (rank, differ(rank, at, input_dtypes=["Half"]), "type-mismatch"),
         "kind": (rank, differ(rank, at, profiling_name="nccl:broadcast"), "type-mismatch"),
@@ -30,7 +31,17 @@ def planted(kind: str, seed: int) -> tuple[int, Fault, str]:
     }[kind]
 
 
-KINDS = ("missing", "dead", "order", "size", "dtype", "kind", "slow", "slow since")
+KINDS = (
+    "missing",
+    "dead",
+    "order",
+    "order of groups",
+    "size",
+    "dtype",
+    "kind",
+    "slow",
+    "slow since",
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -125,6 +125,27 @@ def test_pieces_are_small_and_together_whole(tmp_path: Path) -> None:
     assert np.array_equal(Trace.concat(pieces).column("stream"), np.arange(n))
 
 
+def test_columns_that_hold_only_nulls_are_not_read_and_others_of_their_kind_are(
+    tmp_path: Path,
+) -> None:
+    trace = Trace.from_columns({"a": [None, 1], "a.b": [2, None], "empty": pa.array([[], None])})
+    again = through_parquet(trace, tmp_path)
+    assert again.nodes.column("a").to_pylist() == [None, 1]
+    assert again.nodes.column("a.b").to_pylist() == [2, None]
+    assert again.nodes.column("empty").to_pylist() == [[], None]
+    assert "stream" in pq.read_schema(tmp_path / "t.parquet").names
+    assert "stream" not in again.nodes.column_names
+
+
+def test_row_groups_are_read_as_one_trace(tmp_path: Path) -> None:
+    write(Trace.from_columns({"name": ["x", "y", "x", "z"]}), tmp_path / "t.parquet")
+    table = pq.read_table(tmp_path / "t.parquet")
+    notes = pq.read_metadata(tmp_path / "t.parquet").metadata
+    kept = table.replace_schema_metadata({k: v for k, v in notes.items() if k != b"ARROW:schema"})
+    pq.write_table(kept, tmp_path / "groups.parquet", row_group_size=3)
+    assert read(tmp_path / "groups.parquet").trace(0).names.to_pylist() == ["x", "y", "x", "z"]
+
+
 def test_a_pipe_is_read_too(tmp_path: Path) -> None:
     write(Trace.from_columns({"name": ["a"]}), tmp_path / "t.parquet")
 

@@ -7,21 +7,13 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.insight.communication.matching import Matched, calls_of, match_calls
-from chakrakit.insight.rank import Table, ms, rank_views, us
+from chakrakit.insight.rank import Cell, Table, ms, rank_views, us
+from chakrakit.machines import library
 from chakrakit.results import Result
 from chakrakit.trace.communication import Groups
 from chakrakit.trace.model import CollectiveType, NodeType, collective_name
 from chakrakit.trace.sets import Run
 
-_REDUCES = (CollectiveType.ALL_REDUCE,)
-_SHARES = (
-    CollectiveType.ALL_GATHER,
-    CollectiveType.REDUCE_SCATTER,
-    CollectiveType.REDUCE_SCATTER_BLOCK,
-    CollectiveType.ALL_TO_ALL,
-    CollectiveType.GATHER,
-    CollectiveType.SCATTER,
-)
 _MOST_PAIRS = 4096
 
 
@@ -90,62 +82,54 @@ class Communication(Result, msgspec.Struct):
     """Single collectives by the wait in them, worst first."""
 
     def table(self) -> Table:
-        """A type, group and size a row."""
-        head = (
-            "type",
-            "group",
-            "ranks",
-            "bytes",
-            "count",
-            "transfer µs",
-            "wait µs",
-            "skew µs",
-            "alg GB/s",
-            "bus GB/s",
-            "exposed ms",
-        )
-        rows = [
-            (
-                c.type,
-                c.group or "(all)",
-                c.members,
-                c.size_bytes,
-                c.count,
-                us(c.transfer_ns),
-                us(c.wait_ns),
-                us(c.skew_ns),
-                round(c.algorithm_gbps, 2),
-                round(c.bus_gbps, 2),
-                ms(c.total_exposed_ns),
-            )
-            for c in self.collectives
-        ]
-        rows += [
-            (
-                "MESSAGE",
-                f"{m.src}→{m.dst}",
-                2,
-                m.size_bytes,
-                m.count,
-                us(m.transfer_ns),
-                us(m.wait_ns),
-                0.0,
-                round(m.gbps, 2),
-                round(m.gbps, 2),
-                0.0,
-            )
-            for m in self.messages
-        ]
-        return Table.of("communication", head, rows)
+        """One row per type, group and size."""
+        rows = [*map(_collective_cells, self.collectives), *map(_message_cells, self.messages)]
+        return Table.of("communication", _HEAD, rows)
+
+
+_HEAD = (
+    "type",
+    "group",
+    "ranks",
+    "bytes",
+    "count",
+    "transfer µs",
+    "wait µs",
+    "skew µs",
+    "alg GB/s",
+    "bus GB/s",
+    "exposed ms",
+)
+
+
+def _collective_cells(c: CollectiveKind) -> tuple[Cell, ...]:
+    return (
+        c.type,
+        c.group or "(all)",
+        c.members,
+        c.size_bytes,
+        c.count,
+        us(c.transfer_ns),
+        us(c.wait_ns),
+        us(c.skew_ns),
+        round(c.algorithm_gbps, 2),
+        round(c.bus_gbps, 2),
+        ms(c.total_exposed_ns),
+    )
+
+
+def _message_cells(m: MessageKind) -> tuple[Cell, ...]:
+    rate = round(m.gbps, 2)
+    ends = f"{m.src}→{m.dst}"
+    times = us(m.transfer_ns), us(m.wait_ns), 0.0
+    return "MESSAGE", ends, 2, m.size_bytes, m.count, *times, rate, rate, 0.0
 
 
 def bus_factor(kind: int, members: int) -> float:
-    """What part of the size crosses each link of an ideal ring."""
-    if members < 2:
+    """What part of the size crosses each link of an ideal ring; 1 where nothing has to."""
+    if members < 2 or kind not in set(CollectiveType) or kind == CollectiveType.BARRIER:
         return 1.0
-    if kind in _REDUCES:
-        return 2 * (members - 1) / members
-    return (members - 1) / members if kind in _SHARES else 1.0
+    return library.bus_factor(collective_name(kind).lower().replace("_", "-"), members)
 
 
 def full_size(kind: I64, size: I64, members: I64) -> I64:

@@ -14,20 +14,13 @@ import numpy as np
 from chakrakit.arrays import I32, I64, Mask
 from chakrakit.insight.communication import AllCalls, calls_of
 from chakrakit.insight.critical_path import Graphs, Model, events_of, graph_of
-from chakrakit.insight.rank import Kind, rank_views, short
+from chakrakit.insight.rank import KIND_NAMES, Kind, rank_views, short
 from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.sets import Run
 
 _MOST_ROWS = 2_000_000
 _MOST_CLASSES = 24
 _ROUNDING_NS = 1
-_WORDS = {
-    Kind.COMPUTE: "compute",
-    Kind.COMM: "communication",
-    Kind.COPY: "copy",
-    Kind.HOST: "host",
-    Kind.NONE: "other",
-}
 _GAPS = (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD)
 
 
@@ -65,7 +58,7 @@ def _side(run: Run) -> _Side:
         calls.add(calls_of(view))
         events = events_of(view, None)
         names = [
-            f"{_WORDS[Kind(k)]}: {short(events.texts[n])}" if k <= Kind.HOST else _WORDS[Kind(k)]
+            f"{KIND_NAMES[k]}: {short(events.texts[n])}" if k <= Kind.HOST else KIND_NAMES[k]
             for k, n in zip(view.kind.tolist(), events.operator.tolist(), strict=True)
         ]
         labels.append(np.array([texts.setdefault(t, len(texts)) for t in names], np.int32))

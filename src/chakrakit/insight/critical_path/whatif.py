@@ -12,16 +12,11 @@ from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.insight.communication import AllCalls, calls_of
 from chakrakit.insight.critical_path.model import Graphs, Model, graph_of, per_rank
-from chakrakit.insight.rank import Kind, RankView, Table, ms, percent, rank_views
+from chakrakit.insight.rank import KIND_NAMES, Kind, RankView, Table, ms, percent, rank_views
 from chakrakit.results import Result
 from chakrakit.trace.sets import Run
 
-CLASSES = {
-    "compute": Kind.COMPUTE,
-    "communication": Kind.COMM,
-    "copy": Kind.COPY,
-    "host": Kind.HOST,
-}
+CLASSES = {name: kind for kind, name in KIND_NAMES.items() if kind != Kind.NONE}
 CRITICAL_NS = 1_000
 """Rows with less slack count as critical: clocks are no finer."""
 

@@ -16,6 +16,10 @@ DONE = 2
 """State of a call that completed; 0 was issued, 1 has begun, -1 is not known."""
 
 
+_MOST_NUMBERS = 1 << 32
+"""Numbers of calls that span more are not what a recorder wrote, and their products would not fit."""
+
+
 class Signature(NamedTuple):
     """What must agree among the calls that meet; sizes are 0 where ranks may bring different ones."""
 
@@ -53,26 +57,29 @@ class Board:
         return len(self.rank)
 
     @cached_property
-    def _key(self) -> I64:
+    def key(self) -> I64:
         """One number for what should meet."""
         if not len(self):
             return np.zeros(0, np.int64)
-        seq = self.seq - int(self.seq.min())
-        several = int(self.nth.max()) + 1
+        first, last, several = int(self.seq.min()), int(self.seq.max()), int(self.nth.max()) + 1
+        if last - first < _MOST_NUMBERS:
+            seq = self.seq - first
+        else:
+            seq = np.unique(self.seq, return_inverse=True)[1]
         key: I64 = (self.group * (int(seq.max()) + 1) + seq) * several + self.nth
         return key
 
     @cached_property
     def order(self) -> I64:
         """Rows sorted by what should meet, then by rank."""
-        return np.argsort(self._key, kind="stable")
+        return np.argsort(self.key, kind="stable")
 
     @cached_property
     def bounds(self) -> I64:
         """Where each meeting begins in `order`; and the end."""
         if not len(self):
             return np.zeros(1, np.int64)
-        key = self._key[self.order]
+        key = self.key[self.order]
         bounds: I64 = np.r_[0, np.flatnonzero(key[1:] != key[:-1]) + 1, len(self)]
         return bounds
 
@@ -88,8 +95,8 @@ class Board:
 
     def meeting_of(self, row: int) -> int:
         """The meeting a row belongs to."""
-        first = self._key[self.order[self.bounds[:-1]]]
-        return int(np.searchsorted(first, self._key[row]))
+        first = self.key[self.order[self.bounds[:-1]]]
+        return int(np.searchsorted(first, self.key[row]))
 
     def per_meeting(self, how: np.ufunc, values: NDArray[np.generic]) -> I64:
         """A reduction over the calls of each meeting."""

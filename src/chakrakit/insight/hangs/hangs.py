@@ -7,6 +7,7 @@ from chakrakit.insight.hangs.absences import Absence, find_absences
 from chakrakit.insight.hangs.board import Board
 from chakrakit.insight.hangs.differences import Difference, find_differences
 from chakrakit.insight.hangs.lateness import Late, find_late
+from chakrakit.insight.hangs.orders import find_misordered
 
 _KINDS: dict[str, CulpritKind] = {
     "order": "order-mismatch",
@@ -22,10 +23,14 @@ def hang_culprits(board: Board) -> list[Culprit]:
     are then only named if there is no recording of them. Slow ranks are looked for where nothing is
     wrong, because everybody waits in a recording that hangs.
     """
-    different = find_differences(board)
+    different = find_differences(board) or _misordered(board)
     absent = [a for a in find_absences(board) if a.dead or not different]
     found = [_different(board, d) for d in different] + [_absent(board, a) for a in absent]
     return found or [_late(board, x) for x in find_late(board)]
+
+
+def _misordered(board: Board) -> list[Difference]:
+    return [Difference("order", int(board.rank[row]), row) for row in find_misordered(board)]
 
 
 def _different(board: Board, d: Difference) -> Culprit:

@@ -93,7 +93,8 @@ def _program(trace: Trace, codes: _Codes) -> _Program:
     seq = trace.column("comm_seq", 0)[rows].astype(np.int64)
     states, words = _texts(trace, "comm_state", rows)
     state = np.array([_STATES.get(w, -1) for w in words], np.int64)[states]
-    key = role * (int(seq.max(initial=0)) + 1) + seq
+    numbers, place = np.unique(seq, return_inverse=True)
+    key = role * len(numbers) + place
     return _Program(rows, role, roles, seq, nth_of_kind(key), codes.signs(trace, rows), state)
 
 

@@ -7,9 +7,18 @@ from chakrakit.insight.rank.load import as_run, facts_of, name_of, pairs, parse_
 from chakrakit.insight.rank.table import Cell, Table, ms, percent, short, us
 from chakrakit.insight.rank.tracks import Borders, Track, Tracks, borders, tracks_of
 from chakrakit.insight.rank.untimed import scheduled
-from chakrakit.insight.rank.view import Kind, RankView, comm_name, rank_view, rank_views, view_of
+from chakrakit.insight.rank.view import (
+    KIND_NAMES,
+    Kind,
+    RankView,
+    comm_name,
+    rank_view,
+    rank_views,
+    view_of,
+)
 
 __all__ = [
+    "KIND_NAMES",
     "Borders",
     "Cause",
     "Causes",

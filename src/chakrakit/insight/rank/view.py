@@ -36,6 +36,16 @@ class Kind(IntEnum):
     """Did not run, or stands for no work."""
 
 
+KIND_NAMES: dict[int, str] = {
+    Kind.COMPUTE: "compute",
+    Kind.COMM: "communication",
+    Kind.COPY: "copy",
+    Kind.HOST: "host",
+    Kind.NONE: "other",
+}
+"""What results and pages call the kinds."""
+
+
 @dataclass(frozen=True, eq=False)
 class RankView:
     """A rank's rows: `start` and `end` in whole ns, and what the trace says about them.

@@ -17,7 +17,7 @@ from chakrakit.replayer.run.comparison import Comparison, Original, compare_with
 from chakrakit.replayer.run.emulate import EmulationPlan
 from chakrakit.results import Result
 from chakrakit.sources.pytorch.linking import link
-from chakrakit.trace.sets import NS, RecordedStep, Run, Times, run_of
+from chakrakit.trace.sets import PS_PER_NS, RecordedStep, Run, Times, run_of
 from chakrakit.trace.storage import read
 
 SUMMARY = "replay.json"
@@ -262,6 +262,6 @@ def _with_times(folder: Path, results: Path, report: ReplayReport) -> Run:
         times,
         tool="chakra replay",
         epoch_ns=epoch,
-        tick_ps=NS,
+        tick_ps=PS_PER_NS,
         measured=measured,
     )

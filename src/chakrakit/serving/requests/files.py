@@ -115,6 +115,7 @@ def _paced(rate: object, count: int, seed: int, path: str) -> Any:
 # --- tables -------------------------------------------------------------------------------------
 
 _LARGEST = 1e300
+_LONGEST_NS = 10 * 365.25 * 86_400e9
 _TIMES = ("arrival_s", "timestamp", "arrival_time", "arrival")
 _PROMPTS = (
     "prompt",
@@ -235,6 +236,9 @@ def _dates(column: pa.ChunkedArray, path: str) -> Any:
         raise FormatError(f"arrival times: {error}", path=path) from None
     if np.isnat(stamps).any():
         raise FormatError("arrival times: some are no dates", path=path)
+    nanos = stamps.astype(np.int64).astype(np.float64)
+    if np.ptp(nanos) > _LONGEST_NS:
+        raise FormatError("arrival times: the dates are more than ten years apart", path=path)
     return (stamps - stamps[0]).astype(np.int64) / 1e9
 
 

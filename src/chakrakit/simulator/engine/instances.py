@@ -106,10 +106,11 @@ class Matcher:
         fixed: Fixed | None = None,
         empty: bool = False,
         policy: CollectivePolicy | None = None,
+        jobs: Sequence[int] = (0,),
     ) -> None:
         self.m, self.classes, self.book = membership, classes, book
         self.shape_of, self.device_of = shape_of, device_of
-        self.empty = empty
+        self.empty, self.first_ranks = empty, np.array(jobs, np.int64)
         self.setting = PlanSetting(membership, classes, book, algorithms, custom, fixed, policy)
         self._device = device_table(membership, device_of)
         self._crowds: dict[Hashable, Crowd] = {}
@@ -152,12 +153,16 @@ class Matcher:
             self.out.of_row[found] = instance
 
     def _crowd(self, group: Group) -> Crowd:
-        """All groups with the same roles and as many members."""
-        key = _crowd_key(group)
+        """All groups of the same job with the same roles and as many members."""
+        key = self._crowd_key(group)
         if key not in self._crowds:
-            rows = [self._device[g.members] for g in self.m.groups if _crowd_key(g) == key]
+            rows = [self._device[g.members] for g in self.m.groups if self._crowd_key(g) == key]
             self._crowds[key] = Crowd(key, self.book.machine, np.stack(rows))
         return self._crowds[key]
+
+    def _crowd_key(self, group: Group) -> Hashable:
+        job = int(np.searchsorted(self.first_ranks, group.members[0], "right"))
+        return job, len(group.members), tuple(np.unique(group.role).tolist())
 
     def _participants(self, group: Group) -> list[tuple[int, int]]:
         """Each class in each role once, in the group's order."""
@@ -312,7 +317,3 @@ class _Said:
             self.agree(
                 [str(r) for r in roots], "has the root {}", [r if r >= 0 else said for r in roots]
             )
-
-
-def _crowd_key(group: Group) -> Hashable:
-    return len(group.members), tuple(np.unique(group.role).tolist())

@@ -9,7 +9,7 @@ import numpy as np
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.trace.communication import Groups, canonical_group, group_names, numbered_calls
-from chakrakit.trace.model import EdgeKind, Edges, NodeType, Trace
+from chakrakit.trace.model import COMMUNICATION, EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.placement import issue_order, issued, lane_of, on_host, ordered_by_edges
 
 PLAIN, COMPUTE, COMM = 0, 1, 2
@@ -95,7 +95,7 @@ def read_program(trace: Trace, groups: Groups) -> Program:
 
 
 def _kinds(trace: Trace) -> I8:
-    comm = trace.is_type(NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
+    comm = trace.is_type(*COMMUNICATION)
     device = trace.is_type(NodeType.COMP_NODE) & ~on_host(trace)
     return np.where(comm, COMM, np.where(device, COMPUTE, PLAIN)).astype(np.int8)
 

@@ -91,12 +91,17 @@ def _is_text(head: bytes) -> bool:
 
 def read_trace(source: Source) -> Trace:
     """A whole trace in memory."""
-    from chakrakit.trace.codecs import et
-
     name = display_name(source)
     with open_input(source) as stream:
-        if _guess(stream, name) == ".et":
+        kind = _guess(stream, name)
+        if kind == ".et":
+            from chakrakit.trace.codecs import et
+
             return et.read(stream, name)
+        if kind == ".parquet":
+            from chakrakit.trace.codecs import parquet
+
+            return parquet.read(stream, name)
         return Trace.concat(_scan(stream, name))
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, BinaryIO
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chakrakit.arrays import I32
@@ -18,6 +19,7 @@ from chakrakit.trace.codecs import et
 from chakrakit.trace.model import Layouts, Member, Metadata, Trace, by_name, columns
 
 _LAYOUTS, _METADATA, _VERSION = b"chakra.layouts", b"chakra.metadata", b"chakra.version"
+_ALWAYS = set(columns.FIELD_TYPES) - set(columns.IO_COLUMNS)
 
 _PlainLayout = tuple[Annotated[int, msgspec.Meta(ge=0, le=3)], list[tuple[str | None, int]]]
 
@@ -106,19 +108,69 @@ def _plain(table: pa.Table, schema: pa.Schema, renumbered: Any) -> pa.Table:
 
 def scan(stream: io.BufferedReader, name: str, rows: int = et.CHUNK_ROWS) -> Iterator[Trace]:
     """A Parquet trace in pieces. Also takes a plain table that has `id` and what else is there."""
+
+    def batches(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.Table]:
+        for batch in file.iter_batches(batch_size=rows, columns=names):
+            yield pa.Table.from_batches([batch])
+
+    return _pieces(stream, name, batches)
+
+
+def read(stream: io.BufferedReader, name: str) -> Trace:
+    """The same in memory, read by row groups."""
+
+    def groups(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.Table]:
+        return (file.read_row_group(i, columns=names) for i in range(file.num_row_groups))
+
+    return Trace.concat(_pieces(stream, name, groups))
+
+
+_Tables = Callable[[pq.ParquetFile, list[str]], Iterator[pa.Table]]
+
+
+def _pieces(stream: io.BufferedReader, name: str, tables: _Tables) -> Iterator[Trace]:
+    """What the tables of a file hold, checked."""
     try:
-        file = pq.ParquetFile(_seekable(stream))
+        file = pq.ParquetFile(_seekable(stream), read_dictionary=["name"])
         layouts, metadata = _described(file, name)
-        first = True
-        for batch in file.iter_batches(batch_size=rows):
-            first = False
-            yield _piece(pa.Table.from_batches([batch]), layouts, metadata)
-        if first:
-            yield _piece(file.schema_arrow.empty_table(), layouts, metadata)
+        names = _columns_with_values(file)
+        empty = True
+        for table in tables(file, names):
+            empty = False
+            yield _piece(table, layouts, metadata)
+        if empty:
+            yield _piece(file.schema_arrow.empty_table().select(names), layouts, metadata)
     except TraceError as error:
         raise FormatError(str(error), path=name) from None
     except (pa.ArrowException, msgspec.MsgspecError, ValueError, TypeError, OSError) as error:
         raise FormatError(f"not a Parquet trace: {_one_line(error)}", path=name) from None
+
+
+def _columns_with_values(file: pq.ParquetFile) -> list[str]:
+    """The columns to read: a node's own fields, and those that are not null throughout.
+
+    A file has a column for every attribute of the vocabulary, and most traces use a third of them.
+    """
+    names = file.schema_arrow.names
+    if "id" not in names:
+        raise TraceError("the table has no column 'id'; a trace's table has one")
+    if len(set(names)) != len(names):
+        raise TraceError("the table has two columns of one name")
+    unused = _null_columns(file) - _ALWAYS
+    return [n for n in names if n not in unused]
+
+
+def _null_columns(file: pq.ParquetFile) -> set[str]:
+    """The columns of plain values that are null in every row, by the file's statistics."""
+    footer, schema = file.metadata, file.schema
+    groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
+    plain = [i for i in range(len(schema)) if schema.column(i).path == schema.column(i).name]
+    return {schema.column(i).name for i in plain if all(_is_null(g, i) for g in groups)}
+
+
+def _is_null(group: pq.RowGroupMetaData, column: int) -> bool:
+    found = group.column(column).statistics
+    return found is not None and found.has_null_count and found.null_count == group.num_rows
 
 
 def _one_line(error: Exception) -> str:
@@ -156,16 +208,12 @@ def _check_entries(entries: list[tuple[str | None, int]]) -> None:
 
 def _piece(table: pa.Table, layouts: Layouts | None, metadata: Metadata) -> Trace:
     """Nothing of the file is trusted: columns are brought to their types, layouts are checked."""
-    if "id" not in table.column_names:
-        raise TraceError("the table has no column 'id'; a trace's table has one")
-    if len(set(table.column_names)) != len(table.column_names):
-        raise TraceError("the table has two columns of one name")
-    fields = set(columns.FIELD_TYPES) - set(columns.IO_COLUMNS)
     data = {
-        c: table.column(c)
+        c: columns.single(table.column(c))
         for c in table.column_names
-        if c in fields or table.column(c).null_count < table.num_rows
+        if c in _ALWAYS or table.column(c).null_count < table.num_rows
     }
+    _check_numbers(data.get("name"))
     if layouts is None:
         plain = {c: v for c, v in data.items() if not c.startswith("_")}
         return Trace.from_columns(plain, None, metadata)
@@ -173,13 +221,11 @@ def _piece(table: pa.Table, layouts: Layouts | None, metadata: Metadata) -> Trac
 
 
 def _with_private(
-    data: dict[str, pa.ChunkedArray], rows: int, layouts: Layouts, metadata: Metadata
+    data: dict[str, pa.Array], rows: int, layouts: Layouts, metadata: Metadata
 ) -> Trace:
     """The trace with the layouts and raw bytes that the file has for it."""
     private = {
-        c: columns.cast(data[c].combine_chunks(), kind, c)
-        for c, kind in columns.PRIVATE_TYPES.items()
-        if c in data
+        c: columns.cast(data[c], kind, c) for c, kind in columns.PRIVATE_TYPES.items() if c in data
     }
     given = private.pop("_layout", pa.nulls(rows, pa.int32()))
     numbers = given.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -191,18 +237,30 @@ def _with_private(
     return trace
 
 
+def _check_numbers(names: pa.Array | None) -> None:
+    """Names come as numbers into the file's dictionary, which Arrow takes as they are."""
+    if names is None or not pa.types.is_dictionary(names.type):
+        return
+    found = pc.min_max(names.indices).as_py()
+    if found["min"] is not None and not 0 <= found["min"] <= found["max"] < len(names.dictionary):
+        raise TraceError("a row refers to a name that is not there")
+
+
 def _check_layouts(table: pa.Table, layouts: Layouts, rows: I32) -> None:
     """Each row has exactly the attributes that its layout says, in members that fit."""
     used = layouts.used(rows)[0]
     names = set(used.names())
     attributes = {a for c in table.column_names if (a := columns.attribute_name(c)) is not None}
+    rows_with: dict[bytes, pa.Array] = {}  # by the layouts that have an attribute
     for name in sorted(names | attributes):
         column = columns.column_name(name)
         if column not in table.column_names:
             raise TraceError(f"a layout has {name!r}, for which there is no column")
-        values = table.column(column).combine_chunks()
-        has = layouts.members(name)[rows] != 0
-        if (has != values.is_valid().to_numpy(zero_copy_only=False)).any():
+        values = columns.single(table.column(column))
+        has = layouts.members(name) != 0
+        if has.tobytes() not in rows_with:
+            rows_with[has.tobytes()] = pa.array(has[rows])
+        if not values.is_valid().equals(rows_with[has.tobytes()]):
             raise TraceError(f"rows and layouts disagree about who has {name!r}")
         members = {m for item in used.items for n, m in item.entries if n == name}
         if not all(columns.stores(values.type, m) for m in members):

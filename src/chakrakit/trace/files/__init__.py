@@ -17,7 +17,9 @@ from chakrakit.trace.files.bundle_files import (
     open_bundle,
 )
 from chakrakit.trace.files.streams import (
+    GZIP,
     STDIO,
+    ZSTD,
     Source,
     display_name,
     open_input,
@@ -37,10 +39,12 @@ from chakrakit.trace.files.unpacking import unpacked
 
 __all__ = [
     "FORMAT",
+    "GZIP",
     "MANIFEST",
     "STDIO",
     "VERSION",
     "ZIP",
+    "ZSTD",
     "BundlePath",
     "ListedFile",
     "Manifest",

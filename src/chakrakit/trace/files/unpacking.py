@@ -8,8 +8,8 @@ import zlib
 from collections.abc import Iterator
 
 from chakrakit.errors import FormatError
+from chakrakit.trace.files.streams import GZIP
 
-_GZIP = b"\x1f\x8b"
 _PIECE = 1 << 20
 _MOST_TIMES = 100
 """The most regular recordings shrink to a thirtieth; gzip itself ends at a thousandth."""
@@ -18,7 +18,7 @@ _ROOM = 64 << 20
 
 def unpacked(data: bytes, path: str, cut_off: bool = False) -> bytes:
     """What a file holds, gzip told by its first bytes; if it may be `cut_off`, as far as it goes."""
-    if not data.startswith(_GZIP):
+    if not data.startswith(GZIP):
         return data
     return b"".join(_within(_pieces(data, path, cut_off), len(data), path))
 

@@ -23,28 +23,29 @@ from chakrakit.trace.model.edges import (
     check_range,
     column,
 )
+from chakrakit.trace.model.element_types import dtype_name, element_bytes
 from chakrakit.trace.model.graph import Graph
 from chakrakit.trace.model.layouts import Layout, Layouts
 from chakrakit.trace.model.metadata import Metadata
 from chakrakit.trace.model.node import Node
 from chakrakit.trace.model.schema import (
+    COMMUNICATION,
     CollectiveType,
     Member,
     NodeType,
     collective_name,
     node_type_name,
 )
-from chakrakit.trace.model.show import SHOWN_ROWS, table_html
 from chakrakit.trace.model.trace import Trace
 from chakrakit.trace.model.vocabulary import Attribute, by_name
 from chakrakit.trace.model.wire import field_bytes, varint
 
 __all__ = [
+    "COMMUNICATION",
     "FORM_SHIFT",
     "IO_COLUMNS",
     "KIND_BITS",
     "MAX_ROWS",
-    "SHOWN_ROWS",
     "STORAGE_TYPES",
     "Attribute",
     "CollectiveType",
@@ -68,14 +69,15 @@ __all__ = [
     "column",
     "column_name",
     "columns",
+    "dtype_name",
     "edge_codes",
     "edge_columns_that_fit",
     "edge_columns_that_mean_something",
+    "element_bytes",
     "field_bytes",
     "node_type_name",
     "resolve",
     "storage_of_member",
-    "table_html",
     "varint",
     "wire",
 ]

@@ -245,13 +245,14 @@ def _text_column(table: pa.Table, name: str) -> tuple[Any, ...] | None:
     """(offsets, text, bitmap, bit offset) of a string or binary column of one chunk."""
     if name not in table.column_names:
         return None
-    array = _single(table.column(name))
+    array = single(table.column(name))
     valid = array.buffers()[0]
     bitmap = None if valid is None else np.frombuffer(valid, np.uint8)
     return _offsets(array), _bytes_view(array.buffers()[2]), bitmap, array.offset
 
 
-def _single(column: pa.ChunkedArray) -> pa.Array:
+def single(column: pa.ChunkedArray) -> pa.Array:
+    """The column as one array, without a copy where it is one already."""
     if column.num_chunks == 1:
         return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
@@ -291,7 +292,7 @@ def _value_buffers(array: pa.Array, storage: int) -> list[NDArray[Any]]:
 
 
 def _encoder_column(table: pa.Table, attribute: str) -> tuple[Any, ...]:
-    array = _single(table.column(column_name(attribute)))
+    array = single(table.column(column_name(attribute)))
     wanted = storage_type(array.type, attribute)
     if array.type != wanted:
         array = array.cast(wanted)
@@ -300,15 +301,15 @@ def _encoder_column(table: pa.Table, attribute: str) -> tuple[Any, ...]:
 
 
 def _fixed(table: pa.Table, name: str) -> NDArray[Any]:
-    return np.ascontiguousarray(_single(table.column(name)).to_numpy(zero_copy_only=False))
+    return np.ascontiguousarray(single(table.column(name)).to_numpy(zero_copy_only=False))
 
 
 def encoder_input(table: pa.Table, layouts: Layouts) -> dict[str, Any]:
     """What the core's encoder takes, for one chunk of a table with all its private columns."""
     layouts, rows = layouts.used(_fixed(table, "_layout"))
     attributes = layouts.names()
-    name = _single(table.column("name"))
-    ctrl, data = _single(table.column("ctrl_deps")), _single(table.column("data_deps"))
+    name = single(table.column("name"))
+    ctrl, data = single(table.column("ctrl_deps")), single(table.column("data_deps"))
     return {
         "rows": table.num_rows,
         "id": _fixed(table, "id"),

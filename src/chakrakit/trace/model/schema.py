@@ -18,6 +18,10 @@ class NodeType(IntEnum):
     COMM_COLL_NODE = 7
 
 
+COMMUNICATION = (NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE)
+"""Types of nodes that stand for a message or a collective."""
+
+
 class CollectiveType(IntEnum):
     """Values of the attribute `comm_type`."""
 

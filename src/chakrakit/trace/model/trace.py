@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from chakrakit.arrays import I32, I64, U64, Mask
 from chakrakit.errors import TraceError, nearest
+from chakrakit.results import SHOWN_ROWS, table_html
 from chakrakit.trace.model import columns, dependencies, raw
 from chakrakit.trace.model.edges import Edges, check_range, column
 from chakrakit.trace.model.graph import Graph
@@ -21,7 +22,6 @@ from chakrakit.trace.model.metadata import Metadata
 from chakrakit.trace.model.networkx_graph import networkx_graph
 from chakrakit.trace.model.node import Node
 from chakrakit.trace.model.schema import Member, node_type_name
-from chakrakit.trace.model.show import SHOWN_ROWS, table_html
 from chakrakit.trace.model.vocabulary import by_name
 
 _DEFAULTS: dict[str, Any] = {"start_time_micros": 0, "duration_micros": 0, "type": 0, "name": ""}
@@ -308,6 +308,8 @@ class Trace:
         attribute = columns.attribute_name(name)
         if attribute is None:
             raise TraceError(f"column {name!r} is private; attributes start with a letter")
+        if any("\ud800" <= letter <= "\udfff" for letter in attribute):
+            raise TraceError(f"attribute {attribute!a}: half a surrogate pair is no text")
         column = columns.column_name(attribute)
         table, layouts, rows = raw.without(self.table, self.layouts, self._layout_rows, attribute)
         if values is None:
@@ -411,7 +413,7 @@ def _array(name: str, values: Any, rows: int, kind: pa.DataType | None = None) -
         wanted = f"be {kind}" if kind else "hold values of one kind"
         raise TraceError(f"column {name!r} should {wanted}: {error}") from None
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
+        array = columns.single(array)
     if len(array) != rows:
         raise TraceError(f"column {name!r} has {len(array):,} values for {rows:,} nodes")
     return array

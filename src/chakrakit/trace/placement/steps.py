@@ -61,7 +61,7 @@ def slowest(ranks: Iterable[Mapping[int, int]]) -> int:
 
 
 def usual_period(periods: list[int]) -> int:
-    """The usual step: the median; of more than two the first is left out, as it began unrecorded."""
+    """The usual step: the median, without the first of several, as nobody saw what that one began with."""
     if not periods:
         return 0
-    return int(np.median(periods[1:] if len(periods) > 2 else periods))
+    return int(np.median(periods[1:] or periods))

@@ -22,7 +22,7 @@ from chakrakit.trace.model import Trace
 from chakrakit.trace.sets.card import Card
 from chakrakit.trace.sets.traceset import TraceSet
 
-NS = 1000
+PS_PER_NS = 1000
 """Picoseconds in the tick of a measured run; a simulated one has 1."""
 
 
@@ -104,7 +104,7 @@ class Run(TraceSet):
     @property
     def tick_ps(self) -> int:
         """Picoseconds in a tick."""
-        return self.card.tick_ps if self.times is not None else NS
+        return self.card.tick_ps if self.times is not None else PS_PER_NS
 
     @property
     def epoch_ns(self) -> int:
@@ -207,7 +207,7 @@ class Run(TraceSet):
     def makespan_ns(self) -> float:
         """From the first start to the last end, in nanoseconds."""
         first, last = self.span
-        return (last - first) * self.tick_ps / NS
+        return (last - first) * self.tick_ps / PS_PER_NS
 
     def with_counters(self, counters: Mapping[str, Any]) -> Run:
         """The same with other figures beside its times."""
@@ -244,9 +244,9 @@ def whole_ns(times: Times, tick_ps: int) -> tuple[I64, I64]:
 
     A row that did not run has times below 0, which stay.
     """
-    if tick_ps == NS:
+    if tick_ps == PS_PER_NS:
         return times.start, times.end
-    start, end = (np.where(t < 0, t, t * tick_ps // NS) for t in (times.start, times.end))
+    start, end = (np.where(t < 0, t, t * tick_ps // PS_PER_NS) for t in (times.start, times.end))
     return start, end
 
 
@@ -256,7 +256,7 @@ def _check_ticks(times: Times, tick_ps: int, rank: int) -> None:
         (max(abs(int(t.min())), abs(int(t.max()))) for t in (times.start, times.end) if len(t)),
         default=0,
     )
-    if tick_ps != NS and furthest * tick_ps >= 1 << 63:
+    if tick_ps != PS_PER_NS and furthest * tick_ps >= 1 << 63:
         raise TraceError(
             f"rank {rank} has times of {furthest:,} ticks of {tick_ps:,} ps, which is beyond "
             f"{(1 << 63) // 86_400_000_000_000_000} days; check tick_ps in card.json"

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from chakrakit.errors import TraceError
+from chakrakit.errors import TraceError, listed
 from chakrakit.parallel import Workers
+from chakrakit.results import SHOWN_ROWS, table_html
 from chakrakit.trace.communication import MAX_RANKS, Binding, Body, Collectives, Groups, bind, match
-from chakrakit.trace.model import SHOWN_ROWS, Trace, table_html
+from chakrakit.trace.model import Trace
 from chakrakit.trace.sets.card import Card
 
 
@@ -113,7 +114,7 @@ class TraceSet:
         try:
             return self.bindings[rank]
         except KeyError:
-            raise TraceError(f"no rank {rank}; there are {_short(self.ranks)}") from None
+            raise TraceError(f"no rank {rank}; there are {listed(self.ranks)}") from None
 
     def __iter__(self) -> Iterator[tuple[int, Trace]]:
         """(rank, trace) in ascending order."""
@@ -185,9 +186,3 @@ class TraceSet:
             rows.append((rank, binding.body, "" if nodes is None else f"{nodes:,}"))
         more = f" · first {SHOWN_ROWS} ranks shown" if len(self.ranks) > SHOWN_ROWS else ""
         return table_html(("rank", "body", "nodes"), rows, repr(self) + more)
-
-
-def _short(ranks: Sequence[int]) -> str:
-    if len(ranks) <= 8:
-        return ", ".join(map(str, ranks))
-    return f"{ranks[0]}, {ranks[1]}, … {ranks[-1]} ({len(ranks)} of them)"

@@ -5,18 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit.arrays import I32, I64
-from chakrakit.trace.model import EdgeKind, NodeType, Trace
+from chakrakit.trace.model import COMMUNICATION, EdgeKind, NodeType, Trace
 
 _ALIKE = 0.95
 _TRIED = 32
-_DEVICE = (
-    NodeType.COMP_NODE,
-    NodeType.MEM_LOAD_NODE,
-    NodeType.MEM_STORE_NODE,
-    NodeType.COMM_COLL_NODE,
-    NodeType.COMM_SEND_NODE,
-    NodeType.COMM_RECV_NODE,
-)
+_DEVICE = (NodeType.COMP_NODE, NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE, *COMMUNICATION)
 
 
 def step_numbers(trace: Trace, rows: I64, start: I64) -> tuple[I64, str]:

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I32, I64, U64, Mask
 from chakrakit.trace.communication import UNKNOWN, group_names
-from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.model import COMMUNICATION, NodeType, Trace
 from chakrakit.trace.validation.findings import shown
 from chakrakit.trace.validation.spool import short_names
 
-_COMM = (NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE)
 _COLUMNS: dict[str, int] = {
     "comm_type": UNKNOWN,
     "comm_size": UNKNOWN,
@@ -37,7 +36,7 @@ class CommunicationReader:
 
     def add(self, piece: Trace) -> None:
         """The next nodes of the file."""
-        rows = np.flatnonzero(piece.is_type(*_COMM))
+        rows = np.flatnonzero(piece.is_type(*COMMUNICATION))
         if len(rows):
             self._parts.append(_reduced(piece, rows, self._rows))
         self._rows += len(piece)

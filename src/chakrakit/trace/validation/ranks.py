@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
+from chakrakit.errors import listed
 from chakrakit.trace.communication import EQUAL_SIZES, UNKNOWN, Binding, Groups, canonical_group
 from chakrakit.trace.model import CollectiveType, collective_name
 from chakrakit.trace.validation.communication import Calls, Channel, Communication
@@ -64,7 +65,7 @@ def check_ranks(world: World, findings: Findings) -> None:
     missing |= {r for ranks in world.groups.values() for r in ranks}
     missing -= set(world.bindings)
     if missing:
-        text = f"{len(missing):,} ranks are not here: {_short(sorted(missing))}; what they do with the others is not checked"  # noqa: E501
+        text = f"{len(missing):,} ranks are not here: {listed(sorted(missing))}; what they do with the others is not checked"  # noqa: E501
         findings.add("ranks-not-recorded", None, text, count=len(missing))
 
 
@@ -98,7 +99,7 @@ def _check_definitions(
         members = set(world.members(group) or ())
         outside = {r: n for r, n in used[group].items() if members and r not in members}
         if outside and world.ranks_known:
-            text = f"which has the ranks {_short(sorted(members))}"
+            text = f"which has the ranks {listed(sorted(members))}"
             _report_group(world, "not-a-member", group, outside, text, findings)
 
 
@@ -419,9 +420,3 @@ def _check_sizes(
             len(differ),
             findings,
         )
-
-
-def _short(ranks: list[int]) -> str:
-    if len(ranks) <= 8:
-        return ", ".join(map(str, ranks))
-    return f"{', '.join(map(str, ranks[:4]))}, … {ranks[-1]}"

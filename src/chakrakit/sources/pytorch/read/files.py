@@ -12,10 +12,9 @@ from pathlib import Path
 from chakrakit.errors import FormatError
 from chakrakit.sources.pytorch.read.kineto import Kineto
 from chakrakit.sources.pytorch.read.values import whole
-from chakrakit.trace.files import unpacked
+from chakrakit.trace.files import GZIP, unpacked
 
 _HEAD = 1 << 16
-_GZIP = b"\x1f\x8b"
 _OBSERVER, _KINETO = "observer", "kineto"
 _LARGEST = 1 << 31
 """Processes and ranks are below this; a file that says more says nothing."""
@@ -80,7 +79,7 @@ def read_head(path: Path) -> bytes:
             data = stream.read(_HEAD)
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
-    return zlib.decompressobj(31).decompress(data, 4 * _HEAD) if data[:2] == _GZIP else data
+    return zlib.decompressobj(31).decompress(data, 4 * _HEAD) if data[:2] == GZIP else data
 
 
 def _number(pattern: bytes, head: bytes) -> int:

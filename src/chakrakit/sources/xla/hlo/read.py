@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from chakrakit.errors import FormatError
+from chakrakit.sources.pytorch.read import LARGEST
 from chakrakit.sources.xla.hlo.model import Module, Shape
 from chakrakit.sources.xla.hlo.proto import read_proto
 from chakrakit.sources.xla.hlo.replicas import MOST_DEVICES
@@ -13,7 +14,6 @@ from chakrakit.sources.xla.hlo.text import read_text
 from chakrakit.trace.files import unpacked
 
 MOST_BYTES = 4 << 30
-_LARGEST = 1 << 62
 _TEXT = re.compile(rb"^HloModule\s", re.M)
 
 
@@ -80,7 +80,7 @@ def _check(module: Module) -> None:
     for computation in module.computations.values():
         for i in computation.instructions:
             numbers = (i.shape.bytes, i.shape.elements, i.channel, i.parameter, i.index)
-            if max(map(abs, numbers)) > _LARGEST or _is_negative(i.shape):
+            if max(map(abs, numbers)) > LARGEST or _is_negative(i.shape):
                 raise FormatError(f"{i.name}: a size or number that cannot be ({i.shape!s:.60})")
 
 
