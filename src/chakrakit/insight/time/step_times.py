@@ -8,9 +8,8 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.insight.rank import RankView, Table, ms, rank_views
 from chakrakit.results import Result
-from chakrakit.trace.placement import marked_steps, slowest
+from chakrakit.trace.placement import marked_steps, slowest, step_numbers
 from chakrakit.trace.sets import Run
-from chakrakit.trace.timing import step_numbers
 
 
 class Step(Result, msgspec.Struct):

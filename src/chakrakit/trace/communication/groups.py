@@ -62,6 +62,11 @@ class Groups(Mapping[str, tuple[int, ...]]):
         return Groups({**other._groups, **self._groups})
 
 
+def canonical_group(name: str, groups: Groups) -> str:
+    """The one name of a group: all that mean all ranks become ""."""
+    return "" if name in WORLD and name not in groups else name
+
+
 def read_groups(path: Path | BundlePath) -> Groups:
     """A group file, with errors that say which entry is wrong."""
     return _checked(read_json(path, dict[str, list[_Rank]], _LIKE, LARGEST_WRITTEN), str(path))

@@ -9,11 +9,13 @@ from chakrakit.trace.placement.lanes import (
     implied_order,
     issue_order,
     issued,
+    lane_number,
     lane_of,
     ordered_by_edges,
     stream_lane,
 )
 from chakrakit.trace.placement.rows import is_communication, kernels, on_device, on_host
+from chakrakit.trace.placement.step_numbers import step_numbers, steps_of
 from chakrakit.trace.placement.steps import StepSpan, marked_steps, slowest, usual_period
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "issue_order",
     "issued",
     "kernels",
+    "lane_number",
     "lane_of",
     "marked_steps",
     "nested_ends",
@@ -33,6 +36,8 @@ __all__ = [
     "on_host",
     "ordered_by_edges",
     "slowest",
+    "step_numbers",
+    "steps_of",
     "stream_lane",
     "usual_period",
 ]

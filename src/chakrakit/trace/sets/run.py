@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -178,10 +178,23 @@ class Run(TraceSet):
         """End of each node of a rank."""
         return self.times_of(rank).end
 
+    def likeness(self, rank: int) -> Hashable:
+        """What ranks that run the same program at the same times have in common."""
+        binding = self._binding(rank)
+        return rank if self.times is None else (binding.body, self.timing[rank], binding.scale)
+
+    @cached_property
+    def folds(self) -> list[tuple[int, ...]]:
+        """Ranks that run the same program at the same times, ascending; by the first of each."""
+        found: dict[Hashable, list[int]] = {}
+        for rank in self.ranks:
+            found.setdefault(self.likeness(rank), []).append(rank)
+        return [tuple(ranks) for ranks in found.values()]
+
     @cached_property
     def span(self) -> tuple[int, int]:
         """First start and last end over all ranks, in ticks."""
-        times = [self.times_of(r) for r in self.ranks]
+        times = [self.times_of(fold[0]) for fold in self.folds]
         times = [t for t in times if len(t.start)]
         if not times:
             return 0, 0
@@ -191,12 +204,8 @@ class Run(TraceSet):
     def span_ns(self) -> tuple[int, int]:
         """First start and last end over the rows that ran, in whole ns; (0, 0) where nothing did."""
         low, high = [], []
-        firsts = {
-            r if self.times is None else (self.bindings[r].body, self.timing[r]): r
-            for r in reversed(self.ranks)
-        }
-        for rank in firsts.values():
-            start, end = whole_ns(self.times_of(rank), self.tick_ps)
+        for fold in self.folds:
+            start, end = whole_ns(self.times_of(fold[0]), self.tick_ps)
             ran = end >= np.maximum(start, 0)
             if ran.any():
                 low.append(int(start[ran].min()))
