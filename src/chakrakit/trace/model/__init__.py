@@ -34,6 +34,7 @@ from chakrakit.trace.model.schema import (
     Member,
     NodeType,
     collective_name,
+    collective_words,
     node_type_name,
 )
 from chakrakit.trace.model.trace import Trace
@@ -66,6 +67,7 @@ __all__ = [
     "by_name",
     "check_range",
     "collective_name",
+    "collective_words",
     "column",
     "column_name",
     "columns",
