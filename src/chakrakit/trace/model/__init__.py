@@ -11,6 +11,7 @@ from chakrakit.trace.model.dependencies import (
     Dependencies,
     edge_codes,
     edge_columns_that_fit,
+    edge_columns_that_mean_something,
     resolve,
 )
 from chakrakit.trace.model.edges import (
@@ -73,6 +74,7 @@ __all__ = [
     "dtype_name",
     "edge_codes",
     "edge_columns_that_fit",
+    "edge_columns_that_mean_something",
     "element_bytes",
     "field_bytes",
     "node_type_name",
