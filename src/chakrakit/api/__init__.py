@@ -1,23 +1,64 @@
-"""The public functions: everything the commands do, under the same names and with the same arguments."""
+"""The public functions: everything the commands do, under the same names and with the same arguments.
+
+Names are imported when first used: a command does not pay for the rooms of the others.
+"""
 
 from __future__ import annotations
 
-from chakrakit.api.explore import FoundPlan, FoundService, search, sweep
-from chakrakit.api.look import analyze, compare, report, view
-from chakrakit.api.make import GeneratedTraces, LinkedRun, generate, link, models
-from chakrakit.api.run import calibrate, list_machines, replay, simulate, simulate_jobs
-from chakrakit.api.traces import (
-    Converted,
-    QueryResult,
-    TransformedTraces,
-    bundle,
-    convert,
-    export,
-    info,
-    query,
-    transform,
-    validate,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chakrakit.api.explore import FoundPlan, FoundService, search, sweep
+    from chakrakit.api.look import analyze, compare
+    from chakrakit.api.pages import report, view
+    from chakrakit.api.recordings import LinkedRun, link
+    from chakrakit.api.run import calibrate, list_machines, replay, simulate, simulate_jobs
+    from chakrakit.api.traces import (
+        Converted,
+        QueryResult,
+        TransformedTraces,
+        bundle,
+        convert,
+        export,
+        info,
+        query,
+        transform,
+        validate,
+    )
+    from chakrakit.api.workloads import GeneratedTraces, generate, models
+
+_HOME = {
+    "Converted": "traces",
+    "FoundPlan": "explore",
+    "FoundService": "explore",
+    "GeneratedTraces": "workloads",
+    "LinkedRun": "recordings",
+    "QueryResult": "traces",
+    "TransformedTraces": "traces",
+    "analyze": "look",
+    "bundle": "traces",
+    "calibrate": "run",
+    "compare": "look",
+    "convert": "traces",
+    "export": "traces",
+    "generate": "workloads",
+    "info": "traces",
+    "link": "recordings",
+    "list_machines": "run",
+    "models": "workloads",
+    "query": "traces",
+    "replay": "run",
+    "report": "pages",
+    "search": "explore",
+    "simulate": "run",
+    "simulate_jobs": "run",
+    "sweep": "explore",
+    "transform": "traces",
+    "validate": "traces",
+    "view": "pages",
+}
+"""Name → the module that has it."""
 
 __all__ = [
     "Converted",
@@ -49,3 +90,11 @@ __all__ = [
     "validate",
     "view",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'chakrakit.api' has no attribute {name!r}")
+    value = getattr(import_module(f"chakrakit.api.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
