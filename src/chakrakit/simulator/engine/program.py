@@ -10,9 +10,16 @@ from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.trace.communication import Groups, canonical_group, group_names, numbered_calls
 from chakrakit.trace.model import COMMUNICATION, EdgeKind, Edges, NodeType, Trace
-from chakrakit.trace.placement import issue_order, issued, lane_of, on_host, ordered_by_edges
+from chakrakit.trace.placement import (
+    issue_order,
+    issued,
+    lane_of,
+    on_host,
+    ordered_by_edges,
+    stored,
+)
 
-PLAIN, COMPUTE, COMM = 0, 1, 2
+PLAIN, COMPUTE, COMM, STORAGE = 0, 1, 2, 3
 ORDERED, POOL, QUEUE_ONLY = 0, 1, 2
 _HOST, _DEVICE = -1, -2
 """Lanes of rows that name no thread and no stream."""
@@ -46,6 +53,16 @@ class Messages:
 
 
 @dataclass(frozen=True, eq=False)
+class Stored:
+    """Reads and writes of a body at stores of the machine, in issue order."""
+
+    row: I64
+    store: list[str]
+    size: I64
+    writes: Mask
+
+
+@dataclass(frozen=True, eq=False)
 class Program:
     """A body ready to run.
 
@@ -69,6 +86,7 @@ class Program:
     launch_of: I32
     calls: Calls
     messages: Messages
+    stored: Stored
 
     def __len__(self) -> int:
         return len(self.trace)
@@ -91,13 +109,16 @@ def read_program(trace: Trace, groups: Groups) -> Program:
         _launchers(trace),
         _calls(trace, groups),
         _messages(trace),
+        _stored(trace),
     )
 
 
 def _kinds(trace: Trace) -> I8:
     comm = trace.is_type(*COMMUNICATION)
     device = trace.is_type(NodeType.COMP_NODE) & ~on_host(trace)
-    return np.where(comm, COMM, np.where(device, COMPUTE, PLAIN)).astype(np.int8)
+    kind = np.where(comm, COMM, np.where(device, COMPUTE, PLAIN)).astype(np.int8)
+    kind[stored(trace)] = STORAGE
+    return kind
 
 
 def _shares(trace: Trace, kind: I8) -> I32:
@@ -183,3 +204,14 @@ def _messages(trace: Trace) -> Messages:
         trace.column("comm_tag", 0)[rows].astype(np.int64),
         trace.column("comm_size", 0)[rows].astype(np.int64),
     )
+
+
+def _stored(trace: Trace) -> Stored:
+    rows = issued(trace, np.flatnonzero(stored(trace)))
+    size = trace.column("tensor_size", 0).astype(np.int64)
+    wrong = np.zeros(len(trace), np.bool_)
+    wrong[rows] = size[rows] <= 0
+    _check(trace, wrong, "tensor_size", "the bytes that are read or written, 1 or more")
+    names = trace.column("storage", "") if len(rows) else np.zeros(0, object)
+    writes = trace.types[rows] == NodeType.MEM_STORE_NODE
+    return Stored(rows, [str(names[r]) for r in rows.tolist()], size[rows], writes)

@@ -13,7 +13,7 @@ from chakrakit.trace.placement.lanes import (
     ordered_by_edges,
     stream_lane,
 )
-from chakrakit.trace.placement.rows import is_communication, kernels, on_device, on_host
+from chakrakit.trace.placement.rows import is_communication, kernels, on_device, on_host, stored
 from chakrakit.trace.placement.steps import StepSpan, marked_steps, slowest, usual_period
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "on_host",
     "ordered_by_edges",
     "slowest",
+    "stored",
     "stream_lane",
     "usual_period",
 ]
