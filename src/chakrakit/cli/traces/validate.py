@@ -26,7 +26,10 @@ _COLOURS = {"error": "bold red", "warning": "yellow", "info": "dim"}
 @click.option("--fix", "repair", is_flag=True, help="Make the repairs that cannot change meaning.")
 @click.option("-o", "--output", metavar="OUT", help="Where the repaired trace goes, with --fix.")
 @click.option(
-    "--all", "everything", is_flag=True, help="List all findings, not 20 of a kind and rank."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="List all findings, not only the first 20 of each kind and rank.",
 )
 @workers_options
 @json_option
