@@ -10,7 +10,7 @@ from chakrakit.cli.shared import (
     console,
     json_option,
     path_argument,
-    print_json,
+    print_verdict,
     progress,
     workers_options,
 )
@@ -56,12 +56,7 @@ def command(
         report = validate(
             path, output=output, everything=everything, engine=engine, jobs=jobs, progress=show
         )
-    if as_json:
-        print_json(report)
-    else:
-        _print(report)
-    if not report.ok:
-        click.get_current_context().exit(1)
+    print_verdict(report, as_json, _print)
 
 
 def _print(report: ValidationReport) -> None:
