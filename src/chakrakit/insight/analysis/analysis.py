@@ -11,6 +11,7 @@ from chakrakit.arrays import I64
 from chakrakit.errors import DeadlockError
 from chakrakit.insight.analysis.gather import GatheredFacts, Progress, RankTasks
 from chakrakit.insight.communication import (
+    AllCalls,
     CollectiveKind,
     Communication,
     Matched,
@@ -189,7 +190,7 @@ def analyze(
         return _joined(run, ranks, ranks.gathered(progress), chosen)
     board = board_of(run)
     large = len(board) > _RECORDED_CALLS
-    facts = GatheredFacts(spread=False) if large else ranks.gathered(progress)
+    facts = GatheredFacts(False, AllCalls(run)) if large else ranks.gathered(progress)
     found = _joined(run, ranks, facts, chosen)
     found.culprits = hang_culprits(board)
     if large:
@@ -217,7 +218,7 @@ def _joined(
 ) -> Analysis:
     span = span_of(parts.busy)
     length = span[1] - span[0]
-    matched = parts.calls.matched(run.groups, run.world_size)
+    matched = parts.calls.matched()
     if rows is not None:
         rows.matched = matched
     path = _path(run, ranks, parts, matched, span)

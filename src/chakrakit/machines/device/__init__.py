@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.machines.device.activity import PowerLimited, activity_of
+from chakrakit.machines.device.activity import COMPUTED, PowerLimited, activity_of
 from chakrakit.machines.device.clock import (
     HORIZON_DAYS,
     HORIZON_PS,
@@ -45,6 +45,7 @@ from chakrakit.machines.device.work import (
 )
 
 __all__ = [
+    "COMPUTED",
     "HORIZON_DAYS",
     "HORIZON_PS",
     "MOST_NS",

@@ -22,7 +22,8 @@ _FULL = 0.5
 """A kernel that moves more than this share of what memory can is limited by it."""
 _PRODUCTS = ("gemm", "conv", "attention", "grouped", "moe")
 """What classes of work on product units begin with."""
-_COMPUTED = (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE)
+COMPUTED = (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE)
+"""Times that are of the highest clock, so that a lower one stretches them."""
 
 
 def activity_of(trace: Trace, device: Device, constants: PowerConstants, seconds: F64) -> Activity:
@@ -100,7 +101,7 @@ class PowerLimited:
     def costs(self, trace: Trace, device: Device) -> Costs:
         """The work model's, longer where the clock is lower."""
         found = self.work.costs(trace, device)
-        computed = np.isin(found.source, _COMPUTED)
+        computed = np.isin(found.source, COMPUTED)
         draw = Draw(constants=device.dynamic) if device.dynamic is not None else None
         self._known[id(trace), id(device)] = trace, draw
         if draw is None or not computed.any():

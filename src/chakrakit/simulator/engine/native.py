@@ -23,7 +23,7 @@ from chakrakit.machines.device import (
 )
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
-from chakrakit.simulator.engine.classes import Classes, apart, refine
+from chakrakit.simulator.engine.classes import refine
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
 from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances, Matcher
@@ -36,7 +36,7 @@ from chakrakit.simulator.engine.plans import TransferPlans, link_bytes
 from chakrakit.simulator.engine.policies import CollectivePolicy, DispatchPolicy, ReadyRow
 from chakrakit.simulator.engine.program import COMPUTE, PLAIN, Program, read_program
 from chakrakit.simulator.engine.stuck import check_finished, check_horizon
-from chakrakit.trace.communication import Binding, bind
+from chakrakit.trace.communication import Binding, Classes, bind
 from chakrakit.trace.sets import TraceSet
 
 SPLITS = 8
@@ -104,7 +104,8 @@ class _Simulation:
                 f"body {number}: node {body.ids[first['row']]} depends on node {first['id']}, which does "
                 "not exist; `chakra validate --fix` drops such dependencies"
             )
-        return read_program(body, self.traces.groups)
+        self.traces.calls_at(number)  # while the body is at hand
+        return read_program(body)
 
     def _placed(self) -> I64:
         ranks = np.array(self.membership.ranks, np.int64)
@@ -144,11 +145,9 @@ class _Simulation:
 
     def run(self, begin: Splits | None = None) -> Outcome:
         if not self.options.fold:
-            return self._attempt(apart(self.membership), "not asked for")[0]
+            return self._unfolded("not asked for")
         if self.options.dispatch is not None:
-            return self._attempt(apart(self.membership), "a dispatch policy may treat ranks apart")[
-                0
-            ]
+            return self._unfolded("a dispatch policy may treat ranks apart")
         splits = begin or Splits.none(self.membership)
         for attempt in range(SPLITS):
             classes = self._classes(splits)
@@ -157,13 +156,14 @@ class _Simulation:
             try:
                 outcome, further = self._attempt(classes, _why(classes, attempt), splits)
             except FoldRefusedError as error:
-                return self._attempt(apart(self.membership), str(error))[0]
+                return self._unfolded(str(error))
             if further is None:
                 return outcome
             splits = further
-        return self._attempt(
-            apart(self.membership), "equal groups or pairs of ranks kept ending apart"
-        )[0]
+        return self._unfolded("equal groups or pairs of ranks kept ending apart")
+
+    def _unfolded(self, why: str) -> Outcome:
+        return self._attempt(self.membership.communication.apart(), why)[0]
 
     def _classes(self, splits: Splits) -> Classes:
         ranks = self.membership.ranks

@@ -8,9 +8,9 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.machines.device import (
+    COMPUTED,
     PICO,
     Activity,
-    CostSource,
     Device,
     Draw,
     WorkModel,
@@ -29,7 +29,7 @@ class StagePower:
         self._device, self._constants, self._kind_of = device, device.dynamic, kind_of
         seconds = costs.ps.astype(np.float64) * PICO
         self._activity = activity_of(trace, device, device.dynamic, seconds)
-        computed = np.isin(costs.source, (CostSource.PROFILE, CostSource.ROOFLINE))
+        computed = np.isin(costs.source, COMPUTED)
         self._limited = computed & (self._activity.seconds > 0)
 
     def clock(self, counts: Iterable[tuple[slice, int]], step_ps: int) -> tuple[Draw, int]:

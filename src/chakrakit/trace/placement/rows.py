@@ -41,11 +41,8 @@ def is_communication(trace: Trace) -> Mask:
 
 
 def _named_for_device(trace: Trace) -> Mask:
-    coded = trace.names.combine_chunks()
-    if not hasattr(coded, "indices"):
-        coded = coded.dictionary_encode()
-    hit = np.array([_is_device_name(str(t)) for t in coded.dictionary.to_pylist()] or [False])
-    return np.asarray(hit[coded.indices.to_numpy(zero_copy_only=False)])
+    codes, texts = trace.texts("name")
+    return np.array([_is_device_name(str(t)) for t in texts] or [False])[codes]
 
 
 @lru_cache(4096)
