@@ -18,7 +18,7 @@ from chakrakit.simulator.results import simulate
 from chakrakit.studies.search.objective import Name, Objective, objective_of
 from chakrakit.studies.search.parts import parts_of, shares, why
 from chakrakit.studies.search.plan_search import gib, machine_for
-from chakrakit.studies.sweep import Captured, captured_of, mean
+from chakrakit.studies.sweep import Captured, captured_of
 from chakrakit.trace.sets import TraceSet
 
 
@@ -73,14 +73,13 @@ class _Setting:
     def simulated(self, choice: _Choice, traces: TraceSet) -> ScriptPlan:
         done = simulate(traces, self.machine, compute=self.compute)
         summary = done.summary
-        busy = mean(summary.ranks, "compute_ns") * len(summary.ranks) * 1e3
         gpus = choice.captured.ranks
         return ScriptPlan(
             gpus=gpus,
             flags=choice.flags,
             command=choice.captured.capture,
             step_ns=summary.makespan_ns,
-            value=self.objective.value(gpus, summary.makespan_ns * 1e3, busy),
+            value=self.objective.of(gpus, summary),
             mfu=summary.mfu,
             memory_bytes=traces.card.measured["memory_bytes"],
             parts=parts_of(done.outcome),
