@@ -352,7 +352,7 @@ def _changed_links(
     if change.dimension is not None:
         if not 0 <= change.dimension < len(machine.dimensions):
             raise ConfigError(f"{where}.dimension: {change.dimension} of {len(machine.dimensions)}")
-        first, last = machine._first_link[change.dimension : change.dimension + 2]
+        first, last = machine.first_link[change.dimension : change.dimension + 2]
         touched &= (np.arange(len(links)) >= first) & (np.arange(len(links)) < last)
     bandwidth, latency = links.bandwidth.copy(), links.latency.copy()
     if change.bandwidth is not None:

@@ -38,7 +38,7 @@ class JoinedJobs:
         )
         links = {"links": run.counters["links"]} if "links" in run.counters else {}
         return Run(
-            job._bodies,
+            job.bodies,
             job.bindings,
             job.groups,
             card,
