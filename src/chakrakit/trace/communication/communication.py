@@ -165,7 +165,7 @@ class Communication:
 def _bound(ends: I64, peers: Mapping[int, int]) -> I64:
     if not peers or not len(ends):
         return ends
-    return np.array([peers.get(e, e) for e in ends.tolist()], np.int64)
+    return np.array([e if e < 0 else peers.get(e, e) for e in ends.tolist()], np.int64)
 
 
 def _distinct(values: I64) -> I64:
