@@ -11,7 +11,7 @@ from chakrakit.insight.rank import Cell, Table, ms, us
 from chakrakit.machines import library
 from chakrakit.results import Result
 from chakrakit.trace.communication import Groups
-from chakrakit.trace.model import CollectiveType, NodeType, collective_name
+from chakrakit.trace.model import CollectiveType, NodeType, collective_name, collective_words
 from chakrakit.trace.sets import Run
 
 _MOST_PAIRS = 4096
@@ -129,7 +129,7 @@ def bus_factor(kind: int, members: int) -> float:
     """What part of the size crosses each link of an ideal ring; 1 where nothing has to."""
     if members < 2 or kind not in set(CollectiveType) or kind == CollectiveType.BARRIER:
         return 1.0
-    return library.bus_factor(collective_name(kind).lower().replace("_", "-"), members)
+    return library.bus_factor(collective_words(kind), members)
 
 
 def full_size(kind: I64, size: I64, members: I64) -> I64:

@@ -16,7 +16,14 @@ from chakrakit.trace.placement.lanes import (
 )
 from chakrakit.trace.placement.rows import is_communication, kernels, on_device, on_host
 from chakrakit.trace.placement.step_numbers import step_numbers, steps_of
-from chakrakit.trace.placement.steps import StepSpan, marked_steps, slowest, usual_period
+from chakrakit.trace.placement.steps import (
+    StepSpan,
+    marked_steps,
+    seen_whole,
+    slowest,
+    slowest_periods,
+    usual_period,
+)
 
 __all__ = [
     "NO_LANE",
@@ -35,7 +42,9 @@ __all__ = [
     "on_device",
     "on_host",
     "ordered_by_edges",
+    "seen_whole",
     "slowest",
+    "slowest_periods",
     "step_numbers",
     "steps_of",
     "stream_lane",

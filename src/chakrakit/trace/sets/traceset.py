@@ -53,7 +53,7 @@ class TraceSet:
         self.card = card or Card()
         for rank, binding in self.bindings.items():
             if not 0 <= rank < MAX_RANKS:
-                raise TraceError(f"rank {rank}; ranks are numbers from 0")
+                raise TraceError(f"rank {rank}; ranks are numbers from 0 to {MAX_RANKS - 1:,}")
             if not 0 <= binding.body < len(self._bodies):
                 raise TraceError(f"rank {rank} runs body {binding.body} of {len(self._bodies)}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -49,6 +49,6 @@ class World:
         body = self.bodies[self.communication.body[program]]
         return body.in_role(self.communication.programs[program], role)
 
-    def members(self, group: str) -> tuple[int, ...] | None:
+    def members(self, group: str) -> Sequence[int] | None:
         """The ranks of a group; None if it is not defined."""
         return self.groups.ranks_of(group, range(self.size))
