@@ -157,8 +157,8 @@ def _sum(
     at = at[first]
     told = zip(*([texts[c] for c in column[at].tolist()] for column, texts in keys), strict=True)
     facts = zip(*(s.tolist() for s in sums), strict=True)
-    for kind, texts, found in zip(work.kind[at].tolist(), told, facts, strict=True):
-        old = totals.setdefault((_KINDS[kind], *texts), [0, 0, 0, 0, 0])
+    for kind, said, found in zip(work.kind[at].tolist(), told, facts, strict=True):
+        old = totals.setdefault((_KINDS[kind], *said), [0, 0, 0, 0, 0])
         for j, value in enumerate(found):
             old[j] += value
 
