@@ -119,7 +119,8 @@ class Machine:
     # --- the graph ----------------------------------------------------------------------------
 
     @cached_property
-    def _first_link(self) -> list[int]:
+    def first_link(self) -> list[int]:
+        """The number of the first link of each dimension, and at the end of all links."""
         counts = [
             self.instances(k) * len(d.fabric.links) + self._attached(k) * 2
             for k, d in enumerate(self.dimensions)
@@ -147,7 +148,7 @@ class Machine:
     @property
     def link_count(self) -> int:
         """How many links there are, without making them."""
-        return self._first_link[-1]
+        return self.first_link[-1]
 
     @cached_property
     def links(self) -> Links:
@@ -279,7 +280,7 @@ class Machine:
             b = there % span if flat else self.address(there, k)
         if joins == "gateways":
             parts.add(move, self._attach(k, 0) + here)
-        base = self._first_link[k] + self.instance(here, k) * len(self.dimensions[k].fabric.links)
+        base = self.first_link[k] + self.instance(here, k) * len(self.dimensions[k].fabric.links)
         local = self.dimensions[k].fabric.routes(a, b)
         hops = np.diff(local.offsets)
         parts.add_routes(move, Routes(local.offsets, local.links + np.repeat(base, hops)))
@@ -289,7 +290,7 @@ class Machine:
 
     def _attach(self, k: int, down: int) -> int:
         copied = self.instances(k) * len(self.dimensions[k].fabric.links)
-        return self._first_link[k] + copied + down
+        return self.first_link[k] + copied + down
 
     def reduction_links(self, devices: I64) -> tuple[I64, I64] | None:
         """Links up to and down from the one switch that can reduce for these devices, if there is one."""
@@ -302,7 +303,7 @@ class Machine:
                 ports = devices % (self._inner[k] * self.shape[k])
             elif dimension.joins == "gateways" or len(np.unique(ports)) < len(ports):
                 continue
-            base = self._first_link[k] + self.instance(devices, k) * len(dimension.fabric.links)
+            base = self.first_link[k] + self.instance(devices, k) * len(dimension.fabric.links)
             return base + ports, base + dimension.fabric.ports + ports
         return None
 

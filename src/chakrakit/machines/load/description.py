@@ -356,7 +356,7 @@ def _changed_links(
     if change.dimension is not None:
         if not 0 <= change.dimension < len(machine.dimensions):
             raise ConfigError(f"{where}.dimension: {change.dimension} of {len(machine.dimensions)}")
-        first, last = machine._first_link[change.dimension : change.dimension + 2]
+        first, last = machine.first_link[change.dimension : change.dimension + 2]
         touched &= (np.arange(len(links)) >= first) & (np.arange(len(links)) < last)
     touched[machine.link_count :] = False  # `storage` says what servers do
     bandwidth, latency = links.bandwidth.copy(), links.latency.copy()

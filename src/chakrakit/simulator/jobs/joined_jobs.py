@@ -38,7 +38,7 @@ class JoinedJobs:
         )
         shared = {n: run.counters[n] for n in ("links", "storage") if n in run.counters}
         return Run(
-            job._bodies,
+            job.bodies,
             job.bindings,
             job.groups,
             card,
