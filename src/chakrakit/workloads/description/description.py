@@ -177,6 +177,9 @@ class Plan(_Part, frozen=True, kw_only=True):
     """Keep gathered inputs for backward (more memory), or gather again (as Megatron does)."""
     shared_reduce: bool = True
     """Sum input gradients of sibling projections before reducing them over tp."""
+    tp_overlap: bool = False
+    """Gathers and scatters over tp run beside the products that read or make their data (as Megatron-Core's
+    `tp_comm_overlap` does), not before and after them."""
     context: Literal["gather", "ring", "ulysses"] = "gather"
     data: Literal["ddp", "zero1", "zero2", "fsdp", "none"] = "ddp"
     shard: int = 0
