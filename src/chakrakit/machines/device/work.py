@@ -41,6 +41,11 @@ class Costs:
     error: F64
     """By what share of the duration the truth may differ; 0 for what was measured."""
 
+    @property
+    def profiled(self) -> Mask:
+        """Rows whose time a profile says."""
+        return np.isin(self.source, (CostSource.PROFILE, CostSource.EXTRAPOLATED))
+
 
 class WorkModel(Protocol):
     """Gives every row of a trace a duration; communication's is what was measured."""

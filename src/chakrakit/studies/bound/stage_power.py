@@ -29,8 +29,8 @@ class StagePower:
         costs = work.costs(trace, device)
         self._device, self._constants, self._kind_of = device, device.dynamic, kind_of
         seconds = costs.ps.astype(np.float64) * PICO
-        self._activity = activity_of(trace, device, device.dynamic, seconds)
-        computed = np.isin(costs.source, (CostSource.PROFILE, CostSource.ROOFLINE))
+        self._activity = activity_of(trace, device, device.dynamic, seconds, costs.profiled)
+        computed = costs.profiled | (costs.source == CostSource.ROOFLINE)
         self._limited = computed & (self._activity.seconds > 0)
 
     def clock(self, counts: Iterable[tuple[slice, int]], step_ps: int) -> tuple[Draw, int]:
@@ -57,6 +57,7 @@ class StagePower:
             chip_joules=a.chip_joules[kinds] * often,
             memory_joules=a.memory_joules[kinds] * often,
             follows_clock=a.follows_clock[kinds],
+            timed_one_by_one=a.timed_one_by_one[kinds],
         )
 
 
