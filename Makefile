@@ -3,16 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TEST_VENV := build/test-venv
-TEST_TOOLS := numpy pyarrow msgspec pyyaml click rich joblib duckdb pytest==9.2.0 pytest-xdist==3.8.0 \
-  pytest-timeout==2.4.0 pytest-rerunfailures==16.7 \
-  hypothesis==6.170.15 protobuf==7.36.2 grpcio-tools==1.85.1 starlette uvicorn httpx2==2.16.0 selenium==4.51.0 \
-  optuna==5.0.0 networkx pandas ray==2.60.0 distributed==2026.8.0
-# The CPU build; a plain `torch` would bring gigabytes of CUDA.
-TORCH := torch==2.13.0
 CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
+PACKAGE := $(shell find src/chakrakit -type f -not -name '*.pyc' -not -name '*.so')
 CORE_TESTS := $(wildcard tests/core/*.cpp tests/core/*.hpp tests/fuzz/*.cpp)
 
-.PHONY: help accuracy demo test browser check lint format bench unit fuzz codec-fuzz wheel sanitize clean
+.PHONY: help accuracy demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -30,44 +25,44 @@ $(VENV)/.built: $(VENV)/.deps $(CORE) CMakeLists.txt
 demo: $(VENV)/.built  ## set up and run the main job on the built-in default
 	$(BIN)/chakra demo
 
-check: $(VENV)/.built lint  ## the fast loop: lint and the quick tests
+check: $(VENV)/.built  ## the fast loop: lint and the quick tests, side by side
+	$(MAKE) -j2 lint quick
+
+quick: $(VENV)/.built
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not slow'
 
-lint: $(VENV)/.built  ## ruff, mypy --strict, clang-format
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run -Werror $(CORE) $(CORE_TESTS)
+# Where the linters are: `make test` has them in the environment of the tests.
+LINT ?= $(BIN)
+
+lint: $(LINT)/ruff  ## ruff, mypy --strict, clang-format
+	$(LINT)/ruff check .
+	$(LINT)/ruff format --check .
+	$(LINT)/mypy
+	$(LINT)/clang-format --dry-run -Werror $(CORE) $(CORE_TESTS)
+
+$(VENV)/bin/ruff: $(VENV)/.built
+$(TEST_VENV)/bin/ruff: $(TEST_VENV)/.wheel
 
 format: $(VENV)/.built  ## rewrite sources in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CORE) $(CORE_TESTS)
 
-SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g
+# One build under the address and undefined-behaviour sanitizers: the unit tests, the codec's fuzzer, and the package
+# in a folder that comes first on Python's path.
 SANITIZED := build/sanitized
-sanitized = $(patsubst %.cpp,$(SANITIZED)/%.o,$(1))
-FUZZED := $(wildcard src/core/wire/*.cpp src/core/text/*.cpp src/core/codec/*.cpp)
-# The bindings need Python, and the library for C has tests of its own.
-UNIT := $(filter-out src/core/bindings/% src/core/feeder/c/%,$(filter %.cpp,$(CORE))) $(wildcard tests/core/*.cpp)
+SANITIZED_SITE := $(SANITIZED)/site
 FUZZ_RUNS ?= 100000
 
-$(SANITIZED)/%.o: %.cpp
-	@mkdir -p $(@D)
-	$(CXX) -std=c++20 -O1 -Wall -Wextra -Wno-missing-field-initializers $(SANITIZE) -Isrc -MMD -c -o $@ $<
+$(SANITIZED)/.built: $(VENV)/.deps $(CORE) $(CORE_TESTS) CMakeLists.txt $(PACKAGE)
+	$(BIN)/pip install -q --no-build-isolation --no-deps --upgrade --target $(SANITIZED_SITE) \
+		-C cmake.define.CHAKRA_SANITIZE=ON -C build-dir=$(SANITIZED) .
+	touch $@
 
--include $(shell find $(SANITIZED) -name '*.d' 2>/dev/null)
-
-$(SANITIZED)/unit: $(call sanitized,$(UNIT))
-	$(CXX) $(SANITIZE) -o $@ $^
-
-$(SANITIZED)/fuzz_et: $(call sanitized,tests/fuzz/fuzz_et.cpp $(FUZZED))
-	$(CXX) $(SANITIZE) -o $@ $^
-
-unit: $(SANITIZED)/unit  ## unit tests of the core under the sanitizers
+unit: $(SANITIZED)/.built  ## unit tests of the core under the sanitizers
 	$(SANITIZED)/unit
 
-codec-fuzz: $(SANITIZED)/fuzz_et
+codec-fuzz: $(SANITIZED)/.built
 	$(SANITIZED)/fuzz_et tests/fuzz/corpus --runs $(FUZZ_RUNS) --seed 1
 
 N ?= 20000
@@ -75,43 +70,35 @@ N ?= 20000
 fuzz: codec-fuzz $(VENV)/.built  ## feed mutated traces to the codec under the sanitizers, and N mutated files of every format to the commands
 	$(BIN)/python tests/fuzz/fuzz.py --runs $(N) --keep build/fuzz $(FORMATS)
 
-ASAN_VENV := build/asan-venv
-ASAN_BIN := $(ASAN_VENV)/bin
 SANITIZED_TESTS ?= tests/core tests/trace/codecs/test_et.py tests/trace/codecs/test_et_edits.py \
-	tests/trace/codecs/test_json_text.py tests/trace/model/test_graph.py tests/trace/timing/test_schedule.py \
+	tests/trace/codecs/test_json_text.py tests/trace/model/test_graph.py tests/trace/timing/test_scheduler.py \
 	tests/trace/storage/test_feeder.py tests/trace/storage/test_feeder_input.py tests/simulator/astra tests/simulator/engine/test_engine.py \
 	tests/simulator/engine/test_network.py tests/simulator/engine/test_device_sharing.py tests/simulator/engine/test_input.py \
 	tests/sources/pytorch/read/test_readers.py tests/sources/pytorch/linking/test_damage.py
 
-# Not editable: the import hook of an editable install would find the ordinary build first.
-$(ASAN_VENV)/.deps: pyproject.toml
-	$(PYTHON) -m venv $(ASAN_VENV)
-	$(ASAN_BIN)/pip install -q scikit-build-core==1.1.1 nanobind==3.1.0 cmake ninja numpy pyarrow msgspec pyyaml \
-		click rich joblib pytest==9.2.0 pytest-xdist==3.8.0 hypothesis==6.170.15 protobuf==7.36.2 grpcio-tools==1.85.1
-	touch $@
-
-$(ASAN_VENV)/.built: $(ASAN_VENV)/.deps $(CORE) CMakeLists.txt $(shell find src/chakrakit -name "*.py")
-	$(ASAN_BIN)/pip install -q --no-build-isolation --no-deps --force-reinstall \
-		-C cmake.define.CHAKRA_SANITIZE=ON -C build-dir=build/asan .
-	touch $@
-
-sanitize: $(ASAN_VENV)/.built  ## run the core's tests under the address and undefined-behaviour sanitizers
+sanitize: $(SANITIZED)/.built $(TEST_VENV)/.wheel  ## run the core's tests under the address and undefined-behaviour sanitizers
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
-	ASAN_OPTIONS=detect_leaks=0 CHAKRA_EXPECT_SANITIZER=1 \
-	$(ASAN_BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not slow' $(SANITIZED_TESTS)
+	ASAN_OPTIONS=detect_leaks=0 CHAKRA_EXPECT_SANITIZER=1 PYTHONPATH=$(SANITIZED_SITE) \
+	$(TEST_VENV)/bin/python -m pytest -q -n 2 --dist worksteal -m 'not slow' $(SANITIZED_TESTS)
 
-wheel: $(VENV)/.deps  ## build the wheel into dist/
+wheel: dist/.built  ## build the wheel into dist/
+
+dist/.built: $(VENV)/.deps $(CORE) CMakeLists.txt $(PACKAGE)
 	rm -rf dist
 	$(BIN)/pip wheel -q --no-build-isolation --no-deps -w dist .
-
-$(TEST_VENV)/.deps: pyproject.toml Makefile
-	$(PYTHON) -m venv $(TEST_VENV)
-	$(TEST_VENV)/bin/pip install -q --upgrade pip
-	$(TEST_VENV)/bin/pip install -q $(TEST_TOOLS) $(TORCH)
 	touch $@
 
-test: lint wheel $(TEST_VENV)/.deps unit codec-fuzz sanitize  ## everything, against the built wheel
+$(TEST_VENV)/.wheel: dist/.built
+	$(PYTHON) -m venv $(TEST_VENV)
+	$(TEST_VENV)/bin/pip install -q --upgrade pip
+	$(TEST_VENV)/bin/pip install -q "$$(echo dist/*.whl)[test]"
 	$(TEST_VENV)/bin/pip install -q --force-reinstall --no-deps dist/*.whl
+	touch $@
+
+test:  ## everything, against the built wheel
+	$(MAKE) -j2 $(TEST_VENV)/.wheel $(SANITIZED)/.built
+	$(MAKE) -j2 lint unit codec-fuzz LINT=$(TEST_VENV)/bin
+	$(MAKE) sanitize
 	$(TEST_VENV)/bin/python -m pytest -q -n 2 --dist worksteal
 
 APT := $(if $(filter 0,$(shell id -u)),,sudo) apt-get

@@ -6,16 +6,9 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from chakrakit.trace.model import varint
+
 COMP, COLL = 4, 7
-
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def field(number: int, value: int | bytes) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chakrakit.results import Result
+from chakrakit.results import Result, table_html
 
 
 class Part(msgspec.Struct):
@@ -56,3 +56,11 @@ def test_names_are_text_in_html_and_nothing_else():
     html = Whole("<script>", 0.0, [])._repr_html_()
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
+
+
+def test_every_cell_is_escaped():
+    """Names come from files, and are text whatever they hold."""
+    html = table_html(("a<b",), [("<script>",), (3,)], "x & y")
+    assert "<script>" not in html
+    for text in ("a&lt;b", "&lt;script&gt;", ">3<", "x &amp; y"):
+        assert text in html

@@ -23,6 +23,7 @@ ORDER = (
     "training",
     "megatron_lm",
     "linked_traces",
+    "recordings",
     "power",
     "serving_energy",
     "serving_runs",

@@ -145,5 +145,5 @@ NVML's energy counter over a second or more of each operator on random data. The
 (`dynamic`) are fitted by `benchmarks/fit_power.py` on operators recorded for it at free clocks and locked at
 1,005 and 1,410 MHz (tests/data/h200_power.jsonl); operators of an earlier recording and whole training steps
 are not fitted. Products timed one by one are as fast as sustained ones at 77 % of the highest clock, so that
-a limit makes a profile's products slower only below that. Power of a step is from the times of its linked trace; the clock that the limit of 700 W
-leaves, and the step that comes of it, from the profile."""
+a limit makes a profile's products slower only below that. Power of a step is from the times of its linked
+trace; the clock that the limit of 700 W leaves, and the step that comes of it, from the profile."""

@@ -50,7 +50,7 @@ def by_plan(rows: list[Row], site: str) -> dict[str, dict[str, float]]:
 
 
 def table(rows: list[Row]) -> str:
-    """A site a line: how many times as long as `aware`."""
+    """One line per site: how many times as long as `aware` each side takes."""
     factors, best = gains(rows), best_of(rows)
     lines = [
         (
@@ -94,6 +94,18 @@ def _tree(kind: str, found: dict[Key, dict[str, float]]) -> str:
 
 
 def _predictions(rows: list[Row], found: dict[Key, dict[str, float]]) -> list[str]:
+    free = [g["ordered"] for key, g in found.items() if key[0] in SLICES]
+    told = f"with the sharding free ordered / aware is {span(free)} on slices"
+    return [
+        _on_slices(rows, found),
+        prediction(2, max(free) < 1.2, told),
+        _on_trees(found),
+        _random(found),
+    ]
+
+
+def _on_slices(rows: list[Row], found: dict[Key, dict[str, float]]) -> str:
+    """1: placement alone helps on meshes, and helps longer ones more."""
     alone = {
         key[1]: max(by["default"] for by in by_plan(rows, key[1]).values())
         for key in found
@@ -101,7 +113,16 @@ def _predictions(rows: list[Row], found: dict[Key, dict[str, float]]) -> list[st
     }
     meshes = [alone[key[1]] for key in found if key[0] == "mesh"]
     ranked = [alone[s] for s in ("mesh 2×16", "mesh 4×8", "mesh 4×4") if s in alone]
-    free = [g["ordered"] for key, g in found.items() if key[0] in SLICES]
+    return prediction(
+        1,
+        min(meshes) > 1.1 and all(a > b for a, b in pairwise(ranked)),
+        "by placement alone, at the sharding where it helps most, default / aware is "
+        + ", ".join(f"{site} {g:.2f}" for site, g in alone.items()),
+    )
+
+
+def _on_trees(found: dict[Key, dict[str, float]]) -> str:
+    """3: on scattered nodes the gain grows with oversubscription; elsewhere there is none."""
     kinds: dict[str, list[float]] = {}
     for key, g in sorted(found.items(), key=lambda item: item[0][2]):
         if key[0] == "scattered":
@@ -113,35 +134,26 @@ def _predictions(rows: list[Row], found: dict[Key, dict[str, float]]) -> list[st
         for key, g in found.items()
         if key[0] in ("node", "leaf by leaf") or (key[0] == "scattered" and key[2] == 1)
     ]
-    worst = [
-        key[1] for key, g in found.items() if g["random"] < max(g["default"], g["mapped"]) - 1e-6
-    ]
-    most = max(g["random"] for g in found.values())
     more = "grows" if grows else "does not always grow"
-    return [
-        prediction(
-            1,
-            min(meshes) > 1.1 and all(a > b for a, b in pairwise(ranked)),
-            "by placement alone, at the sharding where it helps most, default / aware is "
-            + ", ".join(f"{site} {g:.2f}" for site, g in alone.items()),
-        ),
-        prediction(
-            2, max(free) < 1.2, f"with the sharding free ordered / aware is {span(free)} on slices"
-        ),
-        prediction(
-            3,
-            grows and all(g < 1.02 for g in none),
-            f"with scattered nodes the gain {more} with oversubscription, to "
-            f"{max((g[-1] for g in scattered), default=1):.2f}; leaf by leaf, without oversubscription and "
-            f"within a node it is {span(none)}",
-        ),
-        prediction(
-            4,
-            not worst,
-            f"random takes up to {most:.2f} times as long as aware, and is not the worst in {len(worst)} of "
-            f"{len(found)} sites",
-        ),
-    ]
+    return prediction(
+        3,
+        grows and all(g < 1.02 for g in none),
+        f"with scattered nodes the gain {more} with oversubscription, "
+        f"to {max((g[-1] for g in scattered), default=1):.2f}; leaf by leaf, without oversubscription and "
+        f"within a node it is {span(none)}",
+    )
+
+
+def _random(found: dict[Key, dict[str, float]]) -> str:
+    """4: random placement is the worst everywhere."""
+    better = [g for g in found.values() if g["random"] < max(g["default"], g["mapped"]) - 1e-6]
+    most = max(g["random"] for g in found.values())
+    return prediction(
+        4,
+        not better,
+        f"random takes up to {most:.2f} times as long as aware, and is not the worst in {len(better)} of "
+        f"{len(found)} sites",
+    )
 
 
 def _slices(rows: list[Row], keys: list[Key]) -> list[str]:

@@ -7,7 +7,7 @@ carry more (a simulation and the run it can make) mix in `Facts` and say which s
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,9 @@ _LONGEST = 1800
 """Most characters of a repr: one screen."""
 _ROWS = 12
 _STYLE = "font-family:monospace;font-size:90%;border-collapse:collapse"
+"""Of tables in notebooks."""
+SHOWN_ROWS = 8
+"""Rows of a table in a notebook; the caption says that there are more."""
 
 
 class Facts:
@@ -78,6 +81,21 @@ class Result(Facts):
         """The struct itself."""
         assert isinstance(self, msgspec.Struct), "mixed into a struct"
         return self
+
+
+def table_html(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
+    """A small table for notebooks, with every name escaped."""
+    cells = "".join(f"<th style='text-align:left'>{escape(h)}</th>" for h in head)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td style='text-align:left'>{escape(str(c))}</td>" for c in row)
+        + "</tr>"
+        for row in rows
+    )
+    return (
+        f"<table style='{_STYLE}'><caption style='text-align:left'><b>{escape(caption)}</b></caption>"
+        f"<tr>{cells}</tr>{body}</table>"
+    )
 
 
 def _fields(struct: msgspec.Struct) -> dict[str, Any]:

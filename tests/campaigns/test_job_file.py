@@ -32,6 +32,15 @@ WRONG = [
     ({"checkpoint": "{interval_steps: 5}"}, 6, "seconds"),
     ({"checkpoint": "{policy: lazy}"}, 6, "no policy 'lazy'"),
     ({"checkpoint": "{interval_steps: 5, bytes: 2 TB, store: far}"}, 6, "no store 'far'"),
+    ({"checkpoint": "{interval_steps: 5, bytes: 2 TB, store: [far]}"}, 6, "no store ['far']"),
+    (
+        {
+            "checkpoint": "{interval_steps: 5, bytes: 2 TB}",
+            "stores": "{far: {bandwidth: 1.0e-300}}",
+        },
+        6,
+        "store 'far' moves 2 TB in more than a year",
+    ),
     (
         {
             "checkpoint": "{interval_steps: 5, bytes: 2 TB}",

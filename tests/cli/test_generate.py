@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from chakrakit.cli import main
+from chakrakit.cli.make.generate import command
 
 PLAN = [
     "--model",
@@ -97,3 +98,11 @@ def test_a_plan_that_does_not_fit_the_machine_says_so(capfd) -> None:
     with pytest.raises(SystemExit):
         main(["generate", *big, "--memory-gib", "74.5", "--dry-run"], standalone_mode=False)
     assert "the device has 74.5" in capfd.readouterr().err
+
+
+def test_every_option_says_what_it_is() -> None:
+    told = {option.name: getattr(option, "help", None) for option in command.params}
+    assert told["tp"] == "Tensor parallelism: ranks that share each layer. (plan)"
+    assert told["hidden"] == "Width of the residual stream. (model)"
+    bare = [name for name, text in told.items() if name != "path" and len(text or "") < 15]
+    assert not bare

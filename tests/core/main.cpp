@@ -1,4 +1,4 @@
-// Runs every story, or those whose name holds the argument: build/unit/tests [WORDS]
+// Runs every story, or those whose name holds the argument: build/sanitized/unit [WORDS]
 #include <exception>
 
 #include "harness.hpp"

@@ -10,6 +10,7 @@ import faulthandler
 import json
 import os
 import resource
+import shlex
 import shutil
 import signal
 import sys
@@ -32,8 +33,6 @@ HANG_S = 10
 """Of processor time: a busy machine is no finding."""
 _ASLEEP_S = 120
 """Of any time: what waits for something that never comes."""
-_THEN = 0.5
-"""How often something is done with what was read."""
 _MEMORY = 500 << 20
 _ADDRESSES = 4 << 30
 _QUIET = (ChakraError, OSError, click.ClickException, click.exceptions.Exit, click.Abort)
@@ -111,18 +110,16 @@ class Bench:
 
     def _steps(self, rng: Random) -> None:
         self._do(self.format.first)
-        if self.format.then and rng.random() < _THEN:
+        if self.format.then and rng.random() < self.format.share:
             self._do(rng.choice(self.format.then))
 
     def _do(self, step: Step) -> None:
-        if not isinstance(step, tuple):
+        if not isinstance(step, str):
             step(self.seeds)
             return
-        places = {"{in}": str(self.seeds), "{out}": str(self.out)}
-        words = list(step)
-        for mark, place in places.items():
-            words = [w.replace(mark, place) for w in words]
-        main(words, standalone_mode=False)
+        for line in step.split(" && "):
+            placed = line.replace("{in}", str(self.seeds)).replace("{out}", str(self.out))
+            main(shlex.split(placed), standalone_mode=False)
 
 
 def _finding(error: BaseException) -> dict[str, str]:

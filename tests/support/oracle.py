@@ -42,6 +42,18 @@ def varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """The number at this place, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, position
+
+
 def file_of(bodies: Iterable[bytes]) -> bytes:
     """A file of these messages, each with its length before it."""
     return b"".join(varint(len(b)) + b for b in bodies)
@@ -51,14 +63,7 @@ def bodies_of(data: bytes) -> Iterator[bytes]:
     """The messages of a file, as bytes."""
     position = 0
     while position < len(data):
-        size = shift = 0
-        while True:
-            byte = data[position]
-            position += 1
-            size |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
+        size, position = read_varint(data, position)
         yield data[position : position + size]
         position += size
 

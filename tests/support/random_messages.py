@@ -6,7 +6,7 @@ import struct
 from random import Random
 from typing import Any
 
-from support.oracle import message, varint
+from support.oracle import message, read_varint, varint
 
 SCALARS = (
     "double",
@@ -149,29 +149,18 @@ METADATA: dict[int, Any] = {2: ATTRIBUTE}
 _SINGULAR_SUBMESSAGES = (8, 9)
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    result = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        result |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return result, at
-
-
 def fields(data: bytes) -> list[Field]:
     """The fields of a canonically encoded message."""
     found: list[Field] = []
     at = 0
     while at < len(data):
-        tag, at = _read_varint(data, at)
+        tag, at = read_varint(data, at)
         kind = tag & 7
         if kind == 0:
-            content, at = _read_varint(data, at)
+            content, at = read_varint(data, at)
             found.append((tag >> 3, 0, content))
             continue
-        size, at = _read_varint(data, at) if kind == 2 else ({1: 8, 5: 4}[kind], at)
+        size, at = read_varint(data, at) if kind == 2 else ({1: 8, 5: 4}[kind], at)
         found.append((tag >> 3, kind, data[at : at + size]))
         at += size
     return found
@@ -208,7 +197,7 @@ def _packed_elements(content: bytes, member: int) -> list[bytes]:
         return [content[i : i + width] for i in range(0, len(content), width)]
     found, at = [], 0
     while at < len(content):
-        end = _read_varint(content, at)[1]
+        end = read_varint(content, at)[1]
         found.append(content[at:end])
         at = end
     return found

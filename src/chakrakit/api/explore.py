@@ -10,8 +10,8 @@ from typing import Any, Literal, overload
 
 import msgspec
 
-from chakrakit.api.inputs import Progress, quiet
 from chakrakit.errors import ConfigError
+from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Facts
 from chakrakit.serving import ServiceLevel, Serving, write_run
 from chakrakit.studies.search import SearchResult, ServingSearchResult, search_serving
@@ -160,39 +160,22 @@ def search(
 
     """
     counts = [gpus] if isinstance(gpus, int) else list(gpus)
+    both: dict[str, Any] = {
+        "given": axes,
+        "compute": compute,
+        "price_per_hour": price_per_hour,
+        "runners": runners_up,
+        "progress": progress,
+    }
     if serve:
         return _search_service(
-            model,
-            counts,
-            machine,
-            requests,
-            slo,
-            output,
-            engine=engine,
-            attain=attain,
-            given=axes,
-            compute=compute,
-            price_per_hour=price_per_hour,
-            runners=runners_up,
-            progress=progress,
+            model, counts, machine, requests, slo, output, engine=engine, attain=attain, **both
         )
     if requests is not None or slo is not None:
         raise ConfigError("requests and a service level are for a search with --serve")
     step = Step(seq=seq, global_batch=batch or max(counts))
-    result, workload = search_plans(
-        named(model),
-        step,
-        counts,
-        machine,
-        objective=objective,
-        given=axes,
-        compute=compute,
-        price_per_hour=price_per_hour,
-        method=method,
-        trials=trials,
-        runners=runners_up,
-        progress=progress,
-    )
+    how: dict[str, Any] = {"objective": objective, "method": method, "trials": trials}
+    result, workload = search_plans(named(model), step, counts, machine, **how, **both)
     if output is not None:
         write(generate(workload), output)
     return FoundPlan(workload, result)

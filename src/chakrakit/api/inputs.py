@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, overload
 
 from chakrakit.insight.rank import as_run, pairs, read_run
@@ -13,14 +13,8 @@ from chakrakit.trace.storage import read
 
 Traces = str | os.PathLike[str] | TraceSet
 """A path of any kind that `read` takes, or what it gives."""
-Progress = Callable[[int, int | None], None]
-"""Told how much is done, and of how much where that is known."""
 Faster = Mapping[str, float] | Iterable[str]
 """`{"compute": 2}`, or `["compute=2"]` as on the command line."""
-
-
-def quiet(_done: int, _total: int | None) -> None:
-    """A progress that nobody looks at."""
 
 
 @overload

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from chakrakit.api.inputs import Faster, Progress, Traces, faster_of, quiet, traces_of, workers_of
+from chakrakit.api.inputs import Faster, Traces, faster_of, traces_of, workers_of
 from chakrakit.insight.analysis import Analysis, AnalysisOptions
 from chakrakit.insight.analysis import analyze as analyze_run
 from chakrakit.insight.compare import Comparison, compare_analyses, failures, parse_rule
 from chakrakit.insight.compare import compare as compare_runs
 from chakrakit.insight.rank import facts_of
+from chakrakit.parallel import Progress, quiet
 from chakrakit.trace.files import open_output
-from chakrakit.trace.sets import Run
+from chakrakit.trace.sets import Run, TraceSet
 from chakrakit.views.pages import html_report, markdown_report
 
 
@@ -131,18 +132,20 @@ def report(
     found = traces_of(run, timed=True)
     options = AnalysisOptions(faster_of(faster), peak_tflops, peak_gbps)
     result = analyze_run(found, options, progress)
-    comparison = None
-    path = "" if isinstance(run, Run) else os.fspath(run)  # type: ignore[arg-type]
-    facts = facts_of(found, path)
+    facts, comparison = facts_of(found, _path(run)), None
     if against is not None:
         other = traces_of(against, timed=True)
         comparison = compare_analyses([analyze_run(other, options, progress)], [result])
-        facts |= {"against": str(against if isinstance(against, str) else other.card.name)}
+        facts |= {"against": _path(against) or other.card.name}
     write = markdown_report if md else html_report
     target = output or ("report.md" if md else "report.html")
     with open_output(os.fspath(target), binary_only=False) as stream:
         stream.write(write(result, facts, comparison).encode("utf-8", "replace"))
     return result
+
+
+def _path(run: Traces) -> str:
+    return "" if isinstance(run, TraceSet) else os.fspath(run)
 
 
 def view(*runs: str | os.PathLike[str], port: int | None = None, browser: bool = True) -> None:

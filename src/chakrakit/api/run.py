@@ -19,6 +19,7 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import MachinesReport, load_machine, overview
 from chakrakit.replayer.plan import ReplayOptions
 from chakrakit.replayer.run import ReplayReport
+from chakrakit.replayer.run import export as export_replay
 from chakrakit.replayer.run import replay as replay_trace
 from chakrakit.simulator.collectives import Algorithms
 from chakrakit.simulator.engine import Disturbance, SimulationOptions
@@ -160,7 +161,7 @@ def simulate_jobs(
     sizes = [len(traces) for traces in jobs.values()]
     chosen = os.fspath(placement) if placement else "packed"
     if chosen in ("packed", "spread"):
-        places = place_jobs(sizes, made, chosen)  # type: ignore[arg-type]
+        places = place_jobs(sizes, made, spread=chosen == "spread")
     else:
         places = read_job_placement(chosen, list(jobs), sizes)
     done = run_jobs(jobs, made, placement=places, compute=compute, options=_options(**settings))
@@ -232,6 +233,7 @@ def replay(
     shrink: Literal["keep", "scale"] = "keep",
     backend: str = "",
     timeout: float = 300.0,
+    export: str | os.PathLike[str] | None = None,
     output: str | os.PathLike[str] | None = None,
 ) -> ReplayReport | None:
     """Run a trace on real hardware, or only its communication.
@@ -252,12 +254,15 @@ def replay(
         Which recorded step; whether to keep the host's own time; what is left in a smaller group.
     timeout
         Seconds to wait for a rank.
+    export
+        Write plans and runner to this folder instead of running them; `python FOLDER/run.py` runs them
+        with PyTorch alone.
     output
         Where to write the replayed run.
 
     Returns
     -------
-    The report; None on all but the first rank under torchrun.
+    The report; None with `export`, and on all but the first rank under torchrun.
 
     Examples
     --------
@@ -265,6 +270,9 @@ def replay(
 
     """
     options = ReplayOptions(mode, device, nproc, gaps, shrink, step, backend)
+    if export is not None:
+        export_replay(os.fspath(trace), Path(export), options)
+        return None
     return replay_trace(
         os.fspath(trace),
         options,

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from chakrakit.api.inputs import Progress, Traces, quiet, traces_of, workers_of
+from chakrakit.api.inputs import Traces, traces_of, workers_of
 from chakrakit.errors import ConfigError, nearest
+from chakrakit.parallel import Progress, quiet
 from chakrakit.passes.base import Pass, Transformed, parse, read_passes
 from chakrakit.passes.base import transform as apply_passes
 from chakrakit.results import Facts, Result
@@ -28,7 +29,7 @@ from chakrakit.trace.storage import BundleReport, check_bundle, extract_bundle, 
 from chakrakit.trace.storage import convert as convert_files
 from chakrakit.trace.validation import KEEP, ValidationReport, fix
 from chakrakit.trace.validation import validate as check
-from chakrakit.views.timeline import TimelineOptions, write_timeline
+from chakrakit.views.timeline import TimelineOptions, timeline_format, write_timeline
 
 Path_ = str | os.PathLike[str]
 
@@ -195,6 +196,7 @@ def export(
     chrome: bool = False,
     flows: bool = True,
     node_size: int = 0,
+    every_rank: bool = False,
 ) -> Exported:
     """Write one rank's graph (`.graphml`, `.dot`), or a run's timeline (`.pftrace`, `.json`).
 
@@ -206,8 +208,9 @@ def export(
         The file; its suffix says the format.
     rank, around, hops, types, name
         Of a graph: which rank, and only nodes near an id, of some types, or with a pattern in their name.
-    perfetto, chrome, flows, node_size
-        Of a timeline: the format if the suffix does not say it, arrows, and how many ranks a node has.
+    perfetto, chrome, flows, node_size, every_rank
+        Of a timeline: the format if the suffix does not say it, arrows, how many ranks a node has, and
+        whether to draw every rank of more than 64 where one may stand for all that do the same.
 
     Examples
     --------
@@ -216,13 +219,10 @@ def export(
     True
 
     """
-    text = os.fspath(target).removesuffix(".gz")
-    if perfetto or chrome or text.endswith((".pftrace", ".json")):
-        if perfetto and chrome:
-            raise ConfigError("choose one of --perfetto and --chrome")
-        as_chrome = chrome or (not perfetto and text.endswith(".json"))
-        options = TimelineOptions(flows=flows, node_size=node_size)
-        return write_timeline(traces_of(traces, timed=True), target, options, chrome=as_chrome)
+    if timeline := timeline_format(target, perfetto=perfetto, chrome=chrome):
+        options = TimelineOptions(flows=flows, node_size=node_size, every_rank=every_rank)
+        run = traces_of(traces, timed=True)
+        return write_timeline(run, target, options, chrome=timeline == "chrome")
     found = traces_of(traces)
     trace = found.trace(found.ranks[0] if rank is None else rank)
     if name is not None and len(trace) and not Selection(name=name).rows(trace).any():

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from chakrakit.configuration.files import LARGEST, read_bounded
+from chakrakit.configuration.files import LARGEST, Openable, read_bounded
 from chakrakit.errors import ConfigError
 
 DEEPEST = 64
@@ -18,7 +17,7 @@ T = TypeVar("T")
 _BYTE = re.compile(r" \(byte (\d+)\)")
 
 
-def read_json(path: str | Path, kind: type[T], what: str, largest: int = LARGEST) -> T:
+def read_json(path: str | Openable, kind: type[T], what: str, largest: int = LARGEST) -> T:
     """A JSON file as a `kind`; `what` it should be, for errors, as in "a profile"."""
     return decode_json(read_bounded(path, largest), kind, str(path), what)
 
@@ -39,8 +38,8 @@ def decode_json(data: bytes, kind: type[T], where: str, what: str) -> T:
 def check_depth(content: Any, where: str) -> None:
     """Refuses lists and mappings inside each other beyond `DEEPEST`."""
     level = [content]
-    for _ in range(DEEPEST + 1):
-        level = [part for whole in level for part in _parts(whole)]
+    for _ in range(DEEPEST):
+        level = [p for whole in level for p in _parts(whole) if isinstance(p, dict | list)]
         if not level:
             return
     raise _too_deep(where)

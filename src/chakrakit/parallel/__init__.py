@@ -14,15 +14,18 @@ from chakrakit.parallel.engine import cores
 from chakrakit.parallel.in_order import Workers, spread
 from chakrakit.parallel.orphans import end_with_parent
 from chakrakit.parallel.outcome import Outcome
+from chakrakit.parallel.progress import Progress, quiet
 from chakrakit.parallel.starter import check_engine
 
 __all__ = [
     "ATTEMPTS",
     "Outcome",
+    "Progress",
     "Workers",
     "check_engine",
     "cores",
     "each",
     "end_with_parent",
+    "quiet",
     "spread",
 ]

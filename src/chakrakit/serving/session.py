@@ -299,12 +299,10 @@ def serving_of(
         stream = stream.first(first)
     if spread:
         stream = stream.spread(spread, seed or 0)
-    if (rate_scale, prompt_scale, output_scale) != (1.0, 1.0, 1.0):
-        stream = stream.scaled(rate_scale, prompt_scale, output_scale)
     return Serving(
         found,
         load_machine(machine) if isinstance(machine, str) else machine,
-        stream,
+        stream.scaled(rate_scale, prompt_scale, output_scale),
         engine_from(engine),
         Layout(**layout),
         None if layers is None else str(layers),
@@ -339,7 +337,7 @@ def serve(
     requests
         A file of requests, a process such as `poisson{rate=4,prompt=512,output=128}`, or a `Stream`.
     engine
-        `vllm`, `sglang` or `transformers`, with options as that engine names them.
+        `vllm`, `sglang`, `trtllm` or `transformers`, with options as that engine names them.
     output
         Where to write a Run with the table of requests.
     slo

@@ -13,6 +13,7 @@ from chakrakit.studies.sweep import read_study
 from fuzz.formats.traces import traces
 from fuzz.fuzz_format import Format, Step
 from fuzz.mutation import mutate_csv, mutate_json, mutate_words, mutate_yaml
+from support.foreign_files import infragraph
 
 MACHINE = """\
 name: mine
@@ -33,27 +34,7 @@ graph:
     - {ends: [b, sw], bandwidth: 10 GB/s}
     - {ends: [sw, c], bandwidth: 10 GB/s}
 """
-INFRAGRAPH = """\
-name: two servers
-devices:
-- name: server
-  components: [{name: xpu, count: 2, choice: xpu}, {name: nic, count: 2, choice: nic},
-               {name: nvsw, count: 1, choice: switch}]
-  links: [{name: nvlink, physical: {bandwidth: {gigabytes_per_second: 450}, latency: {ns: 300}}},
-          {name: pcie, physical: {bandwidth: {gigabits_per_second: 512}}}]
-  edges:
-  - {ep1: {component: xpu}, ep2: {component: nvsw}, link: nvlink, scheme: many2many}
-  - {ep1: {component: "xpu[0:2]"}, ep2: {component: "nic[0:2]"}, link: pcie, scheme: one2one}
-- name: tor
-  components: [{name: asic, count: 1, choice: switch}]
-links: [{name: eth, physical: {bandwidth: {gigabits_per_second: 400}, latency: {us: 1}}}]
-instances: [{name: host, device: server, count: 2}, {name: leaf, device: tor, count: 1}]
-edges:
-- {ep1: {instance: host, component: nic}, ep2: {instance: "leaf[0]", component: asic}, link: eth,
-   scheme: many2many}
-"""
 _PRESET = (files("chakrakit.machines") / "presets" / "dgx-h100.yaml").read_text()
-TRACES = "{in}/w"
 
 
 def _written(name: str, text: str) -> Step:
@@ -65,45 +46,17 @@ def _written(name: str, text: str) -> Step:
 
 
 def _machine(name: str, text: str) -> Format:
-    file = "{in}/m.yaml"
     return Format(
         name,
         _written("m.yaml", text),
         {"m.yaml": mutate_yaml},
-        ("machines", file),
+        "machines {in}/m.yaml",
         (
-            ("simulate", TRACES, "--machine", file),
-            (
-                "simulate",
-                TRACES,
-                "--machine",
-                file,
-                "--network",
-                "analytical",
-                "--compute",
-                "roofline",
-            ),
-            (
-                "collective",
-                "all-reduce",
-                "--machine",
-                file,
-                "--members",
-                "2",
-                "--sizes",
-                "1KiB,1MiB",
-            ),
-            (
-                "collective",
-                "all-to-all",
-                "--machine",
-                file,
-                "--members",
-                "3",
-                "--sizes",
-                "1KiB,1MiB",
-            ),
-            ("generate", "--model", "gpt3-125m", "--seq", "16", "--dry-run", "--machine", file),
+            "simulate {in}/w --machine {in}/m.yaml",
+            "simulate {in}/w --machine {in}/m.yaml --network analytical --compute roofline",
+            "collective all-reduce --machine {in}/m.yaml --members 2 --sizes 1KiB,1MiB",
+            "collective all-to-all --machine {in}/m.yaml --members 3 --sizes 1KiB,1MiB",
+            "generate --model gpt3-125m --seq 16 --dry-run --machine {in}/m.yaml",
         ),
     )
 
@@ -136,12 +89,10 @@ def _moe(folder: Path) -> None:
 
 
 _GENERATE: tuple[Step, ...] = (
-    ("generate", "--model", "{in}/config.json", "--seq", "16", "--dp", "2", "-o", "{out}"),
-    ("generate", "--model", "{in}/config.json", "--seq", "16", "--tp", "2", "--pp", "2", "-o", "{out}"),
-    ("serve", "--model", "{in}/config.json", "--machine", "dgx-h100", "--requests",
-     "poisson{rate=4,prompt=12,output=3,n=3}"),
-    ("search", "--model", "{in}/config.json", "--gpus", "2", "--machine", "dgx-h100", "--seq", "16",
-     "--batch", "2", "--compute", "roofline"),
+    "generate --model {in}/config.json --seq 16 --dp 2 -o {out}",
+    "generate --model {in}/config.json --seq 16 --tp 2 --pp 2 -o {out}",
+    "serve --model {in}/config.json --machine dgx-h100 --requests poisson{rate=4,prompt=12,output=3,n=3}",
+    "search --model {in}/config.json --gpus 1 --machine dgx-h100 --seq 16 --batch 1 --compute roofline",
 )  # fmt: skip
 
 STUDY = """\
@@ -342,49 +293,51 @@ def _astra(folder: Path) -> None:
 
 
 _ASTRA = (
-    "simulate", TRACES, "--astra", "{in}/system.json", "{in}/network.yaml", "{in}/memory.json",
-    "--groups", "{in}/groups.json",
-)  # fmt: skip
+    "simulate {in}/w --astra {in}/system.json {in}/network.yaml {in}/memory.json "
+    "--groups {in}/groups.json"
+)
+
+_LIBRARY = (
+    "calibrate --nccl-tests --machine dgx-h100 {in}/all_reduce.log {in}/all_gather.log -o {out}"
+)
 
 DESCRIPTIONS = [
     _machine("machine", MACHINE),
     _machine("machine-graph", GRAPH),
     _machine("machine-preset", _PRESET),
-    _machine("infragraph", INFRAGRAPH),
+    _machine("infragraph", infragraph(2)),
     _machine("astra-network", NETWORK),
     Format("workload", _written("w.yaml", WORKLOAD), {"w.yaml": mutate_yaml},
-           ("generate", "{in}/w.yaml", "--dry-run"), (("generate", "{in}/w.yaml", "-o", "{out}"),)),
+           "generate {in}/w.yaml --dry-run", ("generate {in}/w.yaml -o {out}",)),
     Format("config", _configs, {"*": mutate_json},
-           ("generate", "--model", "{in}/config.json", "--seq", "16", "--dry-run"), _GENERATE),
+           "generate --model {in}/config.json --seq 16 --dry-run", _GENERATE),
     Format("config-moe", _moe, {"*": mutate_json},
-           ("generate", "--model", "{in}/config.json", "--seq", "16", "--dry-run"), _GENERATE),
+           "generate --model {in}/config.json --seq 16 --dry-run", _GENERATE),
     Format("study", _written("study.yaml", STUDY), {"study.yaml": mutate_yaml}, _grid,
-           (("sweep", "{in}/study.yaml", "-o", "{out}", "--jobs", "1"),)),
+           ("sweep {in}/study.yaml -o {out} --jobs 1",)),
     Format("campaign", _campaign(CAMPAIGN), {"job.yaml": mutate_yaml, "log.csv": mutate_csv},
-           ("campaign", "{in}/job.yaml", "--histories", "2"),
-           (("campaign", "{in}/job.yaml", "--histories", "1", "-o", "{out}"),)),
+           "campaign {in}/job.yaml --histories 2",
+           ("campaign {in}/job.yaml --histories 1 -o {out}",)),
     Format("campaign-simple", _campaign(SIMPLE_CAMPAIGN), {"job.yaml": mutate_yaml},
-           ("campaign", "{in}/job.yaml", "--histories", "2"),
-           (("campaign", "{in}/job.yaml", "--histories", "1", "-o", "{out}"),)),
+           "campaign {in}/job.yaml --histories 2",
+           ("campaign {in}/job.yaml --histories 1 -o {out}",)),
     Format("passes", _written("p.yaml", PASSES), {"p.yaml": mutate_yaml},
-           ("transform", TRACES, "--passes", "{in}/p.yaml", "-o", "{out}")),
+           "transform {in}/w --passes {in}/p.yaml -o {out}"),
     Format("profile", _profile, {"p.json": mutate_json},
-           ("simulate", TRACES, "--machine", "dgx-h100", "--compute", "{in}/p.json")),
-    Format("microbenchmarks", _micro, {"*": mutate_json}, ("calibrate", "{in}/micro.json", "-o", "{out}")),
+           "simulate {in}/w --machine dgx-h100 --compute {in}/p.json"),
+    Format("microbenchmarks", _micro, {"*": mutate_json}, "calibrate {in}/micro.json -o {out}"),
     Format("nccl-tests", _nccl_tests, {"*": mutate_words},
-           ("calibrate", "--nccl-tests", "{in}/all_reduce.log", "{in}/all_gather.log", "-o", "{out}")),
-    Format("nccl-tests-library", _nccl_tests, {"*": mutate_words},
-           ("calibrate", "--nccl-tests", "--machine", "dgx-h100", "{in}/all_reduce.log",
-            "{in}/all_gather.log", "-o", "{out}")),
+           "calibrate --nccl-tests {in}/all_reduce.log {in}/all_gather.log -o {out}",
+           (_LIBRARY,), share=0.02),
     Format("collective-table", _collective_table, {"*": mutate_csv},
-           ("calibrate", "--collectives", "--machine", "dgx-h100", "{in}/t.csv", "-o", "{out}")),
+           "calibrate --collectives --machine dgx-h100 {in}/t.csv -o {out}"),
     Format("network-model", _network_model, {"model.json": mutate_json, "placement.json": mutate_json},
-           ("simulate", TRACES, "--machine", "dgx-h100", "--network-model", "{in}/model.json",
-            "--placement", "{in}/placement.json")),
+           "simulate {in}/w --machine dgx-h100 --network-model {in}/model.json "
+           "--placement {in}/placement.json"),
     Format("msccl", _msccl, {"*": mutate_words},
            _with_algorithm("all-gather", ck.CollectiveType.ALL_GATHER, 3, xml=True)),
     Format("mscclpp", _mscclpp, {"*": mutate_json},
            _with_algorithm("all-reduce", ck.CollectiveType.ALL_REDUCE, 2, xml=False)),
     Format("astra", _astra, {"*.json": mutate_json, "network.yaml": mutate_yaml}, _ASTRA,
-           ((*_ASTRA, "--backend", "aware"), (*_ASTRA, "--lenient"), (*_ASTRA, "-o", "{out}"))),
+           (f"{_ASTRA} --backend aware", f"{_ASTRA} --lenient", f"{_ASTRA} -o {{out}}")),
 ]  # fmt: skip

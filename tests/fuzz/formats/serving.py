@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fuzz.fuzz_format import Format, Step
+from fuzz.fuzz_format import Format
 from fuzz.mutation import (
     Mutate,
     gzipped,
@@ -18,6 +16,7 @@ from fuzz.mutation import (
     mutate_json_lines,
     mutate_parquet,
 )
+from support.foreign_files import BENCH, RECORDED, SESSION, write_layer_tables
 from support.recorded import ADD, Sheet, plain, tensor
 
 AZURE = (
@@ -33,30 +32,14 @@ MOONCAKE = (
     '{"timestamp": 3000, "input_length": 600, "output_length": 1, "hash_ids": [0, 9]}\n'
 )
 LLMSIM = (
-    '{"input_toks":33,"output_toks":5,"arrival_time_ns":46926808,"block_ids":[4,5]}\n'
-    '{"arrival_time_ns": 1000000000, "sub_requests": ['
-    '{"input_toks": 10, "output_toks": 2, "tool_duration_ns": 5000000}, '
-    '{"input_toks": 30, "output_toks": 3}]}\n'
+    f'{{"input_toks":33,"output_toks":5,"arrival_time_ns":46926808,"block_ids":[4,5]}}\n{SESSION}\n'
 )
-BENCH = json.dumps(
-    {"input_lens": [100, 200], "output_lens": [5, 6], "max_concurrency": 4, "request_rate": "inf"}
-)
-RECORDED = json.dumps({"case": "x", "requests": [{"id": 3, "at": 0.5, "prompt": 10, "out": 4}]})
 
-_ENGINE = (
-    "--model",
-    "llama-3.1-8b",
-    "--machine",
-    "dgx-h100",
-    "--kv-blocks",
-    "500",
-    "--compute",
-    "roofline",
-)
-_SERVE = ("serve", *_ENGINE, "--requests", "{in}/requests")
-_THEN: tuple[Step, ...] = (
-    (*_SERVE, "-o", "{out}"),
-    (*_SERVE, "--rate-scale", "2", "--prompt-scale", "0.5", "--spread", "1", "--replicas", "2"),
+_ENGINE = "--model llama-3.1-8b --machine dgx-h100 --kv-blocks 500 --compute roofline"
+_SERVE = f"serve {_ENGINE} --requests {{in}}/requests"
+_THEN = (
+    f"{_SERVE} -o {{out}}",
+    f"{_SERVE} --rate-scale 2 --prompt-scale 0.5 --spread 1 --replicas 2",
 )
 
 
@@ -75,15 +58,7 @@ def _parquet(folder: Path) -> None:
 
 
 def _layers(folder: Path) -> None:
-    names = ("embedding", "layernorm", "qkv_proj", "final_layernorm")
-    dense = [f"{name},{n},{10 + n}" for name, n in product(names, (1, 1000))]
-    (folder / "a.csv").write_text("\n".join(["layer,tokens,time_us", *dense]))
-    (folder / "b.csv").write_text("layer,sequences,time_us\nlm_head,1,100\nlm_head,11,200\n")
-    rows = ["prefill_chunk,kv_prefill,n_decode,kv_decode,time_us"]
-    for chunk, past, count, kept in product((0, 512), (0, 512), (0, 8), (16, 1016)):
-        if (chunk or not past) and (chunk or count):
-            rows.append(f"{chunk},{past},{count},{kept if count else 0},{5 + count * kept / 100}")
-    (folder / "c.csv").write_text("\n".join(dict.fromkeys(rows)))
+    write_layer_tables(folder)
     (folder / "s.csv").write_text(
         "n,pc,t_mean_us,t_max_us,t_skew_us\n8,0,10,20,15\n64,0,20,40,30\n"
     )
@@ -119,6 +94,6 @@ SERVING = [
     _requests("recorded", RECORDED, mutate_json),
     Format("requests-parquet", _parquet, {"*": mutate_parquet}, _SERVE, _THEN),
     Format("layers", _layers, {"*": mutate_csv},
-           ("serve", *_ENGINE, "--requests", "closed{n=2,prompt=100,output=3}", "--layers", "{in}")),
+           f"serve {_ENGINE} --requests closed{{n=2,prompt=100,output=3}} --layers {{in}}"),
     Format("replay-plan", _plan, {"replay/plan*.gz": gzipped(mutate_json)}, _read_plan),
 ]  # fmt: skip

@@ -110,6 +110,9 @@ def test_micro_files_are_checked(tmp_path):
     file.write_text('{"rows": [{"op": "mm", "shape": [8], "us": 0}]}')
     with pytest.raises(ConfigError, match="takes 0"):
         profile_from_micro(file)
+    file.write_text('{"rows": [{"op": "layer_norm", "shape": [8], "us": 1}]}')
+    with pytest.raises(ConfigError, match=r"layer_norm \[8\]; its shape is \[rows, columns\]"):
+        profile_from_micro(file)
     file.write_text("{")
     with pytest.raises(ConfigError, match="not a file of microbenchmarks"):
         profile_from_micro(file)

@@ -9,6 +9,7 @@ from chakrakit.machines.device.quantities import parse, show_bandwidth
 from chakrakit.machines.load.description import parse_machine
 from chakrakit.machines.load.drawing import describe, draw, overview
 from chakrakit.machines.load.load import load_machine, preset_names, preset_text, read_machine
+from support.foreign_files import infragraph
 
 LINK = {"bandwidth": "10 GB/s", "latency": "1 us"}
 
@@ -151,29 +152,8 @@ def test_astra_network_file():
     assert machine.links.latency.max() == pytest.approx(1e-6)
 
 
-INFRAGRAPH = """
-name: two servers
-devices:
-- name: server
-  components: [{name: xpu, count: 4, choice: xpu}, {name: nvsw, count: 1, choice: switch},
-               {name: nic, count: 4, choice: nic}]
-  links: [{name: nvlink, physical: {bandwidth: {gigabytes_per_second: 450}, latency: {ns: 300}}},
-          {name: pcie, physical: {bandwidth: {gigabits_per_second: 512}}}]
-  edges:
-  - {ep1: {component: xpu}, ep2: {component: nvsw}, link: nvlink, scheme: many2many}
-  - {ep1: {component: "xpu[0:4]"}, ep2: {component: "nic[0:4]"}, link: pcie, scheme: one2one}
-- name: tor
-  components: [{name: asic, count: 1, choice: switch}]
-links: [{name: eth, physical: {bandwidth: {gigabits_per_second: 400}, latency: {us: 1}}}]
-instances: [{name: host, device: server, count: 2}, {name: leaf, device: tor, count: 1}]
-edges:
-- {ep1: {instance: host, component: nic}, ep2: {instance: "leaf[0]", component: asic}, link: eth,
-   scheme: many2many}
-"""
-
-
 def test_infragraph_becomes_its_own_graph():
-    machine = read_machine(yaml.safe_load(INFRAGRAPH), "infra.yaml")
+    machine = read_machine(yaml.safe_load(infragraph(4)), "infra.yaml")
     assert machine.size == 8
     assert len(machine.links) == 2 * (2 * (4 + 4) + 8)
     assert len(walk(machine, 0, 3)) == 3

@@ -1,4 +1,4 @@
-"""The example runs as it stands."""
+"""The examples run as they stand and print what they promise."""
 
 import subprocess
 import sys
@@ -9,26 +9,15 @@ from support.paths import EXAMPLES
 
 
 @pytest.mark.slow
-def test_what_if(tmp_path):
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "what_if.py"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-    )
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("what_if", "scale-ranks{ranks=64} | edit{scale=0, classes=[attention]}"),
+        ("share_safely", "names left: 0 of 503"),
+    ],
+)
+def test_an_example_prints_its_result(name, printed, tmp_path):
+    command = [sys.executable, EXAMPLES / f"{name}.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
-    assert "scale-ranks{ranks=64} | edit{scale=0, classes=[attention]}" in done.stdout
-
-
-@pytest.mark.slow
-def test_share_safely(tmp_path):
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "share_safely.py"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "names left: 0 of 503" in done.stdout
+    assert printed in done.stdout

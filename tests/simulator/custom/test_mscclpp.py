@@ -110,12 +110,21 @@ def test_semaphores_order_threadblocks(tmp_path: Path) -> None:
         ([{"name": "teleport"}], "'teleport' is not known"),
         ([WAIT], "waits 1 times"),
         ([{"name": "put", "dst_buff": [{"buffer_id": 7}]}], "remote buffer 7 of 1"),
+        ([{"name": "put", "dst_buff": [remote(-1)]}], "a part at -1 of 1 chunks"),
         ([{"name": "signal", "channel_ids": [3], "channel_type": "memory"}], "channel 3 of 1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, ops: list[Any], says: str) -> None:
     with pytest.raises(FormatError, match=says):
         moves_from_mscclpp(written(tmp_path, plan({0: [ops], 1: [[]]})))
+
+
+def test_a_gpu_that_is_not_in_the_plan_is_refused(tmp_path: Path) -> None:
+    said = plan({0: [[{"name": "put", "dst_buff": [remote(0)]}]], 1: [[]]})
+    said["gpus"][0]["remote_buffers"][0]["rank"] = 65_536
+
+    with pytest.raises(FormatError, match="put names gpu 65536 of 2"):
+        moves_from_mscclpp(written(tmp_path, said))
 
 
 def test_a_circle_of_waits_is_refused(tmp_path: Path) -> None:

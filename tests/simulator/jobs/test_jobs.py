@@ -72,7 +72,7 @@ def test_jobs_on_nodes_of_their_own_come_out_exactly_as_alone(network, world):
 def test_jobs_that_share_a_link_slow_each_other_down(narrow):
     """Spread over all nodes, both jobs reduce over the same ways up at the same time."""
     jobs = {"a": training(8), "b": training(8)}
-    spread = place_jobs([8, 8], narrow, "spread")
+    spread = place_jobs([8, 8], narrow, spread=True)
     done = simulate_jobs(jobs, narrow, placement=spread)
     first, second = done.summary.jobs
     assert first.slowdown > 1.2
@@ -82,12 +82,45 @@ def test_jobs_that_share_a_link_slow_each_other_down(narrow):
     assert all(1 <= j.slowdown < first.slowdown for j in packed.summary.jobs)
 
 
+def test_only_jobs_that_can_meet_are_simulated_together(narrow):
+    """Jobs 0 and 2 meet on the way between nodes 0 and 1; job 1 has node 2 to itself."""
+    jobs = {"a": training(4), "b": training(4), "c": training(4)}
+    places = [(0, 1, 4, 5), (8, 9, 10, 11), (2, 3, 6, 7)]
+    done = simulate_jobs(jobs, narrow, placement=places)
+    assert [part.numbers for part in done.parts] == [(0, 2), (1,)]
+    assert list(done.runs()) == ["a", "b", "c"]
+    slow = [job.slowdown for job in done.summary.jobs]
+    assert slow[1] == 1
+    assert slow[0] > 1.2
+    assert done.summary.makespan_ns == done.summary.jobs[0].makespan_ns
+
+
+def test_ranks_that_are_disturbed_are_counted_through_all_jobs():
+    """Rank 5 is rank 1 of the second job, with the same jitter as in the run alone that is compared with."""
+    from chakrakit.simulator.engine import Disturbance, SimulationOptions
+
+    jobs = {"a": training(4), "b": training(4)}
+    disturbed = SimulationOptions(disturbance=Disturbance(jitter=0.1, stragglers={5: 2.0}))
+    done = simulate_jobs(jobs, "dgx-h100:1", options=disturbed)
+    assert [j.slowdown for j in done.summary.jobs] == [1, 1]
+    assert done.summary.jobs[1].makespan_ns > 1.2 * done.summary.jobs[0].makespan_ns
+    wrong = SimulationOptions(disturbance=Disturbance(stragglers={8: 2.0}))
+    with pytest.raises(ConfigError, match="--straggler: no rank 8"):
+        simulate_jobs(jobs, "dgx-h100:1", options=wrong)
+
+
+def test_a_device_runs_one_rank():
+    jobs = {"a": training(2), "b": training(2)}
+    with pytest.raises(ConfigError, match="device 1 is given to job 0 and job 1"):
+        simulate_jobs(jobs, "dgx-h100:1", placement=[(0, 1), (1, 2)])
+
+
 def test_packed_jobs_have_nodes_of_their_own_while_there_are_enough():
     machine = load_machine("dgx-h100:4")
     assert place_jobs([6, 8], machine) == [tuple(range(6)), tuple(range(8, 16))]
     tight = place_jobs([6, 10, 9], machine)
     assert [d for devices in tight for d in devices] == list(range(25))
-    spread = place_jobs([4, 4], machine, "spread")
+    spread = place_jobs([4, 4], machine, spread=True)
     assert spread == [(0, 8, 16, 24), (1, 9, 17, 25)]
     with pytest.raises(ConfigError, match="32 devices and the jobs 40 ranks"):
         place_jobs([20, 20], machine)

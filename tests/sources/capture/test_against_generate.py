@@ -1,7 +1,8 @@
 """Captured and generated: the same model under the same plan does the same work and communication.
 
 The generator is told what PyTorch does: gradients in the model's type, one FSDP unit for what no layer holds,
-queries, keys and values as products of their own that each reduce their gradient.
+and without sequence parallelism queries, keys and values as products that each reduce their gradient. With
+it, gradients of norms are partial sums until an operator of the optimizer needs them: a fused one has one.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ MODEL = {
     "hidden_act": "silu",
     "torch_dtype": "bfloat16",
 }
+EXPERTS = {
+    "architectures": ["MixtralForCausalLM"],
+    "model_type": "mixtral",
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+}
 CASES = {
     "ddp": ("--dp 4 --data ddp --global-batch 4", 4, "--dp 4"),
     "fsdp": ("--dp 4 --data fsdp --units root --global-batch 4", 4, "--dp 4 --data fsdp"),
@@ -41,17 +48,35 @@ CASES = {
         2,
         "--tp 2",
     ),
+    "tp sp": (
+        "--tp 2 --vocab-parallel --sequence-parallel --global-batch 1",
+        2,
+        "--tp 2 --sp --vocab-parallel --fused",
+    ),
     "1f1b": ("--pp 2 --schedule 1f1b --global-batch 4", 2, "--pp 2 --micro-batches 4"),
     "gpipe": (
         "--pp 2 --schedule gpipe --global-batch 4",
         2,
         "--pp 2 --micro-batches 4 --schedule gpipe",
     ),
+    "ep": ("--dp 4 --ep 4 --data ddp --global-batch 4", 4, "--dp 4 --ep 4 --experts 8"),
+    "ep in ddp": ("--dp 4 --ep 2 --data ddp --global-batch 4", 4, "--dp 4 --ep 2 --experts 8"),
+    "ep in fsdp": (
+        "--dp 4 --ep 4 --data fsdp --units root --global-batch 4",
+        4,
+        "--dp 4 --ep 4 --experts 8 --data fsdp",
+    ),
+    "ep and experts in fsdp": (
+        "--dp 4 --ep 2 --data fsdp --units root --global-batch 4",
+        4,
+        "--dp 4 --ep 2 --experts 8 --data fsdp",
+    ),
 }
 
 
 def generated(folder: Path, plan: str) -> Any:
-    (folder / "config.json").write_text(json.dumps(MODEL))
+    model = {**MODEL, **EXPERTS} if "--ep" in plan else MODEL
+    (folder / "config.json").write_text(json.dumps(model))
     fixed = "--seq 128 --dtype bf16 --micro-batch 1 --grad-dtype bf16 --no-clip --no-loss-reduce"
     command = ["generate", "--model", str(folder / "config.json"), "--dry-run", "--json"]
     done = CliRunner().invoke(group, [*command, *fixed.split(), *plan.split()])

@@ -12,55 +12,14 @@ from chakrakit import read, validate, write
 from chakrakit.errors import FormatError
 from chakrakit.sources.xla.hlo import Module, parse_hlo
 from chakrakit.sources.xla.program import program_of, traces_of
+from support.foreign_files import HLO
 
-TEXT = """\
-HloModule jit_f, is_scheduled=true, num_partitions=4
-
-%add (x: f32[], y: f32[]) -> f32[] {
-  %x = f32[] parameter(0)
-  %y = f32[] parameter(1)
-  ROOT %sum = f32[] add(%x, %y)
-}
-
-%fused (p0: f32[16,256], p1: f32[256,64]) -> f32[16,64] {
-  %p0 = f32[16,256]{1,0} parameter(0)
-  %p1 = f32[256,64]{1,0} parameter(1)
-  ROOT %dot = f32[16,64]{1,0} dot(%p0, %p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-}
-
-%body (state: (s32[], f32[16,64])) -> (s32[], f32[16,64]) {
-  %state = (s32[], f32[16,64]{1,0:T(8,128)S(1)}) parameter(0)
-  %i = s32[] get-tuple-element(%state), index=0
-  %v = f32[16,64]{1,0} get-tuple-element(%state), index=1
-  %start = f32[16,64]{1,0} all-reduce-start(%v), channel_id=1, replica_groups=[2,2]<=[4], to_apply=%add
-  %done = f32[16,64]{1,0} all-reduce-done(%start)
-  %moved = f32[16,64]{1,0} collective-permute(%done), channel_id=2, source_target_pairs={{0,1},{1,2},{2,3}}
-  ROOT %next = (s32[], f32[16,64]{1,0}) tuple(%i, %moved)
-}
-
-%cond (state.1: (s32[], f32[16,64])) -> pred[] {
-  %state.1 = (s32[], f32[16,64]{1,0}) parameter(0)
-  ROOT %more = pred[] constant(true)
-}
-
-ENTRY %main (a: f32[16,256], b: f32[256,64]) -> f32[16,64] {
-  %a = f32[16,256]{1,0} parameter(0)
-  %b = f32[256,64]{1,0} parameter(1)
-  %made = f32[16,64]{1,0} fusion(%a, %b), kind=kOutput, calls=%fused, metadata={op_name="f/dot(general)"}, \
-backend_config={"window_config":{"estimated_cycles":"1234"}}
-  %zero = s32[] constant(0)
-  %first = (s32[], f32[16,64]{1,0}) tuple(%zero, %made)
-  %loop = (s32[], f32[16,64]{1,0}) while(%first), condition=%cond, body=%body, \
-backend_config={"known_trip_count":{"n":"3"}}
-  ROOT %out = f32[16,64]{1,0} get-tuple-element(%loop), index=1
-}
-"""
 SIZE = 16 * 64 * 4
 
 
 @pytest.fixture
 def module() -> Module:
-    return parse_hlo(TEXT.encode())
+    return parse_hlo(HLO.encode())
 
 
 def test_a_loop_of_three_rounds_is_unrolled_and_its_rounds_wait_for_each_other(
@@ -122,7 +81,7 @@ def test_the_traces_are_written_and_read(module: Module, tmp_path: Path) -> None
     ],
 )
 def test_a_damaged_module_is_refused_in_words(damage: object, said: str) -> None:
-    text = damage(TEXT)  # type: ignore[operator]
+    text = damage(HLO)  # type: ignore[operator]
     with pytest.raises(FormatError, match=said):
         traces_of(parse_hlo(text.encode()))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit import TraceBuilder
-from chakrakit.trace.timing.nesting import callers
+from chakrakit.trace.timing.nesting import SLACK_NS, callers, nested
 
 
 def test_the_caller_is_the_innermost_row_around_on_the_same_thread():
@@ -37,3 +37,17 @@ def test_what_began_inside_and_ran_on_by_itself_was_still_called_from_there():
     t.comp("inner", tid=1)
     start, end = np.array([0, 50]), np.array([100, 90_000])
     assert callers(t.build(), start, end, np.ones(2, np.bool_)).tolist() == [-1, 0]
+
+
+def test_a_row_that_outlives_its_caller_holds_nothing_that_runs_meanwhile():
+    """`b` begins inside `a`; `c` runs inside both. Only where `b` ends soon after `a` has it called `c`."""
+    thread, start = np.zeros(3, np.int64), np.array([0, 5, 6])
+    for outlives, caller_of_c in ((SLACK_NS, 1), (SLACK_NS + 1, 0)):
+        end = np.array([100, 100 + outlives, 7])
+        assert nested(thread, start, end).tolist() == [-1, 0, caller_of_c]
+
+
+def test_threads_do_not_nest_in_each_other():
+    start, end = np.array([0, 1]), np.array([10, 2])
+    assert nested(np.array([3, 4]), start, end).tolist() == [-1, -1]
+    assert nested(np.zeros(0, np.int64), start[:0], end[:0]).tolist() == []

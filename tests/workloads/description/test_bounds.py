@@ -41,6 +41,10 @@ def test_a_step_or_plan_too_large(part, says):
         ({"num_attention_heads": 1024}, "1,024 heads are more than hidden 512; give head_dim"),
         ({"num_attention_heads": 0}, "heads is 0"),
         ({"num_hidden_layers": 9 * 10**8}, "layers is 900,000,000; 16,384 is the most"),
+        (
+            {"num_experts": 8, "num_experts_per_tok": 2, "first_k_dense_replace": 10**9},
+            "dense_layers is 1,000,000,000; the model has",
+        ),
         ({"num_hidden_layers": "2"}, "Expected `int`, got `str` - at `$.layers`"),
         ({"hidden_size": 1.5}, "Expected `int`, got `float` - at `$.hidden`"),
         ({"hidden_size": None}, "missing required field `hidden`"),

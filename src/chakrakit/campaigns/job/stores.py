@@ -8,6 +8,9 @@ from chakrakit.campaigns.job.job_text import StoreText
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import parse, positive, show_bytes
 
+_LONGEST = 365 * 86_400.0
+"""Seconds; no job waits longer for one checkpoint."""
+
 
 class Store:
     """A place for checkpoints, in bytes and seconds."""
@@ -29,6 +32,15 @@ class Store:
         self.capacity = (
             None if text.capacity is None else parse(text.capacity, "bytes", f"{name}: capacity")
         )
+
+    def seconds(self, size: float, rate: float) -> float:
+        """How long so many bytes take."""
+        if size > rate * _LONGEST:
+            raise ConfigError(
+                f"store {self.name!r} moves {show_bytes(size)} in more than a year at {rate:g} "
+                "bytes/s; check its bandwidth and the checkpoint's size"
+            )
+        return size / rate
 
     def check(self, size: float) -> None:
         """Refuses what does not fit."""
@@ -53,11 +65,10 @@ def timed(
     for name in given:
         size = parse(policy[name], "bytes", name)
         store.check(size)
-        out.setdefault(sizes[name], size / store.rate)
+        out.setdefault(sizes[name], store.seconds(size, store.rate))
     if "bytes" in policy:
-        out.setdefault(
-            "restore_seconds", parse(policy["bytes"], "bytes", "bytes") / store.read_rate
-        )
+        size = parse(policy["bytes"], "bytes", "bytes")
+        out.setdefault("restore_seconds", store.seconds(size, store.read_rate))
     return out
 
 
@@ -65,7 +76,7 @@ def _store(policy: dict[str, Any], stores: dict[str, Store]) -> Store:
     name = policy.get("store")
     if name is None and len(stores) == 1:
         return next(iter(stores.values()))
-    if name not in stores:
+    if not isinstance(name, str) or name not in stores:
         known = ", ".join(stores) or "none; describe it under `stores`"
         raise ConfigError(f"no store {name!r}; there are {known}")
     return stores[name]

@@ -26,7 +26,7 @@ def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
     "-o", "--output", metavar="OUT", help="A directory, NAME.N.et for one file per rank, or -."
 )
 @click.option("--dry-run", is_flag=True, help="Only the figures; write nothing.")
-@click.option("--memory-gib", type=float, help="Refuse a plan that needs more memory a device.")
+@click.option("--memory-gib", type=float, help="Refuse a plan that needs more memory per device.")
 @click.option("--machine", metavar="NAME", help="Say whether the plan fits this machine.")
 @json_option
 @_with_fields
@@ -72,7 +72,7 @@ def command(
 
 def _print(figures: Any) -> None:
     out = console()
-    active = f" ({figures.active_parameters:,} a token)" if _differs(figures) else ""
+    active = f" ({figures.active_parameters:,} per token)" if _differs(figures) else ""
     out.print(
         f"{figures.model}: {figures.parameters:,} parameters{active}, {figures.ranks:,} ranks"
     )

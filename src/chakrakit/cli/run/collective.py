@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -43,7 +43,7 @@ def command(
     members: str,
     sizes: str | None,
     dtype: str,
-    kernels: str,
+    kernels: Literal["library", "engine", "fastest"],
     eager: bool,
     tokens: str | None,
     hidden: int,
@@ -72,7 +72,7 @@ def command(
         parse_members(members),
         asked,
         dtype=dtype,
-        kernels=kernels,  # type: ignore[arg-type]
+        kernels=kernels,
         eager=eager,
         exchange=exchange,
     )

@@ -10,7 +10,12 @@ import click
 from chakrakit.cli.shared import console, print_json, print_recording, print_table
 
 if TYPE_CHECKING:
-    from chakrakit.simulator.results import CollectiveSummary, RankSummary, Simulation
+    from chakrakit.simulator.results import (
+        CollectiveSummary,
+        RankSummary,
+        Simulation,
+        SimulationSummary,
+    )
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -121,28 +126,11 @@ def native_options(command: F) -> F:
     return command
 
 
-def simulate_native(
-    workload: str,
-    *,
-    machine: str | None,
-    compute: str,
-    output: str | None,
-    as_json: bool,
-    detail: str,
-    **settings: Any,
-) -> None:
+def simulate_native(workload: str, *, as_json: bool, no_fold: bool, **settings: Any) -> None:
     """Runs the native simulator and prints what came out."""
     from chakrakit.api import simulate
 
-    settings["fold"] = not settings.pop("no_fold")
-    done = simulate(
-        workload,
-        machine,
-        compute=compute,
-        output=output,
-        detail=detail,  # type: ignore[arg-type]
-        **settings,
-    )
+    done = simulate(workload, fold=not no_fold, **settings)
     if as_json:
         print_json(done.summary)
     else:
@@ -150,19 +138,12 @@ def simulate_native(
 
 
 def simulate_several(
-    workloads: tuple[str, ...],
-    *,
-    machine: str,
-    output: str | None,
-    as_json: bool,
-    detail: str,
-    **settings: Any,
+    workloads: tuple[str, ...], *, as_json: bool, no_fold: bool, **settings: Any
 ) -> None:
     """Runs several jobs at once and prints how each fared."""
     from chakrakit.api import simulate_jobs
 
-    settings["fold"] = not settings.pop("no_fold")
-    done = simulate_jobs(workloads, machine, output=output, detail=detail, **settings)  # type: ignore[arg-type]
+    done = simulate_jobs(workloads, fold=not no_fold, **settings)
     if as_json:
         return print_json(done.summary)
     rows = [
@@ -190,16 +171,7 @@ def _print(done: Simulation) -> None:
     out.print(
         f"{s.makespan_ns / 1e6:,.3f} ms on {s.machine} ({s.network} network, {s.compute} compute)"
     )
-    if s.compute_sources:
-        parts = (
-            f"{c.time_share:.0%} {c.source} ({c.nodes:,} operations)" for c in s.compute_sources
-        )
-        out.print(f"compute time: {', '.join(parts)}")
-        if s.extrapolated_share:
-            out.print(
-                f"extrapolated: {s.extrapolated_share:.1%} of the devices' time lies outside of what was "
-                f"measured; estimated error {s.compute_error:.0%}"
-            )
+    _print_compute_sources(s)
     for note in s.notes:
         out.print(note)
     out.print(f"{len(s.ranks):,} ranks, {s.fold.factor:g} for each simulated: {s.fold.why}")
@@ -217,6 +189,20 @@ def _print(done: Simulation) -> None:
     out.print(", ".join(f"{n} {f.format(v)}" for n, v, f in figures if v is not None))
     _print_ranks(s.ranks)
     _print_collectives(s.collectives)
+
+
+def _print_compute_sources(summary: SimulationSummary) -> None:
+    if not summary.compute_sources:
+        return
+    parts = (
+        f"{c.time_share:.0%} {c.source} ({c.nodes:,} operations)" for c in summary.compute_sources
+    )
+    console().print(f"compute time: {', '.join(parts)}")
+    if summary.extrapolated_share:
+        console().print(
+            f"extrapolated: {summary.extrapolated_share:.1%} of the devices' time lies outside of what was "
+            f"measured; estimated error {summary.compute_error:.0%}"
+        )
 
 
 def _print_ranks(ranks: list[RankSummary]) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from chakrakit.cli.shared import console, json_option, print_json, print_recording, print_table
 
 if TYPE_CHECKING:
-    from chakrakit.replayer.run import ReplayReport
+    from chakrakit.replayer.run import RankResult, ReplayReport
 
 _SHOWN = 12
 
@@ -58,20 +58,7 @@ _SHOWN = 12
 )
 @json_option
 def command(
-    trace: str,
-    mode: str,
-    device: str,
-    nproc: int,
-    iterations: int,
-    warmup: int,
-    step: int,
-    gaps: bool,
-    shrink: str,
-    backend: str,
-    timeout: float,
-    folder: Path | None,
-    output: Path | None,
-    as_json: bool,
+    trace: str, folder: Path | None, output: Path | None, as_json: bool, **settings: Any
 ) -> None:
     """Replay TRACE: a run, files of PyTorch's profiler, a generated trace, or an exported folder.
 
@@ -80,52 +67,21 @@ def command(
     Says how much was replayed and what stood in for the rest.
     """
     from chakrakit.api import replay
-    from chakrakit.replayer.plan import ReplayOptions
-    from chakrakit.replayer.run import export
 
+    report = replay(trace, export=folder, output=output, **settings)
     if folder is not None:
-        options = ReplayOptions(mode, device, nproc, gaps, shrink, step, backend)
-        made = export(trace, folder, options)
-        console().print(f"wrote {folder} for {len(made.plans)} ranks: python {folder}/run.py")
-        return None
-    report = replay(
-        trace,
-        mode=mode,  # type: ignore[arg-type]
-        device=device,  # type: ignore[arg-type]
-        nproc=nproc,
-        iterations=iterations,
-        warmup=warmup,
-        step=step,
-        gaps=gaps,
-        shrink=shrink,  # type: ignore[arg-type]
-        backend=backend,
-        timeout=timeout,
-        output=output,
-    )
+        return console().print(f"wrote {folder}: python {folder}/run.py")
     if report is None:
         return None  # another rank of torchrun's reports
     if as_json:
         return print_json(report)
-    _show(report, output)
-    return None
+    return _show(report, output)
 
 
 def _show(report: ReplayReport, output: Path | None) -> None:
     print_recording(report.recording)
     head = ("rank", "plays", "step ms", "p10", "p90", "cpu ms", "kernels ms", "coverage")
-    rows = [
-        (
-            r.rank,
-            r.recorded_rank,
-            *(
-                f"{ns / 1e6:,.3f}"
-                for ns in (r.step_ns.median, r.step_ns.p10, r.step_ns.p90, r.cpu_ns, r.kernel_ns)
-            ),
-            f"{r.coverage.time:.1%}",
-        )
-        for r in report.ranks
-    ]
-    print_table(head, rows)
+    print_table(head, [_rank_row(rank) for rank in report.ranks])
     out = console()
     step, share = report.step_ns, report.coverage
     out.print(
@@ -142,3 +98,10 @@ def _show(report: ReplayReport, output: Path | None) -> None:
             out.print(f"… and {len(rows) - _SHOWN} more (--json has all)")
     if output is not None:
         out.print(f"wrote {output}")
+
+
+def _rank_row(rank: RankResult) -> tuple[object, ...]:
+    step = rank.step_ns
+    times = (step.median, step.p10, step.p90, rank.cpu_ns, rank.kernel_ns)
+    shown = (f"{ns / 1e6:,.3f}" for ns in times)
+    return (rank.rank, rank.recorded_rank, *shown, f"{rank.coverage.time:.1%}")

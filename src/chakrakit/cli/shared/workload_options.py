@@ -13,25 +13,27 @@ Option = Callable[[Callable[..., None]], Callable[..., None]]
 
 def field_options() -> list[Option]:
     """A click option for every field."""
-    from chakrakit.workloads.models import field_types
+    from chakrakit.workloads.models import field_docs, field_types
 
-    return [_option(name, part, kind) for name, (part, kind) in field_types().items()]
+    docs = field_docs()
+    return [
+        _option(name, kind, f"{docs[name]} ({part})")
+        for name, (part, kind) in field_types().items()
+    ]
 
 
-def _option(name: str, part: str, kind: Any) -> Option:
-    flag = f"--{name.replace('_', '-')}"
+def _option(name: str, kind: Any, told: str) -> Option:
+    spelled = name.replace("_", "-")
     arms = [a for a in typing.get_args(kind) if a is not type(None)]
-    if typing.get_origin(kind) is typing.Literal:
-        choices = [str(a) for a in arms]
-        return click.option(flag, name, type=click.Choice(choices), help=f"({part})")
     base = next((a for a in arms if a in (int, str, float)), kind)
+    if typing.get_origin(kind) is typing.Literal:
+        choices = click.Choice([str(a) for a in arms])
+        return click.option(f"--{spelled}", name, type=choices, help=told)
+    if typing.get_origin(kind) is list:
+        return click.option(f"--{spelled}", name, metavar="N,N,…", callback=_numbers, help=told)
     if base is bool:
-        return click.option(
-            f"{flag}/--no-{name.replace('_', '-')}", name, default=None, help=f"({part})"
-        )
-    if typing.get_origin(base) is list or (arms and typing.get_origin(kind) is list):
-        return click.option(flag, name, metavar="N,N,…", callback=_numbers, help=f"({part})")
-    return click.option(flag, name, type=base, help=f"({part})")
+        return click.option(f"--{spelled}/--no-{spelled}", name, default=None, help=told)
+    return click.option(f"--{spelled}", name, type=base, help=told)
 
 
 def _numbers(_context: click.Context, option: click.Parameter, text: str | None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -10,6 +11,7 @@ from chakrakit.arrays import I64
 from chakrakit.errors import DeadlockError
 from chakrakit.insight.analysis.gather import GatheredFacts, Progress, RankTasks
 from chakrakit.insight.communication import (
+    AllCalls,
     CollectiveKind,
     Communication,
     Matched,
@@ -188,7 +190,7 @@ def analyze(
         return _joined(run, ranks, ranks.gathered(progress), chosen)
     board = board_of(run)
     large = len(board) > _RECORDED_CALLS
-    facts = GatheredFacts(spread=False) if large else ranks.gathered(progress)
+    facts = GatheredFacts(False, AllCalls(run)) if large else ranks.gathered(progress)
     found = _joined(run, ranks, facts, chosen)
     found.culprits = hang_culprits(board)
     if large:
@@ -216,7 +218,7 @@ def _joined(
 ) -> Analysis:
     span = span_of(parts.busy)
     length = span[1] - span[0]
-    matched = parts.calls.matched(run.groups, run.world_size)
+    matched = parts.calls.matched()
     if rows is not None:
         rows.matched = matched
     path = _path(run, ranks, parts, matched, span)
@@ -231,9 +233,6 @@ def _joined(
         rows.slack = slack_by_rank(model)
     operators = listed_operators(parts.operators)
     held = _memory(run, parts)
-    fit = fit_of({r.rank: r.peak_bytes for r in held.ranks}, _device_memory(run))
-    delays, culprits = _blamed(run, parts)
-    recording = recorded_step_of(run.card)
     return Analysis(
         run.card.name,
         length,
@@ -250,15 +249,27 @@ def _joined(
         roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
         held,
         notes,
-        culprits=culprits,
-        delays=delays,
-        **fit_fields(fit),
         bound=path.bound,
-        serving=serving_facts(run),
-        recording=recording,
-        warning=recording.warning if recording else "",
-        footprint=footprint_of(run.card),
+        **_blamed(run, parts),
+        **_fits(run, held),
+        **_said_by_card(run),
     )
+
+
+def _fits(run: Run, held: Memory) -> dict[str, Any]:
+    """Whether every rank's peak fits the memory of its device."""
+    return fit_fields(fit_of({r.rank: r.peak_bytes for r in held.ranks}, _device_memory(run)))
+
+
+def _said_by_card(run: Run) -> dict[str, Any]:
+    """What the run's own card says of requests, of its recording, and of energy and price."""
+    recording = recorded_step_of(run.card)
+    return {
+        "serving": serving_facts(run),
+        "recording": recording,
+        "warning": recording.warning if recording else "",
+        "footprint": footprint_of(run.card),
+    }
 
 
 def _device_memory(run: Run) -> dict[int, int]:
@@ -267,15 +278,15 @@ def _device_memory(run: Run) -> dict[int, int]:
     return dict.fromkeys(run.ranks, said) if isinstance(said, int) else {}
 
 
-def _blamed(run: Run, parts: GatheredFacts) -> tuple[JobDelays | None, list[Culprit]]:
+def _blamed(run: Run, parts: GatheredFacts) -> dict[str, Any]:
     """Who is slow: by what-if where the job's layout is known, else by comparing peers and links."""
     if is_job(run):
         rows = job_rows(run)
         delays = job_delays(rows)
-        return delays, job_culprits(rows, delays)
+        return {"delays": delays, "culprits": job_culprits(rows, delays)}
     links = slow_links(run.counters, parts.paces)
     found = sorted([*links, *slow_ranks(parts.paces)], key=lambda c: -(c.factor or 0.0))
-    return None, found
+    return {"culprits": found}
 
 
 def _memory(run: Run, parts: GatheredFacts) -> Memory:

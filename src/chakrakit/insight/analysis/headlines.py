@@ -29,7 +29,7 @@ class Answer(Result, msgspec.Struct, frozen=True):
 def answers(analysis: Analysis) -> list[Answer]:
     """What to say first, in order."""
     first = (_served, _fits, _step, _bound, _exposed, _idle)
-    parts = (*first, _helps, _late, _bubble, _memory, _use, _takes)
+    parts = (*first, _helps, _late, _bubble, _memory, _use, _takes, _sure)
     return [answer for part in parts for answer in part(analysis)]
 
 
@@ -267,14 +267,14 @@ def _use(a: Analysis) -> Iterator[Answer]:
         yield Answer(
             "How well is the device used?",
             rate_text(a.roofline.tflops_per_rank),
-            f"a rank over the whole time{mfu}.",
+            f"per rank over the whole time{mfu}.",
             a.roofline.mfu,
         )
 
 
 def _takes(a: Analysis) -> Iterator[Answer]:
     known = a.footprint
-    if known is None or known.energy_joules is None:
+    if known is None or known.energy_joules is None or not known.energy_by_class:
         return
     most = max(known.energy_by_class, key=lambda n: known.energy_by_class[n])
     said = [f"{percent(known.energy_by_class[most], known.energy_joules)} % of it {most}"]
@@ -285,3 +285,15 @@ def _takes(a: Analysis) -> Iterator[Answer]:
     if known.price:
         said.append(f"${known.price:,.4g}")
     yield Answer("What does it take?", f"{known.energy_joules:,.4g} J", f"{'; '.join(said)}.")
+
+
+def _sure(a: Analysis) -> Iterator[Answer]:
+    known = a.footprint
+    if known is None or not known.extrapolated_share:
+        return
+    yield Answer(
+        "How sure are the times?",
+        f"± {100 * (known.compute_error or 0.0):.0f} %",
+        f"{100 * known.extrapolated_share:.1f} % of the devices' time lies outside of what was measured.",
+        known.extrapolated_share,
+    )

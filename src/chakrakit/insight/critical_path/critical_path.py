@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.insight.communication import Matched, calls_of, match_calls
+from chakrakit.insight.communication import AllCalls, Matched
 from chakrakit.insight.critical_path.events import RankEnd, RankEvents, end_of, events_of
-from chakrakit.insight.rank import Cause, Kind, Table, ms, percent, rank_views
+from chakrakit.insight.rank import KIND_NAMES, Cause, Table, ms, percent, rank_views
 from chakrakit.results import Result
 from chakrakit.trace.model import EdgeKind, NodeType
 from chakrakit.trace.sets import Run
@@ -26,13 +26,6 @@ BACKGROUND = "background"
 """After the last work: only threads that poll still ran."""
 LATE = "began later"
 """Before a rank's first row: it, or its recording, began after another's."""
-_WORK: dict[int, str] = {
-    Kind.COMPUTE: "compute",
-    Kind.COMM: "communication",
-    Kind.COPY: "copy",
-    Kind.HOST: "host",
-    Kind.NONE: "other",
-}
 _WAITS: dict[int, str] = {
     EdgeKind.LAUNCH: "launch",
     EdgeKind.STREAM: "kernel gap",
@@ -212,7 +205,7 @@ class _Walk:
         own = self.events[rank]
         causes = own.causes
         code = causes.end.item(row)
-        what = _WORK[own.kind.item(row)]
+        what = KIND_NAMES[own.kind.item(row)]
         self.add(rank, row, UNEXPLAINED, causes.end_when.item(row))
         if code == Cause.OWN:
             self.add(rank, row, what, own.start.item(row))
@@ -243,7 +236,7 @@ class _Walk:
         if code in _INSIDE and around >= 0:
             # Between the parts of a host row that row itself is at work.
             self.add(
-                rank, around, _WORK[self.events[rank].kind.item(around)], self._time_of(before)
+                rank, around, KIND_NAMES[self.events[rank].kind.item(around)], self._time_of(before)
             )
         else:
             self.add(rank, row, _WAITS[code], self._time_of(before))
@@ -301,9 +294,9 @@ def _result(
 
 def critical_path(run: Run) -> CriticalPath:
     """The critical path of a run."""
-    events, calls = {}, []
+    events, calls = {}, AllCalls(run)
     for view in rank_views(run):
         events[view.rank] = events_of(view, run.times_of(view.rank))
-        calls.append(calls_of(view))
-    add_peers(events, match_calls(calls, run.groups, run.world_size))
+        calls.look(view)
+    add_peers(events, calls.matched())
     return walk(events, map(end_of, events.values()), run.span_ns)

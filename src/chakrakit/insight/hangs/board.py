@@ -16,6 +16,10 @@ DONE = 2
 """State of a call that completed; 0 was issued, 1 has begun, -1 is not known."""
 
 
+_MOST_NUMBERS = 1 << 32
+"""Numbers of calls that span more are not what a recorder wrote, and their products would not fit."""
+
+
 class Signature(NamedTuple):
     """What must agree among the calls that meet; sizes are 0 where ranks may bring different ones."""
 
@@ -57,8 +61,11 @@ class Board:
         """One number for what should meet."""
         if not len(self):
             return np.zeros(0, np.int64)
-        seq = self.seq - int(self.seq.min())
-        several = int(self.nth.max()) + 1
+        first, last, several = int(self.seq.min()), int(self.seq.max()), int(self.nth.max()) + 1
+        if last - first < _MOST_NUMBERS:
+            seq = self.seq - first
+        else:
+            seq = np.unique(self.seq, return_inverse=True)[1]
         key: I64 = (self.group * (int(seq.max()) + 1) + seq) * several + self.nth
         return key
 

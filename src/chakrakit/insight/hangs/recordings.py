@@ -9,7 +9,7 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.insight.hangs.board import Board, Signature
-from chakrakit.trace.communication import WORLD, nth_of_kind
+from chakrakit.trace.communication import canonical_group, turns
 from chakrakit.trace.model import CollectiveType, NodeType, Trace
 from chakrakit.trace.sets import Run
 
@@ -93,8 +93,7 @@ def _program(trace: Trace, codes: _Codes) -> _Program:
     seq = trace.column("comm_seq", 0)[rows].astype(np.int64)
     states, words = _texts(trace, "comm_state", rows)
     state = np.array([_STATES.get(w, -1) for w in words], np.int64)[states]
-    key = role * (int(seq.max(initial=0)) + 1) + seq
-    return _Program(rows, role, roles, seq, nth_of_kind(key), codes.signs(trace, rows), state)
+    return _Program(rows, role, roles, seq, turns(role, seq), codes.signs(trace, rows), state)
 
 
 def board_of(run: Run) -> Board:
@@ -144,7 +143,7 @@ class _GroupCodes:
         return np.array([self._of(bound.get(role, role)) for role in roles] or [0], np.int64)
 
     def _of(self, name: str) -> int:
-        known = name if name in self._run.groups or name not in WORLD else ""
+        known = canonical_group(name, self._run.groups)
         if known not in self._number:
             self._number[known] = len(self.names)
             self.names.append(known)

@@ -8,7 +8,7 @@ from chakrakit.arrays import I64
 from chakrakit.errors import DeadlockError
 from chakrakit.insight.rank.view import RankView
 from chakrakit.trace.model import Trace
-from chakrakit.trace.sets import NS, Run, Times, TraceSet, run_of
+from chakrakit.trace.sets import PS_PER_NS, Run, Times, TraceSet, run_of
 from chakrakit.trace.timing import Schedule, schedule
 
 _UNIT_NS = 1_000
@@ -34,7 +34,7 @@ def scheduled(traces: TraceSet) -> tuple[Run, str]:
     how = (
         "1 µs per node where there are no durations" if bare else "with the durations in the trace"
     )
-    return run_of(traces, times, tick_ps=NS), (
+    return run_of(traces, times, tick_ps=PS_PER_NS), (
         f"This trace has no times. Shown is the order its dependencies allow, {how}, every rank by itself; "
         "simulate it (chakra simulate) for times that mean something."
     )

@@ -59,6 +59,8 @@ def profile_from_micro(path: Path) -> Profile:
     for row in micro.rows:
         if row.us <= 0:
             raise ConfigError(f"{path}: {row.op} {row.shape} takes {row.us} us")
+        if row.op in _ROWS_OF_ELEMENTS and len(row.shape) != 2:
+            raise ConfigError(f"{path}: {row.op} {row.shape}; its shape is [rows, columns]")
         name = _DTYPE.sub("", row.op)
         classes[_CLASSES.get(name, name)].append(_row(row, _CLASSES.get(name, name)))
     _take_forward_out(classes)

@@ -20,6 +20,7 @@ from chakrakit.machines.fabric import Machine, span_of
 from chakrakit.machines.library import Measurement, fit_library, predict
 from chakrakit.results import Result
 from chakrakit.trace.files import replacing
+from chakrakit.trace.model import dtype_name, element_bytes
 
 _COLLECTIVE = ("collective", "op", "operation")
 _MEMBERS = ("members", "gpus", "ranks")
@@ -150,8 +151,8 @@ def _of_one_dtype(columns: dict[str, list[Any]]) -> list[bool]:
     rows = len(next(iter(columns.values()), []))
     if types is None or len(set(types)) < 2:
         return [True] * rows
-    two = {"half", "float16", "fp16", "bfloat16", "bf16"}
-    return [t in two for t in types] if two & set(types) else [True] * rows
+    two = [element_bytes(str(t)) == 2 and dtype_name(str(t)) != "int16" for t in types]
+    return two if any(two) else [True] * rows
 
 
 def _columns(source: Path) -> dict[str, list[Any]]:

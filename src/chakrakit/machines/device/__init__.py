@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from chakrakit.machines.device.activity import PowerLimited, activity_of
+from chakrakit.machines.device.activity import COMPUTED, PowerLimited, activity_of
 from chakrakit.machines.device.clock import (
     HORIZON_DAYS,
     HORIZON_PS,
     MOST_NS,
     PS_PER_NS,
+    PS_PER_S,
     each_picoseconds,
     nanoseconds_to_ticks,
     picoseconds,
     too_long,
 )
-from chakrakit.machines.device.device import (
-    Device,
-    DeviceText,
-    dtype_name,
-    element_bytes,
-    read_device,
-)
-from chakrakit.machines.device.power import Activity, Draw, PowerConstants, held_back
+from chakrakit.machines.device.device import Device, DeviceText, read_device
+from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, held_back
 from chakrakit.machines.device.profile import (
     Profile,
     Profiled,
@@ -50,10 +45,13 @@ from chakrakit.machines.device.work import (
 )
 
 __all__ = [
+    "COMPUTED",
     "HORIZON_DAYS",
     "HORIZON_PS",
     "MOST_NS",
+    "PICO",
     "PS_PER_NS",
+    "PS_PER_S",
     "Activity",
     "Auto",
     "ClassModel",
@@ -73,9 +71,7 @@ __all__ = [
     "Row",
     "WorkModel",
     "activity_of",
-    "dtype_name",
     "each_picoseconds",
-    "element_bytes",
     "find_profile",
     "held_back",
     "measured_rows",

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from chakrakit.arrays import F64, Mask
-from chakrakit.machines.device.device import Device, dtype_name
+from chakrakit.machines.device.device import Device
 from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, held_back, only
 from chakrakit.machines.device.work import Costs, CostSource, WorkModel, dtypes_of
 from chakrakit.machines.operations import operations_of
-from chakrakit.trace.model import EdgeKind, NodeType, Trace
+from chakrakit.trace.model import EdgeKind, NodeType, Trace, dtype_name
 from chakrakit.trace.placement import on_host
 
 UNTOLD = 0.5
@@ -22,7 +22,8 @@ _FULL = 0.5
 """A kernel that moves more than this share of what memory can is limited by it."""
 _PRODUCTS = ("gemm", "conv", "attention", "grouped", "moe")
 """What classes of work on product units begin with."""
-_COMPUTED = (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE)
+COMPUTED = (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE)
+"""Times that are of the highest clock, so that a lower one stretches them."""
 
 
 def activity_of(
@@ -110,7 +111,7 @@ class PowerLimited:
     def costs(self, trace: Trace, device: Device) -> Costs:
         """The work model's, longer where the clock is lower."""
         found = self.work.costs(trace, device)
-        computed = np.isin(found.source, _COMPUTED)
+        computed = np.isin(found.source, COMPUTED)
         draw = Draw(constants=device.dynamic) if device.dynamic is not None else None
         self._known[id(trace), id(device)] = trace, draw
         if draw is None or not computed.any():

@@ -9,10 +9,11 @@ import numpy as np
 from chakrakit import core
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
+from chakrakit.trace.sets import PS_PER_NS
 
 HORIZON_PS = core.SIM_HORIZON_PS
 """The longest a simulation may go on, and the longest of any time in it."""
-PS_PER_NS = 1000
+
 PS_PER_S = 1e12
 MOST_NS = HORIZON_PS // PS_PER_NS
 MOST_SECONDS = HORIZON_PS // 10**12

@@ -7,51 +7,7 @@ import msgspec
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device.power import PowerConstants, check_power
 from chakrakit.machines.device.quantities import Quantity, parse, positive
-
-DTYPES = {
-    "float32": "fp32",
-    "float": "fp32",
-    "tf32": "tf32",
-    "bfloat16": "bf16",
-    "c10::bfloat16": "bf16",
-    "float16": "fp16",
-    "half": "fp16",
-    "c10::half": "fp16",
-    "float64": "fp64",
-    "double": "fp64",
-    "int8": "int8",
-    "fp8_e4m3": "fp8",
-    "float8_e4m3fn": "fp8",
-    "fp8_e5m2": "fp8",
-}
-"""What traces call element types, in the names that `peak` uses."""
-_BYTES = {
-    "fp64": 8,
-    "fp32": 4,
-    "tf32": 4,
-    "bf16": 2,
-    "fp16": 2,
-    "fp8": 1,
-    "int8": 1,
-    "fp4": 0.5,
-    "int64": 8,
-    "long": 8,
-    "int32": 4,
-    "int": 4,
-    "byte": 1,
-    "bool": 1,
-    "mask": 1,
-}
-
-
-def dtype_name(dtype: str) -> str:
-    """An element type in the names that `peak` uses."""
-    return DTYPES.get(dtype.lower(), dtype.lower())
-
-
-def element_bytes(dtype: str) -> float:
-    """Bytes of an element; 0 for a type nobody knows."""
-    return _BYTES.get(dtype_name(dtype), 0.0)
+from chakrakit.trace.model import dtype_name
 
 
 class DeviceText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -12,15 +12,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
 from chakrakit.machines.library.constants import Library
 from chakrakit.machines.library.cost import cost
 from chakrakit.machines.library.span import Span
 from chakrakit.machines.library.tuner import choose
 
-F64 = NDArray[np.float64]
 LEAST_ROWS = 12
 """Fewer measurements cannot tell a launch, a hop and a bandwidth of each protocol apart."""
 LARGE = 1 << 20

@@ -12,11 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-_BYTES = {
-    "c10::BFloat16": 2, "c10::Half": 2, "float": 4, "double": 8, "long int": 8, "long": 8, "int": 4,
-    "bool": 1, "unsigned char": 1, "signed char": 1, "short int": 2, "short": 2,
-    "c10::complex<float>": 8, "c10::complex<double>": 16, "c10::Float8_e4m3fn": 1, "c10::Float8_e5m2": 1,
-}  # fmt: skip
+from chakrakit.trace.model import element_bytes
+
 _ELEMENT = re.compile(r"Tensor\(((?:nullptr \()?[^()]*)\)")
 _NOTHING = "nullptr"
 _DESCRIBED = 6
@@ -172,7 +169,7 @@ def _operand(shape: Any, name: str, strides: Any, told: Any) -> Operand | None:
     described = isinstance(told, list) and len(told) == _DESCRIBED and isinstance(told[1], int)
     if described and isinstance(told[5], str) and told[5].startswith("cpu"):
         return None
-    size = _BYTES.get(name, told[4] if described and isinstance(told[4], int) else 4)
+    size = int(element_bytes(name)) or (told[4] if described and isinstance(told[4], int) else 4)
     return Operand(tuple(shape), size, name, steps, told[1] if described else -1)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from chakrakit.machines.operations import contractions, indexing, streaming
 from chakrakit.machines.operations.calls import Call
 from chakrakit.machines.operations.operation import Operation
 from chakrakit.machines.operations.rows import (
+    Maker,
     channels,
     groups,
     lines,
@@ -18,8 +17,6 @@ from chakrakit.machines.operations.rows import (
     whole,
     window,
 )
-
-Maker = Callable[[Call], Operation | None]
 
 _RULES: dict[str, Maker] = {
     "mm": contractions.product(0),

@@ -15,7 +15,7 @@ from chakrakit.passes.comm.job import Job
 from chakrakit.passes.comm.meeting import Meeting
 from chakrakit.passes.comm.new_edges import order_kind
 from chakrakit.passes.comm.rewrite import Rewrite
-from chakrakit.passes.comm.sizes import add_up, cut, element_bytes
+from chakrakit.passes.comm.sizes import add_up, cut, element_size
 from chakrakit.trace.placement import on_host
 
 CUTTABLE = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "message")
@@ -129,7 +129,7 @@ def _split(job: Job, channel: Channel, chosen: I64, size: float, parts: int = 0)
     """Notes into how many pieces each call is cut: no more than it has elements."""
     wanted = parts or np.ceil(channel.sizes[chosen] / size).astype(np.int64)
     body, rows = job.traces.body_at(channel.sides[0].body), channel.sides[0].rows[chosen]
-    each = np.array([element_bytes(body, row) for row in rows.tolist()], np.int64)
+    each = np.array([element_size(body, row) for row in rows.tolist()], np.int64)
     counts = np.ones(len(channel), np.int64)
     counts[chosen] = np.minimum(wanted, np.maximum(1, channel.sizes[chosen] // each))
     large = np.flatnonzero(counts > 1)
@@ -146,7 +146,7 @@ def _cut(rows: I64, counts: I64, seqs: I64 | None, rewrite: Rewrite) -> None:
     turn = {side: order_kind(body, side) for side in (False, True)}
     for i, (row, count) in enumerate(zip(rows.tolist(), counts.tolist(), strict=True)):
         parts = [row, *(rewrite.copy(row, j) for j in range(1, count))]
-        each = element_bytes(body, row)
+        each = element_size(body, row)
         for column in ("comm_size", "out_size"):
             if (size := rewrite.number(column, row)) is not None:
                 rewrite.set(column, parts, cut(size, count, each))

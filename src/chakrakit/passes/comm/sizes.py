@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from chakrakit.passes.comm.rewrite import Rewrite
-from chakrakit.trace.model import Trace
-
-_BITS = re.compile(r"(\d+)")
-_NAMED = {
-    "float": 4,
-    "double": 8,
-    "half": 2,
-    "long int": 8,
-    "long": 8,
-    "int": 4,
-    "short": 2,
-    "bool": 1,
-    "char": 1,
-    "unsigned char": 1,
-    "signed char": 1,
-    "byte": 1,
-}
+from chakrakit.trace.model import Trace, element_bytes
 
 
-def element_bytes(body: Trace, row: int) -> int:
+def element_size(body: Trace, row: int) -> int:
     """Bytes of an element of a call's message; 1 where the trace does not say."""
     if "comm_dtype" not in body.table.column_names:
         return 1
-    name = str(body.table.column("comm_dtype")[row].as_py() or "").lower().removeprefix("c10::")
-    bits = _BITS.search(name)
-    return _NAMED.get(name) or (max(1, int(bits[1]) // 8) if bits else 1)
+    return max(1, int(element_bytes(str(body.table.column("comm_dtype")[row].as_py() or ""))))
 
 
 def shard_of(body: Trace, row: int, size: int, ranks: int) -> int:
     """One rank's part of `size` bytes: whole elements, filled up to be equal on all ranks."""
-    each = element_bytes(body, row)
+    each = element_size(body, row)
     each = each if size % each == 0 else 1
     return -(-size // each // ranks) * each
 

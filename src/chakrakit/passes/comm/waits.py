@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.trace.model import EdgeForm, EdgeKind, Graph, NodeType, Trace
+from chakrakit.trace.model import COMMUNICATION, EdgeForm, EdgeKind, Graph, Trace
 from chakrakit.trace.placement import implied_order
 
-_COMM = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
 _TURN = [int(k) for k in (EdgeKind.CTRL, EdgeKind.STREAM, EdgeKind.THREAD)]
 
 
 def is_comm(body: Trace) -> Mask:
     """The rows that communicate."""
-    return body.is_type(*_COMM)
+    return body.is_type(*COMMUNICATION)
 
 
 def turn_edges(body: Trace) -> Mask:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from chakrakit.passes.nodes.attributes import coded, names_of, texts_of
-from chakrakit.passes.nodes.classes import COMMUNICATION, classes_of, is_compute, same_name
-from chakrakit.passes.nodes.selection import matching, of_classes, refuse_absent
+from chakrakit.passes.nodes.classes import classes_of, is_compute, same_name
+from chakrakit.passes.nodes.selection import Selection, of_classes
 from chakrakit.passes.nodes.times import with_own_ns, with_run_times
 
 __all__ = [
-    "COMMUNICATION",
+    "Selection",
     "classes_of",
     "coded",
     "is_compute",
-    "matching",
     "names_of",
     "of_classes",
-    "refuse_absent",
     "same_name",
     "texts_of",
     "with_own_ns",

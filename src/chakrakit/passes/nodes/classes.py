@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from chakrakit.arrays import Mask, Texts
 from chakrakit.machines.operations import operations_of
 from chakrakit.passes.nodes.attributes import names_of, texts_of, where
-from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.model import COMMUNICATION, NodeType, Trace
 from chakrakit.trace.placement import on_host
 
-COMMUNICATION = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
 _COPY = re.compile(r"^mem(cpy|set)\b", re.IGNORECASE)
 _OP_TYPES = {"matmul": "gemm", "vector": "elementwise"}
 """What generators call the classes that profiles are made in."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -18,71 +19,56 @@ from chakrakit.passes.nodes.attributes import (
 )
 from chakrakit.passes.nodes.classes import COMPUTE, classes_of, is_compute
 from chakrakit.trace.model import Trace
+from chakrakit.trace.placement import steps_of
 from chakrakit.trace.sets import TraceSet
-from chakrakit.trace.timing import steps_of
 
 
-def matching(
-    trace: Trace,
-    *,
-    names: Sequence[str] = (),
-    classes: Sequence[str] = (),
-    modules: Sequence[str] = (),
-    phases: Sequence[str] = (),
-    steps: Sequence[int] = (),
-    nodes: Sequence[int] = (),
-) -> Mask:
-    """Rows that all given lists mean. Names and modules are expressions that a text begins to match."""
-    found = np.ones(len(trace), np.bool_)
-    if names:
-        found &= begins_to_match(names_of(trace), names, "names")
-    if modules:
-        found &= begins_to_match(modules_of(trace), modules, "modules")
-    if classes:
-        found &= of_classes(trace, classes)
-    if phases:
-        found &= where(texts_of(trace, "phase"), set(phases).__contains__)
-    if steps:
-        found &= np.isin(steps_of(trace), steps)
-    if nodes:
-        found &= np.isin(trace.ids, np.array(nodes, np.uint64))
-    return found
+@dataclass(frozen=True)
+class Selection:
+    """Nodes that every given list means. Names and modules are expressions that a text begins to match."""
 
+    names: Sequence[str] = ()
+    classes: Sequence[str] = ()
+    modules: Sequence[str] = ()
+    phases: Sequence[str] = ()
+    steps: Sequence[int] = ()
+    nodes: Sequence[int] = ()
 
-def refuse_absent(
-    traces: TraceSet,
-    *,
-    names: Sequence[str] = (),
-    classes: Sequence[str] = (),
-    modules: Sequence[str] = (),
-    phases: Sequence[str] = (),
-    steps: Sequence[int] = (),
-    nodes: Sequence[int] = (),
-) -> None:
-    """A ConfigError for a word that means no node of any rank, with the nearest that do."""
-    given: dict[str, Sequence[object]] = {
-        "names": names,
-        "classes": classes,
-        "modules": modules,
-        "phases": phases,
-        "steps": steps,
-        "nodes": nodes,
-    }
-    missing = {(field, word) for field, words in given.items() for word in words}
-    seen: dict[str, set[object]] = {field: set() for field in given}
-    for number in range(traces.body_count):
-        body = traces.body_at(number)
-        for field, word in sorted(missing, key=str):
-            if matching(body, **{field: (word,)}).any():  # type: ignore[arg-type]
-                missing.discard((field, word))
-        if not missing:
-            return
-        for field in {field for field, _ in missing}:
-            seen[field] |= _words(body, field)
-    field, word = min(missing, key=str)
-    raise ConfigError(
-        f"{field}: {word!r} is no node's; {nearest(word, sorted(seen[field], key=str))}"
-    )
+    def rows(self, trace: Trace) -> Mask:
+        """Which rows of a trace are meant."""
+        found = np.ones(len(trace), np.bool_)
+        if self.names:
+            found &= begins_to_match(names_of(trace), self.names, "names")
+        if self.modules:
+            found &= begins_to_match(modules_of(trace), self.modules, "modules")
+        if self.classes:
+            found &= of_classes(trace, self.classes)
+        if self.phases:
+            found &= where(texts_of(trace, "phase"), set(self.phases).__contains__)
+        if self.steps:
+            found &= np.isin(steps_of(trace), self.steps)
+        if self.nodes:
+            found &= np.isin(trace.ids, np.array(self.nodes, np.uint64))
+        return found
+
+    def refuse_absent(self, traces: TraceSet) -> None:
+        """A ConfigError for a word that means no node of any rank, with the nearest that do."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        missing = {(field, word) for field, words in given.items() for word in words}
+        seen: dict[str, set[object]] = {field: set() for field in given}
+        for number in range(traces.body_count):
+            body = traces.body_at(number)
+            for field, word in sorted(missing, key=str):
+                if Selection(**{field: (word,)}).rows(body).any():
+                    missing.discard((field, word))
+            if not missing:
+                return
+            for field in {field for field, _ in missing}:
+                seen[field] |= _words(body, field)
+        field, word = min(missing, key=str)
+        raise ConfigError(
+            f"{field}: {word!r} is no node's; {nearest(word, sorted(seen[field], key=str))}"
+        )
 
 
 def _words(trace: Trace, field: str) -> set[object]:

@@ -16,7 +16,7 @@ from chakrakit.passes.portable.numbered_groups import NumberedGroups
 from chakrakit.passes.portable.pieces import TimedRows
 from chakrakit.passes.portable.plain_graph import GAP, PlainGraph, plain_graph
 from chakrakit.trace.communication import Binding
-from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
+from chakrakit.trace.model import COMMUNICATION, EdgeForm, EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.placement import NO_LANE, is_communication, lane_of, on_host, stream_lane
 from chakrakit.trace.sets import Run, TraceSet, whole_ns
 from chakrakit.trace.timing import plain_span_ns
@@ -25,7 +25,6 @@ _OURS = {"id", "name", "type", "start_time_micros", "duration_micros", "ctrl_dep
 _DROPPED = {"edge_kinds", "edge_lags_ns", "own_ns", "start_time_ns", "duration_ns", "is_cpu_op"}
 _WORK = ("num_ops", "tensor_size")
 _MEMBERS = ("inputs_", "outputs_")
-_COMMUNICATION = (NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE)
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ def _written(trace: Trace, graph: PlainGraph, begin: int, groups: NumberedGroups
     micros = (end // 1000) - (start // 1000)
     names = trace.names.combine_chunks().cast(pa.string()).take(take).fill_null("gap")
     comm = is_communication(trace)[rows] & known
-    announced = trace.is_type(*_COMMUNICATION)[rows] & ~comm  # by the host, before a kernel does it
+    announced = trace.is_type(*COMMUNICATION)[rows] & ~comm  # by the host, before a kernel does it
     types = np.where(known & ~announced, trace.types[rows], NodeType.COMP_NODE)
     host = on_host(trace)[rows] | ~known
     columns: dict[str, Any] = {

@@ -13,7 +13,7 @@ from chakrakit.arrays import I32, I64
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import MOST_NS
 from chakrakit.passes.base import Pass, with_bodies
-from chakrakit.passes.nodes import matching, of_classes, refuse_absent, with_own_ns, with_run_times
+from chakrakit.passes.nodes import Selection, of_classes, with_own_ns, with_run_times
 from chakrakit.passes.recost.calls import Calls
 from chakrakit.passes.recost.changes import by_class
 from chakrakit.trace.model import EdgeKind, Trace
@@ -57,14 +57,7 @@ class Edit(Pass):
     def apply(self, traces: TraceSet) -> TraceSet:
         """The edited traces. Nothing to edit is an error."""
         traces = with_run_times(traces)
-        refuse_absent(
-            traces,
-            names=self.names,
-            classes=self.classes,
-            modules=self.modules,
-            phases=self.phases,
-            nodes=self.nodes,
-        )
+        replace(self._meant, classes=self.classes).refuse_absent(traces)
         chosen = [self._chosen(traces.body_at(i)) for i in range(traces.body_count)]
         if not any(len(one.rows) for one in chosen):
             raise TraceError(f"{self}: no {self.on} node is meant; {_hint(traces, self.on)}")
@@ -75,11 +68,16 @@ class Edit(Pass):
         """The time of each class, before and after."""
         return {"classes": by_class(before, after)}
 
+    @property
+    def _meant(self) -> Selection:
+        """By all that says which calls are meant; a class says which of their nodes."""
+        return Selection(
+            names=self.names, modules=self.modules, phases=self.phases, nodes=self.nodes
+        )
+
     def _chosen(self, trace: Trace) -> _Chosen:
         host = on_host(trace)
-        meant = matching(
-            trace, names=self.names, modules=self.modules, phases=self.phases, nodes=self.nodes
-        )
+        meant = self._meant.rows(trace)
         there = host if self.on == "host" else ~host
         if self.classes:
             there = there & of_classes(trace, self.classes)

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.arrays import F64, Mask, Texts
-from chakrakit.machines.device import dtype_name, element_bytes
 from chakrakit.machines.operations import Launchers
-from chakrakit.passes.nodes import COMMUNICATION, classes_of, is_compute, of_classes, texts_of
-from chakrakit.trace.model import Trace
+from chakrakit.passes.nodes import classes_of, is_compute, of_classes, texts_of
+from chakrakit.trace.model import COMMUNICATION, Trace, dtype_name, element_bytes
 
 FLOATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4")
 """Element types that can stand for each other; whole numbers stay what they are."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.machines.device import PS_PER_NS, Device, Roofline, WorkModel, dtype_name
+from chakrakit.machines.device import PS_PER_NS, Device, Roofline, WorkModel
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine
 from chakrakit.passes.base import Pass, map_bodies
@@ -21,7 +21,7 @@ from chakrakit.passes.recost.changes import by_class
 from chakrakit.passes.recost.device_ratios import device_ratios
 from chakrakit.passes.recost.edit import Edit
 from chakrakit.passes.recost.precision import FLOATS, in_precision, with_dtypes, without_guesses
-from chakrakit.trace.model import Trace
+from chakrakit.trace.model import Trace, dtype_name
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Graph, Trace
-from chakrakit.trace.placement import on_host
+from chakrakit.trace.placement import NO_LANE, implied_order, issue_order, lane_of
 
 _FS, _SS, _FF = (
     int(f) for f in (EdgeForm.FINISH_START, EdgeForm.START_START, EdgeForm.FINISH_FINISH)
@@ -40,7 +40,7 @@ class _Bridges:
 
     def __init__(self, trace: Trace, kept: Mask) -> None:
         self.kept = kept
-        self.lane, self.order = _lanes(trace), np.lexsort((trace.ids, trace.start_ns)).argsort()
+        self.lane, self.order = _lanes(trace), issue_order(trace)
         self.calls = _callers(trace)
         self.starts: dict[int, Anchors] = {}
         self.finishes: dict[int, Anchors] = {}
@@ -64,14 +64,7 @@ class _Bridges:
 
     def _constraints(self, trace: Trace) -> tuple[Edges, Graph]:
         """The edges, and the order of streams and threads where no edges say it."""
-        host = on_host(trace)
-        told = np.where(
-            host, _any(trace, EdgeKind.THREAD, EdgeKind.CALL), _any(trace, EdgeKind.STREAM)
-        )
-        rows = np.flatnonzero((self.lane >= 0) & ~told)
-        rows = rows[np.lexsort((self.order[rows], self.lane[rows]))]
-        next_to = self.lane[rows[1:]] == self.lane[rows[:-1]]
-        lanes = Edges.of(rows[:-1][next_to], rows[1:][next_to], EdgeKind.STREAM)
+        lanes = Edges.of(*implied_order(trace), EdgeKind.STREAM)
         both = Edges.concat([trace.edges, lanes])
         graph = Graph(len(trace), both.src, both.dst)
         # Lanes against the edges cannot run; then the edges alone are what is known.
@@ -109,10 +102,6 @@ class _Bridges:
                 into[key] = row
 
 
-def _any(trace: Trace, *kinds: EdgeKind) -> bool:
-    return bool(np.isin(trace.edges.kind, [int(k) for k in kinds]).any())
-
-
 def _callers(trace: Trace) -> Mask:
     """Host rows inside which the thread goes on: their only edge along it leaves at their start."""
     edges = trace.edges.where(np.isin(trace.edges.kind, [int(EdgeKind.THREAD), int(EdgeKind.CALL)]))
@@ -124,9 +113,5 @@ def _callers(trace: Trace) -> Mask:
 
 def _lanes(trace: Trace) -> I64:
     """A number that rows which run one after another share; below 0 for rows that have no lane."""
-    host = on_host(trace)
-    lanes = -1 - np.arange(len(trace), dtype=np.int64)
-    on_stream, on_thread = trace.has("stream") & ~host, trace.has("tid") & host
-    lanes[on_stream] = 2 * np.abs(trace.column("stream", 0)[on_stream].astype(np.int64))
-    lanes[on_thread] = 2 * np.abs(trace.column("tid", 0)[on_thread].astype(np.int64)) + 1
-    return lanes
+    lane = lane_of(trace)
+    return np.where(lane == NO_LANE, -1 - np.arange(len(trace)), lane)

@@ -10,12 +10,12 @@ import numpy as np
 from chakrakit.arrays import Mask
 from chakrakit.errors import ConfigError, TraceError, nearest
 from chakrakit.passes.base import Pass
-from chakrakit.passes.nodes import matching, refuse_absent
+from chakrakit.passes.nodes import Selection
 from chakrakit.passes.select.kept_rows import with_rows
 from chakrakit.passes.select.whole_communication import whole_communication
 from chakrakit.trace.communication import Binding, Groups, group_names
 from chakrakit.trace.model import NodeType, Trace
-from chakrakit.trace.sets import NS, Run, TraceSet
+from chakrakit.trace.sets import PS_PER_NS, Run, TraceSet
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,9 @@ class Select(Pass):
         """The chosen ranks with the chosen nodes; nothing left is an error."""
         if self.ranks:
             traces = traces.select_ranks(self._chosen_ranks(traces))
-        refuse_absent(
-            traces,
-            phases=self.phases,
-            steps=self.steps,
-            modules=self.modules,
-            nodes=() if self.around is None else (self.around,),
-        )
+        self._meant.refuse_absent(traces)
+        if self.around is not None:
+            Selection(nodes=(self.around,)).refuse_absent(traces)
         self._refuse_absent_groups(traces)
         kept = self._nodes(traces)
         if self.window_us is not None:
@@ -75,6 +71,10 @@ class Select(Pass):
             raise TraceError(f"{self}: no node is left; see `chakra info` for what there is")
         chosen = with_rows(traces, kept)
         return _closed(chosen) if self.closed else chosen
+
+    @property
+    def _meant(self) -> Selection:
+        return Selection(phases=self.phases, steps=self.steps, modules=self.modules)
 
     def _chosen_ranks(self, traces: TraceSet) -> list[int]:
         ranges = _ranges(self.ranks)
@@ -113,7 +113,7 @@ class Select(Pass):
         return frozenset(own | set(self.groups)) if self.groups else frozenset()
 
     def _in_body(self, trace: Trace, groups: frozenset[str]) -> Mask:
-        found = matching(trace, phases=self.phases, steps=self.steps, modules=self.modules)
+        found = self._meant.rows(trace)
         if groups:
             rows = np.flatnonzero(trace.is_type(NodeType.COMM_COLL_NODE))
             meant = np.isin(np.array(group_names(trace, rows).to_pylist(), str), list(groups))
@@ -126,7 +126,7 @@ class Select(Pass):
         if not isinstance(traces, Run):
             raise TraceError("window_us: these traces have no times; link or simulate them first")
         assert self.window_us is not None
-        first, per_us = traces.span[0], 1000 * NS / traces.tick_ps
+        first, per_us = traces.span[0], 1000 * PS_PER_NS / traces.tick_ps
         begin, end = (first + us * per_us for us in self.window_us)
         found = {}
         for rank, mask in kept.items():

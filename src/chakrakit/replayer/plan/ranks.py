@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chakrakit.errors import ConfigError, TraceError
+from chakrakit.errors import ConfigError, TraceError, listed
 from chakrakit.replayer.plan.plan import Group
 from chakrakit.trace.communication import Groups
 
@@ -42,14 +42,14 @@ class World:
         places = {r: first + i for i, r in enumerate(self.recorded)}
         return [places[m] for m in members if places.get(m, self.size) < self.size]
 
-    def recorded_members(self, name: str, rank: int, place: str) -> tuple[int, ...]:
+    def recorded_members(self, name: str, rank: int, place: str) -> Sequence[int]:
         """The recorded members of a group that a recorded rank uses."""
         found = self.groups.ranks_of(name, range(max(self.recorded) + 1))
         if found is None:
             known = ", ".join(sorted(self.groups)[:8]) or "none"
             raise TraceError(f"{place}: no group {name!r}; there are {known}")
         if rank not in found:
-            raise TraceError(f"{place}: rank {rank} is not in group {name!r} ({_short(found)})")
+            raise TraceError(f"{place}: rank {rank} is not in group {name!r} ({listed(found)})")
         return found
 
     def all_groups(self) -> list[Group]:
@@ -83,8 +83,3 @@ class World:
 def _label(name: str, copy: int) -> str:
     """The groups of the first copy keep their names."""
     return f"{name}.{copy}" if copy else name
-
-
-def _short(ranks: Sequence[int]) -> str:
-    text = ", ".join(map(str, ranks[:8]))
-    return text + ", …" if len(ranks) > 8 else text

@@ -7,31 +7,32 @@ from typing import Any, NamedTuple
 
 from chakrakit.errors import TraceError
 from chakrakit.replayer.plan.schema_text import split_list
+from chakrakit.trace.model import element_bytes
 
 _TYPES = {
-    "float": ("float32", 4),
-    "double": ("float64", 8),
-    "c10::Half": ("float16", 2),
-    "c10::BFloat16": ("bfloat16", 2),
-    "long int": ("int64", 8),
-    "long": ("int64", 8),
-    "int": ("int32", 4),
-    "short int": ("int16", 2),
-    "short": ("int16", 2),
-    "signed char": ("int8", 1),
-    "unsigned char": ("uint8", 1),
-    "bool": ("bool", 1),
-    "c10::complex<float>": ("complex64", 8),
-    "c10::complex<double>": ("complex128", 16),
-    "c10::Float8_e4m3fn": ("float8_e4m3fn", 1),
-    "c10::Float8_e5m2": ("float8_e5m2", 1),
-    "unsigned short": ("uint16", 2),
-    "unsigned int": ("uint32", 4),
-    "unsigned long": ("uint64", 8),
+    "float": "float32",
+    "double": "float64",
+    "c10::Half": "float16",
+    "c10::BFloat16": "bfloat16",
+    "long int": "int64",
+    "long": "int64",
+    "int": "int32",
+    "short int": "int16",
+    "short": "int16",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "bool": "bool",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
+    "c10::Float8_e4m3fn": "float8_e4m3fn",
+    "c10::Float8_e5m2": "float8_e5m2",
+    "unsigned short": "uint16",
+    "unsigned int": "uint32",
+    "unsigned long": "uint64",
 }
-"""C++'s names of element types → PyTorch's, and bytes."""
+"""C++'s names of element types → PyTorch's."""
 
-ITEM_BYTES = dict(_TYPES.values())
+ITEM_BYTES = {name: int(element_bytes(name)) for name in _TYPES.values()}
 
 INTEGERS = frozenset(n for n in ITEM_BYTES if n.startswith(("int", "uint")))
 
@@ -94,7 +95,8 @@ def read_tensor(value: list[Any], shape: Any, kind: str, strides: Any, place: st
     name = kind.removeprefix("Tensor(").removesuffix(")")
     if name not in _TYPES:
         raise Unsupported(f"tensors of {name or 'unknown type'}")
-    dtype, bytes_each = _TYPES[name]
+    dtype = _TYPES[name]
+    bytes_each = ITEM_BYTES[dtype]
     sizes = _sizes(shape, "shape", place)
     steps = _sizes(strides, "strides", place)
     if len(steps) != len(sizes):
@@ -136,8 +138,7 @@ def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def element_type(kind: str) -> str | None:
     """PyTorch's name of a tensor's type, from `Tensor(float)` or as Kineto writes it; None for others."""
-    found = _TYPES.get(kind.removeprefix("Tensor(").removesuffix(")"))
-    return found[0] if found else None
+    return _TYPES.get(kind.removeprefix("Tensor(").removesuffix(")"))
 
 
 def item_types(kind: str) -> list[str]:

@@ -12,11 +12,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-import chakrakit.core as core
 from chakrakit.arrays import I32, Mask
 from chakrakit.errors import TraceError
-from chakrakit.trace.model import EdgeKind, NodeType, Trace
+from chakrakit.trace.model import COMMUNICATION, EdgeKind, Trace
 from chakrakit.trace.placement import on_host
+from chakrakit.trace.timing import nested
 
 _SLACK_NS = 10_000
 """By how much an operator may outlive the one it is in: clocks are read one after the other."""
@@ -93,16 +93,12 @@ class Recording:
         return [rows.get(int(c), -1) if int(c) >= 0 else -1 for c in callers.tolist()]
 
     def _nested_by_time(self) -> list[int]:
-        start, end = self.trace.start_ns, self.trace.end_ns
         rows = np.flatnonzero(np.array(self.host, np.bool_))
+        threads = np.array(self.threads, np.int64)[rows]
+        start, end = self.trace.start_ns[rows], self.trace.end_ns[rows]
+        outer = nested(threads, start, end, _SLACK_NS)
         parent = np.full(len(self), -1, np.int64)
-        if len(rows):
-            threads = np.array(self.threads, np.int64)
-            rows = rows[np.lexsort((-end[rows], start[rows], threads[rows]))]
-            _, number = np.unique(threads[rows], return_inverse=True)
-            outer, _ = core.nest(number.astype(np.int32), start[rows], end[rows], _SLACK_NS)
-            inside = outer >= 0
-            parent[rows[inside]] = rows[outer[inside]]
+        parent[rows[outer >= 0]] = rows[outer[outer >= 0]]
         found: list[int] = parent.tolist()
         return found
 
@@ -158,8 +154,7 @@ class Recording:
     @cached_property
     def is_comm(self) -> Mask:
         """Rows that stand for a collective or a message."""
-        kinds = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
-        return self.trace.is_type(*kinds)
+        return self.trace.is_type(*COMMUNICATION)
 
     def _edges(self, kind: EdgeKind) -> list[tuple[int, int]]:
         edges = self.trace.edges

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.replayer.run.result import ReplayReport
+from chakrakit.replayer.run.result import RankResult, ReplayReport
 from chakrakit.replayer.run.session import export, replay
 
-__all__ = ["ReplayReport", "export", "replay"]
+__all__ = ["RankResult", "ReplayReport", "export", "replay"]

@@ -14,7 +14,8 @@ from .operators import ALLOWED
 
 FORMAT, VERSION = "chakra-replay", 1
 _STEPS = ("call", "view", "collective", "wait", "stand_in", "synchronize")
-_LARGEST = 1 << 30
+_LARGEST, _MOST_TIMES, _ROOM = 1 << 30, 100, 64 << 20
+"""Bytes of a plan at most, and how far it may unpack: so many times its size, and some bytes more."""
 _MOST_SLOTS = 1 << 26
 _LONGEST_NS = 3_600_000_000_000
 """An hour: no recorded step takes as long."""
@@ -27,8 +28,11 @@ class ReplayError(Exception):
 def read_plan(path: Path) -> dict[str, Any]:
     """A plan file, checked."""
     try:
+        most = min(_LARGEST, _MOST_TIMES * path.stat().st_size + _ROOM)
         with gzip.open(path) as stream:
-            data = stream.read(_LARGEST)
+            data = stream.read(most + 1)
+        if len(data) > most:
+            raise ReplayError(f"{path} unpacks to more than {most:,} bytes, as no plan does")
         plan = json.loads(data)
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise ReplayError(f"{path} is not a plan: {error}") from None
@@ -39,7 +43,7 @@ def read_plan(path: Path) -> dict[str, Any]:
     try:
         (check_emulation if "durations" in plan else check_plan)(plan)
     except (
-        KeyError,
+        LookupError,
         TypeError,
         AttributeError,
         ValueError,

@@ -7,6 +7,7 @@ from typing import Any
 
 from .calling import Bindings, Do, Layout, bind, constant, data_type, find_operator
 from .collectives import issue
+from .graphs import awaited_after, awaited_before, captured, stretches
 from .guard import Guard, Refused, Room, written_by
 from .limits import ReplayError, check_operator
 from .spin import cycles_per_ns, spin_host
@@ -37,6 +38,7 @@ class Program:
         self.not_covered: list[dict[str, Any]] = []
         self._operators: dict[int, Any] = {}
         self._graphs: list[Any] = []
+        self._unplaced: dict[int, Do] = {}
         self._awaited = {c for s in plan["steps"] for c in s.get("after", [])}
         self._streams, self._events = self._make_streams()
         self.steps = [self._finished(i, self._make(i, s)) for i, s in enumerate(plan["steps"])]
@@ -158,6 +160,7 @@ class Program:
     def _finished(self, i: int, do: Do) -> Do:
         """After the host's own time, and on its stream."""
         gap = self.plan["steps"][i].get("gap_ns", 0)
+        self._unplaced[i] = do
         if not gap:
             return self._placed(i, do)
 
@@ -308,15 +311,18 @@ class Program:
         """Put consecutive steps of one graph into a graph of the device's, launched by the first."""
         if not self.on_device:
             return
-        for first, last in _stretches([s.get("graph", 0) for s in self.plan["steps"]]):
-            steps = self.steps[first:last]
-            graph = self.torch.cuda.CUDAGraph()
-            self.torch.cuda.synchronize()
-            with self.torch.cuda.graph(graph):
-                for step in steps:
-                    step()
+        steps = self.plan["steps"]
+        for inside in stretches(steps):
+            graph = captured(self.torch, self.device, steps, inside, self._unplaced)
             self._graphs.append(graph)
-            self.steps[first:last] = [graph.replay, *[_nothing] * (last - first - 1)]
+            launch = self._on_stream(
+                graph.replay,
+                self._streams[steps[inside[0]].get("stream", 0)],
+                [self._events[c] for c in awaited_before(steps, inside)],
+                [],
+                [self._events[c] for c in awaited_after(steps, inside)],
+            )
+            self.steps[inside.start : inside.stop] = [launch, *[_nothing] * (len(inside) - 1)]
 
     # --- streams ------------------------------------------------------------------------------
 
@@ -337,9 +343,12 @@ class Program:
         if stream is None and i not in self._awaited and not step.get("after"):
             return do
         causes = [self._events[c] for c in step.get("after", [])]
-        return self._on_stream(do, stream, causes, step.get("borrowed", []), self._events.get(i))
+        done = [self._events[i]] if i in self._events else []
+        return self._on_stream(do, stream, causes, step.get("borrowed", []), done)
 
-    def _on_stream(self, do: Do, stream: Any, causes: list[Any], lent: list[int], done: Any) -> Do:
+    def _on_stream(
+        self, do: Do, stream: Any, causes: list[Any], lent: list[int], done: list[Any]
+    ) -> Do:
         cuda, slots = self.torch.cuda, self.slots
 
         def placed() -> None:
@@ -351,8 +360,8 @@ class Program:
                     if slots[slot] is not None:
                         slots[slot].record_stream(here)
                 do()
-                if done is not None:
-                    done.record()
+                for event in done:
+                    event.record()
 
         return placed
 
@@ -378,17 +387,6 @@ def _flat(value: Any) -> list[Any]:
 
 def _nothing() -> None:
     """A step whose work another step does."""
-
-
-def _stretches(numbers: list[int]) -> list[tuple[int, int]]:
-    """Begin and end of every run of one number other than 0."""
-    out: list[tuple[int, int]] = []
-    for i, number in enumerate(numbers):
-        if number and (not i or numbers[i - 1] != number):
-            out.append((i, i))
-        if number:
-            out[-1] = (out[-1][0], i + 1)
-    return out
 
 
 def _kept_shapes(step: dict[str, Any]) -> list[list[int] | None]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import chakrakit.core as core
 from chakrakit.errors import ConfigError
+from chakrakit.machines.device import PS_PER_S
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.requests import Stream
@@ -21,7 +22,7 @@ Role = Literal["whole", "prefill", "decode"]
 Router = Literal["turn", "least", "prefix"]
 ROLES: tuple[Role, ...] = ("whole", "prefill", "decode")
 ROUTERS: tuple[Router, ...] = ("turn", "least", "prefix")
-_PS = 10**12
+
 MASK_BYTES = 2
 """An element of an attention mask in bf16."""
 
@@ -125,10 +126,12 @@ def _problem(setup: Setup, hooks: core.ServingHooks) -> core.ServingProblem:
         concurrency=setup.stream.concurrency,
         remote_blocks=max(_blocks(pool, pool.options.remote_gib) for pool in setup.pools),
     )
-    problem.hand_over(setup.handover_seconds_per_token * _PS, round(setup.handover_latency * _PS))
+    problem.hand_over(
+        setup.handover_seconds_per_token * PS_PER_S, round(setup.handover_latency * PS_PER_S)
+    )
     for at, engine, duration in sorted(setup.faults):
-        problem.fail(round(at * _PS), round(duration * _PS), engine)
-    start, end = (round(t * _PS) for t in setup.window)
+        problem.fail(round(at * PS_PER_S), round(duration * PS_PER_S), engine)
+    start, end = (round(t * PS_PER_S) for t in setup.window)
     problem.record(setup.record_steps, start, end, setup.audit_every)
     if setup.may_miss is not None:
         ttft, tpot, e2e = (-1 if ms is None else round(ms * 1e9) for ms in setup.level_ms)
@@ -212,14 +215,14 @@ def _options(pool: PoolSetup, seed: int, stream: Stream) -> core.ServingOptions:
         setattr(made, name, round(getattr(o, f"{name}_ms") * 1e9))
     if o.mask_bandwidth:
         mask = o.token_budget * (pool.capacity.tokens + o.token_budget) * MASK_BYTES
-        made.host += round(mask / o.mask_bandwidth * _PS)
+        made.host += round(mask / o.mask_bandwidth * PS_PER_S)
     block = pool.capacity.bytes_per_token * o.block_size
     made.num_blocks = _used_blocks(pool, stream)
     made.discipline = core.ServingDiscipline[o.discipline]
     made.swap_blocks = _blocks(pool, o.swap_gib)
     made.host_blocks = _blocks(pool, o.offload_gib)
-    made.ps_per_block = block / pool.host_bandwidth * _PS if pool.host_bandwidth else 0.0
-    made.ps_per_remote_block = block / (o.remote_gbps * 1e9) * _PS
+    made.ps_per_block = block / pool.host_bandwidth * PS_PER_S if pool.host_bandwidth else 0.0
+    made.ps_per_remote_block = block / (o.remote_gbps * 1e9) * PS_PER_S
     made.stages = pool.stages
     made.seed = seed
     return made
@@ -237,7 +240,7 @@ def _cost(pool: PoolSetup) -> core.ServingCost:
         head=picoseconds(cost.head),
         attention=cost.attention,
         captured=np.array(o.graphs, np.int64),
-        adapter=round(pool.adapter_seconds * _PS),
+        adapter=round(pool.adapter_seconds * PS_PER_S),
         draft=round(o.draft_ms * 1e9),
     )
     if cost.padded is not None and o.padding is not None:
@@ -252,7 +255,7 @@ def _padded(
     made.tokens_multiple, made.context_multiple = multiples
     made.most_tokens = pool.options.token_budget
     made.most_context = pool.capacity.tokens
-    made.capture = round(pool.capture_seconds * _PS)
+    made.capture = round(pool.capture_seconds * PS_PER_S)
     made.buffers = pool.options.depth
-    made.ask = lambda q, kv: round(seconds(q, kv) * _PS)
+    made.ask = lambda q, kv: round(seconds(q, kv) * PS_PER_S)
     return made

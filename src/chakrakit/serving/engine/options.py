@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NoReturn
 
 import msgspec
 
@@ -78,47 +78,27 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Every number makes sense."""
-        least = {"block_size": 1, "token_budget": 1, "max_requests": 1, "depth": 1, "num_blocks": 0}
-        for name, low in least.items():
-            if getattr(self, name) < low:
-                raise ConfigError(
-                    f"engine {self.name}: {name} is {getattr(self, name)}; it must be {low} or more"
-                )
+        for name, low in _LEAST.items():
+            if not low <= getattr(self, name) < float("inf"):
+                self._refuse(name, f"it must be {low} or more")
         if not 0 < self.memory_share <= 1:
-            raise ConfigError(
-                f"engine {self.name}: a memory share of {self.memory_share} is not in (0, 1]"
-            )
-        if not 0 <= self.acceptance <= 1 or not 0 <= self.safety_margin < 1:
-            raise ConfigError(
-                f"engine {self.name}: acceptance and safety margin are shares between 0 and 1"
-            )
-        times = (
-            "host_ms",
-            "host_per_request_ms",
-            "host_per_token_ms",
-            "serial_ms",
-            "serial_per_request_ms",
-            "frontend_ms",
-            "output_ms",
-            "launch_ms",
-            "warmup_ms",
-            "capture_ms_per_layer",
-            "draft_ms",
-        )
+            self._refuse("memory_share", "it must be above 0 and at most 1")
+        if not 0 <= self.acceptance <= 1:
+            self._refuse("acceptance", "it must be between 0 and 1")
+        if not 0 <= self.safety_margin < 1:
+            self._refuse("safety_margin", "it must be 0 or more and below 1")
         if not 0 < self.remote_gbps < float("inf"):
-            raise ConfigError(
-                f"engine {self.name}: remote_gbps is {self.remote_gbps}; give more than 0"
-            )
-        for name in (
-            *times,
-            "swap_gib",
-            "offload_gib",
-            "remote_gib",
-            "drafts",
-            "output_reserve",
-            "chunk_limit",
-        ):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ConfigError(
-                    f"engine {self.name}: {name} is {getattr(self, name)}; it must be 0 or more"
-                )
+            self._refuse("remote_gbps", "give more than 0")
+
+    def _refuse(self, name: str, expected: str) -> NoReturn:
+        raise ConfigError(f"engine {self.name}: {name} is {getattr(self, name)}; {expected}")
+
+
+_LEAST = {
+    **dict.fromkeys(("block_size", "token_budget", "max_requests", "depth"), 1),
+    **dict.fromkeys(("num_blocks", "chunk_limit", "drafts", "output_reserve"), 0),
+    **dict.fromkeys(("swap_gib", "offload_gib", "remote_gib"), 0),
+    **dict.fromkeys(("host_ms", "host_per_request_ms", "host_per_token_ms", "frontend_ms"), 0),
+    **dict.fromkeys(("serial_ms", "serial_per_request_ms", "output_ms", "launch_ms"), 0),
+    **dict.fromkeys(("warmup_ms", "capture_ms_per_layer", "draft_ms"), 0),
+}

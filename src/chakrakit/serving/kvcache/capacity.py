@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import Device, element_bytes
+from chakrakit.machines.device import Device
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.steps import StepOperators
+from chakrakit.trace.model import element_bytes
 
 RESERVE_BYTES = 1_400_000_000
 """Context, workspaces, communication buffers and captured graphs. From a published pair of figures for

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import chakrakit.core as core
 from chakrakit.errors import ConfigError
+from chakrakit.machines.device import PICO
 from chakrakit.serving.requests import Stream
 
-_S = 1e-12
 NAMES = ("admit", "batch", "preempt", "evict", "route", "place", "scale")
 
 
@@ -69,7 +69,7 @@ class _Eyes:
         s = self._stream
         sizes = (int(s.prompt[number]), int(s.output[number]), int(s.priority[number]))
         return RequestView(
-            number, *sizes, computed, generated, cached, blocks, arrived * _S, preempted
+            number, *sizes, computed, generated, cached, blocks, arrived * PICO, preempted
         )
 
     def engine(self, number: int) -> EngineView:
@@ -80,7 +80,7 @@ class _Eyes:
             total,
             waiting,
             running,
-            self._cluster.now() * _S,
+            self._cluster.now() * PICO,
             lambda request: int(self._cluster.matched(number, request)),
         )
 
@@ -109,7 +109,7 @@ def _interval(policy: Any) -> int:
     seconds = float(getattr(policy, "interval_s", 1.0))
     if not 1e-6 <= seconds < 1e6:
         raise ConfigError(f"policy: interval_s is {seconds}; give seconds from 1e-6 to 1e6")
-    return round(seconds / _S)
+    return round(seconds / PICO)
 
 
 def _functions(policy: Any, see: _Eyes) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _functions(policy: Any, see: _Eyes) -> dict[str, Any]:
         "evict": lambda e, blocks: int(policy.evict(blocks, see.engine(e))),
         "route": lambda r, es: int(policy.route(see.request(r), [see.engine(e) for e in es])),
         "place": lambda r, es: int(policy.place(see.request(r), [see.engine(e) for e in es])),
-        "scale": lambda now: int(policy.scale(_all(see), now * _S)),
+        "scale": lambda now: int(policy.scale(_all(see), now * PICO)),
     }
 
 

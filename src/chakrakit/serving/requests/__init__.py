@@ -3,10 +3,9 @@
 from chakrakit.serving.requests.choose import requests_from
 from chakrakit.serving.requests.files import csv_table, read_requests, unpacked
 from chakrakit.serving.requests.processes import Process, generated
-from chakrakit.serving.requests.stream import PS, Stream, stream_of
+from chakrakit.serving.requests.stream import Stream, stream_of
 
 __all__ = [
-    "PS",
     "Process",
     "Stream",
     "csv_table",

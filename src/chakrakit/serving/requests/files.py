@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import io
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +13,16 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 from pyarrow import csv
 
+from chakrakit.configuration import decode_json
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.serving.requests.json_lines import read_json_lines
 from chakrakit.serving.requests.stream import Stream, stream_of
+from chakrakit.trace.files import unpacked
 
 DATES_FROM = 1e8
 """Seconds above this are dates (after 1973), not times since the start."""
 DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises of text that is no JSON, or is nested without end."""
-_PACKING, _ROOM = 32, 1 << 26
-"""How much a packed file may hold: so many times its size, and some bytes more."""
 
 
 def read_requests(path: str | Path, seed: int = 0) -> Stream:
@@ -35,7 +32,7 @@ def read_requests(path: str | Path, seed: int = 0) -> Stream:
         data = file.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    data = unpacked(data, path)
+    data = unpacked(data, str(path))
     if data[:4] == b"PAR1":
         return _parquet(data, str(path))
     start = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -44,31 +41,6 @@ def read_requests(path: str | Path, seed: int = 0) -> Stream:
     if start[:1] in b"{[":
         return _json(data, str(path), seed)
     return _csv(data, str(path))
-
-
-def unpacked(data: bytes, path: str | Path) -> bytes:
-    """What a file holds; gzip is told by its first bytes."""
-    if data[:2] != b"\x1f\x8b":
-        return data
-    most = _PACKING * len(data) + _ROOM
-    try:
-        with gzip.open(io.BytesIO(data)) as opened:
-            pieces = list(_within(opened, most, path))
-    except (OSError, EOFError, zlib.error) as error:
-        raise FormatError(f"not a gzip file: {error}", path=str(path)) from None
-    return b"".join(pieces)
-
-
-def _within(opened: gzip.GzipFile, most: int, path: str | Path) -> Iterator[bytes]:
-    """What a stream holds, as long as that is not more than `most`."""
-    while piece := opened.read(1 << 20):
-        most -= len(piece)
-        if most < 0:
-            raise FormatError(
-                f"unpacks to more than {_PACKING} times its size; give the file unpacked",
-                path=str(path),
-            )
-        yield piece
 
 
 def _json(data: bytes, path: str, seed: int) -> Stream:
@@ -86,10 +58,7 @@ def _json(data: bytes, path: str, seed: int) -> Stream:
 
 
 def _document(data: bytes, path: str, seed: int) -> Stream:
-    try:
-        found = msgspec.json.decode(data)
-    except DAMAGE as error:
-        raise FormatError(f"neither JSON nor JSON lines: {error}", path=path) from None
+    found = decode_json(data, object, path, "a file of requests, in JSON or JSON lines")
     if isinstance(found, dict) and "input_lens" in found:
         return _benchmark(found, path, seed)
     rows = found.get("requests") if isinstance(found, dict) else found
@@ -146,6 +115,7 @@ def _paced(rate: object, count: int, seed: int, path: str) -> Any:
 # --- tables -------------------------------------------------------------------------------------
 
 _LARGEST = 1e300
+_LONGEST_NS = 10 * 365.25 * 86_400e9
 _TIMES = ("arrival_s", "timestamp", "arrival_time", "arrival")
 _PROMPTS = (
     "prompt",
@@ -266,6 +236,9 @@ def _dates(column: pa.ChunkedArray, path: str) -> Any:
         raise FormatError(f"arrival times: {error}", path=path) from None
     if np.isnat(stamps).any():
         raise FormatError("arrival times: some are no dates", path=path)
+    nanos = stamps.astype(np.int64).astype(np.float64)
+    if np.ptp(nanos) > _LONGEST_NS:
+        raise FormatError("arrival times: the dates are more than ten years apart", path=path)
     return (stamps - stamps[0]).astype(np.int64) / 1e9
 
 

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
+from chakrakit.machines.device import PS_PER_S
 from chakrakit.serving.requests.lengths import Lengths
-from chakrakit.serving.requests.stream import PS, Stream
+from chakrakit.serving.requests.stream import Stream
 
 UNIT = 16
 
@@ -155,7 +156,7 @@ def generated(process: Process) -> Stream:
     seconds = np.where(turn > 0, process.think, times[session])
     ids, offsets = _ids(process, rng, prompt, session)
     return Stream(
-        np.rint(seconds * PS).astype(np.int64),
+        np.rint(seconds * PS_PER_S).astype(np.int64),
         prompt,
         output,
         after.astype(np.int64),

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I64, U64
 from chakrakit.errors import ConfigError
+from chakrakit.machines.device import PS_PER_S
 
-PS = 10**12
-MOST_SECONDS = 2**62 / PS
+MOST_SECONDS = 2**62 / PS_PER_S
 """Later arrivals would not fit in 64 bits of picoseconds: 53 days."""
 MOST_TOKENS = 2**40
 
@@ -58,6 +58,8 @@ class Stream:
         for name, factor in (("rate", rate), ("prompt", prompt), ("output", output)):
             if not 0 < factor < float("inf"):
                 raise ConfigError(f"a {name} scale of {factor}; give a number above 0")
+        if rate == prompt == output == 1:
+            return self  # picoseconds are more than a float holds exactly
         times = np.rint(self.arrival_ps / rate).astype(np.int64)
         lengths = [
             np.maximum(1, np.rint(lengths * factor)).astype(np.int64)
@@ -81,7 +83,7 @@ class Stream:
     def spread(self, seconds: float, seed: int) -> Stream:
         """Arrivals moved later by up to `seconds`, evenly at random, for stamps that come in steps."""
         rng = np.random.default_rng((seed, 11))
-        moved = self.arrival_ps + (rng.random(len(self)) * seconds * PS).astype(np.int64)
+        moved = self.arrival_ps + (rng.random(len(self)) * seconds * PS_PER_S).astype(np.int64)
         if (self.after >= 0).any():
             raise ConfigError("sessions cannot be spread: a turn follows its predecessor")
         return self.taken(np.argsort(moved, kind="stable"), arrival_ps=moved)
@@ -121,7 +123,7 @@ def stream_of(
     flat = [] if ids is None else [i for own in ids for i in own]
     none = np.zeros(len(times), np.int64)
     return Stream(
-        np.rint(times * PS).astype(np.int64),
+        np.rint(times * PS_PER_S).astype(np.int64),
         np.asarray(prompt, np.int64),
         np.asarray(output, np.int64),
         after,
@@ -160,7 +162,8 @@ def _check_times(times: NDArray[np.float64], after: I64, where: str, first_line:
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])
         raise ConfigError(
-            f"{where}, line {first_line + i}: arrival at {times[i]} s; it must be 0 or later"
+            f"{where}, line {first_line + i}: arrival at {times[i]} s; it must be 0 or later, "
+            f"and before {MOST_SECONDS:,.0f} s"
         )
     own = np.flatnonzero(after < 0)
     back = np.flatnonzero(np.diff(times[own]) < 0)

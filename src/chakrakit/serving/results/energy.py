@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.machines.device import Device, Draw
+from chakrakit.machines.device import PICO, Device, Draw
 from chakrakit.serving.steps import StepOperators
 
-PICO = 1e-12
 IDLE = "idle"
 _CLASSES = {"matmul": "gemm"}
 """What classes of work are called elsewhere."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from chakrakit.arrays import F64, I64
-from chakrakit.machines.device import Device
+from chakrakit.machines.device import PICO, Device
 from chakrakit.machines.fabric import Site
 from chakrakit.serving.cluster import Outcome, PoolSetup, Setup
 from chakrakit.serving.results.energy import EngineLoad, Lengths, pool_joules
@@ -18,6 +19,7 @@ from chakrakit.serving.results.summary import (
     KvCache,
     PoolFigures,
     ServeResult,
+    Spread,
     gap_spread,
     met,
     spread,
@@ -25,7 +27,6 @@ from chakrakit.serving.results.summary import (
 from chakrakit.serving.steps import StepOperators
 
 _MS = 1e-9
-_S = 1e-12
 
 
 @dataclass(frozen=True)
@@ -63,70 +64,81 @@ class Served:
 
     def result(self) -> ServeResult:
         """All figures."""
-        o, stream = self.outcome, self.setup.stream
-        done = o.requests["finish"] >= 0
-        arrival, first, finish, begun = (
-            o.requests[n][done] for n in ("arrival", "first", "finish", "scheduled")
-        )
-        output, prompt = stream.output[done], stream.prompt[done]
-        ttft, e2e = (_ms(times - arrival) for times in (first, finish))
-        several = output > 1
-        tpot = np.where(several, _ms(finish - first) / np.maximum(output - 1, 1), 0.0)
-        good = met(self.level, ttft, tpot, e2e)
-        began = int(o.requests["arrival"][o.requests["arrival"] >= 0].min(initial=0))
-        seconds = max((int(finish.max(initial=began)) - began) * _S, 1e-12)
-        tokens = int(output.sum())
-        by_class, price = self._energy(seconds, Lengths(prompt, output)), self._price(seconds)
-        energy = sum(by_class.values())
+        o, served = self.outcome, self._latencies
+        tokens, seconds = int(served.output.sum()), self._seconds
+        good = int(met(self.level, served.ttft, served.tpot, served.e2e).sum())
         pools = self._pools(seconds)
         return ServeResult(
-            requests=len(stream),
-            finished=int(done.sum()),
+            requests=len(self.setup.stream),
+            finished=len(served.output),
             duration_s=seconds,
-            ttft_ms=spread(ttft),
-            tpot_ms=spread(tpot[several]),
+            ttft_ms=spread(served.ttft),
+            tpot_ms=spread(served.tpot[served.output > 1]),
             itl_ms=gap_spread(o.totals),
-            e2e_ms=spread(e2e),
-            queue_ms=spread(_ms(begun - arrival)),
+            e2e_ms=spread(served.e2e),
+            queue_ms=spread(served.queue),
             output_tokens_per_s=tokens / seconds,
-            total_tokens_per_s=(tokens + int(prompt.sum())) / seconds,
-            requests_per_s=len(output) / seconds,
-            goodput=float(good.sum()) / seconds,
-            attained=float(good.sum()) / len(stream),
+            total_tokens_per_s=(tokens + int(served.prompt.sum())) / seconds,
+            requests_per_s=len(served.output) / seconds,
+            goodput=good / seconds,
+            attained=good / len(self.setup.stream),
             kv=_fullest(pools),
             preemptions=self._total("preemptions"),
             swaps=self._total("swaps"),
             cache_hit_rate=self._total("hit_tokens") / max(1, self._total("asked_tokens")),
             steps=self._total("steps"),
             mean_batch=self._total("pieces") / max(1, self._total("steps")),
-            energy_joules=energy,
-            energy_by_class=by_class,
-            **self._site(energy, seconds),
-            joules_per_token=energy / max(1, tokens),
-            price=price,
-            price_per_million_tokens=price / max(1, tokens) * 1e6,
-            devices=sum(p.devices for p in pools),
+            **self._costs(seconds, Lengths(served.prompt, served.output)),
+            devices=self._devices,
             pools=pools,
             step_times=self.setup.pools[0].cost.about,
             notes=self._notes(),
             drafts_accepted=self._accepted(),
             moves=len(o.moves["start"]),
-            move_ms=spread(_ms(o.moves["end"] - o.moves["start"]))
-            if len(o.moves["start"])
-            else None,
+            move_ms=self._move_ms(),
         )
 
     def percentiles(self, share: float) -> tuple[float, float, float]:
         """Milliseconds to the first token, per token and in all that this share of requests is within."""
-        r, output = self.outcome.requests, self.setup.stream.output
-        done = r["finish"] >= 0
-        arrival, first, finish = (r[n][done] for n in ("arrival", "first", "finish"))
-        gaps = np.maximum(output[done] - 1, 1)
-        found = (first - arrival, (finish - first) / gaps, finish - arrival)
+        served = self._latencies
         ttft, tpot, e2e = (
-            float(np.quantile(times * _MS, share)) if len(times) else 0.0 for times in found
+            float(np.quantile(times, share)) if len(times) else 0.0
+            for times in (served.ttft, served.tpot, served.e2e)
         )
         return ttft, tpot, e2e
+
+    @cached_property
+    def _latencies(self) -> _Latencies:
+        r, stream = self.outcome.requests, self.setup.stream
+        done = r["finish"] >= 0
+        arrival, first, finish, begun = (
+            r[n][done] for n in ("arrival", "first", "finish", "scheduled")
+        )
+        output = stream.output[done]
+        return _Latencies(
+            prompt=stream.prompt[done],
+            output=output,
+            ttft=_ms(first - arrival),
+            tpot=np.where(output > 1, _ms(finish - first) / np.maximum(output - 1, 1), 0.0),
+            e2e=_ms(finish - arrival),
+            queue=_ms(begun - arrival),
+        )
+
+    @property
+    def _seconds(self) -> float:
+        """From the first arrival to the end of the last request."""
+        arrival, finish = self.outcome.requests["arrival"], self.outcome.requests["finish"]
+        began = int(arrival[arrival >= 0].min(initial=0))
+        return max((int(finish[finish >= 0].max(initial=began)) - began) * PICO, PICO)
+
+    @property
+    def _devices(self) -> int:
+        pairs = zip(self.setup.pools, self.devices_per_engine, strict=True)
+        return sum(pool.engines * devices for pool, devices in pairs)
+
+    def _move_ms(self) -> Spread | None:
+        moves = self.outcome.moves
+        return spread(_ms(moves["end"] - moves["start"])) if len(moves["start"]) else None
 
     def _total(self, name: str) -> int:
         return sum(int(t[name]) for t in self.outcome.totals)
@@ -171,27 +183,41 @@ class Served:
                 steps=sum(int(t["steps"]) for t in totals),
                 tokens=sum(int(t["tokens"]) for t in totals),
                 sampled=sum(int(t["pieces"]) for t in totals),
-                busy=devices * sum(min(t["busy"] * _S, seconds) for t in totals),
+                busy=devices * sum(min(t["busy"] * PICO, seconds) for t in totals),
             )
             for name, joules in pool_joules(load, work, self.device, lengths, seconds).items():
                 found[name] = found.get(name, 0.0) + joules
         return found
 
-    def _site(self, joules: float, seconds: float) -> dict[str, float | None]:
-        """What the energy comes to where the devices stand."""
-        if self.site is None or not joules:
-            return {}
-        devices = sum(
-            p.engines * d for p, d in zip(self.setup.pools, self.devices_per_engine, strict=True)
-        )
-        facility = self.site.facility_joules(joules, devices, seconds)
-        return {"facility_joules": facility, "carbon_kg": self.site.carbon_kg(facility)}
+    def _costs(self, seconds: float, lengths: Lengths) -> dict[str, Any]:
+        """Energy and price, also per token, and what the energy comes to where the devices stand."""
+        by_class = self._energy(seconds, lengths)
+        energy, tokens = sum(by_class.values()), max(1, int(lengths.output.sum()))
+        price = self._devices * seconds / 3600 * self.device.price_per_hour
+        found = {
+            "energy_joules": energy,
+            "energy_by_class": by_class,
+            "joules_per_token": energy / tokens,
+            "price": price,
+            "price_per_million_tokens": price / tokens * 1e6,
+        }
+        if self.site is None or not energy:
+            return found
+        facility = self.site.facility_joules(energy, self._devices, seconds)
+        return found | {"facility_joules": facility, "carbon_kg": self.site.carbon_kg(facility)}
 
-    def _price(self, seconds: float) -> float:
-        count = sum(
-            p.engines * d for p, d in zip(self.setup.pools, self.devices_per_engine, strict=True)
-        )
-        return count * seconds / 3600 * self.device.price_per_hour
+
+@dataclass(frozen=True, eq=False)
+class _Latencies:
+    """Of every request that was served: its lengths, and milliseconds from its arrival or per token."""
+
+    prompt: I64
+    output: I64
+    ttft: F64
+    tpot: F64
+    """0 where there is no token after the first."""
+    e2e: F64
+    queue: F64
 
 
 def _ms(picoseconds: I64) -> F64:
@@ -199,21 +225,21 @@ def _ms(picoseconds: I64) -> F64:
 
 
 def _seconds(times: I64) -> pa.Array:
-    return pa.array(times * _S, mask=times < 0)
+    return pa.array(times * PICO, mask=times < 0)
 
 
 def _pool(
     pool: PoolSetup, totals: list[dict[str, Any]], devices: int, seconds: float
 ) -> PoolFigures:
     steps = sum(int(t["steps"]) for t in totals)
-    kept = sum(float(t["block_time"]) for t in totals) * _S / seconds / len(totals)
+    kept = sum(float(t["block_time"]) for t in totals) * PICO / seconds / len(totals)
     size = pool.options.block_size
     return PoolFigures(
         role=pool.role,
         engines=pool.engines,
         devices=devices * pool.engines,
         steps=steps,
-        busy=sum(t["busy"] for t in totals) * _S / seconds / len(totals),
+        busy=sum(t["busy"] for t in totals) * PICO / seconds / len(totals),
         mean_batch=sum(t["pieces"] for t in totals) / max(1, steps),
         mean_tokens=sum(t["tokens"] for t in totals) / max(1, steps),
         kv=KvCache(

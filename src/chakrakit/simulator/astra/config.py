@@ -5,6 +5,7 @@ Numbers keep ASTRA-sim's units: GB/s of network links are 2^30 bytes, of memorie
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,10 +97,7 @@ class Network(msgspec.Struct, kw_only=True):
     @property
     def ranks(self) -> int:
         """How many ranks there are."""
-        total = 1
-        for count in self.npus_count:
-            total *= count
-        return total
+        return math.prod(self.npus_count)
 
 
 class Memory(msgspec.Struct, rename="kebab", kw_only=True):

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import Mask
 from chakrakit.simulator.astra.result import Result
-from chakrakit.trace.model import NodeType
+from chakrakit.trace.model import COMMUNICATION, NodeType
 from chakrakit.trace.timing import Intervals
 
 _KINDS = ("GPU", "Comm", "CPU", "Remote mem")
-_COMM = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
 _MEMORY = (NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
 
 
@@ -52,7 +51,7 @@ def _masks(table: dict[str, NDArray[Any]]) -> dict[str, Mask]:
     kind = table["type"]
     compute = kind == NodeType.COMP_NODE
     cpu = compute & (table["is_cpu_op"] != 0)
-    masks = (compute & ~cpu, np.isin(kind, _COMM), cpu, np.isin(kind, _MEMORY))
+    masks = (compute & ~cpu, np.isin(kind, COMMUNICATION), cpu, np.isin(kind, _MEMORY))
     return dict(zip(_KINDS, masks, strict=True))
 
 

@@ -177,12 +177,12 @@ class _Reader:
 
     def _at(self, values: list[int], index: int, node: _Node, what: str) -> int:
         if not 0 <= index < len(values):
-            raise FormatError(
-                f"gpu {node.gpu}, threadblock {node.block.id}: {node.op.name} names {what} {index} "
-                f"of {len(values)}",
-                path=self.path,
-            )
+            raise self._wrong(node, f"names {what} {index} of {len(values)}")
         return values[index]
+
+    def _wrong(self, node: _Node, what: str) -> FormatError:
+        where = f"gpu {node.gpu}, threadblock {node.block.id}"
+        return FormatError(f"{where}: {node.op.name} {what}", path=self.path)
 
     def _remote(self, node: _Node, buffer: _Buffer) -> list[tuple[int, str]]:
         """(GPU, buffer) of a remote side; all members of a switch channel; nothing for a local one."""
@@ -241,7 +241,7 @@ class _Reader:
                     into[node.gpu, semaphore].append(number)
         for (gpu, semaphore), nodes in acquired.items():
             known = self.gpus[gpu].semaphores
-            free = known[semaphore].init_value if semaphore < len(known) else 0
+            free = known[semaphore].init_value if 0 <= semaphore < len(known) else 0
             for nth, number in enumerate(nodes):
                 if nth >= free and nth - free < len(released[gpu, semaphore]):
                     self.nodes[number].after.add(released[gpu, semaphore][nth - free])
@@ -319,7 +319,11 @@ class _Reader:
         reduces = "r" in node.op.name.replace("pkt", "") and node.op.name not in ("gstore", "rppkt")
         added: set[int] = set()
         for buffer in buffers:
+            if buffer.index < 0 or buffer.size < 0:
+                raise self._wrong(node, f"has a part at {buffer.index} of {buffer.size} chunks")
             for peer, _ in self._remote(node, buffer):
+                if peer not in self.gpus:
+                    raise self._wrong(node, f"names gpu {peer} of {len(self.gpus)}")
                 ends = (peer, node.gpu) if fetch else (node.gpu, peer)
                 added.add(len(out))
                 out.append(

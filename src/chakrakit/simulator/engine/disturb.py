@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -46,6 +46,8 @@ class Disturbance:
     seed: int = 0
     stragglers: Mapping[int, float] = field(default_factory=dict)
     faults: Sequence[Fault] = ()
+    drawn_as: Sequence[int] = ()
+    """For each rank the number that its jitter is drawn for; without any, its own."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.jitter < 10:
@@ -56,6 +58,28 @@ class Disturbance:
             if not 0 < factor < 1e6:
                 raise ConfigError(f"straggler {rank}: factor {factor} is not between 0 and 1e6")
 
+    def check_ranks(self, ranks: Sequence[int]) -> None:
+        """An error where a rank that is not among these is disturbed."""
+        known = set(ranks)
+        hit = [f.target for f in self.faults if isinstance(f.target, int)]
+        for option, named in (("--straggler", list(self.stragglers)), ("--fault", hit)):
+            for rank in named:
+                if rank not in known:
+                    raise ConfigError(f"{option}: no rank {rank}; {nearest(rank, ranks)}")
+
+    def of(self, ranks: Sequence[int]) -> Disturbance:
+        """What disturbs these ranks, numbered from 0 in this order, and all links."""
+        own = {rank: i for i, rank in enumerate(ranks)}
+        faults = [f for f in self.faults if not isinstance(f.target, int) or f.target in own]
+        return replace(
+            self,
+            stragglers={own[r]: by for r, by in self.stragglers.items() if r in own},
+            faults=[
+                replace(f, target=own[f.target]) if isinstance(f.target, int) else f for f in faults
+            ],
+            drawn_as=tuple(ranks),
+        )
+
     def key(self, rank: int) -> tuple[object, ...]:
         """What sets this rank apart from others; equal keys are equally disturbed."""
         faults = tuple(f for f in self.faults if f.kind == "device" and f.target == rank)
@@ -65,9 +89,9 @@ class Disturbance:
         """A rank's durations as they come out."""
         factor = np.where(device_rows, self.stragglers.get(rank, 1.0), 1.0)
         if self.jitter:
-            draws = np.random.Generator(np.random.Philox([self.seed, rank])).standard_normal(
-                len(durations)
-            )
+            drawn = self.drawn_as[rank] if self.drawn_as else rank
+            chance = np.random.Generator(np.random.Philox([self.seed, drawn]))
+            draws = chance.standard_normal(len(durations))
             factor = factor * np.exp(self.jitter * draws)
         if (factor == 1.0).all():
             return durations

@@ -6,13 +6,12 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import TraceError
-from chakrakit.machines.device import MOST_NS, nanoseconds_to_ticks
+from chakrakit.machines.device import MOST_NS, PS_PER_NS, PS_PER_S, nanoseconds_to_ticks
 from chakrakit.simulator.engine.instances import Instances
 from chakrakit.simulator.engine.plans import TransferPlans
 from chakrakit.simulator.engine.program import Program
 
 MEASURED = "measured"
-_PS_PER_NS, _PS_PER_S = 1_000, 1e12
 
 
 def as_measured(instances: Instances, programs: list[Program], book: TransferPlans) -> I64:
@@ -68,14 +67,14 @@ def recorded_starts(programs: list[Program]) -> I64:
             f"ranks were recorded {apart / 1e9:,.0f} s apart, which is more than can "
             "be simulated; link recordings of one run"
         )
-    begin = (np.array(first, np.int64) - min(first, default=0)) * _PS_PER_NS
+    begin = (np.array(first, np.int64) - min(first, default=0)) * PS_PER_NS
     return np.repeat(begin, [len(p) for p in programs])
 
 
 def _fix(instances: Instances, book: TransferPlans, transfer: I64) -> None:
     for i, nanos in enumerate(transfer.tolist()):
         copies = len(instances.jobs[i])
-        first = book.add_fixed(nanos * _PS_PER_NS / _PS_PER_S, copies)
+        first = book.add_fixed(nanos * PS_PER_NS / PS_PER_S, copies)
         instances.jobs[i] = np.arange(first, first + copies)
         instances.overhead[i] = 0.0
         instances.algorithm[i] = MEASURED

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 import chakrakit.core as core
 from chakrakit.arrays import I64
-from chakrakit.errors import ConfigError, TraceError, nearest
+from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import (
+    PS_PER_S,
     Costs,
     WorkModel,
     each_picoseconds,
@@ -22,7 +23,7 @@ from chakrakit.machines.device import (
 )
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
-from chakrakit.simulator.engine.classes import Classes, apart, refine
+from chakrakit.simulator.engine.classes import refine
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
 from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances, Matcher
@@ -31,11 +32,11 @@ from chakrakit.simulator.engine.membership import Membership
 from chakrakit.simulator.engine.messages import FoldRefusedError, device_table
 from chakrakit.simulator.engine.outcome import Outcome
 from chakrakit.simulator.engine.planner import Custom, Fixed
-from chakrakit.simulator.engine.plans import PS, TransferPlans, link_bytes
+from chakrakit.simulator.engine.plans import TransferPlans, link_bytes
 from chakrakit.simulator.engine.policies import CollectivePolicy, DispatchPolicy, ReadyRow
 from chakrakit.simulator.engine.program import COMPUTE, PLAIN, Program, read_program
 from chakrakit.simulator.engine.stuck import check_finished, check_horizon
-from chakrakit.trace.communication import Binding, bind
+from chakrakit.trace.communication import Binding, Classes, bind
 from chakrakit.trace.sets import TraceSet
 
 SPLITS = 8
@@ -58,6 +59,8 @@ class SimulationOptions:
     share_compute: bool = False
     placement: tuple[int, ...] | None = None
     """The device of each rank; by default its own number."""
+    jobs: tuple[int, ...] = (0,)
+    """The first rank of each job, where the traces are of several."""
     custom: Custom | None = None
     measured_collectives: Fixed | None = None
     dispatch: DispatchPolicy | None = None
@@ -90,7 +93,7 @@ class _Simulation:
         self.membership = Membership(traces, self.programs, options.assume_missing)
         self.device_of = self._placed()
         self.shape_of = self._shapes()
-        self._check_stragglers()
+        options.disturbance.check_ranks(self.membership.ranks)
         self._costs: dict[tuple[int, int, float], Costs] = {}
 
     def _program(self, number: int) -> Program:
@@ -101,13 +104,8 @@ class _Simulation:
                 f"body {number}: node {body.ids[first['row']]} depends on node {first['id']}, which does "
                 "not exist; `chakra validate --fix` drops such dependencies"
             )
-        return read_program(body, self.traces.groups)
-
-    def _check_stragglers(self) -> None:
-        for rank in self.options.disturbance.stragglers:
-            if rank not in self.membership.index:
-                known = nearest(rank, self.membership.ranks)
-                raise ConfigError(f"--straggler: no rank {rank}; {known}")
+        self.traces.calls_at(number)  # while the body is at hand
+        return read_program(body)
 
     def _placed(self) -> I64:
         ranks = np.array(self.membership.ranks, np.int64)
@@ -147,11 +145,9 @@ class _Simulation:
 
     def run(self, begin: Splits | None = None) -> Outcome:
         if not self.options.fold:
-            return self._attempt(apart(self.membership), "not asked for")[0]
+            return self._unfolded("not asked for")
         if self.options.dispatch is not None:
-            return self._attempt(apart(self.membership), "a dispatch policy may treat ranks apart")[
-                0
-            ]
+            return self._unfolded("a dispatch policy may treat ranks apart")
         splits = begin or Splits.none(self.membership)
         for attempt in range(SPLITS):
             classes = self._classes(splits)
@@ -160,13 +156,14 @@ class _Simulation:
             try:
                 outcome, further = self._attempt(classes, _why(classes, attempt), splits)
             except FoldRefusedError as error:
-                return self._attempt(apart(self.membership), str(error))[0]
+                return self._unfolded(str(error))
             if further is None:
                 return outcome
             splits = further
-        return self._attempt(
-            apart(self.membership), "equal groups or pairs of ranks kept ending apart"
-        )[0]
+        return self._unfolded("equal groups or pairs of ranks kept ending apart")
+
+    def _unfolded(self, why: str) -> Outcome:
+        return self._attempt(self.membership.communication.apart(), why)[0]
 
     def _classes(self, splits: Splits) -> Classes:
         ranks = self.membership.ranks
@@ -187,23 +184,12 @@ class _Simulation:
         self, classes: Classes, why: str, splits: Splits | None = None
     ) -> tuple[Outcome, Splits | None]:
         """Simulates one rank of each class; also says how to split classes whose copies ended apart."""
-        options = self.options
-        book = TransferPlans(self.machine, options.network == "flow")
-        matcher = Matcher(
-            self.membership,
-            classes,
-            book,
-            self.shape_of,
-            self.device_of,
-            options.algorithms,
-            options.custom,
-            options.measured_collectives,
-            options.allow_empty or options.communication == "measured",
-            options.collectives,
-        )
+        flow = self.options.network == "flow"
+        book = TransferPlans(self.machine, flow)
+        matcher = self._matcher(classes, book)
         instances = matcher.match()
         workload = self._workload(classes, matcher.offset, instances)
-        if options.communication == "measured":
+        if self.options.communication == "measured":
             programs = [self.programs[self.membership.body(int(i))] for i in classes.first]
             workload["after"] = as_measured(instances, programs, book)
             workload["release"] = recorded_starts(programs)
@@ -213,12 +199,13 @@ class _Simulation:
             core.SimWorkload(**workload),
             core.SimPlans(**{k: v for k, v in plans.items() if k != "payload"}),
             core.SimTopology(**links),
-            options.network == "flow",
+            flow,
             self._pick(classes, matcher.offset),
         )
         check_horizon(self.membership, classes, matcher.offset, found)
         check_finished(self.membership, classes, matcher.offset, instances, found)
         moved = link_bytes(plans, routes, found["job_runs"], len(self.machine.links))
+        costs = [self._costs_of(int(i)) for i in classes.first]
         outcome = Outcome(
             self.membership,
             classes,
@@ -229,19 +216,35 @@ class _Simulation:
             found["binding"],
             found["reason"],
             workload["duration"],
-            _concat([self._costs_of(int(i)).source for i in classes.first], np.int8),
-            _concat([self._costs_of(int(i)).error for i in classes.first], np.float64),
+            _concat([c.source for c in costs], np.int8),
+            _concat([c.error for c in costs], np.float64),
             instances,
             found["began"],
             found["ended"],
             moved,
-            found["full_rate"] * PS,
+            found["full_rate"] * PS_PER_S,
             found["full_since"],
             int(found["events"]),
             self.device_of,
             splits,
         )
         return outcome, splits and splits.further(classes, instances, found["job_ended"])
+
+    def _matcher(self, classes: Classes, book: TransferPlans) -> Matcher:
+        options = self.options
+        return Matcher(
+            self.membership,
+            classes,
+            book,
+            self.shape_of,
+            self.device_of,
+            options.algorithms,
+            options.custom,
+            options.measured_collectives,
+            options.allow_empty or options.communication == "measured",
+            options.collectives,
+            options.jobs,
+        )
 
     # --- arrays for the core ------------------------------------------------------------------
 
@@ -321,14 +324,11 @@ class _Simulation:
                 rows += [
                     (at, 1, link, fault.factor) for link in link_numbers(self.machine, fault.target)
                 ]
-            elif fault.target in self.membership.index:
+            else:
                 assert isinstance(fault.target, int)
                 rows.append(
                     (at, 0, int(classes.rank[self.membership.index[fault.target]]), fault.factor)
                 )
-            else:
-                known = nearest(fault.target, self.membership.ranks)
-                raise ConfigError(f"--fault: no rank {fault.target}; {known}")
         rows.sort(key=lambda r: r[0])
         columns: Any = list(zip(*rows, strict=True)) or [[], [], [], []]
         return {

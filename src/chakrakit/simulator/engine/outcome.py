@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chakrakit.arrays import F64, I8, I32, I64
-from chakrakit.simulator.engine.classes import Classes
 from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances
 from chakrakit.simulator.engine.membership import Membership
+from chakrakit.trace.communication import Classes
 
 
 @dataclass(frozen=True, eq=False)

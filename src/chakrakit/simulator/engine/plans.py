@@ -12,12 +12,11 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import HORIZON_PS, each_picoseconds, picoseconds, too_long
+from chakrakit.machines.device import HORIZON_PS, PS_PER_S, each_picoseconds, picoseconds, too_long
 from chakrakit.machines.fabric import Machine, Routes
 from chakrakit.machines.library import Cost
 from chakrakit.simulator.collectives import SWITCH, CollectiveSteps
 
-PS = 1e12
 MOST_SECONDS = 100_000
 MOST_TRANSFERS = 60_000_000
 """Beyond this many transfers the plans would not fit in memory."""
@@ -270,7 +269,7 @@ class TransferPlans:
 
     def _links(self, routes: Routes) -> dict[str, Any]:
         return {
-            "bandwidth": self.machine.links.bandwidth / PS,
+            "bandwidth": self.machine.links.bandwidth / PS_PER_S,
             "route_offsets": routes.offsets,
             "route_links": routes.links.astype(np.int32),
         }
@@ -377,5 +376,5 @@ def link_bytes(plans: dict[str, Any], routes: Routes, runs: I64, links: int) -> 
 def _in_time(delay: I64) -> I64:
     """Delays, each of which is a sum of times that are within the horizon."""
     if delay.max(initial=0) > HORIZON_PS:
-        raise too_long("the latency of a transfer", f"{delay.max() / PS:g} s")
+        raise too_long("the latency of a transfer", f"{delay.max() / PS_PER_S:g} s")
     return delay

@@ -9,9 +9,10 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.errors import DeadlockError, TraceError
 from chakrakit.machines.device import HORIZON_DAYS
-from chakrakit.simulator.engine.classes import Classes, RowNames
+from chakrakit.simulator.engine.classes import RowNames
 from chakrakit.simulator.engine.instances import MESSAGE, Instances
 from chakrakit.simulator.engine.membership import Membership
+from chakrakit.trace.communication import Classes
 
 _SHOWN = 4
 

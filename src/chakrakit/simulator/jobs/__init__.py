@@ -6,6 +6,7 @@ from chakrakit.simulator.jobs.jobs_simulation import (
     JobsSimulation,
     JobsSummary,
     JobSummary,
+    MeetingJobs,
     simulate_jobs,
 )
 from chakrakit.simulator.jobs.joined_jobs import JoinedJobs, join_jobs
@@ -16,6 +17,7 @@ __all__ = [
     "JobsSimulation",
     "JobsSummary",
     "JoinedJobs",
+    "MeetingJobs",
     "join_jobs",
     "place_jobs",
     "read_job_placement",

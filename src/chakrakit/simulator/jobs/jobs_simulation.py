@@ -8,18 +8,16 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from chakrakit.arrays import F64, Mask
+from chakrakit.arrays import F64
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine
 from chakrakit.results import Facts, Result
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.jobs.joined_jobs import JoinedJobs, join_jobs
-from chakrakit.simulator.jobs.placement import Devices, place_jobs
-from chakrakit.simulator.results import Simulation, simulate
+from chakrakit.simulator.jobs.meeting import meeting
+from chakrakit.simulator.jobs.placement import Devices, check_places, place_jobs
+from chakrakit.simulator.results import Detail, Simulation, simulate
 from chakrakit.trace.sets import Run, TraceSet
-
-MOST_PAIRS = 4_000_000
-"""Pairs of devices whose routes are looked at before a job is simulated alone to be sure."""
 
 
 class JobSummary(Result, msgspec.Struct, kw_only=True):
@@ -48,22 +46,42 @@ class JobsSummary(Result, msgspec.Struct, kw_only=True):
     """Links that more than one job used."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class JobsSimulation(Facts):
-    """Jobs that were simulated together."""
+@dataclass(frozen=True, eq=False)
+class MeetingJobs:
+    """Jobs that can meet on links, simulated together, and each alone on its own devices."""
 
+    numbers: tuple[int, ...]
+    """Their places among all jobs."""
     joined: JoinedJobs
     together: Simulation
+    alone: tuple[Simulation, ...]
+
+    def makespan_ns(self, place: int) -> float:
+        """The last end of the job at this place of the part."""
+        first = self.joined.first[place]
+        ranks = self.together.summary.ranks[first : first + len(self.joined.jobs[place])]
+        return max(rank.finish_ns for rank in ranks)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JobsSimulation(Facts):
+    """Jobs that were simulated on one machine at the same time."""
+
+    parts: tuple[MeetingJobs, ...]
+    """Jobs of different parts can meet on no link, so that each part is simulated by itself."""
     summary: JobsSummary
 
     def facts(self) -> JobsSummary:
         """What `--json` prints."""
         return self.summary
 
-    def runs(self, detail: str = "classes") -> dict[str, Run]:
+    def runs(self, detail: Detail = "classes") -> dict[str, Run]:
         """A Run for every job."""
-        run = self.together.run(detail)  # type: ignore[arg-type]
-        return {name: self.joined.run_of(run, i) for i, name in enumerate(self.joined.names)}
+        found: dict[str, Run] = {}
+        for part in self.parts:
+            run = part.together.run(detail)
+            found |= {name: part.joined.run_of(run, i) for i, name in enumerate(part.joined.names)}
+        return {job.name: found[job.name] for job in self.summary.jobs}
 
 
 def simulate_jobs(
@@ -76,73 +94,60 @@ def simulate_jobs(
 ) -> JobsSimulation:
     """Runs jobs at the same time on one machine; without a placement, each on nodes of its own.
 
-    Jobs that share no link come out exactly as alone, so those are not simulated again.
+    Ranks in stragglers and faults are counted through all jobs, in order. Jobs that share no link come
+    out exactly as alone, because they are simulated alone.
     """
     made = load_machine(machine) if isinstance(machine, str) else machine
-    joined = join_jobs(jobs)
     places = list(placement or place_jobs([len(t) for t in jobs.values()], made))
-    flat = tuple(device for devices in places for device in devices)
-    chosen = replace(options or SimulationOptions(), placement=flat)
-    together = simulate(joined.traces, made, compute=compute, options=chosen)
-    alone = [
-        None
-        if apart
-        else simulate(traces, made, compute=compute, options=replace(chosen, placement=devices))
-        for traces, devices, apart in zip(jobs.values(), places, _apart(made, places), strict=True)
-    ]
-    summary = JobsSummary(
-        jobs=[_job(together, joined, i, places[i], alone[i]) for i in range(len(places))],
-        machine=together.summary.machine,
-        network=together.summary.network,
-        compute=together.summary.compute,
-        makespan_ns=together.makespan_ns,
-        shared_links=_shared([one.outcome.link_bytes for one in alone if one is not None]),
+    check_places(places)
+    chosen = options or SimulationOptions()
+    firsts = np.cumsum([0, *(len(devices) for devices in places)]).tolist()
+    chosen.disturbance.check_ranks(range(firsts[-1]))
+
+    def run(numbers: tuple[int, ...]) -> tuple[JoinedJobs, Simulation]:
+        joined = join_jobs({name: jobs[name] for name in (list(jobs)[i] for i in numbers)})
+        ranks = [r for i in numbers for r in range(firsts[i], firsts[i + 1])]
+        own = replace(
+            chosen,
+            placement=tuple(device for i in numbers for device in places[i]),
+            disturbance=chosen.disturbance.of(ranks),
+            jobs=joined.first,
+        )
+        return joined, simulate(joined.traces, made, compute=compute, options=own)
+
+    parts = []
+    for numbers in meeting(made, places):
+        joined, together = run(numbers)
+        alone = [run((i,))[1] for i in numbers] if len(numbers) > 1 else [together]
+        parts.append(MeetingJobs(numbers, joined, together, tuple(alone)))
+    return JobsSimulation(tuple(parts), _summary(parts, places))
+
+
+def _summary(parts: Sequence[MeetingJobs], places: Sequence[Devices]) -> JobsSummary:
+    jobs = {i: _job(part, k, places[i]) for part in parts for k, i in enumerate(part.numbers)}
+    some = parts[0].together.summary
+    return JobsSummary(
+        jobs=[jobs[i] for i in sorted(jobs)],
+        machine=some.machine,
+        network=some.network,
+        compute=some.compute,
+        makespan_ns=max(part.together.makespan_ns for part in parts),
+        shared_links=_shared([one.outcome.link_bytes for part in parts for one in part.alone]),
     )
-    return JobsSimulation(joined, together, summary)
 
 
-def _job(
-    together: Simulation,
-    joined: JoinedJobs,
-    number: int,
-    devices: Devices,
-    alone: Simulation | None,
-) -> JobSummary:
-    first = joined.first[number]
-    ranks = together.summary.ranks[first : first + len(joined.jobs[number])]
-    makespan = max(rank.finish_ns for rank in ranks)
-    lone = makespan if alone is None else alone.makespan_ns
+def _job(part: MeetingJobs, place: int, devices: Devices) -> JobSummary:
+    makespan, alone = part.makespan_ns(place), part.alone[place].makespan_ns
     return JobSummary(
-        name=joined.names[number],
-        ranks=len(ranks),
+        name=part.joined.names[place],
+        ranks=len(devices),
         devices=list(devices),
         makespan_ns=makespan,
-        alone_ns=lone,
-        slowdown=makespan / lone if lone else 1.0,
+        alone_ns=alone,
+        slowdown=makespan / alone if alone else 1.0,
     )
 
 
 def _shared(moved: Sequence[F64]) -> int:
     """How many links more than one job moved something over."""
-    return int((np.sum([m > 0 for m in moved], axis=0) > 1).sum()) if moved else 0
-
-
-def _reach(machine: Machine, devices: Devices) -> Mask | None:
-    """Links on any route between a job's devices; None where there are too many routes to look at."""
-    if len(devices) ** 2 > MOST_PAIRS:
-        return None
-    mine = np.array(devices, np.int64)
-    src, dst = np.repeat(mine, len(mine)), np.tile(mine, len(mine))
-    out = np.zeros(len(machine.links), np.bool_)
-    out[machine.routes(src, dst).links] = True
-    return out
-
-
-def _apart(machine: Machine, places: Sequence[Devices]) -> list[bool]:
-    """Which jobs can meet no other on any link."""
-    reach = [_reach(machine, devices) for devices in places]
-    known = [links for links in reach if links is not None]
-    if len(known) < len(reach):
-        return [False] * len(reach)
-    users = np.sum(known, axis=0)
-    return [not bool((users[links] > 1).any()) for links in known]
+    return int((np.sum([m > 0 for m in moved], axis=0) > 1).sum())

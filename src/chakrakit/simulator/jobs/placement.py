@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.machines.fabric import Machine
 
-Layout = Literal["packed", "spread"]
 Devices = tuple[int, ...]
 """The device of each rank."""
 
 
-def place_jobs(sizes: Sequence[int], machine: Machine, layout: Layout = "packed") -> list[Devices]:
+def place_jobs(sizes: Sequence[int], machine: Machine, *, spread: bool = False) -> list[Devices]:
     """Devices for jobs of so many ranks, in order.
 
-    `packed`: every job on nodes of its own while there are enough, else one after another without gaps.
-    `spread`: ranks are dealt out over all nodes in turn, so that every job reaches every node.
+    By default every job is on nodes of its own while there are enough, else jobs follow one another without
+    gaps. With `spread`, ranks are dealt out over all nodes in turn, so that every job reaches every node.
     """
     total = sum(sizes)
     if total > machine.size:
@@ -27,7 +25,7 @@ def place_jobs(sizes: Sequence[int], machine: Machine, layout: Layout = "packed"
             "nodes, as in dgx-h100:32"
         )
     each = machine.shape[0] if len(machine.shape) > 1 else 1
-    if layout == "spread":
+    if spread:
         return _in_order(sizes, sorted(range(machine.size), key=lambda d: (d % each, d // each)))
     nodes = [-(-size // each) for size in sizes]
     if sum(nodes) * each > machine.size:
@@ -42,6 +40,19 @@ def _in_order(sizes: Sequence[int], devices: Sequence[int]) -> list[Devices]:
         out.append(tuple(devices[at : at + size]))
         at += size
     return out
+
+
+def check_places(places: Sequence[Devices]) -> None:
+    """An error where two ranks are on one device."""
+    used: dict[int, int] = {}
+    for job, devices in enumerate(places):
+        for device in devices:
+            if device in used:
+                raise ConfigError(
+                    f"device {device} is given to job {used[device]} and job {job} (counted from 0); "
+                    "a device runs one rank"
+                )
+            used[device] = job
 
 
 def read_job_placement(path: str, names: Sequence[str], sizes: Sequence[int]) -> list[Devices]:

@@ -9,7 +9,7 @@ from chakrakit.simulator.results.collective_table import (
     parse_members,
     parse_sizes,
 )
-from chakrakit.simulator.results.result import to_run
+from chakrakit.simulator.results.result import Detail, to_run
 from chakrakit.simulator.results.rows import class_rows
 from chakrakit.simulator.results.settings import (
     read_network_model,
@@ -18,17 +18,12 @@ from chakrakit.simulator.results.settings import (
     split_pair,
 )
 from chakrakit.simulator.results.simulation import Simulation, simulate
-from chakrakit.simulator.results.summary import (
-    NS,
-    CollectiveSummary,
-    RankSummary,
-    SimulationSummary,
-)
+from chakrakit.simulator.results.summary import CollectiveSummary, RankSummary, SimulationSummary
 
 __all__ = [
-    "NS",
     "CollectiveSummary",
     "CollectiveTable",
+    "Detail",
     "ExpertExchange",
     "RankSummary",
     "Simulation",

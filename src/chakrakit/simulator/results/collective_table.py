@@ -11,7 +11,7 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import Quantity, element_bytes, parse
+from chakrakit.machines.device import Quantity, parse
 from chakrakit.machines.fabric import Machine, span_of
 from chakrakit.machines.library import (
     Library,
@@ -32,7 +32,7 @@ from chakrakit.results import Result
 from chakrakit.simulator.collectives import ALGORITHMS, COLLECTIVES
 from chakrakit.simulator.engine import SimulationOptions, run
 from chakrakit.trace.communication import Binding, Groups
-from chakrakit.trace.model import CollectiveType, TraceBuilder
+from chakrakit.trace.model import CollectiveType, TraceBuilder, element_bytes
 from chakrakit.trace.sets import TraceSet
 
 Kernels = Literal["library", "engine", "fastest"]
@@ -210,7 +210,7 @@ def _rows(
         known = ", ".join([*ALGORITHMS, "dispatch", "combine"])
         raise ConfigError(f"no collective {what!r}; there are {known}")
     library, span = machine.library, span_of(machine, devices)
-    width = element_bytes("fp16" if dtype == "half" else dtype)
+    width = element_bytes(dtype)
     if library is None:
         if kernels != "library":
             raise ConfigError(f"{machine.name} has no library constants, so no engine's either")

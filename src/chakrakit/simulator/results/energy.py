@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chakrakit.arrays import F64
-from chakrakit.machines.device import Device, Draw, PowerLimited, activity_of
+from chakrakit.machines.device import PICO, Device, Draw, PowerLimited, activity_of
 from chakrakit.machines.fabric import Machine
 from chakrakit.passes.nodes import classes_of
 from chakrakit.simulator.engine import COMM, COMPUTE, Outcome, Program, SimulationOptions, run
@@ -15,7 +15,6 @@ from chakrakit.simulator.results.rows import class_rows, program_of
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.timing import Intervals
 
-PICO = 1e-12
 IDLE = "idle"
 _CLOSE = 0.995
 """A device that computes for this share of the run is as good as always busy."""

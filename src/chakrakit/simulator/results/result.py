@@ -82,7 +82,7 @@ def _unfolded(outcome: Outcome, times: list[Times]) -> tuple[list[Times], dict[i
         timing[rank] = len(out)
         shared = times[int(outcome.classes.rank[i])]
         near = set().union(*(members[g] for g in outcome.membership.group_of[i]))
-        near |= set(outcome.membership.peers(i).tolist())
+        near |= set(outcome.membership.communication.peers(i).tolist())
         assert shared.binding_rank is not None
         moved = shared.binding_rank.copy()
         for other in np.unique(moved[moved >= 0]).tolist():

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.errors import TraceError
-from chakrakit.machines.device import CostSource, work_rows
+from chakrakit.machines.device import PS_PER_NS, CostSource, work_rows
 from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
 from chakrakit.simulator.collectives import data_bytes, ideal_seconds, moved_bytes
@@ -19,8 +19,6 @@ from chakrakit.trace.memory import Allocations, allocations_of, fit_fields, fit_
 from chakrakit.trace.placement import is_communication, marked_steps, on_device, slowest
 from chakrakit.trace.sets import Footprint, RecordedStep, recorded_step_of
 from chakrakit.trace.timing import Intervals
-
-NS = 1000
 
 
 class RankSummary(Result, msgspec.Struct, kw_only=True):
@@ -143,7 +141,7 @@ def summarize(
         msgspec.structs.replace(classes[int(c)][0], rank=rank)
         for rank, c in zip(membership.ranks, outcome.classes.rank, strict=True)
     ]
-    makespan = outcome.makespan_ps / NS
+    makespan = outcome.makespan_ps / PS_PER_NS
     peaks = [m for _, m in classes if m is not None]
     highest = max(peaks, key=lambda m: m.peak_bytes) if peaks else None
     has = {r: int(machine.device(int(d)).memory) for r, d in outcome.devices().items()}
@@ -183,7 +181,7 @@ def _step(outcome: Outcome) -> float:
         number = np.asarray(trace.column("step", -1), np.int64)
         found = marked_steps(trace, outcome.start[rows], outcome.end[rows], works, number)
         periods.append({s.number: s.period for s in found})
-    return slowest(periods) / NS
+    return slowest(periods) / PS_PER_NS
 
 
 def compute_shares(outcome: Outcome) -> list[ComputeShare]:
@@ -206,7 +204,7 @@ def compute_shares(outcome: Outcome) -> list[ComputeShare]:
             source=source.name.lower(),
             nodes=int(nodes[source]),
             nodes_share=float(nodes[source] / nodes.sum()),
-            time_ns=float(time[source] / NS),
+            time_ns=float(time[source] / PS_PER_NS),
             time_share=_over(float(time[source]), float(time.sum())),
         )
         for source in CostSource
@@ -253,11 +251,11 @@ def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Allocations |
     memory = class_memory(outcome, c)
     summary = RankSummary(
         rank=-1,
-        finish_ns=finish / NS,
-        compute_ns=compute.total / NS,
-        comm_ns=comm.total / NS,
-        exposed_comm_ns=(busy - compute.total) / NS,
-        idle_ns=(finish - busy) / NS,
+        finish_ns=finish / PS_PER_NS,
+        compute_ns=compute.total / PS_PER_NS,
+        comm_ns=comm.total / PS_PER_NS,
+        exposed_comm_ns=(busy - compute.total) / PS_PER_NS,
+        idle_ns=(finish - busy) / PS_PER_NS,
         peak_bytes=memory.peak_bytes if memory else 0,
         flops=float(program.trace.column("num_ops", 0)[program.kind == COMPUTE].sum()),
     )
@@ -333,7 +331,7 @@ def collective_summaries(outcome: Outcome) -> list[CollectiveSummary]:
 
 def _collective(outcome: Outcome, key: tuple[str, str, int, int], which: Any) -> CollectiveSummary:
     kind, algorithm, members, size = key
-    took = float((outcome.ended[which] - outcome.began[which]).mean()) / NS
+    took = float((outcome.ended[which] - outcome.began[which]).mean()) / PS_PER_NS
     total = size if kind == MESSAGE else data_bytes(kind, size, members)
     shape = outcome.instances.shape[int(which[0])]
     each = total / members if kind == "all-to-all" else total
@@ -362,4 +360,4 @@ def _wait(outcome: Outcome, which: Any) -> float:
     rows = np.flatnonzero(np.isin(of_row, which))
     first = np.full(len(outcome.began), np.iinfo(np.int64).max)
     np.minimum.at(first, of_row[rows], outcome.start[rows])
-    return float((outcome.began[which] - first[which]).mean() / NS)
+    return float((outcome.began[which] - first[which]).mean() / PS_PER_NS)

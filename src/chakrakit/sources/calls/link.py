@@ -17,7 +17,7 @@ from chakrakit.sources.pytorch.linking import InOut, LinkReport, RankReport
 from chakrakit.sources.pytorch.read import check_times
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import CollectiveType, EdgeForm, EdgeKind, Trace
-from chakrakit.trace.sets import NS, Card, Run, Times
+from chakrakit.trace.sets import PS_PER_NS, Card, Run, Times
 from chakrakit.trace.timing import schedule
 
 
@@ -51,7 +51,7 @@ def link_calls(
         source=[ranks[r].path for r in bindings],
         settings={"recorder": tool},
         epoch_ns=epoch,
-        tick_ps=NS,
+        tick_ps=PS_PER_NS,
     )
     timing = {rank: i for i, rank in enumerate(bindings)}
     run = Run(bodies, bindings, Groups(groups), card, times=measured, timing=timing)

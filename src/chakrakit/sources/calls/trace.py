@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I64
 from chakrakit.sources.calls.record import STATES, Calls
 from chakrakit.sources.pytorch.communication import names as words
-from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Metadata, NodeType, Trace
+from chakrakit.trace.model import (
+    EdgeForm,
+    EdgeKind,
+    Edges,
+    Metadata,
+    NodeType,
+    Trace,
+    element_bytes,
+)
 
 _PEERS = re.compile(r"(?<!\d)(\d{1,9})\s*(->|<-)\s*(\d{1,9})(?!\d)")
 
@@ -148,7 +156,7 @@ def _bytes(calls: Calls, sizes: I64, types: I64) -> I64:
 def _total(shapes: Any, types: Any) -> int:
     if not isinstance(shapes, list) or not isinstance(types, list):
         return 0
-    items = [words.ITEM_BYTES.get(str(t).lower(), 0) for t in types] or [0]
+    items = [int(element_bytes(str(t))) for t in types] or [0]
     total = 0
     for i, shape in enumerate(shapes):
         plain = shape if isinstance(shape, list) else [shape]

@@ -171,6 +171,8 @@ def _activities(
     """Processes become ranks: as numbered, by their files' names where each has a number, else in order."""
     if options.times:
         raise ConfigError("--times goes with PyTorch's observer files; these recordings have times")
+    if not loads:
+        raise FormatError("no process in these recordings did anything; there is nothing to link")
     told = [rank_in_name(path) for path, _ in loads]
     by_name = len(set(told)) == len(told) > 1 and min(told) >= 0
     ranks = numbers or (told if by_name else range(len(loads)))

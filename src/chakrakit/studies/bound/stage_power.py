@@ -8,8 +8,9 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.machines.device import (
+    COMPUTED,
+    PICO,
     Activity,
-    CostSource,
     Device,
     Draw,
     WorkModel,
@@ -17,8 +18,6 @@ from chakrakit.machines.device import (
     held_back,
 )
 from chakrakit.trace.model import Trace
-
-PICO = 1e-12
 
 
 class StagePower:
@@ -30,7 +29,7 @@ class StagePower:
         self._device, self._constants, self._kind_of = device, device.dynamic, kind_of
         seconds = costs.ps.astype(np.float64) * PICO
         self._activity = activity_of(trace, device, device.dynamic, seconds, costs.profiled)
-        computed = costs.profiled | (costs.source == CostSource.ROOFLINE)
+        computed = np.isin(costs.source, COMPUTED)
         self._limited = computed & (self._activity.seconds > 0)
 
     def clock(self, counts: Iterable[tuple[slice, int]], step_ps: int) -> tuple[Draw, int]:

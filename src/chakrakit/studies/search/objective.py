@@ -6,37 +6,47 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chakrakit.errors import ConfigError
+from chakrakit.machines.device import PICO, Device, Draw
 from chakrakit.machines.fabric import Machine
+from chakrakit.simulator.results import SimulationSummary
 
 Name = Literal["step", "energy", "price"]
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Turns a step's time and computation into what is to be small: seconds, joules, or money."""
+    """What is to be small, seconds, joules or money: of a simulated step, and at least of any other."""
 
     name: Name
-    power: float
-    idle_power: float
+    busy_watts: float
+    """What a device draws at least while it computes."""
+    idle_watts: float
+    """What it draws at least while it does not."""
     price_per_hour: float
 
-    def value(self, gpus: int, step_ps: float, compute_ps: float) -> float:
-        """Of a step on so many devices; `compute_ps` is summed over them."""
-        seconds, busy = step_ps * 1e-12, compute_ps * 1e-12
+    def least(self, gpus: int, step_ps: float, compute_ps: float) -> float:
+        """Below every step of at least this time and this computation, which is summed over the devices."""
+        seconds, busy = step_ps * PICO, compute_ps * PICO
         if self.name == "energy":
-            return busy * self.power + (gpus * seconds - busy) * self.idle_power
-        if self.name == "price":
-            return gpus * seconds * self.price_per_hour / 3600
-        return seconds
+            return busy * self.busy_watts + (gpus * seconds - busy) * self.idle_watts
+        return self._of_time(gpus, seconds)
+
+    def of(self, gpus: int, summary: SimulationSummary) -> float:
+        """Of a simulated step."""
+        if self.name == "energy" and summary.energy_joules is not None:
+            return summary.energy_joules
+        return self._of_time(gpus, summary.makespan_ns * 1e-9)
+
+    def _of_time(self, gpus: int, seconds: float) -> float:
+        return seconds if self.name == "step" else gpus * seconds * self.price_per_hour / 3600
 
 
 def objective_of(name: Name, machine: Machine, price_per_hour: float | None) -> Objective:
     """The objective on a machine; a ConfigError if the machine does not know what it needs."""
-    least = min(machine.devices, key=lambda d: d.power)
     price = (
         min(d.price_per_hour for d in machine.devices) if price_per_hour is None else price_per_hour
     )
-    if name == "energy" and not least.power:
+    if name == "energy" and not all(d.power for d in machine.devices):
         raise ConfigError(
             f"{machine.name} does not say what its devices draw; add `power: 700 W` (and `idle_power`) "
             "to the device in a machine file"
@@ -46,4 +56,20 @@ def objective_of(name: Name, machine: Machine, price_per_hour: float | None) -> 
             f"{machine.name} does not say what its devices cost; give --price-per-hour, or add "
             "`price_per_hour` to the device in a machine file"
         )
-    return Objective(name, least.power, min(d.idle_power for d in machine.devices), price)
+    watts = [_least_watts(device) for device in machine.devices]
+    return Objective(name, min(busy for busy, _ in watts), min(idle for _, idle in watts), price)
+
+
+def _least_watts(device: Device) -> tuple[float, float]:
+    """While it computes, and while it does not.
+
+    A device of which more is known draws by its clock and its work: at least what its clocks draw at their
+    lowest, since the work of a plan is only known once it is simulated.
+    """
+    if device.dynamic is None:
+        return device.power, device.idle_power
+    lowest = Draw(
+        constants=device.dynamic, share=device.dynamic.least_clock_mhz / device.dynamic.clock_mhz
+    )
+    watts = device.idle_power + lowest.clock_watts
+    return watts, watts

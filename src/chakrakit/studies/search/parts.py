@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from chakrakit.machines.device import PS_PER_NS
 from chakrakit.simulator.engine import COMPUTE, Outcome
-from chakrakit.simulator.results import NS, class_rows
+from chakrakit.simulator.results import class_rows
 from chakrakit.trace.model import NodeType
 from chakrakit.trace.timing import Intervals
 
@@ -26,7 +27,9 @@ def parts_of(outcome: Outcome) -> dict[str, float]:
     ranks = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
     for c in range(outcome.classes.count):
         for name, value in _class_parts(outcome, c).items():
-            total[name] = total.get(name, 0.0) + value * int(ranks[c]) / int(ranks.sum()) / NS
+            total[name] = (
+                total.get(name, 0.0) + value * int(ranks[c]) / int(ranks.sum()) / PS_PER_NS
+            )
     return total
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines.load import load_machine, parse_name
+from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Result
 from chakrakit.studies.search.objective import Name, objective_of
 from chakrakit.studies.search.parts import why
@@ -28,7 +29,6 @@ _BEYOND = 30
 """How many plans that do not fit are looked at, to tell what memory costs."""
 
 Method = Literal["auto", "exhaustive", "optuna"]
-Progress = Callable[[int, int | None], None]
 
 
 class SearchResult(Result, msgspec.Struct, kw_only=True):
@@ -61,7 +61,7 @@ def search(
     method: Method = "auto",
     trials: int = 300,
     runners: int = 5,
-    progress: Progress = lambda _done, _total: None,
+    progress: Progress = quiet,
 ) -> tuple[SearchResult, Workload]:
     """The best plan, what else there is, and the best plan's workload.
 

@@ -13,7 +13,6 @@ from chakrakit.simulator.results import Simulation, simulate
 from chakrakit.studies.bound import Bounds
 from chakrakit.studies.search.objective import Objective
 from chakrakit.studies.search.parts import parts_of
-from chakrakit.studies.sweep import mean
 from chakrakit.workloads.description import Plan, Workload
 from chakrakit.workloads.generate import generate
 
@@ -82,7 +81,7 @@ class Searcher:
         once, more = self._alone[key]
         passes = workload.step.global_batch // workload.step.micro_batch
         total = once + (passes - 1) * more
-        return self.objective.value(workload.plan.world, total / workload.plan.world, total)
+        return self.objective.least(workload.plan.world, total / workload.plan.world, total)
 
     def _compute_alone(self, workload: Workload, passes: int) -> int:
         """Computation of so many micro-batches on one device."""
@@ -100,7 +99,7 @@ class Searcher:
     def bound(self, workload: Workload) -> float:
         """The objective below which no simulation of it comes."""
         found = self.bounds.of(workload)
-        return self.objective.value(workload.plan.world, found.step_ps, found.compute_ps)
+        return self.objective.least(workload.plan.world, found.step_ps, found.compute_ps)
 
     def ranking(self) -> list[Evaluated]:
         """The simulated plans that fit, best first; of equals the one found first."""
@@ -120,8 +119,6 @@ class Searcher:
     def _result(self, workload: Workload, done: Simulation) -> PlanResult:
         plan, summary = workload.plan, done.summary
         need = self.bounds.memory(workload)
-        compute = mean(summary.ranks, "compute_ns") * len(summary.ranks) * 1e3
-        value = self.objective.value(plan.world, summary.makespan_ns * 1e3, compute)
         return PlanResult(
             gpus=plan.world,
             dp=plan.dp,
@@ -135,7 +132,7 @@ class Searcher:
             schedule=plan.schedule,
             chunks=plan.chunks,
             step_ns=summary.makespan_ns,
-            value=value,
+            value=self.objective.of(plan.world, summary),
             mfu=summary.mfu,
             memory_bytes=need,
             fits=need <= self.room,

@@ -8,7 +8,7 @@ may; nothing is lost by that. Of those that meet it, the one with the most room 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,12 +16,11 @@ import msgspec
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines.load import load_machine
+from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Result
 from chakrakit.serving import Layout, Served, ServiceLevel, Serving, batch_limits, serving_of
 from chakrakit.studies.search.plan_search import machine_for
 from chakrakit.studies.search.serving_space import Candidate, ServingSpace, serving_space
-
-Progress = Callable[[int, int | None], None]
 
 
 class ServingPlan(Result, msgspec.Struct, kw_only=True):
@@ -144,7 +143,7 @@ def search_serving(
     given: Mapping[str, Sequence[Any]] | None = None,
     price_per_hour: float | None = None,
     runners: int = 5,
-    progress: Progress = lambda _done, _total: None,
+    progress: Progress = quiet,
     **settings: Any,
 ) -> tuple[ServingSearchResult, Serving]:
     """The cheapest way, what else there is, and the best way as something to serve with.

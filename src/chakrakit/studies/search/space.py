@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -33,10 +34,7 @@ class Space(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def size(self) -> int:
         """Combinations, possible or not."""
-        count = 1
-        for values in self.axes().values():
-            count *= len(values)
-        return count
+        return math.prod(len(values) for values in self.axes().values())
 
     def axes(self) -> dict[str, list[Any]]:
         """Values by axis."""

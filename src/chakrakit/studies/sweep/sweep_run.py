@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from chakrakit.parallel import Outcome, check_engine, each
+from chakrakit.parallel import Outcome, Progress, check_engine, each, quiet
 from chakrakit.results import Result
 from chakrakit.studies.sweep.measurement import Row, measure
 from chakrakit.studies.sweep.points import Grid, Point, grid
@@ -20,9 +20,6 @@ from chakrakit.studies.sweep.table import table_of, write_table
 
 _BODIES = "bodies"
 """Where points share traces while a sweep runs; gigabytes that nobody needs when it is over."""
-
-Progress = Callable[[int, int], None]
-"""Called with the weight of what is done, of all that this sweep has to do."""
 
 
 class SweepResult(Result, msgspec.Struct, kw_only=True):
@@ -45,7 +42,7 @@ def sweep(
     engine: str = "local",
     jobs: int | None = None,
     retry: bool = False,
-    progress: Progress = lambda _done, _total: None,
+    progress: Progress = quiet,
 ) -> SweepResult:
     """Runs what is left of a study, in any number of sittings; `retry` runs failed points again too.
 

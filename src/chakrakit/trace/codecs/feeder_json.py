@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from chakrakit.errors import FormatError, TraceError
-from chakrakit.trace.model import NodeType, Trace, column_name
+from chakrakit.trace.model import COMMUNICATION, Trace, column_name
 
 _COMM = ("comm_type", "comm_priority", "comm_size", "comm_src", "comm_dst", "comm_tag")
 _ATTRIBUTES = ("is_cpu_op", "num_ops", "tensor_size", *_COMM, "pg_name")
@@ -112,7 +112,7 @@ def _object(node: dict[str, Any]) -> dict[str, Any]:
         "runtime": node["duration_micros"],
         "is_cpu_op": bool(node.get("is_cpu_op")),
     }
-    if node["type"] in (NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE):
+    if node["type"] in COMMUNICATION:
         # The feeder reads these without asking whether they are there.
         out |= {key: node.get(key) or 0 for key in ("tensor_size", *_COMM)}
     for key in _ATTRIBUTES:

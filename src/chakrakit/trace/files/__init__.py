@@ -17,7 +17,9 @@ from chakrakit.trace.files.bundle_files import (
     open_bundle,
 )
 from chakrakit.trace.files.streams import (
+    GZIP,
     STDIO,
+    ZSTD,
     Source,
     display_name,
     open_input,
@@ -33,13 +35,16 @@ from chakrakit.trace.files.temporary import (
     temporary_name,
     uninterrupted,
 )
+from chakrakit.trace.files.unpacking import unpacked
 
 __all__ = [
     "FORMAT",
+    "GZIP",
     "MANIFEST",
     "STDIO",
     "VERSION",
     "ZIP",
+    "ZSTD",
     "BundlePath",
     "ListedFile",
     "Manifest",
@@ -60,4 +65,5 @@ __all__ = [
     "take_place",
     "temporary_name",
     "uninterrupted",
+    "unpacked",
 ]

@@ -21,7 +21,8 @@ Source = str | os.PathLike[str] | IO[bytes] | BundlePath
 _BUFFER = 1 << 20
 _MOST_TIMES = 1000
 """How much smaller compression makes a trace at most; the most regular ones come to a few hundred."""
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+"""First bytes of compressed files."""
 
 
 def display_name(path: Source) -> str:
@@ -40,9 +41,9 @@ def open_input(path: Source) -> Iterator[io.BufferedReader]:
     with contextlib.ExitStack() as stack, _damage(name):
         raw = _open_raw(path, stack)
         head = raw.peek(4)[:4]
-        if head.startswith(_GZIP):
+        if head.startswith(GZIP):
             yield _unfolding(cast(IO[bytes], gzip.GzipFile(fileobj=raw)), raw, name)
-        elif head == _ZSTD:
+        elif head == ZSTD:
             yield _unfolding(_zstd_reader(raw), raw, name)
         else:
             yield raw

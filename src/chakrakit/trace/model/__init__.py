@@ -11,6 +11,7 @@ from chakrakit.trace.model.dependencies import (
     Dependencies,
     edge_codes,
     edge_columns_that_fit,
+    edge_columns_that_mean_something,
     resolve,
 )
 from chakrakit.trace.model.edges import (
@@ -22,28 +23,30 @@ from chakrakit.trace.model.edges import (
     check_range,
     column,
 )
+from chakrakit.trace.model.element_types import dtype_name, element_bytes
 from chakrakit.trace.model.graph import Graph
 from chakrakit.trace.model.layouts import Layout, Layouts
 from chakrakit.trace.model.metadata import Metadata
 from chakrakit.trace.model.node import Node
 from chakrakit.trace.model.schema import (
+    COMMUNICATION,
     CollectiveType,
     Member,
     NodeType,
     collective_name,
+    collective_words,
     node_type_name,
 )
-from chakrakit.trace.model.show import SHOWN_ROWS, table_html
 from chakrakit.trace.model.trace import Trace
 from chakrakit.trace.model.vocabulary import Attribute, by_name
 from chakrakit.trace.model.wire import field_bytes, varint
 
 __all__ = [
+    "COMMUNICATION",
     "FORM_SHIFT",
     "IO_COLUMNS",
     "KIND_BITS",
     "MAX_ROWS",
-    "SHOWN_ROWS",
     "STORAGE_TYPES",
     "Attribute",
     "CollectiveType",
@@ -64,16 +67,19 @@ __all__ = [
     "by_name",
     "check_range",
     "collective_name",
+    "collective_words",
     "column",
     "column_name",
     "columns",
+    "dtype_name",
     "edge_codes",
     "edge_columns_that_fit",
+    "edge_columns_that_mean_something",
+    "element_bytes",
     "field_bytes",
     "node_type_name",
     "resolve",
     "storage_of_member",
-    "table_html",
     "varint",
     "wire",
 ]

@@ -81,13 +81,14 @@ class Graph:
         return self._in[2]
 
     @cached_property
-    def _sorted(self) -> I32:
+    def sortable(self) -> I32:
+        """Rows that no cycle holds back, sources before targets: all of them where there is no cycle."""
         return _frozen(core.graph_topological_order(self.out_offsets, self.out_targets))
 
     @property
     def is_acyclic(self) -> bool:
         """Whether no row reaches itself."""
-        return len(self._sorted) == self.n
+        return len(self.sortable) == self.n
 
     def topological_order(self) -> I32:
         """All rows, sources before targets.
@@ -97,7 +98,7 @@ class Graph:
         """
         if not self.is_acyclic:
             raise TraceError(_cycle_text(self.find_cycle() or []))
-        return self._sorted
+        return self.sortable
 
     @cached_property
     def _levels(self) -> I32:
@@ -159,7 +160,7 @@ class Graph:
         """
         if self.is_acyclic:
             return None
-        rows: list[int] = core.graph_find_cycle(self.n, self.src, self.dst, self._sorted).tolist()
+        rows: list[int] = core.graph_find_cycle(self.n, self.src, self.dst, self.sortable).tolist()
         return rows
 
     def _column(self, values: ArrayLike, length: int, name: str) -> I64:

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.arrays import I64
+from chakrakit.results import SHOWN_ROWS, table_html
 from chakrakit.trace.model import columns
 from chakrakit.trace.model.edges import EdgeKind, Edges
 from chakrakit.trace.model.graph import Graph
 from chakrakit.trace.model.schema import collective_name, node_type_name
-from chakrakit.trace.model.show import SHOWN_ROWS, table_html
 
 
 class NodeTable(Protocol):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -27,9 +25,9 @@ def without(
     for row, data in enumerate(column):
         if data is None or name.encode() not in data:
             continue
-        kept = [_name(message) != name for message in _messages(data)]
+        kept = [_name(message) != name for message in wire.frames(data)]
         if not all(kept):
-            left = (m for m, keep in zip(_messages(data), kept, strict=True) if keep)
+            left = (m for m, keep in zip(wire.frames(data), kept, strict=True) if keep)
             column[row] = b"".join(map(wire.frame, left)) or None
             changed[row] = layouts.items[rows[row]].with_raw(kept)
     if not changed:
@@ -39,14 +37,6 @@ def without(
     rows[list(changed)] = numbers
     at = table.column_names.index(COLUMN)
     return table.set_column(at, COLUMN, pa.array(column, pa.binary())), layouts, rows
-
-
-def _messages(data: bytes) -> Iterator[bytes]:
-    position = 0
-    while position < len(data):
-        size, position = wire.read_varint(data, position)
-        yield data[position : position + size]
-        position += size
 
 
 def _name(attribute: bytes) -> str:

@@ -18,6 +18,10 @@ class NodeType(IntEnum):
     COMM_COLL_NODE = 7
 
 
+COMMUNICATION = (NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE)
+"""Types of nodes that stand for a message or a collective."""
+
+
 class CollectiveType(IntEnum):
     """Values of the attribute `comm_type`."""
 
@@ -82,3 +86,8 @@ def collective_name(code: int) -> str:
         return CollectiveType(code).name
     except ValueError:
         return f"COLLECTIVE_{code}"
+
+
+def collective_words(code: int) -> str:
+    """`all-reduce` for 0, as options and results write it; both ways to reduce and scatter are one."""
+    return collective_name(code).removesuffix("_BLOCK").lower().replace("_", "-")

@@ -1,12 +1,12 @@
-"""Writes single protobuf messages of the schema, for what comes as Python objects.
+"""Protobuf's wire form in Python: messages written and read field by field.
 
-Bulk encoding is the core's work; this is for a few attributes at a time.
+Bulk work is the core's; this is for a few attributes at a time.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from chakrakit.errors import FormatError
@@ -29,6 +29,9 @@ RANGES: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("uint64", "fixed64"), _UNSIGNED64),
 }
 
+_FIXED = {1: 8, 5: 4}
+"""Bytes of the wire types whose fields have a fixed size."""
+_LONGEST_VARINT = 10
 _ONE_BYTE = [bytes((i,)) for i in range(128)]
 
 
@@ -48,14 +51,45 @@ def varint(value: int) -> bytes:
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
     """The number at this place, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
+    value = 0
+    for i, byte in enumerate(data[position : position + _LONGEST_VARINT]):
+        value |= (byte & 0x7F) << (7 * i)
         if byte < 0x80:
-            return value, position
+            return value & (2**64 - 1), position + i + 1
+    raise FormatError("a number is cut off", offset=position)
+
+
+def frames(data: bytes) -> Iterator[bytes]:
+    """Messages that follow each other, each with its length before it."""
+    at = 0
+    while at < len(data):
+        size, at = read_varint(data, at)
+        yield data[at : at + size]
+        at += size
+
+
+def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a message with their numbers: varints as integers, all else as bytes.
+
+    Every length is checked, since the bytes come from a file.
+    """
+    at = 0
+    while at < len(data):
+        key, at = read_varint(data, at)
+        number, kind = key >> 3, key & 7
+        if not number:
+            raise FormatError(
+                "a field with the number 0; this is not a protobuf message", offset=at
+            )
+        if kind == 0:
+            value, at = read_varint(data, at)
+            yield number, value
+            continue
+        size, at = read_varint(data, at) if kind == 2 else (_FIXED.get(kind, -1), at)
+        if size < 0 or at + size > len(data):
+            raise FormatError("a field runs past its message", offset=at)
+        yield number, data[at : at + size]
+        at += size
 
 
 def field_bytes(field: int, data: bytes) -> bytes:

@@ -7,11 +7,9 @@ import numpy as np
 from chakrakit.arrays import I32, I64, Mask
 from chakrakit.trace.model import Trace
 from chakrakit.trace.placement.rows import is_communication, on_host
-from chakrakit.trace.timing import callers
+from chakrakit.trace.timing import SLACK_NS, callers
 
 _DEEPEST = 64
-_SLACK_NS = 2_000
-"""By how much an inner row may end after the outer one: clocks are no better."""
 
 
 def callers_in(trace: Trace, start: I64, end: I64, ran: Mask) -> I32:
@@ -39,7 +37,7 @@ def nested_ends(trace: Trace, start: I64, end: I64, per_ns: int = 1) -> I64:
     inner = np.flatnonzero((outer >= 0) & (end >= 0))
     told = trace.end_ns
     # What outlived its caller in the trace, as asynchronous work does, does not hold it up.
-    held = told[inner] <= told[outer[inner]] + _SLACK_NS
+    held = told[inner] <= told[outer[inner]] + SLACK_NS
     inner = inner[held & ~is_communication(trace)[outer[inner]]]
     if not len(inner):
         return end

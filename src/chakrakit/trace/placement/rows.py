@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from chakrakit.arrays import Mask
-from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.model import COMMUNICATION, NodeType, Trace
 
 _DONE_BY_DEVICE = re.compile(r"^(nccl|rccl)")
 
@@ -32,7 +32,7 @@ def kernels(trace: Trace) -> Mask:
 
 def is_communication(trace: Trace) -> Mask:
     """Collectives and messages. What the host says of one before a kernel does it (NCCL) is not it."""
-    found = trace.is_type(NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE)
+    found = trace.is_type(*COMMUNICATION)
     host = on_host(trace)
     if not (found & host).any():
         return found
@@ -41,11 +41,8 @@ def is_communication(trace: Trace) -> Mask:
 
 
 def _named_for_device(trace: Trace) -> Mask:
-    coded = trace.names.combine_chunks()
-    if not hasattr(coded, "indices"):
-        coded = coded.dictionary_encode()
-    hit = np.array([_is_device_name(str(t)) for t in coded.dictionary.to_pylist()] or [False])
-    return np.asarray(hit[coded.indices.to_numpy(zero_copy_only=False)])
+    codes, texts = trace.texts("name")
+    return np.array([_is_device_name(str(t)) for t in texts] or [False])[codes]
 
 
 @lru_cache(4096)

@@ -12,11 +12,16 @@ from chakrakit.arrays import I64
 from chakrakit.results import Result
 from chakrakit.trace.codecs import Source, scan_trace
 from chakrakit.trace.communication import UNKNOWN, Groups, group_names, groups_in
-from chakrakit.trace.model import NodeType, Trace, collective_name, columns, node_type_name
+from chakrakit.trace.model import (
+    COMMUNICATION,
+    NodeType,
+    Trace,
+    collective_name,
+    columns,
+    node_type_name,
+)
 from chakrakit.trace.sets import Run
 from chakrakit.trace.storage import groups_beside_file, is_stream, place_of, rank_files, read
-
-_COMMUNICATION = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
 
 
 class EdgeCounts(Result, msgspec.Struct):
@@ -98,7 +103,7 @@ class _Counts:
         self.last = max(self.last, int(piece.end_ns.max()))
 
     def _add_communication(self, piece: Trace, ranks: int) -> None:
-        rows = np.flatnonzero(piece.is_type(*_COMMUNICATION))
+        rows = np.flatnonzero(piece.is_type(*COMMUNICATION))
         if not len(rows):
             return
         codes, kinds = piece.types[rows], piece.column("comm_type", UNKNOWN)[rows].astype(np.int64)

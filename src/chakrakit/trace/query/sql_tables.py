@@ -16,7 +16,7 @@ from chakrakit.trace.model import (
     columns,
     node_type_name,
 )
-from chakrakit.trace.sets import NS, Run
+from chakrakit.trace.sets import PS_PER_NS, Run
 
 if TYPE_CHECKING:
     from chakrakit.parallel import Workers
@@ -74,8 +74,8 @@ def times(run: Run) -> pa.Table:
             {
                 "timing": np.full(len(t.start), number, np.int64),
                 "row": np.arange(len(t.start), dtype=np.int64),
-                "start_ns": t.start * run.tick_ps // NS,
-                "end_ns": t.end * run.tick_ps // NS,
+                "start_ns": t.start * run.tick_ps // PS_PER_NS,
+                "end_ns": t.end * run.tick_ps // PS_PER_NS,
             }
         )
         for number, t in enumerate(run.times or ())
@@ -93,7 +93,8 @@ def plain(traces: TraceSet, name: str, workers: Workers | None = None) -> pa.Tab
                 "rank": pa.array([r for _, r in pairs], pa.int64()),
             }
         )
-    matched = traces.matched(workers)
+    traces.read_calls(workers)
+    matched = traces.collectives
     if name == "messages":
         return matched.messages
     table = matched.instances if name == "collectives" else matched.calls

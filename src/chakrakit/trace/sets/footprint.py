@@ -1,4 +1,4 @@
-"""Footprint: what a run takes and gives: energy, carbon, money, tokens."""
+"""Footprint: what a simulated run takes and gives (energy, carbon, money, tokens), and how sure that is."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """In US dollars, by the devices' price per hour."""
     tokens_per_s: float | None = None
     """Tokens of the step over its time, all ranks together."""
+    extrapolated_share: float | None = None
+    """Share of the devices' operation time that nobody measured or measured the like of."""
+    compute_error: float | None = None
+    """By what share operations' times may be off: each one's own estimate, weighted by its time."""
 
     def figures(self) -> dict[str, float]:
         """What is known, one number per name."""
-        names = ("energy_joules", "facility_joules", "carbon_kg", "price", "tokens_per_s")
-        found = {name: getattr(self, name) for name in names}
+        found = {n: getattr(self, n) for n in self.__struct_fields__ if n != "energy_by_class"}
         return {name: value for name, value in found.items() if value is not None}
 
     def put(self, card: Card) -> Card:

@@ -74,14 +74,19 @@ def read_directory(folder: Place, files: Mapping[int, Place], plain: Opened) -> 
 
 
 def _bindings(ranks: pa.Table, order: Mapping[int, int]) -> dict[int, Binding]:
+    """The binding of each rank; ranks that differ in nothing share one, since there may be a million."""
     found: dict[int, Binding] = {}
-    for row in ranks.to_pylist():
-        if row["body"] not in order:
-            raise TraceError(f"rank {row['rank']} runs body {row['body']}, which is not there")
-        if row["rank"] in found:
-            raise TraceError(f"rank {row['rank']} is there twice")
-        groups, peers = dict(row["groups"] or []), dict(row["peers"] or [])
-        found[row["rank"]] = Binding(order[row["body"]], groups, peers, row["scale"])
+    made: dict[tuple[Any, ...], Binding] = {}
+    columns = [ranks[name].to_pylist() for name in ("rank", "body", "groups", "peers", "scale")]
+    for rank, body, groups, peers, scale in zip(*columns, strict=True):
+        if body not in order:
+            raise TraceError(f"rank {rank} runs body {body}, which is not there")
+        if rank in found:
+            raise TraceError(f"rank {rank} is there twice")
+        key = (body, tuple(groups), tuple(peers), scale)
+        if key not in made:
+            made[key] = Binding(order[body], dict(groups), dict(peers), scale)
+        found[rank] = made[key]
     return found
 
 

@@ -18,11 +18,9 @@ import numpy.typing as npt
 import chakrakit.core as core
 from chakrakit.arrays import U64
 from chakrakit.errors import ChakraError, DeadlockError, FormatError, TraceError
+from chakrakit.trace.files import GZIP, STDIO, ZSTD, display_name
 
 FeedNode = core.FeedNode
-
-_GZIP = b"\x1f\x8b"
-_ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 FEED_DTYPE = np.dtype(
@@ -82,7 +80,7 @@ class Feeder:
             raise TraceError(f"window must be at least 1, not {window}")
         if missing not in ("error", "ignore"):
             raise TraceError(f"missing must be 'error' or 'ignore', not {missing!r}")
-        self._path = _name_of(source)
+        self._path = display_name(source)
         self._closing = contextlib.ExitStack()
         with contextlib.ExitStack() as opened, self._translated():
             read = _open(source, self._path, opened)
@@ -223,22 +221,16 @@ def feeder_paths() -> FeederPaths:
 _CORE_ERRORS = (core.FormatError, core.FeedError)
 
 
-def _name_of(source: str | os.PathLike[str] | BinaryIO) -> str:
-    if isinstance(source, (str, os.PathLike)):
-        return "<stdin>" if os.fspath(source) == "-" else os.fspath(source)
-    return str(getattr(source, "name", "<stream>"))
-
-
 def _open(
     source: str | os.PathLike[str] | BinaryIO, path: str, opened: contextlib.ExitStack
 ) -> str | Callable[[int], bytes]:
     """What the core reads from: the path of a plain file, or a function that gives bytes."""
     if not isinstance(source, (str, os.PathLike)):
         return _unpacked(source, path, opened)
-    if os.fspath(source) == "-":
+    if os.fspath(source) == STDIO:
         return _unpacked(sys.stdin.buffer, path, opened)
     file = opened.enter_context(Path(source).open("rb"))  # noqa: SIM115 - the stack closes it
-    if file.seekable() and not file.peek(4).startswith((_GZIP, _ZSTD)):
+    if file.seekable() and not file.peek(4).startswith((GZIP, ZSTD)):
         file.close()
         return path
     return _unpacked(file, path, opened)
@@ -248,10 +240,10 @@ def _unpacked(file: BinaryIO, path: str, opened: contextlib.ExitStack) -> Callab
     """Reads the file's bytes, or those that are packed in it."""
     head = _read_head(file)
     whole = io.BufferedReader(_Rejoined(head, file))
-    if head.startswith(_GZIP):
+    if head.startswith(GZIP):
         unzip = opened.enter_context(gzip.GzipFile(fileobj=whole))
         return _checked(unzip.read1, path)
-    if head.startswith(_ZSTD):
+    if head.startswith(ZSTD):
         import pyarrow as pa  # costs 100 ms, and few traces need it
 
         stream = opened.enter_context(pa.input_stream(whole, compression="zstd"))

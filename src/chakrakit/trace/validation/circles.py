@@ -105,7 +105,7 @@ def components(graph: Graph) -> I64:
 def _suspects(graph: Graph) -> I64:
     """Rows that are on a circle or between circles: neither sorted from the front nor from the back."""
     from_front = np.ones(graph.n, np.bool_)
-    from_front[graph._sorted] = False
+    from_front[graph.sortable] = False
     from_back = np.ones(graph.n, np.bool_)
-    from_back[Graph(graph.n, graph.dst, graph.src)._sorted] = False
+    from_back[Graph(graph.n, graph.dst, graph.src).sortable] = False
     return np.flatnonzero(from_front & from_back)

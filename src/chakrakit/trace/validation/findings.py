@@ -59,9 +59,13 @@ class ValidationReport(Result, msgspec.Struct, kw_only=True):
 
 def shown(text: str) -> str:
     """Text that is safe to print: control characters escaped, the middle of long text left out."""
-    if len(text) > _NAME:
-        text = f"{text[: _NAME - 20]}…{text[-19:]}"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    safe = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in shortened(text))
+    return "".join(safe)
+
+
+def shortened(text: str) -> str:
+    """Text without the middle of what is too long for a message."""
+    return text if len(text) <= _NAME else f"{text[: _NAME - 20]}…{text[-19:]}"
 
 
 def name_at(trace: Trace, row: int) -> str:

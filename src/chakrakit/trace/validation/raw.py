@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chakrakit.trace.model import Attribute, Member, Trace, by_name, columns
+from chakrakit.errors import FormatError
+from chakrakit.trace.model import Attribute, Member, Trace, by_name, columns, wire
 
 _NAME, _DOC = 1, 2
 
@@ -31,7 +32,7 @@ def raw_attributes(piece: Trace) -> Iterator[RawAttribute]:
     readable = {n: piece.has(columns.column_name(n)) for n in by_name()}
     for row, packed in zip(rows.tolist(), column.drop_null().to_pylist(), strict=True):
         seen: set[str] = set()
-        for data in split(packed):
+        for data in wire.frames(packed):
             attribute = by_name().get(_name(data))
             if attribute is None:
                 continue
@@ -39,15 +40,6 @@ def raw_attributes(piece: Trace) -> Iterator[RawAttribute]:
             seen.add(attribute.name)
             code, why = ("attribute-twice", "is there twice") if twice else _reason(data, attribute)
             yield RawAttribute(row, attribute.name, code, why)
-
-
-def split(packed: bytes) -> Iterator[bytes]:
-    """The attributes of a row's raw bytes: each is its length and its message."""
-    at = 0
-    while at < len(packed):
-        size, at = _varint(packed, at)
-        yield packed[at : at + size]
-        at += size
 
 
 def _name(data: bytes) -> str:
@@ -83,31 +75,7 @@ def _reason(data: bytes, attribute: Attribute) -> tuple[str, str]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message the decoder has found to be well-formed."""
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        kind = tag & 7
-        if kind == 0:
-            value, at = _varint(data, at)
-            yield tag >> 3, value
-            continue
-        size = {1: 8, 5: 4}.get(kind)
-        if size is None:
-            if kind != 2:  # groups: nothing in the schema has one
-                return
-            size, at = _varint(data, at)
-        yield tag >> 3, data[at : at + size]
-        at += size
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data):
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-    return value, at
+    try:
+        yield from wire.fields(data)
+    except FormatError:
+        return  # a group, which the decoder passes over and nothing in the schema has

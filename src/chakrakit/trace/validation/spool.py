@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 
 from chakrakit.arrays import I64, U8, U64
 from chakrakit.trace.model import Trace
-from chakrakit.trace.validation.findings import shown
+from chakrakit.trace.validation.findings import shortened, shown
 
 _IN_MEMORY = 64 << 20
-_NAME_UNITS = 400
+_LONG = 400
+"""Bytes: shorter names are kept as they are."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,6 @@ def short_names(names: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _shortened(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
     names = chunk.dictionary
-    if len(names) and pc.max(pc.binary_length(names)).as_py() > _NAME_UNITS:
-        names = pc.utf8_slice_codeunits(names, 0, _NAME_UNITS // 4)
+    if len(names) and pc.max(pc.binary_length(names)).as_py() > _LONG:
+        names = pa.array([shortened(name) for name in names.to_pylist()], names.type)
     return pa.DictionaryArray.from_arrays(chunk.indices, names, safe=False)

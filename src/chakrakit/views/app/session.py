@@ -12,7 +12,7 @@ from chakrakit.arrays import I8
 from chakrakit.errors import ConfigError
 from chakrakit.insight.analysis import Analysis, ranks_text
 from chakrakit.insight.compare import Comparison, Paired, RowChange, compare_analyses, pair
-from chakrakit.insight.rank import Kind, facts_of
+from chakrakit.insight.rank import KIND_NAMES, facts_of
 from chakrakit.insight.serving import is_served
 from chakrakit.trace.sets import Run
 from chakrakit.views.app.lod import Window
@@ -24,13 +24,6 @@ from chakrakit.views.timeline import TimelineOptions, write_timeline
 
 _PAIRS = 64
 _PATH_SHOWN = 300
-_KINDS = {
-    Kind.COMPUTE: "compute",
-    Kind.COMM: "communication",
-    Kind.COPY: "copy",
-    Kind.HOST: "host",
-    Kind.NONE: "other",
-}
 _CHANGES = [change.name.lower() for change in RowChange]
 _COMPARISON = "Comparison"
 
@@ -47,7 +40,7 @@ class Session:
         """What the page needs before anything is read."""
         return {
             "sides": [_side_summary(side) for side in self.sides],
-            "kinds": [{"name": n, "color": charts.color(n)} for n in _KINDS.values()],
+            "kinds": [{"name": n, "color": charts.color(n)} for n in KIND_NAMES.values()],
             "changes": [{"name": n, "color": charts.color(n)} for n in _CHANGES],
             "tabs": [*([_COMPARISON] if self.is_pair else []), *self._sections()],
             "colors": charts.COLORS,

@@ -232,32 +232,35 @@ def scatter(
     out = [label(*_tick(place(x, y0)), f"{10.0**x:,.6g}", "middle") for x in _ticks(x0, x1)]
     out += [label(left - 8, place(x0, y)[1] + 4, f"{10.0**y:,.6g}", "end") for y in _ticks(y0, y1)]
     if peak_tflops and peak_gbps:
-        corner = math.log10(peak_tflops * 1e3 / peak_gbps)
-        low = max(x0, y0 - math.log10(peak_gbps / 1e3))
-        knees = [
-            (low, low + math.log10(peak_gbps / 1e3)),
-            (corner, math.log10(peak_tflops)),
-            (x1, math.log10(peak_tflops)),
-        ]
+        knees = _roof(math.log10(peak_tflops), math.log10(peak_gbps / 1e3), (x0, x1), y0)
         line = " ".join("{:.1f},{:.1f}".format(*place(*k)) for k in knees)
         out.append(tag("polyline", points=line, fill="none", stroke="#c0504d", stroke_width=1.5))
     most = max(p[2] for p in known)
     for x, y, weight, title in known:
-        cx, cy = place(math.log10(x), math.log10(y))
-        out.append(
-            tag(
-                "circle",
-                tag("title", title),
-                cx=cx,
-                cy=cy,
-                r=3 + 9 * math.sqrt(weight / most),
-                fill=color("compute"),
-                fill_opacity=0.55,
-            )
-        )
-    out.append(label(WIDTH - 10, height + 42, "FLOP a byte", "end"))
+        out.append(_dot(place(math.log10(x), math.log10(y)), weight / most, title))
+    out.append(label(WIDTH - 10, height + 42, "FLOP per byte", "end"))
     out.append(label(left + 6, 12, "TFLOP/s"))
     return svg(height + 50, *out)
+
+
+def _roof(
+    peak: float, bandwidth: float, across: tuple[float, float], bottom: float
+) -> list[tuple[float, float]]:
+    """Corners of the roof, all in logarithms: up along the bandwidth, then level at the peak."""
+    first = max(across[0], bottom - bandwidth)
+    return [(first, first + bandwidth), (peak - bandwidth, peak), (across[1], peak)]
+
+
+def _dot(center: tuple[float, float], share: float, title: str) -> Markup:
+    return tag(
+        "circle",
+        tag("title", title),
+        cx=center[0],
+        cy=center[1],
+        r=3 + 9 * math.sqrt(share),
+        fill=color("compute"),
+        fill_opacity=0.55,
+    )
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -15,7 +15,7 @@ from chakrakit.workloads.description.description import (
     Vision,
     Workload,
 )
-from chakrakit.workloads.description.feasibility import check
+from chakrakit.workloads.description.feasibility import check, even_split
 from chakrakit.workloads.description.mesh import Mesh
 from chakrakit.workloads.description.schedules import (
     PipelineSchedule,
@@ -41,6 +41,7 @@ __all__ = [
     "Workload",
     "check",
     "description",
+    "even_split",
     "gpipe",
     "schedule_named",
     "schedule_of",

@@ -30,6 +30,9 @@ def out_of_bounds(w: Workload) -> Iterator[str]:
     layers = getattr(w.model, "layers", 1)
     if layers > MOST_LAYERS:
         yield f"layers is {layers:,}; {MOST_LAYERS:,} is the most"
+    dense = getattr(w.model, "dense_layers", 0)
+    if dense > layers:
+        yield f"dense_layers is {dense:,}; the model has {layers:,} layers"
     hidden, heads = getattr(w.model, "hidden", 0), getattr(w.model, "heads", 0)
     if 0 < hidden < heads and not getattr(w.model, "head_dim", None):
         yield f"{heads:,} heads are more than hidden {hidden:,}; give head_dim, or fewer heads"

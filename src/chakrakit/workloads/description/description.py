@@ -1,6 +1,7 @@
 """What a workload is: a model, a parallel plan and a step. Typed, from Python or YAML.
 
-A description says what is wanted; whether it can be is `check.py`'s question.
+A description says what is wanted; `feasibility.py` decides whether it can be built. The string below a
+field is also its line in `chakra generate --help`.
 """
 
 from __future__ import annotations
@@ -27,18 +28,31 @@ class Decoder(_Part, frozen=True, kw_only=True, tag="decoder", tag_field="family
     """
 
     name: str = "decoder"
+    """The model's name in files and reports."""
     layers: int
+    """Number of layers."""
     hidden: int
+    """Width of the residual stream."""
     heads: int
+    """Number of attention heads."""
     vocab: int
+    """Number of tokens in the vocabulary."""
     kv_heads: int | None = None
+    """Number of heads of keys and values; by default as many as heads."""
     head_dim: int | None = None
+    """Width of one head; by default hidden / heads."""
     ffn: int | None = None
+    """Width of the MLP; by default 4 × hidden."""
     norm: Literal["rms", "layer"] = "rms"
+    """RMS or layer normalisation."""
     activation: Literal["swiglu", "gelu"] = "swiglu"
+    """SwiGLU (three matmuls per MLP) or GELU (two)."""
     bias: bool = False
+    """Whether linear layers have a bias."""
     qkv_bias: bool = False
+    """Whether the projections to q, k and v have a bias even where the other layers have none."""
     qk_norm: bool = False
+    """Whether queries and keys are normalised."""
     fused: bool = True
     """Whether q, k and v (and gate and up) are one matmul each."""
     tied: bool = False
@@ -46,23 +60,35 @@ class Decoder(_Part, frozen=True, kw_only=True, tag="decoder", tag_field="family
     positions: int = 0
     """Rows of a learned position table; 0 for rotary positions."""
     dropout: bool = False
+    """Whether embedding, attention and MLP have dropout."""
     causal: bool = True
+    """Whether a token attends only to itself and earlier tokens."""
     kernel: Literal["flash", "unfused"] = "flash"
+    """Attention as one kernel that keeps no scores (flash), or as separate matmuls that keep them."""
     experts: int = 0
+    """Experts per layer; 0 for an ordinary MLP."""
     top_k: int = 0
+    """Experts that process each token."""
     expert_ffn: int | None = None
+    """Width of one expert; by default ffn."""
     shared_experts: int = 0
+    """Experts that process every token."""
     shared_ffn: int | None = None
     """Width of all shared experts together; by default shared_experts × expert_ffn."""
     dense_layers: int = 0
     """The first layers that have an ordinary MLP instead of experts."""
     router_bias: bool = False
+    """Whether the router has a bias."""
     q_lora: int = 0
+    """Latent attention: compressed size of the queries; 0 if they are not compressed."""
     kv_lora: int = 0
     """Latent attention (MLA) where not 0: the compressed size that is cached."""
     rope_dim: int = 0
+    """Latent attention: the part of a head that has rotary positions."""
     nope_dim: int = 0
+    """Latent attention: the part of a head that has no positions."""
     value_dim: int = 0
+    """Latent attention: width of a head's values."""
 
 
 class Vision(_Part, frozen=True, kw_only=True, tag="vision", tag_field="family"):
@@ -74,10 +100,14 @@ class Vision(_Part, frozen=True, kw_only=True, tag="vision", tag_field="family")
     heads: int
     ffn: int
     image: int = 224
+    """Height and width of an image in pixels."""
     patch: int = 16
     channels: int = 3
+    """Channels of an input image or latent."""
     classes: int = 1000
+    """Number of classes to tell apart."""
     class_token: bool = True
+    """Whether a class token is added to the patches."""
     dropout: bool = False
     kernel: Literal["flash", "unfused"] = "flash"
 
@@ -102,16 +132,24 @@ class Diffusion(_Part, frozen=True, kw_only=True, tag="diffusion", tag_field="fa
     heads: int
     ffn: int
     frames: int = 1
+    """Frames of the latent; 1 for an image."""
     height: int = 32
+    """Height of the latent."""
     width: int = 32
+    """Width of the latent; of a convolutional network, channels of its convolutions."""
     channels: int = 4
     out_channels: int = 8
+    """Channels that the model predicts."""
     patch: tuple[int, int, int] = (1, 2, 2)
     text_tokens: int = 0
+    """Text tokens that each block attends to; 0 for none."""
     text_dim: int = 0
+    """Width of the encoded text."""
     classes: int = 0
     frequencies: int = 256
+    """Width of the embedded time step before its projection."""
     modulation: Literal["block", "shared"] = "block"
+    """Shift, scale and gate from a projection in each block, or from one projection for all blocks."""
     qk_norm: bool = False
     kernel: Literal["flash", "unfused"] = "flash"
 
@@ -130,14 +168,23 @@ class Recommender(_Part, frozen=True, kw_only=True, tag="recommender", tag_field
 
     name: str = "recommender"
     tables: list[int]
+    """Number of rows of each embedding table."""
     dim: int
+    """Width of an embedding."""
     dense: int = 13
+    """Number of dense input features."""
     bottom: list[int]
+    """Widths of the MLP over dense features."""
     top: list[int]
+    """Widths of the MLP over interactions."""
     pooling: int = 1
+    """Lookups that are summed per table and sample."""
     interaction: Literal["dot", "dcn"] = "dot"
+    """Feature interaction by dot products or by cross layers (DCN)."""
     cross_layers: int = 0
+    """Number of cross layers, for dcn."""
     cross_rank: int = 0
+    """Rank of the cross layers' low-rank products."""
 
 
 class Convolutional(_Part, frozen=True, kw_only=True, tag="convolutional", tag_field="family"):
@@ -145,7 +192,7 @@ class Convolutional(_Part, frozen=True, kw_only=True, tag="convolutional", tag_f
 
     name: str = "convolutional"
     layers: int
-    """Convolutions after the first, two a residual block."""
+    """Convolutions after the first, two per residual block."""
     width: int
     image: int = 32
     channels: int = 3
@@ -165,24 +212,33 @@ class Plan(_Part, frozen=True, kw_only=True):
     """
 
     dp: int = 1
+    """Data-parallel replicas."""
     tp: int = 1
+    """Tensor parallelism: ranks that share each layer."""
     pp: int = 1
+    """Pipeline stages."""
     cp: int = 1
+    """Context parallelism: ranks that share each sequence."""
     ep: int = 1
+    """Expert parallelism: ranks that share the experts, nested in dp × cp."""
     sequence_parallel: bool = True
     """Whether tokens are cut by tp between the tensor-parallel parts; needs tp > 1."""
     vocab_parallel: bool = True
     """Whether tp cuts the embedding and the head; else both are on every rank."""
     save_gathered: bool = True
-    """Keep gathered inputs for backward (more memory), or gather again (as Megatron does)."""
+    """Whether gathered inputs are kept for backward (more memory) or gathered again (as Megatron does)."""
     shared_reduce: bool = True
-    """Sum input gradients of sibling projections before reducing them over tp."""
+    """Whether input gradients of sibling projections are summed before they are reduced over tp."""
     tp_overlap: bool = False
-    """Gathers and scatters over tp run beside the products that read or make their data (as Megatron-Core's
-    `tp_comm_overlap` does), not before and after them."""
+    """Whether gathers and scatters over tp run beside the products that read or make their data (as
+    Megatron-Core's `tp_comm_overlap` does), not before and after them."""
     context: Literal["gather", "ring", "ulysses"] = "gather"
+    """How cp attends: gather keys and values, pass them around a ring, or exchange heads (ulysses)."""
     data: Literal["ddp", "zero1", "zero2", "fsdp", "none"] = "ddp"
+    """What data-parallel ranks shard: nothing (ddp), the optimizer (zero1), also gradients (zero2),
+    also parameters (fsdp); none: they do not communicate."""
     shard: int = 0
+    """Ranks over which FSDP or ZeRO shards; by default all of dp × cp, fewer for HSDP."""
     reshard: Literal["always", "never", "default"] = "default"
     """FSDP: free gathered parameters after forward; `default` spares the last unit."""
     units: Literal["layer", "root"] = "layer"
@@ -192,16 +248,18 @@ class Plan(_Part, frozen=True, kw_only=True):
     sync: Literal["auto", "step", "micro_batch"] = "auto"
     """When gradients are reduced; auto: every micro-batch for FSDP, once per step for the others."""
     bucket_mb: float = 0
-    """Gradient bucket in MiB; 0: 25 for ddp, 4 bytes × max(40M, 1M × dp) elements for zero1 and zero2."""
+    """Size of a gradient bucket in MiB; by default 25 for ddp, and 4 bytes × max(40M, 1M × dp) elements
+    for zero1 and zero2."""
     schedule: str = "1f1b"
     """gpipe, 1f1b, interleaved, zb-h1, zb-v or dualpipe."""
     chunks: int = 1
-    """Model chunks per stage holds with the interleaved schedule."""
+    """Model chunks per stage, for the interleaved schedule."""
     split: list[int] = []
-    """Layers of each virtual stage; by default as even as can be, the first ones larger."""
+    """Layers of each virtual stage; by default as even as possible, the first ones larger."""
     tasks: list[list[str]] = msgspec.field(default_factory=list, name="cells")
-    """An own schedule: for each stage its tasks in order, such as F0, B0, F1.1 (micro-batch.chunk)."""
+    """A schedule of your own: for each stage its tasks in order, such as F0, B0, F1.1 (micro-batch.chunk)."""
     recompute: Literal["none", "selective", "full"] = "none"
+    """What backward computes again: nothing, attention, or whole layers."""
     order: str = "tp-cp-dp-pp"
     """Rank order, fastest axis first."""
     strict: bool = True
@@ -217,23 +275,26 @@ class Lengths(_Part, frozen=True, kw_only=True):
     """Documents packed into sequences: attention stays within a document."""
 
     distribution: Literal["fixed", "uniform", "lognormal"] = "fixed"
+    """How the lengths of documents are drawn."""
     mean: int = 0
     """Mean document length; 0: one document fills a sequence."""
     sigma: float = 1.0
-    """Of the logarithm, for lognormal."""
+    """Standard deviation of the logarithm of the lengths, for lognormal."""
 
 
 class Step(_Part, frozen=True, kw_only=True):
     """One training step, or a stretch of inference."""
 
     kind: Literal["train", "prefill", "decode", "serve"] = "train"
+    """A training step, or a stretch of inference."""
     seq: int = 2048
     """Tokens of a sequence; of a prompt for inference."""
     global_batch: int = 1
     """Sequences in a step over all ranks."""
     micro_batch: int = 1
-    """Sequences of one pass of one data-parallel rank."""
+    """Sequences that one data-parallel rank processes in one pass."""
     dtype: Literal["bf16", "fp16", "fp32"] = "bf16"
+    """Element type of parameters and activations."""
     matmul_dtype: Literal["", "fp8"] = ""
     """fp8: matmuls read and keep their inputs in one byte; everything else stays in dtype."""
     dispatch_dtype: Literal["", "fp8"] = ""
@@ -241,21 +302,24 @@ class Step(_Part, frozen=True, kw_only=True):
     grad_dtype: Literal["", "bf16", "fp16", "fp32"] = ""
     """Gradients as kept and reduced; by default fp32."""
     optimizer: Literal["adam", "sgd", "none"] = "adam"
+    """The optimizer; none leaves it out."""
     clip: bool = True
     """Whether the gradient norm is computed, with its all-reduce."""
     loss_reduce: bool = True
+    """Whether the loss is averaged over the data-parallel ranks."""
     lengths: Lengths = Lengths()
     imbalance: float = 0.0
     """Spread of tokens over experts: 0 is even, else the coefficient of variation (seeded)."""
     seed: int = 0
+    """Seed of drawn lengths, requests and loads of experts."""
     new_tokens: int = 128
     """Inference: tokens to generate for each request."""
     cached: int = 0
-    """Decode: tokens of each request already in the cache; by default seq."""
+    """Decode: tokens of each request that are already in the cache; by default seq."""
     concurrency: int = 0
-    """Serve: most requests in a batch; by default all."""
+    """Serve: the most requests in a batch; by default all."""
     token_budget: int = 2048
-    """Serve: most tokens an iteration processes; longer prompts are cut into chunks."""
+    """Serve: the most tokens that an iteration processes; longer prompts are cut into chunks."""
 
 
 class Disaggregation(_Part, frozen=True, kw_only=True):

@@ -153,7 +153,7 @@ def _layers(model: Model, plan: Plan) -> Iterator[str]:
         if len(plan.split) != pieces or sum(plan.split) != layers:
             yield (
                 f"split has {len(plan.split)} entries adding up to {sum(plan.split)}; it needs "
-                f"{pieces} adding up to {layers}, such as {_even(layers, pieces)}"
+                f"{pieces} adding up to {layers}, such as {even_split(layers, pieces)}"
             )
     elif layers < pieces and plan.pp > 1:
         yield f"{layers} layers cannot fill {pieces} pipeline pieces; use pp × chunks of at most {layers}"
@@ -165,7 +165,8 @@ def _pieces_a_stage(plan: Plan) -> int:
     return {"interleaved": plan.chunks, "zb-v": 2}.get(plan.schedule, 1)
 
 
-def _even(layers: int, pieces: int) -> list[int]:
+def even_split(layers: int, pieces: int) -> list[int]:
+    """Layers of each piece, as even as can be, the first ones larger."""
     small, larger = divmod(layers, pieces)
     return [small + (i < larger) for i in range(pieces)]
 

@@ -12,11 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from chakrakit.workloads.description import Decoder, Mesh, Plan, Workload
+from chakrakit.workloads.description import Decoder, Mesh, Plan, Workload, even_split
 from chakrakit.workloads.generate.inference import Message, Serving, cache_bytes, servings
 from chakrakit.workloads.generate.programs import Generated, RankClass, rank_class
 from chakrakit.workloads.generate.requests import Iteration, Piece, prompts
-from chakrakit.workloads.program import TextTables, even_split
+from chakrakit.workloads.program import TextTables
 
 
 class Served(Generated):

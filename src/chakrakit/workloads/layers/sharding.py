@@ -15,9 +15,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from chakrakit.trace.model import CollectiveType
+from chakrakit.trace.model import CollectiveType, element_bytes
 
-BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int64": 8, "int32": 4, "mask": 1}
+BYTES = {
+    name: int(element_bytes(name))
+    for name in ("fp32", "bf16", "fp16", "fp8", "int64", "int32", "mask")
+}
 """Bytes of an element."""
 
 Degrees = Mapping[str, int]

@@ -22,13 +22,11 @@ from chakrakit.workloads.description import (
 )
 from chakrakit.workloads.layers import families
 from chakrakit.workloads.layers.attention import Core
+from chakrakit.workloads.layers.families import Build
 from chakrakit.workloads.layers.layers import Tokens, decoder_layer, embedding, head
 from chakrakit.workloads.layers.overlap import overlapped
 from chakrakit.workloads.layers.recompute import recomputed
-from chakrakit.workloads.layers.sharding import Tensor
 from chakrakit.workloads.layers.tape import Block, Settings, Tape
-
-Build = Callable[[Tape], Tensor]
 
 FAMILIES: dict[type, Callable[..., families.FamilyBlocks]] = {
     Vision: families.vision,

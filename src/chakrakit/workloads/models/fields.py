@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -20,6 +23,7 @@ from chakrakit.workloads.description import (
     Step,
     Vision,
     Workload,
+    description,
 )
 from chakrakit.workloads.models.files import from_plain, read_workload
 from chakrakit.workloads.models.naming import named
@@ -44,6 +48,27 @@ def field_types() -> dict[str, tuple[str, Any]]:
                 if field.name not in _ONLY_IN_FILES:
                     found.setdefault(field.name, (part, hints[field.name]))
     return found
+
+
+def field_docs() -> dict[str, str]:
+    """Field name → the string below it in `description.py`; of equal names the first of PARTS counts."""
+    classes = {
+        node.name: node.body
+        for node in ast.parse(inspect.getsource(description)).body
+        if isinstance(node, ast.ClassDef)
+    }
+    found: dict[str, str] = {}
+    for struct in (struct for structs in PARTS.values() for struct in structs):
+        for name, doc in _documented(classes[struct.__name__]):
+            found.setdefault(name, doc)
+    return found
+
+
+def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    for field, below in pairwise(body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(doc))):
+                yield name, " ".join(doc.split())
 
 
 def workload_of(path: str | None, model: str | None, fields: Mapping[str, Any]) -> Workload:

@@ -229,46 +229,25 @@ def _diffusions() -> list[Diffusion]:
     ]
 
 
+_CRITEO = [
+    40_000_000, 39_060, 17_295, 7_424, 20_265, 3, 7_122, 1_543, 63, 40_000_000, 3_067_956, 405_282, 10,
+    2_209, 11_938, 155, 4, 976, 14, 40_000_000, 40_000_000, 40_000_000, 590_152, 12_973, 108, 36,
+]  # fmt: skip
+"""Rows of the embedding tables of the Criteo 1TB click logs, capped at 40 million as MLPerf does."""
+
+
 def _recommenders() -> list[Recommender]:
-    criteo = [
-        40_000_000,
-        39_060,
-        17_295,
-        7_424,
-        20_265,
-        3,
-        7_122,
-        1_543,
-        63,
-        40_000_000,
-        3_067_956,
-        405_282,
-        10,
-        2_209,
-        11_938,
-        155,
-        4,
-        976,
-        14,
-        40_000_000,
-        40_000_000,
-        40_000_000,
-        590_152,
-        12_973,
-        108,
-        36,
-    ]
     return [
         Recommender(
             name="dlrm-criteo",
-            tables=criteo,
+            tables=_CRITEO,
             dim=128,
             bottom=[512, 256, 128],
             top=[1024, 1024, 512, 256, 1],
         ),
         Recommender(
             name="dlrm-dcnv2",
-            tables=criteo,
+            tables=_CRITEO,
             dim=128,
             bottom=[512, 256, 128],
             top=[1024, 1024, 512, 256, 1],

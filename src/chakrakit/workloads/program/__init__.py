@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.workloads.program.held_memory import header, memory, model_state
-from chakrakit.workloads.program.layout import HeldWeight, Layout, even_split
+from chakrakit.workloads.program.layout import HeldWeight, Layout
 from chakrakit.workloads.program.program import (
     MESSAGES,
     Program,
@@ -30,7 +30,6 @@ __all__ = [
     "Template",
     "TextTables",
     "document_lengths",
-    "even_split",
     "finished",
     "header",
     "memory",

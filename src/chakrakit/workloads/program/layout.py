@@ -15,6 +15,7 @@ from chakrakit.workloads.description import (
     Mesh,
     PipelineSchedule,
     Workload,
+    even_split,
     schedule_named,
     schedule_of,
 )
@@ -213,9 +214,3 @@ class Layout:
         """Whether gradients are reduced after every micro-batch."""
         sync = self.workload.plan.sync
         return sync == "micro_batch" or (sync == "auto" and self.workload.plan.data == "fsdp")
-
-
-def even_split(layers: int, pieces: int) -> list[int]:
-    """Layers of each piece, as even as can be, the first ones larger."""
-    small, larger = divmod(layers, pieces)
-    return [small + (i < larger) for i in range(pieces)]

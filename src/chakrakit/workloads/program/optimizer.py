@@ -7,7 +7,7 @@ from chakrakit.workloads.layers import BYTES
 
 
 def optimizer_state(step: Step) -> int:
-    """Bytes a parameter: a master copy in fp32 unless parameters are, and Adam's two moments."""
+    """Bytes per parameter: a master copy in fp32 unless parameters are, and Adam's two moments."""
     master = 0 if step.dtype == "fp32" else 4
     return {"adam": master + 8, "sgd": master, "none": 0}[step.optimizer]
 

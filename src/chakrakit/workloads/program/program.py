@@ -15,7 +15,14 @@ from chakrakit.workloads.description import PipelineTask
 from chakrakit.workloads.program.layout import HeldWeight, Layout
 from chakrakit.workloads.program.step_end import StepEndNode, step_end_nodes
 from chakrakit.workloads.program.tables import COLUMNS, table_of
-from chakrakit.workloads.program.task_templates import BACKWARD, BEFORE, FORWARD, OWN, Template
+from chakrakit.workloads.program.task_templates import (
+    BACKWARD,
+    BEFORE,
+    FORWARD,
+    OWN,
+    Template,
+    joined_pairs,
+)
 
 COMPUTE = 0
 """The stream compute runs on; the others are numbered by what they carry."""
@@ -92,7 +99,7 @@ class Stage:
             for source, pairs in template.edges.items():
                 if len(pairs):
                     data.append(_tiled(pairs, self._sources(source, tasks, starts), starts))
-        return _stacked(data), _stacked(control)
+        return joined_pairs(data), joined_pairs(control)
 
     def _sources(self, source: int, tasks: Sequence[PipelineTask], starts: I64) -> I64:
         """For each task, where the rows of its source task start."""
@@ -144,10 +151,6 @@ def _tiled(pairs: I64, sources: I64, targets: I64) -> I64:
     src = sources[:, None] + pairs[None, :, 0]
     dst = targets[:, None] + pairs[None, :, 1]
     return np.stack([src.reshape(-1), dst.reshape(-1)], axis=1)
-
-
-def _stacked(parts: Sequence[I64]) -> I64:
-    return np.concatenate(parts) if parts else np.zeros((0, 2), np.int64)
 
 
 def stage_program(layout: Layout, stage: int) -> Program:

@@ -177,17 +177,7 @@ def _reduce_over_tp(tail: _StepEnd, held: Sequence[HeldWeight]) -> None:
     plan = tail.layout.workload.plan
     mine = [h for h in held if "tp" in h.weight.partial]
     if plan.tp > 1 and mine:
-        count = tail.elements(mine)
-        tail.gates.append(
-            tail.collective(
-                "gradients.tp",
-                CollectiveType.ALL_REDUCE,
-                "tp",
-                count,
-                held=mine,
-                after=tail.gates[-1:],
-            )
-        )
+        _all_reduce_gradients(tail, "tp", "tp", mine)
 
 
 def _reduce_tied(tail: _StepEnd, held: Sequence[HeldWeight]) -> None:
@@ -196,16 +186,15 @@ def _reduce_tied(tail: _StepEnd, held: Sequence[HeldWeight]) -> None:
     if layout.tie_is_local or tail.stage not in layout.mesh.ends or not _is_tied(layout):
         return
     mine = [h for h in held if h.weight.tied or h.weight.name == "embedding.weight"]
-    count = tail.elements(mine)
+    _all_reduce_gradients(tail, "tied", "embedding", mine)
+
+
+def _all_reduce_gradients(tail: _StepEnd, name: str, role: str, held: Sequence[HeldWeight]) -> None:
+    """One all-reduce of these weights' gradients, after the one before, which later nodes wait for."""
+    count = tail.elements(held)
+    kind = CollectiveType.ALL_REDUCE
     tail.gates.append(
-        tail.collective(
-            "gradients.tied",
-            CollectiveType.ALL_REDUCE,
-            "embedding",
-            count,
-            held=mine,
-            after=tail.gates[-1:],
-        )
+        tail.collective(f"gradients.{name}", kind, role, count, held=held, after=tail.gates[-1:])
     )
 
 

@@ -79,15 +79,16 @@ class _Builder:
 
     def build(self, end: int, grads: list[dict[int, int]]) -> Template:
         columns = {c: _joined([p[c] for p in self.parts]) for c in COLUMNS}
-        edges = {s: _joined_pairs(parts) for s, parts in self.edges.items()}
-        return Template(columns, edges, _joined_pairs(self.control), end, grads)
+        edges = {s: joined_pairs(parts) for s, parts in self.edges.items()}
+        return Template(columns, edges, joined_pairs(self.control), end, grads)
 
 
 def _joined(parts: Sequence[I64]) -> I64:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def _joined_pairs(parts: Sequence[I64]) -> I64:
+def joined_pairs(parts: Sequence[I64]) -> I64:
+    """Pairs of rows from all parts, one after another."""
     return np.concatenate(parts) if parts else np.zeros((0, 2), np.int64)
 
 

@@ -66,14 +66,15 @@ def test_slower_kernels_give_the_measured_step(trace):
         assert predicted == pytest.approx(edit["step_ms_back_to_back"], rel=0.05)
 
 
-@pytest.mark.parametrize("wanted_ms", [7.0, 9.0, 13.0])
-def test_recording_cost_is_scaled_to_the_step_timed_without_it(wanted_ms):
+@pytest.mark.parametrize(("wanted_ms", "more"), [(7.0, True), (8.0, True), (13.0, False)])
+def test_recording_cost_is_scaled_to_the_step_timed_without_it(wanted_ms, more):
+    """By what the recording shows alone, the step is 9 ms."""
     overhead = Overhead(step_ns=round(wanted_ms * 1e6))
     options = LinkOptions(times=(FOLDER / "times_0.json.gz",), undilate=True, overhead=overhead)
     _, report = link([FOLDER], options)
     found = report.ranks[0].steps[-1]["scheduled_period_ns"]
     assert found == pytest.approx(overhead.step_ns, rel=0.02)
-    assert (report.ranks[0].overhead_factor > 1) == (wanted_ms < 9.5)
+    assert (report.ranks[0].overhead_factor > 1) == more
 
 
 def test_a_step_that_the_device_bounds_leaves_the_cost_alone():

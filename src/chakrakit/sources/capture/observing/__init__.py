@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chakrakit.sources.capture.observing.communication import tensors
 from chakrakit.sources.capture.observing.known import Known
 from chakrakit.sources.capture.observing.recorder import Recorder
 from chakrakit.sources.capture.observing.storages import Storages
@@ -12,4 +13,13 @@ from chakrakit.sources.capture.observing.whereabouts import (
     Whereabouts,
 )
 
-__all__ = ["BACKWARD", "OPTIMIZER", "RECOMPUTE", "Known", "Recorder", "Storages", "Whereabouts"]
+__all__ = [
+    "BACKWARD",
+    "OPTIMIZER",
+    "RECOMPUTE",
+    "Known",
+    "Recorder",
+    "Storages",
+    "Whereabouts",
+    "tensors",
+]

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any
 
 _ABSENT = object()
+_PACKAGE = __name__.partition(".")[0] + "."
 _OWN = str(Path(__file__).parents[3])
 
 
@@ -22,7 +23,7 @@ class Patches:
     def __init__(self) -> None:
         self.stubbed: dict[str, None] = {}
         self.warnings: dict[str, None] = {}
-        self._undo: list[tuple[Any, str, Any]] = []
+        self._undo: list[Callable[[], None]] = []
 
     def set(self, owner: Any, name: str, value: Any) -> Any:
         """Replace an attribute; returns what was there, None for what was not."""
@@ -30,7 +31,7 @@ class Patches:
         found = getattr(owner, name, None)
         if before is _ABSENT and not isinstance(owner, type):
             before = getattr(owner, name, _ABSENT)
-        self._undo.append((owner, name, before))
+        self._undo.append(lambda: _put_back(owner, name, before))
         setattr(owner, name, value)
         return found
 
@@ -41,6 +42,15 @@ class Patches:
             made = make(found)
             made.__name__ = getattr(found, "__name__", name)  # some look functions up by their name
             self.set(owner, name, made)
+
+    def replace(self, found: Any, made: Any) -> None:
+        """Replace a function or class under every name that a module, ours aside, imported it by."""
+        for path, module in list(sys.modules.items()):
+            if path.startswith(_PACKAGE):
+                continue
+            for name, value in list(getattr(module, "__dict__", {}).items()):
+                if value is found:
+                    self.set(module, name, made)
 
     def stub(self, owner: Any, name: str, label: str, result: Any = None) -> None:
         """Replace a function by one that does nothing and is listed once called."""
@@ -60,14 +70,21 @@ class Patches:
         """A warning, once."""
         self.warnings.setdefault(text)
 
+    def on_undo(self, act: Callable[[], None]) -> None:
+        """Something else to take back."""
+        self._undo.append(act)
+
     def undo(self) -> None:
         """Everything as it was."""
-        for owner, name, before in reversed(self._undo):
-            if before is _ABSENT:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, before)
-        self._undo.clear()
+        while self._undo:
+            self._undo.pop()()
+
+
+def _put_back(owner: Any, name: str, before: Any) -> None:
+    if before is _ABSENT:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, before)
 
 
 def script_line() -> str:

@@ -28,6 +28,7 @@ from chakrakit.sources.capture.standins import (
     sharding,
     surroundings,
     target,
+    transformers,
 )
 
 
@@ -122,16 +123,16 @@ class Session:
         ).install()
         self.distributed.install()
         self._values.install()
-        surroundings.install(patches)
+        surroundings.install(patches, self.rank)
         sharding.install(patches)
+        transformers.install(patches)
         pipelining.install(patches, self.mail, self.recorder, self.where)
-        autocast.install(patches, gpu=bool(options.device))
+        autocast.install(patches)
         if options.device:
             accelerator.install(patches)
             batch_norm.install(patches)
             target.install(patches, self.recorder)
-        for owner in (torch.nn.parallel, torch.nn.parallel.distributed):
-            patches.set(owner, "DistributedDataParallel", data_parallel.DistributedDataParallel)
+        data_parallel.install(patches)
 
     # --- steps ----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from chakrakit.sources.capture.standins import (
     sharding,
     surroundings,
     target,
+    transformers,
 )
 from chakrakit.sources.capture.standins.cuda import Cuda, Redirect
 from chakrakit.sources.capture.standins.distributed import Distributed
@@ -33,4 +34,5 @@ __all__ = [
     "sharding",
     "surroundings",
     "target",
+    "transformers",
 ]

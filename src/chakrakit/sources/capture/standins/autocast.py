@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +10,27 @@ import torch
 
 from chakrakit.sources.capture.recording import Patches
 
+_HOST, _GPU = "AutocastCPU", "AutocastCUDA"
+_LOWER = (
+    "_convolution", "convolution", "cudnn_convolution", "cudnn_convolution_transpose",
+    "_scaled_dot_product_flash_attention", "_thnn_fused_gru_cell", "_thnn_fused_lstm_cell",
+    "gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell",
+    "addmv", "addr", "chain_matmul", "einsum", "linalg_multi_dot", "mv",
+)  # fmt: skip
+"""What runs in low precision on GPUs alone. These three lists are those of ATen/autocast_mode.h."""
+_PROMOTED = (
+    "addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "vdot", "index_put", "tensordot",
+    "scatter_add",
+)  # fmt: skip
+_SINGLE_RESULT = (
+    "softmax", "log_softmax", "cumprod", "cumsum", "sum", "linalg_vector_norm",
+    "linalg_matrix_norm",
+)  # fmt: skip
+_FUSED = {"softmax": torch.ops.aten._softmax, "log_softmax": torch.ops.aten._log_softmax}
 
-def install(patches: Patches, gpu: bool) -> None:
-    """`autocast("cuda")` and GradScaler work on the host, by a GPU's rules where one is asked for."""
+
+def install(patches: Patches) -> None:
+    """`autocast("cuda")` and GradScaler work on the host, by a GPU's rules."""
 
     def on_host(plain: Callable[..., Any]) -> Callable[..., Any]:
         def init(
@@ -22,8 +41,9 @@ def install(patches: Patches, gpu: bool) -> None:
             cache_enabled: Any = None,
         ) -> None:
             cuda = str(device_type).startswith("cuda")
-            if cuda and dtype is None:
-                dtype = torch.float16
+            if cuda:
+                rules.use()
+                dtype = torch.float16 if dtype is None else dtype
             plain(self, "cpu" if cuda else device_type, dtype, enabled, cache_enabled)
 
         return init
@@ -44,6 +64,8 @@ def install(patches: Patches, gpu: bool) -> None:
 
         return init
 
+    rules = _Rules()
+    patches.on_undo(rules.end)
     patches.wrap(torch.amp.autocast, "__init__", on_host)
     patches.wrap(torch.cuda.amp.autocast, "__init__", cuda_only)
     patches.wrap(torch.amp.GradScaler, "__init__", scaler)
@@ -52,3 +74,95 @@ def install(patches: Patches, gpu: bool) -> None:
         "__init__",
         lambda _: lambda self, *a, **k: torch.amp.GradScaler.__init__(self, "cpu", *a, **k),
     )
+    for name in ("is_autocast_enabled", "get_autocast_dtype"):
+        patches.wrap(torch, name, _asked_of_host)
+    patches.set(torch, "get_autocast_gpu_dtype", lambda: torch.get_autocast_dtype("cpu"))
+
+
+def _asked_of_host(plain: Callable[[str], Any]) -> Callable[..., Any]:
+    def ask(device_type: str = "cuda") -> Any:
+        return plain("cpu" if device_type == "cuda" else device_type)
+
+    return ask
+
+
+class _Rules:
+    """Which operators change their types under autocast: the host's rules replaced by a GPU's.
+
+    PyTorch knows the operators that either has a rule for. From the first `autocast("cuda")` to the end of
+    the capture, those of the GPU alone have it on the host too, and those of the host alone have none.
+    """
+
+    def __init__(self) -> None:
+        self._library: Any = None
+
+    def use(self) -> None:
+        """From now on."""
+        if self._library is not None:
+            return
+        registered = torch._C._dispatch_get_registrations_for_dispatch_key
+        host, gpu = set(registered(_HOST)), set(registered(_GPU))
+        self._library = torch.library.Library("aten", "IMPL")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch warns of replaced rules
+            for name in host - gpu:
+                self._library.impl(_short(name), torch.library.fallthrough_kernel, _HOST)
+            for name in gpu - host:
+                self._library.impl(_short(name), _rule(name), _HOST)
+
+    def end(self) -> None:
+        """The host's own again."""
+        if self._library is not None:
+            self._library._destroy()
+            self._library = None
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("aten::")
+
+
+def _rule(name: str) -> Callable[..., Any]:
+    base, _, overload = _short(name).partition(".")
+    operator = getattr(getattr(torch.ops.aten, base), overload or "default")
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._DisableAutocast():
+            if base in _SINGLE_RESULT:
+                return _in_single(base, operator, args, kwargs)
+            kind = _kind(base, args)
+            return operator(*_cast(args, kind), **_cast(kwargs, kind))
+
+    return run
+
+
+def _kind(base: str, args: Any) -> torch.dtype:
+    if base in _LOWER:
+        return torch.get_autocast_dtype("cpu")
+    if base in _PROMOTED and not any(t.dtype is torch.float32 for t in _floating(args)):
+        return torch.get_autocast_dtype("cpu")
+    return torch.float32
+
+
+def _in_single(base: str, operator: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Operators that take the type of their result; of a half they make it in the same kernel."""
+    given = dict(zip((a.name for a in operator._schema.arguments), args, strict=False)) | kwargs
+    if _floating(args[:1]) and given.get("dtype") is None:
+        if base in _FUSED and args[0].dtype is torch.float16:
+            return _FUSED[base](args[0], given["dim"], True)
+        given["dtype"] = torch.float32
+    return operator(**given)
+
+
+def _floating(value: Any) -> list[torch.Tensor]:
+    """Tensors whose type autocast may change."""
+    if isinstance(value, torch.Tensor):
+        return [value] if value.is_floating_point() and value.dtype is not torch.float64 else []
+    return [t for v in value for t in _floating(v)] if isinstance(value, (list, tuple)) else []
+
+
+def _cast(value: Any, kind: torch.dtype) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to(kind) if _floating(value) else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(_cast(v, kind) for v in value)
+    return {k: _cast(v, kind) for k, v in value.items()} if isinstance(value, dict) else value

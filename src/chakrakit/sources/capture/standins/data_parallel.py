@@ -8,17 +8,21 @@ order, and after the first backward the buckets are built again in the order gra
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.join import Join, Joinable, JoinHook
+from torch.nn.parallel import distributed
+
+from chakrakit.sources.capture.recording import Patches
 
 MEBIBYTE = 1 << 20
 FIRST_BUCKET = MEBIBYTE
 """`dist._DEFAULT_FIRST_BUCKET_BYTES`."""
 _BROADCAST = 250 * MEBIBYTE
+_PLAIN: Any = distributed.DistributedDataParallel
 
 
 def buckets_of(
@@ -91,21 +95,21 @@ class _Bucket:
         self.buffer = torch.empty(
             sum(p.numel() for p in chosen), dtype=chosen[0].dtype, device=chosen[0].device
         )
-        self.views = self.cut(chosen)
+        self.views = self.cut(chosen, self.buffer)
         self.ready = 0
         self.work: Any = None
 
-    def cut(self, chosen: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The buffer as one view for each parameter."""
+    def cut(self, chosen: Sequence[torch.Tensor], flat: torch.Tensor) -> list[torch.Tensor]:
+        """A buffer as one view for each parameter."""
         views, at = [], 0
         for p in chosen:
-            views.append(self.buffer.as_strided(p.shape, p.stride() or (), at))
+            views.append(flat.as_strided(p.shape, p.stride() or (), at))
             at += p.numel()
         return views
 
 
-class DistributedDataParallel(torch.nn.Module):
-    """Stands in for torch.nn.parallel.DistributedDataParallel."""
+class DistributedDataParallel(_PLAIN):
+    """Stands in for PyTorch's, of which it is a subclass: other parts of PyTorch ask for its type."""
 
     def __init__(
         self,
@@ -127,7 +131,8 @@ class DistributedDataParallel(torch.nn.Module):
         device_mesh: Any = None,
         **_: Any,
     ) -> None:
-        super().__init__()
+        torch.nn.Module.__init__(self)
+        Joinable.__init__(self)
         if not any(p.requires_grad for p in module.parameters()):
             raise RuntimeError(
                 "DistributedDataParallel is not needed when a module doesn't have any parameters that "
@@ -136,6 +141,8 @@ class DistributedDataParallel(torch.nn.Module):
         self.module = module
         self.device_mesh = device_mesh
         self.process_group = device_mesh.get_group() if device_mesh is not None else process_group
+        self.process_group = self.process_group or dist.group.WORLD
+        self.device = next(module.parameters()).device
         self.broadcast_buffers = broadcast_buffers
         self.find_unused_parameters = find_unused_parameters
         self.gradient_as_bucket_view = gradient_as_bucket_view
@@ -270,10 +277,11 @@ class DistributedDataParallel(torch.nn.Module):
     def _give_back(self, bucket: _Bucket) -> None:
         if bucket.work is None:
             return
-        bucket.work.wait()
+        given = bucket.work.wait()  # a hook's future may give another buffer
+        flat = given if isinstance(given, torch.Tensor) else bucket.buffer
         if self.gradient_as_bucket_view:
             return
-        reduced = bucket.cut([self._trained[i] for i in bucket.indices])
+        reduced = bucket.cut([self._trained[i] for i in bucket.indices], flat)
         for index, view in zip(bucket.indices, reduced, strict=True):
             grad = self._trained[index].grad
             if grad is not None:
@@ -282,12 +290,22 @@ class DistributedDataParallel(torch.nn.Module):
     # --- forward --------------------------------------------------------------------------------
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """The module's, after the buffers are rank 0's again."""
-        if torch.is_grad_enabled() and self.require_backward_grad_sync:
+        """The module's, after the buffers are rank 0's again.
+
+        Buffers are sent unless the forward before this one was one that reduces nothing.
+        """
+        Join.notify_join_context(self)
+        if torch.is_grad_enabled():
             self._rebuild()
         if self.broadcast_buffers and self.require_forward_param_sync:
             self._broadcast(list(self.module.buffers()))
-        return self.module(*inputs, **kwargs)
+        if self._join_config.enable:
+            self._check_global_requires_backward_grad_sync(is_joined_rank=False)
+        out = self.module(*inputs, **kwargs)
+        self.require_forward_param_sync = (
+            torch.is_grad_enabled() and self.require_backward_grad_sync
+        )
+        return out
 
     def _broadcast(self, tensors: list[torch.Tensor]) -> None:
         """Coalesced by type, as `_broadcast_coalesced` does."""
@@ -305,19 +323,9 @@ class DistributedDataParallel(torch.nn.Module):
                     tensor.copy_(flat.narrow(0, at, tensor.numel()).view_as(tensor))
                     at += tensor.numel()
 
-    @contextmanager
-    def no_sync(self) -> Iterator[None]:
-        """Gradients stay on the rank."""
-        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
-        try:
-            yield
-        finally:
-            self.require_backward_grad_sync = before
-
-    @contextmanager
-    def join(self, *_: Any, **__: Any) -> Iterator[None]:
-        """All ranks have the same number of inputs here."""
-        yield
+    def join_hook(self, **_: Any) -> JoinHook:
+        """Ranks that ran out of inputs would do nothing here: none does, see `install`."""
+        return JoinHook()
 
     def register_comm_hook(self, state: object, hook: Any) -> None:
         """Buckets go through the hook instead."""
@@ -325,3 +333,17 @@ class DistributedDataParallel(torch.nn.Module):
 
     def _set_static_graph(self) -> None:
         self.static_graph = True
+
+
+def install(patches: Patches) -> None:
+    """Whoever asks for PyTorch's class gets the stand-in, also by a name imported before."""
+    patches.replace(_PLAIN, DistributedDataParallel)
+    patches.wrap(Join, "_get_num_nonjoined_procs", lambda _: _joined(patches))
+
+
+def _joined(patches: Patches) -> Callable[[Any], int]:
+    def none_left(_: Any) -> int:
+        patches.note("torch.distributed.algorithms.Join: all ranks end at the same time")
+        return 0
+
+    return none_left

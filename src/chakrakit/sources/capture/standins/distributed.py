@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,8 +15,9 @@ from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
 from torch.utils._python_dispatch import _disable_current_modes
 
-from chakrakit.sources.capture.observing import Recorder
+from chakrakit.sources.capture.observing import Recorder, tensors
 from chakrakit.sources.capture.recording import Group, Patches
+from chakrakit.sources.capture.standins.futures import Landed
 from chakrakit.sources.capture.standins.mail import Mail
 
 _CALLS = (
@@ -59,14 +62,13 @@ class Distributed:
         self.mail = mail
         self.groups: list[Group] = []
         self._objects = 0
-        self._works: dict[int, tuple[Any, int]] = {}
+        self._works: weakref.WeakKeyDictionary[Any, _Issued] = weakref.WeakKeyDictionary()
 
     def install(self) -> None:
         """Replace what needs peers."""
         import torch.testing._internal.distributed.fake_pg  # noqa: F401 - registers the back end
 
-        for owner in (dist, c10d, device_mesh):
-            self.patches.set(owner, "init_process_group", self._init)
+        self.patches.replace(_PLAIN_INIT, self._init)
         self.patches.wrap(c10d, "_new_group_with_tag", self._logged)
         self._install_meshes()
         self._install_objects()
@@ -75,6 +77,7 @@ class Distributed:
         for work in (dist.Work, FakeWork):
             self.patches.wrap(work, "wait", self._wait)
             self.patches.wrap(work, "is_completed", lambda _: lambda work: True)
+            self.patches.set(work, "get_future", lambda work: self._get_future(work))
 
     def _init(self, backend: Any = None, *_: Any, **kwargs: Any) -> None:
         if dist.is_initialized():
@@ -111,15 +114,11 @@ class Distributed:
 
             return run
 
-        def stand_in(plain: Callable[..., Any]) -> Callable[..., Any]:
-            def run(device_type: Any, *args: Any, **kwargs: Any) -> Any:
-                with _disable_current_modes():
-                    return plain("cpu", *args, **kwargs)
+        def init_device_mesh(device_type: str, *args: Any, **kwargs: Any) -> Any:
+            with _disable_current_modes():
+                return _PLAIN_MESH("cpu", *args, **kwargs)
 
-            return run
-
-        for owner in (dist, device_mesh):
-            self.patches.wrap(owner, "init_device_mesh", stand_in)
+        self.patches.replace(_PLAIN_MESH, init_device_mesh)
         mesh = device_mesh.DeviceMesh
         names = (
             "__getitem__",
@@ -221,20 +220,35 @@ class Distributed:
             recorder = self.recorder
             before = recorder.last_comm
             work = plain(*args, **kwargs)
-            if work is not None and recorder.recording and recorder.last_comm != before:
-                self._works[id(work)] = (work, recorder.last_comm)
+            if work is not None:
+                seen = recorder.recording and recorder.last_comm != before
+                given = tensors([*args[1:2], *kwargs.values()])
+                self._works[work] = _Issued(recorder.last_comm if seen else -1, given)
             return work
 
         return call
 
     def _wait(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-            found = self._works.pop(id(work), None)
+            found = self._works.pop(work, None)
             if found is not None:
-                self.recorder.wait(found[1], "c10d::wait")
+                self.recorder.wait(found.op, "c10d::wait")
             return True
 
         return wait
 
+    def _get_future(self, work: Any) -> Landed:
+        found = self._works.get(work)
+        return Landed([] if found is None else found.given)
+
+
+@dataclass(frozen=True)
+class _Issued:
+    """The operator of a collective, and the tensors that it fills."""
+
+    op: int
+    given: list[torch.Tensor]
+
 
 _PLAIN_INIT = dist.init_process_group
+_PLAIN_MESH = device_mesh.init_device_mesh

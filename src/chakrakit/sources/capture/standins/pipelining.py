@@ -32,21 +32,7 @@ def install(patches: Patches, mail: Mail, recorder: Recorder, where: Whereabouts
     def receive(self: Any, src_stage: int) -> Any:
         if src_stage > self.stage_index:
             return _StageBackwardMeta(backward_metas=_derive_grad_metas(self._stage_meta.outputs))
-        return _meta_before(self, src_stage)
-
-    def _meta_before(self: Any, src_stage: int) -> Any:
-        known = sorted(int(n.removeprefix(_STAGE)) for n in mail.names() if n.startswith(_STAGE))
-        best = max((n for n in known if n <= src_stage), default=None)
-        if best is None:
-            raise NeedsValue(
-                f"{script_line()}: nothing is known of what stage {src_stage} gives to stage "
-                f"{self.stage_index}; give PipelineStage its input_args and output_args"
-            )
-        if best != src_stage:
-            patches.warn(
-                f"stage {self.stage_index}: its input is taken to look like stage {best}'s output"
-            )
-        return mail.get(f"{_STAGE}{best}")
+        return _meta_before(self.stage_index, src_stage, mail, patches)
 
     def warm_up(self: Any, stages: Any, has_backward: bool, p2p_done: bool) -> None:
         for one in stages:
@@ -55,7 +41,30 @@ def install(patches: Patches, mail: Mail, recorder: Recorder, where: Whereabouts
                 stage.InferenceMode.DYNAMIC if dynamic else stage.InferenceMode.STATIC
             )
 
-    def unrecorded(plain: Callable[..., Any]) -> Callable[..., Any]:
+    patches.set(stage.PipelineStage, "_send_meta", send)
+    patches.set(stage.PipelineStage, "_recv_meta", receive)
+    patches.set(schedules._PipelineSchedule, "_warmup_p2p", warm_up)
+    patches.wrap(schedules._PipelineSchedule, "_initialize_pp_stages", _unrecorded(recorder))
+    for name in ("forward_one_chunk", "backward_one_chunk", "backward_weight_one_chunk"):
+        patches.wrap(stage._PipelineStageBase, name, _numbered(where))
+
+
+def _meta_before(stage: int, before: int, mail: Mail, patches: Patches) -> Any:
+    """What the output of the stage before looks like, or else of the nearest one that is known."""
+    known = [int(n.removeprefix(_STAGE)) for n in mail.names() if n.startswith(_STAGE)]
+    best = max((n for n in known if n <= before), default=None)
+    if best is None:
+        raise NeedsValue(
+            f"{script_line()}: nothing is known of what stage {before} gives to stage "
+            f"{stage}; give PipelineStage its input_args and output_args"
+        )
+    if best != before:
+        patches.warn(f"stage {stage}: its input is taken to look like stage {best}'s output")
+    return mail.get(f"{_STAGE}{best}")
+
+
+def _unrecorded(recorder: Recorder) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def make(plain: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
             before, recorder.recording = recorder.recording, False
             try:
@@ -65,12 +74,7 @@ def install(patches: Patches, mail: Mail, recorder: Recorder, where: Whereabouts
 
         return run
 
-    patches.set(stage.PipelineStage, "_send_meta", send)
-    patches.set(stage.PipelineStage, "_recv_meta", receive)
-    patches.set(schedules._PipelineSchedule, "_warmup_p2p", warm_up)
-    patches.wrap(schedules._PipelineSchedule, "_initialize_pp_stages", unrecorded)
-    for name in ("forward_one_chunk", "backward_one_chunk", "backward_weight_one_chunk"):
-        patches.wrap(stage._PipelineStageBase, name, _numbered(where))
+    return make
 
 
 def _numbered(where: Whereabouts) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,9 @@ from torch.utils import checkpoint
 from chakrakit.sources.capture.observing import BACKWARD, OPTIMIZER, RECOMPUTE, Whereabouts
 from chakrakit.sources.capture.recording import Patches
 
+_MOST_TURNS = 2
 _REPLACED = "_chakra_replaced_by"
+_PLAIN_CHECKPOINT = checkpoint.checkpoint
 
 
 def install(patches: Patches, where: Whereabouts, on_step: Callable[[], None]) -> list[Any]:
@@ -34,9 +37,9 @@ def install(patches: Patches, where: Whereabouts, on_step: Callable[[], None]) -
         patches.wrap(owner, name, within(BACKWARD))
     patches.wrap(torch.optim.Optimizer, "zero_grad", within(OPTIMIZER))
     patches.set(torch.nn.Module, "_apply", _apply)
-    patches.wrap(checkpoint, "checkpoint", _checkpoint(where))
-    _also_in_wrappers(patches)
+    patches.replace(_PLAIN_CHECKPOINT, _checkpoint(where)(_PLAIN_CHECKPOINT))
     steps = _Steps(where, on_step)
+    patches.wrap(torch.optim.Optimizer, "__init__", steps.made)
     return [
         module.register_module_forward_pre_hook(where.enter),
         module.register_module_forward_hook(where.leave, always_call=True),
@@ -46,25 +49,42 @@ def install(patches: Patches, where: Whereabouts, on_step: Callable[[], None]) -
 
 
 class _Steps:
-    """A step ends with the optimizer's; several optimizers that take turns are one step.
+    """A step ends with the optimizer's; where there are several, when each of them has stepped.
 
-    The first optimizer that steps a second time begins the next step.
+    One that has not when another steps for the third time is not waited for: it may never step. Optimizers
+    inside others, which these call, are part of them.
     """
 
     def __init__(self, where: Whereabouts, on_step: Callable[[], None]) -> None:
         self.where, self.on_step = where, on_step
-        self._last: int | None = None
-        self._phase: Any = None
+        self._known: set[int] = set()
+        self._stepped: Counter[int] = Counter()
+        self._phases: list[Any] = []
+
+    def made(self, plain: Callable[..., None]) -> Callable[..., None]:
+        """Wraps an optimizer's making: it is one that will step."""
+
+        def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            plain(optimizer, *args, **kwargs)
+            self._known.add(id(optimizer))
+
+        return init
 
     def begin(self, *_: Any) -> None:
-        self._phase = self.where.in_phase(OPTIMIZER)
-        self._phase.__enter__()
+        phase = self.where.in_phase(OPTIMIZER)
+        phase.__enter__()
+        self._phases.append(phase)
 
     def end(self, optimizer: Any, *_: Any) -> None:
-        self._phase.__exit__(None, None, None)
-        if self._last is None:
-            self._last = id(optimizer)
-        if id(optimizer) == self._last:
+        self._phases.pop().__exit__(None, None, None)
+        if self._phases:
+            self._known.discard(id(optimizer))
+            return
+        self._stepped[id(optimizer)] += 1
+        if max(self._stepped.values()) > _MOST_TURNS:
+            self._known = set(self._stepped)
+        if self._known <= set(self._stepped):
+            self._stepped.clear()
             self.on_step()
 
 
@@ -87,12 +107,6 @@ def _checkpoint(where: Whereabouts) -> Callable[[Callable[..., Any]], Callable[.
         return run
 
     return make
-
-
-def _also_in_wrappers(patches: Patches) -> None:
-    from torch.distributed.algorithms._checkpoint import checkpoint_wrapper
-
-    patches.set(checkpoint_wrapper, "torch_utils_checkpoint", checkpoint.checkpoint)
 
 
 def _apply(
@@ -124,18 +138,19 @@ def _apply(
 def _changed(parameter: Any, made: Any) -> Any:
     """The parameter with other contents; a new one only where the old cannot hold them.
 
-    One that came from the meta device cannot; what replaced it is remembered, for modules that share it.
+    One that came from the meta device, or is cut over ranks, cannot; what replaced it is remembered, for
+    modules that share it.
     """
     if made is parameter:
         return parameter
-    if isinstance(parameter, FakeTensor) and isinstance(made, FakeTensor):
-        if parameter.fake_device.type != "meta":
-            parameter.data = made
-            parameter.fake_device = made.fake_device
-            return parameter
-        known = parameter.__dict__.get(_REPLACED)
-        if known is not None and known.fake_device == made.fake_device:
-            return known
+    fake = isinstance(parameter, FakeTensor) and isinstance(made, FakeTensor)
+    if fake and parameter.fake_device.type != "meta":
+        parameter.data = made
+        parameter.fake_device = made.fake_device
+        return parameter
+    known = parameter.__dict__.get(_REPLACED)
+    if known is not None and (known.device, known.dtype) == (made.device, made.dtype):
+        return known
     new = torch.nn.Parameter(made, parameter.requires_grad)
     parameter.__dict__[_REPLACED] = new
     return new

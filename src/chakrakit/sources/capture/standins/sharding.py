@@ -42,6 +42,7 @@ def install(patches: Patches) -> None:
         patches.set(owner, "_chunk_with_empty", chunks)
     patches.wrap(FullyShardedDataParallel, "__init__", _without_device)
     patches.set(_init_utils, "_get_compute_device", lambda *_: torch.device("cpu"))
+    patches.set(_init_utils, "_check_module_states_for_sync_module_states", lambda _: None)
     patches.set(_flat_param, "_data_ptr_allocated", lambda t: t.untyped_storage().size() > 0)
 
 

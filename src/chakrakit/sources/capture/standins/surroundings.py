@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,13 +14,34 @@ from chakrakit.errors import ConfigError
 from chakrakit.sources.capture.recording import Patches, script_line
 
 
-def install(patches: Patches) -> None:
+def install(patches: Patches, rank: int) -> None:
     """Stub what has effects outside, and let data loaders run as they are."""
     patches.stub(torch, "save", "torch.save")
     _install_checkpoints(patches)
     _install_compiler(patches)
     _install_data(patches)
     _install_network(patches)
+    _install_processes(patches, rank)
+
+
+def _install_processes(patches: Patches, rank: int) -> None:
+    """A script that starts one process for each rank goes on here as the one that is captured."""
+    from torch.multiprocessing import spawn as spawned
+
+    def start(
+        fn: Callable[..., Any],
+        args: tuple[Any, ...] = (),
+        nprocs: int = 1,
+        join: bool = True,
+        *_: Any,
+        **__: Any,
+    ) -> None:
+        patches.note("torch.multiprocessing.spawn: this rank's process alone, in place")
+        fn(rank % nprocs, *args)
+
+    module = sys.modules[spawned.__module__]
+    for name in ("spawn", "start_processes"):
+        patches.replace(getattr(module, name), start)
 
 
 def _install_checkpoints(patches: Patches) -> None:

@@ -64,6 +64,7 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
         if enable_gqa and key.shape[1] != query.shape[1]:
             times = query.shape[1] // key.shape[1]
             key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
+        query, key, value = (_as_autocast(t) for t in (query, key, value))
         aten = torch.ops.aten
         grows = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
         if query.dtype in _HALF:
@@ -86,6 +87,15 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
         return made[0]
 
     return attention
+
+
+def _as_autocast(tensor: torch.Tensor) -> torch.Tensor:
+    """Attention is among what autocast runs in low precision."""
+    return tensor.to(torch.get_autocast_dtype("cpu")) if _in_autocast() else tensor
+
+
+def _in_autocast() -> bool:
+    return bool(torch.is_autocast_enabled("cpu"))
 
 
 def _dropout(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -130,6 +140,8 @@ def _rms_norm(recorder: Recorder) -> Callable[[Callable[..., Any]], Callable[...
                 weight is not None and type(weight) is DTensor
             ):
                 return plain(input, normalized_shape, weight, eps)
+            if _in_autocast():  # which keeps norms in single precision
+                input, weight = input.float(), None if weight is None else weight.float()
             return RmsNorm.apply(input, list(normalized_shape), weight, eps)
 
         return rms_norm

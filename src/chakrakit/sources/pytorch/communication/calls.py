@@ -14,7 +14,7 @@ from chakrakit.sources.pytorch.communication.dimensions import plain_values, ten
 from chakrakit.sources.pytorch.match import RowNames, Timeline, nearest
 from chakrakit.sources.pytorch.read import Extras, Kineto, Observer, json_list, whole
 from chakrakit.sources.pytorch.recorder import GROUP_MARK
-from chakrakit.trace.model import CollectiveType
+from chakrakit.trace.model import CollectiveType, element_bytes
 
 _NESTED = 6
 """How many rows up the mark or functional operator of a collective is looked for."""
@@ -329,7 +329,7 @@ def _extras(observer: Observer | None, kineto: Kineto | None) -> list[tuple[Extr
 
 def _read_facts(out: Collective, facts: dict[str, str]) -> None:
     """Sizes, splits and group as NCCL's records give them."""
-    item = words.ITEM_BYTES.get(facts.get("dtype", "").lower(), 0)
+    item = int(element_bytes(facts.get("dtype", "")))
     out.dtype = facts.get("dtype", out.dtype).lower()
     if item and "In msg nelems" in facts:
         out.in_bytes = _item_bytes(facts["In msg nelems"], item)

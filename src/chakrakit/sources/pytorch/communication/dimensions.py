@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from chakrakit.sources.pytorch.communication.names import ITEM_BYTES
 from chakrakit.sources.pytorch.read import Kineto, json_list, json_value, whole
-
-_NAMES = {"long int": "long", "unsigned char": "byte", "signed char": "char", "short int": "short"}
+from chakrakit.trace.model import element_bytes
 
 
 def tensor_sizes(kineto: Kineto, event: int) -> tuple[list[int], str]:
@@ -17,9 +15,9 @@ def tensor_sizes(kineto: Kineto, event: int) -> tuple[list[int], str]:
     sizes, dtype = [], ""
     for shape, kind in zip(dims, types, strict=False):
         said = str(kind).removeprefix("c10::").lower()
-        name = _NAMES.get(said, said)
-        if name in ITEM_BYTES and isinstance(shape, list):
-            size = math.prod(n for n in shape if type(n) is int) * ITEM_BYTES[name]
+        each = int(element_bytes(said))
+        if each and isinstance(shape, list):
+            size = math.prod(n for n in shape if type(n) is int) * each
             sizes.append(-1 if whole(size) is None else size)
             dtype = dtype or said
     return sizes, dtype

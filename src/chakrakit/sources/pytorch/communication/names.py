@@ -47,30 +47,3 @@ def is_communication(operator: str) -> bool:
     """Whether this operator of a communication namespace moves data, and does not merely wait."""
     match = OPERATOR.match(operator)
     return match is not None and not _NOT_COMMUNICATION.search(match[3])
-
-
-ITEM_BYTES = {
-    "byte": 1,
-    "char": 1,
-    "bool": 1,
-    "float8_e4m3fn": 1,
-    "float8_e5m2": 1,
-    "int8": 1,
-    "uint8": 1,
-    "short": 2,
-    "half": 2,
-    "bfloat16": 2,
-    "float16": 2,
-    "int16": 2,
-    "int": 4,
-    "float": 4,
-    "float32": 4,
-    "int32": 4,
-    "long": 8,
-    "double": 8,
-    "float64": 8,
-    "int64": 8,
-    "complexfloat": 8,
-    "complexdouble": 16,
-}
-"""Bytes of one element by the name PyTorch records for it."""

@@ -231,6 +231,7 @@ def _read_and_link(pair: Pair, options: LinkOptions) -> tuple[Rank, RankRecordin
         cost = None
 
     parts = rank_parts(pair.rank, observer, kineto, joined, captures)
+    cost = cost and parts.cost(cost)
 
     def linked_with(factor: float) -> Rank:
         return parts.linked(cost and cost.scaled(factor))

@@ -1,9 +1,10 @@
 """What recording itself cost the host, and how to take it out again.
 
 The model: every operator, every launch and every other runtime call is slowed by a fixed amount
-while Kineto records, and every operator by another while the observer does. The amounts come from
-the collector's card, which measures them with and without recording; where there is none, the
-defaults below are used. Device time is not touched: kernels take as long when recorded. Where the
+while Kineto records, and every operator by another while the observer does. The amounts differ
+between programs and machines, so they are read off the recording (`cost_seen`). A card may have
+figures of its own, which the collector measures on one small operator in a loop: they are used
+where they come to more. Device time is not touched: kernels take as long when recorded. Where the
 card says how long a step took before anything was recorded, all amounts are scaled to it.
 """
 
@@ -18,6 +19,26 @@ from chakrakit.arrays import I64, Mask
 from chakrakit.sources.pytorch.edges import HostModel
 from chakrakit.sources.pytorch.read import Kind
 
+_OPERATOR_NS = 1_000
+"""What Kineto costs per operator: the least of what eleven cards of collectors on H200s say."""
+_BARE_LAUNCH_NS = 5_000
+_TIMES_SEEN = 5.25
+"""What tracing costs the host per launch, as a multiple of what it adds to the recorded call itself.
+
+The tracer works before and after the call that it times, and leaves caches cold for what follows.
+Both were fitted on half of the recordings of benchmarks/accuracy/recordings.py, made on H200s with
+PyTorch 2.11 and CUDA 13, whose steps are known without recording; the other half tests them.
+"""
+_CALL_SHARE = 1 / 3
+"""A call that launches nothing, against one that does: one record to write instead of two."""
+_VALUE_SHARE = 0.165
+"""What the observer costs per value that it writes, as a share of a recorded launch.
+
+Fitted on the same half. Over 36 programs recorded with and without the observer its cost goes with
+the values and the speed of the host (13 % root mean square), less with the operators alone (26 %).
+"""
+_USUAL_LAUNCH_NS = 7_700
+"""A recorded launch of those programs, where a recording has none."""
 _MOST = 0.85
 """No stretch of host time is ever shortened by more than this share of it."""
 _MOST_FACTOR = 4.0
@@ -29,16 +50,12 @@ _HALVINGS = 8
 
 @dataclass(frozen=True)
 class Overhead:
-    """Nanoseconds that recording adds, per operator, per launch and per other runtime call.
-
-    The defaults were fitted on an H200 with PyTorch 2.11 to un-profiled steps: Kineto without
-    shapes costs little per operator, and much around every call its device tracer intercepts.
-    """
+    """Nanoseconds that recording adds, per operator, per launch and per other runtime call."""
 
     operator_ns: int = 0
-    launch_ns: int = 19_500
-    call_ns: int = 6_500
-    observer_ns: int = 20_000
+    launch_ns: int = 0
+    call_ns: int = 0
+    observer_ns: int = 0
     graph_node_ns: int = 1_880
     """Per node of a CUDA graph that is launched: the tracer prepares each one while the host waits.
 
@@ -48,6 +65,11 @@ class Overhead:
     step_ns: int = 0
     """A step before anything was recorded; 0 where nobody timed it."""
     measured: bool = False
+
+    def total_ns(self, operators: int, launches: int, calls: int, observed: bool) -> int:
+        """What it comes to for so many of each; `calls` are those that launch nothing."""
+        per_operator = self.operator_ns + self.observer_ns * observed
+        return per_operator * operators + self.launch_ns * launches + self.call_ns * calls
 
     def scaled(self, factor: float) -> Overhead:
         """All amounts times a factor."""
@@ -67,16 +89,16 @@ class Overhead:
         itself and the gap before it, in proportion to how long those are. Rows `apart` keep their
         time: what they do is wait or transfer, and recording does not slow that.
         """
-        calls = (host.line.kind == Kind.CALL) & host.line.is_host & ~apart
-        operators = host.line.is_host & ~apart & (host.line.kind != Kind.CALL)
+        operators, calls = slowed(host, apart)
         around = calls.copy()
         after = host.after[np.flatnonzero(calls)]
         around[after[after >= 0]] = True
         around &= ~apart
-        budget = self.launch_ns * int(launches.sum())
-        budget += self.call_ns * int((calls & ~launches).sum())
+        counts = int(operators.sum()), int(launches.sum()), int((calls & ~launches).sum())
+        budget = self.total_ns(0, *counts[1:], observed)
         removed = _shorten(host, around, calls, budget)
-        budget = (self.operator_ns + self.observer_ns * observed) * int(operators.sum())
+        removed += _shorten(host, ~apart, ~apart, budget - round(removed))
+        budget = self.total_ns(counts[0], 0, 0, observed)
         everywhere = ~apart if observed else operators
         return (removed + _shorten(host, everywhere, everywhere, budget)) / 1e6
 
@@ -88,6 +110,28 @@ class Overhead:
         taken = np.minimum(self.graph_node_ns * nodes, (host.own * _MOST).astype(np.int64))
         host.own -= taken
         return taken
+
+
+def slowed(host: HostModel, apart: Mask) -> tuple[Mask, Mask]:
+    """Operators and runtime calls that recording slows: those on the host but for rows `apart`."""
+    hosted, call = host.line.is_host & ~apart, host.line.kind == Kind.CALL
+    return np.asarray(hosted & ~call), np.asarray(hosted & call)
+
+
+def cost_seen(launches: I64, operators: int, values: int) -> Overhead:
+    """What recording cost, from how long launches took as recorded.
+
+    `values` is how many the observer wrote in the same recording, 0 where it did not run. How long
+    a launch takes tells how fast the host was, whatever made it slow.
+    """
+    usual = float(np.median(launches)) if len(launches) else _USUAL_LAUNCH_NS
+    launch = max(0.0, _TIMES_SEEN * (usual - _BARE_LAUNCH_NS)) if len(launches) else 0.0
+    return Overhead(
+        operator_ns=_OPERATOR_NS,
+        launch_ns=round(launch),
+        call_ns=round(launch * _CALL_SHARE),
+        observer_ns=round(_VALUE_SHARE * usual * values / max(operators, 1)),
+    )
 
 
 def fit(period: Callable[[float], float], wanted: float, now: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -37,12 +37,13 @@ from chakrakit.sources.pytorch.edges import (
     start_causes,
     tensor_edges,
 )
-from chakrakit.sources.pytorch.linking.overhead import Overhead
+from chakrakit.sources.pytorch.linking.overhead import Overhead, cost_seen, slowed
 from chakrakit.sources.pytorch.linking.program_times import (
     ProgramTimes,
     corrected_times,
     recorded_times,
 )
+from chakrakit.sources.pytorch.linking.tracer_time import tracer_time
 from chakrakit.sources.pytorch.match import Join, RowNames, Timeline, build_timeline, join
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
 from chakrakit.sources.pytorch.work import Attribution, attribute, work_of_rows
@@ -113,6 +114,28 @@ class RankParts:
     counts: Counter[str]
     captures: Sequence[Capture]
 
+    @property
+    def observed(self) -> bool:
+        """Whether the observer ran while these times were recorded."""
+        return self.observer is not None and not self.twice
+
+    def cost(self, card: Overhead) -> Overhead:
+        """What recording cost: as its card says, or as the recording shows where that is more.
+
+        Without launches the card alone counts, if it says anything.
+        """
+        operators, calls = slowed(self.host, _apart(self.line, self.whole))
+        launches = _launches(self.host, self.device)
+        single = launches.copy()
+        single[[r.call for r in self.replays]] = False
+        values = self.observer.values if self.observed and self.observer is not None else 0
+        counts = int(operators.sum()), int(launches.sum()), int((calls & ~launches).sum())
+        seen = cost_seen(self.line.duration[single], counts[0], values)
+        both = [c.total_ns(*counts, self.observed) for c in (card, seen)]
+        if both[0] >= both[1] or (both[0] and not launches.any()):
+            return card
+        return replace(seen, step_ns=card.step_ns, graph_node_ns=card.graph_node_ns)
+
     @cached_property
     def attribution(self) -> Attribution:
         """The step, phase and module of each row."""
@@ -122,8 +145,8 @@ class RankParts:
         """The rank with this cost of recording taken out of its times."""
         line, host, whole = self.line, self.host.copy(), self.whole
         waited = _graph_overhead(overhead, host, self.replays, self.names)
-        observed = self.observer is not None and not self.twice
-        undilated = _undilate(overhead, host, self.device, observed, whole)
+        by_tracer = _tracer_time(overhead, host, self.kineto)
+        undilated = _undilate(overhead, host, self.device, self.observed, whole)
         started = _earlier(self.started, waited)
         sound = make_sound(line, Edges.concat([started, host.edges().edges(), *self.fixed]))
         own = np.where(line.is_host, host.own, line.duration)
@@ -149,7 +172,7 @@ class RankParts:
             sound,
             self.waits,
             self.counts.copy(),
-            undilated + float(waited.sum()) / 1e6,
+            undilated + float(waited.sum() + by_tracer) / 1e6,
         )
 
     def with_graphs(self, linked: Rank) -> Rank:
@@ -303,9 +326,23 @@ def _undilate(
 ) -> float:
     if overhead is None:
         return 0.0
+    return overhead.remove(host, _launches(host, device), observed, _apart(host.line, whole))
+
+
+def _launches(host: HostModel, device: DeviceModel) -> Mask:
+    """Calls that put work on a device."""
     launches = np.zeros(len(host.line), np.bool_)
     launches[device.call[device.call >= 0]] = True
-    return overhead.remove(host, launches, observed, _apart(host.line, whole))
+    return launches
+
+
+def _tracer_time(overhead: Overhead | None, host: HostModel, kineto: Kineto | None) -> int:
+    """Takes out what the tracer says it did for itself; returns the nanoseconds."""
+    if overhead is None or kineto is None:
+        return 0
+    taken = tracer_time(kineto, host)
+    host.lag -= np.minimum(taken, np.maximum(host.lag, 0))
+    return int(taken.sum())
 
 
 def _apart(line: Timeline, whole: Mask) -> Mask:

@@ -22,9 +22,10 @@ from chakrakit.sources.pytorch.read.kineto import (
 )
 from chakrakit.sources.pytorch.read.observer import Extras, Observer, read_observer
 from chakrakit.sources.pytorch.read.texts import Texts
-from chakrakit.sources.pytorch.read.values import Whole, json_list, json_value, whole
+from chakrakit.sources.pytorch.read.values import LARGEST, Whole, json_list, json_value, whole
 
 __all__ = [
+    "LARGEST",
     "NUMBERS",
     "TEXTS",
     "Extras",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -13,9 +12,9 @@ from pathlib import Path
 from chakrakit.errors import FormatError
 from chakrakit.sources.pytorch.read.kineto import Kineto
 from chakrakit.sources.pytorch.read.values import whole
+from chakrakit.trace.files import GZIP, unpacked
 
 _HEAD = 1 << 16
-_GZIP = b"\x1f\x8b"
 _OBSERVER, _KINETO = "observer", "kineto"
 _LARGEST = 1 << 31
 """Processes and ranks are below this; a file that says more says nothing."""
@@ -70,12 +69,7 @@ def read_bytes(path: Path) -> bytes:
         data = path.read_bytes()
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
-    if data[:2] != _GZIP:
-        return data
-    try:
-        return gzip.decompress(data)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        return zlib.decompressobj(31).decompress(data)
+    return unpacked(data, str(path), cut_off=True)
 
 
 def read_head(path: Path) -> bytes:
@@ -85,7 +79,7 @@ def read_head(path: Path) -> bytes:
             data = stream.read(_HEAD)
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
-    return zlib.decompressobj(31).decompress(data, 4 * _HEAD) if data[:2] == _GZIP else data
+    return zlib.decompressobj(31).decompress(data, 4 * _HEAD) if data[:2] == GZIP else data
 
 
 def _number(pattern: bytes, head: bytes) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import chakrakit.core as core
 from chakrakit.arrays import I32, I64, Mask
@@ -92,6 +93,15 @@ class Observer:
     def known_schema(self) -> bool:
         """Whether this schema was known when this was written; newer ones are read all the same."""
         return self.schema.split("-")[0] in KNOWN_SCHEMAS
+
+    @property
+    def values(self) -> int:
+        """How many values were written: numbers and texts, of which a tensor has six."""
+        total = 0
+        for column in (self.in_values, self.out_values):
+            filled = pc.sum(pc.not_equal(column, "[]")).as_py() or 0
+            total += filled + (pc.sum(pc.count_substring(column, ",")).as_py() or 0)
+        return total
 
     def groups(self) -> list[dict[str, Any]]:
         """What `process_group:init` says, from every such node; [] where it says nothing."""

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from chakrakit.errors import FormatError
+from chakrakit.trace.model import wire
 
 Value = int | bytes
-_DEPTH = 10
 
 
 class Message:
-    """The fields of a message by number, in their order; numbers are ints, all else bytes.
-
-    Every length is checked: the bytes come from a file.
-    """
+    """The fields of a message by number, in their order; numbers are ints, all else bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._fields: dict[int, list[Value]] = {}
-        for number, value in _fields(data):
+        for number, value in wire.fields(data):
             self._fields.setdefault(number, []).append(value)
 
     def integer(self, number: int, default: int = 0) -> int:
@@ -56,41 +50,9 @@ class Message:
         return number in self._fields
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        number, kind = key >> 3, key & 7
-        if not number:
-            raise FormatError(
-                "a field with the number 0; this is not a protobuf message", offset=at
-            )
-        if kind == 0:
-            value, at = _varint(data, at)
-            yield number, value
-            continue
-        size, at = _varint(data, at) if kind == 2 else ({1: 8, 5: 4}.get(kind, -1), at)
-        if size < 0 or at + size > len(data):
-            raise FormatError("a field runs past its message", offset=at)
-        yield number, data[at : at + size]
-        at += size
-
-
 def _packed(data: bytes) -> list[int]:
     out, at = [], 0
     while at < len(data):
-        value, at = _varint(data, at)
+        value, at = wire.read_varint(data, at)
         out.append(value)
     return out
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for i in range(_DEPTH):
-        if at + i >= len(data):
-            break
-        byte = data[at + i]
-        value |= (byte & 0x7F) << (7 * i)
-        if byte < 0x80:
-            return value & (1 << 64) - 1, at + i + 1
-    raise FormatError("a number is cut off", offset=at)

@@ -60,69 +60,76 @@ def body_of(program: Program, role: Callable[[Row], str], rank: int, peers: Peer
 def _columns(
     module: Module, role: Callable[[Row], str], rank: int, rows: list[Row], peers: Peers
 ) -> dict[str, Any]:
-    compute = [r.type == NodeType.COMP_NODE for r in rows]
-    work = [
-        _work(module, r) if c else (None, None, None) for r, c in zip(rows, compute, strict=True)
-    ]
-    phase = ["backward" if "transpose(" in r.step.instruction.op_name else "forward" for r in rows]
-    ends = [peers[r.pairs] if r.pairs else (None, None) for r in rows]
-    send = [r.type == NodeType.COMM_SEND_NODE for r in rows]
-    first = [r.step.instruction.shape.first for r in rows]
     columns = {
         "name": pa.array([r.name for r in rows], pa.string()),
         "type": np.array([int(r.type) for r in rows], np.int32),
         "is_cpu_op": np.zeros(len(rows), np.bool_),
         "stream": np.array([r.stream for r in rows], np.int64),
-        "num_ops": pa.array([w[0] for w in work], pa.int64()),
-        "tensor_size": pa.array([w[1] for w in work], pa.int64()),
-        "estimated_cycles": pa.array([w[2] for w in work], pa.int64()),
-        "dtype": pa.array(
-            [
-                _NAMES.get(s.dtype, s.dtype) if c else None
-                for s, c in zip(first, compute, strict=True)
-            ],
-            pa.string(),
-        ),
-        "op_type": pa.array(
-            [_op_type(module, r) if c else None for r, c in zip(rows, compute, strict=True)],
-            pa.string(),
-        ),
         "outputs_shapes": pa.array([str(r.step.instruction.shape) for r in rows], pa.string()),
-        "phase": pa.array(phase, pa.string()),
+        "phase": pa.array(map(_phase, rows), pa.string()),
         "module": pa.array([r.step.instruction.op_name or None for r in rows], pa.string()),
-        "comm_type": pa.array([r.kind if r.kind >= 0 else None for r in rows], pa.int64()),
-        "comm_size": pa.array(
-            [None if c else r.size for r, c in zip(rows, compute, strict=True)], pa.int64()
-        ),
-        "out_size": pa.array([r.out_size if r.kind >= 0 else None for r in rows], pa.int64()),
-        "comm_dtype": pa.array(
-            [
-                None if c else _NAMES.get(s.dtype, s.dtype)
-                for s, c in zip(first, compute, strict=True)
-            ],
-            pa.string(),
-        ),
-        "pg_name": pa.array([role(r) if r.kind >= 0 else None for r in rows], pa.string()),
-        "comm_src": pa.array(
-            [
-                (rank if s else e[0]) if r.pairs else None
-                for r, s, e in zip(rows, send, ends, strict=True)
-            ],
-            pa.int32(),
-        ),
-        "comm_dst": pa.array(
-            [
-                (e[1] if s else rank) if r.pairs else None
-                for r, s, e in zip(rows, send, ends, strict=True)
-            ],
-            pa.int32(),
-        ),
-        "comm_tag": pa.array([r.tag if r.pairs else None for r in rows], pa.int32()),
         "mem_alloc": pa.array([r.alloc or None for r in rows], pa.int64()),
         "mem_free": pa.array([r.free or None for r in rows], pa.int64()),
+        **_computation(module, rows),
+        **_communication(role, rows),
+        **_messages(rank, rows, peers),
     }
     return {
         n: v for n, v in columns.items() if not isinstance(v, pa.Array) or v.null_count < len(v)
+    }
+
+
+def _phase(row: Row) -> str:
+    return "backward" if "transpose(" in row.step.instruction.op_name else "forward"
+
+
+def _computes(row: Row) -> bool:
+    return row.type == NodeType.COMP_NODE
+
+
+def _dtype(row: Row) -> str:
+    dtype = row.step.instruction.shape.first.dtype
+    return _NAMES.get(dtype, dtype)
+
+
+def _computation(module: Module, rows: list[Row]) -> dict[str, pa.Array]:
+    """Columns of rows that compute; nothing for the others."""
+    work = [_work(module, r) if _computes(r) else (None, None, None) for r in rows]
+    kinds = [_op_type(module, r) if _computes(r) else None for r in rows]
+    return {
+        "num_ops": pa.array([w[0] for w in work], pa.int64()),
+        "tensor_size": pa.array([w[1] for w in work], pa.int64()),
+        "estimated_cycles": pa.array([w[2] for w in work], pa.int64()),
+        "dtype": pa.array([_dtype(r) if _computes(r) else None for r in rows], pa.string()),
+        "op_type": pa.array(kinds, pa.string()),
+    }
+
+
+def _communication(role: Callable[[Row], str], rows: list[Row]) -> dict[str, pa.Array]:
+    """Columns of rows that communicate; those of a group are collectives' alone."""
+    return {
+        "comm_type": pa.array([r.kind if r.kind >= 0 else None for r in rows], pa.int64()),
+        "comm_size": pa.array([None if _computes(r) else r.size for r in rows], pa.int64()),
+        "out_size": pa.array([r.out_size if r.kind >= 0 else None for r in rows], pa.int64()),
+        "comm_dtype": pa.array([None if _computes(r) else _dtype(r) for r in rows], pa.string()),
+        "pg_name": pa.array([role(r) if r.kind >= 0 else None for r in rows], pa.string()),
+    }
+
+
+def _messages(rank: int, rows: list[Row], peers: Peers) -> dict[str, pa.Array]:
+    """Both ends of every message that this rank sends or receives, and its tag."""
+    ends: list[tuple[int | None, int | None]] = []
+    for row in rows:
+        if not row.pairs:
+            ends.append((None, None))
+            continue
+        source, target = peers[row.pairs]
+        sends = row.type == NodeType.COMM_SEND_NODE
+        ends.append((rank, target) if sends else (source, rank))
+    return {
+        "comm_src": pa.array([source for source, _ in ends], pa.int32()),
+        "comm_dst": pa.array([target for _, target in ends], pa.int32()),
+        "comm_tag": pa.array([r.tag if r.pairs else None for r in rows], pa.int32()),
     }
 
 

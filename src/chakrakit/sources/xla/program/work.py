@@ -79,13 +79,14 @@ def flops(module: Module, instruction: Instruction, inside: Computation) -> tupl
     operands = [shapes[o] for o in instruction.operands if o in shapes]
     if instruction.opcode == "dot" and operands:
         summed = math.prod(
-            operands[0].dims[d] for d in instruction.contracting if d < len(operands[0].dims)
+            operands[0].dims[d] for d in instruction.contracting if 0 <= d < len(operands[0].dims)
         )
         return 2 * instruction.shape.elements * summed, 0
     if instruction.opcode == "custom-call" and _LIBRARY.search(instruction.target) and operands:
         contracted = _CONTRACTED.search(instruction.backend)
         dims = [int(d) for d in re.findall(r"\d+", contracted[1])] if contracted else [-1]
-        summed = math.prod(operands[0].dims[d] for d in dims if -1 <= d < len(operands[0].dims))
+        rank = len(operands[0].dims)
+        summed = math.prod(operands[0].dims[d] for d in dims if -rank <= d < rank)
         return 2 * instruction.shape.first.elements * summed, 0
     if instruction.opcode == "convolution" and len(operands) > 1:
         kernel, features = operands[1].dims, instruction.kernel_features

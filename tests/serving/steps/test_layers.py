@@ -10,29 +10,12 @@ import pytest
 import chakrakit as ck
 from chakrakit.errors import ChakraError
 from chakrakit.serving.steps import read_layers
-
-
-def tables(folder: Path, layers: int = 32) -> Path:
-    """Layers of 10 us + 1 us per token, attention of 5 us + 1 us for 100 tokens of context."""
-    folder.mkdir(exist_ok=True)
-    dense = ["layer,tokens,time_us"]
-    for name, tokens in product(
-        ("embedding", "layernorm", "qkv_proj", "final_layernorm"), (1, 1000)
-    ):
-        dense.append(f"{name},{tokens},{10 + tokens}")
-    (folder / "a.csv").write_text("\n".join(dense))
-    (folder / "b.csv").write_text("layer,sequences,time_us\nlm_head,1,100\nlm_head,11,200\n")
-    rows = ["prefill_chunk,kv_prefill,n_decode,kv_decode,time_us"]
-    for chunk, past, count, kept in product((0, 512), (0, 512), (0, 8), (16, 1016)):
-        if (chunk or not past) and (chunk or count):
-            rows.append(f"{chunk},{past},{count},{kept if count else 0},{5 + count * kept / 100}")
-    (folder / "c.csv").write_text("\n".join(dict.fromkeys(rows)))
-    return folder
+from support.foreign_files import write_layer_tables
 
 
 def test_a_step_is_the_sum_of_its_layers(tmp_path: Path) -> None:
     """One request: two norms and a projection in each of 32 layers, attention, and once the ends."""
-    folder = tables(tmp_path / "perf")
+    folder = write_layer_tables(tmp_path / "perf")
     done = ck.serve(
         "llama-3.1-8b",
         "dgx-h100",
@@ -47,7 +30,7 @@ def test_a_step_is_the_sum_of_its_layers(tmp_path: Path) -> None:
 
 def test_any_table_of_the_folder_means_the_folder(tmp_path: Path) -> None:
     """Names do not matter; a file stands for those beside it."""
-    folder = tables(tmp_path / "perf")
+    folder = write_layer_tables(tmp_path / "perf")
     (folder / "z.csv").write_text("something,else\n1,2\n")
     layers = read_layers(folder / "c.csv")
     assert set(layers.dense) == {"embedding", "layernorm", "qkv_proj", "final_layernorm"}
@@ -56,14 +39,14 @@ def test_any_table_of_the_folder_means_the_folder(tmp_path: Path) -> None:
 
 def test_experts_without_a_table_are_refused(tmp_path: Path) -> None:
     """A model with experts needs times by tokens and activated experts."""
-    folder = tables(tmp_path / "perf")
+    folder = write_layer_tables(tmp_path / "perf")
     with pytest.raises(ChakraError, match="no table has activated_experts"):
         ck.serve("mixtral-8x7b", "dgx-h100", "closed{n=1}", layers=folder, kv_blocks=1000)
 
 
 def test_experts_are_read_off_their_surface(tmp_path: Path) -> None:
     """100 us and 10 us for each expert that is met, whatever the tokens."""
-    folder = tables(tmp_path / "perf")
+    folder = write_layer_tables(tmp_path / "perf")
     rows = ["tokens,activated_experts,time_us"]
     rows += [f"{t},{e},{100 + 10 * e}" for t, e in product((1, 1000), (1, 8))]
     (folder / "moe.csv").write_text("\n".join(rows))
@@ -89,7 +72,7 @@ def test_experts_are_read_off_their_surface(tmp_path: Path) -> None:
 )
 def test_bad_tables_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
     """With the file and the line."""
-    folder = tables(tmp_path / "perf")
+    folder = write_layer_tables(tmp_path / "perf")
     (folder / name).write_text(text)
     with pytest.raises(ChakraError, match=message):
         read_layers(folder)

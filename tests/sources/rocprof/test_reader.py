@@ -118,3 +118,10 @@ def test_grids_are_told_in_blocks() -> None:
 def test_damaged_files_end_in_one_error(data: bytes) -> None:
     with pytest.raises(FormatError, match="not a JSON file of rocprofv3"):
         read_processes(data)
+
+
+def test_a_recording_in_which_nobody_did_anything_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text(json.dumps(recording() | {"rocprofiler-sdk-tool": []}))
+
+    with pytest.raises(FormatError, match="nothing to link"):
+        link([tmp_path / "results.json"], RECORDED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 
 from chakrakit.errors import ChakraError
 from chakrakit.serving.requests import requests_from
+from support.foreign_files import BENCH, RECORDED, SESSION
 
 AZURE = (
     "TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
@@ -33,15 +33,6 @@ LLMSIM = """\
 {"input_toks":33,"output_toks":5,"arrival_time_ns":46926808,"block_ids":[4,5]}
 {"input_toks":20,"output_toks":7,"arrival_time_ns":347938951.5,"block_ids":[4]}
 """
-SESSION = (
-    '{"arrival_time_ns": 1000000000, "sub_requests": ['
-    '{"input_toks": 10, "output_toks": 2, "tool_duration_ns": 5000000}, '
-    '{"input_toks": 30, "output_toks": 3}]}'
-)
-BENCH = json.dumps(
-    {"input_lens": [100, 200], "output_lens": [5, 6], "max_concurrency": 4, "request_rate": "inf"}
-)
-RECORDED = json.dumps({"case": "x", "requests": [{"id": 3, "at": 0.5, "prompt": 10, "out": 4}]})
 
 
 @pytest.mark.parametrize(
@@ -129,10 +120,11 @@ def test_failures_of_burstgpt_are_counted(tmp_path: Path) -> None:
             '{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": "a"}',
             "list of whole",
         ),
-        ("{not json", "neither JSON nor JSON lines"),
+        ("{not json", "not a file of requests, in JSON or JSON lines"),
         ("a,b\n1,2\n", "no column for arrival times"),
         (AZURE.replace("3180", "-3"), "line 3: prompt length is -3"),
         (AZURE.replace("3180", ""), "line 3: prompt length is nothing"),
+        (AZURE.replace("2023", " 1700", 1), "dates are more than ten years apart"),
         ("", "is empty"),
     ],
 )

@@ -1,0 +1,63 @@
+"""What to say first about a run, in units that suit it."""
+
+import pytest
+
+import chakrakit as ck
+from chakrakit.insight.analysis import answers, count_text, ranks_text, size_text, time_text
+
+
+@pytest.mark.parametrize(
+    ("nanos", "text"),
+    [(0, "0 ns"), (999, "999 ns"), (1500, "1.50 µs"), (2.5e6, "2.50 ms"), (3.2e12, "3,200.00 s")],
+)
+def test_times_have_the_unit_that_suits_them(nanos, text):
+    assert time_text(nanos) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(1023, "1,023 B"), (1536, "1.50 KiB"), (80 * 2**30, "80.00 GiB")]
+)
+def test_sizes_do_too(count, text):
+    assert size_text(count) == text
+
+
+def test_one_is_singular():
+    assert (count_text(1, "rank"), count_text(2, "rank")) == ("1 rank", "2 ranks")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text"),
+    [
+        ([5], "rank 5"),
+        (list(range(64)), "ranks 0–63 (64)"),
+        ([0, 8, 9, 24], "ranks 0, 8–9, 24 (4)"),
+    ],
+)
+def test_ranks_are_told_in_stretches(ranks, text):
+    assert ranks_text(ranks) == text
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    """One product on an H200, by the roofline: nobody measured it."""
+    t = ck.TraceBuilder()
+    t.comp("layers.0.qkv", num_ops=2 * 4096**3, tensor_size=3 * 4096**2 * 2, op_type="matmul")
+    return ck.simulate(ck.TraceSet([t.build()], {0: ck.Binding(0)}), "dgx-h200", compute="roofline")
+
+
+def test_a_simulation_says_what_it_takes_and_how_sure_it_is(simulated):
+    found = {a.question: a for a in answers(simulated.run().analyze())}
+    joules = simulated.summary.energy_joules
+    assert found["What does it take?"].figure == f"{joules:,.4g} J"
+    sure = found["How sure are the times?"]
+    assert sure.sentence.startswith(
+        "100.0 % of the devices' time lies outside of what was measured"
+    )
+    assert sure.share == simulated.summary.extrapolated_share == 1.0
+
+
+def test_what_is_known_of_a_simulation_reaches_the_analysis_as_json(simulated):
+    told = simulated.run().analyze().to_dict()["footprint"]
+    summary = simulated.summary
+    for name in ("energy_joules", "facility_joules", "carbon_kg", "price", "compute_error"):
+        assert told.get(name) == getattr(summary, name), name

@@ -1,0 +1,36 @@
+"""How long a step was while it was recorded, and what to warn of."""
+
+from chakrakit import Card
+from chakrakit.trace.sets import RecordedStep, recorded_step_of
+
+MS = 1_000_000
+
+
+def test_a_step_that_recording_made_much_longer_is_warned_of():
+    step = RecordedStep(recorded_step_ns=30 * MS, step_ns=30 * MS, unprofiled_step_ns=20 * MS)
+    assert step.dilation == 1.5
+    assert step.warning.startswith("recording makes a step 1.50 times as long as it is: 30.00 ms ")
+    assert step.lines()[1] == "step: recorded 30.00 ms, un-profiled 20.00 ms"
+
+
+def test_a_correction_that_suffices_leaves_nothing_to_warn_of():
+    step = RecordedStep(
+        recorded_step_ns=30 * MS, step_ns=21 * MS, unprofiled_step_ns=20 * MS, corrected="by probes"
+    )
+    assert step.warning == ""
+    assert step.lines() == [
+        "step: recorded 30.00 ms, corrected 21.00 ms (by probes), un-profiled 20.00 ms"
+    ]
+
+
+def test_without_a_timed_program_there_is_no_dilation():
+    assert RecordedStep(step_ns=5).dilation == 0
+    assert RecordedStep().lines() == []
+
+
+def test_a_card_carries_it_and_what_is_no_step_is_none():
+    step = RecordedStep(step_ns=7, corrected="x")
+    assert recorded_step_of(step.put(Card())) == step
+    assert recorded_step_of(Card()) is None
+    assert recorded_step_of(Card(measured={"recording": {"step_ns": "soon"}})) is None
+    assert recorded_step_of(Card(measured={"recording": 3})) is None
