@@ -68,6 +68,7 @@ def test_as_many_nodes_change_as_there_were_modules(name, side):
     assert set(grown.tolist()) == {0, 50_000}
 
 
+@pytest.mark.slow
 def test_the_simulator_takes_an_edited_trace():
     before, after = (
         simulate(t, "dgx-h200").makespan_ns

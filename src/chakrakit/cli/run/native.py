@@ -83,13 +83,17 @@ _OPTIONS = (
         metavar="KIND:TARGET@NS=FACTOR",
         help="From a time on, `device:3@1e6=0.5` or `link:0-switch 0.0@0=0.1`; repeatable.",
     ),
-    click.option("--seed", type=int, default=0, help="Of the jitter."),
+    click.option("--seed", type=int, default=0, help="Seed of the jitter."),
     click.option(
         "--assume-missing",
         type=click.Choice(["symmetric"]),
-        help="Ranks nobody recorded arrive with the others of their group.",
+        help="Assume that ranks nobody recorded arrive with the others of their group.",
     ),
-    click.option("--allow-empty", is_flag=True, help="Let collectives of 0 bytes pass as latency."),
+    click.option(
+        "--allow-empty",
+        is_flag=True,
+        help="Accept collectives of 0 bytes, which take only latency.",
+    ),
     click.option(
         "--detail",
         type=click.Choice(["summary", "classes", "full"]),

@@ -48,8 +48,8 @@ def command(
     Several are jobs that run on the machine at the same time: each gets a slowdown against running
     alone, and -o a folder with a Run for each.
 
-    With --machine, on any machine; with --astra, as ASTRA-sim does. Options that only one of them has
-    are left alone by the other.
+    With --machine, on any machine; with --astra, as ASTRA-sim does. Options that belong to one of the two
+    have no effect on the other.
     """
     measured = settings["compute"] == settings["communication"] == "measured"
     if (astra is not None and machine is not None) or (

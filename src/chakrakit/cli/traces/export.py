@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     default=2,
     show_default=True,
     metavar="N",
-    help="How many edges away still is near.",
+    help="How many edges away counts as near.",
 )
 @click.option(
     "--type",
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     metavar="TYPE",
     help="Only nodes of this type, such as COMM_COLL_NODE; may be repeated.",
 )
-@click.option("--name", metavar="REGEX", help="Only nodes in whose name this is found.")
+@click.option("--name", metavar="REGEX", help="Only nodes whose name contains a match.")
 @click.option(
     "--perfetto", is_flag=True, help="A run's timeline in Perfetto's own format (.pftrace)."
 )
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Ranks in a machine, to group them in a timeline.",
+    help="Ranks per node, to group them in a timeline.",
 )
 @click.option(
     "--every-rank",

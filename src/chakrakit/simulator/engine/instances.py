@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -234,7 +234,7 @@ class Matcher:
         )
         name = group.name or "(all ranks)"
         said = _Said(f"collective {seq} of group {name}", self._names, rows)
-        said.agree([collective_name(t) for t in types], "is {}", types)
+        said.agree(types, lambda i: f"is {collective_name(types[i])}")
         kind = types[0]
         if kind not in COLLECTIVES:
             raise TraceError(
@@ -246,13 +246,13 @@ class Matcher:
                 f"collective {seq} of group {name} is an {COLLECTIVES[kind]} of "
                 f"{max(sizes)} bytes; give comm_size, or --allow-empty"
             )
-        members = group.members.tolist()
-        root = next((members.index(r) for r in roots if r in members), 0)
+        named = (np.flatnonzero(group.members == r) for r in roots if r >= 0)
+        root = next((int(found[0]) for found in named if len(found)), 0)
         owner = (self.matching.part[calls] // self._roles).tolist()
         local = {c: row - int(self.offset[c]) for c, row in zip(owner, rows, strict=True)}
-        asked = [str(a) for a in self._asked[calls]]
-        said.agree([repr(a) for a in asked], "asks for the algorithm {}", asked)
-        return Call(COLLECTIVES[kind], max(0, *sizes), root, local, asked[0])
+        asked = self._asked[calls].tolist()
+        said.agree(asked, lambda i: f"asks for the algorithm {str(asked[i])!r}")
+        return Call(COLLECTIVES[kind], max(0, *sizes), root, local, str(asked[0]))
 
     @cached_property
     def _names(self) -> RowNames:
@@ -293,27 +293,26 @@ class _Said:
     names: RowNames
     rows: list[int]
 
-    def agree(self, shown: Sequence[str], text: str, values: Sequence[object]) -> None:
-        """An error unless all values are equal; `text` says what a shown value is of."""
-        other = next((i for i, v in enumerate(values) if v != values[0]), None)
-        if other is None:
+    def agree(self, values: Sequence[object], said: Callable[[int], str]) -> None:
+        """An error unless all values are equal; `said` puts what a member says into words."""
+        if values.count(values[0]) == len(values):
             return
-        first, second = (
-            f"{text.format(shown[i])} on {self.names.node(self.rows[i])}" for i in (0, other)
-        )
+        other = next(i for i, v in enumerate(values) if v != values[0])
+        first, second = (f"{said(i)} on {self.names.node(self.rows[i])}" for i in (0, other))
         raise TraceError(f"{self.what} {first} and {second}; all members must say the same")
 
     def agree_on_call(self, kind: int, sizes: list[int], roots: list[int], empty: bool) -> None:
         """Sizes, where members share one, and roots; 0 bytes and a root below 0 are not said."""
-        below = next((i for i, size in enumerate(sizes) if size < 0), None)
-        if below is not None:
+        if min(sizes) < 0:
+            below = next(i for i, size in enumerate(sizes) if size < 0)
             node = self.names.node(self.rows[below])
             raise TraceError(f"{self.what} has {sizes[below]:,} bytes on {node}; give 0 or more")
         if kind in EQUAL_SIZES and not empty:
-            known = [size or max(sizes) for size in sizes]
-            self.agree([f"{size:,}" for size in sizes], "has {} bytes", known)
+            largest = max(sizes)
+            known = [size or largest for size in sizes]
+            self.agree(known, lambda i: f"has {sizes[i]:,} bytes")
         if kind in ROOTED:
-            said = next((r for r in roots if r >= 0), -1)
+            named = next((r for r in roots if r >= 0), -1)
             self.agree(
-                [str(r) for r in roots], "has the root {}", [r if r >= 0 else said for r in roots]
+                [r if r >= 0 else named for r in roots], lambda i: f"has the root {roots[i]}"
             )
