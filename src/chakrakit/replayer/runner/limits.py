@@ -6,6 +6,8 @@ import gzip
 import json
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,18 +42,26 @@ def read_plan(path: Path) -> dict[str, Any]:
         raise ReplayError(f"{path} is not a plan of chakra replay")
     if plan.get("version") != VERSION:
         raise ReplayError(f"{path} has version {plan.get('version')}; this runner knows {VERSION}")
-    try:
+    with blamed(f"{path} is damaged"):
         (check_emulation if "durations" in plan else check_plan)(plan)
+    return plan
+
+
+@contextmanager
+def blamed(what: str) -> Iterator[None]:
+    """What goes wrong because of a plan's content is a ReplayError; PyTorch's own are RuntimeErrors."""
+    try:
+        yield
     except (
         LookupError,
         TypeError,
         AttributeError,
         ValueError,
         ArithmeticError,
-        RecursionError,
+        RuntimeError,
     ) as error:
-        raise ReplayError(f"{path} is damaged: {error!r}") from None
-    return plan
+        said = str(error).partition("\n")[0]
+        raise ReplayError(f"{what}: {type(error).__name__}: {said}") from None
 
 
 def check_plan(plan: dict[str, Any]) -> None:

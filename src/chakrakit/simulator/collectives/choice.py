@@ -183,7 +183,7 @@ def best_chunks(collective: str, name: str, size: float, s: Shape) -> int:
     if way.latency == 0:
         return MOST_CHUNKS
     best = math.sqrt(width * size / way.bandwidth * fill / way.latency)
-    return max(1, min(MOST_CHUNKS, round(best)))
+    return max(1, round(min(MOST_CHUNKS, best)))
 
 
 # --- schedules ----------------------------------------------------------------------------------

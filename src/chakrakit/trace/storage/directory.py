@@ -155,11 +155,21 @@ def _blamed(path: object) -> Iterator[None]:
 # --- writing ------------------------------------------------------------------------------------
 
 
-def write_directory(traces: TraceSet, target: Path, step: Callable[[int], Any]) -> None:
-    """Into a directory that appears whole, or not at all; `step` is called with each body's rank."""
+def write_directory(
+    traces: TraceSet,
+    target: Path,
+    step: Callable[[int], Any] = lambda _rank: None,
+    requests: pa.Table | None = None,
+) -> None:
+    """Into a directory that appears whole, or not at all; `step` is called with each body's rank.
+
+    A run that served requests has their table beside it.
+    """
     _check_target(target)
     with fresh_directory(target) as folder:
         fill_directory(traces, folder, traces.card, step)
+        if requests is not None:
+            _write_table(requests, folder / "requests.parquet")
 
 
 def write_directories(sets: Mapping[str, TraceSet], target: Path) -> None:
@@ -172,7 +182,7 @@ def write_directories(sets: Mapping[str, TraceSet], target: Path) -> None:
         _check_target(target / name)
     with fresh_directory(target) as folder:
         for name, traces in sets.items():
-            write_directory(traces, folder / name, lambda _rank: None)
+            write_directory(traces, folder / name)
 
 
 def fill_directory(
