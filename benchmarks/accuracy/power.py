@@ -149,5 +149,5 @@ of `dgx-h200` (`dynamic`) are fitted by `benchmarks/fit_power.py` on operators r
 with free clocks and with clocks locked at 1,005 and 1,410 MHz (tests/data/h200_power.jsonl). Operators
 of an earlier recording and whole training steps are not fitted. Products timed one by one are as fast as
 sustained ones at 77 % of the highest clock, so a limit slows a profile's products only below that clock.
-The power of a step is predicted from the times of its linked trace; the clock that the limit of 700 W allows, and the step time at that clock,
-are predicted from the profile."""
+The power of a step is predicted from the times of its linked trace; the clock that the limit of 700 W
+allows, and the step time at that clock, are predicted from the profile."""
