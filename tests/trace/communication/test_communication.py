@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit import CollectiveType, Groups, Trace, TraceBuilder, TraceSet
+from chakrakit import CollectiveType, Groups, NodeType, Trace, TraceBuilder, TraceSet
 from chakrakit.trace.communication import Binding, match, read_calls
 
 
@@ -97,3 +97,11 @@ def test_folded_matching_agrees_with_that_of_every_rank() -> None:
             if other >= 0:
                 c = int(folded.classes.rank[rank[other]])
                 assert folded.partner[entry + k] == folded.offset[c] + other % 3
+
+
+def test_an_end_that_is_not_said_is_the_rank_of_a_message_and_nobody_of_a_collective() -> None:
+    t = TraceBuilder()
+    t.collective("b", CollectiveType.BROADCAST, 8, start_ns=0)
+    t.node("s", NodeType.COMM_SEND_NODE, comm_dst=0, comm_size=8, start_ns=1)
+    found = TraceSet([t.build()], {3: Binding(0, {}, {0: 5, -1: 4})}).communication.ends(0)
+    assert [end.tolist() for end in found] == [[-1, 3], [-1, 5]]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Simulation,
         SimulationSummary,
     )
+    from chakrakit.trace.counters import ServerUse
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -193,6 +194,8 @@ def _print(done: Simulation) -> None:
     out.print(", ".join(f"{n} {f.format(v)}" for n, v, f in figures if v is not None))
     _print_ranks(s.ranks)
     _print_collectives(s.collectives)
+    if s.storage:
+        _print_storage(s.storage)
 
 
 def _print_compute_sources(summary: SimulationSummary) -> None:
@@ -218,6 +221,16 @@ def _print_ranks(ranks: list[RankSummary]) -> None:
     print_table(("rank", "finish ms", "compute ms", "exposed ms", "idle ms", "peak GB"), rows)
     if len(shown) < len(ranks):
         console().print(f"… and {len(ranks) - len(shown):,} more ranks")
+
+
+def _print_storage(servers: list[ServerUse]) -> None:
+    rows = []
+    for s in servers:
+        sizes = (f"{size / 1e9:,.3f}" for size in (s.read_bytes, s.written_bytes))
+        times = (f"{t / 1e6:,.3f}" for t in (s.busy_ns, s.wait_ns, s.longest_wait_ns))
+        rows.append((s.store, s.server, s.operations, *sizes, *times, s.longest_queue))
+    heads = ("store", "server", "operations", "read GB", "written GB")
+    print_table((*heads, "busy ms", "waited ms", "longest wait ms", "longest queue"), rows)
 
 
 def _print_collectives(collectives: list[CollectiveSummary]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -95,11 +95,11 @@ class GatheredFacts:
         self._alike[id(part.operators)] = (part.operators, ranks + 1)
         way, steps = part.steps
         renamed = msgspec.structs.replace
-        self.busy.append(replace(part.busy, rank=rank))
+        self.busy.append(renamed(part.busy, rank=rank))
         self.steps.append((way, [renamed(s, rank=rank) for s in steps]))
         self.launches.append(renamed(part.launches, rank=rank))
         self.memory.append(part.memory and renamed(part.memory, rank=rank))
-        self.paces.append(replace(part.pace, rank=rank))
+        self.paces.append(renamed(part.pace, rank=rank))
 
     def add_up(self) -> None:
         """Adds what ranks that are alike come to, multiplied and not one by one."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 
@@ -110,8 +108,7 @@ def _line(rank: int, b: Breakdown, span: int) -> tuple[int | float, ...]:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class RankBusy:
+class RankBusy(msgspec.Struct, frozen=True, eq=False):
     """How long a rank worked, its idle stretches by cause, and its lanes.
 
     `covered` is where computation covers communication: waiting there is not exposed. `idle` counts

@@ -92,6 +92,9 @@ class RankOperators:
     shapes: Totals = field(default_factory=dict)
 
 
+_KINDS = [kind.name.lower() for kind in Kind]
+
+
 class _Work(NamedTuple):
     """Rows that work on a device, and what is added up of them."""
 
@@ -151,12 +154,11 @@ def _sum(
     _, first, group = np.unique(code, return_index=True, return_inverse=True)
     counts = np.bincount(group, minlength=len(first))
     sums = [counts, *(_add(group, fact[at], len(first)) for fact in work.facts)]
-    for row, found in zip(
-        at[first].tolist(), zip(*(s.tolist() for s in sums), strict=True), strict=True
-    ):
-        kind = Kind(int(work.kind[row])).name.lower()
-        key = (kind, *(texts[column[row]] for column, texts in keys))
-        old = totals.setdefault(key, [0, 0, 0, 0, 0])
+    at = at[first]
+    told = zip(*([texts[c] for c in column[at].tolist()] for column, texts in keys), strict=True)
+    facts = zip(*(s.tolist() for s in sums), strict=True)
+    for kind, said, found in zip(work.kind[at].tolist(), told, facts, strict=True):
+        old = totals.setdefault((_KINDS[kind], *said), [0, 0, 0, 0, 0])
         for j, value in enumerate(found):
             old[j] += value
 

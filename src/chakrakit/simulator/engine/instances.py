@@ -43,6 +43,8 @@ class Instances:
     shape: list[Shape | None] = field(default_factory=list)
     overhead: list[float | None] = field(default_factory=list)
     """Seconds before the first step, None for the machine's own overhead."""
+    served: dict[int, tuple[I64, I64]] = field(default_factory=dict)
+    """Of a storage operation, for each copy the server and the place of its rank."""
     plain: list[I64] = field(default_factory=list)
     """Rows of collectives with a single member, which are local work."""
 

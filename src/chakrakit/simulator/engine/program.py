@@ -9,12 +9,29 @@ import numpy as np
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.trace.model import COMMUNICATION, EdgeKind, Edges, NodeType, Trace
-from chakrakit.trace.placement import issue_order, lane_of, on_host, ordered_by_edges
+from chakrakit.trace.placement import (
+    issue_order,
+    issued,
+    lane_of,
+    on_host,
+    ordered_by_edges,
+    stored,
+)
 
-PLAIN, COMPUTE, COMM = 0, 1, 2
+PLAIN, COMPUTE, COMM, STORAGE = 0, 1, 2, 3
 ORDERED, POOL, QUEUE_ONLY = 0, 1, 2
 _HOST, _DEVICE = -1, -2
 """Lanes of rows that name no thread and no stream."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """Reads and writes of a body at stores of the machine, in issue order."""
+
+    row: I64
+    store: list[str]
+    size: I64
+    writes: Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +56,7 @@ class Program:
     waves: I64
     """Rounds a compute row runs in; communication of a higher priority gets in between them."""
     launch_of: I32
+    stored: Stored
 
     def __len__(self) -> int:
         return len(self.trace)
@@ -59,13 +77,16 @@ def read_program(trace: Trace) -> Program:
         _shares(trace, kind),
         _waves(trace),
         _launchers(trace),
+        _stored(trace),
     )
 
 
 def _kinds(trace: Trace) -> I8:
     comm = trace.is_type(*COMMUNICATION)
     device = trace.is_type(NodeType.COMP_NODE) & ~on_host(trace)
-    return np.where(comm, COMM, np.where(device, COMPUTE, PLAIN)).astype(np.int8)
+    kind = np.where(comm, COMM, np.where(device, COMPUTE, PLAIN)).astype(np.int8)
+    kind[stored(trace)] = STORAGE
+    return kind
 
 
 def _shares(trace: Trace, kind: I8) -> I32:
@@ -116,3 +137,14 @@ def _launchers(trace: Trace) -> I32:
     launch = edges.kind == EdgeKind.LAUNCH
     launch_of[edges.dst[launch]] = edges.src[launch]
     return launch_of
+
+
+def _stored(trace: Trace) -> Stored:
+    rows = issued(trace, np.flatnonzero(stored(trace)))
+    size = trace.column("tensor_size", 0).astype(np.int64)
+    wrong = np.zeros(len(trace), np.bool_)
+    wrong[rows] = size[rows] <= 0
+    _check(trace, wrong, "tensor_size", "the bytes that are read or written, 1 or more")
+    names = trace.column("storage", "") if len(rows) else np.zeros(0, object)
+    writes = trace.types[rows] == NodeType.MEM_STORE_NODE
+    return Stored(rows, [str(names[r]) for r in rows.tolist()], size[rows], writes)

@@ -54,29 +54,35 @@ class Communication:
 
     def _resolve(self, calls_of: Callable[[int], Calls]) -> None:
         numbers: dict[str, int] = {}
-        callers: list[list[tuple[int, int]]] = []
         programs: dict[Hashable, int] = {}
         program_of = []
-        for i, binding in enumerate(self.bindings.values()):
+        for binding in self.bindings.values():
             calls = calls_of(binding.body)
             names = [self.group_name(binding, calls.names[role]) for role in calls.roles]
             peers = _bound(calls.peers, binding.peers)
             number = self._program(binding.body, calls, names, peers, programs)
-            calls = self.programs[number]
-            mine = []
-            for role, name in zip(calls.roles, dict.fromkeys(names), strict=True):
-                group = numbers.setdefault(name, len(numbers))
-                if group == len(callers):
-                    callers.append([])
-                callers[group].append((i, self._role(calls.names[role])))
-                mine.append(group)
+            mine = [numbers.setdefault(name, len(numbers)) for name in dict.fromkeys(names)]
             program_of.append(number)
             self.group_of.append(tuple(mine))
-            self._peers.append(_distinct(peers) if len(calls.peers) < len(peers) else peers)
+            merged = len(self.programs[number].peers) < len(peers)
+            self._peers.append(_distinct(peers) if merged else peers)
         self.program: I64 = np.array(program_of, np.int64)
-        self.groups = [
-            UsedGroup(n, Company(*np.array(callers[g], np.int64).T)) for n, g in numbers.items()
+        self.groups = list(map(UsedGroup, numbers, self._callers(len(numbers))))
+
+    def _callers(self, groups: int) -> list[Company]:
+        """Who calls collectives in each group, in which role."""
+        known = self.role_number
+        roles = [
+            [known.setdefault(calls.names[role], len(known)) for role in calls.roles]
+            for calls in self.programs
         ]
+        place = np.repeat(np.arange(len(self.ranks)), list(map(len, self.group_of)))
+        group = np.array([g for mine in self.group_of for g in mine], np.int64)
+        role = np.array([r for p in self.program.tolist() for r in roles[p]], np.int64)
+        order = np.argsort(group, kind="stable")
+        heads = np.searchsorted(group[order], np.arange(1, groups))
+        parts = (np.split(column[order], heads) for column in (place, role))
+        return list(map(Company, *parts)) if groups else []
 
     def _program(
         self, body: int, calls: Calls, groups: list[str], peers: I64, programs: dict[Hashable, int]
@@ -97,9 +103,6 @@ class Communication:
     def roles(self) -> int:
         """How many names for groups there are, and 1 where there is none."""
         return max(1, len(self.role_number))
-
-    def _role(self, name: str) -> int:
-        return self.role_number.setdefault(name, len(self.role_number))
 
     def group_name(self, binding: Binding, name: str) -> str:
         """The one name of what a body calls by that name, on a rank with that binding."""
@@ -162,7 +165,7 @@ class Communication:
 def _bound(ends: I64, peers: Mapping[int, int]) -> I64:
     if not peers or not len(ends):
         return ends
-    return np.array([peers.get(e, e) for e in ends.tolist()], np.int64)
+    return np.array([e if e < 0 else peers.get(e, e) for e in ends.tolist()], np.int64)
 
 
 def _distinct(values: I64) -> I64:

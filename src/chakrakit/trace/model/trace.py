@@ -93,7 +93,7 @@ class Trace:
             _check_types(types, part.table.schema)
             metadata = metadata or part.metadata
             layouts, renumbered = layouts.merge(part.layouts)
-            rows = renumbered[part._layout_rows]
+            rows = renumbered[part.layout_rows]
             tables.append(_replace(part.table, "_layout", pa.array(rows)))
         if not tables:
             raise TraceError("no parts to put together")
@@ -321,7 +321,7 @@ class Trace:
         if any("\ud800" <= letter <= "\udfff" for letter in attribute):
             raise TraceError(f"attribute {attribute!a}: half a surrogate pair is no text")
         column = columns.column_name(attribute)
-        table, layouts, rows = raw.without(self.table, self.layouts, self._layout_rows, attribute)
+        table, layouts, rows = raw.without(self.table, self.layouts, self.layout_rows, attribute)
         if values is None:
             table = table.drop_columns([column]) if column in table.column_names else table
             layouts, rows = layouts.edited(rows, attribute, np.zeros(len(self), np.bool_), 0, ())
@@ -355,7 +355,8 @@ class Trace:
         return Trace(self.table, self.layouts, metadata)
 
     @property
-    def _layout_rows(self) -> I32:
+    def layout_rows(self) -> I32:
+        """The number of each row's layout among `layouts`."""
         rows: I32 = self.table.column("_layout").to_numpy()
         return rows
 

@@ -14,7 +14,7 @@ from chakrakit.trace.placement.lanes import (
     ordered_by_edges,
     stream_lane,
 )
-from chakrakit.trace.placement.rows import is_communication, kernels, on_device, on_host
+from chakrakit.trace.placement.rows import is_communication, kernels, on_device, on_host, stored
 from chakrakit.trace.placement.step_numbers import step_numbers, steps_of
 from chakrakit.trace.placement.steps import (
     StepSpan,
@@ -47,6 +47,7 @@ __all__ = [
     "slowest_periods",
     "step_numbers",
     "steps_of",
+    "stored",
     "stream_lane",
     "usual_period",
 ]

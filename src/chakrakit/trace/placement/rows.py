@@ -30,6 +30,14 @@ def kernels(trace: Trace) -> Mask:
     return on_device(trace) & trace.is_type(NodeType.COMP_NODE)
 
 
+def stored(trace: Trace) -> Mask:
+    """Rows that read from or write to a store of the machine: memory operations that name one."""
+    if "storage" not in trace.table.column_names:
+        return np.zeros(len(trace), np.bool_)
+    named = trace.column("storage", "") != ""
+    return np.asarray(named & trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE))
+
+
 def is_communication(trace: Trace) -> Mask:
     """Collectives and messages. What the host says of one before a kernel does it (NCCL) is not it."""
     found = trace.is_type(*COMMUNICATION)
