@@ -88,8 +88,14 @@ def done(*words):
         ("validate {w} --engine sparc", "no engine 'sparc'; there are local, ray, dask"),
         ("query {w} SELECT(nme)FROM(nodes)", "columns of nodes: rank, row, id, name"),
         ("replay {run} --step 99", "no such step of rank 0; there are none"),
-        ("collective all-reduc --machine dgx-h200 --members 8", "did you mean 'all-reduce'"),
-        ("collective all-reduce --members 8 --machine dgx-h200 --dtype bf17", "did you mean 'bf16'"),
+        (
+            "collective all-reduc --machine dgx-h200 --members 8 --sizes 1KiB",
+            "did you mean 'all-reduce'",
+        ),
+        (
+            "collective all-reduce --members 8 --sizes 1KiB --machine dgx-h200 --dtype bf17",
+            "did you mean 'bf16'",
+        ),
         ("search --model gpt3-125m --gpus 8 --machine dgx-h100 --schedule 1f1", "mean '1f1b'"),
         ("search --model gpt3-125m --gpus 8 --machine dgx-h100 --data zer1", "mean 'zero1'"),
         ("search --model gpt3-125m --gpus 8 --machine dgx-h100 --recompute ful", "mean 'full'"),
