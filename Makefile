@@ -71,7 +71,7 @@ fuzz: codec-fuzz $(VENV)/.built  ## feed mutated traces to the codec under the s
 	$(BIN)/python tests/fuzz/fuzz.py --runs $(N) --keep build/fuzz $(FORMATS)
 
 SANITIZED_TESTS ?= tests/core tests/trace/codecs/test_et.py tests/trace/codecs/test_et_edits.py \
-	tests/trace/codecs/test_json_text.py tests/trace/model/test_graph.py tests/trace/timing/test_schedule.py \
+	tests/trace/codecs/test_json_text.py tests/trace/model/test_graph.py tests/trace/timing/test_scheduler.py \
 	tests/trace/storage/test_feeder.py tests/trace/storage/test_feeder_input.py tests/simulator/astra tests/simulator/engine/test_engine.py \
 	tests/simulator/engine/test_network.py tests/simulator/engine/test_device_sharing.py tests/simulator/engine/test_input.py \
 	tests/sources/pytorch/read/test_readers.py tests/sources/pytorch/linking/test_damage.py

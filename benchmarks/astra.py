@@ -25,12 +25,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "simulator" / "astra")]
-
-import astra_cases  # noqa: E402
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
 import astra_workloads as make  # noqa: E402
 from chakrakit.errors import ChakraError  # noqa: E402
+from support import astra_cases  # noqa: E402
 
 TEST_DATA = HERE.parent / "tests" / "data" / "astra" / "golden.jsonl.gz"
 

@@ -35,7 +35,9 @@ INTEGERS = ("rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid", "stream")
 SCHEMA = "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1) -> Tensor"
 GPU = "'cuda:0']"
 
-READ = "import sys; from chakrakit.trace import et; t = et.read(open(sys.argv[1], 'rb'), 'x')"
+READ = (
+    "import sys; from chakrakit.trace.codecs import et; t = et.read(open(sys.argv[1], 'rb'), 'x')"
+)
 CLI = "import sys; from chakrakit.cli import main; main({}, standalone_mode=False)"
 PEAK = """
 import re, sys

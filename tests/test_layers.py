@@ -207,3 +207,35 @@ def test_the_runner_imports_pytorch_and_the_standard_library_alone() -> None:
         if module.split(".")[0] not in given and not module.startswith(own)
     ]
     assert wrong == []
+
+
+PYTORCH = {"_schema", "_world"}
+"""Private names of PyTorch that classes here have as well."""
+
+
+def private_attributes(file: Path) -> tuple[set[str], list[tuple[int, str]]]:
+    """Private names that a file's classes define, and those it asks other objects for, by line."""
+    own: set[str] = set()
+    asked = []
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ClassDef):
+            own |= {n.name for n in node.body if isinstance(n, ast.FunctionDef)}
+        if not isinstance(node, ast.Attribute) or not node.attr.startswith("_"):
+            continue
+        if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            own |= {node.attr} if isinstance(node.ctx, ast.Store) else set()
+        elif not node.attr.endswith("__"):
+            asked.append((node.lineno, node.attr))
+    return {name for name in own if name.startswith("_") and not name.endswith("__")}, asked
+
+
+def test_no_module_reaches_into_the_private_state_of_another() -> None:
+    known = {file: private_attributes(file) for file in files() if RUNNER not in file.parents}
+    ours = set().union(*(own for own, _ in known.values())) - PYTORCH
+    found = [
+        f"{module_of(file)}:{line} {name}"
+        for file, (own, asked) in known.items()
+        for line, name in asked
+        if name in ours - own
+    ]
+    assert found == []

@@ -33,10 +33,11 @@ ORDER = (
 HEAD = """\
 # Accuracy
 
-What has been compared with real machines, and how it came out. This page is written by `make accuracy
-DATA=DIR` from `benchmarks/accuracy`, one file per claim; nothing in it is typed in. DIR holds the truth
-tables, which are not part of the project. That the simulator computes what it claims is another question,
-answered in `tests/simulator` by closed forms and a slow second implementation.
+How close predictions come to real machines. `make accuracy DATA=DIR` generates this page from
+`benchmarks/accuracy`, one file per section. DIR holds the measurements, which are not part of the project.
+Whether the simulator computes what its rules say is another question, which `tests/simulator` answers with
+closed forms and a slow second implementation. Errors are predicted / measured − 1; "absolute" errors are
+their absolute values, and "90 %" is the 90th percentile of those.
 """
 
 

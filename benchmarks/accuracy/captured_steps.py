@@ -51,8 +51,9 @@ def _captured(script: Path, output: Path) -> tuple[int, float]:
 HEADS = ("program", "peak GB", "captured", "error", "step ms", "captured and simulated", "error")
 TITLE = "Captured steps against one H200"
 TEXT = """\
-`benchmarks/accuracy/programs`, written without the libraries of the recorded programs but computing the same,
-captured by `chakra capture --ranks 1 --device h200 --steps 1:2` on a host without a GPU and simulated on
-`dgx-h200` with the profile `h200`. Against the allocator's peak and the un-profiled step of the real
-programs, steps back to back. Nothing was fitted on them. What lies between kernels on a device (about 1.5 µs
-each in these recordings) is not modelled, cuBLAS's workspaces are not counted."""
+The programs of `benchmarks/accuracy/programs` compute the same as the recorded ones, without their
+libraries. They were captured by `chakra capture --ranks 1 --device h200 --steps 1:2` on a host without a
+GPU and simulated on `dgx-h200` with the profile `h200`; the results are compared with the allocator's
+peak and the un-profiled step of the real programs, steps back to back. Nothing was fitted on them. The
+gaps between kernels (about 1.5 µs each in these recordings) are not modelled, and cuBLAS's workspaces
+are not counted."""

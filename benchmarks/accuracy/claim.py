@@ -41,7 +41,7 @@ def percent(value: float, signed: bool = False) -> str:
 
 
 def spread(errors: Sequence[float]) -> tuple[str, str, str]:
-    """Median, 90th percentile and worst of the errors' sizes; a dash where there are none."""
+    """Median, 90th percentile and worst of the absolute errors; a dash where there are none."""
     if not len(errors):
         return "–", "–", "–"
     size = np.abs(np.array(errors))

@@ -113,8 +113,8 @@ HEADS = ("system", "rows", "< 1 MiB: median", "90 %", "≥ 1 MiB: median", "90 %
 WORST = ("where", "what", "chosen", "measured µs", "error")
 TITLE = "Collectives within a node"
 TEXT = """\
-Measured with nccl-tests in half precision (ai-dynamo/aiconfigurator 095f58a: NCCL 2.29.2, A100 2.27.3;
-medians of repeated rows, NCCL 2.23 left out), 512 B to 512 MiB, all-reduce, all-gather, reduce-scatter
-and all-to-all; predicted as `chakra collective` does with the presets. Their constants are fitted on 2
-and 8 GPUs of each system; repeated measurements differ by 1 % in the median and 8 % at the 90th
-percentile. Errors are |predicted / measured - 1|."""
+All-reduce, all-gather, reduce-scatter and all-to-all of 512 B to 512 MiB in half precision, measured
+with nccl-tests (ai-dynamo/aiconfigurator 095f58a: NCCL 2.29.2, on A100 2.27.3; repeated rows count as
+their median, and NCCL 2.23 is left out). They are predicted by `chakra collective` with the presets,
+whose constants are fitted on 2 and 8 GPUs of each system. Repeated measurements differ by 1 % in the
+median and by 8 % at the 90th percentile. Errors are absolute."""

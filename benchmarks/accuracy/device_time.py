@@ -74,8 +74,10 @@ TITLE = "Device time from graph and profile on one H200"
 TEXT = """\
 The sum of kernel times of one recorded step (PyTorch 2.11, one NVIDIA H200) against the sum of what the
 `h200` profile predicts from the operators' shapes, strides and element types. The profile is measured on
-operators run one by one with a cold and with a warm cache, never on these programs; its classes (which
-operators are told apart by what) were made while looking at the recordings marked so, and the others were
-only asked for their totals. Indices are taken to be uniform: `moe_capacity` sends many tokens to one row,
-which no shape tells. The clock is the highest; what a power limit adds is not in this table."""
-TOTALS = "Median of the errors' sizes: {} over the recordings not looked at, {} over the others, {} over all."
+operators run one by one with a cold and with a warm cache, never on these programs. Which
+operators it tells apart, and by what, was decided while looking at the recordings marked "yes"; of the others
+only the totals were computed. Indices are assumed to be uniform: `moe_capacity` sends many tokens to one row,
+which shapes do not show. The clock is the highest; what a power limit adds is not in this table."""
+TOTALS = (
+    "Median absolute error: {} over the recordings not looked at, {} over the others, {} over all."
+)

@@ -34,7 +34,7 @@ def measure(data: Path) -> str:
         named += right
         share = percent(sum(right) / len(right)) if right else "–"
         lines.append([framework, mode, gpus, len(own), *spread(errors)[:2], share])
-    text = f"{TEXT} Named rightly in all: **{percent(sum(named) / len(named))}** of {len(named):,}."
+    text = f"{TEXT} Correct overall: **{percent(sum(named) / len(named))}** of {len(named):,}."
     return "\n\n".join([text, table(HEADS, lines)])
 
 
@@ -71,11 +71,11 @@ def _named(row: dict[str, object], library: dict[tuple[str, int, int], float]) -
     return bool(abs(truth) < TIE or (abs(said) < 1e-9 and abs(truth) < 0.2) or truth * said > 0)
 
 
-HEADS = ("engine", "mode", "GPUs", "rows", "median error", "90 %", "faster one named")
+HEADS = ("engine", "mode", "GPUs", "rows", "median error", "90 %", "faster one correct")
 TITLE = "All-reduce of serving engines"
 TEXT = f"""\
-`custom_allreduce` of the same source (bf16, H100 and H200; vLLM, SGLang, TensorRT-LLM), the kernels that
-engines use below 8 MiB; constants fitted on 2 and 8 GPUs of vLLM and SGLang in CUDA graphs. The last
-column: of the sizes that NCCL was measured at too, where the faster of engine and NCCL is named;
-measurements within {TIE:.0%} of each other are a
-tie, and above its limit an engine calls NCCL, which is right within 20 %."""
+The kernels that engines use below 8 MiB: `custom_allreduce` of the same source (bf16, H100 and H200; vLLM,
+SGLang, TensorRT-LLM). Constants are fitted on 2 and 8 GPUs of vLLM and SGLang in CUDA graphs. The last
+column covers the sizes at which NCCL was measured too: how often the faster of the two is predicted
+correctly. Measurements within {TIE:.0%} of each other count as a tie. Above
+its size limit an engine calls NCCL, which counts as correct within 20 %."""

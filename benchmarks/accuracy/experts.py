@@ -40,7 +40,8 @@ def _error(row: dict[str, object], what: str) -> float:
 HEADS = ("kernels", "what", "nodes", "SGLang", "rows", "median error", "90 %", "worst")
 TITLE = "Expert parallel exchange"
 TEXT = """\
-DeepEP as SGLang calls it (the same source; 8 GPUs per node, InfiniBand between nodes), 1 to 131,072
-tokens per rank, 4 to 24 multiprocessors; transfer and the notification before it. Fitted on 1, 2 and 8
-nodes of 0.5.6 (7,168 wide, 8 of 256 experts) and five token counts of 0.5.12 on one H200 node; all other
-rows of 0.5.12 are not fitted. Routing is taken as uniform."""
+DeepEP as SGLang calls it (the same source; 8 GPUs per node, InfiniBand between nodes), with 1 to 131,072
+tokens per rank and 4 to 24 multiprocessors. Times include the transfer and the notification before it.
+Constants are fitted on 1, 2 and 8 nodes of SGLang 0.5.6 (hidden size 7,168, 8 of 256 experts) and on five
+token counts of 0.5.12 on one H200 node; all other rows of 0.5.12 are not fitted. Routing is assumed to be
+uniform. Errors are absolute."""

@@ -61,6 +61,6 @@ HEADS = (
 )
 TITLE = "Steps recorded on one H200"
 TEXT = """\
-Traces of one NVIDIA H200 (PyTorch 2.11, bf16), linked in two passes and simulated on `dgx-h200`. The step
-time is the mean period of two steps on the device against the program without a profiler, steps back to
-back."""
+Traces of one NVIDIA H200 (PyTorch 2.11, bf16), linked in two passes and simulated on `dgx-h200`. The mean
+period of two simulated steps is compared with the step time of the program without a profiler, steps back
+to back."""

@@ -23,7 +23,7 @@ def measure(data: Path) -> str:
         cells = [size, tp * pp * dp, f"{published:.3f}", f"{took:.3f}"]
         lines.append([*cells, percent(errors[-1], True), percent(plain[-1], True)])
     means = [percent(float(np.abs(e).mean())) for e in (errors, plain)]
-    lines.append(["mean size", "", "", "", f"**{means[0]}**", means[1]])
+    lines.append(["mean absolute", "", "", "", f"**{means[0]}**", means[1]])
     return "\n\n".join([TEXT, table(HEADS, lines)])
 
 

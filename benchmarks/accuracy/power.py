@@ -76,7 +76,10 @@ def measure(data: Path) -> str:
     ]
     steps = [_workload(data, name) for name in WORKLOADS]
     off = [abs(e) for _, e in steps]
-    text = TEXT + f" Mean of the errors' sizes over the steps: **{percent(float(np.mean(off)))}**."
+    text = (
+        TEXT
+        + f" Mean absolute error of the power of the steps: **{percent(float(np.mean(off)))}**."
+    )
     return "\n\n".join(
         [
             text,
@@ -122,8 +125,9 @@ STEPS = (
 )
 TITLE = "Power and clocks of one H200"
 TEXT = """\
-NVML's energy counter over a second or more of each operator on random data. The constants of `dgx-h200`
-(`dynamic`) are fitted by `benchmarks/fit_power.py` on operators recorded for it at free clocks and locked at
-1,005 and 1,410 MHz (tests/data/h200_power.jsonl); operators of an earlier recording and whole training steps
-are not fitted. Power of a step is from the times of its linked trace; the clock that the limit of 700 W
-leaves, and the step that comes of it, from the profile."""
+Each operator ran on random data for a second or more while NVML's energy counter was read. The constants
+of `dgx-h200` (`dynamic`) are fitted by `benchmarks/fit_power.py` on operators recorded for this purpose,
+with free clocks and with clocks locked at 1,005 and 1,410 MHz (tests/data/h200_power.jsonl). Operators
+of an earlier recording and whole training steps are not fitted. The power of a step is predicted from
+the times of its linked trace; the clock that the limit of 700 W allows, and the step time at that clock,
+are predicted from the profile."""

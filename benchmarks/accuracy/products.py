@@ -53,12 +53,12 @@ def _line(card: str, truth: F64, found: F64, least: float, most: float) -> list[
     return [card, span, len(errors), middle, *spread(errors)[:2]]
 
 
-HEADS = ("card", "measured µs", "rows", "median", "median size", "90 %")
+HEADS = ("card", "measured µs", "rows", "median error", "median absolute", "90 %")
 TITLE = "Matrix products on H200, H100 and A100"
 TEXT = """\
 `torch.nn.functional.linear` in bf16 as ai-dynamo/aiconfigurator measured it (095f58a; vLLM 0.24.0, A100
 0.14.0), m 1 to 32,768, n and k 32 to 65,536; every seventh row of the H200's table, every third of the
 H100's sample, all of the A100's. Nothing was fitted on these tables. Predicted by the `h200` profile, which
-was measured here on one H200 by another method (kernel times, cold cache), and for H100 and A100 carried by
-what limits each product: the peak rate, the memory's bandwidth, or the shortest kernel. The tables'
-shortest times, 2.4 µs, include what lies between kernels of a CUDA graph."""
+was measured on one H200 by another method (kernel times, cold cache); for H100 and A100 its times are scaled
+by what limits each product: the peak rate, the memory's bandwidth, or the shortest kernel. The shortest times
+of the tables, 2.4 µs, include the gaps between kernels of a CUDA graph."""

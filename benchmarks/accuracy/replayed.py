@@ -51,7 +51,7 @@ HEADS = (
 )
 TITLE = "Generated layers on one H200"
 TEXT = """\
-What `chakra replay` measures of a generated trace is what PyTorch's own operators of those shapes take:
-`mm`, `bmm`, flash attention, one fused AdamW per unit, and an element-wise operator of as many bytes for all
-other work. Nothing was fitted on it. Most of what is missing is the fused optimizer, which reaches 60 % of
-the memory's bandwidth on single tensors of gigabytes."""
+`chakra replay` of a generated trace runs PyTorch's own operators of the same shapes: `mm`, `bmm`, flash
+attention, one fused AdamW per unit, and for all other work an element-wise operator that moves as many bytes.
+Nothing was fitted on these runs. Most of the difference is the fused optimizer, which reaches 60 % of the
+memory's bandwidth on single tensors of gigabytes."""

@@ -52,9 +52,9 @@ RUNS = ("run", "energy J", "error")
 CHAT = ("model", "concurrent", "board W", "error", "joules per output token", "error")
 TITLE = "Energy of serving"
 TEXT = """\
-Continuous batching of transformers 5.17 on one H200, by its energy counter. Nothing is fitted: constants are
-those of the operators above, and the work is the model's. This engine copies masks and caches around
-attention, which is not counted; it explains what is missing, most with CUDA graphs (`async`)."""
+Continuous batching of transformers 5.17 on one H200, measured by its energy counter. Nothing is fitted: the
+constants are those of the operators above. The copies of masks and caches that this engine makes around
+attention are not counted, which explains most of what is missing, above all with CUDA graphs (`async`)."""
 PUBLISHED = """\
-vLLM on one H100 (ml-energy/leaderboard, commit 0cd52da, `lm-arena-chat`), served as a closed loop of the
-batch limit with 300 tokens in and 500 out, as the table does not say the lengths."""
+vLLM on one H100 (ml-energy/leaderboard, commit 0cd52da, `lm-arena-chat`). The table does not give the lengths
+of requests, so a closed loop at the batch limit with 300 tokens in and 500 out is assumed."""

@@ -115,8 +115,8 @@ TEXT = """\
 Aggregated configurations of Llama-3.1, Qwen3-32B and -235B and DeepSeek-V3 and -R1 (AIConfigurator, commit
 095f58a, Apache-2.0), each served as a closed loop of its concurrency with one set of constants per system
 and backend. The constants were fitted (`benchmarks/fit_serving.py`) on the rows whose id has an even CRC-32;
-those below are among the others. Sizes of the errors, median and 90th percentile; TTFT up to a concurrency
-of 16."""
+the rows below are among the others. Errors are absolute, median and 90th percentile; TTFT is compared up to a
+concurrency of 16."""
 
 
 def measure(data: Path) -> str:

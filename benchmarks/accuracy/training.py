@@ -86,7 +86,7 @@ def measure(data: Path) -> str:
             fitted.add(len(found) - 1)
     kept = [e for i, (_, e) in enumerate(found) if i not in fitted]
     mean = percent(float(np.abs([e for _, e in found]).mean()))
-    text = f"{TEXT} Mean of the errors' sizes: **{mean}**; over the {len(kept)} rows not fitted "
+    text = f"{TEXT} Mean absolute error: **{mean}**; over the {len(kept)} rows not fitted "
     text += f"{percent(float(np.abs(kept).mean()))}."
     if refused:
         text += " Not expressible: " + "; ".join(refused) + "."

@@ -91,9 +91,12 @@ def prediction(number: int, held: bool, found: str) -> str:
 
 
 def span(values: Iterable[float], form: str = ".2f") -> str:
-    """The least and the most of some values."""
+    """The least and the most of some values; one figure where they read the same."""
     some = list(values)
-    return f"{min(some):{form}} to {max(some):{form}}" if some else "no case"
+    if not some:
+        return "no case"
+    least, most = f"{min(some):{form}}", f"{max(some):{form}}"
+    return least if least == most else f"{least} to {most}"
 
 
 def renewed(page: str, name: str, text: str) -> str:

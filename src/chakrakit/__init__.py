@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from chakrakit.passes.recost import Edit, Recost
     from chakrakit.passes.scale import ScaleRanks
     from chakrakit.passes.select import Compact, Select
+    from chakrakit.passes.stored import Storage
     from chakrakit.serving import serve
     from chakrakit.simulator.engine import SimulationOptions
     from chakrakit.simulator.results import Simulation, collective
@@ -131,6 +132,7 @@ _HOME = {
     "SimulationOptions": "simulator.engine",
     "Step": "workloads.description",
     "Steps": "insight.time",
+    "Storage": "passes",
     "Times": "trace.sets",
     "Trace": "trace.model",
     "TraceBuilder": "trace.model",

@@ -37,6 +37,7 @@ def test_linked_without_options_it_is_the_program_and_not_its_recording(linked, 
     assert text[1] == "bound by: device"
 
 
+@pytest.mark.slow
 def test_simulated_and_analyzed_again_it_says_the_same(linked, analyzed, tmp_path):
     summary = data("simulate", linked, *MEASURED, "-o", tmp_path / "again")
     before, after = analyzed, data("analyze", tmp_path / "again")
@@ -61,6 +62,7 @@ def test_a_halved_kernel_is_what_explains_the_change(linked, tmp_path):
     assert named / found["step"]["delta_ns"] >= 0.95
 
 
+@pytest.mark.slow
 def test_as_recorded_every_result_begins_with_a_warning(tmp_path):
     run = tmp_path / "recorded"
     folder = DATA / "pytorch" / "gpt2_124m_b8_s1024"

@@ -113,6 +113,7 @@ SEARCH = [
 ]
 
 
+@pytest.mark.slow
 def test_search_answers_with_the_plan_and_the_traces(capfd, tmp_path: Path) -> None:
     found = json.loads(run(capfd, *SEARCH, "-o", tmp_path / "best", "--json"))
     assert {"best", "runners_up", "evaluated", "pruned"} <= found.keys()

@@ -100,6 +100,10 @@ STORY("microseconds become nanoseconds without a double between") {
     EXPECT(to_nanoseconds("\"2.5\""), 2500);
     EXPECT(to_nanoseconds("1e3"), 1000000);
     EXPECT(to_nanoseconds(""), 0);
+    for (auto number : {"0", "-1.5", "\"2.5\"", "1e3", "1.5E-3", ".5", "7."})
+        EXPECT(is_decimal(number), true);
+    for (auto other : {"", "\"\"", "\"abc\"", "\"1.2.3\"", "null", "[]", "-", "1e", "12a", "NaN"})
+        EXPECT(is_decimal(other), false);
 }
 
 STORY("a time that no clock shows is the latest there is") {

@@ -34,6 +34,14 @@ simulate: {compute: roofline}
 """
 
 
+_COLLECTIVES = "collective,members,bytes,time_us\n" + "".join(
+    f"{name},{members},{1 << k},{8 + (1 << k) / 1e5}\n"
+    for name in ("all_reduce", "all_gather")
+    for members in (2, 8)
+    for k in range(10, 20, 2)
+)
+
+
 def _chakra(*words: str) -> None:
     code = "import sys; from chakrakit.cli import main; main(sys.argv[1:])"
     subprocess.run([sys.executable, "-c", code, *words], check=True, stdout=subprocess.DEVNULL)
@@ -57,6 +65,7 @@ def make_inputs(folder: Path) -> None:
         {"op": "mm", "shape": [n, n, n], "us": n / 9, "flops": 2.0 * n**3} for n in range(9, 999)
     ]
     (folder / "micro.json").write_text(json.dumps({"gpu": "some", "rows": rows}))
+    (folder / "collectives.csv").write_text(_COLLECTIVES)
     (folder / "job.yaml").write_text(_JOB)
     (folder / "study.yaml").write_text(_STUDY)
     Old.inputs = folder
@@ -91,6 +100,7 @@ class Old:
 
 
 _TRAIN = str(EXAMPLES / "collect_ddp" / "train.py")
+_TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1")
 _ALL = [
     Command("generate", ("generate", *_MODEL, "--dp", "8", "-o", "{out}/o"), Old.folder("before")),
     Command("generate-ranks", ("generate", *_MODEL, "--dp", "8", "-o", "{out}/o.N.et"), Old.ranks()),
@@ -110,6 +120,8 @@ _ALL = [
     Command("graph", ("export", "{in}/run", "{out}/o.dot"), Old.file("o.dot")),
     Command("report", ("report", "{in}/run", "-o", "{out}/o.html"), Old.file("o.html")),
     Command("calibrate", ("calibrate", "{in}/micro.json", "-o", "{out}/o.json"), Old.file("o.json")),
+    Command("calibrate-library", ("calibrate", "--collectives", "--machine", "dgx-h100",
+                                  "{in}/collectives.csv", "-o", "{out}/o.json"), Old.file("o.json")),
     Command("campaign", ("campaign", "{in}/job.yaml", "--histories", "5", "-o", "{out}/o"),
             Old.folder("other")),
     Command("serve", ("serve", "--model", "gpt3-125m", "--machine", "dgx-h100", "--compute", "roofline",
@@ -123,7 +135,7 @@ _ALL = [
 _WITH_PYTORCH = [
     Command("replay", ("replay", "{in}/linked", "--iterations", "2", "--warmup", "0", "-o", "{out}/o"),
             Old.folder("other"), varies=True),
-    Command("collect", ("collect", "--steps", "1:2", "-o", "{out}/o", "--", sys.executable, _TRAIN),
+    Command("collect", ("collect", "--steps", "1:2", "-o", "{out}/o", "--", *_TORCHRUN, _TRAIN),
             Old.folder("other"), varies=True),
     Command("capture", ("capture", "--ranks", "2", "-o", "{out}/o", "--", sys.executable, _TRAIN),
             Old.folder("other")),

@@ -154,7 +154,7 @@ def search(
 
     Examples
     --------
-    >>> found = ck.search("gpt3-125m", 8, "dgx-h100", seq=512, batch=8, tp=[1, 2], pp=[1])
+    >>> found = ck.search("gpt3-125m", 8, "dgx-h100", seq=512, tp=[1, 2], pp=[1], data=["ddp"])
     >>> found.result.best.gpus
     8
 

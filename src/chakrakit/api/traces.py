@@ -196,6 +196,7 @@ def export(
     chrome: bool = False,
     flows: bool = True,
     node_size: int = 0,
+    every_rank: bool = False,
 ) -> Exported:
     """Write one rank's graph (`.graphml`, `.dot`), or a run's timeline (`.pftrace`, `.json`).
 
@@ -207,8 +208,9 @@ def export(
         The file; its suffix says the format.
     rank, around, hops, types, name
         Of a graph: which rank, and only nodes near an id, of some types, or with a pattern in their name.
-    perfetto, chrome, flows, node_size
-        Of a timeline: the format if the suffix does not say it, arrows, and how many ranks a node has.
+    perfetto, chrome, flows, node_size, every_rank
+        Of a timeline: the format if the suffix does not say it, arrows, how many ranks a node has, and
+        whether to draw every rank of more than 64 where one may stand for all that do the same.
 
     Examples
     --------
@@ -218,7 +220,7 @@ def export(
 
     """
     if timeline := timeline_format(target, perfetto=perfetto, chrome=chrome):
-        options = TimelineOptions(flows=flows, node_size=node_size)
+        options = TimelineOptions(flows=flows, node_size=node_size, every_rank=every_rank)
         run = traces_of(traces, timed=True)
         return write_timeline(run, target, options, chrome=timeline == "chrome")
     found = traces_of(traces)

@@ -22,7 +22,10 @@ COMMANDS = {
     "convert": ("traces", "Convert between .et, JSON and Parquet, one file or all ranks."),
     "query": ("traces", "Ask with SQL: nodes, edges, collectives, ranks."),
     "export": ("traces", "Write a (selected) graph as GraphML or DOT, a timeline for Perfetto."),
-    "link": ("make", "Link PyTorch's observer and Kineto files of any number of ranks into a run."),
+    "link": (
+        "make",
+        "Link recordings of any number of ranks (PyTorch, Nsight Systems, XLA, …) into a run.",
+    ),
     "collect": ("make", "Record a PyTorch program's steps and link them."),
     "capture": ("make", "Traces of a program on ranks that need not exist."),
     "machines": ("run", "List and draw machines to simulate on."),

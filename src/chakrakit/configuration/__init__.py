@@ -1,14 +1,26 @@
 """Configuration as people write it: YAML and JSON of bounded size, depth and aliases, with line numbers."""
 
+from chakrakit.configuration.bounds import Count, Natural, NotNegative, Positive
 from chakrakit.configuration.document import Document, Place, parse_document, read_document
-from chakrakit.configuration.files import LARGEST, as_text, read_bounded, read_text_file
+from chakrakit.configuration.files import (
+    LARGEST,
+    LARGEST_WRITTEN,
+    as_text,
+    read_bounded,
+    read_text_file,
+)
 from chakrakit.configuration.json_text import decode_json, read_json
 from chakrakit.configuration.yaml_text import decode_yaml
 
 __all__ = [
     "LARGEST",
+    "LARGEST_WRITTEN",
+    "Count",
     "Document",
+    "Natural",
+    "NotNegative",
     "Place",
+    "Positive",
     "as_text",
     "decode_json",
     "decode_yaml",

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import BinaryIO, Literal, Protocol
 
 from chakrakit.errors import ConfigError
 
 LARGEST = 16 << 20
 """Bytes. The largest that comes with chakrakit is a profile of 0.3 MB."""
+LARGEST_WRITTEN = 256 << 20
+"""Bytes of what a tool writes: measurements, results, the groups of a million ranks."""
 
 
-def read_bounded(path: str | Path, largest: int = LARGEST) -> bytes:
+class Openable(Protocol):
+    """A path, or what is opened like one: a file inside a bundle."""
+
+    def open(self, mode: Literal["rb"]) -> BinaryIO:
+        """Its bytes."""
+
+
+def read_bounded(path: str | Openable, largest: int = LARGEST) -> bytes:
     """The bytes of a file of at most `largest`; no more than that is ever read."""
     try:
-        with Path(path).open("rb") as stream:
+        with (Path(path) if isinstance(path, str) else path).open("rb") as stream:
             data = stream.read(largest + 1)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
@@ -37,6 +47,6 @@ def as_text(data: bytes, where: str) -> str:
         ) from None
 
 
-def read_text_file(path: str | Path, largest: int = LARGEST) -> str:
+def read_text_file(path: str | Openable, largest: int = LARGEST) -> str:
     """The text of a file of at most `largest` bytes."""
     return as_text(read_bounded(path, largest), str(path))

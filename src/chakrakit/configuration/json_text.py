@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from chakrakit.configuration.files import LARGEST, read_bounded
+from chakrakit.configuration.files import LARGEST, Openable, read_bounded
 from chakrakit.errors import ConfigError
 
 DEEPEST = 64
@@ -18,7 +17,7 @@ T = TypeVar("T")
 _BYTE = re.compile(r" \(byte (\d+)\)")
 
 
-def read_json(path: str | Path, kind: type[T], what: str, largest: int = LARGEST) -> T:
+def read_json(path: str | Openable, kind: type[T], what: str, largest: int = LARGEST) -> T:
     """A JSON file as a `kind`; `what` it should be, for errors, as in "a profile"."""
     return decode_json(read_bounded(path, largest), kind, str(path), what)
 

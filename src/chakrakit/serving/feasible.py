@@ -34,7 +34,7 @@ def check_feasible(stream: Stream, engine: EngineOptions, capacity: Capacity) ->
     if not engine.chunked and int(stream.prompt[longest]) > engine.token_budget:
         raise ConfigError(
             f"{_named(stream, longest)} has a prompt of {stream.prompt[longest]:,} tokens; "
-            f"without chunks the budget of {engine.token_budget:,} tokens a step is never enough"
+            f"without chunks the budget of {engine.token_budget:,} tokens per step is never enough"
         )
 
 

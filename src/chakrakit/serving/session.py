@@ -29,7 +29,6 @@ from chakrakit.serving.results import (
     ServiceLevel,
     expanded,
     window_of,
-    write_requests,
     write_run,
 )
 from chakrakit.serving.steps import (
@@ -41,7 +40,7 @@ from chakrakit.serving.steps import (
 )
 from chakrakit.simulator.results import simulate
 from chakrakit.trace.sets import TraceSet
-from chakrakit.trace.storage import write
+from chakrakit.trace.storage import write_with_requests
 from chakrakit.workloads.description import Decoder, Model
 from chakrakit.workloads.models import named
 
@@ -383,6 +382,5 @@ def _write_expanded(serving: Serving, level: ServiceLevel, text: str, output: Pa
         window = (starts[window] * 1e-12 - 5e-13, starts[window] * 1e-12 + 5e-13)
     served = serving.served(level, window=window)
     run = simulate(serving.expanded(served), serving.machine, compute="roofline").run()
-    write(run, output)
-    write_requests(served, output)
+    write_with_requests(run, output, served.requests_table())
     return served.result()

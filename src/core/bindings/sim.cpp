@@ -45,6 +45,7 @@ void make_workload(sim::Workload* self, In<int32_t> src, In<int32_t> dst, In<int
                    In<int64_t> release, In<int32_t> device, In<int8_t> lane_kind,
                    In<double> comm_slowdown, bool fair, int64_t queue_depth, In<int32_t> needed,
                    In<int64_t> overhead, In<int64_t> instance_jobs, In<int32_t> job_plan,
+                   In<int32_t> job_gate, In<int64_t> job_order, In<int32_t> gate_slots,
                    In<int64_t> fault_time, In<int8_t> fault_is_link, In<int32_t> fault_target,
                    In<double> fault_factor) {
     sim::Workload w;
@@ -57,6 +58,7 @@ void make_workload(sim::Workload* self, In<int32_t> src, In<int32_t> dst, In<int
     w.fair = fair, w.queue_depth = queue_depth;
     w.needed = own(needed), w.overhead = own(overhead);
     w.instance_jobs = own(instance_jobs), w.job_plan = own(job_plan);
+    w.job_gate = own(job_gate), w.job_order = own(job_order), w.gate_slots = own(gate_slots);
     w.fault_time = own(fault_time), w.fault_is_link = own(fault_is_link);
     w.fault_target = own(fault_target), w.fault_factor = own(fault_factor);
     new (self) sim::Workload(checked(std::move(w)));
@@ -86,6 +88,7 @@ nb::dict to_python(sim::Outcome&& out, sim::LinkMeter&& meter) {
     result["began"] = to_numpy(std::move(out.began));
     result["ended"] = to_numpy(std::move(out.ended));
     result["job_runs"] = to_numpy(std::move(out.job_runs));
+    result["job_started"] = to_numpy(std::move(out.job_started));
     result["job_ended"] = to_numpy(std::move(out.job_ended));
     result["full_rate"] = to_numpy(std::move(meter.full_rate));
     result["full_since"] = to_numpy(std::move(meter.full_since));
@@ -139,8 +142,8 @@ void sim(nb::module_& m) {
              "duration"_a, "kind"_a, "lane"_a, "order"_a, "priority"_a, "share"_a, "waves"_a,
              "launch_of"_a, "instance"_a, "after"_a, "release"_a, "device"_a, "lane_kind"_a,
              "comm_slowdown"_a, "fair"_a, "queue_depth"_a, "needed"_a, "overhead"_a,
-             "instance_jobs"_a, "job_plan"_a, "fault_time"_a, "fault_is_link"_a, "fault_target"_a,
-             "fault_factor"_a)
+             "instance_jobs"_a, "job_plan"_a, "job_gate"_a, "job_order"_a, "gate_slots"_a,
+             "fault_time"_a, "fault_is_link"_a, "fault_target"_a, "fault_factor"_a)
         .def_prop_ro("rows", &sim::Workload::rows);
     m.attr("SIM_HORIZON_PS") = sim::kHorizon;
     m.def("sim_run", &run, "workload"_a, "plans"_a, "topology"_a, "flow"_a, "pick"_a.none());

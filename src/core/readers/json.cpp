@@ -73,6 +73,10 @@ char simple_escape(char c) {
 constexpr int64_t kLatest = std::numeric_limits<int64_t>::max();
 
 // Digits up to the third decimal, which the fourth rounds; kLatest where 64 bits cannot hold them.
+std::string_view unquoted(std::string_view raw) {
+    return !raw.empty() && raw.front() == '"' ? raw.substr(1, raw.size() - 2) : raw;
+}
+
 int64_t nanoseconds_of_decimal(std::string_view micros) {
     uint64_t ns = 0;
     int decimals = -1;
@@ -241,8 +245,26 @@ int64_t to_integer(std::string_view raw, int64_t fallback) {
     return r.ec == std::errc() ? static_cast<int64_t>(wide) : fallback;
 }
 
+bool is_decimal(std::string_view raw) {
+    raw = unquoted(raw);
+    bool digits = false, point = false, exponent = false;
+    for (size_t i = 0; i < raw.size(); ++i) {
+        char c = raw[i];
+        bool begins = i == 0 || raw[i - 1] == 'e' || raw[i - 1] == 'E';
+        if (c >= '0' && c <= '9')
+            digits = true;
+        else if (c == '.' && !point && !exponent)
+            point = true;
+        else if ((c == 'e' || c == 'E') && digits && !exponent)
+            exponent = true, digits = false;
+        else if (!(begins && (c == '-' || c == '+')))
+            return false;
+    }
+    return digits;
+}
+
 int64_t to_nanoseconds(std::string_view micros) {
-    if (!micros.empty() && micros.front() == '"') micros = micros.substr(1, micros.size() - 2);
+    micros = unquoted(micros);
     bool negative = !micros.empty() && micros.front() == '-';
     int64_t ns = micros.find_first_of("eE") == micros.npos
                      ? nanoseconds_of_decimal(micros.substr(negative ? 1 : 0))

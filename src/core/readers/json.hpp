@@ -79,4 +79,7 @@ int64_t to_integer(std::string_view raw, int64_t fallback);
 // time beyond 64 bits is the largest value of its sign.
 int64_t to_nanoseconds(std::string_view micros);
 
+// Whether the text of a value is a number, in quotes or not.
+bool is_decimal(std::string_view raw);
+
 }  // namespace chakra

@@ -182,9 +182,13 @@ void push_complete(KinetoColumns& out, const EventText& e) {
 }
 
 void push(KinetoColumns& out, const EventText& e) {
-    if (e.phase == 'X') {
+    bool arrow = e.cat == "fwdbwd" && (e.phase == 's' || e.phase == 'f');
+    bool timed = is_decimal(e.ts) && (e.dur.empty() || is_decimal(e.dur));
+    if ((arrow || e.phase == 'X') && !timed) {
+        ++out.dropped;  // taken for 0 it would lie at the clock's beginning, days before the rest
+    } else if (e.phase == 'X') {
         push_complete(out, e);
-    } else if (e.cat == "fwdbwd" && (e.phase == 's' || e.phase == 'f')) {
+    } else if (arrow) {
         out.flow_id.push_back(e.id);
         out.flow_tid.push_back(place(out, e.tid));
         out.flow_ts.push_back(to_nanoseconds(e.ts));

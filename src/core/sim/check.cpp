@@ -90,7 +90,7 @@ void check_rows(const Workload& w) {
     lie_between("duration", w.duration, 0, kHorizon);
     lie_between("release", w.release, 0, kHorizon);
     lie_between("after", w.after, -1 - kHorizon, kHorizon);
-    lie_between("kind", w.kind, kPlain, kComm);
+    lie_between("kind", w.kind, kPlain, kStorage);
     lie_between("lane", w.lane, -1, static_cast<int64_t>(w.lane_kind.size()) - 1);
     lie_between("lane_kind", w.lane_kind, kOrdered, kQueueOnly);
     lie_between("share", w.share, 0, kWhole);
@@ -100,7 +100,7 @@ void check_rows(const Workload& w) {
     lie_between("device", w.device, -1, static_cast<int64_t>(w.comm_slowdown.size()) - 1);
     for (int32_t v = 0; v < w.rows(); ++v) {
         bool communicates = w.kind[v] == kComm;
-        if (communicates && w.instance[v] < 0)
+        if ((communicates || w.kind[v] == kStorage) && w.instance[v] < 0)
             fail("row " + std::to_string(v) + " communicates and has no instance");
         bool placed = w.kind[v] == kCompute || (communicates && w.share[v] > 0);
         if (placed && w.device[v] < 0)
@@ -114,6 +114,10 @@ void check_instances(const Workload& w) {
     at_least<int32_t>("needed", w.needed, 0);
     lie_between("overhead", w.overhead, 0, kHorizon);
     are_offsets("instance_jobs", w.instance_jobs, w.job_plan.size());
+    at_least<int32_t>("gate_slots", w.gate_slots, 1);
+    has_length("job_order", w.job_order, w.job_gate.size(), "gates of jobs");
+    lie_between("job_gate", w.job_gate, -1, static_cast<int64_t>(w.gate_slots.size()) - 1);
+    if (!w.job_gate.empty()) has_length("job_gate", w.job_gate, w.job_plan.size(), "jobs");
 }
 
 void check_faults(const Workload& w) {

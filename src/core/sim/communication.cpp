@@ -1,10 +1,11 @@
-// Instances: collectives and messages, from the arrival of their members to their end.
+// Instances: collectives, messages and storage operations, from the arrival of their members to
+// their end.
 #include "core/sim/simulation.hpp"
 
 namespace chakra::sim {
 
 void Simulation::arrive(int32_t v) {
-    count_communication(v, 1);
+    if (w_.kind[v] == kComm) count_communication(v, 1);
     if (w_.after_of(v) < 0) own_end(v, -1 - w_.after_of(v));
     int32_t instance = w_.instance[v];
     int32_t& last = last_arrival_[instance];
@@ -19,14 +20,32 @@ void Simulation::go(int32_t instance) {
     int64_t first = w_.instance_jobs[instance], last = w_.instance_jobs[instance + 1];
     jobs_left_[instance] = static_cast<int32_t>(last - first);
     if (first == last) return end_instance(instance);
-    for (int64_t j = first; j < last; ++j)
-        network_.start(static_cast<int32_t>(j), w_.job_plan[j], now_);
+    for (int64_t j = first; j < last; ++j) {
+        auto job = static_cast<int32_t>(j);
+        if (w_.gate_of(job) < 0)
+            start_job(job);
+        else
+            gates_.add(job, now_);
+    }
+}
+
+void Simulation::start_job(int32_t job) {
+    out_.job_started[job] = now_;
+    network_.start(job, w_.job_plan[job], now_);
+}
+
+// Gates let in those that are first in their queues; true if there were any.
+bool Simulation::pass_gates() {
+    std::vector<int32_t> jobs = gates_.take();
+    for (int32_t job : jobs) start_job(job);
+    return !jobs.empty();
 }
 
 void Simulation::end_job(int32_t job) {
     ++out_.job_runs[w_.job_plan[job]];
     int32_t instance = job_instance_[job];
     out_.job_ended[job] = now_;
+    if (w_.gate_of(job) >= 0) gates_.free(w_.gate_of(job));
     if (--jobs_left_[instance] == 0) end_instance(instance);
 }
 

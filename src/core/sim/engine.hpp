@@ -14,8 +14,8 @@
 //
 // Everything that happens at one time is handled together. First come all events. Then every pool
 // lane picks among its ready rows (highest priority, then longest ready, then lowest row) and
-// devices let in whoever has room, over and over until nothing is left. Then devices and links are
-// shared anew. So nothing depends on the order of ranks.
+// devices let in whoever has room, over and over until nothing is left; then gates let jobs pass.
+// Then devices and links are shared anew. So nothing depends on the order of ranks.
 #pragma once
 
 #include <functional>
@@ -38,6 +38,7 @@ struct Outcome {
     std::vector<int32_t> arrived;    // by instance
     std::vector<Time> began, ended;  // by instance: last arrival, end of the transfer
     std::vector<int64_t> job_runs;   // by plan: how often it ran to its end
+    std::vector<Time> job_started;   // by job: when it had passed its gate
     std::vector<Time> job_ended;     // by job; an instance ends with its last
     int32_t beyond = -1;             // a row that happens after the horizon
     int64_t events = 0;

@@ -12,6 +12,7 @@ Simulation::Simulation(const Workload& w, const Plans& plans, Network& network, 
       kernel_(w.constraints()),
       pools_(w.lane_kind.size()),
       room_(w),
+      gates_(w),
       devices_(w.comm_slowdown.size()),
       job_instance_(w.job_plan.size()),
       jobs_left_(w.needed.size()),
@@ -35,6 +36,7 @@ void Simulation::prepare_outcome() {
     out_.arrived.assign(instances, 0);
     out_.began.assign(instances, -1);
     out_.ended.assign(instances, -1);
+    out_.job_started.assign(w_.job_plan.size(), -1);
     out_.job_ended.assign(w_.job_plan.size(), -1);
 }
 
@@ -83,7 +85,7 @@ void Simulation::handle_all() {
     do {
         while (handle_due()) {
         }
-    } while (dispatch() || admit());
+    } while (dispatch() || admit() || pass_gates());
     settle_devices();
     network_.settle(now_);
 }
@@ -159,7 +161,7 @@ void Simulation::begin(int32_t v) {
     if (out_.beyond >= 0) return;
     out_.start[v] = now_;
     fire(start_of(v));
-    if (w_.kind[v] == kComm) return arrive(v);
+    if (w_.kind[v] == kComm || w_.kind[v] == kStorage) return arrive(v);
     if (w_.kind[v] == kCompute && w_.duration[v] > 0) return begin_work(v);
     own_end(v, w_.duration[v]);
 }

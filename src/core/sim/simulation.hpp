@@ -7,6 +7,7 @@
 
 #include "core/sim/device.hpp"
 #include "core/sim/engine.hpp"
+#include "core/sim/gates.hpp"
 #include "core/sim/pools.hpp"
 #include "core/timing/kernel.hpp"
 
@@ -57,6 +58,8 @@ class Simulation {
     // communication.cpp
     void arrive(int32_t row);
     void go(int32_t instance);
+    void start_job(int32_t job);
+    bool pass_gates();
     void end_job(int32_t job);
     void end_instance(int32_t instance);
 
@@ -83,6 +86,7 @@ class Simulation {
     Kernel kernel_;
     Pools pools_;
     Room room_;
+    Gates gates_;
     Outcome out_;
     Time now_ = 0;
     std::vector<Device> devices_;

@@ -12,8 +12,9 @@ namespace chakra::sim {
 using namespace timing;  // kinds of lanes and reasons for waiting
 
 // A plain row takes its duration. A compute row runs on its device and may share it. A
-// communication row arrives at its instance (a collective or a message) and ends with it.
-enum RowKind : int8_t { kPlain = 0, kCompute = 1, kComm = 2 };
+// communication row arrives at its instance (a collective or a message) and ends with it. So does a
+// storage row, which takes nothing from its device.
+enum RowKind : int8_t { kPlain = 0, kCompute = 1, kComm = 2, kStorage = 3 };
 
 constexpr int32_t kWhole = 1000000;  // a device, in shares
 
@@ -48,6 +49,10 @@ struct Workload {
     std::vector<Time> overhead;          // from the last arrival to the first step
     std::vector<int64_t> instance_jobs;  // offsets into job_plan
     std::vector<int32_t> job_plan;
+    // By job: the gate it passes, or -1, and its order there; none at all where there are no gates.
+    std::vector<int32_t> job_gate;
+    std::vector<int64_t> job_order;
+    std::vector<int32_t> gate_slots;  // jobs that a gate has in flight at most
 
     std::vector<Time> fault_time;  // ascending
     std::vector<int8_t> fault_is_link;
@@ -55,6 +60,7 @@ struct Workload {
     std::vector<double> fault_factor;   // of its full bandwidth or speed, from then on
 
     Time after_of(int32_t v) const { return after.empty() ? 0 : after[v]; }
+    int32_t gate_of(int32_t job) const { return job_gate.empty() ? -1 : job_gate[job]; }
     Time release_of(int32_t v) const { return release.empty() ? 0 : release[v]; }
     int32_t rows() const { return static_cast<int32_t>(duration.size()); }
     Constraints constraints() const {

@@ -35,7 +35,6 @@ graph:
     - {ends: [sw, c], bandwidth: 10 GB/s}
 """
 _PRESET = (files("chakrakit.machines") / "presets" / "dgx-h100.yaml").read_text()
-TRACES = "{in}/w"
 
 
 def _written(name: str, text: str) -> Step:
@@ -47,45 +46,17 @@ def _written(name: str, text: str) -> Step:
 
 
 def _machine(name: str, text: str) -> Format:
-    file = "{in}/m.yaml"
     return Format(
         name,
         _written("m.yaml", text),
         {"m.yaml": mutate_yaml},
-        ("machines", file),
+        "machines {in}/m.yaml",
         (
-            ("simulate", TRACES, "--machine", file),
-            (
-                "simulate",
-                TRACES,
-                "--machine",
-                file,
-                "--network",
-                "analytical",
-                "--compute",
-                "roofline",
-            ),
-            (
-                "collective",
-                "all-reduce",
-                "--machine",
-                file,
-                "--members",
-                "2",
-                "--sizes",
-                "1KiB,1MiB",
-            ),
-            (
-                "collective",
-                "all-to-all",
-                "--machine",
-                file,
-                "--members",
-                "3",
-                "--sizes",
-                "1KiB,1MiB",
-            ),
-            ("generate", "--model", "gpt3-125m", "--seq", "16", "--dry-run", "--machine", file),
+            "simulate {in}/w --machine {in}/m.yaml",
+            "simulate {in}/w --machine {in}/m.yaml --network analytical --compute roofline",
+            "collective all-reduce --machine {in}/m.yaml --members 2 --sizes 1KiB,1MiB",
+            "collective all-to-all --machine {in}/m.yaml --members 3 --sizes 1KiB,1MiB",
+            "generate --model gpt3-125m --seq 16 --dry-run --machine {in}/m.yaml",
         ),
     )
 
@@ -118,12 +89,10 @@ def _moe(folder: Path) -> None:
 
 
 _GENERATE: tuple[Step, ...] = (
-    ("generate", "--model", "{in}/config.json", "--seq", "16", "--dp", "2", "-o", "{out}"),
-    ("generate", "--model", "{in}/config.json", "--seq", "16", "--tp", "2", "--pp", "2", "-o", "{out}"),
-    ("serve", "--model", "{in}/config.json", "--machine", "dgx-h100", "--requests",
-     "poisson{rate=4,prompt=12,output=3,n=3}"),
-    ("search", "--model", "{in}/config.json", "--gpus", "2", "--machine", "dgx-h100", "--seq", "16",
-     "--batch", "2", "--compute", "roofline"),
+    "generate --model {in}/config.json --seq 16 --dp 2 -o {out}",
+    "generate --model {in}/config.json --seq 16 --tp 2 --pp 2 -o {out}",
+    "serve --model {in}/config.json --machine dgx-h100 --requests poisson{rate=4,prompt=12,output=3,n=3}",
+    "search --model {in}/config.json --gpus 1 --machine dgx-h100 --seq 16 --batch 1 --compute roofline",
 )  # fmt: skip
 
 STUDY = """\
@@ -324,9 +293,13 @@ def _astra(folder: Path) -> None:
 
 
 _ASTRA = (
-    "simulate", TRACES, "--astra", "{in}/system.json", "{in}/network.yaml", "{in}/memory.json",
-    "--groups", "{in}/groups.json",
-)  # fmt: skip
+    "simulate {in}/w --astra {in}/system.json {in}/network.yaml {in}/memory.json "
+    "--groups {in}/groups.json"
+)
+
+_LIBRARY = (
+    "calibrate --nccl-tests --machine dgx-h100 {in}/all_reduce.log {in}/all_gather.log -o {out}"
+)
 
 DESCRIPTIONS = [
     _machine("machine", MACHINE),
@@ -335,38 +308,36 @@ DESCRIPTIONS = [
     _machine("infragraph", infragraph(2)),
     _machine("astra-network", NETWORK),
     Format("workload", _written("w.yaml", WORKLOAD), {"w.yaml": mutate_yaml},
-           ("generate", "{in}/w.yaml", "--dry-run"), (("generate", "{in}/w.yaml", "-o", "{out}"),)),
+           "generate {in}/w.yaml --dry-run", ("generate {in}/w.yaml -o {out}",)),
     Format("config", _configs, {"*": mutate_json},
-           ("generate", "--model", "{in}/config.json", "--seq", "16", "--dry-run"), _GENERATE),
+           "generate --model {in}/config.json --seq 16 --dry-run", _GENERATE),
     Format("config-moe", _moe, {"*": mutate_json},
-           ("generate", "--model", "{in}/config.json", "--seq", "16", "--dry-run"), _GENERATE),
+           "generate --model {in}/config.json --seq 16 --dry-run", _GENERATE),
     Format("study", _written("study.yaml", STUDY), {"study.yaml": mutate_yaml}, _grid,
-           (("sweep", "{in}/study.yaml", "-o", "{out}", "--jobs", "1"),)),
+           ("sweep {in}/study.yaml -o {out} --jobs 1",)),
     Format("campaign", _campaign(CAMPAIGN), {"job.yaml": mutate_yaml, "log.csv": mutate_csv},
-           ("campaign", "{in}/job.yaml", "--histories", "2"),
-           (("campaign", "{in}/job.yaml", "--histories", "1", "-o", "{out}"),)),
+           "campaign {in}/job.yaml --histories 2",
+           ("campaign {in}/job.yaml --histories 1 -o {out}",)),
     Format("campaign-simple", _campaign(SIMPLE_CAMPAIGN), {"job.yaml": mutate_yaml},
-           ("campaign", "{in}/job.yaml", "--histories", "2"),
-           (("campaign", "{in}/job.yaml", "--histories", "1", "-o", "{out}"),)),
+           "campaign {in}/job.yaml --histories 2",
+           ("campaign {in}/job.yaml --histories 1 -o {out}",)),
     Format("passes", _written("p.yaml", PASSES), {"p.yaml": mutate_yaml},
-           ("transform", TRACES, "--passes", "{in}/p.yaml", "-o", "{out}")),
+           "transform {in}/w --passes {in}/p.yaml -o {out}"),
     Format("profile", _profile, {"p.json": mutate_json},
-           ("simulate", TRACES, "--machine", "dgx-h100", "--compute", "{in}/p.json")),
-    Format("microbenchmarks", _micro, {"*": mutate_json}, ("calibrate", "{in}/micro.json", "-o", "{out}")),
+           "simulate {in}/w --machine dgx-h100 --compute {in}/p.json"),
+    Format("microbenchmarks", _micro, {"*": mutate_json}, "calibrate {in}/micro.json -o {out}"),
     Format("nccl-tests", _nccl_tests, {"*": mutate_words},
-           ("calibrate", "--nccl-tests", "{in}/all_reduce.log", "{in}/all_gather.log", "-o", "{out}")),
-    Format("nccl-tests-library", _nccl_tests, {"*": mutate_words},
-           ("calibrate", "--nccl-tests", "--machine", "dgx-h100", "{in}/all_reduce.log",
-            "{in}/all_gather.log", "-o", "{out}")),
+           "calibrate --nccl-tests {in}/all_reduce.log {in}/all_gather.log -o {out}",
+           (_LIBRARY,), share=0.02),
     Format("collective-table", _collective_table, {"*": mutate_csv},
-           ("calibrate", "--collectives", "--machine", "dgx-h100", "{in}/t.csv", "-o", "{out}")),
+           "calibrate --collectives --machine dgx-h100 {in}/t.csv -o {out}"),
     Format("network-model", _network_model, {"model.json": mutate_json, "placement.json": mutate_json},
-           ("simulate", TRACES, "--machine", "dgx-h100", "--network-model", "{in}/model.json",
-            "--placement", "{in}/placement.json")),
+           "simulate {in}/w --machine dgx-h100 --network-model {in}/model.json "
+           "--placement {in}/placement.json"),
     Format("msccl", _msccl, {"*": mutate_words},
            _with_algorithm("all-gather", ck.CollectiveType.ALL_GATHER, 3, xml=True)),
     Format("mscclpp", _mscclpp, {"*": mutate_json},
            _with_algorithm("all-reduce", ck.CollectiveType.ALL_REDUCE, 2, xml=False)),
     Format("astra", _astra, {"*.json": mutate_json, "network.yaml": mutate_yaml}, _ASTRA,
-           ((*_ASTRA, "--backend", "aware"), (*_ASTRA, "--lenient"), (*_ASTRA, "-o", "{out}"))),
+           (f"{_ASTRA} --backend aware", f"{_ASTRA} --lenient", f"{_ASTRA} -o {{out}}")),
 ]  # fmt: skip

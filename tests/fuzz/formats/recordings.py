@@ -5,12 +5,22 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from chakrakit.sources.pytorch.read import Kineto, read_kineto
+from chakrakit.cli import main
+from chakrakit.sources.flight_recorder import read_dump
+from chakrakit.sources.nccl_inspector import read_inspector
+from chakrakit.sources.nsys import find_processes, read_process
+from chakrakit.sources.pytorch.linking.rank import link_rank
+from chakrakit.sources.pytorch.read import Kineto, read_kineto, read_observer
+from chakrakit.sources.rocprof import read_processes
+from chakrakit.sources.snapshots import read_snapshot
 from chakrakit.sources.xla.hlo import parse_hlo
 from chakrakit.sources.xla.program import traces_of
+from chakrakit.sources.xla.xplane import read_devices
 from chakrakit.trace.storage import write
 from fuzz.fuzz_format import Format, Step
 from fuzz.mutation import (
@@ -20,29 +30,32 @@ from fuzz.mutation import (
     mutate_protobuf,
     mutate_sqlite,
     mutate_words,
+    wire_fields,
 )
 from support.foreign_files import HLO
 from support.nsys_file import NsysFile
+from support.oracle import varint
 from support.paths import DATA
 from support.recorders import dump_of
 
-LINK = ("link", "{in}", "-o", "{out}", "--jobs", "1")
-LOOK: tuple[Step, ...] = (
-    ("validate", "{out}", "--json"),
-    ("info", "{out}"),
-    ("analyze", "{out}"),
-    ("simulate", "{out}", "--machine", "dgx-h100:2", "--compute", "measured"),
-    ("simulate", "{out}", "--compute", "measured", "--communication", "measured"),
-    ("compare", "{out}", "{out}"),
-    ("report", "{out}", "-o", "{out}.html"),
-    ("export", "{out}", "{out}.pftrace"),
-    ("replay", "{out}", "--export", "{out}-replay"),
-    ("replay", "{out}", "--mode", "emulate", "--export", "{out}-replay"),
-    ("transform", "{out}", "--pass", "compact", "-o", "{out}2"),
-    ("transform", "{out}", "--pass", "portable", "-o", "{out}2"),
-    ("transform", "{out}", "--pass", "anonymize", "-o", "{out}2"),
-    ("calibrate", "{out}", "-o", "{out}.json"),
+LINK = "link {in} -o {out} --jobs 1"
+LOOK = (
+    "validate {out} --json",
+    "info {out}",
+    "analyze {out}",
+    "simulate {out} --machine dgx-h100:2 --compute measured",
+    "simulate {out} --compute measured --communication measured",
+    "compare {out} {out}",
+    "report {out} -o {out}.html",
+    "export {out} {out}.pftrace",
+    "replay {out} --export {out}-replay",
+    "replay {out} --mode emulate --export {out}-replay",
+    "transform {out} --pass compact -o {out}2",
+    "transform {out} --pass portable -o {out}2",
+    "transform {out} --pass anonymize -o {out}2",
+    "calibrate {out} -o {out}.json",
 )
+LINKED = (LINK, *(f"{LINK} && {look}" for look in LOOK))
 
 
 def pytorch(folder: Path) -> None:
@@ -215,15 +228,15 @@ def rocprof(folder: Path) -> None:
 
 
 def flight_recorder(folder: Path) -> None:
-    """Four ranks of dumps as JSON."""
-    for rank in range(4):
-        (folder / f"trace_rank_{rank}.json").write_text(json.dumps(dump_of(rank, 4, 6, 0, 2)))
+    """Two ranks of dumps as JSON."""
+    for rank in range(2):
+        (folder / f"trace_rank_{rank}.json").write_text(json.dumps(dump_of(rank, 2, 4, 0, 2)))
 
 
 def flight_recorder_pickle(folder: Path) -> None:
     """The same as PyTorch pickles them."""
-    for rank in range(4):
-        data = pickle.dumps(dump_of(rank, 4, 6, 0, 2), protocol=2)
+    for rank in range(2):
+        data = pickle.dumps(dump_of(rank, 2, 4, 0, 2), protocol=2)
         (folder / f"nccl_trace_rank_{rank}").write_bytes(data)
 
 
@@ -259,9 +272,23 @@ def snapshot(folder: Path) -> None:
 
 
 def xplane(folder: Path) -> None:
-    """A profile of an H200."""
+    """A profile of an H200, of every list the first few."""
     packed = (DATA / "xla" / "run.xplane.pb.gz").read_bytes()
-    (folder / "run.xplane.pb").write_bytes(gzip.decompress(packed))
+    (folder / "run.xplane.pb").write_bytes(_shortened(gzip.decompress(packed), (1, 3)))
+
+
+def _shortened(data: bytes, inside: tuple[int, ...], most: int = 12) -> bytes:
+    """A message in which no field comes more than `most` times, nor in the messages at the path `inside`."""
+    seen: Counter[int] = Counter()
+    kept = []
+    for begin, end, tag, value in wire_fields(data):
+        seen[tag] += 1
+        if isinstance(value, bytes) and inside and tag >> 3 == inside[0]:
+            value = _shortened(value, inside[1:])
+            kept.append(varint(tag) + varint(len(value)) + value)
+        elif seen[tag] <= most:
+            kept.append(data[begin:end])
+    return b"".join(kept)
 
 
 _GATHERED = (
@@ -281,21 +308,64 @@ def hlo_protobuf(folder: Path) -> None:
     (folder / "module").write_bytes(gzip.decompress(packed))
 
 
-def _module_traces(folder: Path) -> None:
-    data = (folder / "module").read_bytes()
-    write(traces_of(parse_hlo(data, "module")), folder.parent / "out")
+def _read_module(folder: Path) -> None:
+    traces_of(parse_hlo((folder / "module").read_bytes(), "module"))
 
 
+def _look_at_module(command: str) -> Step:
+    def look(folder: Path) -> None:
+        out = folder.parent / "out"
+        write(traces_of(parse_hlo((folder / "module").read_bytes(), "module")), out)
+        main(command.format(out=out).split(), standalone_mode=False)
+
+    return look
+
+
+HLO_LOOK = tuple(_look_at_module(command) for command in LOOK[:4])
+
+
+def _link_pair(folder: Path) -> None:
+    """Links the first rank's two files, in memory."""
+    observer = read_observer((folder / "et_0.json").read_bytes(), "et_0.json")
+    kineto = read_kineto((folder / "kineto_0.json").read_bytes(), "kineto_0.json")
+    link_rank(0, observer, kineto)
+
+
+def _link_nsys(folder: Path) -> None:
+    for process in find_processes(folder / "report.sqlite"):
+        link_rank(0, None, read_process(process))
+
+
+def _link_rocprof(folder: Path) -> None:
+    for kineto in read_processes((folder / "results.json").read_bytes(), "results.json"):
+        link_rank(0, None, kineto)
+
+
+def _link_xplane(folder: Path) -> None:
+    for kineto in read_devices((folder / "run.xplane.pb").read_bytes(), "run.xplane.pb").values():
+        link_rank(0, None, kineto)
+
+
+def _read_with(read: Callable[[bytes, str], object], files: str = "*") -> Step:
+    def read_all(folder: Path) -> None:
+        for file in folder.glob(files):
+            read(file.read_bytes(), file.name)
+
+    return read_all
+
+
+_DUMPS = _read_with(read_dump)
 RECORDINGS = [
-    Format("kineto", pytorch, {"kineto_*": mutate_json}, LINK, LOOK),
-    Format("observer", pytorch, {"et_*": mutate_json}, LINK, LOOK),
-    Format("nsys", nsys, {"*": mutate_sqlite}, LINK, LOOK),
-    Format("rocprof", rocprof, {"*": mutate_json}, LINK, LOOK),
-    Format("flight-recorder", flight_recorder, {"*": mutate_json}, LINK, LOOK),
-    Format("flight-recorder-pickle", flight_recorder_pickle, {"*": mutate_pickle}, LINK, LOOK),
-    Format("nccl-inspector", nccl_inspector, {"*": mutate_json_lines}, LINK, LOOK),
-    Format("snapshot", snapshot, {"snapshot*": mutate_pickle}, LINK, (("analyze", "{out}"),)),
-    Format("xplane", xplane, {"*": mutate_protobuf}, LINK, LOOK),
-    Format("hlo-text", hlo_text, {"*": mutate_words}, _module_traces, LOOK[:4]),
-    Format("hlo-protobuf", hlo_protobuf, {"*": mutate_protobuf}, _module_traces, LOOK[:4]),
-]
+    Format("kineto", pytorch, {"kineto_0*": mutate_json}, _link_pair, LINKED),
+    Format("observer", pytorch, {"et_0*": mutate_json}, _link_pair, LINKED),
+    Format("nsys", nsys, {"*": mutate_sqlite}, _link_nsys, LINKED),
+    Format("rocprof", rocprof, {"*": mutate_json}, _link_rocprof, LINKED),
+    Format("flight-recorder", flight_recorder, {"*": mutate_json}, _DUMPS, LINKED),
+    Format("flight-recorder-pickle", flight_recorder_pickle, {"*": mutate_pickle}, _DUMPS, LINKED),
+    Format("nccl-inspector", nccl_inspector, {"*": mutate_json_lines}, _read_with(read_inspector), LINKED),
+    Format("snapshot", snapshot, {"snapshot*": mutate_pickle}, _read_with(read_snapshot, "snapshot*"),
+           (LINK, f"{LINK} && analyze {{out}}")),
+    Format("xplane", xplane, {"*": mutate_protobuf}, _link_xplane, LINKED),
+    Format("hlo-text", hlo_text, {"*": mutate_words}, _read_module, HLO_LOOK),
+    Format("hlo-protobuf", hlo_protobuf, {"*": mutate_protobuf}, _read_module, HLO_LOOK),
+]  # fmt: skip

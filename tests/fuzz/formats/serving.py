@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fuzz.fuzz_format import Format, Step
+from fuzz.fuzz_format import Format
 from fuzz.mutation import (
     Mutate,
     gzipped,
@@ -35,20 +35,11 @@ LLMSIM = (
     f'{{"input_toks":33,"output_toks":5,"arrival_time_ns":46926808,"block_ids":[4,5]}}\n{SESSION}\n'
 )
 
-_ENGINE = (
-    "--model",
-    "llama-3.1-8b",
-    "--machine",
-    "dgx-h100",
-    "--kv-blocks",
-    "500",
-    "--compute",
-    "roofline",
-)
-_SERVE = ("serve", *_ENGINE, "--requests", "{in}/requests")
-_THEN: tuple[Step, ...] = (
-    (*_SERVE, "-o", "{out}"),
-    (*_SERVE, "--rate-scale", "2", "--prompt-scale", "0.5", "--spread", "1", "--replicas", "2"),
+_ENGINE = "--model llama-3.1-8b --machine dgx-h100 --kv-blocks 500 --compute roofline"
+_SERVE = f"serve {_ENGINE} --requests {{in}}/requests"
+_THEN = (
+    f"{_SERVE} -o {{out}}",
+    f"{_SERVE} --rate-scale 2 --prompt-scale 0.5 --spread 1 --replicas 2",
 )
 
 
@@ -103,6 +94,6 @@ SERVING = [
     _requests("recorded", RECORDED, mutate_json),
     Format("requests-parquet", _parquet, {"*": mutate_parquet}, _SERVE, _THEN),
     Format("layers", _layers, {"*": mutate_csv},
-           ("serve", *_ENGINE, "--requests", "closed{n=2,prompt=100,output=3}", "--layers", "{in}")),
+           f"serve {_ENGINE} --requests closed{{n=2,prompt=100,output=3}} --layers {{in}}"),
     Format("replay-plan", _plan, {"replay/plan*.gz": gzipped(mutate_json)}, _read_plan),
 ]  # fmt: skip

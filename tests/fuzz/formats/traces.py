@@ -5,38 +5,44 @@ from __future__ import annotations
 from pathlib import Path
 
 import chakrakit as ck
+from chakrakit.sources.jobtraces import read_job_trace
 from fuzz.fuzz_format import Format, Step
 from fuzz.hostile import mutated_bytes
-from fuzz.mutation import mutate_bundle, mutate_json, mutate_parquet, mutate_protobuf, mutate_yaml
+from fuzz.mutation import (
+    Mutate,
+    mutate_bundle,
+    mutate_json,
+    mutate_parquet,
+    mutate_protobuf,
+    mutate_yaml,
+)
 from support.job_traces import write_job
 
-RUN = "{in}/run"
-LOOK: tuple[Step, ...] = (
-    ("info", RUN),
-    ("validate", RUN),
-    ("validate", RUN, "--fix", "-o", "{out}"),
-    ("analyze", RUN, "--faster", "compute=2"),
-    ("compare", RUN, RUN),
-    ("report", RUN, "-o", "{out}.html"),
-    ("simulate", RUN, "--machine", "dgx-h100"),
-    ("simulate", RUN, "--machine", "dgx-h100", "--compute", "roofline", "--network", "analytical"),
-    ("simulate", RUN, "--compute", "measured", "--communication", "measured"),
-    ("export", RUN, "{out}.pftrace"),
-    ("export", RUN, "{out}.json"),
-    ("export", RUN, "{out}.dot"),
-    ("convert", RUN, "{out}.N.et"),
-    ("convert", RUN, "{out}.N.json"),
-    ("convert", RUN, "{out}"),
-    ("query", RUN, "SELECT * FROM nodes, collectives, calls, messages, ranks LIMIT 5"),
-    ("bundle", RUN, "-o", "{out}.chakra"),
-    ("replay", RUN, "--mode", "emulate", "--export", "{out}"),
-    ("transform", RUN, "--pass", "scale-ranks{ranks=4, over=[1]}", "-o", "{out}"),
-    ("transform", RUN, "--pass", "compact", "-o", "{out}"),
-    ("transform", RUN, "--pass", "portable", "-o", "{out}.N.et"),
-    ("transform", RUN, "--pass", "anonymize", "-o", "{out}"),
-    ("transform", RUN, "--pass", "edit{scale=0.5}", "--pass", "select{ranks=[0]}", "-o", "{out}"),
+LOOK = (
+    "info {in}/run",
+    "validate {in}/run",
+    "validate {in}/run --fix -o {out}",
+    "analyze {in}/run --faster compute=2",
+    "compare {in}/run {in}/run",
+    "report {in}/run -o {out}.html",
+    "simulate {in}/run --machine dgx-h100",
+    "simulate {in}/run --machine dgx-h100 --compute roofline --network analytical",
+    "simulate {in}/run --compute measured --communication measured",
+    "export {in}/run {out}.pftrace",
+    "export {in}/run {out}.json",
+    "export {in}/run {out}.dot",
+    "convert {in}/run {out}.N.et",
+    "convert {in}/run {out}.N.json",
+    "convert {in}/run {out}",
+    "query {in}/run 'SELECT * FROM nodes, collectives, calls, messages, ranks LIMIT 5'",
+    "bundle {in}/run -o {out}.chakra",
+    "replay {in}/run --mode emulate --export {out}",
+    "transform {in}/run --pass 'scale-ranks{ranks=4, over=[1]}' -o {out}",
+    "transform {in}/run --pass compact -o {out}",
+    "transform {in}/run --pass portable -o {out}.N.et",
+    "transform {in}/run --pass anonymize -o {out}",
+    "transform {in}/run --pass edit{scale=0.5} --pass select{ranks=[0]} -o {out}",
 )
-READ = ("info", RUN)
 
 
 def traces() -> ck.TraceSet:
@@ -75,9 +81,7 @@ def one_file(suffix: str) -> Step:
 
 
 def _of(suffix: str) -> tuple[Step, ...]:
-    return tuple(
-        tuple(w.replace(RUN, RUN + suffix) for w in s) for s in LOOK if isinstance(s, tuple)
-    )
+    return tuple(command.replace("{in}/run", "{in}/run" + suffix) for command in LOOK)
 
 
 def bundle(folder: Path) -> None:
@@ -109,6 +113,22 @@ def job_trace(folder: Path) -> None:
     write_job(folder / "run.parquet", replicas=2, stages=2, batches=2, steps=(1,))
 
 
+def _read(folder: Path) -> None:
+    """Everything that a set or run says of itself and of its ranks."""
+    [found] = [p for p in folder.iterdir() if p.name.startswith("run")]
+    traces = ck.read(found)
+    for rank in traces.ranks:
+        trace = traces.trace(rank)
+        assert trace.graph.n == len(trace)
+        if isinstance(traces, ck.Run):
+            traces.times_of(rank)
+    assert traces.collectives is not None
+
+
+def _read_job(folder: Path) -> None:
+    read_job_trace(folder / "run.parquet")
+
+
 _DIRECTORY = {
     "run/*.json": mutate_json,
     "run/*.et": mutate_protobuf,
@@ -116,19 +136,36 @@ _DIRECTORY = {
     "run/*/*.parquet": mutate_parquet,
 }
 
+
+def _file(name: str, suffix: str, mutate: Mutate) -> Format:
+    """A single rank's trace in a file."""
+    return Format(name, one_file(suffix), {"*": mutate}, _read, _of(suffix))
+
+
 TRACES = [
-    Format("run", run, _DIRECTORY, READ, LOOK),
-    Format("folded-run", folded_run, _DIRECTORY, READ, LOOK),
-    Format("et", one_file(".et"), {"*": mutate_protobuf}, ("info", RUN + ".et"), _of(".et")),
-    Format("et-zst", one_file(".et.zst"), {"*": mutated_bytes}, ("info", RUN + ".et.zst"), _of(".et.zst")),
-    Format("et-gz", one_file(".et.gz"), {"*": mutated_bytes}, ("info", RUN + ".et.gz"), _of(".et.gz")),
-    Format("json", one_file(".json"), {"*": mutate_json}, ("info", RUN + ".json"), _of(".json")),
-    Format("feeder-json", one_file(".feeder.json"), {"*": mutate_json},
-           ("info", RUN + ".feeder.json"), _of(".feeder.json")),
-    Format("parquet", one_file(".parquet"), {"*": mutate_parquet},
-           ("info", RUN + ".parquet"), _of(".parquet")),
-    Format("bundle", bundle, {"*": mutate_bundle}, ("bundle", "{in}/run.chakra", "--check"), _of(".chakra")),
-    Format("card", card, {"card.yaml": mutate_yaml},
-           ("bundle", RUN, "--card", "{in}/card.yaml", "-o", "{out}.chakra"), (("info", "{out}.chakra"),)),
-    Format("job-trace", job_trace, {"*": mutate_parquet}, ("analyze", RUN + ".parquet"), _of(".parquet")),
-]  # fmt: skip
+    Format("run", run, _DIRECTORY, _read, LOOK),
+    Format("folded-run", folded_run, _DIRECTORY, _read, LOOK),
+    _file("et", ".et", mutate_protobuf),
+    _file("et-zst", ".et.zst", mutated_bytes),
+    _file("et-gz", ".et.gz", mutated_bytes),
+    _file("json", ".json", mutate_json),
+    _file("feeder-json", ".feeder.json", mutate_json),
+    _file("parquet", ".parquet", mutate_parquet),
+    Format(
+        "bundle", bundle, {"*": mutate_bundle}, "bundle {in}/run.chakra --check", _of(".chakra")
+    ),
+    Format(
+        "card",
+        card,
+        {"card.yaml": mutate_yaml},
+        "bundle {in}/run --card {in}/card.yaml -o {out}.chakra",
+        ("info {out}.chakra",),
+    ),
+    Format(
+        "job-trace",
+        job_trace,
+        {"*": mutate_parquet},
+        _read_job,
+        ("analyze {in}/run.parquet", "report {in}/run.parquet -o {out}.html"),
+    ),
+]

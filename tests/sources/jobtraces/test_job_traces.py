@@ -130,10 +130,9 @@ def test_virtual_stages_pair_their_messages_around_the_ring(tmp_path):
     table = pa.table({n: [r[n] for r in rows] for n in rows[0]})
     pq.write_table(table, tmp_path / "job.parquet")
     run = read_job_trace(tmp_path / "job.parquet")
-    from chakrakit.insight.communication import calls_of, match_calls
-    from chakrakit.insight.rank import rank_views
+    from chakrakit.insight.communication import match_calls
 
-    matched = match_calls([calls_of(v) for v in rank_views(run)], run.groups, 2)
+    matched = match_calls(run)
     # Six messages have another end; into the first place and out of the last there is none.
     assert (matched.partner >= 0).sum() == 12
     assert (matched.partner < 0).sum() == 4

@@ -25,6 +25,7 @@ def found() -> ServingSearchResult:
     return search_serving(MODEL, [4], "dgx-h100", REQUESTS, SLO, given=GIVEN, attain=0.95)[0]
 
 
+@pytest.mark.slow
 def test_the_best_is_the_best_of_all_ways(found: ServingSearchResult) -> None:
     """Served to the end, no way with fewer devices meets the level, and none with as many has more slack."""
     machine = load_machine("dgx-h100")

@@ -154,6 +154,7 @@ def test_a_point_whose_worker_died_is_tried_again(done: Path, tmp_path: Path) ->
     assert (result.done, result.reused) == (12, 11)
 
 
+@pytest.mark.slow
 def test_passes_are_an_axis(study_file: Path) -> None:
     text = study_file.read_text().replace("[1, 2, 4]", "[2]").replace("[zero1, fsdp]", "[zero1]")
     study_file.write_text(text + "passes: [none, compact]\n")

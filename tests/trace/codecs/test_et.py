@@ -29,6 +29,15 @@ def read(data: bytes) -> Trace:
     return et.read(io.BufferedReader(io.BytesIO(data)), "test")
 
 
+def test_frames_without_content_are_refused_before_they_fill_the_memory() -> None:
+    """A zero is an empty frame; so few compressed bytes stand for so many that they would be gigabytes."""
+    some = read(bytes(1 << 20))
+    assert len(some) == (1 << 20) - 1, "a million are no harm"
+    for frame in (b"\x00", b"\x02\x08\x01\x02\x08\x02"):
+        with pytest.raises(FormatError, match="too few for an id, a type and a name each"):
+            read(frame * (3 << 20))
+
+
 def scan(data: bytes, rows: int) -> list[Trace]:
     return list(et.scan(io.BufferedReader(io.BytesIO(data)), "test", rows))
 

@@ -116,6 +116,15 @@ def test_a_table_from_elsewhere_with_ids_is_a_trace(tmp_path: Path) -> None:
     ]
 
 
+def test_a_table_without_names_is_read_or_refused_in_words(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": pa.array([4, 9])}), tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet").trace(0).ids.tolist() == [4, 9]
+
+    pq.write_table(pa.table({"optype": ["forward"]}), tmp_path / "t.parquet")
+    with pytest.raises(FormatError, match="no column 'id'"):
+        read(tmp_path / "t.parquet").trace(0)
+
+
 def test_pieces_are_small_and_together_whole(tmp_path: Path) -> None:
     n = 150_000
     trace = Trace.from_columns({"name": np.arange(n).astype(str), "stream": np.arange(n)})

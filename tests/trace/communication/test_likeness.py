@@ -4,39 +4,41 @@ import numpy as np
 
 from chakrakit.trace.communication.likeness import Company, like_classes
 
+NOBODY = np.zeros(0, np.int64)
+
 
 def pair(*ranks):
     return Company(np.array(ranks), np.zeros(len(ranks), np.int64))
 
 
 def test_four_ranks_in_two_pairs_are_all_alike():
-    ranks, groups = like_classes(
-        "aaaa", "gg", [(0,), (0,), (1,), (1,)], [None] * 4, [pair(0, 1), pair(2, 3)]
+    found = like_classes(
+        "aaaa", "gg", [(0,), (0,), (1,), (1,)], [NOBODY] * 4, [pair(0, 1), pair(2, 3)]
     )
-    assert (ranks.tolist(), groups.tolist()) == ([0, 0, 0, 0], [0, 0])
+    assert (found.rank.tolist(), found.group.tolist()) == ([0, 0, 0, 0], [0, 0])
 
 
 def test_one_that_differs_sets_its_company_apart():
     """Rank 3 runs another program, so rank 2, which waits for it, is not like ranks 0 and 1."""
-    ranks, groups = like_classes(
-        "aaab", "gg", [(0,), (0,), (1,), (1,)], [None] * 4, [pair(0, 1), pair(2, 3)]
+    found = like_classes(
+        "aaab", "gg", [(0,), (0,), (1,), (1,)], [NOBODY] * 4, [pair(0, 1), pair(2, 3)]
     )
-    assert (ranks.tolist(), groups.tolist()) == ([0, 0, 1, 2], [0, 1])
+    assert (found.rank.tolist(), found.group.tolist()) == ([0, 0, 1, 2], [0, 1])
 
 
 def test_a_difference_travels_along_messages():
     """A pipeline 0 → 1 → 2 → 3: each stage has another distance to its end."""
     peers = [np.array([p]) for p in (1, 2, 3, -1)]
-    ranks, _ = like_classes("aaaa", "", [()] * 4, peers, [])
-    assert ranks.tolist() == [0, 1, 2, 3]
+    found = like_classes("aaaa", "", [()] * 4, peers, [])
+    assert found.rank.tolist() == [0, 1, 2, 3]
 
 
 def test_a_ring_of_messages_is_one_class():
     peers = [np.array([(r + 1) % 4]) for r in range(4)]
-    assert like_classes("aaaa", "", [()] * 4, peers, [])[0].tolist() == [0, 0, 0, 0]
+    assert like_classes("aaaa", "", [()] * 4, peers, []).rank.tolist() == [0, 0, 0, 0]
 
 
 def test_the_role_in_which_a_group_is_used_counts():
     groups = [Company(np.array([0, 1]), np.array([0, 1]))]
-    ranks, _ = like_classes("ab", "g", [(0,), (0,)], [None, None], groups)
-    assert ranks.tolist() == [0, 1]
+    found = like_classes("ab", "g", [(0,), (0,)], [NOBODY] * 2, groups)
+    assert found.rank.tolist() == [0, 1]

@@ -1,6 +1,12 @@
 """Names of the schema's numbers, and of numbers it does not have."""
 
-from chakrakit.trace.model import COMMUNICATION, NodeType, collective_name, node_type_name
+from chakrakit.trace.model import (
+    COMMUNICATION,
+    NodeType,
+    collective_name,
+    collective_words,
+    node_type_name,
+)
 
 
 def test_known_numbers_have_the_schemas_names():
@@ -11,6 +17,11 @@ def test_known_numbers_have_the_schemas_names():
 def test_other_numbers_keep_their_number():
     assert node_type_name(42) == "NODE_TYPE_42"
     assert collective_name(-1) == "COLLECTIVE_-1"
+
+
+def test_options_and_results_write_collectives_in_words():
+    assert collective_words(6) == "all-to-all"
+    assert collective_words(7) == collective_words(8) == "reduce-scatter"
 
 
 def test_communication_is_messages_and_collectives():

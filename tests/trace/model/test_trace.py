@@ -160,7 +160,7 @@ def test_inputs_and_outputs_can_be_set_and_removed() -> None:
 
 
 def members_of(trace: Trace, name: str) -> list[int | None]:
-    layouts = [dict(trace.layouts.items[i].entries) for i in trace._layout_rows]
+    layouts = [dict(trace.layouts.items[i].entries) for i in trace.layout_rows]
     return [layout.get(name) for layout in layouts]
 
 

@@ -2,7 +2,14 @@
 
 import chakrakit as ck
 from chakrakit.trace.model import EdgeKind, Edges
-from chakrakit.trace.placement import NO_LANE, implied_order, issue_order, lane_of, stream_lane
+from chakrakit.trace.placement import (
+    NO_LANE,
+    implied_order,
+    issue_order,
+    lane_number,
+    lane_of,
+    stream_lane,
+)
 
 
 def rows(*streams, host=()):
@@ -21,6 +28,11 @@ def test_streams_and_threads_have_lanes_of_their_own():
     assert lanes[0] == lanes[4] == stream_lane(7)
     assert lanes[3] == NO_LANE
     assert len({*lanes}) == 6  # streams 7, -1 and 1, none, threads 7 and 0
+
+
+def test_a_lane_knows_its_stream_or_thread():
+    lanes = lane_of(rows(7, -1, 1, 0, host=(7, -3)))
+    assert [lane_number(lane) for lane in lanes.tolist()] == [7, -1, 1, 0, 7, -3]
 
 
 def test_rows_of_a_lane_follow_each_other_in_the_order_of_issue():

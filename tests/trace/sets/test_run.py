@@ -50,6 +50,24 @@ def test_a_ranks_own_file_has_its_times_in_nanoseconds() -> None:
         run_of(TraceSet([body()]), {0: times(-5, 2)}).timed_trace(0)
 
 
+def test_causes_on_ranks_that_are_not_here_are_not_known() -> None:
+    traces = TraceSet([body()], {r: Binding(0) for r in (0, 1)})
+    waited = times(0, 5, binding_row=[-1, 1], binding_rank=[-1, 1])
+    run = run_of(traces, {0: waited, 1: times(0, 5)})
+    assert run.times_of(0).binding_row.tolist() == [-1, 1]
+    assert run.select_ranks([0]).times_of(0).binding_row.tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("row", [2, 2**31 - 1])
+@pytest.mark.parametrize("rank", [-1, 0, 1, -(2**31)])
+def test_a_cause_beyond_the_last_row_is_refused(row: int, rank: int) -> None:
+    traces = TraceSet([body()], {r: Binding(0) for r in (0, 1)})
+    damaged = times(0, 5, binding_row=[-1, row], binding_rank=[-1, rank])
+    run = run_of(traces, {0: damaged, 1: times(0, 5)})
+    with pytest.raises(TraceError, match=f"row 1 waited for row {row} of rank {max(rank, 0)}"):
+        run.times_of(0)
+
+
 def test_times_that_do_not_fit_are_refused() -> None:
     with pytest.raises(TraceError, match="different lengths"):
         Times(np.zeros(2, np.int64), np.zeros(3, np.int64))

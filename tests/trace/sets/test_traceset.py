@@ -102,8 +102,14 @@ def test_groups_are_equal_whatever_their_order() -> None:
     one, other = Groups({"a": [0], "b": [1]}), Groups({"b": [1], "a": [0]})
     assert one == other
     assert hash(one) == hash(other)
-    assert one.ranks_of("", [0, 1, 2]) == (0, 1, 2)
+    assert one.ranks_of("", range(3)) == range(3)
     assert one.ranks_of("9", [0]) is None
+
+
+def test_ranks_beyond_any_system_are_refused() -> None:
+    """Arrays have an entry for each rank up to the highest."""
+    with pytest.raises(TraceError, match="ranks are numbers from 0 to 4,194,303"):
+        TraceSet([TraceBuilder().build()], {2**31 - 1: Binding(0)})
 
 
 @pytest.mark.parametrize(

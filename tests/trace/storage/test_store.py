@@ -82,7 +82,7 @@ def test_a_wrong_group_file_is_named(tmp_path: Path) -> None:
     write(program(), tmp_path / "t.0.et")
     for text in ('{"1": "0,1"}', '{"1": [0,', "[]", '{"1": [0, 0]}'):
         (tmp_path / "t.json").write_text(text)
-        with pytest.raises(FormatError, match=r"t\.json"):
+        with pytest.raises(ChakraError, match=r"t\.json"):
             read(tmp_path / "t")
 
 

@@ -351,3 +351,20 @@ def test_a_window_has_what_touches_it_and_only_whole_arrows(two_ranks):
         stops = np.concatenate([line.flows.stops for line in lines])
         assert len(np.unique(ids)) == arrows
         assert sorted(ids[begins]) == sorted(ids[stops]) == sorted(set(ids.tolist()))
+
+
+def test_one_rank_is_drawn_for_many_that_do_the_same(chrome):
+    """Of 66 ranks that run one program at the same times, one is drawn and says so."""
+    t = ck.TraceBuilder()
+    t.comp("gemm", duration_ns=10)
+    t.send("s", 0, 1, 16, 0)
+    t.recv("r", 1, 0, 16, 0)
+    t.collective("c", ck.CollectiveType.ALL_REDUCE, 64)
+    bindings = {r: ck.Binding(0, {}, {1: r ^ 1}) for r in range(66)}
+    times = Times(np.array([0, 10, 10, 20]), np.array([10, 20, 20, 30]))
+    run = Run([t.build()], bindings, times=[times], timing=dict.fromkeys(range(66), 0))
+    named = [e["args"]["name"] for e in chrome(run) if e.get("name") == "process_name"]
+    assert named == ["rank 0 (1 of 66 alike)"]
+    every = chrome(run, TimelineOptions(every_rank=True))
+    assert sum(e.get("name") == "process_name" for e in every) == 66
+    assert not [e for e in chrome(run) if e["ph"] in "st"]  # no arrow from a rank to itself

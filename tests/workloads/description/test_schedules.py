@@ -109,7 +109,9 @@ def test_zb_v(p: int, m: int) -> None:
     assert [run.in_flight(s) for s in run.stages] == [2 * p] * p
 
 
-@pytest.mark.parametrize(("p", "m"), [(2, 4), (4, 8), (4, 16), (8, 16)])
+@pytest.mark.parametrize(
+    ("p", "m"), [(2, 4), (4, 8), (4, 16), pytest.param(8, 16, marks=pytest.mark.slow)]
+)
 def test_dualpipe(p: int, m: int) -> None:
     """The published bubble is for a forward and a backward that run as one; here they are two tasks,
     so a stage hands its forward on earlier and waits less."""

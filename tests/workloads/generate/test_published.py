@@ -100,7 +100,9 @@ MEMORY = {
 }
 
 
-@pytest.mark.parametrize("size", MEMORY)
+@pytest.mark.parametrize(
+    "size", [pytest.param(s, marks=[pytest.mark.slow] * (s in ("530b", "1t"))) for s in MEMORY]
+)
 def test_activation_and_state_memory(size: str) -> None:
     tp, pp, chunks, b, plain, selective, state = MEMORY[size]
     schedule = "interleaved" if chunks > 1 else "1f1b"

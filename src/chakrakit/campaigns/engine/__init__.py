@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.campaigns.engine.bounds import (
-    AtLeastOne,
-    Count,
-    Natural,
-    Nodes,
-    NotNegative,
-    Positive,
-    Share,
-    Spares,
-)
+from chakrakit.campaigns.engine.bounds import AtLeastOne, Nodes, Share, Spares
 from chakrakit.campaigns.engine.cadence import NEVER, Cadence
 from chakrakit.campaigns.engine.checkpoints import (
     CHECKPOINT_POLICIES,
@@ -45,7 +36,6 @@ __all__ = [
     "AtLeastOne",
     "Cadence",
     "CheckpointPolicy",
-    "Count",
     "Duration",
     "Elastic",
     "Exponential",
@@ -53,12 +43,9 @@ __all__ = [
     "History",
     "JobInProgress",
     "LoggedFailure",
-    "Natural",
     "Nodes",
-    "NotNegative",
     "Outcome",
     "Plan",
-    "Positive",
     "Process",
     "Recovery",
     "Scope",

@@ -6,10 +6,6 @@ from typing import Annotated
 
 import msgspec
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
-Natural = Annotated[int, msgspec.Meta(ge=0)]
-Positive = Annotated[float, msgspec.Meta(gt=0)]
-NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 Nodes = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Spares = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]

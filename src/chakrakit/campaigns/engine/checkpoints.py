@@ -11,10 +11,10 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from chakrakit.campaigns.engine.bounds import Count, Natural, NotNegative
 from chakrakit.campaigns.engine.cadence import Cadence
 from chakrakit.campaigns.engine.closed_forms import daly_interval, young_interval
 from chakrakit.campaigns.engine.failures import SCOPES, Scope
+from chakrakit.configuration import Count, Natural, NotNegative
 
 
 class Tier(msgspec.Struct, frozen=True, kw_only=True):

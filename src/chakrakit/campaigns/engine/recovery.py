@@ -17,9 +17,10 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from chakrakit.campaigns.engine.bounds import Count, NotNegative, Positive, Share
+from chakrakit.campaigns.engine.bounds import Share
 from chakrakit.campaigns.engine.failures import Scope
 from chakrakit.campaigns.engine.job_in_progress import JobInProgress
+from chakrakit.configuration import Count, NotNegative, Positive
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

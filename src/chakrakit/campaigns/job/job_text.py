@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from chakrakit.campaigns.engine import AtLeastOne, Count, Nodes, NotNegative, Positive, Spares
+from chakrakit.campaigns.engine import AtLeastOne, Nodes, Spares
+from chakrakit.configuration import Count, NotNegative, Positive
 from chakrakit.machines.device import Quantity
 
 

@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     help="How many random histories to run.",
 )
-@click.option("--seed", default=0, show_default=True, help="Decides the chance of all histories.")
-@click.option("--no-changes", is_flag=True, help="Do not try what one more spare and so on give.")
+@click.option("--seed", default=0, show_default=True, help="Seed of all histories.")
+@click.option(
+    "--no-changes",
+    is_flag=True,
+    help="Do not compute what changes, such as one more spare, would give.",
+)
 @click.option("-o", "--output", metavar="RUN", help="Write one history as a Run.")
 @click.option(
     "--history",

@@ -27,7 +27,7 @@ def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
     for name in reversed(_NUMBERS + _WORDS):
         some = "N,N,…" if name in _NUMBERS else "A,B,…"
         flag = f"--{name.replace('_', '-')}"
-        told = _ONLY_SERVED.get(name, "Choose only from these.")
+        told = _ONLY_SERVED.get(name, "Consider only these values.")
         function = click.option(flag, name, metavar=some, help=told)(function)
     return function
 
@@ -40,7 +40,7 @@ def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
     "--gpus",
     required=True,
     metavar="N[,N…]",
-    help="How many devices; several to choose from. With --serve, one is the most.",
+    help="How many devices; several to choose from. With --serve, a single number is the maximum.",
 )
 @click.option(
     "--machine",
@@ -66,22 +66,42 @@ def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
     help="With --serve: share of the requests within the level.",
 )
 @click.option(
-    "--objective", type=click.Choice(["step", "energy", "price"]), default="step", show_default=True
+    "--objective",
+    type=click.Choice(["step", "energy", "price"]),
+    default="step",
+    show_default=True,
+    help="What to minimize.",
 )
 @click.option(
     "--batch", type=int, help="Sequences in a step over all devices; by default one per device."
 )
 @click.option("--seq", type=int, default=4096, show_default=True, help="Tokens of a sequence.")
-@click.option("--compute", default="auto", show_default=True, metavar="auto|roofline|PROFILE")
-@click.option("--price-per-hour", type=float, help="Of a device, where the machine does not say.")
+@click.option(
+    "--compute",
+    default="auto",
+    show_default=True,
+    metavar="auto|roofline|PROFILE",
+    help="How long operations take, as for `chakra simulate`.",
+)
+@click.option(
+    "--price-per-hour", type=float, help="Price of a device, where the machine does not give it."
+)
 @click.option(
     "--method",
     type=click.Choice(["auto", "exhaustive", "optuna"]),
     default="auto",
     show_default=True,
+    help="Look at every plan, or sample them; auto: sample where there are too many.",
 )
 @click.option("--trials", type=int, default=300, show_default=True, help="Plans that optuna tries.")
-@click.option("--runners-up", "runners_up", type=int, default=5, show_default=True)
+@click.option(
+    "--runners-up",
+    "runners_up",
+    type=int,
+    default=5,
+    show_default=True,
+    help="How many other plans to list.",
+)
 @click.option("-o", "--output", metavar="DIR", help="Write the best plan's traces, or its Run.")
 @json_option
 @_axis_options
@@ -97,7 +117,7 @@ def command(
     """Find the fastest plan (or the cheapest, or the thriftiest) that fits the devices' memory.
 
     Every combination of tp, pp, cp, ep, micro-batch, data parallelism, recomputation and schedule is
-    bounded from below; the simulator decides between those that their bounds leave.
+    given a lower bound; the simulator decides between those whose bounds do not rule them out.
 
     \b
     chakra search --model llama-3.1-70b --gpus 256 --machine dgx-h100 -o best

@@ -27,7 +27,7 @@ from chakrakit.cli.shared import (
 @click.option("--peak-tflops", default=0.0, help="The device's peak, for MFU and the roofline.")
 @click.option("--peak-gbps", default=0.0, help="Its memory's peak in GB/s.")
 @click.option("--ranks", default="", metavar="0,1,…", help="Only these ranks.")
-@click.option("--rows", default=12, show_default=True, help="Most rows of a table.")
+@click.option("--rows", default=12, show_default=True, help="At most this many rows per table.")
 @workers_options
 @json_option
 def command(

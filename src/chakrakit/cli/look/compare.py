@@ -23,7 +23,7 @@ from chakrakit.cli.shared import console, json_option, print_json, print_tables
     metavar="RULE",
     help="Exit 1 if B is worse: 'step>3%', 'exposed_comm>2ms', 'memory>5%'.",
 )
-@click.option("--rows", default=15, show_default=True, help="Most rows of a table.")
+@click.option("--rows", default=15, show_default=True, help="At most this many rows per table.")
 @json_option
 def command(
     a: str,

@@ -23,16 +23,21 @@ def _values(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> di
 @click.command(name="capture", context_settings={"ignore_unknown_options": True})
 @click.option("--ranks", type=click.IntRange(min=1), help="Number of ranks.")
 @click.option(
-    "--device", default="", metavar="NAME", help="GPU the program is told it has, as h100."
+    "--device",
+    default="",
+    metavar="NAME",
+    help="GPU that the program is told it has, such as h100.",
 )
-@click.option("--steps", metavar="A:B", help="Steps to record, B not included; default the second.")
+@click.option(
+    "--steps", metavar="A:B", help="Steps to record, B not included; by default the second."
+)
 @click.option(
     "--value",
     "values",
     multiple=True,
     callback=_values,
     metavar="FILE:LINE=NUMBER",
-    help="A value that the program decides by, read at that line.",
+    help="The value that the program reads at that line, where it decides by it.",
 )
 @click.option(
     "-o", "--output", metavar="OUT", help="A directory, or NAME.N.et for one file per rank."
@@ -45,7 +50,7 @@ def _values(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> di
     "--topology",
     default="",
     metavar="NAME",
-    help="TPU topology for --jax, as v5e:4x4; needs libtpu.",
+    help="TPU topology for --jax, such as v5e:4x4; needs libtpu.",
 )
 @json_option
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)

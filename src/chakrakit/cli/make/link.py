@@ -31,12 +31,15 @@ if TYPE_CHECKING:
     "--as-recorded", is_flag=True, help="Leave the times as recorded, with what recording cost."
 )
 @click.option(
-    "--memory", default=8.0, show_default=True, help="GiB ranks linked together may take."
+    "--memory",
+    default=8.0,
+    show_default=True,
+    help="GiB that ranks linked at the same time may take.",
 )
-@click.option("--jobs", default=0, help="Most processes; 0 for one per core.")
+@click.option("--jobs", default=0, help="At most this many processes; 0 for one per core.")
 @engine_option
 @click.option(
-    "--report", "full", is_flag=True, help="Show all that was matched, repaired, dropped."
+    "--report", "full", is_flag=True, help="Show everything that was matched, repaired and dropped."
 )
 @json_option
 def command(
@@ -53,12 +56,13 @@ def command(
 ) -> None:
     """Link recordings of any number of ranks into a run.
 
-    IN is a file or a directory with those of all ranks, plain or .gz: PyTorch's observer and Kineto
-    (either alone will do, with the captures of its CUDA graphs), an SQLite export of Nsight Systems,
-    rocprofv3's JSON, or communication alone from PyTorch's flight recorder or NCCL Inspector. What
-    a file is and what belongs together is told by what is in the files. What recording cost
-    the host is taken out of the times wherever a card, a second recording without the observer
-    beside the pair (kineto_only*, times_*), or work on a device tells how much that was.
+    IN is a file, or a directory with the files of all ranks, plain or .gz: PyTorch's observer and
+    Kineto (or either alone, with the captures of its CUDA graphs), an SQLite export of Nsight Systems,
+    rocprofv3's JSON, XLA's profile, or communication alone from PyTorch's flight recorder or NCCL
+    Inspector. Files are recognized and put together by their content.
+
+    The cost of recording is taken out of the host's times wherever it is known: from a card, from a
+    second recording without the observer (kineto_only*, times_*), or from work on a device.
     """
     from chakrakit.api import link
 

@@ -25,13 +25,17 @@ if TYPE_CHECKING:
     type=click.Choice(["library", "engine", "fastest"]),
     default="library",
     show_default=True,
-    help="The communication library, the serving engines' own all-reduce, or the faster.",
+    help="The communication library, the serving engines' own all-reduce, or the faster of the two.",
 )
-@click.option("--eager", is_flag=True, help="Engines launch each time instead of from a graph.")
-@click.option("--tokens", help="Of each member, for dispatch and combine: a range or a list.")
+@click.option(
+    "--eager", is_flag=True, help="Engines launch kernels one by one instead of from a CUDA graph."
+)
+@click.option(
+    "--tokens", help="Tokens of each member, for dispatch and combine: a range or a list."
+)
 @click.option("--hidden", type=int, default=7168, show_default=True, help="Width of a token.")
 @click.option("--topk", type=int, default=8, show_default=True, help="Experts of each token.")
-@click.option("--experts", type=int, default=256, show_default=True, help="Experts in all.")
+@click.option("--experts", type=int, default=256, show_default=True, help="Number of experts.")
 @click.option("--low-latency", is_flag=True, help="The kernels for decoding.")
 @click.option(
     "--sms", type=int, default=24, show_default=True, help="Multiprocessors of throughput kernels."

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Simulation,
         SimulationSummary,
     )
+    from chakrakit.trace.counters import ServerUse
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -83,13 +84,17 @@ _OPTIONS = (
         metavar="KIND:TARGET@NS=FACTOR",
         help="From a time on, `device:3@1e6=0.5` or `link:0-switch 0.0@0=0.1`; repeatable.",
     ),
-    click.option("--seed", type=int, default=0, help="Of the jitter."),
+    click.option("--seed", type=int, default=0, help="Seed of the jitter."),
     click.option(
         "--assume-missing",
         type=click.Choice(["symmetric"]),
-        help="Ranks nobody recorded arrive with the others of their group.",
+        help="Assume that ranks nobody recorded arrive with the others of their group.",
     ),
-    click.option("--allow-empty", is_flag=True, help="Let collectives of 0 bytes pass as latency."),
+    click.option(
+        "--allow-empty",
+        is_flag=True,
+        help="Accept collectives of 0 bytes, which take only latency.",
+    ),
     click.option(
         "--detail",
         type=click.Choice(["summary", "classes", "full"]),
@@ -189,6 +194,8 @@ def _print(done: Simulation) -> None:
     out.print(", ".join(f"{n} {f.format(v)}" for n, v, f in figures if v is not None))
     _print_ranks(s.ranks)
     _print_collectives(s.collectives)
+    if s.storage:
+        _print_storage(s.storage)
 
 
 def _print_compute_sources(summary: SimulationSummary) -> None:
@@ -214,6 +221,16 @@ def _print_ranks(ranks: list[RankSummary]) -> None:
     print_table(("rank", "finish ms", "compute ms", "exposed ms", "idle ms", "peak GB"), rows)
     if len(shown) < len(ranks):
         console().print(f"… and {len(ranks) - len(shown):,} more ranks")
+
+
+def _print_storage(servers: list[ServerUse]) -> None:
+    rows = []
+    for s in servers:
+        sizes = (f"{size / 1e9:,.3f}" for size in (s.read_bytes, s.written_bytes))
+        times = (f"{t / 1e6:,.3f}" for t in (s.busy_ns, s.wait_ns, s.longest_wait_ns))
+        rows.append((s.store, s.server, s.operations, *sizes, *times, s.longest_queue))
+    heads = ("store", "server", "operations", "read GB", "written GB")
+    print_table((*heads, "busy ms", "waited ms", "longest wait ms", "longest queue"), rows)
 
 
 def _print_collectives(collectives: list[CollectiveSummary]) -> None:

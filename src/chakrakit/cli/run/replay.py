@@ -25,9 +25,21 @@ _SHOWN = 12
     help="All operators, no communication, communication alone, or "
     "communication with waits in place of compute.",
 )
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    show_default=True,
+    help="Where to run.",
+)
 @click.option("--nproc", default=0, help="Ranks; by default as many as were recorded.")
-@click.option("--iterations", default=10, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--iterations",
+    default=10,
+    show_default=True,
+    type=click.IntRange(1),
+    help="How often the step is timed.",
+)
 @click.option(
     "--warmup",
     default=3,

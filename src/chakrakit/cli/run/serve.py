@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "--engine",
     default="vllm",
     metavar="NAME{OPTION=VALUE}",
-    help="vllm, sglang or transformers, with options as that engine names them.",
+    help="vllm, sglang, trtllm or transformers, with options as that engine names them.",
 )
 @click.option("--tp", type=int, default=1, help="Tensor-parallel ranks of an engine.")
 @click.option("--pp", type=int, default=1, help="Pipeline stages of an engine.")
@@ -34,9 +34,18 @@ if TYPE_CHECKING:
 @click.option("--replicas", type=int, default=1, help="Engines behind the router.")
 @click.option("--prefill", type=int, default=0, help="Engines for prompts only.")
 @click.option("--decode", type=int, default=0, help="Engines for outputs only.")
-@click.option("--prefill-tp", type=int, default=0, help="Their tensor-parallel ranks.")
-@click.option("--decode-tp", type=int, default=0, help="Their tensor-parallel ranks.")
-@click.option("--router", type=click.Choice(["turn", "least", "prefix"]), default="turn")
+@click.option(
+    "--prefill-tp", type=int, default=0, help="Tensor-parallel ranks of an engine for prompts."
+)
+@click.option(
+    "--decode-tp", type=int, default=0, help="Tensor-parallel ranks of an engine for outputs."
+)
+@click.option(
+    "--router",
+    type=click.Choice(["turn", "least", "prefix"]),
+    default="turn",
+    help="Engines in turn, the least loaded, or the one that has the longest prefix in its cache.",
+)
 @click.option(
     "--layers", metavar="FILE", help="Measured layer times, a folder or one of its tables."
 )
@@ -47,7 +56,7 @@ if TYPE_CHECKING:
 @click.option("--dtype", default="bf16", help="Element type: bf16, fp16 or fp32.")
 @click.option("--quantization", default="", help="fp8 for weights and matmuls of one byte.")
 @click.option("--slo", metavar="ttft=MS,tpot=MS", help="Service level that goodput counts.")
-@click.option("--seed", type=int, help="Of processes; wins over theirs.")
+@click.option("--seed", type=int, help="Seed of a process; wins over the one it names.")
 @click.option("--first", type=int, metavar="N", help="Only the first N requests.")
 @click.option("--rate-scale", type=float, default=1.0, help="Arrivals this many times as fast.")
 @click.option("--prompt-scale", type=float, default=1.0, help="Prompts this many times as long.")

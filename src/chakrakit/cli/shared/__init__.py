@@ -11,6 +11,7 @@ from chakrakit.cli.shared.output import (
     print_recording,
     print_table,
     print_tables,
+    print_verdict,
     progress,
 )
 from chakrakit.cli.shared.workers import engine_option, workers_options
@@ -27,6 +28,7 @@ __all__ = [
     "print_recording",
     "print_table",
     "print_tables",
+    "print_verdict",
     "progress",
     "workers_options",
 ]

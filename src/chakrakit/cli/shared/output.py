@@ -28,6 +28,16 @@ def print_json(result: Any) -> None:
     sys.stdout.buffer.flush()
 
 
+def print_verdict(report: Any, as_json: bool, show: Callable[[Any], None]) -> None:
+    """A report that says whether all is well, as JSON or as `show` has it; exits 1 where it is not."""
+    if as_json:
+        print_json(report)
+    else:
+        show(report)
+    if not report.ok:
+        click.get_current_context().exit(1)
+
+
 def console() -> Console:
     """Where people read; colours only on a terminal."""
     from rich.console import Console

@@ -13,7 +13,7 @@ def engine_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--engine",
         metavar="local|ray[:ADDR]|dask[:ADDR]",
-        help="Spread the ranks over workers: processes here, or a cluster.",
+        help="Spread the work over processes here, or over a cluster.",
     )(command)
 
 

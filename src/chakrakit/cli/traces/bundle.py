@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chakrakit.cli.shared import console, json_option, print_json, print_table, progress
+from chakrakit.cli.shared import console, json_option, print_table, print_verdict, progress
 
 if TYPE_CHECKING:
     from chakrakit.trace.storage import BundleReport
@@ -69,12 +69,7 @@ def command(
         report = bundle(
             path, output, card=card, fields=fields, add=files, extract=extract, progress=show
         )
-    if as_json:
-        print_json(report)
-    else:
-        _print(report)
-    if not report.ok:
-        click.get_current_context().exit(1)
+    print_verdict(report, as_json, _print)
 
 
 def _print(report: BundleReport) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     default=2,
     show_default=True,
     metavar="N",
-    help="How many edges away still is near.",
+    help="How many edges away counts as near.",
 )
 @click.option(
     "--type",
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     metavar="TYPE",
     help="Only nodes of this type, such as COMM_COLL_NODE; may be repeated.",
 )
-@click.option("--name", metavar="REGEX", help="Only nodes in whose name this is found.")
+@click.option("--name", metavar="REGEX", help="Only nodes whose name contains a match.")
 @click.option(
     "--perfetto", is_flag=True, help="A run's timeline in Perfetto's own format (.pftrace)."
 )
@@ -43,7 +43,12 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Ranks in a machine, to group them in a timeline.",
+    help="Ranks per node, to group them in a timeline.",
+)
+@click.option(
+    "--every-rank",
+    is_flag=True,
+    help="Draw every rank of more than 64, also those that do what another does at the same times.",
 )
 @json_option
 def command(path: str, target: str, no_flows: bool, as_json: bool, **settings: Any) -> None:
@@ -52,7 +57,7 @@ def command(path: str, target: str, no_flows: bool, as_json: bool, **settings: A
     All edges between the chosen nodes are kept, with their kinds: a data and a control edge between
     the same two nodes are two edges.
 
-    OUT.pftrace and OUT.json (also .gz) are timelines of all ranks, to be opened at ui.perfetto.dev:
+    OUT.pftrace and OUT.json (also .gz) are timelines of the ranks, to be opened at ui.perfetto.dev:
     slices in ns on serial tracks, arrows for dependencies, counters for memory and links.
     """
     from chakrakit.api import export
@@ -67,6 +72,12 @@ def command(path: str, target: str, no_flows: bool, as_json: bool, **settings: A
     if found.dangling:
         click.echo(
             f"note: {found.dangling:,} dependencies on nodes that do not exist are left out",
+            err=True,
+        )
+    if found.folded:
+        click.echo(
+            f"note: {found.folded:,} ranks do what another does at the same times, which is drawn for "
+            "them; --every-rank draws all",
             err=True,
         )
     what = "slices and {} arrows" if timeline else "nodes and {} edges"

@@ -28,7 +28,7 @@ RECORDS = 10
     "--limit",
     type=click.IntRange(min=0),
     metavar="N",
-    help=f"At most N rows ({SHOWN} for people, all with --json).",
+    help=f"At most N rows (default: {SHOWN}; all with --json).",
 )
 def command(
     path: str, sql: str, as_json: bool, limit: int | None, engine: str | None, jobs: int | None

@@ -10,7 +10,7 @@ from chakrakit.cli.shared import (
     console,
     json_option,
     path_argument,
-    print_json,
+    print_verdict,
     progress,
     workers_options,
 )
@@ -26,7 +26,10 @@ _COLOURS = {"error": "bold red", "warning": "yellow", "info": "dim"}
 @click.option("--fix", "repair", is_flag=True, help="Make the repairs that cannot change meaning.")
 @click.option("-o", "--output", metavar="OUT", help="Where the repaired trace goes, with --fix.")
 @click.option(
-    "--all", "everything", is_flag=True, help="List all findings, not 20 of a kind and rank."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="List all findings, not only the first 20 of each kind and rank.",
 )
 @workers_options
 @json_option
@@ -53,12 +56,7 @@ def command(
         report = validate(
             path, output=output, everything=everything, engine=engine, jobs=jobs, progress=show
         )
-    if as_json:
-        print_json(report)
-    else:
-        _print(report)
-    if not report.ok:
-        click.get_current_context().exit(1)
+    print_verdict(report, as_json, _print)
 
 
 def _print(report: ValidationReport) -> None:

@@ -11,6 +11,7 @@ from chakrakit.arrays import I64
 from chakrakit.errors import DeadlockError
 from chakrakit.insight.analysis.gather import GatheredFacts, Progress, RankTasks
 from chakrakit.insight.communication import (
+    AllCalls,
     CollectiveKind,
     Communication,
     Matched,
@@ -44,7 +45,7 @@ from chakrakit.insight.diagnosis import (
 )
 from chakrakit.insight.hangs import board_of, hang_culprits, is_recording
 from chakrakit.insight.memory import Memory, join_memory, with_history
-from chakrakit.insight.rank import Causes, Table
+from chakrakit.insight.rank import Causes, Table, ms
 from chakrakit.insight.serving import ServingFacts, serving_facts
 from chakrakit.insight.time import (
     Launches,
@@ -61,6 +62,7 @@ from chakrakit.insight.time import (
 )
 from chakrakit.parallel import Workers
 from chakrakit.results import Result
+from chakrakit.trace.counters import ServerUse, servers_of
 from chakrakit.trace.memory import fit_fields, fit_of
 from chakrakit.trace.sets import Footprint, RecordedStep, Run, footprint_of, recorded_step_of
 
@@ -116,6 +118,8 @@ class Analysis(Result, msgspec.Struct):
     """The step as recorded, as corrected and as it takes without recording; None for other runs."""
     warning: str = ""
     """To be shown before everything else; empty where there is nothing to warn of."""
+    storage: list[ServerUse] = []
+    """What storage servers did; none where the run has no such counters."""
     footprint: Footprint | None = None
     """Energy, carbon, price and tokens of a simulated run; None for other runs."""
 
@@ -132,6 +136,7 @@ class Analysis(Result, msgspec.Struct):
             self.what_if.table(),
             self.what_if.slack_table(),
             self.communication.table(),
+            self._servers(),
             *self._blame(),
             late.table(),
             late.link_table(),
@@ -151,6 +156,17 @@ class Analysis(Result, msgspec.Struct):
         total = sum(parts.values()) or 1.0
         rows = [(n, j, 100 * j / total) for n, j in sorted(parts.items(), key=lambda p: -p[1])]
         return Table.of("energy by class of work", ("class", "J", "%"), rows)
+
+    def _servers(self) -> Table:
+        """Each storage server; waiting is all operations' together."""
+        head = ("store", "server", "operations", "longest queue", "read GB", "written GB")
+        rows: list[tuple[str | int | float, ...]] = []
+        for s in self.storage:
+            sizes = (s.read_bytes / 1e9, s.written_bytes / 1e9)
+            times = (ms(t) for t in (s.busy_ns, s.wait_ns, s.longest_wait_ns))
+            rows.append((s.store, s.server, s.operations, s.longest_queue, *sizes, *times))
+        times_head = ("busy ms", "waited ms", "longest wait ms")
+        return Table.of("storage servers", (*head, *times_head), rows)
 
     def _blame(self) -> list[Table]:
         rows = [(c.kind, c.detail) for c in self.culprits]
@@ -189,7 +205,7 @@ def analyze(
         return _joined(run, ranks, ranks.gathered(progress), chosen)
     board = board_of(run)
     large = len(board) > _RECORDED_CALLS
-    facts = GatheredFacts(spread=False) if large else ranks.gathered(progress)
+    facts = GatheredFacts(False, AllCalls(run)) if large else ranks.gathered(progress)
     found = _joined(run, ranks, facts, chosen)
     found.culprits = hang_culprits(board)
     if large:
@@ -217,7 +233,7 @@ def _joined(
 ) -> Analysis:
     span = span_of(parts.busy)
     length = span[1] - span[0]
-    matched = parts.calls.matched(run.groups, run.world_size)
+    matched = parts.calls.matched()
     if rows is not None:
         rows.matched = matched
     path = _path(run, ranks, parts, matched, span)
@@ -249,6 +265,7 @@ def _joined(
         held,
         notes,
         bound=path.bound,
+        storage=servers_of(run.counters),
         **_blamed(run, parts),
         **_fits(run, held),
         **_said_by_card(run),

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from chakrakit.insight.analysis.rank_facts_task import RankFacts, RankTask, Wanted, rank_facts
-from chakrakit.insight.communication import AllCalls, FoldedCalls
+from chakrakit.insight.communication import AllCalls
 from chakrakit.insight.critical_path import Graphs, RankEnd, RankEvents, RankGraph, RankNames
 from chakrakit.insight.diagnosis import RankPace
 from chakrakit.insight.memory import RankMemory
 from chakrakit.insight.time import Launches, RankBusy, RankOperators, Step, add_operators
 from chakrakit.parallel import Workers, spread
-from chakrakit.trace.communication import Binding
 from chakrakit.trace.sets import Run
 
 MOST_ROWS = 8_000_000
@@ -32,8 +30,8 @@ class GatheredFacts:
     """What was taken from each rank as it passed."""
 
     spread: bool
+    calls: AllCalls
     busy: list[RankBusy] = field(default_factory=list)
-    calls: AllCalls | FoldedCalls = field(default_factory=AllCalls)
     events: dict[int, RankEvents] = field(default_factory=dict)
     ends: list[RankEnd] = field(default_factory=list)
     graphs: Graphs = field(default_factory=Graphs)
@@ -51,12 +49,15 @@ class GatheredFacts:
     _alike: dict[int, tuple[RankOperators, int]] = field(default_factory=dict)
     """Sums of a rank, and how many more ranks have the same."""
 
-    def add(self, part: RankFacts, binding: Binding) -> None:
+    def add(self, part: RankFacts) -> None:
         """A rank that was looked at."""
-        self._add_sums(part)
+        self.busy.append(part.busy)
+        self.steps.append(part.steps)
+        self.launches.append(part.launches)
+        self.memory.append(part.memory)
+        self.paces.append(part.pace)
         add_operators(self.operators, part.operators)
-        if not self._add_like(part, part.busy.rank, binding):
-            self.calls.add(part.calls)
+        self.calls.add(part.busy.rank, part.calls)
         self.ends.append(part.end)
         self.lost += part.lost
         self.rows += part.end.rows
@@ -64,13 +65,6 @@ class GatheredFacts:
             self.events[part.busy.rank] = part.events
         if part.graph is not None:
             self._add_graph(part.graph, part.names)
-
-    def _add_like(self, part: RankFacts, rank: int, binding: Binding) -> bool:
-        """Whether the calls of the program that several ranks run do for this one."""
-        program, calls = part.program, self.calls
-        if program is None or isinstance(calls, AllCalls):
-            return False
-        return calls.add_like(rank, program, binding)
 
     def _add_graph(self, graph: RankGraph, names: RankNames | None) -> None:
         self.edges += len(graph.edges)
@@ -93,32 +87,19 @@ class GatheredFacts:
         """That room, for a message."""
         return f"{SPREAD_BYTES / 1e9} GB with workers" if self.spread else f"{MOST_ROWS:,}"
 
-    def repeat(self, part: RankFacts, rank: int, binding: Binding) -> bool:
-        """The parts of an earlier rank, under another's number; False where they do not fit it."""
-        if not self._add_like(part, rank, binding):
-            return False
+    def repeat(self, part: RankFacts, rank: int) -> None:
+        """The parts of an earlier rank, under another's number."""
+        self.calls.add(rank, part.calls)
         self.stands_for[rank] = part.busy.rank
         _, ranks = self._alike.get(id(part.operators), (part.operators, 0))
         self._alike[id(part.operators)] = (part.operators, ranks + 1)
         way, steps = part.steps
-        self._add_sums(
-            replace(
-                part,
-                busy=replace(part.busy, rank=rank),
-                pace=replace(part.pace, rank=rank),
-                steps=(way, [msgspec.structs.replace(s, rank=rank) for s in steps]),
-                launches=msgspec.structs.replace(part.launches, rank=rank),
-                memory=part.memory and msgspec.structs.replace(part.memory, rank=rank),
-            )
-        )
-        return True
-
-    def _add_sums(self, part: RankFacts) -> None:
-        self.busy.append(part.busy)
-        self.steps.append(part.steps)
-        self.launches.append(part.launches)
-        self.memory.append(part.memory)
-        self.paces.append(part.pace)
+        renamed = msgspec.structs.replace
+        self.busy.append(renamed(part.busy, rank=rank))
+        self.steps.append((way, [renamed(s, rank=rank) for s in steps]))
+        self.launches.append(renamed(part.launches, rank=rank))
+        self.memory.append(part.memory and renamed(part.memory, rank=rank))
+        self.paces.append(renamed(part.pace, rank=rank))
 
     def add_up(self) -> None:
         """Adds what ranks that are alike come to, multiplied and not one by one."""
@@ -136,27 +117,19 @@ class RankTasks:
     def __init__(self, run: Run, workers: Workers | None, names: bool) -> None:
         self._run, self._workers = run, workers
         self._wanted = Wanted(events=workers is None, names=names)
-        keys = [self._key(rank) for rank in run.ranks]
-        self._shared = {key for key, count in Counter(keys).items() if count > 1}
-        self._firsts = dict(zip(reversed(keys), reversed(run.ranks), strict=True))
-
-    def _key(self, rank: int) -> object:
-        """What ranks with the same times and program have in common."""
-        run, binding = self._run, self._run.bindings[rank]
-        return rank if run.times is None else (binding.body, run.timing[rank], binding.scale)
 
     def task(self, rank: int) -> RankTask:
         """A rank, for whoever looks at it."""
         run, binding = self._run, self._run.bindings[rank]
         body = run.body_at if self._workers is None else run.reader_of
         times = None if run.times is None else run.times[run.timing[rank]]
-        wanted = replace(self._wanted, program=self._key(rank) in self._shared)
-        return RankTask(rank, body(binding.body), binding, times, run.tick_ps, wanted)
+        # On a worker the body is read anyway; here it is shared by all ranks that run it.
+        calls = run.calls_at(binding.body) if self._workers is None else None
+        return RankTask(rank, body(binding.body), binding, times, run.tick_ps, self._wanted, calls)
 
     def gathered(self, progress: Progress) -> GatheredFacts:
         """Looks at all of them, in order."""
-        calls = FoldedCalls() if self._shared else AllCalls()
-        parts = GatheredFacts(spread=self._workers is not None, calls=calls)
+        parts = GatheredFacts(self._workers is not None, AllCalls(self._run))
         with self._run.uncached():
             self._take_all(parts, progress)
         parts.add_up()
@@ -164,16 +137,18 @@ class RankTasks:
 
     def _take_all(self, parts: GatheredFacts, progress: Progress) -> None:
         run = self._run
-        tasks = (self.task(r) for r in run.ranks if self._firsts[self._key(r)] == r)
+        first_of = {rank: fold[0] for fold in run.folds for rank in fold}
+        tasks = (self.task(fold[0]) for fold in run.folds)
         looked = spread(rank_facts, tasks, self._workers)
-        first: dict[object, RankFacts] = {}
+        shared = {fold[0] for fold in run.folds if len(fold) > 1}
+        known: dict[int, RankFacts] = {}
         for done, rank in enumerate(run.ranks, 1):
-            key = self._key(rank)
-            if self._firsts[key] == rank:
+            first = first_of[rank]
+            if first == rank:
                 part = next(looked)
-                parts.add(part, run.bindings[rank])
-                if key in self._shared:
-                    first[key] = part.light()
-            elif not parts.repeat(first[key], rank, run.bindings[rank]):
-                parts.add(rank_facts(self.task(rank)), run.bindings[rank])
+                parts.add(part)
+                if rank in shared:
+                    known[rank] = part.light()
+            else:
+                parts.repeat(known[first], rank)
             progress(done, len(run))

@@ -274,7 +274,7 @@ def _use(a: Analysis) -> Iterator[Answer]:
 
 def _takes(a: Analysis) -> Iterator[Answer]:
     known = a.footprint
-    if known is None or known.energy_joules is None:
+    if known is None or known.energy_joules is None or not known.energy_by_class:
         return
     most = max(known.energy_by_class, key=lambda n: known.energy_by_class[n])
     said = [f"{percent(known.energy_by_class[most], known.energy_joules)} % of it {most}"]

@@ -19,7 +19,7 @@ from chakrakit.insight.critical_path import (
 )
 from chakrakit.insight.diagnosis import RankPace, pace_of
 from chakrakit.insight.memory import RankMemory, memory_of
-from chakrakit.insight.rank import RankView, view_of
+from chakrakit.insight.rank import RankView, body_view, view_of
 from chakrakit.insight.time import (
     Launches,
     RankBusy,
@@ -30,7 +30,7 @@ from chakrakit.insight.time import (
     operators_of,
     steps_of,
 )
-from chakrakit.trace.communication import Binding, Body, bind
+from chakrakit.trace.communication import Binding, Body, Calls, bind, read_calls
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Times
 
@@ -41,12 +41,10 @@ class Wanted:
 
     events   what the critical path needs, as large as the rank
     names    what patterns select by, as large as the rank
-    program  the calls of the body as it stands, for ranks that run it at the same times
     """
 
     events: bool = False
     names: bool = False
-    program: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,6 +57,8 @@ class RankTask:
     times: Times | None
     tick_ps: int
     wanted: Wanted = Wanted()
+    known_calls: Calls | None = None
+    """The calls of the body, where they were read before."""
 
     def program(self) -> Trace:
         """The body, read if need be."""
@@ -66,7 +66,9 @@ class RankTask:
 
     def view(self, program: Trace) -> RankView:
         """The rank as every analysis sees it."""
-        return view_of(self.rank, bind(program, self.binding), self.times, self.tick_ps)
+        if self.times is None:
+            return view_of(self.rank, bind(program, self.binding), None, self.tick_ps)
+        return body_view(self.rank, program, self.binding, self.times, self.tick_ps)
 
     def events(self) -> RankEvents:
         """What the critical path needs of the rank."""
@@ -90,7 +92,6 @@ class RankFacts:
     graph: RankGraph | None
     events: RankEvents | None
     names: RankNames | None
-    program: RankCalls | None
 
     def light(self) -> RankFacts:
         """The same without what is large."""
@@ -99,13 +100,14 @@ class RankFacts:
 
 def rank_facts(task: RankTask) -> RankFacts:
     """All sections' parts of one rank."""
-    program, wanted = task.program(), task.wanted
+    program, wanted, known = task.program(), task.wanted, task.known_calls
+    known = read_calls(program) if known is None else known
     view = task.view(program)
     events = events_of(view, task.times)
     steps = steps_of(view)
     return RankFacts(
         busy=busy_of(view, events.causes),
-        calls=calls_of(view),
+        calls=calls_of(view, known),
         steps=steps,
         operators=operators_of(view),
         launches=launches_of(view),
@@ -116,5 +118,4 @@ def rank_facts(task: RankTask) -> RankFacts:
         graph=graph_of(view),
         events=events if wanted.events else None,
         names=names_of(view) if wanted.names else None,
-        program=calls_of(replace(view, rank=-1, trace=program)) if wanted.program else None,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from chakrakit.insight.communication.flows import Flows, joined, own_flows, shared_flows
-from chakrakit.insight.communication.folded_calls import FoldedCalls
 from chakrakit.insight.communication.growing_array import GrowingArray
 from chakrakit.insight.communication.matching import (
     AllCalls,
@@ -11,7 +10,6 @@ from chakrakit.insight.communication.matching import (
     RankCalls,
     calls_of,
     match_calls,
-    rebound,
 )
 from chakrakit.insight.communication.stragglers import (
     SlowLink,
@@ -31,7 +29,6 @@ __all__ = [
     "CollectiveKind",
     "Communication",
     "Flows",
-    "FoldedCalls",
     "GrowingArray",
     "Matched",
     "RankCalls",
@@ -44,7 +41,6 @@ __all__ = [
     "joined",
     "match_calls",
     "own_flows",
-    "rebound",
     "shared_flows",
     "stragglers_of",
 ]

@@ -2,113 +2,51 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.insight.communication.alike import Alike
-from chakrakit.insight.communication.growing_array import GrowingArray
-from chakrakit.insight.rank import RankView
-from chakrakit.trace.communication import (
-    Binding,
-    Groups,
-    canonical_group,
-    nth_of_kind,
-    numbered_calls,
-)
-from chakrakit.trace.model import NodeType, Trace
+from chakrakit.insight.rank import Kind, RankView, rank_view
+from chakrakit.trace.communication import Calls, Matching, match
+from chakrakit.trace.model import NodeType
+from chakrakit.trace.sets import Run
 
 
 @dataclass(frozen=True, eq=False)
 class RankCalls:
-    """A rank's communication rows in the order it issued them, as the run timed them."""
+    """A rank's calls that ran, in the order of their starts, as the run timed them."""
 
     rank: int
-    row: I64
-    type: I64
-    kind: I64
-    size: I64
+    calls: Calls
+    """All calls of its program."""
+    at: I64
+    """Which of them ran."""
     out_size: I64
-    group: list[str]
-    seq: I64
-    src: I64
-    dst: I64
-    tag: I64
     start: I64
     end: I64
     exposed: I64
     """How much of each call nothing else on the rank's device covers."""
 
 
-def calls_of(view: RankView) -> RankCalls:
-    """The part of one rank; of a program that many ranks run (rank -1) as it stands."""
-    trace = view.trace
-    rows = np.flatnonzero(view.is_comm & view.ran)
-    rows = rows[np.lexsort((trace.ids[rows], view.start[rows]))]
-
-    def taken(name: str, default: int) -> I64:
-        return trace.column(name, default)[rows].astype(np.int64)
-
-    codes, names = view.texts("pg_name")
-    group = [names[c] if c >= 0 else "" for c in codes[rows].tolist()]
-    types = trace.types[rows].astype(np.int64)
-    sends = types == NodeType.COMM_SEND_NODE
-    src, dst = taken("comm_src", -1), taken("comm_dst", -1)
+def calls_of(view: RankView, known: Calls) -> RankCalls:
+    """The part of one rank; `known` are the calls of its body."""
+    at = np.flatnonzero((view.ran & view.is_comm)[known.row])
+    at = at[np.lexsort((known.id[at], view.start[known.row[at]]))]
+    rows = known.row[at]
     return RankCalls(
         view.rank,
-        rows,
-        types,
-        taken("comm_type", -1),
-        taken("comm_size", 0),
-        taken("out_size", -1),
-        group,
-        _sequence(trace, rows, group, types),
-        np.where(sends & (src < 0), view.rank, src),
-        np.where(~sends & (dst < 0), view.rank, dst),
-        taken("comm_tag", 0),
+        known,
+        at,
+        view.trace.column("out_size", -1)[rows].astype(np.int64),
         view.start[rows],
         view.end[rows],
-        _exposed(view, rows),
+        view.duration[rows] - view.busy(Kind.COMPUTE).share_of(view.start[rows], view.end[rows]),
     )
-
-
-def rebound(calls: RankCalls, rank: int, binding: Binding) -> RankCalls:
-    """A program's calls as another rank makes them: with its groups and peers, at the same times."""
-    peers, names = binding.peers, binding.groups
-
-    def moved(ends: I64, own: Mask) -> I64:
-        known, which = np.unique(ends, return_inverse=True)
-        told = np.array([peers.get(e, e) for e in known.tolist()] or [0], np.int64)[which]
-        return np.where((ends < 0) & own, rank, told)
-
-    sends = calls.type == NodeType.COMM_SEND_NODE
-    return replace(
-        calls,
-        rank=rank,
-        group=[names.get(g, g) for g in calls.group],
-        src=moved(calls.src, sends),
-        dst=moved(calls.dst, ~sends),
-    )
-
-
-def _exposed(view: RankView, rows: I64) -> I64:
-    from chakrakit.insight.rank import Kind
-
-    return view.duration[rows] - view.busy(Kind.COMPUTE).share_of(view.start[rows], view.end[rows])
-
-
-def _sequence(trace: Trace, rows: I64, group: list[str], types: I64) -> I64:
-    """Recorded numbers; where a group lacks some, the place in the order of issue."""
-    if not len(rows):
-        return rows
-    codes = np.unique(np.array(group), return_inverse=True)[1]
-    return numbered_calls(trace, rows, codes * 2 + (types == NodeType.COMM_COLL_NODE))[0]
 
 
 class Meeting(NamedTuple):
@@ -138,7 +76,9 @@ class Matched:
     kind: I64
     size: I64
     out_size: I64
-    group: pa.DictionaryArray
+    group_code: I64
+    """The group of a collective, or the first group like it, by its place in `group_names`."""
+    group_names: Sequence[str]
     seq: I64
     src: I64
     dst: I64
@@ -166,18 +106,6 @@ class Matched:
     def collective(self) -> Mask:
         """Calls of collectives."""
         return np.asarray(self.type == NodeType.COMM_COLL_NODE)
-
-    @cached_property
-    def group_names(self) -> list[str]:
-        """The name of each code of `group`."""
-        names: list[str] = self.group.dictionary.to_pylist()
-        return names
-
-    @cached_property
-    def group_code(self) -> I64:
-        """A number for each call's group."""
-        codes: I64 = self.group.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        return codes
 
     @cached_property
     def wait(self) -> I64:
@@ -263,153 +191,118 @@ class Matched:
         return self.end - self.start - self.wait
 
 
-JOINED = (
-    "row",
-    "type",
-    "kind",
-    "size",
-    "out_size",
-    "seq",
-    "src",
-    "dst",
-    "tag",
-    "start",
-    "end",
-    "exposed",
-)
-
-
 class AllCalls:
-    """The calls of all ranks, one rank after another."""
+    """The calls of a run's ranks; those that several ranks make at the same times are kept once."""
 
-    def __init__(self) -> None:
-        self._columns = {name: GrowingArray(np.int64) for name in ("rank", *JOINED)}
-        self._groups: list[str] = []
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._timed: dict[int, RankCalls] = {}
 
-    def add(self, calls: RankCalls) -> None:
-        """A rank's calls."""
-        self._columns["rank"].add(np.full(len(calls.row), calls.rank, np.int64))
-        for name in JOINED:
-            self._columns[name].add(getattr(calls, name))
-        self._groups += map(sys.intern, calls.group)
+    def look(self, view: RankView) -> RankCalls:
+        """Takes a rank's calls as the view shows them."""
+        found = calls_of(view, self._run.calls_at(self._run.bindings[view.rank].body))
+        self.add(view.rank, found)
+        return found
 
-    def matched(self, groups: Groups, world: int) -> Matched:
+    def add(self, rank: int, timed: RankCalls) -> None:
+        """A rank's calls, or those of a rank that runs the same program at the same times."""
+        self._run.keep_calls(self._run.bindings[rank].body, timed.calls)
+        self._timed[rank] = timed
+
+    def matched(self) -> Matched:
         """All of them put together; nothing is left here."""
-        names, self._groups = self._groups, []
-        joined = {name: column.taken() for name, column in self._columns.items()}
-        one = np.broadcast_to(np.int64(1), len(names))
-        return joined_calls(joined, canonical_names(names, groups), groups, world, one, one)
+        run = (
+            self._run
+            if len(self._timed) == len(self._run)
+            else self._run.select_ranks(list(self._timed))
+        )
+        timed, self._timed = [self._timed[rank] for rank in run.ranks], {}
+        communication, world = run.communication, range(run.world_size)
+        told = [len(run.groups.ranks_of(g.name, world) or ()) for g in communication.groups]
+        classes = None
+        if len(set(map(id, timed))) < len(timed):
+            classes = communication.classes([id(t) for t in timed], told)
+        matching = match(communication, classes)
+        firsts = [timed[i] for i in matching.classes.first.tolist()]
+        return _timed(matching, firsts, np.array([*told, 0], np.int64), classes is not None)
 
 
-def match_calls(parts: Iterable[RankCalls], groups: Groups, world: int) -> Matched:
-    """Puts the ranks together: collectives by (group, number), messages by (ends, tag, order)."""
-    calls = AllCalls()
-    for part in parts:
-        calls.add(part)
-    return calls.matched(groups, world)
+def match_calls(run: Run, folds: Iterable[Sequence[int]] | None = None) -> Matched:
+    """The calls of all ranks; of ranks that are in one of `folds`, the first is looked at."""
+    calls = AllCalls(run)
+    for like in [(rank,) for rank in run.ranks] if folds is None else folds:
+        timed = calls.look(rank_view(run, like[0]))
+        for rank in like[1:]:
+            calls.add(rank, timed)
+    return calls.matched()
 
 
-def joined_calls(
-    joined: dict[str, I64],
-    group: pa.DictionaryArray,
-    groups: Groups,
-    world: int,
-    weight: I64,
-    copies: I64,
-    top: I64 | None = None,
-    partner: I64 | None = None,
-    alike: Alike | None = None,
-) -> Matched:
-    """Calls with their groups put together.
-
-    `top` decides who of several came last at one time, by default the later entry; `partner` the other ends
-    of messages where they are known.
-    """
-    codes = group.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    collective = joined["type"] == NodeType.COMM_COLL_NODE
-    instance, arrivals = _instances(codes, joined, collective, top)
-    other = _partners(joined, collective) if partner is None else partner
-    del joined["tag"]
+def _timed(matching: Matching, parts: Sequence[RankCalls], told: I64, folded: bool) -> Matched:
+    """Matched calls with their times; `told` is how many ranks each group has."""
+    none = np.zeros(0, np.int64)
+    at = np.concatenate([*(o + p.at for o, p in zip(matching.offset, parts, strict=False)), none])
+    place = np.full(int(matching.offset[-1]) + 1, -1, np.int64)
+    place[at] = np.arange(len(at))
+    instance, group = matching.instance[at], matching.group[at]
+    collective = instance >= 0
+    instance[collective] = np.unique(instance[collective], return_inverse=True)[1]
+    start, end, exposed, out_size = (
+        np.concatenate([*(getattr(p, name) for p in parts), none])
+        for name in ("start", "end", "exposed", "out_size")
+    )
+    communication, firsts = matching.communication, matching.classes.first.tolist()
+    ends = [communication.ends(i) for i in firsts]
+    ranks = np.array([communication.ranks[i] for i in firsts], np.int64)
+    weight = matching.weight[at] if folded else np.broadcast_to(np.int64(1), len(at))
     return Matched(
-        group=group,
+        rank=np.repeat(ranks, [len(p.at) for p in parts]),
+        **{
+            name: matching.column(own)[at]
+            for name, own in (("row", "row"), ("type", "type"), ("kind", "kind"), ("size", "bytes"))
+        },
+        seq=matching.column("number")[at],
+        src=np.concatenate([*(e[0] for e in ends), none])[at],
+        dst=np.concatenate([*(e[1] for e in ends), none])[at],
+        out_size=out_size,
+        start=start,
+        end=end,
+        exposed=exposed,
+        group_code=group,
+        group_names=[g.name for g in communication.groups],
         instance=instance,
-        partner=other,
-        members=_members(group, codes, instance, collective, groups, world, weight),
+        partner=place[matching.partner[at]],
+        members=_members(told[group], instance, weight),
         weight=weight,
-        copies=copies,
-        alike=alike,
-        **arrivals,
-        **joined,
+        copies=matching.copies[at] if folded else weight,
+        alike=Alike(communication, matching.classes, matching.part[at]) if folded else None,
+        **_arrivals(instance, start, matching.highest[at] if folded else None),
     )
 
 
-def canonical_names(names: list[str], groups: Groups) -> pa.DictionaryArray:
-    """The group of each call; names that mean all ranks become one."""
-    told = pa.array(names, pa.string()).dictionary_encode()
-    plain = [canonical_group(n, groups) for n in told.dictionary.to_pylist()]
-    back = pa.array(plain, pa.string()).dictionary_encode()
-    indices = back.indices.take(told.indices) if len(names) else told.indices
-    return pa.DictionaryArray.from_arrays(indices, back.dictionary)
+def _arrivals(instance: I64, start: I64, highest: I64 | None) -> dict[str, I64]:
+    """When the first and the last call of each call's collective began, and which was the last.
 
-
-def _instances(
-    codes: I64, joined: dict[str, I64], collective: Mask, top: I64 | None
-) -> tuple[I64, dict[str, I64]]:
-    n = len(codes)
-    instance = np.full(n, -1, np.int64)
-    first = joined["start"].copy()
-    arrival = joined["start"].copy()
-    last = np.arange(n)
-    rows = np.flatnonzero(collective)
+    Of several that came at one time it is the one of the highest rank.
+    """
+    first, arrival, last = start.copy(), start.copy(), np.arange(len(start))
+    rows = np.flatnonzero(instance >= 0)
     if len(rows):
-        low = int(joined["seq"][rows].min())
-        width = int(joined["seq"][rows].max()) - low + 1
-        key = codes[rows] * width + joined["seq"][rows] - low
-        _, number = np.unique(key, return_inverse=True)
-        instance[rows] = number
-        later = rows if top is None else top[rows]
-        order = rows[np.lexsort((later, joined["start"][rows], number))]
+        number = instance[rows]
+        later = rows if highest is None else highest[rows]
+        order = rows[np.lexsort((later, start[rows], number))]
         ends = np.flatnonzero(np.r_[instance[order[1:]] != instance[order[:-1]], True])
         begins = np.r_[0, ends[:-1] + 1]
-        arrival[rows] = joined["start"][order[ends]][number]
-        first[rows] = joined["start"][order[begins]][number]
+        arrival[rows] = start[order[ends]][number]
+        first[rows] = start[order[begins]][number]
         last[rows] = order[ends][number]
-    return instance, {"first": first, "arrival": arrival, "last": last}
+    return {"first": first, "arrival": arrival, "last": last}
 
 
-def _partners(joined: dict[str, I64], collective: Mask) -> I64:
-    partner = np.full(len(collective), -1, np.int64)
-    rows = np.flatnonzero(~collective)
-    if not len(rows):
-        return partner
-    keys = np.stack([joined[n][rows] for n in ("src", "dst", "tag")])
-    _, kind = np.unique(keys, axis=1, return_inverse=True)
-    kind = kind.reshape(-1)
-    sends = joined["type"][rows] == NodeType.COMM_SEND_NODE
-    nth = nth_of_kind(kind * 2 + sends)
-    order = np.lexsort((sends, nth, kind))
-    a, b = order[:-1], order[1:]
-    pair = (kind[a] == kind[b]) & (nth[a] == nth[b]) & ~sends[a] & sends[b]
-    partner[rows[a[pair]]], partner[rows[b[pair]]] = rows[b[pair]], rows[a[pair]]
-    return partner
-
-
-def _members(
-    group: pa.DictionaryArray,
-    codes: I64,
-    instance: I64,
-    collective: Mask,
-    groups: Groups,
-    world: int,
-    weight: I64,
-) -> I64:
-    names = group.dictionary.to_pylist()
-    told = np.array([len(groups.ranks_of(n, range(world)) or ()) for n in names] or [0], np.int64)
+def _members(told: I64, instance: I64, weight: I64) -> I64:
+    """How many ranks take part in each call's collective; a message has two."""
+    collective = instance >= 0
     here = calls_per_instance(instance[collective], weight[collective])
-    seen = np.where(collective, here[np.maximum(instance, 0)], 2)
-    if not len(codes):
-        return seen
-    return np.where(collective, np.maximum(told[codes], seen), 2)
+    return np.where(collective, np.maximum(told, here[np.maximum(instance, 0)]), 2)
 
 
 def calls_per_instance(instance: I64, weight: I64) -> I64:

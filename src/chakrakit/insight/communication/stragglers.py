@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
 from chakrakit.insight.communication.alike import Alike
-from chakrakit.insight.communication.matching import (
-    Matched,
-    calls_of,
-    calls_per_instance,
-    match_calls,
-)
+from chakrakit.insight.communication.matching import Matched, calls_per_instance, match_calls
 from chakrakit.insight.communication.summary import full_size
-from chakrakit.insight.rank import Table, ms, rank_views
+from chakrakit.insight.rank import Table, ms
 from chakrakit.results import Result
 from chakrakit.trace.model import NodeType
 from chakrakit.trace.sets import Run
@@ -117,12 +113,11 @@ def _blame_alike(
     """The same where ranks and groups stand for others: each group has a last comer of its own."""
     caused: Counter[int] = Counter()
     times: Counter[int] = Counter()
-    for (group, coming), (wait, count) in _last_comers(matched, alike, late).items():
-        parts = np.frombuffer(coming, np.int64)
-        for code in alike.groups_like(group):
-            rank = alike.last_of(code, parts)
-            caused[rank] += wait
-            times[rank] += count
+    for found in _last_comers(matched, alike, late):
+        for code in alike.groups_like(found.group):
+            rank = alike.last_of(code, found.parts)
+            caused[rank] += found.wait
+            times[rank] += found.often
     rows = np.flatnonzero(receives)
     for mine in _of_each(matched.rank[rows] * (1 << 31) + matched.src[rows]):
         row = rows[mine[0]]
@@ -132,22 +127,36 @@ def _blame_alike(
     return {rank: (caused[rank], times[rank]) for rank in caused}
 
 
-def _last_comers(
-    matched: Matched, alike: Alike, late: Mask
-) -> dict[tuple[int, bytes], tuple[int, int]]:
-    """By group and the parts that came last to it: what the others waited, and how often that was."""
+class _LastComers(NamedTuple):
+    """The parts that came last to collectives of a group, what the others waited, and how often."""
+
+    group: int
+    parts: I64
+    wait: int
+    often: int
+
+
+def _last_comers(matched: Matched, alike: Alike, late: Mask) -> list[_LastComers]:
+    """By group and the parts that came last to it at one time."""
     rows = np.flatnonzero(matched.collective)
-    if not len(rows):
-        return {}
     number = matched.instance[rows]
     wait = np.bincount(number, (matched.wait * matched.weight)[rows].astype(np.float64))
     often = np.bincount(number, late[rows]) > 0
-    found: dict[tuple[int, bytes], tuple[int, int]] = {}
-    for i, head in enumerate(rows[np.unique(number, return_index=True)[1]].tolist()):
-        coming = alike.part[matched.coming_last(i)]
-        key = (int(matched.group_code[head]), coming.tobytes())
-        before = found.get(key, (0, 0))
-        found[key] = before[0] + int(wait[i]), before[1] + int(often[i])
+    coming = rows[matched.start[rows] == matched.arrival[rows]]
+    coming = coming[np.lexsort((alike.part[coming], matched.instance[coming]))]
+    count = np.bincount(matched.instance[coming]) if len(coming) else np.zeros(0, np.int64)
+    first = np.cumsum(count) - count
+    found = []
+    for size in np.unique(count[count > 0]).tolist():
+        these = np.flatnonzero(count == size)
+        calls = coming[first[these][:, None] + np.arange(size)]
+        group, parts = matched.group_code[calls[:, 0]], alike.part[calls]
+        number = group
+        for column in parts.T:  # far cheaper than np.unique of whole rows
+            number = np.unique(number * (alike.part.max() + 1) + column, return_inverse=True)[1]
+        for mine in _of_each(number):
+            waited, times = int(wait[these[mine]].sum()), int(often[these[mine]].sum())
+            found.append(_LastComers(int(group[mine[0]]), parts[mine[0]], waited, times))
     return found
 
 
@@ -237,5 +246,4 @@ def _where(matched: Matched, row: int) -> Iterator[tuple[int, str]]:
 
 def stragglers(run: Run) -> Stragglers:
     """Ranks and links by the wait they cause."""
-    calls = [calls_of(view) for view in rank_views(run)]
-    return stragglers_of(match_calls(calls, run.groups, run.world_size))
+    return stragglers_of(match_calls(run))

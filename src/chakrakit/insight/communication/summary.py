@@ -6,12 +6,12 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.insight.communication.matching import Matched, calls_of, match_calls
-from chakrakit.insight.rank import Cell, Table, ms, rank_views, us
+from chakrakit.insight.communication.matching import Matched, match_calls
+from chakrakit.insight.rank import Cell, Table, ms, us
 from chakrakit.machines import library
 from chakrakit.results import Result
 from chakrakit.trace.communication import Groups
-from chakrakit.trace.model import CollectiveType, NodeType, collective_name
+from chakrakit.trace.model import CollectiveType, NodeType, collective_name, collective_words
 from chakrakit.trace.sets import Run
 
 _MOST_PAIRS = 4096
@@ -129,7 +129,7 @@ def bus_factor(kind: int, members: int) -> float:
     """What part of the size crosses each link of an ideal ring; 1 where nothing has to."""
     if members < 2 or kind not in set(CollectiveType) or kind == CollectiveType.BARRIER:
         return 1.0
-    return library.bus_factor(collective_name(kind).lower().replace("_", "-"), members)
+    return library.bus_factor(collective_words(kind), members)
 
 
 def full_size(kind: I64, size: I64, members: I64) -> I64:
@@ -140,14 +140,9 @@ def full_size(kind: I64, size: I64, members: I64) -> I64:
 
 def communication_of(matched: Matched, groups: Groups, world: int) -> Communication:
     """From matched calls."""
-    pairs = _pairs(matched, groups, world)
+    pairs, more = _pairs(matched, groups, world)
     return Communication(
-        _collectives(matched),
-        _messages(matched),
-        _sizes(matched),
-        pairs[:_MOST_PAIRS],
-        max(len(pairs) - _MOST_PAIRS, 0),
-        _slowest(matched),
+        _collectives(matched), _messages(matched), _sizes(matched), pairs, more, _slowest(matched)
     )
 
 
@@ -261,7 +256,8 @@ def _sizes(matched: Matched) -> list[SizeBin]:
     return out
 
 
-def _pairs(matched: Matched, groups: Groups, world: int) -> list[Pair]:
+def _pairs(matched: Matched, groups: Groups, world: int) -> tuple[list[Pair], int]:
+    """The pairs of ranks that exchange most, and how many more there are."""
     parts = _sent(matched)
     head = _Instances(matched).head
     keys, which = np.unique(
@@ -270,19 +266,18 @@ def _pairs(matched: Matched, groups: Groups, world: int) -> list[Pair]:
     for part, (group, kind) in zip(_parts(which), keys.T.tolist(), strict=True):
         mine = head[part]
         total = full_size(matched.kind[mine], matched.size[mine], matched.members[mine]).sum()
-        for code in matched.groups_like(group):
-            told = groups.ranks_of(matched.group_names[code], range(world)) or ()
-            if len(told) > 1:
-                parts += _traffic(kind, np.array(told, np.int64), int(total))
+        like = [matched.group_names[code] for code in matched.groups_like(group)]
+        told = [groups.ranks_of(name, range(world)) or () for name in like]
+        if len(told[0]) > 1:  # like groups have as many members
+            parts.append(_traffic(kind, np.array(told, np.int64), int(total)))
     table = np.concatenate(parts, axis=1)
-    if not table.shape[1]:
-        return []
     ends, which = np.unique((table[0] + 1) * (1 << 32) + table[1] + 1, return_inverse=True)
     moved = np.bincount(which.reshape(-1), table[2].astype(np.float64))
     count = np.bincount(which.reshape(-1), table[3].astype(np.float64)).astype(np.int64)
-    order = np.argsort(-moved, kind="stable")
+    most = np.argsort(-moved, kind="stable")[:_MOST_PAIRS]
     src, dst = ends // (1 << 32) - 1, ends % (1 << 32) - 1
-    return [Pair(int(src[i]), int(dst[i]), int(moved[i]), int(count[i])) for i in order]
+    found = [Pair(int(src[i]), int(dst[i]), int(moved[i]), int(count[i])) for i in most]
+    return found, len(ends) - len(found)
 
 
 def _sent(matched: Matched) -> list[I64]:
@@ -306,15 +301,18 @@ def _sent(matched: Matched) -> list[I64]:
     return parts
 
 
-def _traffic(kind: int, ranks: I64, size: int) -> list[I64]:
-    """(src, dst, bytes, 1) of `size` bytes: all-to-all between all, anything else around a ring."""
-    n = len(ranks)
+def _traffic(kind: int, ranks: I64, size: int) -> I64:
+    """(src, dst, bytes, 1) of `size` bytes in each group: all-to-all between all, else around a ring.
+
+    Each row of `ranks` is a group.
+    """
+    n = ranks.shape[1]
     if kind == CollectiveType.ALL_TO_ALL:
-        src, dst = (a.reshape(-1) for a in np.meshgrid(ranks, ranks, indexing="ij"))
+        src, dst = np.repeat(ranks, n, axis=1).reshape(-1), np.tile(ranks, n).reshape(-1)
         apart = src != dst
-        return [_moves(src[apart], dst[apart], size // n)]
+        return _moves(src[apart], dst[apart], size // n)
     moved = int(size * bus_factor(kind, n)) if kind != CollectiveType.BARRIER else 0
-    return [_moves(ranks, np.roll(ranks, -1), moved)]
+    return _moves(ranks.reshape(-1), np.roll(ranks, -1, axis=1).reshape(-1), moved)
 
 
 def _moves(src: I64, dst: I64, size: int) -> I64:
@@ -353,7 +351,4 @@ def _waited(matched: Matched, h: int, code: int, wait: int) -> dict[str, int | s
 
 def communication(run: Run) -> Communication:
     """All communication of a run."""
-    calls = [calls_of(view) for view in rank_views(run)]
-    return communication_of(
-        match_calls(calls, run.groups, run.world_size), run.groups, run.world_size
-    )
+    return communication_of(match_calls(run), run.groups, run.world_size)

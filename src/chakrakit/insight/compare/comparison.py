@@ -15,6 +15,7 @@ from chakrakit.insight.rank import Table, ms, percent, short
 from chakrakit.insight.serving import ServingChange, serving_change
 from chakrakit.insight.time import Spent
 from chakrakit.results import Result
+from chakrakit.trace.placement import seen_whole, slowest_periods
 from chakrakit.trace.sets import Run
 
 _UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
@@ -166,16 +167,10 @@ def _step(a: list[Analysis], b: list[Analysis]) -> StepChange:
 
 
 def step_periods(analysis: Analysis) -> list[int]:
-    """The slowest rank's period of each step; the first left out where there are more than two."""
-    periods: dict[int, int] = {}
-    for s in analysis.steps.steps:
-        periods[s.step] = max(periods.get(s.step, 0), s.period_ns)
-    order = (
-        [periods[k] for k in sorted(periods)]
-        if analysis.steps.found != "none"
-        else [analysis.span_ns]
-    )
-    return order[1:] if len(order) > 2 else order
+    """The slowest rank's period of each step, as far as it was seen whole; the run where it has none."""
+    if analysis.steps.found == "none":
+        return [analysis.span_ns]
+    return seen_whole(slowest_periods({s.step: s.period_ns} for s in analysis.steps.steps))
 
 
 def _path_shares(analysis: Analysis) -> dict[str, float]:

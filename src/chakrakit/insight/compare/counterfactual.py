@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chakrakit.arrays import I32, I64, Mask
-from chakrakit.insight.communication import AllCalls, calls_of
+from chakrakit.insight.communication import AllCalls
 from chakrakit.insight.critical_path import Graphs, Model, events_of, graph_of
 from chakrakit.insight.rank import KIND_NAMES, Kind, rank_views, short
 from chakrakit.trace.model import EdgeKind
@@ -51,19 +51,19 @@ def exchanged(a: Run, b: Run) -> dict[str, float]:
 
 
 def _side(run: Run) -> _Side:
-    graphs, calls = Graphs(), AllCalls()
+    graphs, calls = Graphs(), AllCalls(run)
     texts: dict[str, int] = {}
     labels = []
     for view in rank_views(run):
         graphs.add(graph_of(view))
-        calls.add(calls_of(view))
+        calls.look(view)
         events = events_of(view, None)
         names = [
             f"{KIND_NAMES[k]}: {short(events.texts[n])}" if k <= Kind.HOST else KIND_NAMES[k]
             for k, n in zip(view.kind.tolist(), events.operator.tolist(), strict=True)
         ]
         labels.append(np.array([texts.setdefault(t, len(texts)) for t in names], np.int32))
-    model = Model(graphs, calls.matched(run.groups, run.world_size))
+    model = Model(graphs, calls.matched())
     return _Side(model, np.concatenate([*labels, np.zeros(0, np.int32)]), list(texts))
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from chakrakit.arrays import I8, I64
 from chakrakit.insight.rank import Kind, RankView
-from chakrakit.trace.communication import nth_of_kind
+from chakrakit.trace.communication import turns
 
 _CHANGED = 0.05
 """Single rows jitter: less than a twentieth either way counts as the same."""
@@ -43,7 +43,7 @@ def pair(a: RankView, b: RankView) -> tuple[Paired, Paired]:
     number = pa.concat_arrays([names for _, names in sides]).dictionary_encode().indices
     codes = np.split(number.to_numpy(), [len(sides[0][0])])
     width = max((len(rows) for rows, _ in sides), default=0) + 1
-    keys = [c.astype(np.int64) * width + nth_of_kind(c) for c in codes]
+    keys = [c.astype(np.int64) * width + turns(c) for c in codes]
     _, left, right = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
     rows_a, rows_b = sides[0][0][left], sides[1][0][right]
     change = _changes(a.duration[rows_a], b.duration[rows_b])

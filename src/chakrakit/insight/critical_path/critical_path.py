@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.insight.communication import Matched, calls_of, match_calls
+from chakrakit.insight.communication import AllCalls, Matched
 from chakrakit.insight.critical_path.events import RankEnd, RankEvents, end_of, events_of
 from chakrakit.insight.rank import KIND_NAMES, Cause, Table, ms, percent, rank_views
 from chakrakit.results import Result
@@ -294,9 +294,9 @@ def _result(
 
 def critical_path(run: Run) -> CriticalPath:
     """The critical path of a run."""
-    events, calls = {}, []
+    events, calls = {}, AllCalls(run)
     for view in rank_views(run):
         events[view.rank] = events_of(view, run.times_of(view.rank))
-        calls.append(calls_of(view))
-    add_peers(events, match_calls(calls, run.groups, run.world_size))
+        calls.look(view)
+    add_peers(events, calls.matched())
     return walk(events, map(end_of, events.values()), run.span_ns)

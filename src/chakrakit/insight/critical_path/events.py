@@ -73,8 +73,10 @@ def events_of(view: RankView, times: Times | None) -> RankEvents:
     known: dict[str, int] = {}
     groups, group_names = view.texts("pg_name")
     kinds = view.trace.column("comm_type", -1).astype(np.int64)
-    keys = np.stack([view.trace.types[comm], kinds[comm], groups[comm]])
-    _, first, which = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    keys = (view.trace.types[comm] * (kinds.max(initial=0) + 2) + kinds[comm] + 1) * (
+        len(group_names) + 1
+    ) + groups[comm]
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
     numbers = []
     for row in comm[first].tolist():
         group = group_names[groups[row]] if groups[row] >= 0 else ""
@@ -83,7 +85,7 @@ def events_of(view: RankView, times: Times | None) -> RankEvents:
             known[label] = len(texts)
             texts.append(label)
         numbers.append(known[label])
-    operator[comm] = np.array(numbers or [0], operator.dtype)[which.reshape(-1)]
+    operator[comm] = np.array(numbers or [0], operator.dtype)[which]
     return RankEvents(
         view.rank,
         view.start,

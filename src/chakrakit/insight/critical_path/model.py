@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.arrays import F64, I8, I32, I64, Mask
-from chakrakit.insight.communication import AllCalls, GrowingArray, Matched, calls_of
-from chakrakit.insight.rank import RankView, lane_pairs, rank_views
+from chakrakit.insight.communication import AllCalls, GrowingArray, Matched
+from chakrakit.insight.rank import RankView, rank_views
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType
 from chakrakit.trace.placement import implied_order
 from chakrakit.trace.sets import Run
@@ -69,7 +69,7 @@ def _lane_edges(view: RankView, edges: Edges) -> Edges:
 
     Where an edge says the same already, it is enough.
     """
-    before, after = lane_pairs(view)
+    before, after = view.lane_pairs
     said = edges.where((edges.form == EdgeForm.FINISH_START) & (edges.lag >= 0))
     known = said.src.astype(np.int64) * len(view) + said.dst
     new = ~np.isin(before * len(view) + after, known)
@@ -279,11 +279,11 @@ def _couplings(matched: Matched, at: I64, first: int, present: Mask) -> tuple[in
 
 def model_of(run: Run) -> Model:
     """The model of a run."""
-    graphs, calls = Graphs(), AllCalls()
+    graphs, calls = Graphs(), AllCalls(run)
     for view in rank_views(run):
         graphs.add(graph_of(view))
-        calls.add(calls_of(view))
-    return Model(graphs, calls.matched(run.groups, run.world_size))
+        calls.look(view)
+    return Model(graphs, calls.matched())
 
 
 def per_rank(model: Model, values: NDArray[np.generic]) -> Mapping[int, NDArray[np.generic]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import ConfigError, nearest
-from chakrakit.insight.communication import AllCalls, calls_of
+from chakrakit.insight.communication import AllCalls
 from chakrakit.insight.critical_path.model import Graphs, Model, graph_of, per_rank
 from chakrakit.insight.rank import KIND_NAMES, Kind, RankView, Table, ms, percent, rank_views
 from chakrakit.results import Result
@@ -149,12 +149,12 @@ def slack_summary(model: Model) -> list[KindSlack]:
 
 def what_if(run: Run, faster: list[tuple[str, float]] | None = None) -> WhatIf:
     """Gains of the given classes (by default every kind twice as fast) and slack."""
-    graphs, calls, names = Graphs(), AllCalls(), []
+    graphs, calls, names = Graphs(), AllCalls(run), []
     for view in rank_views(run):
         graphs.add(graph_of(view))
-        calls.add(calls_of(view))
+        calls.look(view)
         names.append(names_of(view))
-    model = Model(graphs, calls.matched(run.groups, run.world_size))
+    model = Model(graphs, calls.matched())
     span = run.span_ns
     return what_if_of(model, names, span[1] - span[0], faster)
 

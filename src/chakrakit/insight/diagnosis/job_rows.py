@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
-from chakrakit.insight.communication import Matched, calls_of, match_calls
+from chakrakit.insight.communication import Matched, match_calls
 from chakrakit.insight.rank import rank_views
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType
 from chakrakit.trace.sets import Run
@@ -115,7 +115,7 @@ def job_rows(run: Run) -> JobRows:
     names: dict[str, int] = {}
     codes = [names.setdefault(n, len(names)) for t in traces for n in t.names.to_pylist()]
     steps, step = np.unique(joined("step", -1), return_inverse=True)
-    matched = match_calls([calls_of(view) for view in views], run.groups, run.world_size)
+    matched = match_calls(run)
     types = np.concatenate([t.types for t in traces])
     edges = [
         Edges.of(t.edges.src + o, t.edges.dst + o, EdgeKind.INFERRED, EdgeForm.FINISH_START)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 
+import msgspec
 import numpy as np
 
 from chakrakit.arrays import F64, I64
@@ -13,8 +13,7 @@ from chakrakit.insight.rank import Kind, RankView
 from chakrakit.insight.time import Step
 
 
-@dataclass(frozen=True, eq=False)
-class RankPace:
+class RankPace(msgspec.Struct, frozen=True, eq=False):
     """One rank's computation by step."""
 
     rank: int

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.insight.hangs.board import Board, Signature
-from chakrakit.trace.communication import WORLD, nth_of_kind
-from chakrakit.trace.model import CollectiveType, NodeType, Trace
+from chakrakit.trace.communication import Calls, turns
+from chakrakit.trace.model import CollectiveType, Trace
 from chakrakit.trace.sets import Run
 
 _STATES = {"scheduled": 0, "started": 1, "completed": 2}
@@ -30,11 +29,10 @@ def is_recording(run: Run) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Program:
-    """The collective calls of a body, with groups as the body names them."""
+    """The collective calls of a body, in the order of its rows; groups are numbered as in Calls."""
 
     rows: I64
     role: I64
-    roles: list[str]
     seq: I64
     nth: I64
     sign: I64
@@ -87,34 +85,32 @@ def _texts(trace: Trace, name: str, rows: I64) -> tuple[I64, list[str]]:
     ), coded.dictionary.to_pylist()
 
 
-def _program(trace: Trace, codes: _Codes) -> _Program:
-    rows = np.flatnonzero(trace.is_type(NodeType.COMM_COLL_NODE))
-    role, roles = _texts(trace, "pg_name", rows)
-    seq = trace.column("comm_seq", 0)[rows].astype(np.int64)
+def _program(trace: Trace, calls: Calls, codes: _Codes) -> _Program:
+    at = np.flatnonzero(calls.collective)
+    at = at[np.argsort(calls.row[at])]
+    rows, role, seq = calls.row[at], calls.role[at], np.maximum(calls.said[at], 0)
     states, words = _texts(trace, "comm_state", rows)
     state = np.array([_STATES.get(w, -1) for w in words], np.int64)[states]
-    numbers, place = np.unique(seq, return_inverse=True)
-    key = role * len(numbers) + place
-    return _Program(rows, role, roles, seq, nth_of_kind(key), codes.signs(trace, rows), state)
+    return _Program(rows, role, seq, turns(role, seq), codes.signs(trace, rows), state)
 
 
 def board_of(run: Run) -> Board:
     """The collective calls of all ranks."""
-    codes = _Codes()
+    codes, known = _Codes(), run.communication
     programs: dict[int, _Program] = {}
-    groups = _GroupCodes(run)
     parts: dict[str, list[I64]] = {
         name: [] for name in ("rank", "group", "seq", "nth", "sign", "state", "start", "end")
     }
     last: dict[tuple[int, int], int] = {}
-    for rank in run.ranks:
-        binding = run.bindings[rank]
-        if binding.body not in programs:
-            programs[binding.body] = _program(run.body_at(binding.body), codes)
-        program, times = programs[binding.body], run.times_of(rank)
-        group = groups.numbers(program.roles, binding.groups)
-        for role, number in program.last().items():
-            last[int(group[role]), rank] = number
+    for place, rank in enumerate(run.ranks):
+        number, calls = int(known.program[place]), known.calls(place)
+        if number not in programs:
+            programs[number] = _program(run.body(rank), calls, codes)
+        program, times = programs[number], run.times_of(rank)
+        group = np.zeros(len(calls.names), np.int64)
+        group[calls.roles] = known.group_of[place]
+        for role, highest in program.last().items():
+            last[int(group[role]), rank] = highest
         for name in ("seq", "nth", "sign", "state"):
             parts[name].append(getattr(program, name))
         parts["rank"].append(np.full(len(program.rows), rank, np.int64))
@@ -125,34 +121,13 @@ def board_of(run: Run) -> Board:
         **{name: np.concatenate(p) for name, p in parts.items()},
         signatures=list(codes.signatures),
         kind_names={int(k): k.name for k in CollectiveType},
-        group_names=groups.names,
-        members=groups.members(),
+        group_names=[group.name for group in known.groups],
+        members=[_members(run, group.name) for group in known.groups],
         recorded=np.array(run.ranks, np.int64),
         last=last,
     )
 
 
-class _GroupCodes:
-    """Numbers for groups; names that mean all ranks are one."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self.names: list[str] = []
-        self._number: dict[str, int] = {}
-
-    def numbers(self, roles: list[str], bound: Mapping[str, str]) -> I64:
-        """The group each role of a program is to one rank."""
-        return np.array([self._of(bound.get(role, role)) for role in roles] or [0], np.int64)
-
-    def _of(self, name: str) -> int:
-        known = name if name in self._run.groups or name not in WORLD else ""
-        if known not in self._number:
-            self._number[known] = len(self.names)
-            self.names.append(known)
-        return self._number[known]
-
-    def members(self) -> list[I64]:
-        """The ranks of each group."""
-        world = range(max(self._run.world_size, max(self._run.ranks) + 1))
-        found = [self._run.groups.ranks_of(name, world) or () for name in self.names]
-        return [np.array(sorted(ranks), np.int64) for ranks in found]
+def _members(run: Run, group: str) -> I64:
+    """The ranks of a group, ascending."""
+    return np.array(sorted(run.groups.ranks_of(group, range(run.world_size)) or ()), np.int64)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import msgspec
 import numpy as np
 
@@ -87,8 +85,10 @@ def _thinned(at: I64, alive: I64) -> list[Moment]:
         chosen = np.arange(len(at))
     else:
         edges = np.linspace(0, len(at), _POINTS + 1).astype(np.int64)
-        chosen = np.array([a + int(np.argmax(alive[a:b])) for a, b in itertools.pairwise(edges)])
-    return [Moment(int(at[i]), int(alive[i])) for i in chosen.tolist()]
+        highest = np.repeat(np.maximum.reduceat(alive, edges[:-1]), np.diff(edges))
+        places = np.where(alive == highest, np.arange(len(at)), len(at))
+        chosen = np.minimum.reduceat(places, edges[:-1])
+    return list(map(Moment, at[chosen].tolist(), alive[chosen].tolist()))
 
 
 def join_memory(parts: list[RankMemory | None], run: Run | None = None) -> Memory:

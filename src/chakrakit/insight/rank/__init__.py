@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.insight.rank.causes import Cause, Causes, causes_of, lane_pairs
+from chakrakit.insight.rank.causes import Cause, Causes, causes_of
 from chakrakit.insight.rank.load import as_run, facts_of, name_of, pairs, parse_ranks, read_run
 from chakrakit.insight.rank.table import Cell, Table, ms, percent, short, us
 from chakrakit.insight.rank.tracks import Borders, Track, Tracks, borders, tracks_of
@@ -11,6 +11,7 @@ from chakrakit.insight.rank.view import (
     KIND_NAMES,
     Kind,
     RankView,
+    body_view,
     comm_name,
     rank_view,
     rank_views,
@@ -29,11 +30,11 @@ __all__ = [
     "Track",
     "Tracks",
     "as_run",
+    "body_view",
     "borders",
     "causes_of",
     "comm_name",
     "facts_of",
-    "lane_pairs",
     "ms",
     "name_of",
     "pairs",

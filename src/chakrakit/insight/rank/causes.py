@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I8, I32, I64, Mask
-from chakrakit.insight.rank.view import Kind, RankView
-from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType
+from chakrakit.insight.rank.view import TOLERANCE_NS, RankView
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.sets import Times
 
-TOLERANCE_NS = 1_000
-"""Recorders round: a cause may seem to come this much after its effect."""
 _NEVER = np.iinfo(np.int64).min
 
 
@@ -159,29 +157,9 @@ def _after_inside(view: RankView, found: Causes) -> None:
     found.end_when[later] = view.end[later]
 
 
-def serial_lanes(view: RankView) -> I64:
-    """Rows of serial device lanes in order of lane and start; a lane whose rows overlap is not serial."""
-    lane, _ = view.lanes
-    posted = (view.trace.types == NodeType.COMM_RECV_NODE) & ~view.trace.has("stream")
-    rows = np.flatnonzero((view.kind <= Kind.COPY) & ~view.on_host & ~posted)
-    rows = rows[np.lexsort((rows, view.end[rows], view.start[rows], lane[rows]))]
-    same = lane[rows[1:]] == lane[rows[:-1]]
-    overlap = same & (view.start[rows[1:]] < view.end[rows[:-1]] - TOLERANCE_NS)
-    shared = np.unique(lane[rows[1:][overlap]])
-    return rows[~np.isin(lane[rows], shared)]
-
-
-def lane_pairs(view: RankView) -> tuple[I64, I64]:
-    """(row, next row) on every serial device lane."""
-    rows = serial_lanes(view)
-    lane, _ = view.lanes
-    same = lane[rows[1:]] == lane[rows[:-1]]
-    return rows[:-1][same], rows[1:][same]
-
-
 def _lane_order(view: RankView, found: Causes, starts: _Best) -> None:
     """The row before on a lane, where its end came later than all that edges say."""
-    before, after = lane_pairs(view)
+    before, after = view.lane_pairs
     freed = view.end[before]
     later = (freed > starts.when[after]) & (freed <= view.start[after] + TOLERANCE_NS)
     # An edge that explains a start to the full wins over a lane.

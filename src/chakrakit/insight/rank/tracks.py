@@ -15,6 +15,7 @@ import numpy as np
 import chakrakit.core as core
 from chakrakit.arrays import I32, I64, Mask
 from chakrakit.insight.rank.view import Kind, RankView
+from chakrakit.trace.timing import SLACK_NS
 
 _USUAL_DEPTH = 100
 
@@ -89,7 +90,7 @@ def _by_lane(view: RankView, rows: I64) -> I64:
 
 def _host(start: I64, end: I64, depth: I32) -> I32:
     """Nests a thread's rows in place; those that outlive what they began in go to further tracks."""
-    parent, astray = core.nest(np.zeros(len(start), np.int32), start, end, 2_000)
+    parent, astray = core.nest(np.zeros(len(start), np.int32), start, end, SLACK_NS)
     loose = astray.astype(np.bool_)
     level = np.zeros(len(start), np.int32)
     inner = np.flatnonzero((parent >= 0) & ~loose)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
@@ -14,8 +14,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I8, I32, I64, Mask
+from chakrakit.trace.communication import Binding, bind
 from chakrakit.trace.model import NodeType, Trace, collective_name
-from chakrakit.trace.placement import callers_in, is_communication, on_host
+from chakrakit.trace.placement import (
+    NO_LANE,
+    callers_in,
+    is_communication,
+    lane_number,
+    lane_of,
+    on_host,
+)
 from chakrakit.trace.sets import Run, Times, check_length, whole_ns
 from chakrakit.trace.timing import Intervals
 
@@ -23,6 +31,8 @@ _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
 _MARK = re.compile(r"^ProfilerStep#\d+$|^PyTorch Profiler")
 _RECEIVE = 9
+TOLERANCE_NS = 1_000
+"""Recorders round: a cause may seem to come this much after its effect."""
 
 
 class Kind(IntEnum):
@@ -59,6 +69,8 @@ class RankView:
     start: I64
     end: I64
     measured: bool
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """What the groups that the trace names are to the rank, where that differs."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -98,13 +110,10 @@ class RankView:
         """Rows that run on the host."""
         return on_host(self.trace)
 
-    @cached_property
+    @property
     def names(self) -> tuple[I32, list[str]]:
         """A code a row, and the name of each code."""
-        coded = self.trace.names.combine_chunks()
-        if not hasattr(coded, "indices"):
-            coded = coded.dictionary_encode()
-        return coded.indices.to_numpy(zero_copy_only=False), coded.dictionary.to_pylist()
+        return self.trace.texts("name")
 
     def name(self, row: int) -> str:
         """A row's name."""
@@ -118,12 +127,10 @@ class RankView:
 
     def texts(self, column: str) -> tuple[I32, list[str]]:
         """A text attribute as codes and values; -1 where a row does not have it."""
-        if column not in self.trace.table.column_names:
-            return np.full(len(self), -1, np.int32), []
-        coded = self.trace.table.column(column).combine_chunks().dictionary_encode()
-        return coded.indices.fill_null(-1).to_numpy(
-            zero_copy_only=False
-        ), coded.dictionary.to_pylist()
+        codes, texts = self.trace.texts(column)
+        if column == "pg_name" and self.groups:
+            texts = [self.groups.get(t, t) for t in texts]
+        return codes, texts
 
     @cached_property
     def is_runtime(self) -> Mask:
@@ -197,17 +204,30 @@ class RankView:
     @cached_property
     def lanes(self) -> tuple[I32, list[str]]:
         """Where each row ran, as a number and the lanes' names; device lanes first, then threads."""
-        host = self.on_host
+        host, lane = self.on_host, lane_of(self.trace)
         device = np.where(host, 0, self.trace.column("device", 0))
-        place = np.where(host, self.trace.column("tid", -1), self.trace.column("stream", -1))
-        without = ~host & (place < 0)
+        without = ~host & (lane == NO_LANE)
         if without.any():
             # A receive is posted and waits beside other communication; it must not hold that up.
             engine = self.kind.astype(np.int64)
             engine[self.trace.types == NodeType.COMM_RECV_NODE] = _RECEIVE
-            place[without] = -2 - engine[without]
-        distinct, lane = _unique_rows([host, device, place])
-        return lane.astype(np.int32), [_lane_name(*map(int, k)) for k in distinct]
+            lane[without] = _engine_lane(engine[without])
+        distinct, which = _unique_rows([host, device, lane])
+        return which.astype(np.int32), [_lane_name(*map(int, k)) for k in distinct]
+
+    @cached_property
+    def lane_pairs(self) -> tuple[I64, I64]:
+        """(row, next row) on every serial device lane; a lane whose rows overlap is not serial."""
+        lane, _ = self.lanes
+        posted = (self.trace.types == NodeType.COMM_RECV_NODE) & ~self.trace.has("stream")
+        rows = np.flatnonzero((self.kind <= Kind.COPY) & ~self.on_host & ~posted)
+        rows = rows[np.lexsort((rows, self.end[rows], self.start[rows], lane[rows]))]
+        same = lane[rows[1:]] == lane[rows[:-1]]
+        overlap = same & (self.start[rows[1:]] < self.end[rows[:-1]] - TOLERANCE_NS)
+        shared = np.zeros(int(lane.max(initial=-1)) + 1, np.bool_)
+        shared[lane[rows[1:][overlap]]] = True
+        same &= ~shared[lane[rows[1:]]]
+        return rows[:-1][same], rows[1:][same]
 
     def busy(self, *kinds: Kind) -> Intervals:
         """When rows of these kinds were at work; a host row that waits works at its end."""
@@ -251,14 +271,18 @@ def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], I64]:
     return distinct[order], place[coded.indices.to_numpy()]
 
 
-def _lane_name(on_host: int, device: int, place: int) -> str:
+def _engine_lane(engine: I64 | int) -> I64 | int:
+    """The lane of an engine of the device, for rows that name no stream; and the engine of such a lane."""
+    return NO_LANE - 1 - engine
+
+
+def _lane_name(on_host: int, device: int, lane: int) -> str:
     if on_host:
-        return f"thread {place}" if place >= 0 else "host"
-    if place >= 0:
-        return f"device {device} stream {place}"
-    return (
-        f"device {device} {'receive' if -2 - place == _RECEIVE else Kind(-2 - place).name.lower()}"
-    )
+        return "host" if lane == NO_LANE else f"thread {lane_number(lane)}"
+    if lane >= 0:
+        return f"device {device} stream {lane_number(lane)}"
+    engine = int(_engine_lane(lane))
+    return f"device {device} {'receive' if engine == _RECEIVE else Kind(engine).name.lower()}"
 
 
 def rank_view(run: Run, rank: int) -> RankView:
@@ -274,6 +298,17 @@ def view_of(rank: int, trace: Trace, times: Times | None, tick_ps: int) -> RankV
     check_length(len(times.start), len(trace), rank)
     start, end = whole_ns(times, tick_ps)
     return RankView(rank, trace, start, end, False)
+
+
+def body_view(rank: int, body: Trace, binding: Binding, times: Times, tick_ps: int) -> RankView:
+    """The same of a rank's body as it stands: ranks that share it share what is known of it.
+
+    Of what a binding changes, views show the names of groups alone; a rank of another scale needs its own
+    trace.
+    """
+    if binding.scale != 1.0:
+        return view_of(rank, bind(body, binding), times, tick_ps)
+    return replace(view_of(rank, body, times, tick_ps), groups=binding.groups)
 
 
 def rank_views(run: Run) -> Iterator[RankView]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.insight.communication import Matched, RankCalls, calls_of, match_calls
+from chakrakit.insight.communication import AllCalls, Matched
 from chakrakit.insight.rank import (
     Cause,
     Causes,
@@ -110,8 +108,7 @@ def _line(rank: int, b: Breakdown, span: int) -> tuple[int | float, ...]:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class RankBusy:
+class RankBusy(msgspec.Struct, frozen=True, eq=False):
     """How long a rank worked, its idle stretches by cause, and its lanes.
 
     `covered` is where computation covers communication: waiting there is not exposed. `idle` counts
@@ -280,9 +277,8 @@ def _exposed_waits(part: RankBusy, matched: Matched, mine: I64) -> tuple[int, in
 def breakdown(run: Run) -> TimeBreakdown:
     """Time by rank and lane."""
     parts: list[RankBusy] = []
-    calls: list[RankCalls] = []
+    calls = AllCalls(run)
     for view in rank_views(run):
         parts.append(busy_of(view, causes_of(view, run.times_of(view.rank))))
-        calls.append(calls_of(view))
-    matched = match_calls(calls, run.groups, run.world_size)
-    return join_breakdown(parts, matched, span_of(parts))
+        calls.look(view)
+    return join_breakdown(parts, calls.matched(), span_of(parts))

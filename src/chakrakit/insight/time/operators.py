@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.arrays import I64
+from chakrakit.arrays import I64, Mask
 from chakrakit.insight.rank import Kind, RankView, Table, ms, percent, rank_views, short, us
 from chakrakit.results import Result
 from chakrakit.trace.sets import Run
@@ -91,21 +92,34 @@ class RankOperators:
     shapes: Totals = field(default_factory=dict)
 
 
+_KINDS = [kind.name.lower() for kind in Kind]
+
+
+class _Work(NamedTuple):
+    """Rows that work on a device, and what is added up of them."""
+
+    rows: I64
+    kind: I64
+    facts: list[I64]
+    """Time, operations and bytes."""
+
+
 def operators_of(view: RankView) -> RankOperators:
     """The part of one rank."""
-    work = np.flatnonzero(view.works_on_device)
+    rows = np.flatnonzero(view.works_on_device)
+    sizes = [view.trace.column(n, 0)[rows].astype(np.int64) for n in ("num_ops", "tensor_size")]
+    work = _Work(rows, view.kind[rows].astype(np.int64), [_spent(view, rows), *sizes])
     codes, texts = view.names
-    operator, called, texts = _operators(view, work)
-    out = RankOperators(int(_spent(view, work).sum()))
-    _sum(out.kernels, view, work, [(codes[work], texts)])
-    _sum(out.operators, view, work, [(called, texts)])
+    operator, called, texts = _operators(view, rows)
+    out = RankOperators(int(work.facts[0].sum()))
+    whole = np.ones(len(rows), np.bool_)
+    _sum(out.kernels, work, whole, [(codes[rows], texts)])
+    _sum(out.operators, work, whole, [(called, texts)])
     for name, totals in (("module", out.modules), ("phase", out.phases)):
         column, values = view.texts(name)
-        known = column[work] >= 0
-        _sum(totals, view, work[known], [(column[work[known]], values)])
+        _sum(totals, work, column[rows] >= 0, [(column[rows], values)])
     shape, values = view.texts("inputs_shapes")
-    known = shape[operator] >= 0
-    _sum(out.shapes, view, work[known], [(called[known], texts), (shape[operator[known]], values)])
+    _sum(out.shapes, work, shape[operator] >= 0, [(called, texts), (shape[operator], values)])
     _add_host(out, view)
     return out
 
@@ -130,30 +144,29 @@ def _spent(view: RankView, rows: I64) -> I64:
 
 
 def _sum(
-    totals: Totals, view: RankView, rows: I64, keys: list[tuple[NDArray[np.integer], list[str]]]
+    totals: Totals, work: _Work, chosen: Mask, keys: list[tuple[NDArray[np.integer], list[str]]]
 ) -> None:
-    """Adds rows up by kind and the given texts."""
-    if not len(rows):
-        return
-    code = view.kind[rows].astype(np.int64)
+    """Adds the chosen rows up by kind and the given texts."""
+    at = np.flatnonzero(chosen)
+    code = work.kind[at]
     for column, texts in keys:
-        code = code * (len(texts) + 1) + column
+        code = code * (len(texts) + 1) + column[at]
     _, first, group = np.unique(code, return_index=True, return_inverse=True)
-    size = len(first)
-    facts = [np.bincount(group, minlength=size), _add(group, _spent(view, rows), size)]
-    facts += [_add(group, view.trace.column(n, 0)[rows], size) for n in ("num_ops", "tensor_size")]
-    for i, at in enumerate(first.tolist()):
-        kind = Kind(int(view.kind[rows[at]])).name.lower()
-        key = (kind, *(texts[column[at]] for column, texts in keys))
-        old = totals.setdefault(key, [0, 0, 0, 0, 0])
-        for j, fact in enumerate(facts):
-            old[j] += int(fact[i])
+    counts = np.bincount(group, minlength=len(first))
+    sums = [counts, *(_add(group, fact[at], len(first)) for fact in work.facts)]
+    at = at[first]
+    told = zip(*([texts[c] for c in column[at].tolist()] for column, texts in keys), strict=True)
+    facts = zip(*(s.tolist() for s in sums), strict=True)
+    for kind, said, found in zip(work.kind[at].tolist(), told, facts, strict=True):
+        old = totals.setdefault((_KINDS[kind], *said), [0, 0, 0, 0, 0])
+        for j, value in enumerate(found):
+            old[j] += value
 
 
 def _add(group: I64, values: I64, size: int) -> I64:
     """Exact sums by group: floats would lose the last digits of large counts."""
     out = np.zeros(size, np.int64)
-    np.add.at(out, group, values.astype(np.int64))
+    np.add.at(out, group, values)
     return out
 
 

@@ -8,9 +8,8 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.insight.rank import RankView, Table, ms, rank_views
 from chakrakit.results import Result
-from chakrakit.trace.placement import marked_steps, slowest
+from chakrakit.trace.placement import marked_steps, slowest, step_numbers
 from chakrakit.trace.sets import Run
-from chakrakit.trace.timing import step_numbers
 
 
 class Step(Result, msgspec.Struct):
@@ -29,8 +28,8 @@ class Steps(Result, msgspec.Struct):
     found: str
     steps: list[Step]
     median_ns: int
-    """The usual step: of each step the slowest rank's period, of those the median. Where there are
-    more than two, the first is left out: it began before it was recorded."""
+    """The usual step: of each step the slowest rank's period, of those the median. Of several
+    the first is left out, as nobody saw what it began with."""
 
     def table(self) -> Table:
         """One row per step and rank."""

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from chakrakit.errors import ConfigError, FormatError
+from chakrakit.configuration import LARGEST_WRITTEN, read_json
+from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Profile, Row
 from chakrakit.machines.operations import Operation, operation_of, read_call
 
@@ -50,10 +51,7 @@ def is_operator_table(path: Path) -> bool:
 
 def profile_from_operators(path: Path) -> Profile:
     """`{"gpu", "rows": [{"op", "shapes", "types", "strides", "values", "us", "warm"}]}` as a profile."""
-    try:
-        times = msgspec.json.decode(path.read_bytes(), type=OperatorTimes)
-    except msgspec.MsgspecError as error:
-        raise FormatError(f"not a file of timed operators: {error}", path=str(path)) from None
+    times = read_json(path, OperatorTimes, "a file of timed operators", LARGEST_WRITTEN)
     seen: dict[str, dict[tuple[int, ...], list[tuple[Operation, _Timed]]]] = {}
     for row in times.rows:
         if not row.us > 0:

@@ -14,7 +14,7 @@ from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device.clock import HORIZON_DAYS, MOST_NS, MOST_SECONDS, PS_PER_NS
 from chakrakit.machines.device.device import Device
 from chakrakit.trace.model import NodeType, Trace
-from chakrakit.trace.placement import on_host
+from chakrakit.trace.placement import on_host, stored
 
 ROOFLINE_ERROR = 0.5
 """What the roofline misses by: it gives half of the measured steps of GPT-2 on an H200 (docs/accuracy.md)."""
@@ -65,7 +65,8 @@ def measured_rows(trace: Trace) -> Mask:
 
 def work_rows(trace: Trace) -> Mask:
     """Rows whose time a work model answers for: compute and memory operations, on host or device."""
-    return trace.is_type(NodeType.COMP_NODE, NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
+    works = trace.is_type(NodeType.COMP_NODE, NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
+    return works & ~stored(trace)
 
 
 def as_measured(trace: Trace) -> Costs:
@@ -118,7 +119,7 @@ class Roofline:
         moved = trace.column("tensor_size", 0).astype(np.float64)
         host = on_host(trace)
         memory = trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
-        known = ((work_rows(trace) & ~host) | memory) & ((flops > 0) | (moved > 0))
+        known = work_rows(trace) & (~host | memory) & ((flops > 0) | (moved > 0))
         if known.any() and not (device.peak and device.memory_bandwidth):
             raise ConfigError(
                 f"device {device.name!r} has no peak rate or memory bandwidth, which a "

@@ -8,6 +8,7 @@ from chakrakit.machines.fabric.links import Links, Routes
 from chakrakit.machines.fabric.machine import Dimension, Joins, Machine, Software
 from chakrakit.machines.fabric.site import Site, check_site
 from chakrakit.machines.fabric.spans import span_of
+from chakrakit.machines.fabric.stores import Store, StoreKind, WhenFull
 
 __all__ = [
     "AnyGraph",
@@ -22,7 +23,10 @@ __all__ = [
     "Routes",
     "Site",
     "Software",
+    "Store",
+    "StoreKind",
     "Tree",
+    "WhenFull",
     "check_site",
     "lone_port",
     "span_of",

@@ -15,6 +15,7 @@ from chakrakit.machines.device import Device
 from chakrakit.machines.fabric.fabrics import Fabric
 from chakrakit.machines.fabric.links import Links, RouteParts, Routes
 from chakrakit.machines.fabric.site import Site
+from chakrakit.machines.fabric.stores import Store
 from chakrakit.machines.library import Library
 
 Joins = Literal["rails", "flat", "gateways"]
@@ -62,6 +63,8 @@ class Machine:
     """The communication library; without one, collectives take what latencies and bandwidths of links say."""
     site: Site | None = None
     """What stands around the devices; without it, nothing is known beyond their own energy."""
+    stores: tuple[Store, ...] = ()
+    """Where data and checkpoints lie, the nearest first as they were given."""
     changed_links: Links | None = None
     is_preset: bool = False
     """Whether it comes with the package, so that `name:N` asks for N nodes."""
@@ -75,6 +78,18 @@ class Machine:
     def shape(self) -> tuple[int, ...]:
         """Places by dimension, innermost first."""
         return tuple(d.size for d in self.dimensions)
+
+    @property
+    def node_size(self) -> int:
+        """Devices of one node: the innermost dimension, where there is another one."""
+        return self.shape[0] if len(self.shape) > 1 else 1
+
+    @property
+    def free_devices(self) -> I64:
+        """Devices of nodes that are no storage servers."""
+        taken = [node for store in self.stores for node in store.at]
+        devices = np.arange(self.size)
+        return devices[~np.isin(devices // self.node_size, taken)]
 
     def device(self, rank: int) -> Device:
         """The device a rank runs on."""
@@ -104,7 +119,8 @@ class Machine:
     # --- the graph ----------------------------------------------------------------------------
 
     @cached_property
-    def _first_link(self) -> list[int]:
+    def first_link(self) -> list[int]:
+        """The number of the first link of each dimension, and at the end of all links."""
         counts = [
             self.instances(k) * len(d.fabric.links) + self._attached(k) * 2
             for k, d in enumerate(self.dimensions)
@@ -132,14 +148,42 @@ class Machine:
     @property
     def link_count(self) -> int:
         """How many links there are, without making them."""
-        return self._first_link[-1]
+        return self.first_link[-1]
 
     @cached_property
     def links(self) -> Links:
         """All directed links."""
         if self.changed_links is not None:
             return self.changed_links
-        return Links.concat([self._links_of(k) for k in range(len(self.dimensions))])
+        parts = [self._links_of(k) for k in range(len(self.dimensions))]
+        return Links.concat([*parts, *self._store_links])
+
+    @property
+    def _nodes(self) -> int:
+        return self.size // self.node_size
+
+    @cached_property
+    def _store_links(self) -> list[Links]:
+        """The links of each store's servers, which come after those of the network."""
+        first = self.vertices + self._first_servers
+        return [
+            store.links(self._nodes, self.node_size, int(at))
+            for store, at in zip(self.stores, first, strict=True)
+        ]
+
+    @cached_property
+    def _first_servers(self) -> I64:
+        counts = [len(store.homes(self._nodes)) for store in self.stores]
+        return np.cumsum([0, *counts])[: len(counts)].astype(np.int64)
+
+    def servers(self, store: int, devices: I64) -> I64:
+        """The server that each device uses, numbered through all stores."""
+        within = self.stores[store].server(devices // self.node_size, self._nodes)
+        return within + int(self._first_servers[store])
+
+    def store_of_servers(self) -> list[tuple[Store, int]]:
+        """Each server's store and its number there."""
+        return [(s, i) for s in self.stores for i in range(len(s.homes(self._nodes)))]
 
     def _links_of(self, k: int) -> Links:
         fabric, copies = self.dimensions[k].fabric, self.instances(k)
@@ -182,7 +226,7 @@ class Machine:
                 self.dimensions[k].fabric.ports :
             ]
             names += given if count == len(given) else [f"switch {k}.{i}" for i in range(count)]
-        return names
+        return names + [f"{store.name} {i}" for store, i in self.store_of_servers()]
 
     # --- routes -------------------------------------------------------------------------------
 
@@ -195,6 +239,23 @@ class Machine:
             move = np.flatnonzero((lowest <= k) & (self.address(at, k) != self.address(dst, k)))
             if len(move):
                 self._cross(parts, move, at, dst, k)
+        return parts.build()
+
+    def store_routes(self, store: I64, devices: I64, writes: I64) -> Routes:
+        """The links between each device and its server of each store, to it where `writes` is 1."""
+        parts = RouteParts(len(devices))
+        first = self.link_count + 2 * self._first_servers
+        for number, tier in enumerate(self.stores):
+            mine = np.flatnonzero(store == number)
+            to, own = writes[mine] == 1, devices[mine]
+            server = tier.server(own // self.node_size, self._nodes)
+            link = first[number] + 2 * server + np.where(to, 0, 1)
+            port = own
+            if tier.kind != "local":
+                port = tier.homes(self._nodes)[server] * self.node_size + own % self.node_size
+            parts.add(mine[~to], link[~to])
+            parts.add_routes(mine, self.routes(np.where(to, own, port), np.where(to, port, own)))
+            parts.add(mine[to], link[to])
         return parts.build()
 
     def _lowest_dimension(self, src: I64, dst: I64) -> I64:
@@ -219,7 +280,7 @@ class Machine:
             b = there % span if flat else self.address(there, k)
         if joins == "gateways":
             parts.add(move, self._attach(k, 0) + here)
-        base = self._first_link[k] + self.instance(here, k) * len(self.dimensions[k].fabric.links)
+        base = self.first_link[k] + self.instance(here, k) * len(self.dimensions[k].fabric.links)
         local = self.dimensions[k].fabric.routes(a, b)
         hops = np.diff(local.offsets)
         parts.add_routes(move, Routes(local.offsets, local.links + np.repeat(base, hops)))
@@ -229,7 +290,7 @@ class Machine:
 
     def _attach(self, k: int, down: int) -> int:
         copied = self.instances(k) * len(self.dimensions[k].fabric.links)
-        return self._first_link[k] + copied + down
+        return self.first_link[k] + copied + down
 
     def reduction_links(self, devices: I64) -> tuple[I64, I64] | None:
         """Links up to and down from the one switch that can reduce for these devices, if there is one."""
@@ -242,7 +303,7 @@ class Machine:
                 ports = devices % (self._inner[k] * self.shape[k])
             elif dimension.joins == "gateways" or len(np.unique(ports)) < len(ports):
                 continue
-            base = self._first_link[k] + self.instance(devices, k) * len(dimension.fabric.links)
+            base = self.first_link[k] + self.instance(devices, k) * len(dimension.fabric.links)
             return base + ports, base + dimension.fabric.ports + ports
         return None
 

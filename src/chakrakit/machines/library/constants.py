@@ -7,14 +7,15 @@ links and the same library needs no new constants. `chakra calibrate` fits them;
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
+from chakrakit.configuration import NotNegative, Positive
+
 ProtocolName = Literal["LL", "LL128", "Simple"]
-Time = Annotated[float, msgspec.Meta(ge=0)]
-Positive = Annotated[float, msgspec.Meta(gt=0)]
-Factor = Annotated[float, msgspec.Meta(ge=0)]
+Time = NotNegative
+Factor = NotNegative
 PROTOCOLS: tuple[ProtocolName, ...] = ("LL", "LL128", "Simple")
 """Low latency (a flag beside every 4 bytes), the same in lines of 128 bytes, and copies with flags apart."""
 

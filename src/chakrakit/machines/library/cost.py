@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from chakrakit.machines.library.constants import Library, Protocol, ProtocolName
+from chakrakit.machines.library.constants import Exchange, Library, Protocol, ProtocolName
 from chakrakit.machines.library.span import Span, rounds, steps
 
 US = 1e-6
@@ -115,13 +115,19 @@ def _in_switch(library: Library, collective: str, algorithm: str, size: float, s
     return Cost((library.launch_us + switch.start_us) * US, latency, size / flow)
 
 
+def low_latency_us(x: Exchange, collective: str, size: float, members: int) -> float:
+    """Of an exchange in the low-latency protocol: its start, its peers, and what one of them is sent."""
+    piece = size if collective == "message" else size / members
+    peers = 1 if collective == "message" else members - 1
+    return x.start_us + x.peer_us * (peers - 1) + piece / (x.low_latency_gbs * GB) / US
+
+
 def exchange(library: Library, collective: str, size: float, span: Span) -> Cost:
     """Everyone sends to everyone (or to one) at once; small pieces in low latency, large ones in Simple."""
     x, n = library.exchange, span.members
     piece = size if collective == "message" else size / n
     peers = 1 if collective == "message" else n - 1
-    quick = x.start_us + x.peer_us * (peers - 1) + piece / (x.low_latency_gbs * GB) / US
-    quick = min(quick, x.simple_us) * US
+    quick = min(low_latency_us(x, collective, size, n), x.simple_us) * US
     if span.nodes > 1:
         quick += library.network.hop_us["LL"] * US
     flow = piece / (x.share * span.link)

@@ -12,7 +12,7 @@ import math
 from typing import NamedTuple
 
 from chakrakit.machines.library.constants import PROTOCOLS, Library, ProtocolName
-from chakrakit.machines.library.cost import GB, US, cost
+from chakrakit.machines.library.cost import GB, US, cost, low_latency_us
 from chakrakit.machines.library.span import Span, rounds, steps
 
 _BASE_US: dict[str, dict[ProtocolName, float]] = {
@@ -71,11 +71,8 @@ def estimates(library: Library, collective: str, size: float, span: Span) -> dic
 
 def exchange_protocol(library: Library, collective: str, size: float, span: Span) -> str:
     """LL while its start and flow are quicker than a start in Simple."""
-    x = library.exchange
-    piece = size if collective == "message" else size / span.members
-    peers = 1 if collective == "message" else span.members - 1
-    quick = x.start_us + x.peer_us * (peers - 1) + piece / (x.low_latency_gbs * GB) / US
-    return "LL" if quick < x.simple_us else "Simple"
+    quick = low_latency_us(library.exchange, collective, size, span.members)
+    return "LL" if quick < library.exchange.simple_us else "Simple"
 
 
 def _bus(library: Library, span: Span) -> float:

@@ -37,6 +37,7 @@ from chakrakit.machines.load.limits import (
     dragonfly_links,
     tree_links,
 )
+from chakrakit.machines.load.storage import StoreText, read_stores
 
 _DEEPEST_QUEUE = 1 << 30
 """Kernels."""
@@ -110,6 +111,8 @@ class MachineText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     software: SoftwareText = msgspec.field(default_factory=SoftwareText)
     library: Library | None = None
     """Constants of the communication library, as `chakra calibrate` fits them."""
+    storage: dict[str, StoreText] = {}
+    """Stores by name: where data and checkpoints lie."""
     site: Site | None = None
     """Servers, building and electricity around the devices."""
     changes: list[ChangeText] = []
@@ -143,6 +146,7 @@ def build_machine(text: MachineText, where: str = "machine") -> Machine:
         text.name, dims, (device,), places, software, library=text.library, site=text.site
     )
     check_links(machine.link_count, "machine", where, MAX_MACHINE_LINKS)
+    machine = replace(machine, stores=read_stores(text.storage, machine, f"{where}.storage"))
     for i, change in enumerate(text.changes):
         machine = _changed(machine, change, f"{where}.changes[{i}]")
     return machine
@@ -352,8 +356,9 @@ def _changed_links(
     if change.dimension is not None:
         if not 0 <= change.dimension < len(machine.dimensions):
             raise ConfigError(f"{where}.dimension: {change.dimension} of {len(machine.dimensions)}")
-        first, last = machine._first_link[change.dimension : change.dimension + 2]
+        first, last = machine.first_link[change.dimension : change.dimension + 2]
         touched &= (np.arange(len(links)) >= first) & (np.arange(len(links)) < last)
+    touched[machine.link_count :] = False  # `storage` says what servers do
     bandwidth, latency = links.bandwidth.copy(), links.latency.copy()
     if change.bandwidth is not None:
         bandwidth[touched] = positive(change.bandwidth, "bandwidth", f"{where}.bandwidth")

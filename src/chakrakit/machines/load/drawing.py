@@ -125,7 +125,7 @@ def describe(machine: Machine) -> MachineReport:
 
 
 def _bandwidths(machine: Machine, k: int) -> list[float]:
-    first, last = machine._first_link[k : k + 2]
+    first, last = machine.first_link[k : k + 2]
     return [float(b) for b in np.unique(machine.links.bandwidth[first:last])]
 
 
@@ -150,7 +150,7 @@ def draw(machine: Machine) -> str:
 
 def _dimension(machine: Machine, k: int) -> str:
     d = machine.dimensions[k]
-    first, last = machine._first_link[k : k + 2]
+    first, last = machine.first_link[k : k + 2]
     widths = " and ".join(show_bandwidth(b) for b in _bandwidths(machine, k)[::-1])
     late = show_time(float(machine.links.latency[first:last].max(initial=0.0)))
     copies = f"{machine.instances(k):,} × " if machine.instances(k) > 1 else ""

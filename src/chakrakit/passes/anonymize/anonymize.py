@@ -18,7 +18,7 @@ from chakrakit.passes.base import PASSES, Pass, map_bodies
 from chakrakit.passes.nodes import with_run_times
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.memory import StatePart, model_state, with_model_state
-from chakrakit.trace.model import Metadata, Trace
+from chakrakit.trace.model import Metadata, Trace, edge_columns_that_mean_something
 from chakrakit.trace.sets import Card, Run, TraceSet
 
 
@@ -141,6 +141,10 @@ class _Worker:
                 continue
             values = trace.table.column(column)
             data[column] = values if treatment == "kept" else self._renamed(column, values)
+        for column in {"edge_kinds", "edge_lags_ns"} & data.keys():
+            # Entries that fit no dependency could say anything.
+            means = pa.array(edge_columns_that_mean_something(trace.table, column))
+            data[column] = pc.if_else(means, data[column], None)
         data |= self._starts(trace, data)
         made = self._with_state(trace, Trace.from_columns(data, None, _header(trace.metadata)))
         return made if self.policy.times == "exact" else _in_issue_order(trace, made)

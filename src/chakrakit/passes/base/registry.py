@@ -17,6 +17,7 @@ PASSES = {
     "recost": "recost:Recost",
     "scale-ranks": "scale:ScaleRanks",
     "comm": "comm:Comm",
+    "storage": "stored:Storage",
     "portable": "portable:Portable",
     "anonymize": "anonymize:Anonymize",
 }

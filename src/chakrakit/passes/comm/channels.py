@@ -8,7 +8,7 @@ any number of ranks has as many channels as its bodies have names for groups.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,10 +16,9 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
-from chakrakit.trace.communication import canonical_group
+from chakrakit.trace.communication import Calls, Communication
+from chakrakit.trace.communication import Channel as Messages
 from chakrakit.trace.sets import TraceSet
-from chakrakit.trace.validation import Calls, Communication, CommunicationReader
-from chakrakit.trace.validation import Channel as Messages
 
 Place = TypeVar("Place")
 End = TypeVar("End", bound=Hashable)
@@ -59,112 +58,114 @@ class Channel:
 
 def channels_of(traces: TraceSet) -> list[Channel]:
     """All channels of a set, collectives first; a TraceError where calls do not match."""
-    bodies = [_communication(traces, number) for number in range(traces.body_count)]
-    return [*_collectives(traces, bodies), *_messages(traces, bodies)]
+    _check_apart(traces.communication)
+    return [*_collectives(traces.communication), *_messages(traces.communication)]
 
 
-def _communication(traces: TraceSet, number: int) -> Communication:
-    reader = CommunicationReader()
-    reader.add(traces.body_at(number))
-    return reader.finish()
+def _check_apart(communication: Communication) -> None:
+    """A body must be one program, or its calls would be changed twice."""
+    seen: dict[int, Calls] = {}
+    for body, calls in zip(communication.body, communication.programs, strict=True):
+        first = seen.setdefault(body, calls)
+        if first is calls:
+            continue
+        if not np.array_equal(first.role, calls.role):
+            names = {calls.names[r] for r in (*first.roles, *calls.roles)}
+            raise TraceError(
+                f"{', '.join(map(repr, sorted(names)))} are one group on some of the ranks that share "
+                "a body and several on others, so their calls cannot be changed alike"
+            )
+        raise TraceError(
+            "peers that are one to some of the ranks that share a body are several to others, so their "
+            "messages cannot be changed alike"
+        )
 
 
 # --- collectives --------------------------------------------------------------------------------
 
 
-_Caller = tuple[int, tuple[str, ...]]
-"""A body, and its names for one group."""
+_Caller = tuple[int, int]
+"""A program, and one of its roles."""
 
 
-def _collectives(traces: TraceSet, bodies: Sequence[Communication]) -> list[Channel]:
-    users: dict[str, set[_Caller]] = defaultdict(set)
-    for binding in traces.bindings.values():
-        locals_of: dict[str, tuple[str, ...]] = defaultdict(tuple)
-        for local in bodies[binding.body].used_groups:
-            group = canonical_group(binding.groups.get(local, local), traces.groups)
-            locals_of[group] += (local,)
-        for group, own in locals_of.items():
-            users[group].add((binding.body, own))
-    _check_apart({side for sides in users.values() for side in sides})
-    return [_channel(traces, bodies, sides, groups) for sides, groups in _joined(users)]
+def _collectives(communication: Communication) -> list[Channel]:
+    users: dict[str, set[_Caller]] = {g.name: set() for g in communication.groups}
+    names = list(users)
+    for program, groups in zip(communication.program.tolist(), communication.group_of, strict=True):
+        for role, group in zip(communication.programs[program].roles, groups, strict=True):
+            users[names[group]].add((program, role))
+    return [_channel(communication, sides, groups) for sides, groups in _joined(users)]
 
 
 def _channel(
-    traces: TraceSet,
-    bodies: Sequence[Communication],
-    sides: Sequence[_Caller],
-    groups: Sequence[str],
+    communication: Communication, sides: Sequence[_Caller], groups: Sequence[str]
 ) -> Channel:
     """The calls of these sides, which meet in these groups."""
-    known = [traces.groups.ranks_of(g, range(traces.world_size)) or () for g in groups]
-    sizes = {len(ranks) for ranks in known}
+    world = range(communication.world_size)
+    sizes = {len(communication.known.ranks_of(g, world) or ()) for g in groups}
     called = f"group {groups[0]!r}" if groups[0] else "the group of all ranks"
-    calls = [bodies[body].calls(own) for body, own in sides]
+    programs = [communication.programs[program] for program, _ in sides]
+    at = [calls.in_role(role) for calls, (_, role) in zip(programs, sides, strict=True)]
+    calls = list(zip(programs, at, strict=True))
     _check_calls(called, calls)
     return Channel(
         called,
-        frozenset([*groups, *(n for _, own in sides for n in own)]),
+        frozenset([*groups, *(c.names[r] for c, (_, r) in zip(programs, sides, strict=True))]),
         sizes.pop() if len(sizes) == 1 else 0,
-        tuple(BodyCalls(body, c.row) for (body, _), c in zip(sides, calls, strict=True)),
-        calls[0].kind,
-        np.max([c.size for c in calls], axis=0),
-        calls[0].seq if all(c.numbered for c in calls) else None,
+        tuple(
+            BodyCalls(communication.body[program], c.row[i])
+            for (program, _), (c, i) in zip(sides, calls, strict=True)
+        ),
+        programs[0].kind[at[0]],
+        np.max([c.size[i] for c, i in calls], axis=0),
+        programs[0].number[at[0]] if all(c.recorded[i].all() for c, i in calls) else None,
     )
 
 
-def _check_calls(name: str, calls: Sequence[Calls]) -> None:
-    first = calls[0]
-    for other in calls[1:]:
-        seqs = first.numbered and other.numbered and not np.array_equal(first.seq, other.seq)
-        if len(other) != len(first) or seqs or not np.array_equal(first.kind, other.kind):
+def _check_calls(name: str, calls: Sequence[tuple[Calls, I64]]) -> None:
+    first, mine = calls[0]
+    for other, theirs in calls[1:]:
+        both = first.recorded[mine].all() and other.recorded[theirs].all()
+        apart = len(theirs) != len(mine) or not np.array_equal(first.kind[mine], other.kind[theirs])
+        if apart or (both and not np.array_equal(first.number[mine], other.number[theirs])):
             raise TraceError(
                 f"the ranks of {name} do not issue the same collectives, so they cannot be changed "
                 "alike; chakra validate says where they differ"
             )
 
 
-def _check_apart(sides: Iterable[_Caller]) -> None:
-    """A body's name for a group must mean one channel, or its calls would be changed twice."""
-    seen: dict[tuple[int, str], tuple[str, ...]] = {}
-    for body, own in sides:
-        for name in own:
-            if seen.setdefault((body, name), own) != own:
-                raise TraceError(
-                    f"{', '.join(map(repr, own))} are one group on some of the ranks that share a "
-                    "body and several on others, so their calls cannot be changed alike"
-                )
-
-
 # --- messages -----------------------------------------------------------------------------------
 
 _End = tuple[int, bool, int]
-"""Body, whether it sends, and the peer in the body's own numbers."""
+"""Program, whether it sends, and the peer in the body's own numbers."""
 
 
-def _messages(traces: TraceSet, bodies: Sequence[Communication]) -> list[Channel]:
+def _messages(communication: Communication) -> list[Channel]:
     ends: dict[_End, dict[int, Messages]] = defaultdict(dict)
-    for number, body in enumerate(bodies):
-        for one in body.channels:
+    keys: dict[int, dict[_End, None]] = defaultdict(dict)
+    for number, calls in enumerate(communication.programs):
+        for one in calls.channels:
             ends[number, one.is_send, one.peer][one.tag] = one
-    keys: dict[int, list[_End]] = defaultdict(list)
-    for end in ends:
-        keys[end[0]].append(end)
+            keys[number][number, one.is_send, one.peer] = None
     pairs: dict[tuple[int, int], set[_End]] = defaultdict(set)
-    for rank, binding in traces.bindings.items():
-        for end in keys[binding.body]:
-            peer = binding.peers.get(end[2], end[2])
+    for rank, program in zip(communication.ranks, communication.program.tolist(), strict=True):
+        bound = communication.bindings[rank].peers
+        for end in keys[program]:
+            peer = bound.get(end[2], end[2])
             pairs[(rank, peer) if end[1] else (peer, rank)].add(end)
     found = []
     for sides, between in _joined(pairs):
         for tag in sorted({tag for end in sides for tag in ends[end]}):
-            found.append(
-                _message_channel(between[0], tag, {end: ends[end].get(tag) for end in sides})
-            )
+            here = {end: ends[end].get(tag) for end in sides}
+            found.append(_message_channel(communication, between[0], tag, here))
     return found
 
 
 def _message_channel(
-    between: tuple[int, int], tag: int, sides: Mapping[_End, Messages | None]
+    communication: Communication,
+    between: tuple[int, int],
+    tag: int,
+    sides: Mapping[_End, Messages | None],
 ) -> Channel:
     name = f"messages from rank {between[0]} to rank {between[1]} with tag {tag}"
     here = {end: one for end, one in sides.items() if one is not None}
@@ -176,7 +177,9 @@ def _message_channel(
         name,
         frozenset(),
         2,
-        tuple(BodyCalls(end[0], one.row, one.is_send) for end, one in here.items()),
+        tuple(
+            BodyCalls(communication.body[end[0]], one.row, one.is_send) for end, one in here.items()
+        ),
         np.full(len(sizes), MESSAGE, np.int64),
         sizes,
         None,

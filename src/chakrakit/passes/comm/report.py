@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chakrakit.passes.comm.waits import is_comm
-from chakrakit.trace.model import NodeType, collective_name, node_type_name
+from chakrakit.trace.model import NodeType, collective_words, node_type_name
 from chakrakit.trace.sets import TraceSet
 
 
@@ -47,5 +47,6 @@ def _counted(traces: TraceSet) -> tuple[Counter[str], Counter[str]]:
 
 
 def _name(node_type: int, kind: int) -> str:
-    name = collective_name(kind) if kind >= 0 else node_type_name(node_type).removesuffix("_NODE")
-    return name.lower().replace("_", "-")
+    if kind >= 0:
+        return collective_words(kind)
+    return node_type_name(node_type).removesuffix("_NODE").lower().replace("_", "-")

@@ -19,8 +19,8 @@ from chakrakit.passes.nodes.attributes import (
 )
 from chakrakit.passes.nodes.classes import COMPUTE, classes_of, is_compute
 from chakrakit.trace.model import Trace
+from chakrakit.trace.placement import steps_of
 from chakrakit.trace.sets import TraceSet
-from chakrakit.trace.timing import steps_of
 
 
 @dataclass(frozen=True)

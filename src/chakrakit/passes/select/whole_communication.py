@@ -15,19 +15,17 @@ def whole_communication(traces: TraceSet, kept: Mapping[int, Mask]) -> dict[int,
     """Rows to keep by rank, without collectives and messages of which a part is not kept."""
     found = {rank: mask.copy() for rank, mask in kept.items()}
     calls, messages = traces.collectives.calls, traces.collectives.messages
-    _drop_partial(found, calls, [calls["instance"].to_numpy()])
-    ends = [messages[name].to_numpy() for name in ("src", "dst", "tag", "nth")]
-    _drop_partial(found, messages, ends)
+    _drop_partial(found, calls, calls["instance"].to_numpy())
+    _drop_partial(found, messages, messages["message"].to_numpy())
     return found
 
 
-def _drop_partial(kept: Mapping[int, Mask], table: pa.Table, key: list[I64]) -> None:
-    """Drops all rows of a key if one of them is not kept."""
+def _drop_partial(kept: Mapping[int, Mask], table: pa.Table, number: I64) -> None:
+    """Drops all rows of a number if one of them is not kept."""
     if not table.num_rows:
         return
     rank, row = table["rank"].to_numpy(), table["row"].to_numpy()
     stays = np.array([kept[r][i] for r, i in zip(rank.tolist(), row.tolist(), strict=True)])
-    _, number = np.unique(np.stack(key), axis=1, return_inverse=True)
     broken = np.zeros(number.max() + 1, np.bool_)
     broken[number[~stays]] = True
     for r, i in zip(rank[broken[number]].tolist(), row[broken[number]].tolist(), strict=True):

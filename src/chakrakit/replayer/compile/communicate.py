@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -199,7 +200,7 @@ def _number(groups: list[Group], name: str, here: list[int], place: str) -> int:
 
 
 def _with_peer(
-    found: Exchange, given: Arguments, members: tuple[int, ...], kept: list[int], place: str
+    found: Exchange, given: Arguments, members: Sequence[int], kept: list[int], place: str
 ) -> Exchange:
     """The other end of a message, or the root, by its place among the members that are here."""
     name = next((n for n in _PEERS if n in given.plain), "")
@@ -215,7 +216,7 @@ def _with_peer(
     return found
 
 
-def _smaller(found: Exchange, members: tuple[int, ...], kept: list[int], shrink: str) -> Exchange:
+def _smaller(found: Exchange, members: Sequence[int], kept: list[int], shrink: str) -> Exchange:
     """The same in a group that lost members."""
     places = [i for i, m in enumerate(members) if m in kept]
     change = _SMALLER.get(found.op)

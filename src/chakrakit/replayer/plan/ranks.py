@@ -42,7 +42,7 @@ class World:
         places = {r: first + i for i, r in enumerate(self.recorded)}
         return [places[m] for m in members if places.get(m, self.size) < self.size]
 
-    def recorded_members(self, name: str, rank: int, place: str) -> tuple[int, ...]:
+    def recorded_members(self, name: str, rank: int, place: str) -> Sequence[int]:
         """The recorded members of a group that a recorded rank uses."""
         found = self.groups.ranks_of(name, range(max(self.recorded) + 1))
         if found is None:

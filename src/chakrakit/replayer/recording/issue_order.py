@@ -8,7 +8,7 @@ import numpy as np
 
 from chakrakit.arrays import I32
 from chakrakit.errors import TraceError
-from chakrakit.trace.communication import Binding
+from chakrakit.trace.communication import Binding, match
 from chakrakit.trace.model import Graph, Trace
 from chakrakit.trace.sets import TraceSet
 
@@ -37,11 +37,8 @@ def issue_levels(traces: Mapping[int, Trace]) -> Levels:
 def _messages(traces: Mapping[int, Trace], begin: Mapping[int, int]) -> tuple[I32, I32]:
     """Rows of matched sends and receives in the joint numbering."""
     joint = TraceSet(list(traces.values()), {r: Binding(i) for i, r in enumerate(traces)})
-    ends: dict[tuple[int, ...], dict[bool, int]] = {}
-    columns = ("src", "dst", "tag", "nth", "rank", "row", "is_send")
-    table = joint.collectives.messages
-    for *key, rank, row, send in zip(*(table.column(c).to_pylist() for c in columns), strict=True):
-        ends.setdefault(tuple(key), {})[bool(send)] = begin[rank] + row
-    pairs = [(e[True], e[False]) for e in ends.values() if len(e) == 2]
-    found = np.array(pairs, np.int32).reshape(-1, 2)
-    return found[:, 0], found[:, 1]
+    matching = match(joint.communication)
+    own = np.repeat([begin[r] for r in joint.ranks], np.diff(matching.offset))
+    rows = own + matching.column("row")
+    sends = np.flatnonzero(matching.column("is_send") & (matching.partner >= 0))
+    return rows[sends].astype(np.int32), rows[matching.partner[sends]].astype(np.int32)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from chakrakit.configuration import LARGEST_WRITTEN, read_json
 from chakrakit.errors import FormatError
 from chakrakit.replayer.plan import Plan, StandIn
 from chakrakit.replayer.run.comparison import Comparison, Original, compare_with_recording
@@ -194,14 +195,9 @@ def _compared(summary: Summary, outcomes: list[_Outcome], slowest: list[int]) ->
 
 
 def _read(path: Path, kind: Any) -> Any:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except OSError as error:
-        raise FormatError(
-            f"cannot be read: {error.strerror}; was the replay run?", path=str(path)
-        ) from None
-    except msgspec.MsgspecError as error:
-        raise FormatError(f"not a result of a replay: {error}", path=str(path)) from None
+    if not path.exists():
+        raise FormatError("is not there; was the replay run?", path=str(path))
+    return read_json(path, kind, "a result of a replay", LARGEST_WRITTEN)
 
 
 def _coverage(pairs: list[tuple[RankSummary, _Outcome]]) -> Share:

@@ -6,6 +6,8 @@ import gzip
 import json
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ from .operators import ALLOWED
 
 FORMAT, VERSION = "chakra-replay", 1
 _STEPS = ("call", "view", "collective", "wait", "stand_in", "synchronize")
-_LARGEST = 1 << 30
+_LARGEST, _MOST_TIMES, _ROOM = 1 << 30, 100, 64 << 20
+"""Bytes of a plan at most, and how far it may unpack: so many times its size, and some bytes more."""
 _MOST_SLOTS = 1 << 26
 _LONGEST_NS = 3_600_000_000_000
 """An hour: no recorded step takes as long."""
@@ -27,8 +30,11 @@ class ReplayError(Exception):
 def read_plan(path: Path) -> dict[str, Any]:
     """A plan file, checked."""
     try:
+        most = min(_LARGEST, _MOST_TIMES * path.stat().st_size + _ROOM)
         with gzip.open(path) as stream:
-            data = stream.read(_LARGEST)
+            data = stream.read(most + 1)
+        if len(data) > most:
+            raise ReplayError(f"{path} unpacks to more than {most:,} bytes, as no plan does")
         plan = json.loads(data)
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise ReplayError(f"{path} is not a plan: {error}") from None
@@ -36,18 +42,26 @@ def read_plan(path: Path) -> dict[str, Any]:
         raise ReplayError(f"{path} is not a plan of chakra replay")
     if plan.get("version") != VERSION:
         raise ReplayError(f"{path} has version {plan.get('version')}; this runner knows {VERSION}")
-    try:
+    with blamed(f"{path} is damaged"):
         (check_emulation if "durations" in plan else check_plan)(plan)
+    return plan
+
+
+@contextmanager
+def blamed(what: str) -> Iterator[None]:
+    """What goes wrong because of a plan's content is a ReplayError; PyTorch's own are RuntimeErrors."""
+    try:
+        yield
     except (
-        KeyError,
+        LookupError,
         TypeError,
         AttributeError,
         ValueError,
         ArithmeticError,
-        RecursionError,
+        RuntimeError,
     ) as error:
-        raise ReplayError(f"{path} is damaged: {error!r}") from None
-    return plan
+        said = str(error).partition("\n")[0]
+        raise ReplayError(f"{what}: {type(error).__name__}: {said}") from None
 
 
 def check_plan(plan: dict[str, Any]) -> None:

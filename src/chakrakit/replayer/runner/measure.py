@@ -14,7 +14,7 @@ from typing import Any
 
 from .groups import end_groups, start_groups
 from .guard import Room, limit_process, room_for
-from .limits import ReplayError, check_memory
+from .limits import ReplayError, blamed, check_memory
 from .program import Program
 from .settings import apply_settings, set_allocator, threads_of
 from .storages import make_externals
@@ -83,9 +83,11 @@ class _Measurement:
     ) -> None:
         self.torch, self.plan, self.device, self.settings = torch, plan, device, settings
         self.on_device = device.startswith("cuda")
-        self.program = Program(torch, plan, device, groups, room)
-        make_externals(torch, plan, self.program.slots, device, self.program.guard)
-        self.program.check()
+        with blamed("the plan cannot be laid out"):
+            self.program = Program(torch, plan, device, groups, room)
+            make_externals(torch, plan, self.program.slots, device, self.program.guard)
+        with blamed("the first iteration of the plan fails"):
+            self.program.check()
         self.program.capture()
         threads = [s.get("thread", 0) for s in plan["steps"]]
         needs = [s.get("needs", []) for s in plan["steps"]]

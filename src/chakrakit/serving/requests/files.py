@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import io
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +13,16 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 from pyarrow import csv
 
+from chakrakit.configuration import decode_json
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.serving.requests.json_lines import read_json_lines
 from chakrakit.serving.requests.stream import Stream, stream_of
+from chakrakit.trace.files import unpacked
 
 DATES_FROM = 1e8
 """Seconds above this are dates (after 1973), not times since the start."""
 DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises of text that is no JSON, or is nested without end."""
-_PACKING, _ROOM = 32, 1 << 26
-"""How much a packed file may hold: so many times its size, and some bytes more."""
 
 
 def read_requests(path: str | Path, seed: int = 0) -> Stream:
@@ -35,7 +32,7 @@ def read_requests(path: str | Path, seed: int = 0) -> Stream:
         data = file.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    data = unpacked(data, path)
+    data = unpacked(data, str(path))
     if data[:4] == b"PAR1":
         return _parquet(data, str(path))
     start = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -44,31 +41,6 @@ def read_requests(path: str | Path, seed: int = 0) -> Stream:
     if start[:1] in b"{[":
         return _json(data, str(path), seed)
     return _csv(data, str(path))
-
-
-def unpacked(data: bytes, path: str | Path) -> bytes:
-    """What a file holds; gzip is told by its first bytes."""
-    if data[:2] != b"\x1f\x8b":
-        return data
-    most = _PACKING * len(data) + _ROOM
-    try:
-        with gzip.open(io.BytesIO(data)) as opened:
-            pieces = list(_within(opened, most, path))
-    except (OSError, EOFError, zlib.error) as error:
-        raise FormatError(f"not a gzip file: {error}", path=str(path)) from None
-    return b"".join(pieces)
-
-
-def _within(opened: gzip.GzipFile, most: int, path: str | Path) -> Iterator[bytes]:
-    """What a stream holds, as long as that is not more than `most`."""
-    while piece := opened.read(1 << 20):
-        most -= len(piece)
-        if most < 0:
-            raise FormatError(
-                f"unpacks to more than {_PACKING} times its size; give the file unpacked",
-                path=str(path),
-            )
-        yield piece
 
 
 def _json(data: bytes, path: str, seed: int) -> Stream:
@@ -86,10 +58,7 @@ def _json(data: bytes, path: str, seed: int) -> Stream:
 
 
 def _document(data: bytes, path: str, seed: int) -> Stream:
-    try:
-        found = msgspec.json.decode(data)
-    except DAMAGE as error:
-        raise FormatError(f"neither JSON nor JSON lines: {error}", path=path) from None
+    found = decode_json(data, object, path, "a file of requests, in JSON or JSON lines")
     if isinstance(found, dict) and "input_lens" in found:
         return _benchmark(found, path, seed)
     rows = found.get("requests") if isinstance(found, dict) else found

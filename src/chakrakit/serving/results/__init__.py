@@ -2,7 +2,7 @@
 
 from chakrakit.serving.results.expand import expanded, window_of
 from chakrakit.serving.results.figures import Served
-from chakrakit.serving.results.run import write_requests, write_run
+from chakrakit.serving.results.run import write_run
 from chakrakit.serving.results.service_level import ServiceLevel
 from chakrakit.serving.results.summary import ServeResult, Spread, spread
 
@@ -14,6 +14,5 @@ __all__ = [
     "expanded",
     "spread",
     "window_of",
-    "write_requests",
     "write_run",
 ]

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.serving.results.figures import Served
@@ -19,7 +18,7 @@ from chakrakit.serving.results.lanes import lanes
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.sets import Card, Run, Times, TraceSet, run_of
-from chakrakit.trace.storage import write
+from chakrakit.trace.storage import write_with_requests
 
 KINDS = np.array(["decode", "prefill", "mixed"], object)
 PARTS = ("queued", "prompt", "output")
@@ -27,13 +26,7 @@ PARTS = ("queued", "prompt", "output")
 
 def write_run(served: Served, path: Path, card: dict[str, Any]) -> None:
     """Writes RUN and RUN/requests.parquet."""
-    write(engine_run(served, card), path)
-    write_requests(served, path)
-
-
-def write_requests(served: Served, path: Path) -> None:
-    """Writes RUN/requests.parquet."""
-    pq.write_table(served.requests_table(), path / "requests.parquet", compression="zstd")
+    write_with_requests(engine_run(served, card), path, served.requests_table())
 
 
 def engine_run(served: Served, card: dict[str, Any]) -> Run:

@@ -106,7 +106,7 @@ def _table(file: Path) -> pa.Table:
         data = file.read_bytes()
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", path=str(file)) from None
-    return csv_table(unpacked(data, file), str(file))
+    return csv_table(unpacked(data, str(file)), str(file))
 
 
 def _columns(

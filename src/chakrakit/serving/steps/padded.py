@@ -109,7 +109,7 @@ Elementwise = Callable[[F64], F64]
 
 
 def separate_kernels(operators: StepOperators) -> list[tuple[int, float]]:
-    """Kernels of one layer beyond the operators' own: how many, and the bytes a token of each.
+    """Kernels of one layer beyond the operators' own: how many, and the bytes per token of each.
 
     Counted in a profile of one step: a norm is a cast, a square, a mean, an addition, a root, two products
     and a cast, of which one is counted already; rotary positions are two products, a negation, a

@@ -13,6 +13,7 @@ from chakrakit.arrays import I64, U64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.simulator.astra.workload import BITS, Columns, build_body, graph_columns
 from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 
 
@@ -56,7 +57,7 @@ def trace_columns(trace: Trace) -> Columns:
         "id": trace.ids,
         "type": trace.types,
         "duration_micros": trace.column("duration_micros"),
-        "is_cpu_op": trace.column("is_cpu_op", False),
+        "is_cpu_op": on_host(trace),
         "dep_offsets": offsets,
         "deps": deps,
     }

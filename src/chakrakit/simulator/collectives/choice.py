@@ -12,23 +12,14 @@ from dataclasses import dataclass, field, replace
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, nearest
+from chakrakit.machines.library import bus_factor
 from chakrakit.simulator.collectives import algorithms as a
 from chakrakit.simulator.collectives.collective_steps import CollectiveSteps
 from chakrakit.simulator.collectives.group_shape import Shape
 from chakrakit.simulator.collectives.hierarchical import hierarchical
+from chakrakit.trace.model import CollectiveType, collective_words
 
-COLLECTIVES = {
-    0: "all-reduce",
-    1: "reduce",
-    2: "all-gather",
-    3: "gather",
-    4: "scatter",
-    5: "broadcast",
-    6: "all-to-all",
-    7: "reduce-scatter",
-    8: "reduce-scatter",
-    9: "barrier",
-}
+COLLECTIVES = {int(kind): collective_words(kind) for kind in CollectiveType}
 """CollectiveType numbers to the names used here."""
 
 ALGORITHMS = {
@@ -192,7 +183,7 @@ def best_chunks(collective: str, name: str, size: float, s: Shape) -> int:
     if way.latency == 0:
         return MOST_CHUNKS
     best = math.sqrt(width * size / way.bandwidth * fill / way.latency)
-    return max(1, min(MOST_CHUNKS, round(best)))
+    return max(1, round(min(MOST_CHUNKS, best)))
 
 
 # --- schedules ----------------------------------------------------------------------------------
@@ -255,8 +246,7 @@ def data_bytes(collective: str, size: float, n: int) -> float:
 
 def moved_bytes(collective: str, size: float, n: int) -> float:
     """Bytes each member must send or receive at least, of `size` bytes of data."""
-    factor = {"all-reduce": 2 * (n - 1) / n, "barrier": 0.0, "broadcast": 1.0, "reduce": 1.0}
-    return factor.get(collective, (n - 1) / n) * size
+    return 0.0 if collective == "barrier" else bus_factor(collective, n) * size
 
 
 def ideal_seconds(collective: str, size: float, shape: Shape) -> float:

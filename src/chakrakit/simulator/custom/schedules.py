@@ -99,10 +99,13 @@ def _joined_graph(
     nodes: list[tuple[Trace, int, int]] = []
     place: dict[tuple[int, int], int] = {}
     partner: dict[int, int] = {}
-    ends: dict[tuple[int, int, int, int], dict[bool, tuple[int, int]]] = defaultdict(dict)
+    ends: dict[int, dict[bool, tuple[int, int]]] = defaultdict(dict)
+    named: dict[int, tuple[int, int, int]] = {}
     for m in traces.collectives.messages.to_pylist():
-        ends[m["src"], m["dst"], m["tag"], m["nth"]][m["is_send"]] = (m["rank"], m["row"])
-    for (src, dst, tag, _), both in ends.items():
+        ends[m["message"]][m["is_send"]] = (m["rank"], m["row"])
+        named[m["message"]] = (m["src"], m["dst"], m["tag"])
+    for number, both in ends.items():
+        src, dst, tag = named[number]
         if len(both) != 2:
             raise TraceError(
                 f"custom algorithm: the message from {src} to {dst} (tag {tag}) has one end only"

@@ -10,6 +10,7 @@ from chakrakit.simulator.engine.one_collective import one_collective
 from chakrakit.simulator.engine.outcome import Outcome
 from chakrakit.simulator.engine.planner import Custom, Fixed
 from chakrakit.simulator.engine.program import COMM, COMPUTE, Program
+from chakrakit.simulator.engine.stored import StoredOperations, most_at_once
 
 __all__ = [
     "COMM",
@@ -22,6 +23,8 @@ __all__ = [
     "Outcome",
     "Program",
     "SimulationOptions",
+    "StoredOperations",
+    "most_at_once",
     "native",
     "one_collective",
     "run",

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.simulator.engine.classes import Classes
 from chakrakit.simulator.engine.instances import Instances
 from chakrakit.simulator.engine.membership import Membership
+from chakrakit.trace.communication import Classes
 
 
 @dataclass(frozen=True)

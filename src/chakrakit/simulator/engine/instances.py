@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chakrakit.arrays import I32, I64
 from chakrakit.errors import TraceError
 from chakrakit.simulator.collectives import COLLECTIVES, Algorithms, Shape
-from chakrakit.simulator.engine.classes import Classes, RowNames
+from chakrakit.simulator.engine.classes import RowNames
 from chakrakit.simulator.engine.membership import Group, Membership
 from chakrakit.simulator.engine.messages import MessageMatcher, device_table, message_pace
 from chakrakit.simulator.engine.planner import Call, Crowd, Custom, Fixed, Planner, PlanSetting
 from chakrakit.simulator.engine.plans import TransferPlans
 from chakrakit.simulator.engine.policies import CollectivePolicy
-from chakrakit.trace.communication import EQUAL_SIZES, ROOTED
+from chakrakit.trace.communication import EQUAL_SIZES, ROOTED, Classes, match
 from chakrakit.trace.model import collective_name
 
 MESSAGE = "message"
@@ -41,6 +43,8 @@ class Instances:
     shape: list[Shape | None] = field(default_factory=list)
     overhead: list[float | None] = field(default_factory=list)
     """Seconds before the first step, None for the machine's own overhead."""
+    served: dict[int, tuple[I64, I64]] = field(default_factory=dict)
+    """Of a storage operation, for each copy the server and the place of its rank."""
     plain: list[I64] = field(default_factory=list)
     """Rows of collectives with a single member, which are local work."""
 
@@ -117,40 +121,47 @@ class Matcher:
         sizes = [len(membership.programs[membership.body(int(i))]) for i in classes.first]
         self.offset = np.r_[0, np.cumsum(sizes)].astype(np.int64)
         self.out = Instances(np.full(int(self.offset[-1]), -1, np.int32))
+        self.matching = match(membership.communication, classes)
+        self.rows = self.matching.column("row") + np.repeat(
+            self.offset[:-1], np.diff(self.matching.offset)
+        )
 
     def match(self) -> Instances:
         """All of them: collectives by group, then messages by class."""
-        for number in range(int(self.classes.group.max(initial=-1)) + 1):
-            self._collectives(number)
+        for number, calls in enumerate(self._by_group()):
+            self._collectives(number, calls)
         self._messages()
         return self.out
 
     # --- collectives --------------------------------------------------------------------------
 
-    def _collectives(self, number: int) -> None:
+    def _by_group(self) -> list[I64]:
+        """The calls of each class of groups."""
+        group = self.matching.group
+        order = np.argsort(group, kind="stable")
+        first = self.classes.first_group
+        begin, end = (np.searchsorted(group[order], first, side) for side in ("left", "right"))
+        return [order[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
+
+    def _collectives(self, number: int, calls: I64) -> None:
         copies = self.classes.groups_of(number)
         group = self.m.groups[int(copies[0])]
-        parts = self._participants(group)
-        numbers = self._sequences(group, parts)
-        rows = {
-            seq: [self._row(p, s) for p, s in zip(parts, found, strict=True)]
-            for seq, found in numbers.items()
-        }
         if len(group.members) == 1:
-            self.out.plain.append(np.array([r for part in rows.values() for r in part], np.int64))
+            self.out.plain.append(self.rows[calls])
             return
         shape = self.shape_of[int(copies[0])]
         assert shape is not None
         devices = np.stack([self._device[self.m.groups[int(g)].members] for g in copies])
         planner = Planner(self.setting, group, devices, shape, self._crowd(group))
-        for seq, found in rows.items():
-            call = self._call(group, seq, parts, found, numbers[seq])
+        for found in self._instances(group, calls):
+            seq = int(self._column["number"][found[0]])
+            call = self._call(group, seq, found)
             jobs, name, overhead = planner.plan(call)
             what = (call.collective, group.name, seq)
             instance = self.out.add(
                 what, call.size, len(found), jobs, number, name, shape, overhead
             )
-            self.out.of_row[found] = instance
+            self.out.of_row[self.rows[found]] = instance
 
     def _crowd(self, group: Group) -> Crowd:
         """All groups of the same job with the same roles and as many members."""
@@ -164,70 +175,68 @@ class Matcher:
         job = int(np.searchsorted(self.first_ranks, group.members[0], "right"))
         return job, len(group.members), tuple(np.unique(group.role).tolist())
 
-    def _participants(self, group: Group) -> list[tuple[int, int]]:
+    def _participants(self, group: Group) -> list[int]:
         """Each class in each role once, in the group's order."""
         here = group.present >= 0
-        pairs = zip(
-            self.classes.rank[group.present[here]].tolist(), group.role[here].tolist(), strict=True
-        )
-        return list(dict.fromkeys(pairs))
+        parts = self.classes.rank[group.present[here]] * self._roles + group.role[here]
+        return list(dict.fromkeys(parts.tolist()))
 
-    def _program(self, class_number: int) -> int:
-        return self.m.body(int(self.classes.first[class_number]))
+    def _instances(self, group: Group, calls: I64) -> I64:
+        """One row per collective, in the order of their numbers: the call of every participant."""
+        parts = self._participants(group)
+        place = {part: i for i, part in enumerate(parts)}
+        which = np.array([place[p] for p in self.matching.part[calls].tolist()], np.int64)
+        numbers, instance = np.unique(self.matching.instance[calls], return_inverse=True)
+        count = np.bincount(instance * len(parts) + which, minlength=len(numbers) * len(parts))
+        wrong = np.flatnonzero(count != 1)
+        ordered = calls[np.lexsort((which, instance))]
+        if len(wrong):
+            at, part = divmod(int(wrong[0]), len(parts))
+            seq = int(self._column["number"][calls[instance == at][0]])
+            self._refuse_uneven(group, seq, parts[part], bool(count[wrong[0]]))
+        return ordered.reshape(-1, len(parts))
 
-    def _calls_in_role(self, part: tuple[int, int]) -> I64:
-        calls = self.m.programs[self._program(part[0])].calls
-        role = self.m.role_names[part[1]]
-        return np.array([i for i, r in enumerate(calls.role) if r == role], np.int64)
-
-    def _sequences(self, group: Group, parts: list[tuple[int, int]]) -> dict[int, list[int]]:
-        """For each sequence number, the call of every participant."""
-        found: dict[int, list[int]] = {}
-        for k, part in enumerate(parts):
-            calls = self.m.programs[self._program(part[0])].calls
-            for i in self._calls_in_role(part).tolist():
-                entry = found.setdefault(int(calls.seq[i]), [])
-                if len(entry) != k:
-                    self._refuse_uneven(group, int(calls.seq[i]), parts, len(entry) > k, k)
-                entry.append(i)
-        for seq, entry in found.items():
-            if len(entry) != len(parts):
-                self._refuse_uneven(group, seq, parts, False, len(entry))
-        return dict(sorted(found.items()))
-
-    def _refuse_uneven(
-        self, group: Group, seq: int, parts: list[tuple[int, int]], twice: bool, k: int
-    ) -> None:
-        rank = self.m.ranks[int(self.classes.first[parts[min(k, len(parts) - 1)][0]])]
+    def _refuse_uneven(self, group: Group, seq: int, part: int, twice: bool) -> None:
+        rank = self.m.ranks[int(self.classes.first[part // self._roles])]
         said = "is issued twice by" if twice else "is never issued by"
         name = group.name or "(all ranks)"
         raise TraceError(
             f"collective {seq} of group {name} {said} rank {rank}; all members must issue it once"
         )
 
-    def _row(self, part: tuple[int, int], call: int) -> int:
-        calls = self.m.programs[self._program(part[0])].calls
-        return int(self.offset[part[0]] + calls.row[call])
+    @property
+    def _roles(self) -> int:
+        return self.m.communication.roles
 
-    def _call(
-        self,
-        group: Group,
-        seq: int,
-        parts: list[tuple[int, int]],
-        rows: list[int],
-        numbers: list[int],
-    ) -> Call:
+    @cached_property
+    def _column(self) -> dict[str, I64]:
+        return {name: self.matching.column(name) for name in ("number", "kind", "bytes")}
+
+    @cached_property
+    def _roots(self) -> I64:
+        """The member from or to which a call goes, as its rank means it; below 0 where none is named."""
+        found = [self.m.communication.ends(i)[0] for i in self.classes.first.tolist()]
+        return np.concatenate([*found, np.zeros(0, np.int64)])
+
+    @cached_property
+    def _asked(self) -> NDArray[Any]:
+        """The algorithm that each call asks for, "" where it leaves the choice."""
+        parts: list[NDArray[Any]] = [np.zeros(0, object)]
+        for i, calls in zip(self.classes.first.tolist(), self.matching.programs(), strict=True):
+            trace = self.m.programs[self.m.body(i)].trace
+            parts.append(trace.column("comm_algorithm", "")[calls.row])
+        return np.concatenate(parts)
+
+    def _call(self, group: Group, seq: int, calls: I64) -> Call:
         """What the members agree on; sizes of an all-to-all may differ, and the largest counts."""
-        types, sizes, roots, asked = [], [], [], []
-        for part, at in zip(parts, numbers, strict=True):
-            calls = self.m.programs[self._program(part[0])].calls
-            types.append(int(calls.type[at]))
-            sizes.append(int(calls.size[at]))
-            roots.append(self._bound(part[0], int(calls.root[at])))
-            asked.append(calls.algorithm[at])
+        rows = self.rows[calls].tolist()
+        types, sizes, roots = (
+            column[calls].tolist()
+            for column in (self._column["kind"], self._column["bytes"], self._roots)
+        )
         name = group.name or "(all ranks)"
         said = _Said(f"collective {seq} of group {name}", self._names, rows)
-        said.agree([collective_name(t) for t in types], "is {}", types)
+        said.agree(types, lambda i: f"is {collective_name(types[i])}")
         kind = types[0]
         if kind not in COLLECTIVES:
             raise TraceError(
@@ -239,29 +248,22 @@ class Matcher:
                 f"collective {seq} of group {name} is an {COLLECTIVES[kind]} of "
                 f"{max(sizes)} bytes; give comm_size, or --allow-empty"
             )
-        members = group.members.tolist()
-        root = next((members.index(r) for r in roots if r in members), 0)
-        local = {p[0]: row - int(self.offset[p[0]]) for p, row in zip(parts, rows, strict=True)}
-        said.agree([repr(a) for a in asked], "asks for the algorithm {}", asked)
-        return Call(COLLECTIVES[kind], max(0, *sizes), root, local, asked[0])
+        named = (np.flatnonzero(group.members == r) for r in roots if r >= 0)
+        root = next((int(found[0]) for found in named if len(found)), 0)
+        owner = (self.matching.part[calls] // self._roles).tolist()
+        local = {c: row - int(self.offset[c]) for c, row in zip(owner, rows, strict=True)}
+        asked = self._asked[calls].tolist()
+        said.agree(asked, lambda i: f"asks for the algorithm {str(asked[i])!r}")
+        return Call(COLLECTIVES[kind], max(0, *sizes), root, local, str(asked[0]))
 
     @cached_property
     def _names(self) -> RowNames:
         return RowNames(self.m, self.classes, self.offset)
 
-    def _bound(self, c: int, rank: int) -> int:
-        """A rank that the program of a class names, as the first of the class means it."""
-        if rank < 0:
-            return rank
-        peers = self.m.traces.bindings[self.m.ranks[int(self.classes.first[c])]].peers
-        return peers.get(rank, rank)
-
     # --- messages -----------------------------------------------------------------------------
 
     def _messages(self) -> None:
-        found = MessageMatcher(
-            self.m, self.classes, self.device_of, self.offset, self.empty
-        ).match()
+        found = MessageMatcher(self.m, self.matching, self.rows, self.device_of, self.empty).match()
         if not len(found.size):
             return
         copies = np.array([len(d) for d in found.src])
@@ -293,27 +295,26 @@ class _Said:
     names: RowNames
     rows: list[int]
 
-    def agree(self, shown: Sequence[str], text: str, values: Sequence[object]) -> None:
-        """An error unless all values are equal; `text` says what a shown value is of."""
-        other = next((i for i, v in enumerate(values) if v != values[0]), None)
-        if other is None:
+    def agree(self, values: Sequence[object], said: Callable[[int], str]) -> None:
+        """An error unless all values are equal; `said` puts what a member says into words."""
+        if values.count(values[0]) == len(values):
             return
-        first, second = (
-            f"{text.format(shown[i])} on {self.names.node(self.rows[i])}" for i in (0, other)
-        )
+        other = next(i for i, v in enumerate(values) if v != values[0])
+        first, second = (f"{said(i)} on {self.names.node(self.rows[i])}" for i in (0, other))
         raise TraceError(f"{self.what} {first} and {second}; all members must say the same")
 
     def agree_on_call(self, kind: int, sizes: list[int], roots: list[int], empty: bool) -> None:
         """Sizes, where members share one, and roots; 0 bytes and a root below 0 are not said."""
-        below = next((i for i, size in enumerate(sizes) if size < 0), None)
-        if below is not None:
+        if min(sizes) < 0:
+            below = next(i for i, size in enumerate(sizes) if size < 0)
             node = self.names.node(self.rows[below])
             raise TraceError(f"{self.what} has {sizes[below]:,} bytes on {node}; give 0 or more")
         if kind in EQUAL_SIZES and not empty:
-            known = [size or max(sizes) for size in sizes]
-            self.agree([f"{size:,}" for size in sizes], "has {} bytes", known)
+            largest = max(sizes)
+            known = [size or largest for size in sizes]
+            self.agree(known, lambda i: f"has {sizes[i]:,} bytes")
         if kind in ROOTED:
-            said = next((r for r in roots if r >= 0), -1)
+            named = next((r for r in roots if r >= 0), -1)
             self.agree(
-                [str(r) for r in roots], "has the root {}", [r if r >= 0 else said for r in roots]
+                [r if r >= 0 else named for r in roots], lambda i: f"has the root {roots[i]}"
             )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
 from chakrakit.simulator.engine.program import Program
+from chakrakit.trace.communication import Calls, UsedGroup
 from chakrakit.trace.sets import TraceSet
 
 MOST_MEMBERS = 1 << 17
@@ -30,73 +29,37 @@ class Group:
     """The number of the role under which each member's body knows the group, -1 for none."""
 
 
-@dataclass(frozen=True, eq=False)
-class RankMessages:
-    """A rank's messages with the other ends filled in: parallel arrays in issue order."""
-
-    row: I64
-    is_send: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    peer: I64
-    tag: I64
-    size: I64
-    nth: I64
-
-
 class Membership:
-    """The groups and peers of every rank; ranks are numbered by index into `ranks`."""
+    """The groups of every rank, checked; ranks are numbered by index into `ranks`."""
 
     def __init__(
         self, traces: TraceSet, programs: Sequence[Program], assume_missing: bool = False
     ) -> None:
-        self.traces = traces
-        self.programs = programs
-        self.ranks = traces.ranks
-        self.index = {rank: i for i, rank in enumerate(self.ranks)}
+        self.traces, self.programs = traces, programs
+        self.communication = traces.communication
+        self.ranks, self.index = self.communication.ranks, self.communication.place
+        self.group_of = self.communication.group_of
         self.assume_missing = assume_missing
-        self.role_names: list[str] = []
-        self._role_number: dict[str, int] = {}
-        self.roles_of_body = [sorted(set(p.calls.role)) for p in programs]
-        if any("" in roles for roles in self.roles_of_body):
-            _check_members("", traces.world_size)
-        self.groups, self.group_of = self._resolve()
-        self._messages: dict[int, RankMessages] = {}
+        for number, calls in enumerate(self.communication.programs):
+            self._check_ends(self.communication.body[number], calls)
+        self.groups = [self._group(used) for used in self.communication.groups]
 
     def body(self, i: int) -> int:
         """The body that the i-th rank runs."""
         return self.traces.bindings[self.ranks[i]].body
 
-    def role_number(self, role: str) -> int:
-        """A number for a role's name."""
-        if role not in self._role_number:
-            self._role_number[role] = len(self.role_names)
-            self.role_names.append(role)
-        return self._role_number[role]
+    def _check_ends(self, body: int, calls: Calls) -> None:
+        unknown = np.flatnonzero(~calls.collective & (calls.peer < 0))
+        if len(unknown):
+            node = self.programs[body].trace[int(calls.row[unknown[0]])]
+            end = "comm_dst" if calls.is_send[unknown[0]] else "comm_src"
+            raise TraceError(f"node {node.id} ({node.name!r}) does not say {end}")
 
-    # --- groups -------------------------------------------------------------------------------
-
-    def _resolve(self) -> tuple[list[Group], list[tuple[int, ...]]]:
-        """All groups in use, and for each rank the group of each of its body's roles."""
-        numbers: dict[str, int] = {}
-        uses: list[dict[int, int]] = []
-        group_of = []
-        for i, rank in enumerate(self.ranks):
-            bound = self.traces.bindings[rank].groups
-            mine = []
-            for role in self.roles_of_body[self.body(i)]:
-                name = bound.get(role, role)
-                number = numbers.setdefault(name, len(numbers))
-                if number == len(uses):
-                    uses.append({})
-                if i in uses[number]:
-                    raise TraceError(f"rank {rank} knows group {name!r} under two names")
-                uses[number][i] = self.role_number(role)
-                mine.append(number)
-            group_of.append(tuple(mine))
-        return [self._group(name, uses[g]) for name, g in numbers.items()], group_of
-
-    def _group(self, name: str, users: Mapping[int, int]) -> Group:
-        world = range(self.traces.world_size)
-        members = self.traces.groups.ranks_of(name, world)
+    def _group(self, used: UsedGroup) -> Group:
+        name, users = used.name, dict(zip(*(c.tolist() for c in used.callers), strict=True))
+        if name == "":
+            _check_members(name, self.traces.world_size)
+        members = self.traces.groups.ranks_of(name, range(self.traces.world_size))
         if members is None:
             known = ", ".join(repr(n) for n in list(self.traces.groups)[:6]) or "none"
             rank = self.ranks[next(iter(users))]
@@ -114,7 +77,7 @@ class Membership:
                 f"rank {self.ranks[strangers[0]]} uses group {name!r} but is not in it"
             )
         self._check_missing(name, members, present, users)
-        role = np.array([users.get(int(i), -1) for i in present], np.int64)
+        role = np.array([users.get(i, -1) for i in present.tolist()], np.int64)
         return Group(name, np.array(members, np.int64), present, role)
 
     def _check_missing(
@@ -135,26 +98,6 @@ class Membership:
                 "stand in by arriving with the others"
             )
 
-    # --- messages -----------------------------------------------------------------------------
-
-    def peers(self, i: int) -> I64:
-        """The ranks at the other end of the i-th rank's messages, in issue order."""
-        keys = self.programs[self.body(i)].messages.peer
-        bound = self.traces.bindings[self.ranks[i]].peers
-        if not bound or not len(keys):
-            return keys
-        known = np.unique(keys)
-        moved = np.array([bound.get(int(k), int(k)) for k in known], np.int64)
-        return moved[np.searchsorted(known, keys)]
-
-    def messages(self, i: int) -> RankMessages:
-        """The i-th rank's messages, numbered among those with the same ends and tag."""
-        if i not in self._messages:
-            m, peer = self.programs[self.body(i)].messages, self.peers(i)
-            nth = _turns(m.is_send, peer, m.tag)
-            self._messages[i] = RankMessages(m.row, m.is_send, peer, m.tag, m.size, nth)
-        return self._messages[i]
-
 
 def _check_members(name: str, count: int) -> None:
     if count > MOST_MEMBERS:
@@ -162,16 +105,3 @@ def _check_members(name: str, count: int) -> None:
             f"group {name or '(all ranks)'!r} has {count:,} members; a collective of "
             f"{MOST_MEMBERS:,} is the largest that is simulated"
         )
-
-
-def _turns(*columns: NDArray[Any]) -> I64:
-    """For each entry how many before it are equal in all columns."""
-    order = np.lexsort(columns)
-    first = np.ones(len(order), bool)
-    for i, column in enumerate(columns):
-        differs = np.diff(column[order]) != 0
-        first[1:] = differs if i == 0 else first[1:] | differs
-    begin = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
-    turn = np.empty(len(order), np.int64)
-    turn[order] = np.arange(len(order)) - begin
-    return turn

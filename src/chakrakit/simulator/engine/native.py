@@ -23,7 +23,7 @@ from chakrakit.machines.device import (
 )
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
-from chakrakit.simulator.engine.classes import Classes, apart, refine
+from chakrakit.simulator.engine.classes import refine
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
 from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances, Matcher
@@ -35,8 +35,9 @@ from chakrakit.simulator.engine.planner import Custom, Fixed
 from chakrakit.simulator.engine.plans import TransferPlans, link_bytes
 from chakrakit.simulator.engine.policies import CollectivePolicy, DispatchPolicy, ReadyRow
 from chakrakit.simulator.engine.program import COMPUTE, PLAIN, Program, read_program
+from chakrakit.simulator.engine.stored import StoredMatcher, gate_arrays, stored_operations
 from chakrakit.simulator.engine.stuck import check_finished, check_horizon
-from chakrakit.trace.communication import Binding, bind
+from chakrakit.trace.communication import Binding, Classes, bind
 from chakrakit.trace.sets import TraceSet
 
 SPLITS = 8
@@ -104,13 +105,15 @@ class _Simulation:
                 f"body {number}: node {body.ids[first['row']]} depends on node {first['id']}, which does "
                 "not exist; `chakra validate --fix` drops such dependencies"
             )
-        return read_program(body, self.traces.groups)
+        self.traces.calls_at(number)  # while the body is at hand
+        return read_program(body)
 
     def _placed(self) -> I64:
         ranks = np.array(self.membership.ranks, np.int64)
         placement = self.options.placement
         if placement is None:
             self.machine.check_ranks(max(self.traces.world_size, int(ranks.max()) + 1))
+            self._check_free(ranks)
             return ranks
         if self.traces.missing_ranks:
             raise ConfigError("a placement is for all ranks, and some were not recorded")
@@ -122,9 +125,20 @@ class _Simulation:
                     "device from 0 for every rank"
                 )
         devices = np.array([placement[r] for r in ranks.tolist()], np.int64)
+        self._check_free(devices)
         if len(np.unique(devices)) != len(devices):
             raise ConfigError("the placement puts two ranks on one device")
         return devices
+
+    def _check_free(self, devices: I64) -> None:
+        """An error where a rank is on a node that is a storage server."""
+        taken = devices[~np.isin(devices, self.machine.free_devices)]
+        if len(taken):
+            node = int(taken[0]) // self.machine.node_size
+            raise ConfigError(
+                f"device {int(taken[0])} is in node {node}, which is a storage server; give "
+                "--placement, or put the servers on other nodes"
+            )
 
     def _shapes(self) -> list[Shape | None]:
         """How each group lies on the machine; groups of one size are looked at together."""
@@ -144,11 +158,9 @@ class _Simulation:
 
     def run(self, begin: Splits | None = None) -> Outcome:
         if not self.options.fold:
-            return self._attempt(apart(self.membership), "not asked for")[0]
+            return self._unfolded("not asked for")
         if self.options.dispatch is not None:
-            return self._attempt(apart(self.membership), "a dispatch policy may treat ranks apart")[
-                0
-            ]
+            return self._unfolded("a dispatch policy may treat ranks apart")
         splits = begin or Splits.none(self.membership)
         for attempt in range(SPLITS):
             classes = self._classes(splits)
@@ -157,13 +169,14 @@ class _Simulation:
             try:
                 outcome, further = self._attempt(classes, _why(classes, attempt), splits)
             except FoldRefusedError as error:
-                return self._attempt(apart(self.membership), str(error))[0]
+                return self._unfolded(str(error))
             if further is None:
                 return outcome
             splits = further
-        return self._attempt(
-            apart(self.membership), "equal groups or pairs of ranks kept ending apart"
-        )[0]
+        return self._unfolded("equal groups or pairs of ranks kept ending apart")
+
+    def _unfolded(self, why: str) -> Outcome:
+        return self._attempt(self.membership.communication.apart(), why)[0]
 
     def _classes(self, splits: Splits) -> Classes:
         ranks = self.membership.ranks
@@ -188,8 +201,12 @@ class _Simulation:
         book = TransferPlans(self.machine, flow)
         matcher = self._matcher(classes, book)
         instances = matcher.match()
+        measured = self.options.communication == "measured"
+        StoredMatcher(
+            self.membership, classes, self.device_of, matcher.offset, book, measured
+        ).match(instances)
         workload = self._workload(classes, matcher.offset, instances)
-        if self.options.communication == "measured":
+        if measured:
             programs = [self.programs[self.membership.body(int(i))] for i in classes.first]
             workload["after"] = as_measured(instances, programs, book)
             workload["release"] = recorded_starts(programs)
@@ -204,6 +221,7 @@ class _Simulation:
         )
         check_horizon(self.membership, classes, matcher.offset, found)
         check_finished(self.membership, classes, matcher.offset, instances, found)
+        stored = stored_operations(instances, self.machine, found)
         moved = link_bytes(plans, routes, found["job_runs"], len(self.machine.links))
         costs = [self._costs_of(int(i)) for i in classes.first]
         outcome = Outcome(
@@ -227,6 +245,7 @@ class _Simulation:
             int(found["events"]),
             self.device_of,
             splits,
+            stored,
         )
         return outcome, splits and splits.further(classes, instances, found["job_ended"])
 
@@ -313,6 +332,7 @@ class _Simulation:
             ),
             "instance_jobs": np.r_[0, np.cumsum(counts)].astype(np.int64),
             "job_plan": _concat(instances.jobs, np.int32),
+            **gate_arrays(instances, self.machine),
         }
 
     def _fault_arrays(self, classes: Classes) -> dict[str, Any]:

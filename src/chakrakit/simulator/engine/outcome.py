@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chakrakit.arrays import F64, I8, I32, I64
-from chakrakit.simulator.engine.classes import Classes
 from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances
 from chakrakit.simulator.engine.membership import Membership
+from chakrakit.simulator.engine.stored import StoredOperations
+from chakrakit.trace.communication import Classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,8 @@ class Outcome:
     """The device of each rank, by its place among the ranks."""
     splits: Splits | None = None
     """What told alike ranks and groups apart; None where every rank was simulated."""
+    stored: StoredOperations | None = None
+    """What storage servers did; None where no rank used one."""
 
     def devices(self) -> dict[int, int]:
         """Rank → the device it runs on."""

@@ -27,10 +27,10 @@ from chakrakit.simulator.collectives import (
     library_steps,
     plain_cost,
 )
-from chakrakit.simulator.engine.classes import Classes
 from chakrakit.simulator.engine.membership import Group, Membership
 from chakrakit.simulator.engine.plans import TransferPlans
 from chakrakit.simulator.engine.policies import CollectivePolicy
+from chakrakit.trace.communication import Classes
 from chakrakit.trace.model import Trace
 
 Custom = Callable[[str, int, int], CollectiveSteps | None]

@@ -41,9 +41,10 @@ class _Family:
 
 @dataclass(frozen=True, eq=False)
 class _MessageFamily:
-    """Plans of one message each: parallel arrays."""
+    """Plans of one message or storage operation each: parallel arrays."""
 
     keys: I64
+    """src · devices + dst; beyond devices² the way between a device and a store, see `add_stored`."""
     bytes: F64
     stretch: F64
     hop: I64
@@ -233,6 +234,25 @@ class TransferPlans:
         self.count += count
         return self.count - count
 
+    def add_stored(self, store: int, devices: I64, writes: bool, size: int) -> int:
+        """Plans of one operation each, between a device and its server of a store."""
+        self._check_time(float(size))
+        machine, count = self.machine, len(devices)
+        which = np.full(count, store), devices, np.full(count, int(writes))
+        waits = machine.store_routes(*which).latency(machine.links) + machine.stores[store].latency
+        keys = (store * 2 + int(writes)) * machine.size + devices
+        self._families.append(
+            _MessageFamily(
+                machine.size**2 + keys,
+                np.full(count, float(size)),
+                np.ones(count),
+                each_picoseconds(waits, lambda _: f"the latency of {machine.stores[store].name}"),
+            )
+        )
+        self._transfers += count
+        self.count += count
+        return self.count - count
+
     def add_fixed(self, seconds: float, copies: int) -> int:
         """Plans that take a given time and use no link."""
         wait = np.array([picoseconds(seconds, "a collective")], np.int64)
@@ -259,13 +279,22 @@ class TransferPlans:
         return self._plans(number, latency), self._links(routes), routes
 
     def _routes(self, keys: I64) -> Routes:
-        """A key of a device with itself is a message that goes nowhere: no links."""
+        """Of ascending keys. One of a device with itself is a message that goes nowhere: no links."""
+        size = self.machine.size
         links = -1 - keys[keys < 0]
-        pairs = keys[keys >= 0]
-        found = self.machine.routes(pairs // self.machine.size, pairs % self.machine.size)
+        pairs = keys[(keys >= 0) & (keys < size**2)]
+        found = self.machine.routes(pairs // size, pairs % size)
         first = np.arange(len(links) + 1, dtype=np.int64)
         offsets = np.concatenate([first, found.offsets[1:] + len(links)])
-        return Routes(offsets, np.concatenate([links, found.links]))
+        between = Routes(offsets, np.concatenate([links, found.links]))
+        stored = keys[keys >= size**2] - size**2
+        if not len(stored):
+            return between
+        last = self.machine.store_routes(stored // size // 2, stored % size, stored // size % 2)
+        return Routes(
+            np.concatenate([offsets, last.offsets[1:] + offsets[-1]]),
+            np.concatenate([between.links, last.links]),
+        )
 
     def _links(self, routes: Routes) -> dict[str, Any]:
         return {

@@ -8,41 +8,30 @@ import numpy as np
 
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import TraceError
-from chakrakit.trace.communication import Groups, canonical_group, group_names, numbered_calls
 from chakrakit.trace.model import COMMUNICATION, EdgeKind, Edges, NodeType, Trace
-from chakrakit.trace.placement import issue_order, issued, lane_of, on_host, ordered_by_edges
+from chakrakit.trace.placement import (
+    issue_order,
+    issued,
+    lane_of,
+    on_host,
+    ordered_by_edges,
+    stored,
+)
 
-PLAIN, COMPUTE, COMM = 0, 1, 2
+PLAIN, COMPUTE, COMM, STORAGE = 0, 1, 2, 3
 ORDERED, POOL, QUEUE_ONLY = 0, 1, 2
 _HOST, _DEVICE = -1, -2
 """Lanes of rows that name no thread and no stream."""
 
 
 @dataclass(frozen=True, eq=False)
-class Calls:
-    """Collectives of a body: parallel arrays, one row per call. `role` is the body's own group name.
-
-    `algorithm` is what the trace asks for, "" where it leaves the choice.
-    """
+class Stored:
+    """Reads and writes of a body at stores of the machine, in issue order."""
 
     row: I64
-    role: list[str]
-    seq: I64
-    type: I64
+    store: list[str]
     size: I64
-    root: I64
-    algorithm: list[str]
-
-
-@dataclass(frozen=True, eq=False)
-class Messages:
-    """Sends and receives of a body, in issue order. `peer` is the other end in the body's own numbers."""
-
-    row: I64
-    is_send: Mask
-    peer: I64
-    tag: I64
-    size: I64
+    writes: Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +56,13 @@ class Program:
     waves: I64
     """Rounds a compute row runs in; communication of a higher priority gets in between them."""
     launch_of: I32
-    calls: Calls
-    messages: Messages
+    stored: Stored
 
     def __len__(self) -> int:
         return len(self.trace)
 
 
-def read_program(trace: Trace, groups: Groups) -> Program:
+def read_program(trace: Trace) -> Program:
     """The program of a body."""
     kind = _kinds(trace)
     lane, lane_kind = _lanes(trace)
@@ -89,15 +77,16 @@ def read_program(trace: Trace, groups: Groups) -> Program:
         _shares(trace, kind),
         _waves(trace),
         _launchers(trace),
-        _calls(trace, groups),
-        _messages(trace),
+        _stored(trace),
     )
 
 
 def _kinds(trace: Trace) -> I8:
     comm = trace.is_type(*COMMUNICATION)
     device = trace.is_type(NodeType.COMP_NODE) & ~on_host(trace)
-    return np.where(comm, COMM, np.where(device, COMPUTE, PLAIN)).astype(np.int8)
+    kind = np.where(comm, COMM, np.where(device, COMPUTE, PLAIN)).astype(np.int8)
+    kind[stored(trace)] = STORAGE
+    return kind
 
 
 def _shares(trace: Trace, kind: I8) -> I32:
@@ -150,36 +139,12 @@ def _launchers(trace: Trace) -> I32:
     return launch_of
 
 
-def _calls(trace: Trace, groups: Groups) -> Calls:
-    rows = issued(trace, np.flatnonzero(trace.is_type(NodeType.COMM_COLL_NODE)))
-    roles = [canonical_group(n, groups) for n in group_names(trace, rows).to_pylist()]
-    _, codes = np.unique(np.array(roles, object).astype(str), return_inverse=True)
-    seq, _ = numbered_calls(trace, rows, codes)
-    return Calls(
-        rows,
-        roles,
-        seq,
-        trace.column("comm_type", -1)[rows].astype(np.int64),
-        trace.column("comm_size", 0)[rows].astype(np.int64),
-        trace.column("comm_src", -1)[rows].astype(np.int64),
-        [str(a) for a in trace.column("comm_algorithm", "")[rows].tolist()],
-    )
-
-
-def _messages(trace: Trace) -> Messages:
-    chosen = trace.is_type(NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
-    rows = issued(trace, np.flatnonzero(chosen))
-    is_send = trace.types[rows] == NodeType.COMM_SEND_NODE
-    peer = np.where(is_send, trace.column("comm_dst", -1)[rows], trace.column("comm_src", -1)[rows])
-    unknown = np.flatnonzero(peer < 0)
-    if len(unknown):
-        row = int(rows[unknown[0]])
-        end = "comm_dst" if is_send[unknown[0]] else "comm_src"
-        raise TraceError(f"node {trace.ids[row]} ({trace[row].name!r}) does not say {end}")
-    return Messages(
-        rows,
-        is_send,
-        peer.astype(np.int64),
-        trace.column("comm_tag", 0)[rows].astype(np.int64),
-        trace.column("comm_size", 0)[rows].astype(np.int64),
-    )
+def _stored(trace: Trace) -> Stored:
+    rows = issued(trace, np.flatnonzero(stored(trace)))
+    size = trace.column("tensor_size", 0).astype(np.int64)
+    wrong = np.zeros(len(trace), np.bool_)
+    wrong[rows] = size[rows] <= 0
+    _check(trace, wrong, "tensor_size", "the bytes that are read or written, 1 or more")
+    names = trace.column("storage", "") if len(rows) else np.zeros(0, object)
+    writes = trace.types[rows] == NodeType.MEM_STORE_NODE
+    return Stored(rows, [str(names[r]) for r in rows.tolist()], size[rows], writes)

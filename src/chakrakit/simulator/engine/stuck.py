@@ -9,9 +9,11 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.errors import DeadlockError, TraceError
 from chakrakit.machines.device import HORIZON_DAYS
-from chakrakit.simulator.engine.classes import Classes, RowNames
+from chakrakit.simulator.engine.classes import RowNames
 from chakrakit.simulator.engine.instances import MESSAGE, Instances
 from chakrakit.simulator.engine.membership import Membership
+from chakrakit.simulator.engine.stored import LOAD, STORE
+from chakrakit.trace.communication import Classes
 
 _SHOWN = 4
 
@@ -55,6 +57,8 @@ def _title(what: tuple[str, str, int]) -> str:
     kind, group, seq = what
     if kind == MESSAGE:
         return f"a message with tag {seq}"
+    if kind in (LOAD, STORE):
+        return f"a {kind} at {group!r}"
     return f"{kind} {seq} of group {group or '(all ranks)'}"
 
 

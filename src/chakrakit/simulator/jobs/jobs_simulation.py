@@ -17,6 +17,7 @@ from chakrakit.simulator.jobs.joined_jobs import JoinedJobs, join_jobs
 from chakrakit.simulator.jobs.meeting import meeting
 from chakrakit.simulator.jobs.placement import Devices, check_places, place_jobs
 from chakrakit.simulator.results import Detail, Simulation, simulate
+from chakrakit.trace.placement import stored
 from chakrakit.trace.sets import Run, TraceSet
 
 
@@ -116,11 +117,17 @@ def simulate_jobs(
         return joined, simulate(joined.traces, made, compute=compute, options=own)
 
     parts = []
-    for numbers in meeting(made, places):
+    for numbers in meeting(made, places, [_stores(traces) for traces in jobs.values()]):
         joined, together = run(numbers)
         alone = [run((i,))[1] for i in numbers] if len(numbers) > 1 else [together]
         parts.append(MeetingJobs(numbers, joined, together, tuple(alone)))
     return JobsSimulation(tuple(parts), _summary(parts, places))
+
+
+def _stores(traces: TraceSet) -> set[str]:
+    """The stores that a job reads from or writes to."""
+    bodies = (traces.body_at(b) for b in range(traces.body_count))
+    return {str(n) for body in bodies for n in body.column("storage", "")[stored(body)]}
 
 
 def _summary(parts: Sequence[MeetingJobs], places: Sequence[Devices]) -> JobsSummary:

@@ -36,15 +36,15 @@ class JoinedJobs:
             epoch_ns=0,
             settings={**job.card.settings, **run.card.settings, "jobs": list(self.names)},
         )
-        links = {"links": run.counters["links"]} if "links" in run.counters else {}
+        shared = {n: run.counters[n] for n in ("links", "storage") if n in run.counters}
         return Run(
-            job._bodies,
+            job.bodies,
             job.bindings,
             job.groups,
             card,
             times=times,
             timing={rank: place[old] for rank, old in timing.items()},
-            counters=links,
+            counters=shared,
         )
 
 

@@ -18,20 +18,20 @@ def place_jobs(sizes: Sequence[int], machine: Machine, *, spread: bool = False) 
     By default every job is on nodes of its own while there are enough, else jobs follow one another without
     gaps. With `spread`, ranks are dealt out over all nodes in turn, so that every job reaches every node.
     """
-    total = sum(sizes)
-    if total > machine.size:
+    total, each = sum(sizes), machine.node_size
+    free = machine.free_devices.tolist()
+    if total > len(free):
         raise ConfigError(
-            f"{machine.name} has {machine.size:,} devices and the jobs {total:,} ranks; ask for more "
+            f"{machine.name} has {len(free):,} devices and the jobs {total:,} ranks; ask for more "
             "nodes, as in dgx-h100:32"
         )
-    each = machine.shape[0] if len(machine.shape) > 1 else 1
     if spread:
-        return _in_order(sizes, sorted(range(machine.size), key=lambda d: (d % each, d // each)))
+        return _in_order(sizes, sorted(free, key=lambda d: (d % each, d // each)))
     nodes = [-(-size // each) for size in sizes]
-    if sum(nodes) * each > machine.size:
-        return _in_order(sizes, range(machine.size))
+    if sum(nodes) * each > len(free):
+        return _in_order(sizes, free)
     first = [sum(nodes[:i]) * each for i in range(len(nodes))]
-    return [tuple(range(at, at + size)) for at, size in zip(first, sizes, strict=True)]
+    return [tuple(free[at : at + size]) for at, size in zip(first, sizes, strict=True)]
 
 
 def _in_order(sizes: Sequence[int], devices: Sequence[int]) -> list[Devices]:

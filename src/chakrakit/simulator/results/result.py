@@ -10,7 +10,9 @@ import pyarrow as pa
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.engine import Outcome
 from chakrakit.simulator.results.rows import class_rows
+from chakrakit.simulator.results.storage import server_uses
 from chakrakit.simulator.results.summary import class_memory
+from chakrakit.trace.counters import storage_table
 from chakrakit.trace.placement import nested_ends
 from chakrakit.trace.sets import Run, Times
 
@@ -38,6 +40,8 @@ def to_run(
         "links": link_table(outcome, machine),
         "collectives": collective_table(outcome),
     }
+    if outcome.stored is not None:
+        counters["storage"] = storage_table(server_uses(outcome, machine))
     memory = memory_table(outcome)
     if memory is not None:
         counters["memory"] = memory
@@ -82,7 +86,7 @@ def _unfolded(outcome: Outcome, times: list[Times]) -> tuple[list[Times], dict[i
         timing[rank] = len(out)
         shared = times[int(outcome.classes.rank[i])]
         near = set().union(*(members[g] for g in outcome.membership.group_of[i]))
-        near |= set(outcome.membership.peers(i).tolist())
+        near |= set(outcome.membership.communication.peers(i).tolist())
         assert shared.binding_rank is not None
         moved = shared.binding_rank.copy()
         for other in np.unique(moved[moved >= 0]).tolist():
@@ -121,16 +125,18 @@ def link_table(outcome: Outcome, machine: Machine) -> dict[str, Any]:
 def collective_table(outcome: Outcome) -> dict[str, Any]:
     """Every instance of the simulated classes: what, group, algorithm, last arrival and end."""
     instances = outcome.instances
-    kinds, groups, seqs = zip(*instances.what, strict=True) if instances.what else ((), (), ())
+    kept = [i for i in range(len(instances.what)) if i not in instances.served]
+    what = [instances.what[i] for i in kept]
+    kinds, groups, seqs = zip(*what, strict=True) if what else ((), (), ())
     return {
         "collective": pa.array(kinds, pa.string()),
         "group": pa.array(groups, pa.string()),
         "seq": pa.array(seqs, pa.int64()),
-        "algorithm": pa.array(instances.algorithm, pa.string()),
-        "comm_size": pa.array(instances.size, pa.int64()),
-        "copies": pa.array([len(j) for j in instances.jobs], pa.int64()),
-        "arrival_ns": outcome.began / 1000,
-        "end_ns": outcome.ended / 1000,
+        "algorithm": pa.array([instances.algorithm[i] for i in kept], pa.string()),
+        "comm_size": pa.array([instances.size[i] for i in kept], pa.int64()),
+        "copies": pa.array([len(instances.jobs[i]) for i in kept], pa.int64()),
+        "arrival_ns": outcome.began[kept] / 1000,
+        "end_ns": outcome.ended[kept] / 1000,
     }
 
 

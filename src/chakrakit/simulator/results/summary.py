@@ -15,6 +15,8 @@ from chakrakit.simulator.collectives import data_bytes, ideal_seconds, moved_byt
 from chakrakit.simulator.engine import COMM, COMPUTE, MESSAGE, Outcome
 from chakrakit.simulator.results.energy import Energy
 from chakrakit.simulator.results.rows import class_rows, program_of
+from chakrakit.simulator.results.storage import server_uses
+from chakrakit.trace.counters import ServerUse
 from chakrakit.trace.memory import Allocations, allocations_of, fit_fields, fit_of
 from chakrakit.trace.placement import is_communication, marked_steps, on_device, slowest
 from chakrakit.trace.sets import Footprint, RecordedStep, recorded_step_of
@@ -105,6 +107,8 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     notes: list[str] = []
     """Figures that were left out, and why."""
     collectives: list[CollectiveSummary] = []
+    storage: list[ServerUse] = []
+    """What every storage server that was used did."""
     ghosts: list[int] = []
     """Ranks nobody recorded, stood in for."""
     memory_holders: list[tuple[str, int]] = []
@@ -156,6 +160,7 @@ def summarize(
         compute_sources=compute_shares(outcome),
         **certainty(outcome),
         collectives=collective_summaries(outcome),
+        storage=server_uses(outcome, machine),
         ghosts=_ghosts(outcome),
         memory_holders=[(h.operator, h.bytes) for h in highest.holders(10)] if highest else [],
         memory_by_kind=highest.by_kind() if highest else {},
@@ -323,6 +328,8 @@ def collective_summaries(outcome: Outcome) -> list[CollectiveSummary]:
     found: dict[tuple[str, str, int, int], list[int]] = {}
     instances = outcome.instances
     for i, (kind, _, _) in enumerate(instances.what):
+        if i in instances.served:
+            continue
         shape = instances.shape[i]
         members = shape.n if shape else 2
         found.setdefault((kind, instances.algorithm[i], members, instances.size[i]), []).append(i)

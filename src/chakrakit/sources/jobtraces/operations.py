@@ -130,7 +130,8 @@ def _codes(table: pa.Table, path: str) -> I64:
     names = table["optype"].cast(pa.string())
     code = pc.index_in(names, pa.array(OPERATIONS))
     if code.null_count:
-        name = names.filter(pc.is_null(code))[0].as_py()
+        found = names.filter(pc.is_null(code)).cast(pa.binary())[0].as_py()
+        name = None if found is None else found.decode(errors="replace")
         raise FormatError(
             f"operation {name!r} is not known; there are {', '.join(OPERATIONS)}", path=path
         )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import sqlite3
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +12,7 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import FormatError
+from chakrakit.trace.files import unpacked
 
 _MAGIC = b"SQLite format 3\0"
 _MARK = "META_DATA_EXPORT"
@@ -87,7 +86,7 @@ def open_tables(path: Path) -> Iterator[Tables]:
     """The tables of an export, plain or gzipped, opened for reading alone."""
     try:
         connection = _connect(path)
-    except (OSError, sqlite3.Error, EOFError, zlib.error) as error:
+    except (OSError, sqlite3.Error) as error:
         raise FormatError(f"cannot be opened: {error}", path=str(path)) from None
     try:
         connection.execute("pragma trusted_schema = off")
@@ -109,8 +108,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     if not compressed:
         where = path.absolute().as_uri() + "?mode=ro&immutable=1"
         return sqlite3.connect(where, uri=True)
-    with gzip.open(path) as unpacked:
-        data = unpacked.read()
     connection = sqlite3.connect(":memory:")
-    connection.deserialize(data)
+    connection.deserialize(unpacked(path.read_bytes(), str(path)))
     return connection

@@ -10,15 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
-from chakrakit.configuration import decode_yaml, read_document
+from chakrakit.configuration import Count, Natural, decode_yaml, read_document
 from chakrakit.errors import ConfigError, nearest
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
-Size = Annotated[int, msgspec.Meta(ge=1)]
 Scalar = str | int | float | bool | None
 
 
@@ -29,19 +27,19 @@ class _Part(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fie
 class ModelArch(_Part):
     """The model in numbers; an embedding's parameters also count in `num_params`."""
 
-    num_params: Count | None = None
-    num_params_active: Count | None = None
-    num_params_embedding: Count | None = None
-    num_layers: Count | None = None
-    num_heads: Count | None = None
-    num_kv_heads: Count | None = None
-    head_dim: Count | None = None
-    hidden_size: Count | None = None
-    intermediate_size: Count | None = None
-    vocab_size: Count | None = None
-    num_experts: Count | None = None
-    num_experts_per_tok: Count | None = None
-    num_shared_experts: Count | None = None
+    num_params: Natural | None = None
+    num_params_active: Natural | None = None
+    num_params_embedding: Natural | None = None
+    num_layers: Natural | None = None
+    num_heads: Natural | None = None
+    num_kv_heads: Natural | None = None
+    head_dim: Natural | None = None
+    hidden_size: Natural | None = None
+    intermediate_size: Natural | None = None
+    vocab_size: Natural | None = None
+    num_experts: Natural | None = None
+    num_experts_per_tok: Natural | None = None
+    num_shared_experts: Natural | None = None
 
 
 class ModelSection(_Part):
@@ -52,19 +50,19 @@ class ModelSection(_Part):
     granularity: Literal["model_fwd_bwd_pass", "model_fwd", "layer", "kernel"] | None = None
     model_family: str | None = None
     precision: str | None = None
-    epochs: Count | None = None
-    iteration: Count | None = None
+    epochs: Natural | None = None
+    iteration: Natural | None = None
     model_arch: ModelArch | None = None
 
 
 class DataSection(_Part):
     """What it was fed. `batch_size` is of all ranks together unless `batch_size_scope` says local."""
 
-    batch_size: Size | None = None
+    batch_size: Count | None = None
     batch_size_scope: Literal["global", "local"] | None = None
-    seq_len: Count | None = None
-    input_len: Count | None = None
-    output_len: Count | None = None
+    seq_len: Natural | None = None
+    input_len: Natural | None = None
+    output_len: Natural | None = None
     dataset: str | None = None
 
 
@@ -80,8 +78,8 @@ class Devices(_Part):
 
     type: str | None = None
     model: str | None = None
-    total_count: Size | None = None
-    count_per_node: Size | None = None
+    total_count: Count | None = None
+    count_per_node: Count | None = None
 
 
 class Hardware(_Part):
@@ -111,15 +109,15 @@ class Framework(_Part):
 class PlanSection(_Part):
     """How the model is spread. `pp_mb` is the micro-batches of a step."""
 
-    dp_replicate: Size | None = None
-    dp_shard: Size | None = None
-    tp: Size | None = None
-    pp: Size | None = None
-    cp: Size | None = None
-    ep: Size | None = None
-    pp_mb: Size | None = None
+    dp_replicate: Count | None = None
+    dp_shard: Count | None = None
+    tp: Count | None = None
+    pp: Count | None = None
+    cp: Count | None = None
+    ep: Count | None = None
+    pp_mb: Count | None = None
     schedule: str | None = None
-    virtual_stages: Size | None = None
+    virtual_stages: Count | None = None
     sequence_parallel: bool | None = None
     recompute: str | None = None
     optimizer: str | None = None

@@ -19,6 +19,9 @@ _WHOLE_ROWS = 1 << 17  # large batches sit on large pages
 _BLOCK = 1 << 20
 _CHUNK_BYTES = 1 << 28
 _MAX_COLUMNS = 512
+_FEW_NODES = 1 << 20
+_SMALLEST_NODE = 8
+"""Bytes: a length, an id, a type and a name of one letter."""
 
 
 def read(stream: io.BufferedReader, name: str) -> Trace:
@@ -114,6 +117,7 @@ def _batches(
     """Decoded batches; at least one, if only an empty one for a trace without nodes."""
     buffer = np.empty(_BLOCK, np.uint8)
     filled, last, any_batch = 0, False, False
+    nodes = size = 0
     while not last:
         if filled == len(buffer):
             buffer = np.concatenate([buffer, np.empty_like(buffer)])
@@ -122,16 +126,29 @@ def _batches(
         position = 0
         while True:
             position += _decode(decoder, buffer[position:filled], last, rows, name)
+            _check_content(nodes + decoder.rows, size + position, name)
             if not decoder.full:
                 break
             any_batch = True
+            nodes += decoder.rows
             yield decoder.take_batch()
+        size += position
         buffer[: filled - position] = buffer[position:filled].copy()
         filled -= position
     if not decoder.started:
         raise FormatError("the file is empty; a trace has at least a header", path=name)
     if decoder.rows or not any_batch:
         yield decoder.take_batch()
+
+
+def _check_content(nodes: int, size: int, name: str) -> None:
+    """Refuses nodes that hold nothing: each takes far more memory than the byte or two it is written in."""
+    if nodes > _FEW_NODES and size < nodes * _SMALLEST_NODE:
+        raise FormatError(
+            f"{nodes:,} nodes in {size:,} bytes, too few for an id, a type and a name each; "
+            "the file is damaged or not a trace",
+            path=name,
+        )
 
 
 def _decode(decoder: core.Decoder, data: U8, last: bool, rows: int, name: str) -> int:

@@ -30,6 +30,8 @@ class Exported(Result, msgspec.Struct):
     edges: int
     dangling: int
     """Dependencies of these nodes on ids that no node has: a graph cannot show them."""
+    folded: int = 0
+    """Ranks of a timeline for which another is drawn that runs the same program at the same times."""
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ _Tables = Callable[[pq.ParquetFile, list[str]], Iterator[pa.Table]]
 def _pieces(stream: io.BufferedReader, name: str, tables: _Tables) -> Iterator[Trace]:
     """What the tables of a file hold, checked."""
     try:
-        file = pq.ParquetFile(_seekable(stream), read_dictionary=["name"])
+        file = _opened(stream)
         layouts, metadata = _described(file, name)
         names = _columns_with_values(file)
         empty = True
@@ -144,6 +144,16 @@ def _pieces(stream: io.BufferedReader, name: str, tables: _Tables) -> Iterator[T
         raise FormatError(str(error), path=name) from None
     except (pa.ArrowException, msgspec.MsgspecError, ValueError, TypeError, OSError) as error:
         raise FormatError(f"not a Parquet trace: {_one_line(error)}", path=name) from None
+
+
+def _opened(stream: io.BufferedReader) -> pq.ParquetFile:
+    """The file, with names as a dictionary where it has names."""
+    source = _seekable(stream)
+    file = pq.ParquetFile(source)
+    paths = {file.schema.column(i).path for i in range(len(file.schema))}
+    if "name" not in paths:
+        return file
+    return pq.ParquetFile(source, metadata=file.metadata, read_dictionary=["name"])
 
 
 def _columns_with_values(file: pq.ParquetFile) -> list[str]:

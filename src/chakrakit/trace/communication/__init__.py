@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from chakrakit.trace.communication.binding import Binding, Body, bind
-from chakrakit.trace.communication.collectives import (
-    EQUAL_SIZES,
-    ROOTED,
+from chakrakit.trace.communication.calls import (
     UNKNOWN,
-    Collectives,
-    canonical_group,
+    Calls,
+    CallsReader,
+    Channel,
     group_names,
-    match,
-    nth_of_kind,
-    numbered_calls,
+    read_calls,
+    turns,
 )
+from chakrakit.trace.communication.collectives import EQUAL_SIZES, ROOTED, Collectives, tables_of
+from chakrakit.trace.communication.communication import Communication, UsedGroup
 from chakrakit.trace.communication.groups import (
     MAX_RANKS,
     WORLD,
     Groups,
+    canonical_group,
     groups_in,
     positive_names,
     read_groups,
 )
-from chakrakit.trace.communication.likeness import Company, like_classes
+from chakrakit.trace.communication.likeness import Classes, Company
+from chakrakit.trace.communication.matching import Matching, match
 
 __all__ = [
     "EQUAL_SIZES",
@@ -32,17 +34,24 @@ __all__ = [
     "WORLD",
     "Binding",
     "Body",
+    "Calls",
+    "CallsReader",
+    "Channel",
+    "Classes",
     "Collectives",
+    "Communication",
     "Company",
     "Groups",
+    "Matching",
+    "UsedGroup",
     "bind",
     "canonical_group",
     "group_names",
     "groups_in",
-    "like_classes",
     "match",
-    "nth_of_kind",
-    "numbered_calls",
     "positive_names",
+    "read_calls",
     "read_groups",
+    "tables_of",
+    "turns",
 ]

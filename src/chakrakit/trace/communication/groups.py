@@ -7,19 +7,24 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chakrakit.configuration import LARGEST_WRITTEN, read_json
 from chakrakit.errors import FormatError
-from chakrakit.trace.files import BundlePath, open_input
+from chakrakit.trace.files import BundlePath
 from chakrakit.trace.model import NodeType, Trace
 
 WORLD = ("", "0")
 """Names that mean all ranks unless a group with that name is defined."""
-MAX_RANKS = 2**31
+MAX_RANKS = 1 << 22
+"""Arrays have an entry for each rank up to the highest; no system has a quarter as many accelerators."""
+_Rank = Annotated[int, msgspec.Meta(ge=0, lt=MAX_RANKS)]
+_LIKE = 'a file of groups like {"1": [0, 1], …}'
 
 
 class Groups(Mapping[str, tuple[int, ...]]):
@@ -46,38 +51,40 @@ class Groups(Mapping[str, tuple[int, ...]]):
     def __repr__(self) -> str:
         return f"Groups({len(self)} groups of {sorted({len(r) for r in self.values()})} ranks)"
 
-    def ranks_of(self, name: str, world: Sequence[int]) -> tuple[int, ...] | None:
+    def ranks_of(self, name: str, world: Sequence[int]) -> Sequence[int] | None:
         """The ranks of a group; `world` for a name that means all; None for an unknown name."""
         if name in self._groups:
             return self._groups[name]
-        return tuple(world) if name in WORLD else None
+        return world if name in WORLD else None
 
     def merged(self, other: Groups) -> Groups:
         """These and the other's; these win."""
         return Groups({**other._groups, **self._groups})
 
 
+def canonical_group(name: str, groups: Groups) -> str:
+    """The one name of a group: all that mean all ranks become ""."""
+    return "" if name in WORLD and name not in groups else name
+
+
 def read_groups(path: Path | BundlePath) -> Groups:
     """A group file, with errors that say which entry is wrong."""
-    with open_input(path) as stream:
-        try:
-            found = json.loads(stream.read())
-        except (ValueError, RecursionError) as error:
-            raise FormatError(f"not a JSON file of groups: {error}", path=str(path)) from None
-    return parse_groups(found, str(path))
+    return _checked(read_json(path, dict[str, list[_Rank]], _LIKE, LARGEST_WRITTEN), str(path))
 
 
 def parse_groups(found: Any, path: str) -> Groups:
     """Groups from a decoded JSON object."""
-    if not isinstance(found, dict):
-        raise FormatError('groups should look like {"1": [0, 1], …}', path=path)
-    for name, ranks in found.items():
-        ok = isinstance(ranks, list) and all(type(r) is int and 0 <= r < MAX_RANKS for r in ranks)
-        if not ok:
-            raise FormatError(f"group {name!r} should be a list of rank numbers", path=path)
+    try:
+        return _checked(msgspec.convert(found, dict[str, list[_Rank]]), path)
+    except msgspec.ValidationError as error:
+        raise FormatError(f"not {_LIKE}: {error}", path=path) from None
+
+
+def _checked(groups: dict[str, list[int]], path: str) -> Groups:
+    for name, ranks in groups.items():
         if len(set(ranks)) != len(ranks):
             raise FormatError(f"group {name!r} lists a rank twice", path=path)
-    return Groups(found)
+    return Groups(groups)
 
 
 def groups_in(trace: Trace) -> Groups:

@@ -4,5 +4,15 @@ from __future__ import annotations
 
 from chakrakit.trace.counters.counters import Counters, Series
 from chakrakit.trace.counters.schemas import SCHEMAS, Column, CounterSchema
+from chakrakit.trace.counters.storage import ServerUse, servers_of, storage_table
 
-__all__ = ["SCHEMAS", "Column", "CounterSchema", "Counters", "Series"]
+__all__ = [
+    "SCHEMAS",
+    "Column",
+    "CounterSchema",
+    "Counters",
+    "Series",
+    "ServerUse",
+    "servers_of",
+    "storage_table",
+]

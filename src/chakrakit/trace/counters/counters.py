@@ -30,8 +30,8 @@ class Counters(Mapping[str, pa.Table]):
 
         Counters({"power": {"rank": [0, 0], "time_ns": [0, 500], "watts": [78.0, 640.0]}})
 
-    `memory`, `power`, `kv_cache`, `batch`, `queue_depth`, `link_rate`, `links` and `collectives` have a
-    schema (SCHEMAS): columns are brought to their types, what may be left out gets its default, and a
+    `memory`, `power`, `kv_cache`, `batch`, `queue_depth`, `link_rate`, `links`, `storage` and `collectives`
+    have a schema (SCHEMAS): columns are brought to their types, what may be left out gets its default, and a
     column that is missing or does not exist is an error. `series` gives the figures over time of a rank,
     with units.
     """

@@ -95,6 +95,22 @@ SCHEMAS: dict[str, CounterSchema] = {
             ),
         ),
         CounterSchema(
+            "storage",
+            "what each storage server did, and how long operations waited in its queue",
+            (
+                Column("store", pa.string()),
+                Column("server", pa.int64()),
+                Column("operations", pa.int64(), "operations"),
+                Column("read_bytes", pa.float64(), "bytes"),
+                Column("written_bytes", pa.float64(), "bytes"),
+                Column("wait_ns", pa.float64(), "ns"),
+                Column("longest_wait_ns", pa.float64(), "ns"),
+                Column("busy_ns", pa.float64(), "ns"),
+                Column("most_in_flight", pa.int64(), "operations"),
+                Column("longest_queue", pa.int64(), "operations"),
+            ),
+        ),
+        CounterSchema(
             "collectives",
             "each collective: when its first and last member came, and when it ended",
             (

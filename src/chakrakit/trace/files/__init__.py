@@ -35,6 +35,7 @@ from chakrakit.trace.files.temporary import (
     temporary_name,
     uninterrupted,
 )
+from chakrakit.trace.files.unpacking import unpacked
 
 __all__ = [
     "FORMAT",
@@ -64,4 +65,5 @@ __all__ = [
     "take_place",
     "temporary_name",
     "uninterrupted",
+    "unpacked",
 ]

@@ -243,10 +243,8 @@ def _texts(trace: Trace, column: str) -> Any:
 
 
 def _matches(trace: Trace, pattern: re.Pattern[str]) -> Mask:
-    whole = trace.names.combine_chunks()
-    names = whole if hasattr(whole, "indices") else whole.dictionary_encode()
-    hit = np.array([bool(pattern.search(t or "")) for t in names.dictionary.to_pylist()] or [False])
-    return np.asarray(hit[names.indices.to_numpy(zero_copy_only=False)])
+    codes, texts = trace.texts("name")
+    return np.array([bool(pattern.search(t or "")) for t in texts] or [False])[codes]
 
 
 def _labels(trace: Trace, maker: I64) -> tuple[Any, tuple[str, ...]]:

@@ -11,6 +11,7 @@ from chakrakit.trace.model.dependencies import (
     Dependencies,
     edge_codes,
     edge_columns_that_fit,
+    edge_columns_that_mean_something,
     resolve,
 )
 from chakrakit.trace.model.edges import (
@@ -33,6 +34,7 @@ from chakrakit.trace.model.schema import (
     Member,
     NodeType,
     collective_name,
+    collective_words,
     node_type_name,
 )
 from chakrakit.trace.model.trace import Trace
@@ -65,12 +67,14 @@ __all__ = [
     "by_name",
     "check_range",
     "collective_name",
+    "collective_words",
     "column",
     "column_name",
     "columns",
     "dtype_name",
     "edge_codes",
     "edge_columns_that_fit",
+    "edge_columns_that_mean_something",
     "element_bytes",
     "element_types",
     "field_bytes",

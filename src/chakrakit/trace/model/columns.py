@@ -36,6 +36,7 @@ FIELD_TYPES: dict[str, pa.DataType] = {
     "data_deps": pa.list_(pa.uint64()),
     **dict.fromkeys(IO_COLUMNS, pa.string()),
 }
+_DEFAULTS: dict[str, Any] = {"start_time_micros": 0, "duration_micros": 0, "type": 0, "name": ""}
 PRIVATE_TYPES: dict[str, pa.DataType] = {
     "_layout": pa.int32(),
     **dict.fromkeys(("_inputs_unknown", "_outputs_unknown", "_raw", "_unknown"), pa.binary()),
@@ -171,6 +172,64 @@ def stores(kind: pa.DataType, member: int) -> bool:
 
 
 # --- from the core ------------------------------------------------------------------------------
+
+
+def fields(data: Mapping[str, Any], rows: int) -> dict[str, pa.Array]:
+    """The fields that every node has, and those of `data`."""
+    return {
+        name: field(name, data.get(name), rows)
+        for name in FIELD_TYPES
+        if name in data or name not in IO_COLUMNS
+    }
+
+
+def length(data: Mapping[str, Any]) -> int:
+    """How many rows the columns have; a TraceError where they differ."""
+    sizes = {name: len(values) for name, values in data.items() if values is not None}
+    if len(set(sizes.values())) > 1:
+        raise TraceError(f"columns differ in length: {sizes}")
+    return next(iter(sizes.values()), 0)
+
+
+def _array(name: str, values: Any, rows: int, kind: pa.DataType | None = None) -> pa.Array:
+    """The values as one Arrow array of the right length; of this kind, if they are a Python list."""
+    hint = kind if isinstance(values, (list, tuple)) else None
+    try:
+        array = (
+            values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, hint)
+        )
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        wanted = f"be {kind}" if kind else "hold values of one kind"
+        raise TraceError(f"column {name!r} should {wanted}: {error}") from None
+    if isinstance(array, pa.ChunkedArray):
+        array = single(array)
+    if len(array) != rows:
+        raise TraceError(f"column {name!r} has {len(array):,} values for {rows:,} nodes")
+    return array
+
+
+def field(name: str, values: Any, rows: int) -> pa.Array:
+    """A field of the node in its own type, with its default where it is not given."""
+    kind = FIELD_TYPES[name]
+    if values is None and name == "id":
+        return pa.array(np.arange(rows, dtype=np.uint64))
+    if values is None:
+        default = pa.scalar([] if name.endswith("_deps") else _DEFAULTS.get(name), kind)
+        return pa.repeat(default, rows) if rows else pa.array([], kind)
+    hint = pa.string() if name == "name" else kind
+    array = cast(_array(name, values, rows, hint), kind, name)
+    if array.null_count and name not in IO_COLUMNS:
+        raise TraceError(f"column {name!r} has nulls; every node needs one")
+    return array
+
+
+def attribute(name: str, values: Any, rows: int) -> pa.Array:
+    """An attribute in the type that the vocabulary gives it, or else in its own."""
+    array = _array(name, values, rows)
+    known = by_name().get(attribute_name(name) or name)
+    if known is None:
+        return cast(array, storage_type(array.type, name), name)
+    return cast(array, STORAGE_TYPES[storage_of_member(known.member)], name)
 
 
 def _buffer(array: NDArray[Any]) -> pa.Buffer:

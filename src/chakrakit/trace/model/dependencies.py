@@ -105,6 +105,21 @@ def edge_columns_that_fit(table: pa.Table, deps: Dependencies, column: str) -> M
     return fits
 
 
+def edge_columns_that_mean_something(table: pa.Table, column: str) -> Mask:
+    """For each row, whether this column holds one entry per dependency, and kinds that are known."""
+    deps = Dependencies.of(table)
+    fits = edge_columns_that_fit(table, deps, column)
+    if column == "edge_kinds":
+        codes, _ = edge_codes(table, deps)
+        fits[deps.dst[_is_unknown(codes)]] = False
+    return fits
+
+
+def _is_unknown(codes: U8) -> Mask:
+    kind, form = codes & KIND_BITS, codes >> FORM_SHIFT
+    return np.asarray((kind > max(EdgeKind)) | (form > max(EdgeForm)))
+
+
 def _extents(column: pa.Array) -> tuple[I64, I64]:
     """Start and length of each value; -1 length for null."""
     if len(column) == 0:
@@ -179,13 +194,12 @@ class ResolvedDependencies:
 
 
 def _kinds_and_forms(codes: U8) -> tuple[I8, I8]:
-    kind, form = codes & KIND_BITS, codes >> FORM_SHIFT
-    if (kind > max(EdgeKind)).any() or (form > max(EdgeForm)).any():
+    if _is_unknown(codes).any():
         raise TraceError(
             "edge_kinds holds a kind or form this version does not know; upgrade chakrakit, or drop "
             "the attribute to treat all dependencies as finish→start"
         )
-    return kind.astype(np.int8), form.astype(np.int8)
+    return (codes & KIND_BITS).astype(np.int8), (codes >> FORM_SHIFT).astype(np.int8)
 
 
 def columns_from(ids: U64, edges: Edges) -> dict[str, pa.Array | None]:

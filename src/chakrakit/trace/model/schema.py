@@ -86,3 +86,8 @@ def collective_name(code: int) -> str:
         return CollectiveType(code).name
     except ValueError:
         return f"COLLECTIVE_{code}"
+
+
+def collective_words(code: int) -> str:
+    """`all-reduce` for 0, as options and results write it; both ways to reduce and scatter are one."""
+    return collective_name(code).removesuffix("_BLOCK").lower().replace("_", "-")

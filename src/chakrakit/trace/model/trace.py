@@ -24,8 +24,6 @@ from chakrakit.trace.model.node import Node
 from chakrakit.trace.model.schema import Member, node_type_name
 from chakrakit.trace.model.vocabulary import by_name
 
-_DEFAULTS: dict[str, Any] = {"start_time_micros": 0, "duration_micros": 0, "type": 0, "name": ""}
-
 
 class Trace:
     """An immutable table of nodes with dependencies between them.
@@ -42,6 +40,7 @@ class Trace:
         self.table = table
         self.layouts = layouts or Layouts()
         self.metadata = metadata or Metadata()
+        self._texts: dict[str, tuple[I32, list[str]]] = {}
 
     # --- making one ---------------------------------------------------------------------------
 
@@ -59,8 +58,8 @@ class Trace:
         a field of a node becomes an attribute; nulls (None, masked) mean a row does not have it.
         `edges` refer to rows. `members` overrides the oneof member an attribute is written as.
         """
-        rows = _length(data)
-        table = _fields(data, rows)
+        rows = columns.length(data)
+        table = columns.fields(data, rows)
         attributes = {n: v for n, v in data.items() if n not in table}
         table["_layout"] = pa.array(np.zeros(rows, np.int32))
         io = sum(
@@ -77,11 +76,11 @@ class Trace:
         cls, data: Mapping[str, Any], numbers: I32, layouts: Layouts, metadata: Metadata
     ) -> Trace:
         """The same from columns whose layouts are known: one number per row, which the caller checks."""
-        rows = _length(data)
-        table = _fields(data, rows)
+        rows = columns.length(data)
+        table = columns.fields(data, rows)
         for name, values in data.items():
             if name not in table and not name.startswith("_"):
-                table[name] = _attribute(name, values, rows)
+                table[name] = columns.attribute(name, values, rows)
         private = {n: v for n, v in data.items() if n.startswith("_")}
         return cls(pa.table({**table, **private, "_layout": numbers}), layouts, metadata)
 
@@ -94,7 +93,7 @@ class Trace:
             _check_types(types, part.table.schema)
             metadata = metadata or part.metadata
             layouts, renumbered = layouts.merge(part.layouts)
-            rows = renumbered[part._layout_rows]
+            rows = renumbered[part.layout_rows]
             tables.append(_replace(part.table, "_layout", pa.array(rows)))
         if not tables:
             raise TraceError("no parts to put together")
@@ -128,6 +127,17 @@ class Trace:
     def names(self) -> pa.ChunkedArray:
         """Node names by row, dictionary-encoded."""
         return self.table.column("name")
+
+    def texts(self, name: str) -> tuple[I32, list[str]]:
+        """A text column as one code per row and the text of each code; -1 where a node has none."""
+        if name not in self.table.column_names:
+            return np.full(len(self), -1, np.int32), []
+        if name not in self._texts:
+            array = self.table.column(name).combine_chunks()
+            coded = array if hasattr(array, "indices") else array.dictionary_encode()
+            codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            self._texts[name] = codes, coded.dictionary.to_pylist()
+        return self._texts[name]
 
     def column(self, name: str, default: Any = None) -> NDArray[Any]:
         """A column as numpy. Where it is null or missing, `default`; without one that is an error.
@@ -301,7 +311,7 @@ class Trace:
         if values is None and name in columns.IO_COLUMNS:
             table = self.table.drop_columns([c for c in self.table.column_names if c == name])
         else:
-            table = _replace(self.table, name, _field(name, values, len(self)))
+            table = _replace(self.table, name, columns.field(name, values, len(self)))
         return Trace(table, self.layouts, self.metadata)
 
     def _with_attribute(self, name: str, values: Any, member: Member | None) -> Trace:
@@ -311,12 +321,12 @@ class Trace:
         if any("\ud800" <= letter <= "\udfff" for letter in attribute):
             raise TraceError(f"attribute {attribute!a}: half a surrogate pair is no text")
         column = columns.column_name(attribute)
-        table, layouts, rows = raw.without(self.table, self.layouts, self._layout_rows, attribute)
+        table, layouts, rows = raw.without(self.table, self.layouts, self.layout_rows, attribute)
         if values is None:
             table = table.drop_columns([column]) if column in table.column_names else table
             layouts, rows = layouts.edited(rows, attribute, np.zeros(len(self), np.bool_), 0, ())
             return Trace(_replace(table, "_layout", pa.array(rows)), layouts, self.metadata)
-        array = _attribute(column, values, len(self))
+        array = columns.attribute(column, values, len(self))
         present = array.is_valid().to_numpy(zero_copy_only=False)
         wanted = member or columns.member_for(attribute, array.type)
         fitting = columns.members_that_hold(array)
@@ -345,7 +355,8 @@ class Trace:
         return Trace(self.table, self.layouts, metadata)
 
     @property
-    def _layout_rows(self) -> I32:
+    def layout_rows(self) -> I32:
+        """The number of each row's layout among `layouts`."""
         rows: I32 = self.table.column("_layout").to_numpy()
         return rows
 
@@ -384,62 +395,6 @@ def _check_types(types: dict[str, pa.DataType], schema: pa.Schema) -> None:
                 f"{field.name!r} is {types[field.name]} in one part and {field.type} in another; "
                 "convert one of them with with_columns"
             )
-
-
-def _fields(data: Mapping[str, Any], rows: int) -> dict[str, pa.Array]:
-    """The fields that every node has, and those of `data`."""
-    return {
-        name: _field(name, data.get(name), rows)
-        for name in columns.FIELD_TYPES
-        if name in data or name not in columns.IO_COLUMNS
-    }
-
-
-def _length(data: Mapping[str, Any]) -> int:
-    sizes = {name: len(values) for name, values in data.items() if values is not None}
-    if len(set(sizes.values())) > 1:
-        raise TraceError(f"columns differ in length: {sizes}")
-    return next(iter(sizes.values()), 0)
-
-
-def _array(name: str, values: Any, rows: int, kind: pa.DataType | None = None) -> pa.Array:
-    """The values as one Arrow array of the right length; of this kind, if they are a Python list."""
-    hint = kind if isinstance(values, (list, tuple)) else None
-    try:
-        array = (
-            values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, hint)
-        )
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        wanted = f"be {kind}" if kind else "hold values of one kind"
-        raise TraceError(f"column {name!r} should {wanted}: {error}") from None
-    if isinstance(array, pa.ChunkedArray):
-        array = columns.single(array)
-    if len(array) != rows:
-        raise TraceError(f"column {name!r} has {len(array):,} values for {rows:,} nodes")
-    return array
-
-
-def _field(name: str, values: Any, rows: int) -> pa.Array:
-    """A field of the node in its own type, with its default where it is not given."""
-    kind = columns.FIELD_TYPES[name]
-    if values is None and name == "id":
-        return pa.array(np.arange(rows, dtype=np.uint64))
-    if values is None:
-        default = pa.scalar([] if name.endswith("_deps") else _DEFAULTS.get(name), kind)
-        return pa.repeat(default, rows) if rows else pa.array([], kind)
-    hint = pa.string() if name == "name" else kind
-    array = columns.cast(_array(name, values, rows, hint), kind, name)
-    if array.null_count and name not in columns.IO_COLUMNS:
-        raise TraceError(f"column {name!r} has nulls; every node needs one")
-    return array
-
-
-def _attribute(name: str, values: Any, rows: int) -> pa.Array:
-    array = _array(name, values, rows)
-    known = by_name().get(columns.attribute_name(name) or name)
-    if known is None:
-        return columns.cast(array, columns.storage_type(array.type, name), name)
-    return columns.cast(array, columns.STORAGE_TYPES[columns.storage_of_member(known.member)], name)
 
 
 def _replace(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:

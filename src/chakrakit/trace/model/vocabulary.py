@@ -437,6 +437,7 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
             ["requests", "q", "k", "qq", "qk"], ["requests", "Σq", "Σk", "Σq²", "Σqk"], strict=True
         )
     ),
+    _A("storage", _M.string_val, "", "the store a memory node uses", "chakrakit", "chakrakit"),
     _A("mem_free", _M.int64_val, "bytes", "released when the node ends", "chakrakit", "chakrakit"),
 )
 

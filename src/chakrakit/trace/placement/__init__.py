@@ -9,12 +9,21 @@ from chakrakit.trace.placement.lanes import (
     implied_order,
     issue_order,
     issued,
+    lane_number,
     lane_of,
     ordered_by_edges,
     stream_lane,
 )
-from chakrakit.trace.placement.rows import is_communication, kernels, on_device, on_host
-from chakrakit.trace.placement.steps import StepSpan, marked_steps, slowest, usual_period
+from chakrakit.trace.placement.rows import is_communication, kernels, on_device, on_host, stored
+from chakrakit.trace.placement.step_numbers import step_numbers, steps_of
+from chakrakit.trace.placement.steps import (
+    StepSpan,
+    marked_steps,
+    seen_whole,
+    slowest,
+    slowest_periods,
+    usual_period,
+)
 
 __all__ = [
     "NO_LANE",
@@ -26,13 +35,19 @@ __all__ = [
     "issue_order",
     "issued",
     "kernels",
+    "lane_number",
     "lane_of",
     "marked_steps",
     "nested_ends",
     "on_device",
     "on_host",
     "ordered_by_edges",
+    "seen_whole",
     "slowest",
+    "slowest_periods",
+    "step_numbers",
+    "steps_of",
+    "stored",
     "stream_lane",
     "usual_period",
 ]

@@ -46,6 +46,12 @@ def _natural(number: I64 | int) -> I64:
     return np.where(value >= 0, 2 * value, -2 * value - 1)
 
 
+def lane_number(lane: int) -> int:
+    """The stream or thread whose lane this is."""
+    natural = lane // 2
+    return -(natural + 1) // 2 if natural % 2 else natural // 2
+
+
 def has_edges(trace: Trace, *kinds: EdgeKind) -> bool:
     """Whether the trace has edges of these kinds: then they, and no lane, give the order."""
     return bool(np.isin(trace.edges.kind, [int(k) for k in kinds]).any())

@@ -30,6 +30,14 @@ def kernels(trace: Trace) -> Mask:
     return on_device(trace) & trace.is_type(NodeType.COMP_NODE)
 
 
+def stored(trace: Trace) -> Mask:
+    """Rows that read from or write to a store of the machine: memory operations that name one."""
+    if "storage" not in trace.table.column_names:
+        return np.zeros(len(trace), np.bool_)
+    named = trace.column("storage", "") != ""
+    return np.asarray(named & trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE))
+
+
 def is_communication(trace: Trace) -> Mask:
     """Collectives and messages. What the host says of one before a kernel does it (NCCL) is not it."""
     found = trace.is_type(*COMMUNICATION)
@@ -41,11 +49,8 @@ def is_communication(trace: Trace) -> Mask:
 
 
 def _named_for_device(trace: Trace) -> Mask:
-    coded = trace.names.combine_chunks()
-    if not hasattr(coded, "indices"):
-        coded = coded.dictionary_encode()
-    hit = np.array([_is_device_name(str(t)) for t in coded.dictionary.to_pylist()] or [False])
-    return np.asarray(hit[coded.indices.to_numpy(zero_copy_only=False)])
+    codes, texts = trace.texts("name")
+    return np.array([_is_device_name(str(t)) for t in texts] or [False])[codes]
 
 
 @lru_cache(4096)

@@ -53,15 +53,23 @@ def _before_first(trace: Trace, start: I64, end: I64, rows: I64, orphan: Mask, n
 
 def slowest(ranks: Iterable[Mapping[int, int]]) -> int:
     """The usual step of several ranks: of each step the slowest rank's period."""
+    return usual_period(slowest_periods(ranks))
+
+
+def slowest_periods(ranks: Iterable[Mapping[int, int]]) -> list[int]:
+    """Of each step, in order, the slowest rank's period."""
     periods: dict[int, int] = {}
     for rank in ranks:
         for number, period in rank.items():
             periods[number] = max(periods.get(number, 0), period)
-    return usual_period([periods[number] for number in sorted(periods)])
+    return [periods[number] for number in sorted(periods)]
 
 
 def usual_period(periods: list[int]) -> int:
-    """The usual step: the median, without the first of several, as nobody saw what that one began with."""
-    if not periods:
-        return 0
-    return int(np.median(periods[1:] or periods))
+    """The usual step: the median of the seen ones."""
+    return int(np.median(seen_whole(periods))) if periods else 0
+
+
+def seen_whole(periods: list[int]) -> list[int]:
+    """Without the first of several, as nobody saw what that one began with."""
+    return periods[1:] or periods

@@ -16,7 +16,6 @@ import pyarrow as pa
 from chakrakit.errors import ConfigError, MissingExtra
 from chakrakit.trace.codecs import Source
 from chakrakit.trace.query import sql_tables
-from chakrakit.trace.query.sql_stream import StreamedTable, can_stream
 from chakrakit.trace.query.sql_tables import quoted
 from chakrakit.trace.sets import Run, TraceSet
 from chakrakit.trace.storage import read
@@ -90,6 +89,9 @@ def _mentioned(sql: str) -> list[str]:
 def _make_tables(
     connection: duckdb.DuckDBPyConnection, traces: TraceSet, sql: str, workers: Workers | None
 ) -> None:
+    # Only here: pyarrow.dataset imports pandas, which takes longer than most commands need to start.
+    from chakrakit.trace.query.sql_stream import StreamedTable, can_stream
+
     connection.register("_ranks", sql_tables.ranks(traces))
     for name in _mentioned(sql):
         if name in _OF_BODY and can_stream(traces):

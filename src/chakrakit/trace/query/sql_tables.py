@@ -93,7 +93,8 @@ def plain(traces: TraceSet, name: str, workers: Workers | None = None) -> pa.Tab
                 "rank": pa.array([r for _, r in pairs], pa.int64()),
             }
         )
-    matched = traces.matched(workers)
+    traces.read_calls(workers)
+    matched = traces.collectives
     if name == "messages":
         return matched.messages
     table = matched.instances if name == "collectives" else matched.calls

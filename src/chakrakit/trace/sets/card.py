@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from chakrakit.configuration import decode_json
-from chakrakit.errors import FormatError
+from chakrakit.configuration import read_json
 from chakrakit.trace.files import BundlePath
 
 
@@ -43,7 +42,4 @@ def write_card(card: Card, path: Path) -> None:
 
 def read_card(path: Path | BundlePath) -> Card:
     """A card file, with errors that say which field is wrong."""
-    try:
-        return decode_json(path.read_bytes(), Card, str(path), "a card")
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
+    return read_json(path, Card, "a card")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from types import ModuleType
@@ -75,7 +75,7 @@ class Run(TraceSet):
         self.times = None if times is None else tuple(times)
         self.timing = {r: i for i, r in enumerate(self.ranks)} if timing is None else dict(timing)
         self.counters = counters if isinstance(counters, Counters) else Counters(counters)
-        self._checked: set[tuple[int, int]] = set()
+        self._checked: dict[tuple[int, int], Times] = {}
         if self.times is None:
             return
         if set(self.timing) != set(self.ranks):
@@ -117,12 +117,42 @@ class Run(TraceSet):
             trace = self.trace(rank)
             return Times(trace.start_ns, trace.end_ns)
         body, number = self._binding(rank).body, self.timing[rank]
-        times = self.times[number]
         if (body, number) not in self._checked:
+            times = self.times[number]
             check_length(len(times.start), len(self.body(rank)), rank)
             _check_ticks(times, self.tick_ps, rank)
-            self._checked.add((body, number))
-        return times
+            self._checked[body, number] = self._with_known_causes(times, rank)
+        return self._checked[body, number]
+
+    def _with_known_causes(self, times: Times, rank: int) -> Times:
+        """Causes on ranks that are not here are not known; a row beyond a rank's last is a TraceError."""
+        if times.binding_row is None:
+            return times
+        rows = np.flatnonzero(times.binding_row >= 0)
+        cause, other = times.binding_row[rows], np.full(len(rows), rank)
+        if times.binding_rank is not None:
+            other = np.where(times.binding_rank[rows] < 0, rank, times.binding_rank[rows])
+        ranks, sizes = self._rows_by_rank
+        at = np.minimum(np.searchsorted(ranks, other), len(ranks) - 1)
+        here = ranks[at] == other
+        lost = np.flatnonzero(here & (cause >= sizes[at]))
+        if len(lost):
+            raise TraceError(
+                f"rank {rank}: row {rows[lost[0]]} waited for row {cause[lost[0]]} of rank {other[lost[0]]}, "
+                "which has fewer; the times are damaged: make the run again"
+            )
+        if here.all():
+            return times
+        known = times.binding_row.copy()
+        known[rows[~here]] = -1
+        return replace(times, binding_row=known)
+
+    @cached_property
+    def _rows_by_rank(self) -> tuple[I64, I64]:
+        """The ranks, ascending, and how many times each has."""
+        sizes = [len(t.start) for t in self.times or ()]
+        ranks = np.fromiter(self.ranks, np.int64, len(self.ranks))
+        return ranks, np.fromiter((sizes[self.timing[r]] for r in self.ranks), np.int64, len(ranks))
 
     def timed_trace(self, rank: int) -> Trace:
         """A rank's trace with its times in the nodes, in whole nanoseconds: a file of its own."""
@@ -148,10 +178,23 @@ class Run(TraceSet):
         """End of each node of a rank."""
         return self.times_of(rank).end
 
+    def likeness(self, rank: int) -> Hashable:
+        """What ranks that run the same program at the same times have in common."""
+        binding = self._binding(rank)
+        return rank if self.times is None else (binding.body, self.timing[rank], binding.scale)
+
+    @cached_property
+    def folds(self) -> list[tuple[int, ...]]:
+        """Ranks that run the same program at the same times, ascending; by the first of each."""
+        found: dict[Hashable, list[int]] = {}
+        for rank in self.ranks:
+            found.setdefault(self.likeness(rank), []).append(rank)
+        return [tuple(ranks) for ranks in found.values()]
+
     @cached_property
     def span(self) -> tuple[int, int]:
         """First start and last end over all ranks, in ticks."""
-        times = [self.times_of(r) for r in self.ranks]
+        times = [self.times_of(fold[0]) for fold in self.folds]
         times = [t for t in times if len(t.start)]
         if not times:
             return 0, 0
@@ -161,12 +204,8 @@ class Run(TraceSet):
     def span_ns(self) -> tuple[int, int]:
         """First start and last end over the rows that ran, in whole ns; (0, 0) where nothing did."""
         low, high = [], []
-        firsts = {
-            r if self.times is None else (self.bindings[r].body, self.timing[r]): r
-            for r in reversed(self.ranks)
-        }
-        for rank in firsts.values():
-            start, end = whole_ns(self.times_of(rank), self.tick_ps)
+        for fold in self.folds:
+            start, end = whole_ns(self.times_of(fold[0]), self.tick_ps)
             ran = end >= np.maximum(start, 0)
             if ran.any():
                 low.append(int(start[ran].min()))

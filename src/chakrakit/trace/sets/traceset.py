@@ -8,9 +8,20 @@ from functools import cached_property
 from typing import Any
 
 from chakrakit.errors import TraceError, listed
-from chakrakit.parallel import Workers
+from chakrakit.parallel import Workers, spread
 from chakrakit.results import SHOWN_ROWS, table_html
-from chakrakit.trace.communication import MAX_RANKS, Binding, Body, Collectives, Groups, bind, match
+from chakrakit.trace.communication import (
+    MAX_RANKS,
+    Binding,
+    Body,
+    Calls,
+    Collectives,
+    Communication,
+    Groups,
+    bind,
+    read_calls,
+    tables_of,
+)
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets.card import Card
 
@@ -34,7 +45,7 @@ class TraceSet:
         self._bodies = tuple(bodies)
         self._loaded: dict[int, Trace] = {}
         self._loaded_bytes = 0
-        self._matched: Collectives | None = None
+        self._calls: dict[int, Calls] = {}
         if bindings is None:
             bindings = {i: Binding(i) for i in range(len(bodies))}
         self.bindings = dict(sorted(bindings.items()))
@@ -42,7 +53,7 @@ class TraceSet:
         self.card = card or Card()
         for rank, binding in self.bindings.items():
             if not 0 <= rank < MAX_RANKS:
-                raise TraceError(f"rank {rank}; ranks are numbers from 0")
+                raise TraceError(f"rank {rank}; ranks are numbers from 0 to {MAX_RANKS - 1:,}")
             if not 0 <= binding.body < len(self._bodies):
                 raise TraceError(f"rank {rank} runs body {binding.body} of {len(self._bodies)}")
 
@@ -139,16 +150,32 @@ class TraceSet:
         """The graph of one rank (by default the lowest) as a `networkx.MultiDiGraph` over node ids."""
         return self.trace(self.ranks[0] if rank is None else rank).to_networkx()
 
-    @property
+    @cached_property
     def collectives(self) -> Collectives:
         """Every collective and message of the set, matched across ranks."""
-        return self.matched()
+        return tables_of(self.communication)
 
-    def matched(self, workers: Workers | None = None) -> Collectives:
-        """The same; with `workers`, the bodies are read there. Kept once it is known."""
-        if self._matched is None:
-            self._matched = match(self, workers)
-        return self._matched
+    @cached_property
+    def communication(self) -> Communication:
+        """Every rank's calls with its groups and peers, resolved once."""
+        return Communication(self.bindings, self.groups, self.world_size, self.calls_at)
+
+    def calls_at(self, number: int) -> Calls:
+        """The communication of a body, by its number."""
+        if number not in self._calls:
+            self._calls[number] = read_calls(self.body_at(number))
+        return self._calls[number]
+
+    def keep_calls(self, number: int, calls: Calls) -> None:
+        """Takes the communication of a body that a worker has read."""
+        self._calls.setdefault(number, calls)
+
+    def read_calls(self, workers: Workers | None) -> None:
+        """Reads the communication of all bodies on workers, so that what asks for it next need not."""
+        if workers is not None:
+            numbers = [n for n, _ in self.shares() if n not in self._calls]
+            found = spread(read_calls, (self.reader_of(n) for n in numbers), workers)
+            self._calls.update(zip(numbers, found, strict=True))
 
     def shares(self) -> list[tuple[int, dict[int, Binding]]]:
         """Each body in use, and the ranks that run it; by lowest rank."""

@@ -7,7 +7,7 @@ from chakrakit.trace.storage.conversion import convert
 from chakrakit.trace.storage.directory import fresh_directory, write_directories
 from chakrakit.trace.storage.feeder import Feeder, feeder_paths
 from chakrakit.trace.storage.places import RANKED, groups_beside_file, is_stream, place_of
-from chakrakit.trace.storage.store import rank_files, read, write
+from chakrakit.trace.storage.store import rank_files, read, write, write_with_requests
 
 __all__ = [
     "RANKED",
@@ -26,4 +26,5 @@ __all__ = [
     "write",
     "write_bundle",
     "write_directories",
+    "write_with_requests",
 ]

@@ -74,14 +74,19 @@ def read_directory(folder: Place, files: Mapping[int, Place], plain: Opened) -> 
 
 
 def _bindings(ranks: pa.Table, order: Mapping[int, int]) -> dict[int, Binding]:
+    """The binding of each rank; ranks that differ in nothing share one, since there may be a million."""
     found: dict[int, Binding] = {}
-    for row in ranks.to_pylist():
-        if row["body"] not in order:
-            raise TraceError(f"rank {row['rank']} runs body {row['body']}, which is not there")
-        if row["rank"] in found:
-            raise TraceError(f"rank {row['rank']} is there twice")
-        groups, peers = dict(row["groups"] or []), dict(row["peers"] or [])
-        found[row["rank"]] = Binding(order[row["body"]], groups, peers, row["scale"])
+    made: dict[tuple[Any, ...], Binding] = {}
+    columns = [ranks[name].to_pylist() for name in ("rank", "body", "groups", "peers", "scale")]
+    for rank, body, groups, peers, scale in zip(*columns, strict=True):
+        if body not in order:
+            raise TraceError(f"rank {rank} runs body {body}, which is not there")
+        if rank in found:
+            raise TraceError(f"rank {rank} is there twice")
+        key = (body, tuple(groups), tuple(peers), scale)
+        if key not in made:
+            made[key] = Binding(order[body], dict(groups), dict(peers), scale)
+        found[rank] = made[key]
     return found
 
 
@@ -150,11 +155,21 @@ def _blamed(path: object) -> Iterator[None]:
 # --- writing ------------------------------------------------------------------------------------
 
 
-def write_directory(traces: TraceSet, target: Path, step: Callable[[int], Any]) -> None:
-    """Into a directory that appears whole, or not at all; `step` is called with each body's rank."""
+def write_directory(
+    traces: TraceSet,
+    target: Path,
+    step: Callable[[int], Any] = lambda _rank: None,
+    requests: pa.Table | None = None,
+) -> None:
+    """Into a directory that appears whole, or not at all; `step` is called with each body's rank.
+
+    A run that served requests has their table beside it.
+    """
     _check_target(target)
     with fresh_directory(target) as folder:
         fill_directory(traces, folder, traces.card, step)
+        if requests is not None:
+            _write_table(requests, folder / "requests.parquet")
 
 
 def write_directories(sets: Mapping[str, TraceSet], target: Path) -> None:
@@ -167,7 +182,7 @@ def write_directories(sets: Mapping[str, TraceSet], target: Path) -> None:
         _check_target(target / name)
     with fresh_directory(target) as folder:
         for name, traces in sets.items():
-            write_directory(traces, folder / name, lambda _rank: None)
+            write_directory(traces, folder / name)
 
 
 def fill_directory(

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from chakrakit.errors import ChakraError, listed
 from chakrakit.trace.codecs import (
     Source,
@@ -160,6 +162,15 @@ def write(
             f"rank with a name like {prefix_of(Path(target))}.N.et"
         )
     return write_trace(_own_trace(traces, traces.ranks[0]), target)
+
+
+def write_with_requests(run: Run, path: str | os.PathLike[str], requests: pa.Table) -> None:
+    """A run that served requests, as a directory with their table in it."""
+    target = os.fspath(path)
+    if is_one_file(target) or _PLACEHOLDER.search(target) or target.endswith(".chakra"):
+        raise ChakraError(f"{target}: a run with its requests is a directory; give a name for one")
+    _refuse_other_format(target)
+    write_directory(run, Path(target), requests=requests)
 
 
 def _refuse_other_format(target: str) -> None:

@@ -6,7 +6,6 @@ from chakrakit.trace.timing.intervals import Intervals
 from chakrakit.trace.timing.nesting import SLACK_NS, callers, nested
 from chakrakit.trace.timing.plain import plain_span_ns
 from chakrakit.trace.timing.scheduler import Reason, Schedule, schedule
-from chakrakit.trace.timing.steps import step_numbers, steps_of
 
 __all__ = [
     "SLACK_NS",
@@ -17,6 +16,4 @@ __all__ = [
     "nested",
     "plain_span_ns",
     "schedule",
-    "step_numbers",
-    "steps_of",
 ]

@@ -125,7 +125,7 @@ def schedule(
 
     """
     _check_size(n, edges, queue_depth)
-    work = _one_a_row(n, durations, np.int64, "durations")
+    work = _one_per_row(n, durations, np.int64, "durations")
     check_range(work, 0, 2**63, "durations", "a duration cannot be negative")
     lanes = _resources(n, resource)
     launchers = _per_row(n, launch_of, np.int32, "launch_of")
@@ -178,10 +178,10 @@ def _per_row(n: int, values: ArrayLike | None, dtype: type[Scalar], name: str) -
     """The values checked; nothing at all, which the core takes for the default, where None."""
     if values is None:
         return np.empty(0, dtype)
-    return _one_a_row(n, values, dtype, name)
+    return _one_per_row(n, values, dtype, name)
 
 
-def _one_a_row(n: int, values: ArrayLike, dtype: type[Scalar], name: str) -> NDArray[Scalar]:
+def _one_per_row(n: int, values: ArrayLike, dtype: type[Scalar], name: str) -> NDArray[Scalar]:
     array = column(values, dtype, name)
     if len(array) != n:
         raise TraceError(f"{name} has {len(array):,} entries for {n:,} rows; give one per row")

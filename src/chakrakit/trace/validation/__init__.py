@@ -3,23 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.trace.validation.check import validate
-from chakrakit.trace.validation.communication import (
-    Calls,
-    Channel,
-    Communication,
-    CommunicationReader,
-)
 from chakrakit.trace.validation.findings import KEEP, Finding, ValidationReport
 from chakrakit.trace.validation.fixes import fix
 
-__all__ = [
-    "KEEP",
-    "Calls",
-    "Channel",
-    "Communication",
-    "CommunicationReader",
-    "Finding",
-    "ValidationReport",
-    "fix",
-    "validate",
-]
+__all__ = ["KEEP", "Finding", "ValidationReport", "fix", "validate"]

@@ -20,12 +20,13 @@ from chakrakit.trace.files import STDIO
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.storage import RANKED, groups_beside_file, place_of, rank_files, read
-from chakrakit.trace.validation.communication import Communication, CommunicationReader
+from chakrakit.trace.validation.communication import BodyCommunication, CommunicationReader
 from chakrakit.trace.validation.findings import KEEP, Findings, ValidationReport
 from chakrakit.trace.validation.graph import GraphChecker
 from chakrakit.trace.validation.nodes import check_nodes
 from chakrakit.trace.validation.plain_reading import PlainReading
-from chakrakit.trace.validation.ranks import World, check_ranks
+from chakrakit.trace.validation.ranks import check_ranks
+from chakrakit.trace.validation.world import World
 
 Progress = Callable[[int], object]
 
@@ -111,7 +112,7 @@ class _Body:
     """What is left of a body after its own check: small next to the body."""
 
     findings: Findings
-    communication: Communication
+    communication: BodyCommunication
     groups: Groups
     dangling: U64
     circular: U64

@@ -214,7 +214,7 @@ class Fixer:
     def _moved(self, piece: Trace) -> Trace:
         """Known attributes in the vocabulary's member, for the rows whose value fits it."""
         for (name, _member), numbers in misplaced(piece).items():
-            rows = np.isin(piece._layout_rows, numbers) & _fits(piece, name)
+            rows = np.isin(piece.layout_rows, numbers) & _fits(piece, name)
             self._note("attribute-member", int(rows.sum()))
             piece = _with_member(piece, name, rows)
         return piece
@@ -270,7 +270,7 @@ def _fits(piece: Trace, name: str) -> Mask:
 
 def _with_member(piece: Trace, name: str, rows: Mask) -> Trace:
     member = int(by_name()[name].member)
-    old = piece._layout_rows
+    old = piece.layout_rows
     layouts, new = piece.layouts, old.copy()
     for number in np.unique(old[rows]).tolist():
         entries = piece.layouts.items[number].entries

@@ -164,7 +164,7 @@ def messages(piece: Piece) -> Iterator[Hit]:
 
 def members(piece: Piece) -> Iterator[Hit]:
     """Known attributes sit in the vocabulary's oneof member."""
-    layouts = piece.trace._layout_rows
+    layouts = piece.trace.layout_rows
     for (name, member), numbers in misplaced(piece.trace).items():
         rows = np.flatnonzero(np.isin(layouts, numbers))
         yield _misplaced_hit(rows, name, member)
@@ -179,7 +179,7 @@ def _misplaced_hit(rows: I64, name: str, member: int) -> Hit:
 def misplaced(trace: Trace) -> dict[tuple[str, int], list[int]]:
     """(attribute, member it is in) → the numbers of the layouts that have it so."""
     found: dict[tuple[str, int], list[int]] = defaultdict(list)
-    used = np.unique(trace._layout_rows).tolist()
+    used = np.unique(trace.layout_rows).tolist()
     known = by_name()
     for number in used:
         for name, member in trace.layouts.items[number].entries:

@@ -8,48 +8,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import listed
-from chakrakit.trace.communication import EQUAL_SIZES, UNKNOWN, Binding, Groups, canonical_group
+from chakrakit.trace.communication import EQUAL_SIZES, UNKNOWN, Channel
 from chakrakit.trace.model import CollectiveType, collective_name
-from chakrakit.trace.validation.communication import Calls, Channel, Communication
+from chakrakit.trace.validation.communication import BodyCommunication, GroupCalls
 from chakrakit.trace.validation.findings import Findings, shown
+from chakrakit.trace.validation.world import World
 
 _C = CollectiveType
-
-
-@dataclass
-class World:
-    """What the rules look at. `ranks_known` is false for a lone file that does not say its rank."""
-
-    bodies: list[Communication]
-    bindings: Mapping[int, Binding]
-    groups: Groups
-    ranks_known: bool = True
-    size: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        named = [r for ranks in self.groups.values() for r in ranks]
-        self.size = max([*self.bindings, *named], default=-1) + 1
-        # Ranks that share a body ask for the same; without a bound all calls would be kept twice.
-        self._calls = lru_cache(256)(lambda body, names: self.bodies[body].calls(names))
-
-    def calls(self, rank: int, names: tuple[str, ...]) -> Calls:
-        """The collectives of a rank in these groups of its body, taken for one."""
-        return self._calls(self.bindings[rank].body, names)
-
-    def communication(self, rank: int) -> Communication:
-        """What a rank's body communicates."""
-        return self.bodies[self.bindings[rank].body]
-
-    def members(self, group: str) -> tuple[int, ...] | None:
-        """The ranks of a group; None if it is not defined."""
-        return self.groups.ranks_of(group, range(self.size))
 
 
 def check_ranks(world: World, findings: Findings) -> None:
@@ -72,18 +43,18 @@ def check_ranks(world: World, findings: Findings) -> None:
 # --- groups -------------------------------------------------------------------------------------
 
 
-def _groups_in_use(world: World) -> dict[str, dict[int, tuple[str, ...]]]:
-    """Group → rank → the names by which the rank's body calls it."""
-    used: dict[str, dict[int, tuple[str, ...]]] = defaultdict(dict)
-    for rank, binding in world.bindings.items():
-        for local in world.bodies[binding.body].used_groups:
-            group = canonical_group(binding.groups.get(local, local), world.groups)
-            used[group][rank] = (*used[group].get(rank, ()), local)
+def _groups_in_use(world: World) -> dict[str, dict[int, int]]:
+    """Group → rank → the role in which the rank's program calls it."""
+    used: dict[str, dict[int, int]] = {g.name: {} for g in world.communication.groups}
+    names = list(used)
+    for rank, groups in zip(world.bindings, world.communication.group_of, strict=True):
+        for role, group in zip(world.calls(rank).roles, groups, strict=True):
+            used[names[group]][rank] = role
     return used
 
 
 def _check_definitions(
-    world: World, used: Mapping[str, Mapping[int, tuple[str, ...]]], findings: Findings
+    world: World, used: Mapping[str, Mapping[int, int]], findings: Findings
 ) -> None:
     """Groups are defined, and used by their members."""
     undefined = [g for g in used if world.members(g) is None]
@@ -104,16 +75,11 @@ def _check_definitions(
 
 
 def _report_group(
-    world: World,
-    code: str,
-    group: str,
-    ranks: Mapping[int, tuple[str, ...]],
-    text: str,
-    findings: Findings,
+    world: World, code: str, group: str, ranks: Mapping[int, int], text: str, findings: Findings
 ) -> None:
     """A finding for each rank that uses the group, at the first collective that does."""
-    for rank, names in ranks.items():
-        calls = world.calls(rank, names)
+    for rank, role in ranks.items():
+        calls = world.in_role(rank, role)
         _add_at(
             world,
             code,
@@ -136,25 +102,23 @@ def _add_at(
     count: int,
     findings: Findings,
 ) -> None:
-    name = world.communication(rank).name(row) if findings.room(code, rank) else None
+    name = world.body(rank).name(row) if findings.room(code, rank) else None
     findings.add(code, rank, text, node=node, name=name, count=count)
 
 
 # --- collectives --------------------------------------------------------------------------------
 
 
-def _check_group(
-    world: World, group: str, ranks: Mapping[int, tuple[str, ...]], findings: Findings
-) -> None:
+def _check_group(world: World, group: str, ranks: Mapping[int, int], findings: Findings) -> None:
     """All members that are here issue the same collectives. Those unlike most are reported."""
     members = world.members(group)
     if members is None:
         return
     here = [r for r in members if r in world.bindings]
     alike: dict[bytes, list[int]] = defaultdict(list)
-    calls: dict[bytes, Calls] = {}
+    calls: dict[bytes, GroupCalls] = {}
     for rank in here:
-        own = world.calls(rank, ranks.get(rank, ()))
+        own = world.in_role(rank, ranks.get(rank))
         alike[own.key].append(rank)
         calls.setdefault(own.key, own)
     for key, same in alike.items():
@@ -167,7 +131,7 @@ def _check_group(
 
 
 def _check_numbers(
-    world: World, group: str, ranks: list[int], calls: Calls, findings: Findings
+    world: World, group: str, ranks: list[int], calls: GroupCalls, findings: Findings
 ) -> None:
     if not calls.numbered:
         return
@@ -195,8 +159,8 @@ class _Pair:
     group: str
     ranks: list[int]
     other: int
-    mine: Calls
-    theirs: Calls
+    mine: GroupCalls
+    theirs: GroupCalls
 
     def check(self, findings: Findings) -> None:
         """Says what differs, at the first place where it does."""
@@ -279,23 +243,23 @@ def _both_known(a: I64, b: I64) -> Mask:
     return mask
 
 
-def _differ(a: Calls, b: Calls, n: int) -> Mask:
+def _differ(a: GroupCalls, b: GroupCalls, n: int) -> Mask:
     kinds = _both_known(a.kind[:n], b.kind[:n]) & (a.kind[:n] != b.kind[:n])
     sizes = _both_known(a.size[:n], b.size[:n]) & (a.size[:n] != b.size[:n])
     differ: Mask = kinds | sizes
     return differ
 
 
-def _same_in_another_order(a: Calls, b: Calls) -> bool:
+def _same_in_another_order(a: GroupCalls, b: GroupCalls) -> bool:
     return all(np.array_equal(x, y) for x, y in zip(_sorted(a), _sorted(b), strict=True))
 
 
-def _sorted(calls: Calls) -> tuple[I64, I64]:
+def _sorted(calls: GroupCalls) -> tuple[I64, I64]:
     order = np.lexsort((calls.size, calls.kind))
     return calls.kind[order], calls.size[order]
 
 
-def _call_text(calls: Calls, at: int) -> str:
+def _call_text(calls: GroupCalls, at: int) -> str:
     size = int(calls.size[at])
     return collective_name(int(calls.kind[at])) + (f" of {size:,} bytes" if size != UNKNOWN else "")
 
@@ -312,9 +276,8 @@ def _check_messages(world: World, findings: Findings) -> set[int]:
     ends: dict[tuple[int, int, int], dict[bool, tuple[int, Channel]]] = defaultdict(dict)
     named: set[int] = set()
     for rank, binding in world.bindings.items():
-        communication = world.bodies[binding.body]
-        _check_own_ends(world, rank, communication, findings)
-        for channel in communication.channels:
+        _check_own_ends(world, rank, world.body(rank), findings)
+        for channel in world.calls(rank).channels:
             peer = binding.peers.get(channel.peer, channel.peer)
             if _peer_is_there(world, rank, peer, channel, findings):
                 named.add(peer)
@@ -329,11 +292,9 @@ def _check_messages(world: World, findings: Findings) -> set[int]:
     return named
 
 
-def _check_own_ends(
-    world: World, rank: int, communication: Communication, findings: Findings
-) -> None:
+def _check_own_ends(world: World, rank: int, body: BodyCommunication, findings: Findings) -> None:
     peers = world.bindings[rank].peers
-    for said, rows, ids, is_send in communication.own_ends:
+    for said, rows, ids, is_send in body.own_ends:
         if peers.get(said, said) != rank:
             end = "comm_src" if is_send else "comm_dst"
             text = f"{end} is {peers.get(said, said)} in the trace of rank {rank}"

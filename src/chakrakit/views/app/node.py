@@ -143,14 +143,15 @@ def _peers(side: ShownRun, found: Found, rank: int, row: int) -> dict[str, Any] 
         return None
     others = np.flatnonzero(met.ranks != rank)
     ordered = others[np.argsort(matched.start[met.calls[others]], kind="stable")]
-    last = matched.last_rank(met.call, met.group)
+    collective = bool(matched.collective[met.call])
+    last = matched.last_rank(met.call, met.group) if collective else rank
     return {
-        "group": matched.group_names[met.group],
-        "collective": bool(matched.collective[met.call]),
+        "group": matched.group_names[met.group] if collective else "",
+        "collective": collective,
         "members": int(matched.members[met.call]),
         "wait": int(matched.wait[met.call]),
         "transfer": int(matched.transfer[met.call]),
-        "last": last if matched.collective[met.call] and last != rank else None,
+        "last": last if last != rank else None,
         "count": len(ordered),
         "shown": [
             _call(side, matched, int(met.ranks[i]), int(met.calls[i])) for i in ordered[:MOST]

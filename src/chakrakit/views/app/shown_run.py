@@ -86,10 +86,7 @@ class ShownRun:
     @cached_property
     def folds(self) -> list[Fold]:
         """Ranks by what they do, in order of the first of each."""
-        found: dict[Hashable, list[int]] = {}
-        for rank in self.run.ranks:
-            found.setdefault(self.key(rank), []).append(rank)
-        return [Fold(ranks[0], tuple(ranks)) for ranks in found.values()]
+        return [Fold(ranks[0], ranks) for ranks in self.run.folds]
 
     def alike(self, rank: int) -> tuple[int, ...]:
         """All ranks that do what this one does."""
@@ -103,10 +100,7 @@ class ShownRun:
         """What is equal for ranks that look the same."""
         if rank not in self.run.bindings:
             raise TraceError(f"no rank {rank} in {self.name}")
-        binding = self.run.bindings[rank]
-        if self.run.times is None:
-            return rank
-        return binding.body, self.run.timing[rank], binding.scale
+        return self.run.likeness(rank)
 
     @cached_property
     def origin(self) -> int:

@@ -36,6 +36,7 @@ def write_chrome(
                 _write(stream, lines)
             found.nodes += len(line.tracks.row)
             found.edges += int(line.flows.stops.sum())
+            found.folded += line.ranks - 1
         stream.write(b"\n]}\n")
     return found
 
@@ -46,9 +47,7 @@ def _event(**fields: object) -> bytes:
 
 def _head(stream: BinaryIO, line: RankTimeline) -> None:
     rank = line.view.rank
-    stream.write(
-        b",\n" + _event(ph="M", name="process_name", pid=rank, args={"name": f"rank {rank}"})
-    )
+    stream.write(b",\n" + _event(ph="M", name="process_name", pid=rank, args={"name": line.label}))
     stream.write(
         b",\n" + _event(ph="M", name="process_sort_index", pid=rank, args={"sort_index": rank})
     )

@@ -91,11 +91,11 @@ class _Writer:
         root = self._describe(0, self.run.card.name or "run", 0)
         found = Exported(0, 0, 0)
         for line in rank_timelines(self.run, self.options):
-            parent = self._describe(
-                self._node(root, line.view.rank), f"rank {line.view.rank}", line.view.rank
-            )
+            rank = line.view.rank
+            parent = self._describe(self._node(root, rank), line.label, rank)
             found.nodes += self._slices(line, parent)
             found.edges += int(line.flows.stops.sum())
+            found.folded += line.ranks - 1
             for i, counter in enumerate(line.counters):
                 self._counter(counter, parent, i)
         return found

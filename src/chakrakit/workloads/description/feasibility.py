@@ -148,7 +148,7 @@ def _layers(model: Model, plan: Plan) -> Iterator[str]:
         yield f"tasks are for {len(plan.tasks)} stages and pp is {plan.pp}; give one list per stage"
     if plan.chunks > 1 and plan.schedule != "interleaved" and not plan.tasks:
         yield f"chunks {plan.chunks} is for the interleaved schedule; {plan.schedule} decides its own"
-    pieces = plan.pp * _pieces_a_stage(plan)
+    pieces = plan.pp * _pieces_per_stage(plan)
     if plan.split:
         if len(plan.split) != pieces or sum(plan.split) != layers:
             yield (
@@ -159,7 +159,7 @@ def _layers(model: Model, plan: Plan) -> Iterator[str]:
         yield f"{layers} layers cannot fill {pieces} pipeline pieces; use pp × chunks of at most {layers}"
 
 
-def _pieces_a_stage(plan: Plan) -> int:
+def _pieces_per_stage(plan: Plan) -> int:
     if plan.tasks:
         return 1 + max((int(c.partition(".")[2] or 0) for s in plan.tasks for c in s), default=0)
     return {"interleaved": plan.chunks, "zb-v": 2}.get(plan.schedule, 1)

@@ -231,8 +231,10 @@ def _update(tail: _StepEnd, held: Sequence[HeldWeight]) -> list[int]:
     if step.optimizer == "none":
         return []
     made: list[int] = []
-    for key in dict.fromkeys((h.chunk, h.block) for h in held):
-        mine = [h for h in held if (h.chunk, h.block) == key]
+    blocks: dict[tuple[int, int], list[HeldWeight]] = {}
+    for h in held:
+        blocks.setdefault((h.chunk, h.block), []).append(h)
+    for mine in blocks.values():
         count = sum(optimizer_share(tail.layout, h) for h in mine)
         ops = ADAM_OPS if step.optimizer == "adam" else 2
         node = Node(

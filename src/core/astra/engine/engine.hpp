@@ -189,6 +189,7 @@ class Engine {
     void issue_memory(uint32_t a, uint32_t node);
     void issue_send(uint32_t a, uint32_t node);
     void issue_recv(uint32_t a, uint32_t node);
+    const Op& message_of(uint32_t a, uint32_t node, const char* does, const char* attribute);
     void issue_collective(uint32_t a, uint32_t node);
     void completed(uint32_t a, uint32_t node);
     void release(Actor& actor, uint32_t node, std::vector<uint32_t>& freed);
@@ -247,6 +248,7 @@ class Engine {
               uint64_t channel);
     void receive(const Endpoint& receiver, const Key& key, Rank from);
     void post(const Endpoint& receiver, const Key& key);
+    void await(const Key& key, uint32_t waiter, uint32_t actor);
     void letter_came(const Event& e);
     void notice_came(const Event& e);
     void matched(const Waiter& waiter);

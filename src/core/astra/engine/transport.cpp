@@ -148,12 +148,7 @@ void Engine::send(const Endpoint& sender, const Key& key, Rank from, Rank to, ui
     uint32_t w = waiters_.take(waiter);
     Key notice = key;
     notice.tag |= kNoticeSpace;
-    if (!mailbox_.post(notice, w, waiters_)) return;
-    Event e;
-    e.kind = EventKind::Matched;
-    e.actor = sender.actor;
-    e.item = w;
-    calendar_.insert(calendar_.now(), e);
+    await(notice, w, sender.actor);
 }
 
 void Engine::receive(const Endpoint& receiver, const Key& key, Rank from) {
@@ -168,11 +163,16 @@ void Engine::receive(const Endpoint& receiver, const Key& key, Rank from) {
 
 void Engine::post(const Endpoint& receiver, const Key& key) {
     uint32_t w = waiters_.take({kNone, receiver, kNone});
-    if (!mailbox_.post(key, w, waiters_)) return;
+    await(key, w, receiver.actor);
+}
+
+// Where what is awaited has come already, the two are matched at once.
+void Engine::await(const Key& key, uint32_t waiter, uint32_t actor) {
+    if (!mailbox_.post(key, waiter, waiters_)) return;
     Event e;
     e.kind = EventKind::Matched;
-    e.actor = receiver.actor;
-    e.item = w;
+    e.actor = actor;
+    e.item = waiter;
     calendar_.insert(calendar_.now(), e);
 }
 

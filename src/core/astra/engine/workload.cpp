@@ -126,26 +126,27 @@ bool Engine::issue_compute(uint32_t a, uint32_t node) {
     return true;
 }
 
-void Engine::issue_send(uint32_t a, uint32_t node) {
+const Op& Engine::message_of(uint32_t a, uint32_t node, const char* does, const char* attribute) {
     const Actor& actor = actors_[a];
     const Op& op = actor.body->ops[actor.body->op[node]];
     if (op.peer >= topology_.ranks() || op.peer == actor.rank) {
         fail(a, node,
-             "sends to rank " + std::to_string(op.peer) + "; give another rank below " +
-                 std::to_string(topology_.ranks()) + " as `comm_dst`");
+             std::string(does) + " rank " + std::to_string(op.peer) + "; give another rank below " +
+                 std::to_string(topology_.ranks()) + " as `" + attribute + "`");
     }
+    return op;
+}
+
+void Engine::issue_send(uint32_t a, uint32_t node) {
+    const Actor& actor = actors_[a];
+    const Op& op = message_of(a, node, "sends to", "comm_dst");
     send({Endpoint::What::Node, 0, a, node, 0}, message_key(actor.rank, op.peer, op.tag, op.bytes),
          actor.rank, op.peer, op.bytes, topology_.difference(op.peer, actor.rank));
 }
 
 void Engine::issue_recv(uint32_t a, uint32_t node) {
     const Actor& actor = actors_[a];
-    const Op& op = actor.body->ops[actor.body->op[node]];
-    if (op.peer >= topology_.ranks() || op.peer == actor.rank) {
-        fail(a, node,
-             "receives from rank " + std::to_string(op.peer) + "; give another rank below " +
-                 std::to_string(topology_.ranks()) + " as `comm_src`");
-    }
+    const Op& op = message_of(a, node, "receives from", "comm_src");
     receive({Endpoint::What::Node, 0, a, node, 0},
             message_key(op.peer, actor.rank, op.tag, op.bytes), op.peer);
 }

@@ -13,31 +13,7 @@ from chakrakit.sources.pytorch.communication.calls import (
 )
 from chakrakit.sources.pytorch.communication.clocks import Recorded, align_clocks
 from chakrakit.sources.pytorch.communication.groups import infer_across_ranks
-from chakrakit.sources.pytorch.communication.names import kind_of
 from chakrakit.trace.model.schema import CollectiveType as C
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", C.ALL_REDUCE),
-        ("ncclKernel_AllGather_RING_LL_Sum_int8_t", C.ALL_GATHER),
-        ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", C.REDUCE_SCATTER),
-        ("ncclDevKernel_Broadcast_RING_LL", C.BROADCAST),
-        ("ncclDevKernel_Reduce_Sum_f32_RING_LL", C.REDUCE),
-        ("_allgather_base_", C.ALL_GATHER),
-        ("_reduce_scatter_base", C.REDUCE_SCATTER),
-        ("all_to_allv", C.ALL_TO_ALL),
-        ("c10d::alltoall_base_", C.ALL_TO_ALL),
-        ("gloo:barrier", C.BARRIER),
-        ("c10d::recv_", words.RECV),
-        ("isend", words.SEND),
-        ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", words.UNKNOWN),
-        ("ncclDevKernel_Generic(ncclDevComm*)", words.UNKNOWN),
-    ],
-)
-def test_what_a_name_stands_for(name, kind):
-    assert kind_of(name) == kind
 
 
 def _nccl(recording, collective, kernel, *, splits="[]", peer=0):

@@ -53,6 +53,23 @@ def test_unescaped_quotes(pair):
     assert rank.host_ops.linked == 1564
 
 
+@pytest.mark.parametrize("time", ["abc", "1.2.3", None, [1], "NaN"])
+def test_an_event_whose_time_is_no_number(pair, time):
+    """Taken for 0 it would make the run as long as the machine has been up."""
+
+    def damaged(text):
+        events = json.loads(text)
+        next(e for e in events["traceEvents"] if e.get("cat") == "cpu_op")["ts"] = time
+        return json.dumps(events)
+
+    before = _rank(pair).measured_span_ns
+    _edit(pair / "kineto_0.json", damaged)
+    rank = _rank(pair)
+    assert rank.dropped == {"kineto_events": 1}
+    assert any("a time that is not a number" in w for w in rank.warnings)
+    assert rank.measured_span_ns <= before
+
+
 def test_missing_profiler_step(pair):
     def without(text):
         events = json.loads(text)

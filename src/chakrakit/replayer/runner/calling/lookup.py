@@ -35,12 +35,12 @@ def choose_overload(packet: Any, step: dict[str, Any]) -> Any:
         given = step["args"]
         positional = sum(not a.kwarg_only for a in arguments)
         if len(given) not in (positional, len(arguments)) or not all(
-            _takes(str(a.type), v) for a, v in zip(arguments, given, strict=False)
+            _fits(a, v) for a, v in zip(arguments, given, strict=False)
         ):
             continue
         if any(not a.has_default_value() for a in arguments[len(given) :]):
             continue
-        pairs = [(a, _put(str(a.type), v)) for a, v in zip(arguments, given, strict=False)]
+        pairs = [(a, _put(a, v)) for a, v in zip(arguments, given, strict=False)]
         step["args"] = [v for a, v in pairs if not a.kwarg_only]
         step["kwargs"] = {a.name: v for a, v in pairs if a.kwarg_only and v is not None}
         if any(a.name == "device" for a in arguments) and "slot" not in str(given):
@@ -48,6 +48,12 @@ def choose_overload(packet: Any, step: dict[str, Any]) -> Any:
         step["overload"] = str(overload._overloadname)
         return overload
     return None
+
+
+def _fits(argument: Any, value: Any) -> bool:
+    """Whether an argument takes a plan's value; recordings leave texts out, which then are the default."""
+    left_out = value is None and argument.has_default_value()
+    return left_out or _takes(str(argument.type), value)
 
 
 def _takes(kind: str, value: Any) -> bool:
@@ -71,8 +77,11 @@ def _takes(kind: str, value: Any) -> bool:
     return inner == "str" or (inner == "Device" and value.partition(":")[0] in ("cuda", "cpu"))
 
 
-def _put(kind: str, value: Any) -> Any:
-    """A value as a plan writes it for an argument of this type."""
+def _put(argument: Any, value: Any) -> Any:
+    """A value as a plan writes it for an argument."""
+    kind = str(argument.type)
+    if value is None and argument.has_default_value() and not _takes(kind, None):
+        return argument.default_value
     if "Device" in kind and isinstance(value, str):
         return {"device": value.partition(":")[0]}
     return value

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .refusal import Given, count, need, sizes
+from .refusal import Given, Refused, count, need, sizes
 
 
 def _output(given: Given) -> list[int]:
     """The shape a convolution gives, by its own arithmetic."""
     source = given.get("input", given.get("self"))
     weight = given["weight"]
-    assert source is not None
+    if source is None:
+        raise Refused("no input")
     space = weight.dim() - 2
     need(
         space >= 1 and source.dim() == weight.dim(), "an input of other dimensions than the weight"

@@ -13,6 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from chakrakit.configuration import read_json
 from chakrakit.errors import ChakraError, ConfigError, MissingExtra
 from chakrakit.parallel import end_with_parent
 from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link
@@ -176,10 +179,14 @@ def collect_command(
     return report
 
 
+class _RankCard(msgspec.Struct):
+    world_size: int
+
+
 def _complete(raw: Path) -> bool:
     """Whether every rank that the cards speak of has written its own."""
-    cards = [json.loads(p.read_text()) for p in raw.glob("card_*.json")]
-    return bool(cards) and len(cards) == max(int(c["world_size"]) for c in cards)
+    cards = [read_json(p, _RankCard, "a rank's card") for p in raw.glob("card_*.json")]
+    return bool(cards) and len(cards) == max(c.world_size for c in cards)
 
 
 def _run(command: Sequence[str], env: dict[str, str]) -> int:

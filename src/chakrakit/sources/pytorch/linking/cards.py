@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from chakrakit.configuration import read_json
 from chakrakit.sources.pytorch.linking.overhead import Overhead
 from chakrakit.sources.pytorch.read import Pair
 
@@ -16,14 +15,10 @@ _BARE_MS = "step_ms_back_to_back"
 
 
 def read_card(path: Path | None) -> dict[str, Any]:
-    """A card's fields; none where there is no card or it cannot be read."""
-    if path is None:
+    """A card's fields; none where there is no card."""
+    if path is None or not path.is_file():
         return {}
-    try:
-        said = msgspec.json.decode(path.read_bytes())
-    except (OSError, msgspec.MsgspecError):
-        return {}
-    return said if isinstance(said, dict) else {}
+    return read_json(path, dict[str, Any], "a card beside a recording")
 
 
 def card_of(pair: Pair) -> Path | None:

@@ -254,4 +254,9 @@ def _warnings(linked: Rank) -> list[str]:
         out.append("the observer's file ends early; what it holds is linked")
     if linked.kineto is not None and linked.kineto.truncated:
         out.append("the Kineto file ends early; what it holds is linked")
+    if linked.kineto is not None and linked.kineto.dropped:
+        out.append(
+            f"{linked.kineto.dropped:,} of the Kineto file's events left out: damaged, or with a time that "
+            "is not a number"
+        )
     return out

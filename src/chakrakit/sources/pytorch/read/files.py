@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 from chakrakit.errors import FormatError
 from chakrakit.sources.pytorch.read.kineto import Kineto
 from chakrakit.sources.pytorch.read.values import whole
-from chakrakit.trace.files import GZIP
+from chakrakit.trace.files import GZIP, unpacked
 
 _HEAD = 1 << 16
 _OBSERVER, _KINETO = "observer", "kineto"
@@ -70,12 +69,7 @@ def read_bytes(path: Path) -> bytes:
         data = path.read_bytes()
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
-    if data[:2] != GZIP:
-        return data
-    try:
-        return gzip.decompress(data)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        return zlib.decompressobj(31).decompress(data)
+    return unpacked(data, str(path), cut_off=True)
 
 
 def read_head(path: Path) -> bytes:

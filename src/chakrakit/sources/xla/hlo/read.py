@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from pathlib import Path
 
 from chakrakit.errors import FormatError
@@ -13,6 +11,7 @@ from chakrakit.sources.xla.hlo.model import Module, Shape
 from chakrakit.sources.xla.hlo.proto import read_proto
 from chakrakit.sources.xla.hlo.replicas import MOST_DEVICES
 from chakrakit.sources.xla.hlo.text import read_text
+from chakrakit.trace.files import unpacked
 
 MOST_BYTES = 4 << 30
 _TEXT = re.compile(rb"^HloModule\s", re.M)
@@ -50,11 +49,9 @@ def read_hlo(path: str | Path) -> Module:
     """The module in a file: `.hlo.pb`, a serialized module, or text."""
     try:
         data = Path(path).read_bytes()
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
-    except (OSError, zlib.error, EOFError) as error:
-        raise FormatError(f"cannot be read: {error}", path=str(path)) from None
-    return parse_hlo(data, str(path))
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
+    return parse_hlo(unpacked(data, str(path)), str(path))
 
 
 def _proto(data: bytes) -> Module:

@@ -6,6 +6,7 @@ import numpy as np
 
 from chakrakit.arrays import I32, I64
 from chakrakit.trace.model import COMMUNICATION, EdgeKind, NodeType, Trace
+from chakrakit.trace.placement.rows import on_host
 
 _ALIKE = 0.95
 _TRIED = 32
@@ -19,9 +20,7 @@ def step_numbers(trace: Trace, rows: I64, start: I64) -> tuple[I64, str]:
         if (number >= 0).any():
             return number, "marked"
     order = np.argsort(start[rows], kind="stable")
-    names = trace.names.combine_chunks()
-    coded = names if hasattr(names, "indices") else names.dictionary_encode()
-    period = repeating_period(coded.indices.to_numpy(zero_copy_only=False)[rows[order]])
+    period = repeating_period(trace.texts("name")[0][rows[order]])
     if not period:
         return np.zeros(len(rows), np.int64), "none"
     place = np.empty(len(rows), np.int64)
@@ -37,7 +36,7 @@ def steps_of(trace: Trace) -> I64:
     """
     if trace.has("step").any():
         return np.asarray(trace.column("step", -1), np.int64)
-    host = trace.column("is_cpu_op", False).astype(np.bool_)
+    host = on_host(trace)
     orphan = trace.column("orphan", False).astype(np.bool_)
     device = np.flatnonzero(trace.is_type(*_DEVICE) & ~host & ~orphan)
     found = np.full(len(trace), -1, np.int64)

@@ -5,8 +5,8 @@ import pytest
 
 from chakrakit import TraceBuilder
 from chakrakit.trace.model import EdgeKind
-from chakrakit.trace.timing import step_numbers, steps_of
-from chakrakit.trace.timing.steps import repeating_period
+from chakrakit.trace.placement import step_numbers, steps_of
+from chakrakit.trace.placement.step_numbers import repeating_period
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_failures_of_burstgpt_are_counted(tmp_path: Path) -> None:
             '{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": "a"}',
             "list of whole",
         ),
-        ("{not json", "neither JSON nor JSON lines"),
+        ("{not json", "not a file of requests, in JSON or JSON lines"),
         ("a,b\n1,2\n", "no column for arrival times"),
         (AZURE.replace("3180", "-3"), "line 3: prompt length is -3"),
         (AZURE.replace("3180", ""), "line 3: prompt length is nothing"),

@@ -1,0 +1,240 @@
+"""Calls: the communication of one body, in the order in which a rank issues it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chakrakit.arrays import I64, U64, Mask
+from chakrakit.trace.communication.binding import Body
+from chakrakit.trace.model import COMMUNICATION, NodeType, Trace
+
+UNKNOWN = -1
+"""Stands for a type, size, number or end that the trace does not say."""
+
+
+class Channel(NamedTuple):
+    """Sends, or receives, of a body with one peer (in the body's numbers) and tag, in issue order."""
+
+    is_send: bool
+    peer: int
+    tag: int
+    row: I64
+    id: U64
+    size: I64
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """Collectives, sends and receives of a body: parallel arrays in the order of issue.
+
+    Groups and ends are those of the body; a rank's Binding says what they are to it. What the trace does
+    not say is UNKNOWN.
+    """
+
+    row: I64
+    id: U64
+    type: I64
+    """COMM_COLL_NODE, COMM_SEND_NODE or COMM_RECV_NODE."""
+    kind: I64
+    """Which collective it is (comm_type)."""
+    size: I64
+    sized: Mask
+    """Whether the trace says the size."""
+    role: I64
+    """The place of the call's group among `names`."""
+    names: tuple[str, ...]
+    said: I64
+    """The recorded number (comm_seq)."""
+    src: I64
+    dst: I64
+    tag: I64
+    start_ns: I64
+    """When the call began and ended, as its node says."""
+    end_ns: I64
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @cached_property
+    def collective(self) -> Mask:
+        """Calls of collectives."""
+        return np.asarray(self.type == NodeType.COMM_COLL_NODE)
+
+    @cached_property
+    def is_send(self) -> Mask:
+        """Sends."""
+        return np.asarray(self.type == NodeType.COMM_SEND_NODE)
+
+    @cached_property
+    def bytes(self) -> I64:
+        """Sizes, 0 where the trace does not say."""
+        return np.where(self.sized, self.size, 0)
+
+    @cached_property
+    def peer(self) -> I64:
+        """The other end of each message; UNKNOWN for collectives."""
+        return np.where(self.collective, UNKNOWN, np.where(self.is_send, self.dst, self.src))
+
+    @cached_property
+    def peers(self) -> I64:
+        """All other ends, ascending."""
+        found = np.unique(self.peer)
+        return found[found >= 0]
+
+    @cached_property
+    def roles(self) -> list[int]:
+        """The groups that collectives use, in the order of their names."""
+        used = np.unique(self.role[self.collective]).tolist()
+        return sorted(used, key=lambda role: self.names[role])
+
+    @cached_property
+    def recorded(self) -> Mask:
+        """Collectives whose number was recorded; those of one group all are, or none."""
+        lacks = np.unique(self.role[self.collective & (self.said == UNKNOWN)])
+        return np.asarray(self.collective & ~np.isin(self.role, lacks))
+
+    @cached_property
+    def number(self) -> I64:
+        """What calls that meet have in common besides their group, or their ends and tag.
+
+        For a collective the recorded number, else its turn in its group; for a message its turn among
+        those with the same ends and tag.
+        """
+        turn = turns(self.type, np.where(self.collective, self.role, self.peer), self._channel)
+        return np.where(self.recorded, self.said, turn)
+
+    @cached_property
+    def _channel(self) -> I64:
+        return np.where(self.collective, 0, self.tag)
+
+    def in_role(self, role: int) -> I64:
+        """The collectives of a group, in the order of their numbers."""
+        found = np.flatnonzero(self.collective & (self.role == role))
+        return found[np.argsort(self.number[found], kind="stable")]
+
+    @cached_property
+    def channels(self) -> list[Channel]:
+        """Messages to and from each peer, by tag; those that do not name their peer are left out."""
+        at = np.flatnonzero(self.peer >= 0)
+        at = at[np.lexsort((self.tag[at], self.peer[at], ~self.is_send[at]))]
+        keys = np.stack([self.is_send[at], self.peer[at], self.tag[at]])
+        heads = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1
+        found = []
+        for one in np.split(at, heads) if len(at) else []:
+            sends, peer, tag = (c[one[0]].item() for c in (self.is_send, self.peer, self.tag))
+            found.append(Channel(sends, peer, tag, self.row[one], self.id[one], self.size[one]))
+        return found
+
+    def merged(self, groups: Sequence[str], peers: Sequence[int]) -> Calls:
+        """The same for a rank to which several groups, or several peers, are one.
+
+        `groups` says what each of `roles` is to that rank, `peers` the same of `peers`. Of those that are
+        one, the first stands for all.
+        """
+        role = np.arange(len(self.names))
+        role[self.roles] = np.array(self.roles, np.int64)[_firsts(groups)]
+        moved = self.peers[_firsts(peers)]
+        at = np.searchsorted(self.peers, self.peer)
+
+        def ends(said: I64, other: Mask) -> I64:
+            known = other & (self.peer >= 0)
+            return np.where(known, np.r_[moved, UNKNOWN][np.where(known, at, -1)], said)
+
+        return replace(
+            self,
+            role=role[self.role],
+            src=ends(self.src, ~self.is_send & ~self.collective),
+            dst=ends(self.dst, self.is_send),
+        )
+
+
+def read_calls(body: Body) -> Calls:
+    """The communication of a body, which is read if need be."""
+    reader = CallsReader()
+    reader.add(body if isinstance(body, Trace) else body())
+    return reader.finish()
+
+
+class CallsReader:
+    """Takes the communication out of the pieces of a body; some 110 bytes are kept of each call."""
+
+    def __init__(self) -> None:
+        self._parts: list[pa.Table] = []
+        self.rows = 0
+
+    def add(self, piece: Trace) -> I64:
+        """The next nodes of the file; gives those of them that communicate."""
+        rows = np.flatnonzero(piece.is_type(*COMMUNICATION))
+        if len(rows) or not self._parts:
+            self._parts.append(_reduced(piece, rows, self.rows))
+        self.rows += len(piece)
+        return rows
+
+    def finish(self) -> Calls:
+        """All of the body's communication."""
+        if not self._parts:
+            self.add(Trace.from_columns({"name": []}))
+        table = pa.concat_tables(self._parts).unify_dictionaries().combine_chunks()
+        # By recorded start, else by id: the order in which a rank issues its work.
+        order = np.lexsort((table["id"].to_numpy(), table["start_ns"].to_numpy()))
+        groups = table["group"].combine_chunks()
+        columns = {c: table[c].to_numpy()[order] for c in table.column_names if c != "group"}
+        role = groups.indices.to_numpy(zero_copy_only=False).astype(np.int64)[order]
+        return Calls(role=role, names=tuple(groups.dictionary.to_pylist()), **columns)
+
+
+def _reduced(piece: Trace, rows: I64, base: int) -> pa.Table:
+    def taken(name: str, default: int = UNKNOWN) -> I64:
+        return piece.column(name, default)[rows].astype(np.int64)
+
+    return pa.table(
+        {
+            "row": rows + base,
+            "id": piece.ids[rows],
+            "type": piece.types[rows].astype(np.int64),
+            "start_ns": piece.start_ns[rows],
+            "end_ns": piece.end_ns[rows],
+            "group": group_names(piece, rows).dictionary_encode(),
+            "kind": taken("comm_type"),
+            "size": taken("comm_size"),
+            "sized": piece.has("comm_size")[rows],
+            "said": taken("comm_seq"),
+            "src": taken("comm_src"),
+            "dst": taken("comm_dst"),
+            "tag": taken("comm_tag", 0),
+        }
+    )
+
+
+def group_names(trace: Trace, rows: I64) -> pa.Array:
+    """The group each row names; "" where it names none."""
+    if "pg_name" not in trace.table.column_names:
+        return pa.array([""] * len(rows), pa.string())
+    names = trace.table.column("pg_name").take(pa.array(rows)).fill_null("").combine_chunks()
+    return names.cast(pa.string())
+
+
+def turns(*columns: NDArray[Any]) -> I64:
+    """For each entry, how many before it are equal in all columns."""
+    order = np.lexsort(columns)
+    first = np.ones(len(order), np.bool_)
+    first[1:] = False
+    for column in columns:
+        first[1:] |= np.diff(column[order]) != 0
+    begin = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+    turn = np.empty(len(order), np.int64)
+    turn[order] = np.arange(len(order)) - begin
+    return turn
+
+
+def _firsts(values: Sequence[object]) -> list[int]:
+    """For each value the place of the first one equal to it."""
+    places: dict[object, int] = {}
+    return [places.setdefault(value, i) for i, value in enumerate(values)]

@@ -1,0 +1,173 @@
+"""Communication of a set: who calls whom by which name, resolved once for every room.
+
+A *program* is the calls of a body as some of its ranks make them. Nearly always a body is one program; it is
+several where its names for groups or peers are one to some ranks and several to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chakrakit.arrays import I64
+from chakrakit.trace.communication.binding import Binding
+from chakrakit.trace.communication.calls import Calls
+from chakrakit.trace.communication.groups import Groups, canonical_group
+from chakrakit.trace.communication.likeness import Classes, Company, like_classes
+
+
+@dataclass(frozen=True, eq=False)
+class UsedGroup:
+    """A group in which some rank calls a collective, under its one name."""
+
+    name: str
+    callers: Company
+    """The ranks that call collectives in it, ascending, each with the number of its role."""
+
+
+class Communication:
+    """Every rank's calls, with its groups and peers. Ranks and groups are numbered by their places.
+
+    `ranks`, `programs` and `groups` are the things themselves; `program[i]` is the program of the i-th rank
+    and `group_of[i]` its groups, one for each of the program's roles. A role is numbered by its name.
+    """
+
+    def __init__(
+        self,
+        bindings: Mapping[int, Binding],
+        known: Groups,
+        world_size: int,
+        calls_of: Callable[[int], Calls],
+    ) -> None:
+        self.bindings, self.known, self.world_size = bindings, known, world_size
+        self.ranks = tuple(bindings)
+        self.place = {rank: i for i, rank in enumerate(self.ranks)}
+        self.programs: list[Calls] = []
+        self.body: list[int] = []
+        """The body of each program."""
+        self.role_number: dict[str, int] = {}
+        self.group_of: list[tuple[int, ...]] = []
+        self._peers: list[I64] = []
+        self._resolve(calls_of)
+
+    def _resolve(self, calls_of: Callable[[int], Calls]) -> None:
+        numbers: dict[str, int] = {}
+        programs: dict[Hashable, int] = {}
+        program_of = []
+        for binding in self.bindings.values():
+            calls = calls_of(binding.body)
+            names = [self.group_name(binding, calls.names[role]) for role in calls.roles]
+            peers = _bound(calls.peers, binding.peers)
+            number = self._program(binding.body, calls, names, peers, programs)
+            mine = [numbers.setdefault(name, len(numbers)) for name in dict.fromkeys(names)]
+            program_of.append(number)
+            self.group_of.append(tuple(mine))
+            merged = len(self.programs[number].peers) < len(peers)
+            self._peers.append(_distinct(peers) if merged else peers)
+        self.program: I64 = np.array(program_of, np.int64)
+        self.groups = list(map(UsedGroup, numbers, self._callers(len(numbers))))
+
+    def _callers(self, groups: int) -> list[Company]:
+        """Who calls collectives in each group, in which role."""
+        known = self.role_number
+        roles = [
+            [known.setdefault(calls.names[role], len(known)) for role in calls.roles]
+            for calls in self.programs
+        ]
+        place = np.repeat(np.arange(len(self.ranks)), list(map(len, self.group_of)))
+        group = np.array([g for mine in self.group_of for g in mine], np.int64)
+        role = np.array([r for p in self.program.tolist() for r in roles[p]], np.int64)
+        order = np.argsort(group, kind="stable")
+        heads = np.searchsorted(group[order], np.arange(1, groups))
+        parts = (np.split(column[order], heads) for column in (place, role))
+        return list(map(Company, *parts)) if groups else []
+
+    def _program(
+        self, body: int, calls: Calls, groups: list[str], peers: I64, programs: dict[Hashable, int]
+    ) -> int:
+        """The number of the program that a rank makes of its body."""
+        key: Hashable = body
+        ends = peers.tolist()
+        if len(set(groups)) < len(groups) or len(set(ends)) < len(ends):
+            calls = calls.merged(groups, ends)
+            key = (body, calls.role.tobytes(), calls.peer.tobytes())
+        if key not in programs:
+            programs[key] = len(self.programs)
+            self.programs.append(calls)
+            self.body.append(body)
+        return programs[key]
+
+    @property
+    def roles(self) -> int:
+        """How many names for groups there are, and 1 where there is none."""
+        return max(1, len(self.role_number))
+
+    def group_name(self, binding: Binding, name: str) -> str:
+        """The one name of what a body calls by that name, on a rank with that binding."""
+        return canonical_group(binding.groups.get(name, name), self.known)
+
+    def calls(self, place: int) -> Calls:
+        """The calls of a rank, in the names of its body."""
+        return self.programs[int(self.program[place])]
+
+    def peers(self, place: int) -> I64:
+        """What each of the program's peers is to a rank."""
+        return self._peers[place]
+
+    def peer_of_calls(self, place: int) -> I64:
+        """The rank at the other end of each of a rank's calls; -1 for collectives and where none is named."""
+        calls = self.calls(place)
+        at = np.searchsorted(calls.peers, calls.peer)
+        return np.where(calls.peer >= 0, np.r_[self.peers(place), -1][at], -1)
+
+    def ends(self, place: int) -> tuple[I64, I64]:
+        """Source and destination of a rank's calls; its own end is the rank where the body does not say."""
+        calls, bound = self.calls(place), self.bindings[self.ranks[place]].peers
+        sends, receives = calls.is_send, ~calls.is_send & ~calls.collective
+        own = self.ranks[place]
+        found = []
+        for said, mine in ((calls.src, sends), (calls.dst, receives)):
+            known, which = np.unique(said, return_inverse=True)
+            moved = np.asarray(_bound(known, bound), np.int64)[which]
+            found.append(np.where(mine & (said < 0), own, moved))
+        return found[0], found[1]
+
+    def peer_places(self, place: int) -> I64:
+        """The places of a rank's peers, -1 for one that was not recorded."""
+        found = [self.place.get(p, -1) for p in self._peers[place].tolist()]
+        return np.array(found, np.int64)
+
+    def apart(self) -> Classes:
+        """Every rank and every group its own class."""
+        return Classes.apart(len(self.ranks), len(self.groups))
+
+    def classes(
+        self,
+        rank_keys: Sequence[Hashable],
+        group_keys: Sequence[Hashable],
+        companies: Sequence[Company] | None = None,
+    ) -> Classes:
+        """The coarsest classes of ranks with equal programs, keys, groups and peers.
+
+        `companies` are the members of the groups, by default those that call collectives in it.
+        """
+        return like_classes(
+            list(zip(self.program.tolist(), rank_keys, strict=True)),
+            group_keys,
+            self.group_of,
+            [self.peer_places(i) for i in range(len(self.ranks))],
+            companies or [g.callers for g in self.groups],
+        )
+
+
+def _bound(ends: I64, peers: Mapping[int, int]) -> I64:
+    if not peers or not len(ends):
+        return ends
+    return np.array([e if e < 0 else peers.get(e, e) for e in ends.tolist()], np.int64)
+
+
+def _distinct(values: I64) -> I64:
+    """Each value once, in order of first use."""
+    return np.array(list(dict.fromkeys(values.tolist())), np.int64)

@@ -1,0 +1,58 @@
+"""Rows on tracks: serial or nested, never overlapping."""
+
+import numpy as np
+
+import chakrakit as ck
+from chakrakit.insight.rank import borders, tracks_of, view_of
+
+
+def laid(*rows):
+    """(lane, start, end): a lane is a thread (negative) or a stream."""
+    t = ck.TraceBuilder()
+    for i, (lane, start, end) in enumerate(rows):
+        where = {"is_cpu_op": True, "tid": -lane} if lane < 0 else {"stream": lane}
+        t.comp(f"n{i}", start_time_ns=start, duration_ns=end - start, **where)
+    return tracks_of(view_of(0, t.build(), None, 1000))
+
+
+def places(tracks):
+    return {
+        int(row): (int(track), int(depth))
+        for row, track, depth in zip(tracks.row, tracks.track, tracks.depth, strict=True)
+    }
+
+
+def test_rows_of_a_stream_share_a_track_while_they_are_serial():
+    assert places(laid((7, 1, 5), (7, 5, 9))) == {0: (0, 0), 1: (0, 0)}
+
+
+def test_rows_that_overlap_go_to_the_lowest_track_that_is_free():
+    found = laid((7, 1, 5), (7, 2, 9), (7, 5, 6))
+    assert places(found) == {0: (0, 0), 1: (1, 0), 2: (0, 0)}
+    assert [(t.number, t.on_host) for t in found.tracks] == [(0, False), (1, False)]
+
+
+def test_rows_of_a_thread_nest():
+    found = laid((-1, 1, 100), (-1, 10, 50), (-1, 20, 30), (-1, 60, 70))
+    assert places(found) == {0: (0, 0), 1: (0, 1), 2: (0, 2), 3: (0, 1)}
+
+
+def test_an_inner_row_that_ends_a_little_late_is_cut():
+    found = laid((-1, 1, 100), (-1, 10, 500))
+    assert found.end[found.row.tolist().index(1)] == 100
+
+
+def test_what_outlives_its_caller_by_far_has_a_track_of_its_own():
+    found = laid((-1, 1, 100), (-1, 10, 9_000))
+    assert places(found) == {0: (0, 0), 1: (1, 0)}
+
+
+def test_borders_come_in_the_order_a_timeline_must_see():
+    """Of equal times an end comes before a begin, an inner end before the outer one."""
+    found = laid((-1, 1, 50), (-1, 1, 20), (-1, 20, 50))
+    edges = borders(found)
+    rows = found.row[edges.item].tolist()
+    assert list(zip(edges.time.tolist(), rows, edges.begins.tolist(), strict=True)) == [
+        (1, 0, True), (1, 1, True), (20, 1, False), (20, 2, True), (50, 2, False), (50, 0, False)
+    ]  # fmt: skip
+    assert np.all(np.diff(edges.time) >= 0)

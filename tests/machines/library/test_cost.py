@@ -1,0 +1,64 @@
+"""What a collective costs with an algorithm and protocol, with constants that add up by hand."""
+
+import math
+
+import pytest
+
+from chakrakit.machines.library import Library, Span
+from chakrakit.machines.library.constants import Exchange, InSwitch, Protocol, Tuner
+from chakrakit.machines.library.cost import cost, low_latency_us, reduction_factor
+
+LIBRARY = Library(
+    launch_us=10.0,
+    ll=Protocol(hop_us=1.0, share=0.25),
+    simple=Protocol(hop_us=2.0, share=0.5, start_us=3.0, copy=1.0),
+    exchange=Exchange(
+        start_us=2.0, peer_us=1.0, low_latency_gbs=1.0, simple_us=20.0, flow_us=5.0, share=0.5
+    ),
+    tuner=Tuner(bus_gbs=100.0, low_latency_gbs=10.0),
+    in_switch=InSwitch(start_us=4.0, share=1.0, least=4),
+)
+NODE = Span(members=4, nodes=1, local=4, link=100e9, leaving=0.0, reduces=True)
+US = 1e-6
+
+
+def parts(*asked):
+    found = cost(LIBRARY, *asked, NODE)
+    return [round(seconds / US, 3) for seconds in (found.fixed, found.latency, found.transfer)]
+
+
+def test_a_ring_is_launch_hops_and_pieces():
+    """4 MB in four pieces of 1 MB at 50 GB/s: 20 µs each, six of them in an all-reduce."""
+    assert parts("all-reduce", "ring", "Simple", 4e6) == [10 + 3 + 20, 6 * 2, 6 * 20]
+    assert parts("all-gather", "ring", "Simple", 4e6) == [10 + 3 + 20, 3 * 2, 3 * 20]
+
+
+def test_a_broadcast_sends_all_of_it_along_the_ring():
+    assert parts("broadcast", "ring", "LL", 1e6) == [10, 3 * 1, 40]
+
+
+def test_a_switch_that_reduces_sees_everything_once():
+    assert parts("all-reduce", "in-switch", "Simple", 1e6) == [10 + 4, 0, 10]
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "protocol"),
+    [
+        ("all-gather", "in-switch", "Simple"),
+        ("all-reduce", "in-switch-tree", "Simple"),  # on one node
+        ("all-reduce", "ring", "LL128"),  # not among the constants
+    ],
+)
+def test_what_does_not_apply_never_ends(collective, algorithm, protocol):
+    assert cost(LIBRARY, collective, algorithm, protocol, 1e6, NODE).seconds == math.inf
+
+
+def test_an_exchange_of_small_pieces_is_quick():
+    """A piece of 1 kB at 1 GB/s: 1 µs, two peers beyond the first, and the start."""
+    assert low_latency_us(LIBRARY.exchange, "all-to-all", 4e3, 4) == pytest.approx(2 + 2 + 1)
+    assert low_latency_us(LIBRARY.exchange, "message", 4e3, 4) == pytest.approx(2 + 4)
+
+
+def test_one_byte_elements_take_a_little_longer_to_reduce():
+    assert reduction_factor("all-reduce", 1) == 1.04
+    assert reduction_factor("all-reduce", 2) == reduction_factor("all-gather", 1) == 1.0

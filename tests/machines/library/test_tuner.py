@@ -1,0 +1,53 @@
+"""What the library believes of the machine, and therefore chooses."""
+
+import math
+
+import pytest
+
+from chakrakit.machines.library import Library, Span, choose
+from chakrakit.machines.library.constants import Exchange, Protocol, Tuner
+from chakrakit.machines.library.tuner import Choice, estimates, exchange_protocol
+
+LIBRARY = Library(
+    launch_us=10.0,
+    ll=Protocol(hop_us=1.0, share=0.25),
+    simple=Protocol(hop_us=2.0, share=0.5),
+    exchange=Exchange(
+        start_us=2.0, peer_us=1.0, low_latency_gbs=1.0, simple_us=20.0, flow_us=5.0, share=0.5
+    ),
+    tuner=Tuner(bus_gbs=100.0, low_latency_gbs=10.0),
+)
+NODE = Span(members=4, nodes=1, local=4, link=100e9, leaving=0.0)
+TWO = Span(members=8, nodes=2, local=4, link=100e9, leaving=50e9)
+
+
+def test_only_protocols_that_the_links_allow_are_considered():
+    assert set(estimates(LIBRARY, "all-reduce", 1e6, NODE)) == {
+        Choice("ring", "LL"),
+        Choice("ring", "Simple"),
+    }
+
+
+def test_trees_are_for_several_nodes_and_all_reduce():
+    assert Choice("tree", "LL") in estimates(LIBRARY, "all-reduce", 1e6, TWO)
+    assert Choice("tree", "LL") not in estimates(LIBRARY, "all-gather", 1e6, TWO)
+
+
+def test_an_estimate_is_latency_and_bytes():
+    """LL: 6.6 + 6 × 0.6 µs, and 1 MB at 10 GB/s × 4 / 6."""
+    found = estimates(LIBRARY, "all-reduce", 1e6, NODE)[Choice("ring", "LL")]
+    assert found == pytest.approx((6.6 + 6 * 0.6) * 1e-6 + 1e6 / (10e9 * 4 / 6))
+
+
+def test_small_sizes_take_low_latency_and_large_ones_bandwidth():
+    assert choose(LIBRARY, "all-reduce", 1e3, NODE).protocol == "LL"
+    assert choose(LIBRARY, "all-reduce", 1e9, NODE).protocol == "Simple"
+
+
+def test_exchanges_have_one_algorithm_and_two_protocols():
+    assert choose(LIBRARY, "all-to-all", 1e3, NODE) == ("direct", "LL")
+    assert exchange_protocol(LIBRARY, "message", 1e6, NODE) == "Simple"
+
+
+def test_every_estimate_is_finite():
+    assert all(0 < s < math.inf for s in estimates(LIBRARY, "reduce", 1.0, TWO).values())

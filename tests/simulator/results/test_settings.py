@@ -1,0 +1,52 @@
+"""The simulator's settings as words."""
+
+import pytest
+
+from chakrakit.errors import ConfigError
+from chakrakit.simulator.engine import Fault
+from chakrakit.simulator.results.settings import read_placement, split_fault, split_pair
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("device:3@1e6=0.5", Fault("device", 3, 1e6, 0.5)),
+        ("link:0-1@0=0", Fault("link", (0, 1), 0.0, 0.0)),
+        ("link:leaf-2@5=0.1", Fault("link", ("leaf", 2), 5.0, 0.1)),
+    ],
+)
+def test_a_fault(text, fault):
+    assert split_fault(text) == fault
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("disk:3@0=1", "write device:RANK@NS=FACTOR"),
+        ("device:x@0=1", "'x' is no rank"),
+        ("link:0@0=1", "a link has two ends"),
+        ("device:1@e=1", "NS and FACTOR should be numbers"),
+    ],
+)
+def test_what_is_no_fault_is_refused(text, problem):
+    with pytest.raises(ConfigError, match=problem):
+        split_fault(text)
+
+
+def test_pairs_and_numbers():
+    assert split_pair("all-reduce=ring", "--algorithm") == ("all-reduce", "ring")
+    assert split_pair("3=1.5", "--straggler", number=True) == ("3", "1.5")
+    for text in ("=1", "3", "3="):
+        with pytest.raises(ConfigError, match="write it as LEFT=RIGHT"):
+            split_pair(text, "--straggler")
+    with pytest.raises(ConfigError, match="write it as RANK=FACTOR"):
+        split_pair("x=1", "--straggler", number=True)
+
+
+def test_a_placement_is_a_list_of_devices(tmp_path):
+    path = tmp_path / "p.json"
+    path.write_text("[2, 3, 0, 1]")
+    assert read_placement(str(path)) == (2, 3, 0, 1)
+    path.write_text('{"0": 2}')
+    with pytest.raises(ConfigError, match="not a placement"):
+        read_placement(str(path))
