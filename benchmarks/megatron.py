@@ -47,7 +47,7 @@ def machine(nodes: int, compute: float, memory: float) -> str:
     preset = Path(chakrakit.__file__).parent / "machines" / "presets" / "dgx-a100.yaml"
     text = yaml.safe_load(preset.read_text())
     text["nodes"] = nodes
-    text["device"] |= {"compute_efficiency": compute, "memory_efficiency": memory}
+    text["device"] |= {"compute_efficiency": compute, "memory_efficiency": memory, "achieved": {}}
     path = Path(tempfile.mkdtemp()) / "machine.yaml"
     path.write_text(yaml.safe_dump(text))
     return str(path)

@@ -10,11 +10,14 @@ import numpy as np
 from claim import machine_of, need, percent, spread, table
 from linked_traces import WORKLOADS, period_ms, recorded
 
-from chakrakit import TraceBuilder, TraceSet
+from chakrakit import Trace, TraceBuilder, TraceSet
 from chakrakit.simulator.results import simulate
+from chakrakit.sources.pytorch.linking import link
 
 OWN = Path(__file__).parents[2] / "tests" / "data" / "h200_power.jsonl"
 """Recorded for the fit: operators at free and at locked clocks."""
+PROGRAMS = OWN.parent / "h200"
+"""Programs recorded after all constants were fixed; some have a card with their power, steps back to back."""
 DEVICE = "dgx-h200"
 IMAGINED = ("zeros", "ones", "half")
 """What operands were filled with where it was not random numbers; the constants are for those."""
@@ -75,6 +78,7 @@ def measure(data: Path) -> str:
         for r, e in zip(other, errors[1], strict=True)
     ]
     steps = [_workload(data, name) for name in WORKLOADS]
+    steps += [_program(card) for card in sorted(PROGRAMS.glob("*/card.json"))]
     off = [abs(e) for _, e in steps]
     text = (
         TEXT
@@ -98,19 +102,34 @@ def _workload(data: Path, name: str) -> tuple[list[str], float]:
         if r["case"] == name
     )
     trace = recorded(data, name)
-    found = simulate(TraceSet([trace]), machine_of(DEVICE), compute="measured").summary
-    seconds = found.makespan_ns * 1e-9
-    error = (found.energy_joules or 0.0) / seconds / truth["watts"] - 1
-    limited = simulate(TraceSet([trace]), machine_of(DEVICE), compute="h200").summary
     step = period_ms(trace, "h200")
+    return _step(name, trace, step, truth["watts"], truth["median_mhz"], truth["step_ms"])
+
+
+def _program(card: Path) -> tuple[list[str], float]:
+    """The same of a program of our own."""
+    truth = json.loads(card.read_text())
+    trace = link([card.with_name("et.json.gz"), card.with_name("kineto.json.gz")])[0].trace(0)
+    step = simulate(TraceSet([trace]), machine_of(DEVICE), compute="h200").makespan_ns / 1e6
+    measured = truth["watts"], truth["mhz"], truth["busy_step_ms"]
+    return _step(card.parent.name, trace, step, *measured)
+
+
+def _step(
+    name: str, trace: Trace, step: float, watts: float, mhz: float, step_ms: float
+) -> tuple[list[str], float]:
+    """A line of the table, and the error of the power."""
+    found = simulate(TraceSet([trace]), machine_of(DEVICE), compute="measured").summary
+    error = (found.energy_joules or 0.0) / (found.makespan_ns * 1e-9) / watts - 1
+    limited = simulate(TraceSet([trace]), machine_of(DEVICE), compute="h200").summary
     return [
         name,
-        f"{truth['watts']:.0f}",
+        f"{watts:.0f}",
         percent(error, signed=True),
-        f"{truth['median_mhz']:,.0f}",
+        f"{mhz:,.0f}",
         f"{limited.clock_mhz or 0:,.0f}",
-        f"{truth['step_ms']:.2f}",
-        percent(step / truth["step_ms"] - 1, signed=True),
+        f"{step_ms:.2f}",
+        percent(step / step_ms - 1, signed=True),
     ], error
 
 
@@ -128,6 +147,7 @@ TEXT = """\
 Each operator ran on random data for a second or more while NVML's energy counter was read. The constants
 of `dgx-h200` (`dynamic`) are fitted by `benchmarks/fit_power.py` on operators recorded for this purpose,
 with free clocks and with clocks locked at 1,005 and 1,410 MHz (tests/data/h200_power.jsonl). Operators
-of an earlier recording and whole training steps are not fitted. The power of a step is predicted from
-the times of its linked trace; the clock that the limit of 700 W allows, and the step time at that clock,
-are predicted from the profile."""
+of an earlier recording and whole training steps are not fitted. Products timed one by one are as fast as
+sustained ones at 77 % of the highest clock, so a limit slows a profile's products only below that clock.
+The power of a step is predicted from the times of its linked trace; the clock that the limit of 700 W
+allows, and the step time at that clock, are predicted from the profile."""

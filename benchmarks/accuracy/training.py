@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import numpy as np
 from claim import machine_of, need, percent, table
 
+from chakrakit import Machine
 from chakrakit.errors import ChakraError
-from chakrakit.machines.device import Device
-from chakrakit.machines.device.work import Costs, CostSource, computed_costs, dtypes_of, work_rows
 from chakrakit.simulator.results import simulate
-from chakrakit.trace.model import Trace
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import named
 
-MATMUL_16, MATMUL_8, MEMORY = 0.52, 0.416, 0.35
-"""Shares of the peak rates of 16-bit and 8-bit products, and of the memory's bandwidth."""
-EARLY_ATTENTION, FUSED_ATTENTION = 0.154, 0.5
-"""Shares of the 16-bit peak: FlashAttention 1, which llm-foundry ran, and fused attention of today, which is
-not fitted: an H200 reaches 57 to 66 % forward over 8,192 to 16,384 tokens, and less backward."""
+EARLY_ATTENTION = 0.154
+"""Share of the 16-bit peak that FlashAttention 1 reaches, which llm-foundry ran; fitted. The preset says what
+fused attention of today reaches."""
 FITTED_UP_TO = 64
 """GPUs: every other row up to here was fitted."""
 MPT = {
@@ -44,30 +41,6 @@ BRIDGE = {
 }
 
 
-class Rates:
-    """A roofline in which products, attention and everything else reach different shares of their peaks."""
-
-    name = "rates"
-
-    def __init__(self, attention: float) -> None:
-        self.attention = attention
-
-    def costs(self, trace: Trace, device: Device) -> Costs:
-        """One entry per row."""
-        flops = trace.column("num_ops", 0).astype(np.float64)
-        moved = trace.column("tensor_size", 0).astype(np.float64)
-        known = work_rows(trace) & ((flops > 0) | (moved > 0))
-        small = np.char.find(dtypes_of(trace).astype(str), "8") >= 0
-        attention = np.char.find(np.array(trace.names.to_pylist(), object).astype(str), "core") >= 0
-        rate = np.where(
-            small, MATMUL_8 * device.peak_rate("fp8"), MATMUL_16 * device.peak_rate("bf16")
-        )
-        rate = np.where(attention, self.attention * device.peak_rate("bf16"), rate)
-        seconds = np.maximum(flops / rate, moved / (MEMORY * device.memory_bandwidth))
-        seconds = np.maximum(seconds, device.kernel_overhead)
-        return computed_costs(trace, known, seconds, CostSource.ROOFLINE)
-
-
 def measure(data: Path) -> str:
     """The section of docs/accuracy.md."""
     with need(data, "training", "throughput.csv").open() as file:
@@ -76,8 +49,7 @@ def measure(data: Path) -> str:
     fitted = set()
     for row, workload in _workloads(rows):
         try:
-            attention = EARLY_ATTENTION if row["model"] in MPT else FUSED_ATTENTION
-            tokens = _tokens(workload, Rates(attention))
+            tokens = _tokens(workload, early=row["model"] in MPT)
             found.append((row, tokens / float(row["tokens_per_s_per_gpu"]) - 1))
         except ChakraError as error:
             refused.append(f"{row['model']} on {row['gpus']}: {error}")
@@ -158,6 +130,7 @@ def _bridge(row: dict[str, str]) -> Workload:
         schedule="interleaved" if chunks > 1 else "1f1b",
         chunks=chunks,
         recompute=row["recompute"] or "none",
+        tp_overlap=tp > 1,
     )
     step = _step(row, int(row["gbs"]), int(row["mbs"]))
     return Workload(model=named(BRIDGE[row["model"]]), plan=plan, step=step)
@@ -168,12 +141,20 @@ def _step(row: dict[str, str], batch: int, micro: int) -> Step:
     return Step(seq=int(row["seq"]), global_batch=batch, micro_batch=micro, matmul_dtype=eight)
 
 
-def _tokens(workload: Workload, rates: Rates) -> float:
+def _tokens(workload: Workload, early: bool) -> float:
     """Tokens per second and GPU."""
     world = workload.plan.world
     machine = machine_of(f"dgx-h100:{max(1, world // 8)}")
-    took = simulate(generate(workload), machine, compute=rates).makespan_ns * 1e-9
+    if early:
+        machine = _with_early_attention(machine)
+    took = simulate(generate(workload), machine).makespan_ns * 1e-9
     return workload.step.global_batch * workload.step.seq / took / world
+
+
+def _with_early_attention(machine: Machine) -> Machine:
+    (device,) = machine.devices
+    shares = {**device.achieved, "attention": EARLY_ATTENTION}
+    return replace(machine, devices=(msgspec.structs.replace(device, achieved=shares),))
 
 
 def _line(row: dict[str, str], error: float) -> list[str]:
@@ -206,8 +187,9 @@ TITLE = "Published training runs on H100"
 TEXT = f"""\
 Pretraining rows of NVIDIA Megatron-Bridge (DGX H100, newest release of each configuration) and of
 MosaicML llm-foundry (H100) whose models `chakra models` has (MPT is GPT-3's shape with fused attention and
-no biases), generated from the published plan and simulated on `dgx-h100`. One set of constants for all
-rows: 16-bit products reach {MATMUL_16:.0%} of the peak, 8-bit ones {MATMUL_8:.0%}, attention
-{EARLY_ATTENTION:.0%} with the FlashAttention 1 of llm-foundry and {FUSED_ATTENTION:.0%} with today's kernels,
-everything else {MEMORY:.0%} of the memory's bandwidth. All but the rate of today's attention are fitted,
-on every other row of up to {FITTED_UP_TO} GPUs. Where a table does not say what is recomputed, nothing is."""
+no biases), generated from the published plan and simulated on `dgx-h100` as `chakra generate` and
+`chakra simulate` do. The shares of peak rates and bandwidth are the preset's own (`achieved` in
+dgx-h100.yaml), one set for all rows; llm-foundry ran FlashAttention 1, which reaches
+{EARLY_ATTENTION:.0%} of the peak. All but the rate of today's attention are fitted, on every other row of
+up to {FITTED_UP_TO} GPUs. Two rules for what the tables do not say: nothing is recomputed, and Megatron's
+tensor-parallel collectives run beside their products (`tp_overlap`), as its recipes have it."""

@@ -14,10 +14,17 @@ from chakrakit.errors import ConfigError
 from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Facts
 from chakrakit.serving import ServiceLevel, Serving, write_run
-from chakrakit.studies.search import SearchResult, ServingSearchResult, search_serving
+from chakrakit.studies.search import (
+    ScriptSearchResult,
+    SearchResult,
+    ServingSearchResult,
+    search_script,
+    search_serving,
+)
 from chakrakit.studies.search import search as search_plans
 from chakrakit.studies.sweep import SweepResult, read_study
 from chakrakit.studies.sweep import sweep as run_sweep
+from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.storage import write
 from chakrakit.views.pages import write_sweep_report
 from chakrakit.workloads.description import Step, Workload
@@ -89,6 +96,18 @@ class FoundService(Facts):
         return self.result
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class FoundScript(Facts):
+    """A script's best flags: its traces with them, and how it compares with the others."""
+
+    traces: TraceSet
+    result: ScriptSearchResult
+
+    def facts(self) -> msgspec.Struct:
+        """The best flags and the runners-up."""
+        return self.result
+
+
 @overload
 def search(
     model: str, gpus: int | Sequence[int], machine: str, *, serve: Literal[False] = ..., **more: Any
@@ -97,11 +116,17 @@ def search(
 def search(
     model: str, gpus: int | Sequence[int], machine: str, *, serve: Literal[True], **more: Any
 ) -> FoundService: ...
+@overload
 def search(
-    model: str,
+    model: None, gpus: int | Sequence[int], machine: str, *, capture: str, **more: Any
+) -> FoundScript: ...
+def search(
+    model: str | None,
     gpus: int | Sequence[int],
     machine: str,
     *,
+    capture: str | None = None,
+    device: str = "",
     serve: bool = False,
     requests: Any = None,
     engine: str = "vllm",
@@ -118,19 +143,23 @@ def search(
     output: str | os.PathLike[str] | None = None,
     progress: Progress = quiet,
     **axes: Sequence[Any],
-) -> FoundPlan | FoundService:
+) -> FoundPlan | FoundService | FoundScript:
     """Find the fastest plan (or the cheapest, or the thriftiest) that fits the devices' memory.
 
-    With `serve`, find the cheapest plan, pools and batch limits that serve a stream within a level.
+    With `serve`, find the cheapest plan, pools and batch limits that serve a stream within a level;
+    with `capture`, a script's best flags.
 
     Parameters
     ----------
     model
-        A name from `ck.models()`, or a Hugging Face `config.json`.
+        A name from `ck.models()`, or a Hugging Face `config.json`; None with `capture`.
     gpus
         How many devices; several numbers to choose from. With `serve`, one number is the most.
     machine
         A preset or file; a preset gets as many nodes as the devices need.
+    capture, device
+        A script's command with places for flags, as `python train.py --tp {tp}`, and the GPU it is told
+        it has, as for `ck.capture`. Every combination of the axes is captured.
     serve, requests, engine
         Search for a way to serve these requests, given as for `ck.serve`, with this engine.
     slo, attain
@@ -167,6 +196,13 @@ def search(
         "runners": runners_up,
         "progress": progress,
     }
+    if capture is not None:
+        found = search_script(capture, counts, machine, device=device, objective=objective, **both)
+        if output is not None:
+            write(found[1], output)
+        return FoundScript(found[1], found[0])
+    if model is None:
+        raise ConfigError("give a model, or a script with --capture")
     if serve:
         return _search_service(
             model, counts, machine, requests, slo, output, engine=engine, attain=attain, **both

@@ -26,12 +26,13 @@ SIMPLE = PowerConstants(
 )
 
 
-def activity(seconds, chip, memory, follows=True):
+def activity(seconds, chip, memory, follows=True, timed=False):
     return Activity(
         seconds=np.array([seconds]),
         chip_joules=np.array([chip]),
         memory_joules=np.array([memory]),
         follows_clock=np.array([follows]),
+        timed_one_by_one=np.array([timed]),
     )
 
 
@@ -39,6 +40,13 @@ def test_voltage_falls_to_the_knee_and_the_clocks_power_with_its_square():
     at = {share: Draw(constants=SIMPLE, share=share) for share in (1.0, 0.75, 0.5, 0.25)}
     assert [d.voltage for d in at.values()] == [1.0, 0.75, 0.5, 0.5]
     assert [d.clock_watts for d in at.values()] == [100, 42.1875, 12.5, 6.25]
+
+
+def test_products_of_a_profile_are_slower_only_below_the_clock_they_ran_at():
+    constants = msgspec.structs.replace(SIMPLE, timed_share=0.8)
+    work = activity(1.0, 1.0, 0.0, timed=True)
+    found = [Draw(constants=constants, share=s).stretch(work)[0] for s in (1.0, 0.9, 0.8, 0.4)]
+    assert found == [1.0, 1.0, 1.0, 2.0]
 
 
 def test_a_limit_is_met_by_the_highest_clock_that_meets_it():

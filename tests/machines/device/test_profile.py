@@ -206,3 +206,14 @@ def test_network_models_from_nccl_tests(tmp_path):
 
 def test_one_straight_line_needs_one_range():
     assert len(fit_ranges([(2.0**p, 5 + 2.0**p / 2e4) for p in range(5, 30)])) == 1
+
+
+def test_a_single_product_makes_a_profile_and_an_unknown_field_none(tmp_path):
+    row = {"op": "aten::mm", "shapes": "[[64,64],[64,64]]", "us": 3.0}
+    row["types"] = '["Tensor(float)","Tensor(float)"]'
+    file = tmp_path / "operators.json"
+    file.write_text(json.dumps({"rows": [row]}))
+    assert list(profile_from_operators(file).classes) == ["gemm.fp32.nn"]
+    file.write_text(json.dumps({"rows": [row | {"colour": "red"}]}))
+    with pytest.raises(ConfigError, match="unknown field `colour`"):
+        profile_from_operators(file)

@@ -196,6 +196,14 @@ WRONG = {
         "network": [{"topology": "ring", "size": 4, **LINK}],
         "device": {"compute_efficiency": 2},
     },
+    "no 'attention_'; did you mean": {
+        "network": [{"topology": "ring", "size": 4, **LINK}],
+        "device": {"peak": {"bf16": 1e12}, "achieved": {"attention_": 0.5}},
+    },
+    "achieved.memory: 0": {
+        "network": [{"topology": "ring", "size": 4, **LINK}],
+        "device": {"achieved": {"memory": 0}},
+    },
 }
 
 

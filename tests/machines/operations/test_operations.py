@@ -138,3 +138,37 @@ def test_lists_of_tensors_count_their_elements_and_bytes():
 @pytest.mark.parametrize("texts", [("", "", ""), ("[", "{}", "3"), ("[[1]]", "[7]", "[[[]]]")])
 def test_texts_that_say_nothing_are_no_error(texts):
     assert operation_of(read_call("aten::mm", *texts)) is None
+
+
+def test_scans_along_an_axis_that_lies_apart_are_a_class_of_their_own():
+    shape, types = [[32, 1000]], [FP32]
+    rows = asked("aten::cumsum", shape, types, values=[[], -1])
+    columns = asked("aten::cumsum", shape, types, values=[[], 0])
+    assert rows[:2] == ("cumsum", (32, 1000, 4))
+    assert columns[:2] == ("cumsum.outer", (1000, 32, 4))
+
+
+def test_tensors_that_do_not_broadcast_count_as_the_largest_of_them():
+    table, shape, moved = asked("aten::unheard_of", [[4, 6], [5, 6]], [FP32, FP32])
+    assert (table, shape) == ("unheard_of.broadcast", (30, (24 + 30 + 30) * 4))
+    assert moved == (24 + 30 + 30) * 4
+
+
+def test_a_recurrent_layer_counts_every_weight_once_per_step():
+    """Arguments as PyTorch gives them: the buffer of weights is the fourth, the mode the seventh."""
+    shapes = [[64, 32, 128], [], [], [5000], [2, 32, 256], [2, 32, 256], *[[]] * 9]
+    types = [FP32, "GenericList[]", "Int", FP32, FP32, FP32, *["Int"] * 9]
+    values = [[], [], 4, [], [], [], 2, 256, 0, 2, False, 0.0, True, False, []]
+    found = operation_of(call("aten::_cudnn_rnn", shapes, types, values=values))
+    assert (found.table, found.shape) == ("_cudnn_rnn.32", (64 * 2, 32, 256, 2500))
+    assert found.flops == 2 * 64 * 32 * 5000
+
+
+def test_a_convolution_along_a_line_is_an_image_of_one_row():
+    shapes = [[16, 80, 3000], [512, 80, 3], [512], [], [], [], [], [], []]
+    types = [BF16, BF16, BF16, *["GenericList[Int]"] * 5, "Int"]
+    values = [[], [], [], [2], [1], [1], False, [0], 1]
+    strides = [[240000, 3000, 1], [240, 3, 1], [1]]
+    found = operation_of(call("aten::convolution", shapes, types, strides, values))
+    assert (found.table, found.shape) == ("conv_nchw.line", (16, 80, 3000, 512, 3, 2))
+    assert found.flops == 2 * 16 * 1500 * 512 * 80 * 3

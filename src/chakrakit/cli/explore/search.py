@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from chakrakit.cli.explore.script_flags import print_script
 from chakrakit.cli.explore.served_plans import print_served
 from chakrakit.cli.shared import console, json_option, print_json, print_table, progress
 
@@ -33,8 +34,21 @@ def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command(name="search")
+@click.option("--model", metavar="M", help="A name from `chakra models`, or a config.json.")
 @click.option(
-    "--model", required=True, metavar="M", help="A name from `chakra models`, or a config.json."
+    "--capture",
+    metavar="COMMAND",
+    help="Instead of a model: a script with places for flags, as 'python train.py --tp {tp}'.",
+)
+@click.option(
+    "--axis",
+    "flags",
+    multiple=True,
+    metavar="NAME=A,B,…",
+    help="With --capture: what to put in the place {NAME}.",
+)
+@click.option(
+    "--device", default="", metavar="NAME", help="With --capture, as for `chakra capture`."
 )
 @click.option(
     "--gpus",
@@ -106,8 +120,9 @@ def _axis_options(function: Callable[..., None]) -> Callable[..., None]:
 @json_option
 @_axis_options
 def command(
-    model: str,
+    model: str | None,
     gpus: str,
+    flags: tuple[str, ...],
     batch: int | None,
     seq: int,
     output: str | None,
@@ -123,14 +138,18 @@ def command(
     chakra search --model llama-3.1-70b --gpus 256 --machine dgx-h100 -o best
     chakra search --serve --model llama-3.1-8b --gpus 8 --machine dgx-h100 --slo ttft=500,tpot=30 \\
         --requests 'poisson{rate=20,prompt=1024,output=128}'
+    chakra search --capture 'torchrun train.py --tp {tp}' --axis tp=1,2,4,8 --gpus 64 --machine dgx-h100
     """
     from chakrakit.api import search
 
+    if (model is None) == (options["capture"] is None):
+        raise click.UsageError("give --model or --capture, and not both")
     axes: dict[str, Any] = {n: _numbers(n, options.pop(n)) for n in _NUMBERS}
     axes |= {n: _words(options.pop(n)) for n in _WORDS}
+    axes |= {name: _words(values) for name, _, values in (f.partition("=") for f in flags)}
     axes = {name: chosen for name, chosen in axes.items() if chosen}
     with progress("plans") as show:
-        found = search(
+        found: Any = search(
             model,
             _numbers("gpus", gpus),
             batch=batch,
@@ -144,6 +163,8 @@ def command(
         return print_json(found)
     if options["serve"]:
         return print_served(found)
+    if options["capture"] is not None:
+        return print_script(found, output)
     _print(found, output, options["compute"])
     return None
 

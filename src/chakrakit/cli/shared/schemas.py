@@ -29,6 +29,7 @@ RESULTS = {
     "replay": "chakrakit.replayer.run.result.ReplayReport",
     "report": "chakrakit.insight.analysis.analysis.Analysis",
     "search": "chakrakit.studies.search.plan_search.SearchResult",
+    "search-capture": "chakrakit.studies.search.script_search.ScriptSearchResult",
     "search-serve": "chakrakit.studies.search.serving_search.ServingSearchResult",
     "serve": "chakrakit.serving.results.summary.ServeResult",
     "simulate": "chakrakit.simulator.results.summary.SimulationSummary",

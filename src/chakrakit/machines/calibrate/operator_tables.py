@@ -22,7 +22,7 @@ CLOSE, SAME, SMALL = 0.35, 0.05, 1 << 20
 operator shows its latency only."""
 
 
-class _Timed(msgspec.Struct):
+class _Timed(msgspec.Struct, forbid_unknown_fields=True):
     """An operator call in the texts of execution traces, and its time in microseconds."""
 
     op: str
@@ -116,7 +116,8 @@ def _add_streams(classes: dict[str, list[Row]]) -> None:
     plain: dict[int, list[Row]] = defaultdict(list)
     for row in (r for name in _STREAMS for r in classes.get(name, [])):
         plain[round(row.bytes)].append(row)
-    classes["elementwise"] = [_median([size], rows) for size, rows in sorted(plain.items())]
+    if plain:
+        classes["elementwise"] = [_median([size], rows) for size, rows in sorted(plain.items())]
     for tail in (".strided", ".broadcast"):
         alike: dict[tuple[int, ...], list[Row]] = defaultdict(list)
         for row in (r for name in _STREAMS for r in classes.get(name + tail, [])):

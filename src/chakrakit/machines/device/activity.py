@@ -26,8 +26,17 @@ COMPUTED = (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE)
 """Times that are of the highest clock, so that a lower one stretches them."""
 
 
-def activity_of(trace: Trace, device: Device, constants: PowerConstants, seconds: F64) -> Activity:
-    """The activity of every row, given what each takes at the highest clock; host rows have none."""
+def activity_of(
+    trace: Trace,
+    device: Device,
+    constants: PowerConstants,
+    seconds: F64,
+    profiled: Mask | None = None,
+) -> Activity:
+    """The activity of every row, given what each takes at the highest clock; host rows have none.
+
+    `profiled` are the rows whose seconds a profile says.
+    """
     rows = trace.is_type(NodeType.COMP_NODE) & ~on_host(trace)
     flops, moved, product, attention = _work(trace, rows)
     most = REACHED * device.memory_bandwidth * seconds
@@ -46,6 +55,7 @@ def activity_of(trace: Trace, device: Device, constants: PowerConstants, seconds
         chip_joules=np.where(rows, chip, 0.0),
         memory_joules=np.where(rows, from_memory, 0.0) * constants.memory_pj * PICO,
         follows_clock=rows & ~limited,
+        timed_one_by_one=product & profiled if profiled is not None else np.zeros_like(rows),
     )
 
 
@@ -106,7 +116,8 @@ class PowerLimited:
         self._known[id(trace), id(device)] = trace, draw
         if draw is None or not computed.any():
             return found
-        activity = activity_of(trace, device, draw.constants, found.ps.astype(np.float64) * PICO)
+        seconds = found.ps.astype(np.float64) * PICO
+        activity = activity_of(trace, device, draw.constants, seconds, found.profiled)
         rows = computed & (activity.seconds > 0)
         held = held_back(
             draw.constants, only(activity, rows), device.idle_power, device.power, self.waits(trace)

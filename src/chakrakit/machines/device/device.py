@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device.power import PowerConstants, check_power
 from chakrakit.machines.device.quantities import Quantity, parse, positive
 from chakrakit.trace.model import dtype_name
@@ -21,6 +21,9 @@ class DeviceText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     compute_efficiency: float = 1.0
     """Achievable share of the peak rate, for the roofline."""
     memory_efficiency: float = 1.0
+    achieved: dict[str, float] = {}
+    """What kernels of training reach, for the roofline: shares of the peak by element type, of the 16-bit
+    peak in fused `attention`, and of the `memory`'s bandwidth; for the rest, the two efficiencies."""
     kernel_overhead: Quantity = 0
     """Shortest time a kernel takes."""
     power: Quantity = 0
@@ -55,6 +58,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, str]
     profile: str = ""
     dynamic: PowerConstants | None = None
+    achieved: dict[str, float] = {}
 
     def peak_rate(self, dtype: str) -> float:
         """The rate for a dtype; where the device does not name it, the widest type it has."""
@@ -73,6 +77,7 @@ def read_device(text: DeviceText, where: str) -> Device:
     for name in ("comm_slowdown", "price_per_hour"):
         if not 0 <= getattr(text, name) < float("inf"):
             raise ConfigError(f"{where}.{name}: {getattr(text, name)} is not 0 or more")
+    _check_achieved(text, where)
     if text.dynamic is not None:
         check_power(text.dynamic, f"{where}.dynamic")
     return Device(
@@ -90,4 +95,14 @@ def read_device(text: DeviceText, where: str) -> Device:
         sources=text.sources,
         profile=text.profile,
         dynamic=text.dynamic,
+        achieved={dtype_name(name): share for name, share in text.achieved.items()},
     )
+
+
+def _check_achieved(text: DeviceText, where: str) -> None:
+    known = [*text.peak, "attention", "memory"]
+    for name, share in text.achieved.items():
+        if name not in known:
+            raise ConfigError(f"{where}.achieved: no {name!r}; {nearest(name, known)}")
+        if not 0 < share <= 1:
+            raise ConfigError(f"{where}.achieved.{name}: {share} is not in (0, 1]")

@@ -46,6 +46,9 @@ class PowerConstants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Below this clock the chip cannot ask memory for its full bandwidth."""
     limit_share: float = 1.0
     """The mean power of a device that its limit holds back, over that limit."""
+    timed_share: float = 1.0
+    """Products timed one by one, as profiles have them, run no faster than sustained ones do at this share of
+    the highest clock: a lower clock makes them slower only below it."""
 
 
 def check_power(constants: PowerConstants, where: str) -> None:
@@ -55,7 +58,7 @@ def check_power(constants: PowerConstants, where: str) -> None:
         raise ConfigError(
             f"{where}: clocks from {c.least_clock_mhz} to {c.clock_mhz} MHz; give 0 < least <= highest"
         )
-    for name in ("voltage", "limit_share"):
+    for name in ("voltage", "limit_share", "timed_share"):
         if not 0 < getattr(c, name) <= 1:
             raise ConfigError(f"{where}.{name}: {getattr(c, name)} is not in (0, 1]")
     rest = {f"product_pj.{k}": v for k, v in c.product_pj.items()}
@@ -75,6 +78,8 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     memory_joules: F64
     follows_clock: Mask
     """Whether the chip, and not its memory, limits the row."""
+    timed_one_by_one: Mask
+    """Whether `seconds` are a profile's for a product, see `PowerConstants.timed_share`."""
 
 
 class Draw(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +111,9 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True):
     def stretch(self, activity: Activity) -> F64:
         """By what factor each row takes longer than at the highest clock."""
         slow = max(1.0, self.constants.memory_clock_mhz / self.clock_mhz)
-        return np.where(activity.follows_clock, 1 / self.share, slow)
+        late = max(1.0, self.constants.timed_share / self.share)
+        follows = np.where(activity.timed_one_by_one, late, 1 / self.share)
+        return np.where(activity.follows_clock, follows, slow)
 
     def joules(self, activity: Activity) -> F64:
         """The energy of each row beyond what the device draws anyway."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from chakrakit.arrays import F64, I8, I64, Mask, Texts
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device.clock import HORIZON_DAYS, MOST_NS, MOST_SECONDS, PS_PER_NS
-from chakrakit.machines.device.device import Device
+from chakrakit.machines.device.device import Device, dtype_name
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.placement import on_host, stored
 
@@ -39,6 +40,11 @@ class Costs:
     source: I8
     error: F64
     """By what share of the duration the truth may differ; 0 for what was measured."""
+
+    @property
+    def profiled(self) -> Mask:
+        """Rows whose time a profile says."""
+        return np.isin(self.source, (CostSource.PROFILE, CostSource.EXTRAPOLATED))
 
 
 class WorkModel(Protocol):
@@ -107,6 +113,7 @@ class Measured:
 class Roofline:
     """The larger of FLOPs over the achievable rate and bytes over the achievable bandwidth.
 
+    Achievable is what the device's `achieved` says of this kind of work, else its two efficiencies.
     Device rows with `num_ops` or `tensor_size` are computed, and take at least the kernel overhead; rows
     with neither, and host rows, keep what was measured.
     """
@@ -125,7 +132,8 @@ class Roofline:
                 f"device {device.name!r} has no peak rate or memory bandwidth, which a "
                 "roofline needs; add `peak` and `memory_bandwidth`"
             )
-        seconds = roofline_seconds(flops, moved, dtypes_of(trace), device)
+        kinds = np.where(_is_attention(trace), "attention", dtypes_of(trace).astype(str))
+        seconds = _achieved_seconds(flops, moved, kinds, device)
         return computed_costs(trace, known, seconds, CostSource.ROOFLINE)
 
 
@@ -184,12 +192,31 @@ def dtypes_of(trace: Trace) -> Texts:
     return np.array(trace.table.column("dtype").fill_null("bf16").to_pylist(), object)
 
 
+def _is_attention(trace: Trace) -> Mask:
+    """Rows of fused attention, as generated traces say."""
+    if "op_type" not in trace.table.column_names:
+        return np.zeros(len(trace), np.bool_)
+    return np.array([t == "attention" for t in trace.table.column("op_type").to_pylist()], np.bool_)
+
+
 def roofline_seconds(flops: F64, moved: F64, dtypes: Texts, device: Device) -> F64:
     """The roofline's time of each operation, given its work and the element type it is done in."""
-    names, codes = np.unique(dtypes.astype(str), return_inverse=True)
-    rates = np.array(
-        [device.peak_rate(n) * device.compute_efficiency or 1.0 for n in names.tolist()]
-    )
-    bandwidth = device.memory_bandwidth * device.memory_efficiency or 1.0
+    plain = msgspec.structs.replace(device, achieved={})
+    return _achieved_seconds(flops, moved, dtypes, plain)
+
+
+def _achieved_seconds(flops: F64, moved: F64, kinds: Texts, device: Device) -> F64:
+    """The same, by what the device achieves in each kind of work: an element type, or `attention`."""
+    names, codes = np.unique(kinds.astype(str), return_inverse=True)
+    rates = np.array([_rate(n, device) or 1.0 for n in names.tolist()])
+    share = device.achieved.get("memory", device.memory_efficiency)
+    bandwidth = device.memory_bandwidth * share or 1.0
     seconds: F64 = np.maximum(flops / rates[codes], moved / bandwidth)
     return np.maximum(seconds, device.kernel_overhead)
+
+
+def _rate(kind: str, device: Device) -> float:
+    """Fused attention counts in 16 bits, whatever its element type is called."""
+    dtype = "bf16" if kind == "attention" else dtype_name(kind)
+    share = device.achieved.get(dtype, device.compute_efficiency)
+    return device.peak_rate(dtype) * device.achieved.get(dtype_name(kind), share)

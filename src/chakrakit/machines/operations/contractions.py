@@ -154,15 +154,27 @@ def convolution(
     """(batch, channels in, size, channels out, kernel size, stride); weight after the image."""
 
     def make(call: Call) -> Operation | None:
-        x, w = call.tensor(image), call.tensor(image + 1)
-        if x is None or w is None or len(x.shape) != 4 or len(w.shape) != 4 or not x.elements:
+        x, w = _image(call.tensor(image)), _image(call.tensor(image + 1))
+        if x is None or w is None or not x.elements:
             return None
-        step = (_ints(call.value(stride)) or [_guess(call, x)])[0] or 1
+        step = max(_ints(call.value(stride)) or [_guess(call, x)]) or 1
         groups = call.value(group)
         groups = groups if isinstance(groups, int) and groups > 0 else 1
         return _convolution(kind, call, x, w, step, groups)
 
     return make
+
+
+def _image(operand: Operand | None) -> Operand | None:
+    """Four dimensions; a line is an image of one row."""
+    if operand is None or len(operand.shape) == 4:
+        return operand
+    if len(operand.shape) != 3:
+        return None
+    batch, channels, length = operand.shape
+    strides = operand.strides
+    wide = (*strides[:2], 1, *strides[2:]) if strides is not None else None
+    return operand._replace(shape=(batch, channels, 1, length), strides=wide)
 
 
 def _guess(call: Call, x: Operand) -> int:
@@ -175,18 +187,54 @@ def _convolution(
     kind: str, call: Call, x: Operand, w: Operand, step: int, groups: int
 ) -> Operation:
     batch, c, height, width = x.shape
-    k, r = w.shape[0], w.shape[2]
+    line = height == 1 < width
+    k, r = w.shape[0], w.shape[3] if line else w.shape[2]
     backward = kind == "conv_backward"
     wanted = next((v for v in call.values if _is_flags(v)), [True, True, False])
     passes = sum(wanted[:2]) if backward else 1
-    pixels = batch * (height // step) * (width // step)
-    flops = 2.0 * passes * pixels * k * w.shape[1] * r * w.shape[3]
+    pixels = batch * (-(-width // step) if line else (height // step) * (width // step))
+    flops = 2.0 * passes * pixels * k * w.shape[1] * w.shape[2] * w.shape[3]
     moved = float(passes * x.each * (x.elements + pixels * k))
     channels_last = x.strides is None or x.strides[1] == 1
     name = kind if channels_last else f"{kind}_nchw"
     table = name + (".fp32" if x.each == 4 else "") + (".depthwise" if groups > 1 else "")
-    table += ".weight" if backward and passes == 1 else ""
-    return Operation(name, (batch, c, height, k, r, step), flops, moved, table)
+    table += (".line" if line else "") + (".weight" if backward and passes == 1 else "")
+    return Operation(name, (batch, c, max(height, width), k, r, step), flops, moved, table)
+
+
+def transposed_convolution(call: Call) -> Operation | None:
+    """The same shape; every element of the image spreads over a window of the result."""
+    x, w = _image(call.tensor(0)), _image(call.tensor(1))
+    if x is None or w is None or not x.elements:
+        return None
+    step = (_ints(call.value(4)) or [1])[0] or 1
+    batch, c, height, width = x.shape
+    k, r = w.shape[1], w.shape[2]
+    flops = 2.0 * x.elements * k * r * w.shape[3]
+    moved = float(x.each * (x.elements + batch * height * width * step * step * k))
+    table = "conv_transpose" + (".fp32" if x.each == 4 else "")
+    return Operation("conv", (batch, c, height, k, r, step), flops, moved, table)
+
+
+def recurrent(passes: int, after: int) -> Callable[[Call], Operation | None]:
+    """Recurrent layers of cuDNN: (steps of all layers, batch, hidden size, weights per layer).
+
+    All weights are in one buffer, each used once per step and pass; `after` is where the mode stands.
+    """
+
+    def make(call: Call) -> Operation | None:
+        x, weights, hidden = call.tensor(0), call.tensor(3), call.value(after + 1)
+        layers, both = call.value(after + 3), call.value(after + 7)
+        if x is None or weights is None or len(x.shape) != 3 or not isinstance(hidden, int):
+            return None
+        count = max(1, layers if isinstance(layers, int) else 1) * (2 if both is True else 1)
+        steps, batch = x.shape[:2] if call.value(after + 4) is not True else x.shape[1::-1]
+        flops = 2.0 * passes * steps * batch * weights.elements
+        moved = float(passes * (weights.touched + steps * batch * hidden * count * x.each))
+        shape = (steps * count, batch, hidden, weights.elements // count)
+        return Operation("gemm", shape, flops, moved, f"{call.short}.{x.each * 8}")
+
+    return make
 
 
 def _is_flags(value: Any) -> bool:

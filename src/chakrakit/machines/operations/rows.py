@@ -101,17 +101,22 @@ def _reduces_neighbours(x: Operand, axes: list[int]) -> bool:
 
 
 def lines(place: int) -> Maker:
-    """Sorts, scans and selections: (rows, elements of a row, bytes of an element)."""
+    """Sorts, scans and selections: (rows, elements of a row, bytes of an element).
+
+    Along an axis whose elements lie apart they are a class of their own: a scan then goes step by step.
+    """
 
     def make(call: Call) -> Operation | None:
         x = call.tensor(0)
         if x is None or not x.elements:
             return None
         axes = _axes(call.value(place), len(x.shape)) if place else []
-        length = x.shape[axes[0] if axes else -1] if x.shape else 1
+        axis = axes[0] if axes else len(x.shape) - 1
+        length = x.shape[axis] if x.shape else 1
         moved = float(2 * x.elements * x.each)
         count = x.elements // max(1, length)
-        return Operation("elementwise", (count, length, x.each), 0.0, moved, call.short)
+        table = call.short + (".outer" if math.prod(x.shape[axis + 1 :]) > 1 else "")
+        return Operation("elementwise", (count, length, x.each), 0.0, moved, table)
 
     return make
 

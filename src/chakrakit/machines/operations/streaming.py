@@ -28,7 +28,10 @@ def _broadcast(shapes: Sequence[tuple[int, ...]]) -> int:
     """Elements of the shape that all of these expand to; of the largest where they do not fit."""
     length = max((len(s) for s in shapes), default=0)
     padded = [(1,) * (length - len(s)) + s for s in shapes]
-    return math.prod(max(column) for column in zip(*padded, strict=True)) if padded else 0
+    columns = list(zip(*padded, strict=True))
+    if any(len({*column} - {1}) > 1 for column in columns):
+        return max(math.prod(s) for s in shapes)
+    return math.prod(max(column) for column in columns) if padded else 0
 
 
 def elementwise(call: Call) -> Operation | None:
@@ -43,7 +46,7 @@ def elementwise(call: Call) -> Operation | None:
     written = tensors[0].touched if call.in_place or call.short in _FILLS else elements * each
     moved = sum(t.touched for t in read) + written
     name = call.short
-    if any(t.elements < elements for t in tensors):
+    if any(1 < t.elements < elements for t in tensors):
         name += ".broadcast"
     elif len({t.each for t in tensors if t.elements > 1}) > 1:
         name += ".mixed"

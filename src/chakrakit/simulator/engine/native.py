@@ -207,10 +207,7 @@ class _Simulation:
         ).match(instances)
         workload = self._workload(classes, matcher.offset, instances)
         if measured:
-            programs = [self.programs[self.membership.body(int(i))] for i in classes.first]
-            workload["after"] = as_measured(instances, programs, book)
-            workload["release"] = recorded_starts(programs)
-            workload |= self._instance_arrays(instances)
+            workload |= self._measured(classes, instances, book)
         plans, links, routes = book.arrays()
         found = core.sim_run(
             core.SimWorkload(**workload),
@@ -248,6 +245,17 @@ class _Simulation:
             stored,
         )
         return outcome, splits and splits.further(classes, instances, found["job_ended"])
+
+    def _measured(
+        self, classes: Classes, instances: Instances, book: TransferPlans
+    ) -> dict[str, Any]:
+        """What changes where communication takes as long, and starts when, it was recorded."""
+        programs = [self.programs[self.membership.body(int(i))] for i in classes.first]
+        found = {
+            "after": as_measured(instances, programs, book),
+            "release": recorded_starts(programs),
+        }
+        return found | self._instance_arrays(instances)
 
     def _matcher(self, classes: Classes, book: TransferPlans) -> Matcher:
         options = self.options

@@ -28,7 +28,7 @@ class StagePower:
         costs = work.costs(trace, device)
         self._device, self._constants, self._kind_of = device, device.dynamic, kind_of
         seconds = costs.ps.astype(np.float64) * PICO
-        self._activity = activity_of(trace, device, device.dynamic, seconds)
+        self._activity = activity_of(trace, device, device.dynamic, seconds, costs.profiled)
         computed = np.isin(costs.source, COMPUTED)
         self._limited = computed & (self._activity.seconds > 0)
 
@@ -56,6 +56,7 @@ class StagePower:
             chip_joules=a.chip_joules[kinds] * often,
             memory_joules=a.memory_joules[kinds] * often,
             follows_clock=a.follows_clock[kinds],
+            timed_one_by_one=a.timed_one_by_one[kinds],
         )
 
 

@@ -54,6 +54,11 @@ def _class_parts(outcome: Outcome, c: int) -> dict[str, int]:
     return parts
 
 
+def shares(step_ns: float, parts: Mapping[str, float]) -> str:
+    """What a step is made of."""
+    return ", ".join(f"{name} {100 * value / step_ns:.1f} %" for name, value in parts.items())
+
+
 def why(step_ns: float, parts: Mapping[str, float], best: Mapping[str, float]) -> str:
     """What makes a step longer than the best one, the largest part first."""
     whole = sum(best.values())

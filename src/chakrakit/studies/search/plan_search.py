@@ -18,7 +18,7 @@ from chakrakit.machines.load import load_machine, parse_name
 from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Result
 from chakrakit.studies.search.objective import Name, objective_of
-from chakrakit.studies.search.parts import why
+from chakrakit.studies.search.parts import shares, why
 from chakrakit.studies.search.searcher import Evaluated, PlanResult, Searcher
 from chakrakit.studies.search.space import space_of, workloads
 from chakrakit.workloads.description import Model, Step, Workload
@@ -145,15 +145,12 @@ def ranked(searcher: Searcher, runners: int) -> tuple[Evaluated, list[PlanResult
     if not found:
         raise ConfigError(_nothing_fits(searcher))
     best = found[0]
-    whole = best.result.step_ns
-    best.result.why = ", ".join(
-        f"{name} {100 * value / whole:.1f} %" for name, value in best.result.parts.items()
-    )
+    best.result.why = shares(best.result.step_ns, best.result.parts)
     shown = [*(e.result for e in found[1 : 1 + runners]), *_beyond(searcher, best)]
     for one in shown:
         one.why = why(one.step_ns, one.parts, best.result.parts)
         if not one.fits:
-            need, room = _gib(one.memory_bytes), _gib(searcher.room)
+            need, room = gib(one.memory_bytes), gib(searcher.room)
             one.why = f"does not fit: needs {need}, a device has {room}; {one.why}"
     return best, sorted(shown, key=lambda r: r.value)
 
@@ -173,10 +170,11 @@ def _nothing_fits(searcher: Searcher) -> str:
     plan = workload.plan
     return (
         f"no plan fits: the smallest (tp {plan.tp}, pp {plan.pp}, {plan.data}, recompute "
-        f"{plan.recompute}) needs {_gib(need)} and a device of {searcher.machine.name} has "
-        f"{_gib(searcher.room)}; use more devices or a smaller batch"
+        f"{plan.recompute}) needs {gib(need)} and a device of {searcher.machine.name} has "
+        f"{gib(searcher.room)}; use more devices or a smaller batch"
     )
 
 
-def _gib(count: float) -> str:
+def gib(count: float) -> str:
+    """Bytes in words."""
     return f"{count / 2**30:,.1f} GiB"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.studies.sweep import findings, serving_findings
+from chakrakit.studies.sweep.captured import Captured, captured_of
 from chakrakit.studies.sweep.findings import PointRow
 from chakrakit.studies.sweep.measurement import mean, measure
 from chakrakit.studies.sweep.points import grid
@@ -10,9 +11,11 @@ from chakrakit.studies.sweep.study import Study, read_study
 from chakrakit.studies.sweep.sweep_run import SweepResult, sweep
 
 __all__ = [
+    "Captured",
     "PointRow",
     "Study",
     "SweepResult",
+    "captured_of",
     "findings",
     "grid",
     "mean",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +12,8 @@ import msgspec
 from chakrakit.errors import ConfigError
 from chakrakit.sources.capture import capture_traces
 from chakrakit.trace.sets import TraceSet
+
+_PLACE = re.compile(r"\{(\w+)\}")
 
 
 class Captured(msgspec.Struct, frozen=True):
@@ -47,6 +50,11 @@ def captured_of(plain: Mapping[str, Any], fields: Mapping[str, Any]) -> Captured
         if name not in own and f"{{{name}}}" not in text:
             raise ConfigError(f"axis {name!r} has no place {{{name}}} in the command {text!r}")
         text = text.replace(f"{{{name}}}", str(value))
+    left = _PLACE.search(text)
+    if left is not None:
+        raise ConfigError(
+            f"the command {text!r} has a place {left[0]}, and no axis is called {left[1]!r}"
+        )
     given = {k: v for k, v in {**plain, **fields}.items() if k in own}
     try:
         return msgspec.convert({**given, "capture": text}, Captured)

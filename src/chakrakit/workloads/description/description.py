@@ -229,6 +229,9 @@ class Plan(_Part, frozen=True, kw_only=True):
     """Whether gathered inputs are kept for backward (more memory) or gathered again (as Megatron does)."""
     shared_reduce: bool = True
     """Whether input gradients of sibling projections are summed before they are reduced over tp."""
+    tp_overlap: bool = False
+    """Whether gathers and scatters over tp run beside the products that read or make their data (as
+    Megatron-Core's `tp_comm_overlap` does), not before and after them."""
     context: Literal["gather", "ring", "ulysses"] = "gather"
     """How cp attends: gather keys and values, pass them around a ring, or exchange heads (ulysses)."""
     data: Literal["ddp", "zero1", "zero2", "fsdp", "none"] = "ddp"

@@ -24,6 +24,7 @@ from chakrakit.workloads.layers import families
 from chakrakit.workloads.layers.attention import Core
 from chakrakit.workloads.layers.families import Build
 from chakrakit.workloads.layers.layers import Tokens, decoder_layer, embedding, head
+from chakrakit.workloads.layers.overlap import overlapped
 from chakrakit.workloads.layers.recompute import recomputed
 from chakrakit.workloads.layers.tape import Block, Settings, Tape
 
@@ -55,6 +56,7 @@ class Stack:
             tape = Tape(name, self.settings)
             output = self.builds[name](tape)
             block = tape.finish(output, name in self.starts_backward)
+            block = overlapped(block) if self.settings.tp_overlap else block
             keeps = self.recompute != "none" and name in self.rows and self.settings.training
             self.made[name] = recomputed(block, self.recompute) if keeps else block
         return self.made[name]
@@ -71,6 +73,7 @@ def settings_of(plan: Plan, step: Step, touched: float = 1.0) -> Settings:
         plan.save_gathered,
         plan.shared_reduce,
         touched,
+        plan.tp_overlap,
     )
 
 

@@ -96,6 +96,7 @@ class Settings:
     shared_reduce: bool = True
     touched: float = 1.0
     """Part of the experts that the tokens at hand need, whose weights are read."""
+    tp_overlap: bool = False
 
 
 @dataclass(eq=False)

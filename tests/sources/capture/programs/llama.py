@@ -223,7 +223,7 @@ model.to_empty(device="cpu")
 if args.data == "ddp" and args.dp > 1:
     model._ddp_params_and_buffers_to_ignore = list(experts.values())
     model = nn.parallel.DistributedDataParallel(model, process_group=mesh["dp"].get_group())
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=args.fused)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=args.fused or None)
 schedule = None
 if args.pp > 1:
     kind = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe}[args.schedule]

@@ -13,6 +13,9 @@ Capture = Callable[[int, bool], Recording]
 """Captures a rank: all that was asked for, or only its first step, to compare."""
 MOST_ALONE = 64
 """Up to so many ranks that follow no rule are captured one by one."""
+MOST_HALVINGS = 5
+"""How often an axis is halved: up to 33 places of it are captured, and stand for those after them."""
+_STEPS = "there and in similar places each rank not captured is taken to be like the one before it"
 
 
 @dataclass(eq=False)
@@ -131,15 +134,26 @@ class Search:
             out[axis.position(rank)] = start
         return _spread(out, axis.size)
 
-    def _changes(self, line: Sequence[int], low: int, high: int) -> set[int]:
+    def _changes(self, line: Sequence[int], low: int, high: int, halvings: int = 0) -> set[int]:
         """Indices where the program changes, by halving between places that differ."""
         if high - low < 1 or self._seen(line[low]) == self._seen(line[high]):
             inside = [i for i in range(low + 1, high) if line[i] in self._digests]
             return {i for i in inside if self._seen(line[i]) != self._seen(line[i - 1])}
         if high - low == 1:
             return {high}
-        middle = (low + high) // 2
-        return self._changes(line, low, middle) | self._changes(line, middle, high)
+        if halvings == MOST_HALVINGS:
+            self._warn_of_steps(line[low], line[high])
+            return {high}
+        middle, more = (low + high) // 2, halvings + 1
+        return self._changes(line, low, middle, more) | self._changes(line, middle, high, more)
+
+    def _warn_of_steps(self, low: int, high: int) -> None:
+        """Once, for the first of the stretches in which programs change more often than they are read."""
+        if not any(w.endswith(_STEPS) for w in self.warnings):
+            self.warnings.append(
+                f"ranks {low} and {high} run different programs and those between them may too; "
+                f"{_STEPS}"
+            )
 
     def _one_by_one(self, ranks: Sequence[int], found: dict[int, str], odd: int) -> dict[int, str]:
         if len(ranks) <= MOST_ALONE:

@@ -66,6 +66,7 @@ class Recorder(TorchDispatchMode):
         self._mutates: dict[Any, tuple[int, ...]] = {}
         self._plain: dict[tuple[type, ...], bool] = {}
         self._writer: dict[int, int] = {}
+        self._results = shortcuts.Results()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -134,7 +135,7 @@ class Recorder(TorchDispatchMode):
         if func in shortcuts.VIEWS and shortcuts.fits(args):
             return shortcuts.view(func, args, kwargs)
         try:
-            return func(*args, **kwargs)
+            return self._results.run(func, args, kwargs)
         except (DynamicOutputShapeException, DataDependentOutputException):
             raise NeedsValue(
                 f"{script_line()}: {self.signatures.name(func)} makes a result whose size or value depends "

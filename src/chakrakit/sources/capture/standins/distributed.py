@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import FakeWork
 from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
+from torch.testing._internal.distributed.fake_pg import FakeStore  # registers the back end too
 from torch.utils._python_dispatch import _disable_current_modes
 
 from chakrakit.sources.capture.observing import Recorder, tensors
@@ -66,8 +67,6 @@ class Distributed:
 
     def install(self) -> None:
         """Replace what needs peers."""
-        import torch.testing._internal.distributed.fake_pg  # noqa: F401 - registers the back end
-
         self.patches.replace(_PLAIN_INIT, self._init)
         self.patches.wrap(c10d, "_new_group_with_tag", self._logged)
         self._install_meshes()
@@ -82,7 +81,7 @@ class Distributed:
     def _init(self, backend: Any = None, *_: Any, **kwargs: Any) -> None:
         if dist.is_initialized():
             return
-        store = torch.testing._internal.distributed.fake_pg.FakeStore()
+        store = FakeStore()
         with _disable_current_modes():
             _PLAIN_INIT("fake", store=store, rank=self.rank, world_size=self.world)
         world = tuple(range(self.world))
@@ -120,25 +119,8 @@ class Distributed:
 
         self.patches.replace(_PLAIN_MESH, init_device_mesh)
         mesh = device_mesh.DeviceMesh
-        names = (
-            "__getitem__",
-            "_flatten",
-            "_unflatten",
-            "get_group",
-            "get_all_groups",
-            "get_rank",
-            "get_local_rank",
-            "get_coordinate",
-            "size",
-            "__eq__",
-            "__hash__",
-            "__repr__",
-            "_concatenate",
-            "_get_all_submeshes",
-            "_sym_get_coordinate",
-            "_split_mesh",
-        )
-        for name in names:
+        making = ("__getitem__", "_flatten", "_unflatten", "_concatenate", "_get_all_submeshes")
+        for name in (*making, "_split_mesh", "__repr__"):
             if name in mesh.__dict__:
                 self.patches.wrap(mesh, name, outside)
 

@@ -9,6 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from torch.distributed.pipelining import schedules, stage
+from torch.distributed.pipelining._utils import (
+    _derive_grad_metas,
+    _StageBackwardMeta,
+    _StageForwardMeta,
+)
+
 from chakrakit.sources.capture.observing import Recorder, Whereabouts
 from chakrakit.sources.capture.recording import NeedsValue, Patches, script_line
 from chakrakit.sources.capture.standins.mail import Mail
@@ -18,12 +25,6 @@ _STAGE = "output of stage "
 
 def install(patches: Patches, mail: Mail, recorder: Recorder, where: Whereabouts) -> None:
     """Replace the exchange of metadata, and follow micro-batches."""
-    from torch.distributed.pipelining import schedules, stage
-    from torch.distributed.pipelining._utils import (
-        _derive_grad_metas,
-        _StageBackwardMeta,
-        _StageForwardMeta,
-    )
 
     def send(self: Any, meta: Any, dst_stage: int) -> None:
         if isinstance(meta, _StageForwardMeta):

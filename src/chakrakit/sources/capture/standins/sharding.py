@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.distributed.fsdp import FullyShardedDataParallel, _flat_param, _init_utils
+from torch.distributed.fsdp._fully_shard import _fsdp_common, _fsdp_param
 
 from chakrakit.sources.capture.recording import Patches
 
@@ -32,8 +34,6 @@ class Chunks:
 
 def install(patches: Patches) -> None:
     """In FSDP2, and the device of FSDP1."""
-    from torch.distributed.fsdp import FullyShardedDataParallel, _flat_param, _init_utils
-    from torch.distributed.fsdp._fully_shard import _fsdp_common, _fsdp_param
 
     def chunks(tensor: torch.Tensor, num_chunks: int, dim: int) -> Any:
         return Chunks(tensor, num_chunks, dim)

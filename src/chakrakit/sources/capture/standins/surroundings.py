@@ -8,7 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.distributed import checkpoint
+from torch.multiprocessing import spawn as spawned
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils.data import DataLoader, dataloader
 
 from chakrakit.errors import ConfigError
 from chakrakit.sources.capture.recording import Patches, script_line
@@ -26,7 +29,6 @@ def install(patches: Patches, rank: int) -> None:
 
 def _install_processes(patches: Patches, rank: int) -> None:
     """A script that starts one process for each rank goes on here as the one that is captured."""
-    from torch.multiprocessing import spawn as spawned
 
     def start(
         fn: Callable[..., Any],
@@ -45,12 +47,8 @@ def _install_processes(patches: Patches, rank: int) -> None:
 
 
 def _install_checkpoints(patches: Patches) -> None:
-    try:
-        import torch.distributed.checkpoint as saved
-    except ImportError:
-        return
     for name in ("save", "async_save", "save_state_dict"):
-        patches.stub(saved, name, f"torch.distributed.checkpoint.{name}")
+        patches.stub(checkpoint, name, f"torch.distributed.checkpoint.{name}")
 
 
 def _install_compiler(patches: Patches) -> None:
@@ -67,7 +65,6 @@ def _install_compiler(patches: Patches) -> None:
 
 def _install_data(patches: Patches) -> None:
     """Loading is real: samplers count with real numbers, in this process."""
-    from torch.utils.data import DataLoader, dataloader
 
     def real(plain: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:

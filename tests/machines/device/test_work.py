@@ -1,0 +1,36 @@
+"""The roofline at what kernels of a device achieve."""
+
+import pytest
+
+from chakrakit import Trace
+from chakrakit.machines.device import Roofline
+from chakrakit.machines.load import parse_machine
+
+PEAKS = {"bf16": 100e12, "fp8": 200e12}
+
+
+def seconds(achieved, **columns):
+    """The time of one device row."""
+    device = {"peak": PEAKS, "memory_bandwidth": 1e12, "achieved": achieved}
+    text = {"device": device, "network": [{"topology": "ring", "size": 2, "bandwidth": 1e9}]}
+    trace = Trace.from_columns({"name": ["k"], "type": [4], "is_cpu_op": [False]} | columns)
+    return Roofline().costs(trace, parse_machine(text, "m").devices[0]).ps[0] * 1e-12
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op", "expected"),
+    [
+        ("bf16", "matmul", 1e12 / 50e12),
+        ("fp8", "matmul", 1e12 / 50e12),
+        ("bf16", "attention", 1e12 / 20e12),
+    ],
+)
+def test_products_and_attention_reach_shares_of_their_own(dtype, op, expected):
+    achieved = {"bf16": 0.5, "fp8": 0.25, "attention": 0.2}
+    found = seconds(achieved, num_ops=[10**12], dtype=[dtype], op_type=[op])
+    assert found == pytest.approx(expected)
+
+
+def test_what_is_not_said_reaches_the_peak_and_memory_its_share():
+    assert seconds({}, num_ops=[10**12], op_type=["attention"]) == pytest.approx(0.01)
+    assert seconds({"memory": 0.5}, tensor_size=[10**9]) == pytest.approx(2e-3)

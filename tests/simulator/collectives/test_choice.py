@@ -1,0 +1,68 @@
+"""Which algorithm a collective uses, by an estimate or by name."""
+
+import math
+
+import pytest
+
+from chakrakit.errors import ConfigError
+from chakrakit.simulator.collectives import Algorithms, data_bytes, moved_bytes
+from chakrakit.simulator.collectives.choice import COLLECTIVES, estimate
+from chakrakit.simulator.collectives.group_shape import Shape, Way
+
+NEAR = Way(1e-6, 100e9)
+EIGHT = Shape(8, ring=NEAR, far=NEAR, fan=8, axes=(), reduces=False)
+
+
+def test_a_ring_is_steps_of_a_piece():
+    """14 steps of 1 µs and of an eighth of 8 MB at 100 GB/s."""
+    assert estimate("all-reduce", "ring", 8e6, EIGHT) == pytest.approx(14 * (1e-6 + 10e-6))
+
+
+def test_what_a_group_does_not_allow_never_ends():
+    assert estimate("all-reduce", "hierarchical", 8e6, EIGHT) == math.inf
+    assert estimate("all-reduce", "in-switch", 8e6, EIGHT) == math.inf
+
+
+def test_few_bytes_take_few_steps():
+    choose = Algorithms().choose
+    assert choose("all-reduce", 8.0, EIGHT) == "direct"
+    assert choose("all-reduce", 8.0, Shape(8, NEAR, NEAR, 1, (), True)) == "in-switch"
+
+
+def test_what_is_asked_for_is_used():
+    assert Algorithms({"all-reduce": "ring"}).choose("all-reduce", 8.0, EIGHT) == "ring"
+    assert Algorithms({"all-reduce": "auto"}).choose("all-reduce", 8.0, EIGHT) == "direct"
+    with pytest.raises(ConfigError, match="cannot use 'hierarchical' on a group of 8"):
+        Algorithms({"all-reduce": "hierarchical"}).choose("all-reduce", 8.0, EIGHT)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "problem"),
+    [
+        ({"all-reduc": "ring"}, "no collective 'all-reduc'; did you mean 'all-reduce'"),
+        ({"all-reduce": "rng"}, "no algorithm 'rng' for all-reduce; did you mean 'ring'"),
+    ],
+)
+def test_names_that_are_none_are_refused(fixed, problem):
+    with pytest.raises(ConfigError, match=problem):
+        Algorithms(fixed)
+
+
+@pytest.mark.parametrize(
+    ("collective", "data", "moved"),
+    [
+        ("all-reduce", 100, 175),
+        ("all-gather", 800, 700),
+        ("all-to-all", 800, 700),
+        ("broadcast", 100, 100),
+        ("barrier", 100, 0),
+    ],
+)
+def test_bytes_of_the_data_and_what_each_member_moves(collective, data, moved):
+    assert data_bytes(collective, 100, 8) == data
+    assert moved_bytes(collective, data, 8) == moved
+
+
+def test_both_ways_to_reduce_and_scatter_are_one():
+    assert COLLECTIVES[7] == COLLECTIVES[8] == "reduce-scatter"
+    assert COLLECTIVES[0] == "all-reduce"
