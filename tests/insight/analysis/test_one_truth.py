@@ -6,7 +6,9 @@ change would save is what simulating the changed trace gives; a comparison names
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from random import Random
 
 import numpy as np
 import pytest
@@ -20,7 +22,10 @@ from chakrakit.trace.model.builder import TraceBuilder
 from chakrakit.trace.model.schema import CollectiveType
 from chakrakit.trace.sets.traceset import TraceSet
 from chakrakit.trace.timing.scheduler import schedule
+from chakrakit.workloads.generate.generator import generate
 from support.paths import DATA
+from support.random_plans import random_workload
+from support.random_workloads import random_case
 from support.recorded import linked
 
 LINKED = ("gpt2_124m_b8_s1024", "mlp_ddp_nccl_1", "cnn_ddp_2", "gpt_pp_2", "two_streams")
@@ -29,7 +34,10 @@ GENERATED = {
     "pipeline and data parallel": {"pp": 2, "dp": 2},
 }
 RANDOM = [f"random {seed}" for seed in range(6)]
-RUNS = [*LINKED, "as recorded", *GENERATED, "by hand", *RANDOM]
+NETWORKS = [f"network {seed}" for seed in (2, 5, 41)]
+"""Random bodies with host threads, messages and edges of every form, on random networks."""
+PLANS = [pytest.param(f"plan {seed}", marks=pytest.mark.slow) for seed in (0, 3)]
+RUNS = [*LINKED, "as recorded", *GENERATED, "by hand", *RANDOM, *NETWORKS, *PLANS]
 
 
 @cache
@@ -45,7 +53,13 @@ def run_of(name: str) -> ck.Run:
         return ck.simulate(made.traces, "dgx-h100", compute="roofline").run()
     if name == "by hand":
         return ck.simulate(by_hand(), "dgx-h100").run()
-    return ck.simulate(at_random(int(name.split()[1])), "dgx-h100").run()
+    how, seed = name.split()
+    if how == "network":
+        return ck.simulate(*random_case(int(seed))[:2]).run()
+    if how == "plan":
+        made = generate(random_workload(Random(int(seed))))
+        return ck.simulate(made, "dgx-h100:32", compute="roofline").run()
+    return ck.simulate(at_random(int(seed)), "dgx-h100").run()
 
 
 def by_hand() -> TraceSet:
@@ -172,8 +186,6 @@ def test_a_comparison_names_what_was_changed(name):
     run = run_of(name)
     spent = [o for o in analyze(run).operators.kernels if o.kind == "compute"]
     kernel = max(spent, key=lambda o: o.time_ns).name
-    import re
-
     edit = Edit(scale=1.5, names=(f"{re.escape(kernel)}$",))
     slower = ck.simulate(run | edit, compute="measured", communication="measured").run()
     found = compare(run, slower)
@@ -182,6 +194,28 @@ def test_a_comparison_names_what_was_changed(name):
         named = sum(e.delta_ns for e in found.explained if e.what.startswith("compute"))
         assert named >= 0.95 * found.step.delta_ns
         assert not [e for e in found.explained if e.what.startswith("host")]
+
+
+SLOWED = {
+    "communication": Edit(scale=1.5, classes=("communication",)),
+    "host": Edit(scale=1.5, on="host"),
+}
+
+
+@pytest.mark.parametrize("what", SLOWED)
+@pytest.mark.parametrize(
+    "name", [n for n in RUNS if n not in ("cnn_ddp_2", "gpt_pp_2", "network 41")]
+)
+def test_a_comparison_names_the_class_that_was_slowed(name, what):
+    """However many operators share the change; on a host without a device, the host computes."""
+    run = run_of(name)
+    if what not in {g.what for g in analyze(run).what_if.gains}:
+        pytest.skip("nothing of the kind")
+    slower = ck.simulate(run | SLOWED[what], compute="measured", communication="measured").run()
+    found = compare(run, slower)
+    assert found.step.delta_ns == sum(e.delta_ns for e in found.explained)
+    named = sum(e.delta_ns for e in found.explained if e.what.startswith(what))
+    assert named >= 0.95 * found.step.delta_ns - 2
 
 
 @pytest.mark.parametrize("name", LINKED)

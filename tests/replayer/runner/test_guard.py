@@ -272,6 +272,14 @@ def examined(operator, arguments, made=(), **named):
     return given, guard.examine(operator, given, list(made))
 
 
+@pytest.mark.parametrize("kind", ["dtype", "layout", "memory_format"])
+@pytest.mark.parametrize("number", [2**31 - 1, -1, 99, 1.5, True])
+def test_a_kind_that_pytorch_has_not_numbered(kind, number):
+    """It is taken on trust: `randperm` with element type 2147483647 ends the process."""
+    with pytest.raises(Refused, match=kind):
+        examined(torch.ops.aten.randperm.default, [4], **{kind: number})
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_arguments_that_do_not_fit_together(case):
     with pytest.raises(Refused):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from chakrakit import Groups, TraceBuilder
-from chakrakit.errors import FormatError
+from chakrakit.errors import ChakraError, FormatError
 from chakrakit.trace.communication import groups_in, positive_names, read_groups
 from chakrakit.trace.communication.groups import parse_groups
 from chakrakit.trace.model import NodeType
@@ -30,11 +30,11 @@ def test_of_two_that_differ_the_first_wins():
 @pytest.mark.parametrize(
     ("found", "problem"),
     [
-        ([[0, 1]], "should look like"),
-        ({"1": 3}, "group '1' should be a list of rank numbers"),
-        ({"1": [0, "1"]}, "group '1' should be a list of rank numbers"),
-        ({"1": [True]}, "group '1' should be a list of rank numbers"),
-        ({"1": [-1]}, "group '1' should be a list of rank numbers"),
+        ([[0, 1]], "not a file of groups like .* got `array`"),
+        ({"1": 3}, "Expected `array`, got `int`"),
+        ({"1": [0, "1"]}, "Expected `int`, got `str`"),
+        ({"1": [True]}, "Expected `int`, got `bool`"),
+        ({"1": [-1]}, "Expected `int` >= 0"),
         ({"1": [0, 0]}, "group '1' lists a rank twice"),
     ],
 )
@@ -46,7 +46,7 @@ def test_a_wrong_file_of_groups_says_which_group(found, problem):
 def test_a_file_that_is_no_json_is_refused_with_its_name(tmp_path):
     path = tmp_path / "groups.json"
     path.write_text("{")
-    with pytest.raises(FormatError, match=r"groups\.json.*not a JSON file of groups"):
+    with pytest.raises(ChakraError, match=r"groups\.json.*not a file of groups like"):
         read_groups(path)
 
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from chakrakit.cli.run.native import NATIVE_NAMES, native_options, simulate_native, simulate_several
 from chakrakit.cli.shared import console, json_option, print_json, print_table
 
 if TYPE_CHECKING:
     from chakrakit.simulator.astra import Result
+
+
+_ASTRA_NAMES = (
+    *("groups", "backend", "queues", "injection_scale", "rendezvous", "lenient", "astra_log"),
+)
+"""Options that only ASTRA-sim's engine has."""
 
 
 @click.command(name="simulate")
@@ -48,8 +56,7 @@ def command(
     Several are jobs that run on the machine at the same time: each gets a slowdown against running
     alone, and -o a folder with a Run for each.
 
-    With --machine, on any machine; with --astra, as ASTRA-sim does. Options that belong to one of the two
-    have no effect on the other.
+    With --machine, on any machine; with --astra, as ASTRA-sim does.
     """
     measured = settings["compute"] == settings["communication"] == "measured"
     if (astra is not None and machine is not None) or (
@@ -58,6 +65,7 @@ def command(
         raise click.UsageError(
             "say what to simulate on: --machine NAME_OR_FILE, or --astra SYSTEM NETWORK MEMORY"
         )
+    _check_side(_ASTRA_NAMES if astra is None else NATIVE_NAMES, astra is None)
     if astra is None:
         names = {"no_fold", "output", "as_json", *NATIVE_NAMES}
         chosen = {n: v for n, v in settings.items() if n in names}
@@ -71,6 +79,16 @@ def command(
     return _simulate_astra(
         workloads[0], astra, **{n: v for n, v in settings.items() if n not in NATIVE_NAMES}
     )
+
+
+def _check_side(names: Sequence[str], native: bool) -> None:
+    """An option of the other simulator would be dropped in silence."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        typed = context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+        if typed and parameter.name in names:
+            its, other = ("--astra", "--machine") if native else ("--machine", "--astra")
+            raise click.UsageError(f"{parameter.opts[0]} is for {its}; leave it out with {other}")
 
 
 def _simulate_astra(

@@ -7,6 +7,7 @@ scheduling run A again with the times of run B, one class of rows after the othe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,23 +89,31 @@ def _steps(a: _Side, b: _Side) -> dict[str, int]:
     lag = np.where((owner >= 0) & (lag > _ROUNDING_NS), lag, 0)
     np.add.at(changes, np.where(owner >= 0, a.label[owner], len(a.texts)), lag)
     order = np.argsort(-changes[:-1], kind="stable")
-    order = order[changes[order] > 0][:_MOST_CLASSES]
-    return _exchange(a, b, owner, order.tolist())
+    order = order[changes[order] > 0]
+    return _exchange(a, b, owner, _named(a.texts, order.tolist()))
 
 
-def _exchange(a: _Side, b: _Side, owner: I64, order: list[int]) -> dict[str, int]:
+def _named(texts: list[str], order: list[int]) -> dict[str, list[int]]:
+    """Labels to exchange together: those that changed most one by one, the others by kind of work."""
+    groups = {texts[code]: [code] for code in order[:_MOST_CLASSES]}
+    for code in order[_MOST_CLASSES:]:
+        groups.setdefault(f"{texts[code].partition(':')[0]}: others", []).append(code)
+    return groups
+
+
+def _exchange(a: _Side, b: _Side, owner: I64, groups: Mapping[str, list[int]]) -> dict[str, int]:
     model, rows = a.model, a.model.rows
     own, kept = model.own.copy(), model.edges.lag.copy()
     out: dict[str, int] = {}
     before = model.makespan
     try:
-        for code in order:
-            mine: Mask = a.label == code
+        for name, codes in groups.items():
+            mine: Mask = np.isin(a.label, codes)
             own[:rows][mine] = b.model.own[:rows][mine]
             edges = (owner >= 0) & mine[np.maximum(owner, 0)]
             model.edges.lag[edges] = b.model.edges.lag[edges]
             now = int(model.schedule(own).end.max())
-            out[a.texts[code]] = now - before
+            out[name] = now - before
             before = now
     finally:
         model.edges.lag[:] = kept

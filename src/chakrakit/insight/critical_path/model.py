@@ -18,6 +18,7 @@ from chakrakit.arrays import F64, I8, I32, I64, Mask
 from chakrakit.insight.communication import AllCalls, GrowingArray, Matched
 from chakrakit.insight.rank import RankView, rank_views
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType
+from chakrakit.trace.placement import implied_order
 from chakrakit.trace.sets import Run
 from chakrakit.trace.timing import Schedule, schedule
 
@@ -47,6 +48,7 @@ def graph_of(view: RankView) -> RankGraph:
     edges = edges.where(view.ran[edges.src] & view.ran[edges.dst])
     if not (edges.kind == EdgeKind.STREAM).any():
         edges = Edges.concat([edges, _lane_edges(view, edges)])
+    edges = Edges.concat([edges, _thread_edges(view)])
     free = view.ran.copy()
     free[edges.dst[edges.form != EdgeForm.FINISH_FINISH]] = False
     ran = view.end >= 0
@@ -72,6 +74,16 @@ def _lane_edges(view: RankView, edges: Edges) -> Edges:
     known = said.src.astype(np.int64) * len(view) + said.dst
     new = ~np.isin(before * len(view) + after, known)
     return Edges.of(before[new], after[new], EdgeKind.STREAM)
+
+
+def _thread_edges(view: RankView) -> Edges:
+    """The order on host threads that no edge says, where the times agree with it."""
+    host = view.on_host & view.ran
+    if not host.any():
+        return Edges.of([], [])
+    before, after = implied_order(view.trace)
+    told = host[before] & host[after] & (view.end[before] <= view.start[after])
+    return Edges.of(before[told], after[told], EdgeKind.THREAD)
 
 
 class Graphs:

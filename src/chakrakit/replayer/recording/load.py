@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chakrakit.errors import ConfigError, TraceError
+from chakrakit.errors import ConfigError, TraceError, nearest
 from chakrakit.sources.pytorch.linking import link
 from chakrakit.sources.pytorch.read import identify
 from chakrakit.trace.model import Trace
@@ -45,6 +45,7 @@ def _cut(trace: Trace, step: int, rank: int) -> Trace:
     if step < 0:
         return trace if len(known) < 2 else trace.select(numbers == known[-1])
     if step not in known:
-        there = ", ".join(map(str, known[:8].tolist())) or "none marked"
-        raise ConfigError(f"--step {step}: rank {rank} has steps {there}")
+        raise ConfigError(
+            f"--step {step}: no such step of rank {rank}; {nearest(step, known.tolist())}"
+        )
     return trace.select(numbers == step)

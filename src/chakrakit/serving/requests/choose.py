@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.passes.base import split
 from chakrakit.serving.requests.files import read_requests
 from chakrakit.serving.requests.processes import PROCESSES, generated
@@ -29,5 +29,8 @@ def requests_from(text: str | Stream, seed: int | None = None) -> Stream:
     try:
         process = msgspec.convert(fields, PROCESSES[name], strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"--requests {text!r}: {error}") from None
+        fields_of = PROCESSES[name].__struct_fields__
+        wrong = [f for f in fields if f not in fields_of]
+        hint = f"; {nearest(wrong[0], fields_of, 16)}" if wrong else ""
+        raise ConfigError(f"--requests {text!r}: {error}{hint}") from None
     return generated(process)

@@ -299,7 +299,7 @@ def _number(value: Any) -> Any:
 def _memory(raw: Any, name: str) -> Memory:
     memory = _convert(_whole(raw), Memory, name)
     if memory.memory_type == "NO_MEMORY_EXPANSION":
-        return memory
+        return Memory()  # what else it says is not used, and need not be anything that can be
     _between(name, "remote-mem-bw", memory.remote_mem_bw, 1, _FASTEST)
     _between(name, "remote-mem-latency", memory.remote_mem_latency, 0, LONGEST)
     if memory.memory_type == "PER_NODE_MEMORY_EXPANSION":

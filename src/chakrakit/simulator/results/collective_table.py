@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device import Quantity, parse
 from chakrakit.machines.fabric import Machine, span_of
 from chakrakit.machines.library import (
@@ -32,7 +32,7 @@ from chakrakit.results import Result
 from chakrakit.simulator.collectives import ALGORITHMS, COLLECTIVES
 from chakrakit.simulator.engine import SimulationOptions, run
 from chakrakit.trace.communication import Binding, Groups
-from chakrakit.trace.model import CollectiveType, TraceBuilder, element_bytes
+from chakrakit.trace.model import CollectiveType, TraceBuilder, element_bytes, element_types
 from chakrakit.trace.sets import TraceSet
 
 Kernels = Literal["library", "engine", "fastest"]
@@ -207,10 +207,13 @@ def _rows(
     eager: bool,
 ) -> list[CollectiveRow]:
     if what not in ALGORITHMS:
-        known = ", ".join([*ALGORITHMS, "dispatch", "combine"])
-        raise ConfigError(f"no collective {what!r}; there are {known}")
+        raise ConfigError(
+            f"no collective {what!r}; {nearest(what, [*ALGORITHMS, 'dispatch', 'combine'], 16)}"
+        )
     library, span = machine.library, span_of(machine, devices)
     width = element_bytes(dtype)
+    if not width:
+        raise ConfigError(f"no element type {dtype!r}; {nearest(dtype, element_types())}")
     if library is None:
         if kernels != "library":
             raise ConfigError(f"{machine.name} has no library constants, so no engine's either")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from chakrakit.errors import ConfigError
-from chakrakit.workloads.description import Model, Plan, Step, Workload, check
+from chakrakit.errors import ConfigError, nearest
+from chakrakit.workloads.description import SCHEDULES, Model, Plan, Step, Workload, check
 from chakrakit.workloads.program import Layout
 
 LONG = 16384
@@ -41,6 +41,23 @@ class Space(msgspec.Struct, frozen=True, kw_only=True):
         return {f.name: getattr(self, f.name) for f in msgspec.structs.fields(type(self))}
 
 
+_WORDS: dict[str, tuple[str, ...]] = {
+    **{name: get_args(get_type_hints(Plan)[name]) for name in ("data", "recompute")},
+    "schedule": tuple(SCHEDULES),
+}
+"""Axes of words, and the words that a plan knows."""
+
+
+def _check_given(given: Mapping[str, Sequence[Any]], axes: Collection[str]) -> None:
+    for name, values in given.items():
+        if name not in axes:
+            flag = name.replace("_", "-")
+            raise ConfigError(f"--{flag} is for --serve; a search for a step has {', '.join(axes)}")
+        for value in values if name in _WORDS else ():
+            if str(value).partition("/")[0] not in _WORDS[name]:
+                raise ConfigError(f"no {name} {value!r}; {nearest(value, _WORDS[name])}")
+
+
 def space_of(
     model: Model, gpus: Sequence[int], step: Step, given: Mapping[str, Sequence[Any]]
 ) -> Space:
@@ -58,7 +75,9 @@ def space_of(
         "recompute": ["none", "selective", "full"],
         "schedule": list(_SCHEDULES),
     }
-    axes |= {name: values for name, values in given.items() if values}
+    chosen = {name: values for name, values in given.items() if values}
+    _check_given(chosen, axes)
+    axes |= chosen
     for name, values in axes.items():
         if not values:
             raise ConfigError(f"{name} has no value to choose from; give one, such as --{name} 1")

@@ -56,6 +56,11 @@ def dtype_name(dtype: str) -> str:
     return _NAMES.get(dtype.lower(), dtype.lower())
 
 
+def element_types() -> list[str]:
+    """The short names of all element types whose size is known."""
+    return list(_BYTES)
+
+
 def element_bytes(dtype: str) -> float:
     """Bytes of an element; 0 for a type nobody knows."""
     return _BYTES.get(dtype_name(dtype), 0.0)

@@ -18,6 +18,7 @@ from chakrakit.workloads.description.description import (
 from chakrakit.workloads.description.feasibility import check, even_split
 from chakrakit.workloads.description.mesh import Mesh
 from chakrakit.workloads.description.schedules import (
+    SCHEDULES,
     PipelineSchedule,
     PipelineTask,
     gpipe,
@@ -26,6 +27,7 @@ from chakrakit.workloads.description.schedules import (
 )
 
 __all__ = [
+    "SCHEDULES",
     "Convolutional",
     "Decoder",
     "Diffusion",

@@ -11,7 +11,7 @@ from typing import Any
 
 from .dry_run import DryRun
 from .ranges import Ranges
-from .refusal import Given, Refused, written_by
+from .refusal import Given, Refused, check_kinds, written_by
 from .room import Room
 from .sizes import check_sizes
 from .values import Values, Want
@@ -40,6 +40,7 @@ class Guard:
         `made` are the recorded shapes of the results, None for those that nobody keeps.
         """
         name = operator._schema.name.partition("::")[2]
+        check_kinds(given)
         check_sizes(name, given)
         wanted = self._values.wanted(name, given, made)
         replaced = {

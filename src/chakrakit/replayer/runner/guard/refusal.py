@@ -18,6 +18,18 @@ def need(holds: bool, what: str) -> None:
         raise Refused(what)
 
 
+_KINDS = {"dtype": 16, "layout": 1, "memory_format": 4}
+"""How many of each PyTorch has numbered; it does not check the number and crashes over a wrong one."""
+
+
+def check_kinds(given: Given) -> None:
+    """Element types, layouts and memory formats may be numbers, of those that there are."""
+    for name, value in given.items():
+        kind = next((k for k in _KINDS if name.endswith(k)), None)
+        if kind is not None and isinstance(value, int | float):
+            need(type(value) is int and 0 <= value < _KINDS[kind], f"{name} {value}")
+
+
 def count(tensor: Any) -> int:
     """Elements of a tensor."""
     return int(tensor.numel())
