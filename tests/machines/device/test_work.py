@@ -10,10 +10,11 @@ PEAKS = {"bf16": 100e12, "fp8": 200e12}
 
 
 def seconds(achieved, **columns):
-    """The time of one device row."""
+    """The time of one device row, of a training step if nothing else is said."""
     device = {"peak": PEAKS, "memory_bandwidth": 1e12, "achieved": achieved}
     text = {"device": device, "network": [{"topology": "ring", "size": 2, "bandwidth": 1e9}]}
-    trace = Trace.from_columns({"name": ["k"], "type": [4], "is_cpu_op": [False]} | columns)
+    row = {"name": ["k"], "type": [4], "is_cpu_op": [False], "phase": ["backward"]}
+    trace = Trace.from_columns(row | columns)
     return Roofline().costs(trace, parse_machine(text, "m").devices[0]).ps[0] * 1e-12
 
 
@@ -34,3 +35,9 @@ def test_products_and_attention_reach_shares_of_their_own(dtype, op, expected):
 def test_what_is_not_said_reaches_the_peak_and_memory_its_share():
     assert seconds({}, num_ops=[10**12], op_type=["attention"]) == pytest.approx(0.01)
     assert seconds({"memory": 0.5}, tensor_size=[10**9]) == pytest.approx(2e-3)
+
+
+def test_steps_without_a_backward_pass_take_the_efficiencies():
+    found = seconds({"memory": 0.5}, tensor_size=[10**9], phase=["forward"])
+
+    assert found == pytest.approx(1e-3)

@@ -113,7 +113,8 @@ class Measured:
 class Roofline:
     """The larger of FLOPs over the achievable rate and bytes over the achievable bandwidth.
 
-    Achievable is what the device's `achieved` says of this kind of work, else its two efficiencies.
+    Achievable is, in a training step, what the device's `achieved` says of this kind of work, else its
+    two efficiencies: decoding, for one, comes much closer to the bandwidth than training does.
     Device rows with `num_ops` or `tensor_size` are computed, and take at least the kernel overhead; rows
     with neither, and host rows, keep what was measured.
     """
@@ -133,7 +134,8 @@ class Roofline:
                 "roofline needs; add `peak` and `memory_bandwidth`"
             )
         kinds = np.where(_is_attention(trace), "attention", dtypes_of(trace).astype(str))
-        seconds = _achieved_seconds(flops, moved, kinds, device)
+        seconds_of = _achieved_seconds if _is_training(trace) else roofline_seconds
+        seconds = seconds_of(flops, moved, kinds, device)
         return computed_costs(trace, known, seconds, CostSource.ROOFLINE)
 
 
@@ -190,6 +192,14 @@ def dtypes_of(trace: Trace) -> Texts:
     if "dtype" not in trace.table.column_names:
         return np.full(len(trace), "bf16", object)
     return np.array(trace.table.column("dtype").fill_null("bf16").to_pylist(), object)
+
+
+def _is_training(trace: Trace) -> bool:
+    """Whether something is computed backwards, or parameters change."""
+    if "phase" not in trace.table.column_names:
+        return False
+    phases = trace.table.column("phase").unique().to_pylist()
+    return not {"backward", "weight", "optimizer"}.isdisjoint(phases)
 
 
 def _is_attention(trace: Trace) -> Mask:

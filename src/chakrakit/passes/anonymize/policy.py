@@ -81,6 +81,7 @@ _WORDS = {
         "auto|ring|direct|halving-doubling|double-tree|hierarchical|in-switch|"
         "pairwise|tree|dissemination"
     ),
+    "storage": re.compile("local|disk|peers?|memory|remote|store|storage"),
     "dtype": _TYPES,
     "comm_dtype": _TYPES,
 }

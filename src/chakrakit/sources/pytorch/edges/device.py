@@ -59,6 +59,8 @@ def _launch_calls(line: Timeline, kineto: Kineto, rows: I64) -> I64:
 
 def _same_number(line: Timeline, column: I64, candidates: Mask, rows: I64) -> I64:
     """For each row, the last candidate with its number in a Kineto column; -1 for none."""
+    if not len(column):
+        return np.full(len(rows), -1, np.int64)
     number = np.where(line.event >= 0, column[line.event], -1)
     # A driver call may sit inside the runtime call of the same number: the inner one is last here.
     calls = np.flatnonzero(candidates & (number > 0))[::-1]

@@ -14,7 +14,7 @@ from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
 from chakrakit.sources.pytorch.work.batches import read_batch
 
 PHASES = ("forward", "backward", "optimizer", "other")
-_STEP = re.compile(r"^ProfilerStep#(\d+)$")
+_STEP = re.compile(r"^ProfilerStep#(\d{1,18})$")
 _PHASE_WORDS = (
     (2, re.compile(r"^Optimizer\.(step|zero_grad)|^#* ?optimi[sz]er ?#*$|optimizer[._]step", re.I)),
     (
