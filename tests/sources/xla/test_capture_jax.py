@@ -32,6 +32,12 @@ def make(mesh):
 
 
 def run(folder: Path, *arguments: str) -> Any:
+    done = started(folder, *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def started(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "model.py").write_text(PROGRAM)
     command = [
         sys.executable,
@@ -45,9 +51,7 @@ def run(folder: Path, *arguments: str) -> Any:
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": f"--xla_dump_to={folder}/dump",
     }
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("mesh", ["2x2", "4x4", pytest.param("8x8", marks=pytest.mark.slow)])
@@ -68,3 +72,14 @@ def test_arguments_are_given_by_their_shapes(tmp_path: Path) -> None:
     made = run(tmp_path, "--jax", "model.py:loss", "--mesh", "x=2,y=2", "--json", *shapes)
     assert {c["type"] for c in made["collectives"]} == {"ALL_REDUCE"}
     assert made["kinds"][0]["flops"] == 2 * 32 * 256 * 256
+
+
+@pytest.mark.slow
+def test_a_program_that_fails_says_so_in_two_lines_with_its_own(tmp_path: Path) -> None:
+    shapes = ("f32[256,512]", "f32[64,8]")
+    done = started(tmp_path, "--jax", "model.py:loss", "--mesh", "2x2", "-o", "out", *shapes)
+
+    first, second = done.stderr.splitlines()
+    assert (done.returncode, first) == (2, "error: model.py:6: the program failed")
+    assert second.startswith("TypeError: dot_general")
+    assert not (tmp_path / "out").exists()

@@ -260,7 +260,16 @@ def _window(steps: tuple[int, int] | str | None) -> tuple[int, int] | None:
 
 
 def _require_torch() -> None:
+    from importlib import import_module
+    from importlib.metadata import version
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
         raise MissingExtra("capturing PyTorch programs", "torch")
+    try:
+        import_module("chakrakit.sources.capture.running")
+    except ImportError as error:
+        raise ConfigError(
+            f"capture follows PyTorch 2.13, and this is {version('torch')}, which differs: {error}; "
+            "install torch==2.13.0"
+        ) from None

@@ -5,14 +5,17 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import sysconfig
+import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from chakrakit.errors import ConfigError, MissingExtra
+from chakrakit.errors import ChakraError, ConfigError, MissingExtra
 from chakrakit.sources.capture import CaptureReport, CollectiveFigures, KindFigures
 from chakrakit.sources.xla.hlo import Module, parse_hlo
 from chakrakit.sources.xla.jax.arguments import abstract
@@ -158,19 +161,38 @@ def capture_jax_command(
     if not sign or not name or not function:
         raise ConfigError(f"--jax {target!r}; give MODULE:FUNCTION or FILE.py:FUNCTION")
     grid = make_mesh(parse_mesh(mesh), topology)
-    fn: Any = _imported(name)
-    for part in function.split("."):
-        if not hasattr(fn, part):
-            raise ConfigError(f"{name} has no {part!r}")
-        fn = getattr(fn, part)
-    if not shapes and not hasattr(fn, "compile"):
-        fn, given = _made(fn, grid)
-    else:
-        given = list(shapes)
-    traces, report = capture_jax(fn, *given, mesh=grid)
+    with _failing_in(name):
+        fn: Any = _imported(name)
+        for part in function.split("."):
+            if not hasattr(fn, part):
+                raise ConfigError(f"{name} has no {part!r}")
+            fn = getattr(fn, part)
+        if not shapes and not hasattr(fn, "compile"):
+            fn, given = _made(fn, grid)
+        else:
+            given = list(shapes)
+        traces, report = capture_jax(fn, *given, mesh=grid)
     if output is not None:
         write(traces, output)
     return report
+
+
+@contextmanager
+def _failing_in(name: str) -> Iterator[None]:
+    """Says in two lines, with a line of the user's, what failed in their program."""
+    try:
+        yield
+    except ChakraError:
+        raise
+    except Exception as error:  # whatever a program may raise
+        ours = (str(Path(__file__).parents[3]), sysconfig.get_path("stdlib"), "<")
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [
+            f for f in frames if not f.filename.startswith(ours) and "-packages" not in f.filename
+        ]
+        where = f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else name
+        said = str(error).strip().partition("\n")[0]
+        raise ConfigError(f"{where}: the program failed\n{type(error).__name__}: {said}") from None
 
 
 def _imported(name: str) -> Any:
