@@ -16,7 +16,7 @@ from support.recorded import FUNCTIONAL, Sheet, plain, tensor
 pytest.importorskip("torch")
 
 RANK = """
-import sys, torch, torch.distributed as dist
+import os, sys, torch, torch.distributed as dist
 from chakrakit.replayer.runner.collectives import issue
 rank, store = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
@@ -36,7 +36,9 @@ for how, wanted in WANTED.items():
     given = MINE[rank].clone()
     issue(group, {"op": "reduce", "reduce": how, "root": 1}, [given], [given]).wait()
     assert rank == 0 or given.tolist() == wanted, (how, given)
+dist.barrier()
 dist.destroy_process_group()
+os._exit(0)  # gloo's threads may outlive the group, which ends an interpreter that winds down
 """
 
 
