@@ -32,13 +32,13 @@ quick: $(VENV)/.built
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not slow'
 
 # Where the linters are: `make test` has them in the environment of the tests.
-LINT ?= $(BIN)
+LINTERS ?= $(BIN)
 
-lint: $(LINT)/ruff  ## ruff, mypy --strict, clang-format
-	$(LINT)/ruff check .
-	$(LINT)/ruff format --check .
-	$(LINT)/mypy
-	$(LINT)/clang-format --dry-run -Werror $(CORE) $(CORE_TESTS)
+lint: $(LINTERS)/ruff  ## ruff, mypy --strict, clang-format
+	$(LINTERS)/ruff check .
+	$(LINTERS)/ruff format --check .
+	$(LINTERS)/mypy
+	$(LINTERS)/clang-format --dry-run -Werror $(CORE) $(CORE_TESTS)
 
 $(VENV)/bin/ruff: $(VENV)/.built
 $(TEST_VENV)/bin/ruff: $(TEST_VENV)/.wheel
@@ -97,7 +97,7 @@ $(TEST_VENV)/.wheel: dist/.built
 
 test:  ## everything, against the built wheel
 	$(MAKE) -j2 $(TEST_VENV)/.wheel $(SANITIZED)/.built
-	$(MAKE) -j2 lint unit codec-fuzz LINT=$(TEST_VENV)/bin
+	$(MAKE) -j2 lint unit codec-fuzz LINTERS=$(TEST_VENV)/bin
 	$(MAKE) sanitize
 	$(TEST_VENV)/bin/python -m pytest -q -n 2 --dist worksteal
 
