@@ -47,6 +47,7 @@ def test_simulated_and_analyzed_again_it_says_the_same(linked, analyzed, tmp_pat
         assert before[section] == after[section], section
 
 
+@pytest.mark.slow
 def test_a_halved_kernel_is_what_explains_the_change(linked, tmp_path):
     """Most matrix products are under their operators, those launched before the window by kernel."""
     edit = "edit{scale=0.5,classes=[gemm]}"

@@ -3,6 +3,7 @@
 import io
 import json
 import tarfile
+from importlib.util import find_spec
 
 import pytest
 from click.testing import CliRunner
@@ -87,7 +88,11 @@ def done(*words):
         ("simulate {w} --machine dgx-h100 --placement {w}-none", "cannot be read"),
         ("validate {w} --engine sparc", "no engine 'sparc'; there are local, ray, dask"),
         ("query {w} SELECT(nme)FROM(nodes)", "columns of nodes: rank, row, id, name"),
-        ("replay {run} --step 99", "no such step of rank 0; there are none"),
+        pytest.param(
+            "replay {run} --step 99",
+            "no such step of rank 0; there are none",
+            marks=pytest.mark.skipif(find_spec("torch") is None, reason="replay needs PyTorch"),
+        ),
         (
             "collective all-reduc --machine dgx-h200 --members 8 --sizes 1KiB",
             "did you mean 'all-reduce'",

@@ -42,6 +42,7 @@ def test_a_missing_package_comes_with_the_command_that_installs_it(path, capsys,
     assert "pip install 'chakrakit[view]'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_it_listens_on_the_loopback_device_alone(path):
     words = ["view", path, "--no-browser", "--port", "0"]
     command = [sys.executable, "-c", "from chakrakit.cli import main; main()", *words]

@@ -137,7 +137,9 @@ for _ in each(work, range(2), "local", 2):
 
 
 @pytest.mark.flaky(reruns=2)  # two workers write into one pipe
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+)
 def test_workers_end_with_their_parent(how: signal.Signals) -> None:
     """After Ctrl-C, and after a parent that could not say goodbye."""
     parent = subprocess.Popen(

@@ -94,7 +94,10 @@ def folded(kind, ranks):
     ("kind", "ranks", "says"),
     [
         (CollectiveType.ALL_TO_ALL, 12_000, "more than 60,000,000 transfers"),
-        (ALL_REDUCE, 131_080, "131,080 members; a collective of 131,072 is the largest"),
+        pytest.param(
+            *(ALL_REDUCE, 131_080, "131,080 members; a collective of 131,072 is the largest"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_collective_too_large_is_refused_before_it_is_made(kind, ranks, says):

@@ -160,6 +160,7 @@ def test_a_slow_request_is_dropped(server):
     assert talk(server, body).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.slow
 def test_an_upgrade_to_a_websocket_is_no_error_of_the_server(server):
     more = "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: YWJj\r\n"
     data = request_of(server, "/api/session", more).replace(
@@ -168,6 +169,7 @@ def test_an_upgrade_to_a_websocket_is_no_error_of_the_server(server):
     assert not talk(server, data).startswith(b"HTTP/1.1 5")
 
 
+@pytest.mark.slow
 def test_requests_changed_on_the_wire_are_no_error_of_the_server(server):
     found = wire_statuses(server, 60)
     assert b"200" in found
