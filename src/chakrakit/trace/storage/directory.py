@@ -77,7 +77,7 @@ def _bindings(ranks: pa.Table, order: Mapping[int, int]) -> dict[int, Binding]:
     """The binding of each rank; ranks that differ in nothing share one, since there may be a million."""
     found: dict[int, Binding] = {}
     made: dict[tuple[Any, ...], Binding] = {}
-    columns = [ranks[name].to_pylist() for name in ("rank", "body", "groups", "peers", "scale")]
+    columns = [_values(ranks[name]) for name in ("rank", "body", "groups", "peers", "scale")]
     for rank, body, groups, peers, scale in zip(*columns, strict=True):
         if body not in order:
             raise TraceError(f"rank {rank} runs body {body}, which is not there")
@@ -88,6 +88,13 @@ def _bindings(ranks: pa.Table, order: Mapping[int, int]) -> dict[int, Binding]:
             made[key] = Binding(order[body], dict(groups), dict(peers), scale)
         found[rank] = made[key]
     return found
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """A column as a list; maps that are all empty, as in a set of plain ranks, are not looked at one by one."""
+    if pa.types.is_map(column.type) and not any(len(chunk.keys) for chunk in column.chunks):
+        return [()] * len(column)
+    return column.to_pylist()  # type: ignore[no-any-return]
 
 
 def _with_times(traces: TraceSet, folder: Place, ranks: pa.Table | None) -> TraceSet:
