@@ -56,10 +56,14 @@ class Communication:
         numbers: dict[str, int] = {}
         programs: dict[Hashable, int] = {}
         program_of = []
-        seen: dict[int, tuple[int, tuple[int, ...], I64]] = {}  # ranks share bindings by the thousand
+        seen: dict[
+            int, tuple[int, tuple[int, ...], I64]
+        ] = {}  # ranks share bindings by the thousand
         for binding in self.bindings.values():
             if id(binding) not in seen:
-                seen[id(binding)] = self._resolved(binding, calls_of(binding.body), programs, numbers)
+                seen[id(binding)] = self._resolved(
+                    binding, calls_of(binding.body), programs, numbers
+                )
             number, groups, peers = seen[id(binding)]
             program_of.append(number)
             self.group_of.append(groups)
