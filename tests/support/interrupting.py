@@ -114,7 +114,9 @@ class Bench:
         left = _left_running(session)
         if left:
             self.problems.append(f"{when}: still running: {left}")
-        if _OUR_TRACEBACK.search(self.said()):  # a launcher that is told to end prints one of its own
+        if _OUR_TRACEBACK.search(
+            self.said()
+        ):  # a launcher that is told to end prints one of its own
             self.problems.append(f"{when}: {self.said()}")
         found = prints(self.out)
         hidden = {n for n in found if _is_hidden(n)}
