@@ -150,9 +150,7 @@ def compare_analyses(a: list[Analysis], b: list[Analysis]) -> Comparison:
         _groups(first, second),
         _metrics(first, second, step),
         notes,
-        warning="; ".join(
-            f"{s}: {x.warning}" for s, x in zip("AB", (first, second), strict=True) if x.warning
-        ),
+        warning=_warning(first, second),
         serving=serving_change(first.serving, second.serving),
     )
 
@@ -281,6 +279,10 @@ def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[floa
             for x in (a, b)
         )
     out["memory"] = (a.memory.peak_bytes, b.memory.peak_bytes)
+    if a.storage and b.storage:
+        out["storage_wait"] = tuple(
+            sum(s.wait_ns for s in x.storage) / max(len(x.ranks), 1) / _count(x) for x in (a, b)
+        )
     if a.footprint is not None and b.footprint is not None:
         left, right = a.footprint.figures(), b.footprint.figures()
         out |= {name: (left[name], right[name]) for name in left if name in right}
