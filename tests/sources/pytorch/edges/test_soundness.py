@@ -53,3 +53,13 @@ def test_an_edge_that_the_times_contradict_is_a_violation(recording, tolerance, 
     recording.op("b", 10, 5)
     edges = Edges.of([0], [1], EdgeKind.THREAD, EdgeForm.FINISH_START, [7_000])
     assert violations(recording.link().line, edges, tolerance) == count
+
+
+def test_what_nothing_explains_starts_when_it_did(recording):
+    """A thread nobody called is anchored to the first row, so the schedule still holds."""
+    recording.op("main", 0, 10)
+    recording.op("loader", 40, 10, tid=5)
+    rank = recording.link()
+    anchored = rank.edges.where(rank.edges.kind == EdgeKind.INFERRED)
+    assert [rank.names[r] for r in anchored.dst] == ["loader"]
+    assert anchored.lag.tolist() == [40_000]
