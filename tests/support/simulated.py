@@ -62,3 +62,13 @@ def training(ranks: int, name: str = "layer", world: bool = True) -> TraceSet:
             ]
         traces.append(t.build())
     return TraceSet(traces, groups=None if world else Groups({"all": range(ranks)}))
+
+
+def two(build):
+    """Two ranks, each with a trace made by build(builder, rank)."""
+    bodies = []
+    for rank in range(2):
+        t = TraceBuilder()
+        build(t, rank)
+        bodies.append(t.build())
+    return TraceSet(bodies, None, Groups({"": (0, 1), "g": (0, 1)}))

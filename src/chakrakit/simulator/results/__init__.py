@@ -10,7 +10,6 @@ from chakrakit.simulator.results.collective_table import (
     parse_sizes,
 )
 from chakrakit.simulator.results.result import Detail, to_run
-from chakrakit.simulator.results.rows import class_rows
 from chakrakit.simulator.results.settings import (
     read_network_model,
     read_placement,
@@ -28,7 +27,6 @@ __all__ = [
     "RankSummary",
     "Simulation",
     "SimulationSummary",
-    "class_rows",
     "collective",
     "parse_members",
     "parse_sizes",
