@@ -34,7 +34,7 @@ GENERATED = {
     "pipeline and data parallel": {"pp": 2, "dp": 2},
 }
 RANDOM = [f"random {seed}" for seed in range(6)]
-NETWORKS = [f"network {seed}" for seed in (2, 5, 41)]
+NETWORKS = [f"network {seed}" for seed in (2, 5, 26, 41)]
 """Random bodies with host threads, messages and edges of every form, on random networks."""
 PLANS = [pytest.param(f"plan {seed}", marks=pytest.mark.slow) for seed in (0, 3)]
 RUNS = [*LINKED, "as recorded", *GENERATED, "by hand", *RANDOM, *NETWORKS, *PLANS]
@@ -185,6 +185,8 @@ def test_a_comparison_names_what_was_changed(name):
     """One operator made slower explains at least 95 % of the change."""
     run = run_of(name)
     spent = [o for o in analyze(run).operators.kernels if o.kind == "compute"]
+    if not spent:
+        pytest.skip("nothing computes")
     kernel = max(spent, key=lambda o: o.time_ns).name
     edit = Edit(scale=1.5, names=(f"{re.escape(kernel)}$",))
     slower = ck.simulate(run | edit, compute="measured", communication="measured").run()

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from chakrakit import Binding, Run, Times, TraceBuilder, TraceSet
+from chakrakit import Binding, CollectiveType, Run, Times, TraceBuilder, TraceSet
 from chakrakit.passes.nodes import with_own_ns, with_run_times
 
 
@@ -24,6 +24,16 @@ def test_a_host_row_keeps_its_duration_and_says_its_own_time_beside_it():
     changed = with_own_ns(timed(), np.array([200, 2500]))
     assert changed.duration_ns.tolist() == [1500, 2500]
     assert changed.own_ns.tolist() == [200, 2500]
+
+
+def test_communication_that_took_whole_microseconds_keeps_its_duration_too():
+    """Its microseconds say its own time from then on, so its nanoseconds have to say the duration."""
+    t = TraceBuilder()
+    t.collective("sum", CollectiveType.ALL_REDUCE, 64, start_time_ns=1, duration_ns=1000)
+    t.comp("kernel", stream=7, start_time_ns=1001, duration_ns=700)
+    changed = with_own_ns(t.build(), np.array([500, 1000]))
+    assert changed.duration_ns.tolist() == [1000, 1000]
+    assert changed.own_ns.tolist() == [500, 1000]
 
 
 def test_nothing_changed_is_the_same_trace():

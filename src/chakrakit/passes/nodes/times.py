@@ -29,9 +29,10 @@ def with_own_ns(trace: Trace, own: I64) -> Trace:
     waits = on_host(trace) | is_communication(trace)
     beside = trace.has("own_ns") | (waits & trace.is_timed)
     duration = np.where(changed & ~beside, own, trace.duration_ns)
-    exact = trace.has("duration_ns") | (duration % 1000 != 0)
+    micros = _micros(trace, own, changed)
+    exact = trace.has("duration_ns") | (duration != micros.astype(np.int64) * 1000)
     columns: dict[str, object] = {
-        "duration_micros": _micros(trace, own, changed),
+        "duration_micros": micros,
         "duration_ns": pa.array(duration, mask=~exact) if exact.any() else None,
     }
     if beside.any():
