@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit import Groups, TraceBuilder, TraceSet
+from chakrakit import Binding, Groups, TraceBuilder, TraceSet
 from chakrakit.simulator.astra import AstraOptions, make_config, simulate
 from chakrakit.simulator.astra.run import to_run
 from support.astra_cases import network, system
@@ -27,7 +27,8 @@ def test_times_are_in_the_order_of_the_file() -> None:
 
 
 def test_the_card_and_groups_say_how_it_was_run() -> None:
-    traces = TraceSet([chain(1)] * 2, None, Groups({"7": (0, 1)}))
+    alike = {0: Binding(0), 1: Binding(0)}
+    traces = TraceSet([chain(1)], alike, Groups({"7": (0, 1)}))
     run = to_run(simulate(traces, CONFIG, AstraOptions(queues=2)), traces)
     assert (run.card.settings["engine"], run.card.settings["queues"]) == ("astra", 2)
     assert run.card.settings["classes"] == 1
