@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import chakrakit.core as core
-from chakrakit.simulator.astra import AstraOptions, Result, make_config, simulate_program
+from chakrakit.simulator.astra import AstraOptions, AstraSimulation, make_config, simulate_program
 from chakrakit.simulator.astra.simulation import errors
 from chakrakit.simulator.astra.workload import BITS, build_body, graph_columns
 from chakrakit.trace.model.schema import CollectiveType, NodeType
@@ -62,6 +62,18 @@ def network(*dims: tuple[str, int]) -> dict[str, Any]:
         "bandwidth": [50.0] * len(dims),
         "latency": [500.0] * len(dims),
     }
+
+
+def write_files(folder: Path, sys: dict[str, Any], ranks: int = 8) -> list[str]:
+    """The three files of a switch, in the order in which `--astra` takes them."""
+    contents = {
+        "system.json": sys,
+        "network.yml": network(("Switch", ranks)),
+        "memory.json": {"memory-type": "NO_MEMORY_EXPANSION"},
+    }
+    for name, content in contents.items():
+        (folder / name).write_text(json.dumps(content))
+    return [str(folder / name) for name in contents]
 
 
 def node(kind: str, node_id: int, deps: Sequence[int] = (), micros: int = 0, **attrs: Any) -> Node:
@@ -162,7 +174,7 @@ def options(case: Case, *, fold: bool, lenient: bool = False) -> AstraOptions:
     )
 
 
-def run(case: Case, *, fold: bool = True, lenient: bool = False) -> Result:
+def run(case: Case, *, fold: bool = True, lenient: bool = False) -> AstraSimulation:
     config = make_config(
         case["system"], case["network"], case.get("memory", {}), case.get("comm_group")
     )
@@ -175,7 +187,7 @@ def run(case: Case, *, fold: bool = True, lenient: bool = False) -> Result:
     return simulate_program(program, config, options(case, fold=fold, lenient=lenient))
 
 
-def figures(result: Result) -> tuple[Any, Any]:
+def figures(result: AstraSimulation) -> tuple[Any, Any]:
     """Cycles and exposed cycles as recorded: one number where all ranks agree."""
     return _short(result.cycles), _short(result.exposed)
 

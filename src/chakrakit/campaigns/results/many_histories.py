@@ -48,31 +48,7 @@ def campaign(
     workers: Workers | None = None,
     changes: bool = True,
 ) -> CampaignResult:
-    """Run many random histories of a training campaign with failures, checkpoints and recovery.
-
-    Parameters
-    ----------
-    job
-        A YAML file (docs/campaigns.md), or what `read_job` gives.
-    histories, seed
-        How many histories are run, and what decides their chance: the same seed gives the same ones.
-    workers
-        Spread them over processes or a cluster.
-    changes
-        Whether to try what one more spare, a faster detector and so on would give.
-
-    Returns
-    -------
-    A `CampaignResult` with days, effective ratio, time lost by cause, and more.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> _ = Path("job.yaml").write_text("{step_seconds: 10, steps: 8640, cluster: {nodes: 16}}")
-    >>> ck.campaign("job.yaml").days.mean
-    1.0
-
-    """
+    """Many random histories of a job, and with `changes` what one more spare and so on would give."""
     made = job if isinstance(job, Job) else read_job(job)
     if histories < 1:
         raise ConfigError(f"histories is {histories}; it must be 1 or more")

@@ -11,8 +11,6 @@ from chakrakit.sources.pytorch.communication.calls import (
     name_peers,
     number_in_groups,
 )
-from chakrakit.sources.pytorch.communication.clocks import Recorded, align_clocks
-from chakrakit.sources.pytorch.communication.groups import infer_across_ranks
 from chakrakit.trace.model.schema import CollectiveType as C
 
 
@@ -111,14 +109,6 @@ def test_the_size_of_a_gather_tells_its_group():
     assert (found[0].group, found[0].inferred) == ("0", True)
 
 
-def test_ends_at_the_same_time_tell_the_group_across_ranks():
-    ends = {0: [100, 200], 1: [150, 260], 2: [101, 201], 3: [151, 259]}
-    ranks = {r: Recorded([_made(), _made()], [0, 0], e) for r, e in ends.items()}
-    groups = {"a": (0, 2), "b": (1, 3), "c": (0, 1), "d": (2, 3)}
-    assert infer_across_ranks(ranks, groups) == 8
-    assert [ranks[r].collectives[0].group for r in range(4)] == ["a", "b", "a", "b"]
-
-
 def test_a_peer_is_named_by_its_rank_not_its_place_in_the_group():
     made = [_made(group=g) for g in ("rows", "rows", "0", None)]
     for c, kind, peer in zip(
@@ -135,22 +125,3 @@ def test_missing_or_repeated_numbers_are_counted_anew():
     found[2].sequence = 9
     number_in_groups(found)
     assert [c.sequence for c in found] == [0, 1, 9]
-
-
-def _on(host, shift, ends):
-    made = [_made(group="0") for _ in ends]
-    number_in_groups(made)
-    return Recorded(made, [0] * len(ends), [e + shift for e in ends], host)
-
-
-def test_clocks_are_aligned_by_what_ends_together():
-    ranks = {0: _on("a", 0, [100, 200, 300]), 1: _on("b", 7000, [103, 198, 301])}
-    clock = align_clocks(ranks)
-    assert clock.offset == {0: 0, 1: -7001}
-    assert clock.skew_ns == {"median": 2, "largest": 3}
-
-
-def test_ranks_on_one_host_are_not_moved():
-    clock = align_clocks({0: _on("a", 0, [100, 200]), 1: _on("a", 50, [100, 200])})
-    assert clock.offset == {0: 0, 1: 0}
-    assert clock.skew_ns["median"] == 50

@@ -1,26 +1,21 @@
-"""Traces run on machines, simulated or real, and machines measured."""
+"""Traces run on machines that need not exist."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from inspect import signature
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
-from chakrakit.api.inputs import Traces, traces_of
-from chakrakit.errors import ConfigError
-from chakrakit.machines.calibrate import (
-    CalibrationReport,
-    calibrate_collectives,
-    calibrate_network,
-    calibrate_profile,
-)
+from chakrakit.api.inputs import Path_, Traces, traces_of
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import MachinesReport, load_machine, overview
-from chakrakit.replayer.plan import ReplayOptions
-from chakrakit.replayer.run import ReplayReport
-from chakrakit.replayer.run import export as export_replay
-from chakrakit.replayer.run import replay as replay_trace
+from chakrakit.machines.load import load_machine
+from chakrakit.simulator.astra import AstraOptions, AstraSimulation, read_config
+from chakrakit.simulator.astra import simulate as simulate_as_astra
+from chakrakit.simulator.astra import to_run as astra_run
 from chakrakit.simulator.collectives import Algorithms
 from chakrakit.simulator.engine import Disturbance, SimulationOptions
 from chakrakit.simulator.jobs import JobsSimulation, place_jobs, read_job_placement
@@ -40,16 +35,23 @@ Pairs = Mapping[Any, Any] | Iterable[str]
 """`{"all-reduce": "ring"}`, or `["all-reduce=ring"]` as on the command line."""
 
 
+@overload
+def simulate(
+    workload: Traces, machine: str | Machine | None = ..., *, astra: None = ..., **more: Any
+) -> Simulation: ...
+@overload
+def simulate(workload: Traces, *, astra: Sequence[Path_], **more: Any) -> AstraSimulation: ...
 def simulate(
     workload: Traces,
     machine: str | Machine | None = None,
     *,
+    astra: Sequence[Path_] | None = None,
     compute: str = "auto",
     communication: Literal["simulated", "measured"] = "simulated",
     network: Literal["flow", "analytical"] = "flow",
     algorithms: Pairs = (),
-    network_model: str | os.PathLike[str] | None = None,
-    placement: str | os.PathLike[str] | None = None,
+    network_model: Path_ | None = None,
+    placement: Path_ | None = None,
     share_compute: bool = False,
     jitter: float = 0.0,
     stragglers: Pairs = (),
@@ -58,11 +60,11 @@ def simulate(
     assume_missing: Literal["symmetric"] | None = None,
     allow_empty: bool = False,
     fold: bool = True,
-    output: str | os.PathLike[str] | None = None,
+    output: Path_ | None = None,
     detail: Literal["summary", "classes", "full"] = "classes",
     **more: Any,
-) -> Simulation:
-    """Simulate a workload on a machine that need not exist.
+) -> Simulation | AstraSimulation:
+    """Simulate a workload on a machine that need not exist, or as ASTRA-sim does.
 
     Parameters
     ----------
@@ -71,6 +73,10 @@ def simulate(
     machine
         A preset (`dgx-h100:32` is 32 nodes), a file, or a Machine. Not needed where computation
         and communication are both `measured`.
+    astra
+        Instead of a machine: ASTRA-sim's system JSON, network YAML and memory JSON. Besides `fold` and
+        `output` it takes ASTRA-sim's own options: `groups`, `backend` (`unaware` or `aware`), `queues`,
+        `injection_scale`, `rendezvous` and `lenient`.
     compute
         How long operations take: `auto`, `measured`, `roofline`, or a profile.
     communication
@@ -84,13 +90,23 @@ def simulate(
     share_compute
         Concurrent kernels of a device share it.
     jitter, stragglers, faults, seed
-        What goes wrong: a standard deviation, `{rank: factor}`, `KIND:TARGET@NS=FACTOR`.
-    assume_missing, allow_empty, fold
-        Ranks nobody recorded arrive with their group; collectives of 0 bytes pass; ranks alike run once.
+        What goes wrong: the standard deviation of durations as a share, slow ranks as `{rank: factor}`,
+        faults as `KIND:TARGET@NS=FACTOR`, and the seed of the jitter.
+    assume_missing
+        `symmetric`: ranks that nobody recorded arrive with the others of their group.
+    allow_empty
+        Accept collectives of 0 bytes, which take only latency.
+    fold
+        Simulate ranks that behave alike once; the result is the same.
     output, detail
         Where to write the Run, and how much it says about what nodes waited for.
     more
-        Further fields of `SimulationOptions`.
+        Further fields of `SimulationOptions`, or options of ASTRA-sim.
+
+    Returns
+    -------
+    A `Simulation`: `summary` is what the command prints, `run()` the traces with their times. With
+    `astra`, an `AstraSimulation`: cycles of every rank, start and end of every node.
 
     Examples
     --------
@@ -100,25 +116,69 @@ def simulate(
     (2, (0, 1))
 
     """
-    options = _options(
-        network=network,
-        communication=communication,
-        algorithms=algorithms,
-        network_model=network_model,
-        share_compute=share_compute,
-        jitter=jitter,
-        stragglers=stragglers,
-        faults=faults,
-        seed=seed,
-        assume_missing=assume_missing,
-        allow_empty=allow_empty,
-        fold=fold,
-        placement=read_placement(os.fspath(placement)) if placement else None,
-        **more,
-    )
+    settings: dict[str, Any] = {
+        "network": network,
+        "communication": communication,
+        "algorithms": algorithms,
+        "network_model": network_model,
+        "share_compute": share_compute,
+        "jitter": jitter,
+        "stragglers": stragglers,
+        "faults": faults,
+        "seed": seed,
+        "assume_missing": assume_missing,
+        "allow_empty": allow_empty,
+    }
+    if astra is not None:
+        others = {"machine": machine, "compute": compute, "placement": placement, "detail": detail}
+        _refuse_changed(settings | others)
+        return _simulate_as_astra(workload, astra, output, fold=fold, **more)
+    _refuse_astra_options(more)
+    places = read_placement(os.fspath(placement)) if placement else None
+    options = _options(**settings, fold=fold, placement=places, **more)
     done = simulate_traces(traces_of(workload), machine, compute=compute, options=options)
     if output is not None:
         write(done.run(detail), output)
+    return done
+
+
+_ASTRA_OPTIONS = ("groups", *(f.name for f in fields(AstraOptions) if f.name != "fold"))
+"""Options that only ASTRA-sim's engine has."""
+
+
+def _refuse_changed(settings: dict[str, Any]) -> None:
+    """Options of the other simulator would be dropped in silence."""
+    defaults = signature(simulate).parameters
+    for name, value in settings.items():
+        if value != defaults[name].default:
+            raise ConfigError(f"{name} is not for astra; leave it out, or give a machine instead")
+
+
+def _refuse_astra_options(given: Iterable[str]) -> None:
+    for name in given:
+        if name in _ASTRA_OPTIONS:
+            raise ConfigError(f"{name} is for astra: give it with ASTRA-sim's three files")
+
+
+def _simulate_as_astra(
+    workload: Traces,
+    files: Sequence[Path_],
+    output: Path_ | None,
+    *,
+    groups: Path_ | None = None,
+    **options: Any,
+) -> AstraSimulation:
+    for name in options:
+        if name not in (*_ASTRA_OPTIONS, "fold"):
+            raise ConfigError(f"astra has no option {name!r}; {nearest(name, _ASTRA_OPTIONS)}")
+    if len(files) != 3:
+        raise ConfigError(f"astra has {len(files)} files; give the system, the network, the memory")
+    system, network, memory = (os.fspath(path) for path in files)
+    config = read_config(system, network, memory, None if groups is None else os.fspath(groups))
+    given = workload if isinstance(workload, TraceSet) else os.fspath(workload)
+    done = simulate_as_astra(given, config, AstraOptions(**options))
+    if output is not None:
+        write(astra_run(done, traces_of(workload)), output)
     return done
 
 
@@ -126,9 +186,9 @@ def simulate_jobs(
     workloads: Mapping[str, Traces] | Sequence[Traces],
     machine: str | Machine,
     *,
-    placement: str | os.PathLike[str] = "packed",
+    placement: Path_ = "packed",
     compute: str = "auto",
-    output: str | os.PathLike[str] | None = None,
+    output: Path_ | None = None,
     detail: Literal["summary", "classes", "full"] = "classes",
     **settings: Any,
 ) -> JobsSimulation:
@@ -186,7 +246,7 @@ def _options(
     *,
     network: Literal["flow", "analytical"] = "flow",
     algorithms: Pairs = (),
-    network_model: str | os.PathLike[str] | None = None,
+    network_model: Path_ | None = None,
     share_compute: bool = False,
     jitter: float = 0.0,
     stragglers: Pairs = (),
@@ -218,118 +278,3 @@ def _pairs(given: Pairs, flag: str, *, number: bool = False) -> dict[Any, Any]:
     if isinstance(given, Mapping):
         return dict(given)
     return dict(split_pair(text, flag, number=number) for text in given)
-
-
-def replay(
-    trace: str | os.PathLike[str],
-    *,
-    mode: Literal["full", "compute", "comm", "emulate"] = "full",
-    device: Literal["cpu", "cuda"] = "cpu",
-    nproc: int = 0,
-    iterations: int = 10,
-    warmup: int = 3,
-    step: int = -1,
-    gaps: bool = False,
-    shrink: Literal["keep", "scale"] = "keep",
-    backend: str = "",
-    timeout: float = 300.0,
-    export: str | os.PathLike[str] | None = None,
-    output: str | os.PathLike[str] | None = None,
-) -> ReplayReport | None:
-    """Run a trace on real hardware, or only its communication.
-
-    Parameters
-    ----------
-    trace
-        A linked run, files of PyTorch's profiler, or an exported folder that was run.
-    mode
-        All operators, no communication, communication alone, or communication with waits for compute.
-    device, backend
-        `cpu` or `cuda`, and `gloo` or `nccl` (by default what suits the device).
-    nproc
-        Ranks; by default as many as were recorded.
-    iterations, warmup
-        How often the step is timed, and how often it runs before.
-    step, gaps, shrink
-        Which recorded step; whether to keep the host's own time; what is left in a smaller group.
-    timeout
-        Seconds to wait for a rank.
-    export
-        Write plans and runner to this folder instead of running them; `python FOLDER/run.py` runs them
-        with PyTorch alone.
-    output
-        Where to write the replayed run.
-
-    Returns
-    -------
-    The report; None with `export`, and on all but the first rank under torchrun.
-
-    Examples
-    --------
-    >>> ck.replay("run", device="cuda").step_ns.median  # doctest: +SKIP
-
-    """
-    options = ReplayOptions(mode, device, nproc, gaps, shrink, step, backend)
-    if export is not None:
-        export_replay(os.fspath(trace), Path(export), options)
-        return None
-    return replay_trace(
-        os.fspath(trace),
-        options,
-        iterations=iterations,
-        warmup=warmup,
-        timeout_s=timeout,
-        output=None if output is None else Path(output),
-    )
-
-
-def calibrate(
-    *sources: str | os.PathLike[str],
-    output: str | os.PathLike[str],
-    nccl_tests: bool = False,
-    collectives: bool = False,
-    machine: Machine | str | None = None,
-) -> CalibrationReport:
-    """Make a compute profile, a network model or library constants from measurements.
-
-    Parameters
-    ----------
-    sources
-        Microbenchmark files and linked traces; logs of nccl-tests; or tables of measured collectives
-        (CSV or Parquet with the columns collective, members, bytes and time_us).
-    output
-        Where the profile, model or constants go.
-    nccl_tests
-        The sources are logs of nccl-tests: make a network model, or with `machine` library constants.
-    collectives
-        The sources are tables: make library constants for `machine`.
-    machine
-        The machine on which the collectives ran. The constants go under `library` in its file.
-
-    Examples
-    --------
-    >>> ck.calibrate("run", output="profile.json").fitted_on  # doctest: +SKIP
-
-    """
-    paths, target = [Path(s) for s in sources], Path(output)
-    if collectives or (nccl_tests and machine is not None):
-        if machine is None:
-            raise ConfigError(
-                "library constants are of a machine; say which one the collectives ran on"
-            )
-        found = load_machine(machine) if isinstance(machine, str) else machine
-        return calibrate_collectives(paths, found, target)
-    make = calibrate_network if nccl_tests else calibrate_profile
-    return make(paths, target)
-
-
-def list_machines() -> MachinesReport:
-    """List the machines that come with the package; `load_machine` gives one.
-
-    Examples
-    --------
-    >>> "dgx-h100" in [p.name for p in ck.list_machines().presets]
-    True
-
-    """
-    return MachinesReport(presets=overview())
