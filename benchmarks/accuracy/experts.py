@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 from claim import machine_of, need, spread, table
 
 import chakrakit as ck
-from chakrakit.simulator.results import ExpertExchange
 
 
 def measure(data: Path) -> str:
@@ -25,15 +24,17 @@ def measure(data: Path) -> str:
 
 def _error(row: dict[str, object], what: str) -> float:
     took = row[f"{what}_us"] + (row[f"{what}_notify_us"] or 0.0)
-    exchange = ExpertExchange(
+    table = ck.collective(
+        what,
+        machine_of(f"dgx-h200:{row['nodes']}"),
+        8 * row["nodes"],
+        tokens=[row["tokens"]],
         hidden=row["hidden"],
         topk=row["topk"],
         experts=row["experts"],
         low_latency=row["kind"] == "low_latency",
-        multiprocessors=row[f"{what}_sms"] or 24,
+        sms=row[f"{what}_sms"] or 24,
     )
-    machine = machine_of(f"dgx-h200:{row['nodes']}")
-    table = ck.collective(what, machine, 8 * row["nodes"], [row["tokens"]], exchange=exchange)
     return table.rows[0].time_us / took - 1
 
 

@@ -12,6 +12,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from chakrakit.api import (
         FoundPlan,
+        FoundScript,
+        FoundService,
         GeneratedTraces,
         LinkedRun,
         QueryResult,
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
         analyze,
         bundle,
         calibrate,
+        campaign,
+        collective,
         compare,
         convert,
         export,
@@ -38,7 +42,6 @@ if TYPE_CHECKING:
         validate,
         view,
     )
-    from chakrakit.campaigns.results import campaign
     from chakrakit.errors import (
         ChakraError,
         ConfigError,
@@ -54,7 +57,7 @@ if TYPE_CHECKING:
     from chakrakit.machines.load import load_machine
     from chakrakit.parallel import Workers
     from chakrakit.passes.anonymize import Anonymize
-    from chakrakit.passes.base import Pass
+    from chakrakit.passes.base import Pass, list_passes
     from chakrakit.passes.comm import Comm
     from chakrakit.passes.portable import Portable
     from chakrakit.passes.recost import Edit, Recost
@@ -62,8 +65,9 @@ if TYPE_CHECKING:
     from chakrakit.passes.select import Compact, Select
     from chakrakit.passes.stored import Storage
     from chakrakit.serving import serve
+    from chakrakit.simulator.astra import AstraSimulation
     from chakrakit.simulator.engine import SimulationOptions
-    from chakrakit.simulator.results import Simulation, collective
+    from chakrakit.simulator.results import Simulation
     from chakrakit.sources.capture import capture
     from chakrakit.sources.pytorch.collect import collect
     from chakrakit.sources.xla.jax import capture_jax
@@ -92,6 +96,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Analysis": "insight.analysis",
     "Anonymize": "passes",
+    "AstraSimulation": "simulator.astra",
     "Binding": "trace.communication",
     "Card": "trace.sets",
     "ChakraError": "errors",
@@ -108,6 +113,8 @@ _HOME = {
     "Feeder": "trace.storage",
     "FormatError": "errors",
     "FoundPlan": "api",
+    "FoundScript": "api",
+    "FoundService": "api",
     "GeneratedTraces": "api",
     "Graph": "trace.model",
     "Groups": "trace.communication",
@@ -145,11 +152,11 @@ _HOME = {
     "analyze": "api",
     "bundle": "api",
     "calibrate": "api",
-    "campaign": "campaigns.results",
+    "campaign": "api",
     "capture": "sources.capture",
     "capture_jax": "sources.xla.jax",
     "collect": "sources.pytorch.collect",
-    "collective": "simulator.results",
+    "collective": "api",
     "compare": "api",
     "convert": "api",
     "export": "api",
@@ -158,6 +165,7 @@ _HOME = {
     "info": "api",
     "link": "api",
     "list_machines": "api",
+    "list_passes": "passes.base",
     "load_machine": "machines.load",
     "models": "api",
     "open_writer": "trace.codecs",

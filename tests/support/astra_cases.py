@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import chakrakit.core as core
-from chakrakit.simulator.astra import AstraOptions, Result, make_config, simulate_program
+from chakrakit.simulator.astra import AstraOptions, AstraSimulation, make_config, simulate_program
 from chakrakit.simulator.astra.simulation import errors
 from chakrakit.simulator.astra.workload import BITS, build_body, graph_columns
 from chakrakit.trace.model.schema import CollectiveType, NodeType
@@ -63,6 +64,18 @@ def network(*dims: tuple[str, int]) -> dict[str, Any]:
     }
 
 
+def write_files(folder: Path, sys: dict[str, Any], ranks: int = 8) -> list[str]:
+    """The three files of a switch, in the order in which `--astra` takes them."""
+    contents = {
+        "system.json": sys,
+        "network.yml": network(("Switch", ranks)),
+        "memory.json": {"memory-type": "NO_MEMORY_EXPANSION"},
+    }
+    for name, content in contents.items():
+        (folder / name).write_text(json.dumps(content))
+    return [str(folder / name) for name in contents]
+
+
 def node(kind: str, node_id: int, deps: Sequence[int] = (), micros: int = 0, **attrs: Any) -> Node:
     return {"id": node_id, "type": kind, "data": list(deps), "dur_us": micros, "attrs": attrs}
 
@@ -96,6 +109,12 @@ def case_of(
         "workload": {"kind": "graph", "ranks": ranks},
         **keys,
     }
+
+
+def on_all(nodes: list[Node], net: dict[str, Any] | None = None, **keys: Any) -> Case:
+    """The same nodes on every rank of a network, by default of a switch of four."""
+    given = net or network(("Switch", 4))
+    return case_of([nodes] * math.prod(given["npus_count"]), given, **keys)
 
 
 def graphs(case: Case) -> list[list[Node]]:
@@ -155,7 +174,7 @@ def options(case: Case, *, fold: bool, lenient: bool = False) -> AstraOptions:
     )
 
 
-def run(case: Case, *, fold: bool = True, lenient: bool = False) -> Result:
+def run(case: Case, *, fold: bool = True, lenient: bool = False) -> AstraSimulation:
     config = make_config(
         case["system"], case["network"], case.get("memory", {}), case.get("comm_group")
     )
@@ -168,7 +187,7 @@ def run(case: Case, *, fold: bool = True, lenient: bool = False) -> Result:
     return simulate_program(program, config, options(case, fold=fold, lenient=lenient))
 
 
-def figures(result: Result) -> tuple[Any, Any]:
+def figures(result: AstraSimulation) -> tuple[Any, Any]:
     """Cycles and exposed cycles as recorded: one number where all ranks agree."""
     return _short(result.cycles), _short(result.exposed)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from chakrakit.cli import group
 from chakrakit.cli.shared.schemas import FILES, RESULTS, result_type
-from chakrakit.passes.base import listing
+from chakrakit.passes.base import list_passes
 
 LIST = Path(__file__).parents[1] / "cli" / "published.txt"
 
@@ -40,7 +40,7 @@ def _words() -> Iterator[str]:
 
 
 def _pass_fields() -> Iterator[str]:
-    for one in listing().passes:
+    for one in list_passes().passes:
         yield one.name
         yield from (f"{one.name}{{{field}}}" for field in one.fields)
 

@@ -9,11 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chakrakit.api.explore import FoundPlan, FoundService, search, sweep
+    from chakrakit.api.explore import FoundPlan, FoundScript, FoundService, campaign, search, sweep
     from chakrakit.api.look import analyze, compare
+    from chakrakit.api.machines import calibrate, collective, list_machines
     from chakrakit.api.pages import report, view
     from chakrakit.api.recordings import LinkedRun, link
-    from chakrakit.api.run import calibrate, list_machines, replay, simulate, simulate_jobs
+    from chakrakit.api.replays import replay
+    from chakrakit.api.simulation import simulate, simulate_jobs
     from chakrakit.api.traces import (
         Converted,
         QueryResult,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Converted": "traces",
     "FoundPlan": "explore",
+    "FoundScript": "explore",
     "FoundService": "explore",
     "GeneratedTraces": "workloads",
     "LinkedRun": "recordings",
@@ -38,21 +41,23 @@ _HOME = {
     "TransformedTraces": "traces",
     "analyze": "look",
     "bundle": "traces",
-    "calibrate": "run",
+    "calibrate": "machines",
+    "campaign": "explore",
+    "collective": "machines",
     "compare": "look",
     "convert": "traces",
     "export": "traces",
     "generate": "workloads",
     "info": "traces",
     "link": "recordings",
-    "list_machines": "run",
+    "list_machines": "machines",
     "models": "workloads",
     "query": "traces",
-    "replay": "run",
+    "replay": "replays",
     "report": "pages",
     "search": "explore",
-    "simulate": "run",
-    "simulate_jobs": "run",
+    "simulate": "simulation",
+    "simulate_jobs": "simulation",
     "sweep": "explore",
     "transform": "traces",
     "validate": "traces",
@@ -63,6 +68,7 @@ _HOME = {
 __all__ = [
     "Converted",
     "FoundPlan",
+    "FoundScript",
     "FoundService",
     "GeneratedTraces",
     "LinkedRun",
@@ -71,6 +77,8 @@ __all__ = [
     "analyze",
     "bundle",
     "calibrate",
+    "campaign",
+    "collective",
     "compare",
     "convert",
     "export",

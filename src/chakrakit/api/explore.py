@@ -1,4 +1,4 @@
-"""Many runs: sweeps over a study, and the search for a plan."""
+"""Many runs: sweeps over a study, the search for a plan, campaigns of months."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from typing import Any, Literal, overload
 
 import msgspec
 
+from chakrakit.api.inputs import Path_
+from chakrakit.campaigns.job import Job, read_job
+from chakrakit.campaigns.results import CampaignResult, history_run, workers_for
+from chakrakit.campaigns.results import campaign as run_campaign
 from chakrakit.errors import ConfigError
 from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Facts
@@ -36,8 +40,8 @@ AXES = ("tp", "pp", "cp", "ep", "micro_batch", "data", "recompute", "schedule")
 
 
 def sweep(
-    study: str | os.PathLike[str],
-    output: str | os.PathLike[str] | None = None,
+    study: Path_,
+    output: Path_ | None = None,
     *,
     engine: str = "local",
     jobs: int | None = None,
@@ -69,6 +73,53 @@ def sweep(
     folder = Path(output or f"{Path(study).with_suffix('')}.sweep")
     result = run_sweep(read, folder, engine=engine, jobs=jobs, retry=retry, progress=progress)
     write_sweep_report(read.name, result.table, folder / "report.html")
+    return result
+
+
+def campaign(
+    job: Path_ | Job,
+    *,
+    histories: int = 100,
+    seed: int = 0,
+    changes: bool = True,
+    output: Path_ | None = None,
+    history: int = 0,
+    engine: str | None = None,
+    jobs: int | None = None,
+) -> CampaignResult:
+    """Run many random histories of a training campaign with failures, checkpoints and recovery.
+
+    Parameters
+    ----------
+    job
+        A YAML file (docs/campaigns.md), or what `chakrakit.campaigns.job.read_job` gives.
+    histories, seed
+        How many histories are run, and what decides their chance: the same seed gives the same ones.
+    changes
+        Whether to try what one more spare, a faster detector and so on would give.
+    output, history
+        Where to write one history as a Run, and which.
+    engine, jobs
+        Spread the histories over workers (`local`, `ray`, `dask`), and how many at once; by default one
+        per core for 1,000 histories or more.
+
+    Returns
+    -------
+    A `CampaignResult` with days, effective ratio, time lost by cause, and more.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("job.yaml").write_text("{step_seconds: 10, steps: 8640, cluster: {nodes: 16}}")
+    >>> ck.campaign("job.yaml").days.mean
+    1.0
+
+    """
+    made = job if isinstance(job, Job) else read_job(os.fspath(job))
+    workers = workers_for(histories, engine, jobs)
+    result = run_campaign(made, histories=histories, seed=seed, workers=workers, changes=changes)
+    if output is not None:
+        write(history_run(made, history, seed), output)
     return result
 
 
@@ -140,7 +191,7 @@ def search(
     method: Literal["auto", "exhaustive", "optuna"] = "auto",
     trials: int = 300,
     runners_up: int = 5,
-    output: str | os.PathLike[str] | None = None,
+    output: Path_ | None = None,
     progress: Progress = quiet,
     **axes: Sequence[Any],
 ) -> FoundPlan | FoundService | FoundScript:
@@ -197,24 +248,36 @@ def search(
         "progress": progress,
     }
     if capture is not None:
-        found = search_script(capture, counts, machine, device=device, objective=objective, **both)
-        if output is not None:
-            write(found[1], output)
-        return FoundScript(found[1], found[0])
+        flags = {"device": device, "objective": objective, **both}
+        return _search_script(capture, counts, machine, output, **flags)
     if model is None:
         raise ConfigError("give a model, or a script with --capture")
     if serve:
-        return _search_service(
-            model, counts, machine, requests, slo, output, engine=engine, attain=attain, **both
-        )
+        served = {"engine": engine, "attain": attain, **both}
+        return _search_service(model, counts, machine, requests, slo, output, **served)
     if requests is not None or slo is not None:
         raise ConfigError("requests and a service level are for a search with --serve")
     step = Step(seq=seq, global_batch=batch or max(counts))
-    how: dict[str, Any] = {"objective": objective, "method": method, "trials": trials}
-    result, workload = search_plans(named(model), step, counts, machine, **how, **both)
+    how = {"objective": objective, "method": method, "trials": trials, **both}
+    return _search_plan(model, step, counts, machine, output, **how)
+
+
+def _search_plan(
+    model: str, step: Step, gpus: Sequence[int], machine: str, output: Path_ | None, **settings: Any
+) -> FoundPlan:
+    result, workload = search_plans(named(model), step, gpus, machine, **settings)
     if output is not None:
         write(generate(workload), output)
     return FoundPlan(workload, result)
+
+
+def _search_script(
+    command: str, gpus: Sequence[int], machine: str, output: Path_ | None, **settings: Any
+) -> FoundScript:
+    result, traces = search_script(command, gpus, machine, **settings)
+    if output is not None:
+        write(traces, output)
+    return FoundScript(traces, result)
 
 
 def _search_service(
@@ -223,7 +286,7 @@ def _search_service(
     machine: str,
     requests: Any,
     slo: str | None,
-    output: str | os.PathLike[str] | None,
+    output: Path_ | None,
     **settings: Any,
 ) -> FoundService:
     if requests is None or slo is None:

@@ -11,7 +11,9 @@ from chakrakit.parallel import Workers, check_engine
 from chakrakit.trace.sets import Run, TraceSet
 from chakrakit.trace.storage import read
 
-Traces = str | os.PathLike[str] | TraceSet
+Path_ = str | os.PathLike[str]
+"""A path, as text or as an object."""
+Traces = Path_ | TraceSet
 """A path of any kind that `read` takes, or what it gives."""
 Faster = Mapping[str, float] | Iterable[str]
 """`{"compute": 2}`, or `["compute=2"]` as on the command line."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from chakrakit.api.inputs import Faster, Traces, faster_of, traces_of
+from chakrakit.api.inputs import Faster, Path_, Traces, faster_of, traces_of
 from chakrakit.insight.analysis import Analysis, AnalysisOptions
 from chakrakit.insight.analysis import analyze as analyze_run
 from chakrakit.insight.compare import compare_analyses
@@ -17,7 +17,7 @@ from chakrakit.views.pages import html_report, markdown_report
 
 def report(
     run: Traces,
-    output: str | os.PathLike[str] | None = None,
+    output: Path_ | None = None,
     *,
     against: Traces | None = None,
     faster: Faster = (),
@@ -70,7 +70,7 @@ def _path(run: Traces) -> str:
     return "" if isinstance(run, TraceSet) else os.fspath(run)
 
 
-def view(*runs: str | os.PathLike[str], port: int | None = None, browser: bool = True) -> None:
+def view(*runs: Path_, port: int | None = None, browser: bool = True) -> None:
     """Look at a run, or two, in the browser; serves on this machine only, until interrupted.
 
     Parameters

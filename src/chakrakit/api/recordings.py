@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from chakrakit.api.inputs import Path_
 from chakrakit.results import Facts
 from chakrakit.sources.inputs import link as link_files
 from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport
@@ -36,12 +37,14 @@ class LinkedRun(Facts):
 
 
 def link(
-    *inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    output: str | os.PathLike[str] | None = None,
+    *inputs: Path_ | Iterable[Path_],
+    output: Path_ | None = None,
     memory: float = 8.0,
     jobs: int = 0,
     engine: str | None = None,
-    **options: Any,
+    times: Iterable[Path_] = (),
+    undilate: bool = False,
+    as_recorded: bool = False,
 ) -> LinkedRun:
     """Link recordings of any number of ranks into a run.
 
@@ -53,11 +56,19 @@ def link(
     output
         Where to write the run.
     memory
-        GiB that ranks linked side by side may take.
+        GiB that ranks linked at the same time may take.
     jobs, engine
         How many processes, and where.
-    options
-        Further fields of `LinkOptions`, such as `times` and `undilate`.
+    times
+        Kineto's files of the same program recorded without the observer, one per rank: they give the times.
+    undilate
+        Take out what recording cost the host even where nothing says how much that is.
+    as_recorded
+        Leave the times as recorded, with what recording cost.
+
+    Returns
+    -------
+    The run and the report, which says what was matched, inferred and left out.
 
     Examples
     --------
@@ -65,11 +76,15 @@ def link(
     >>> run.analyze()  # doctest: +SKIP
 
     """
-    if "times" in options:
-        options["times"] = tuple(Path(t) for t in options["times"])
     spool = Path(output).absolute().parent if output is not None else None
     chosen = LinkOptions(
-        memory_bytes=int(memory * 2**30), jobs=jobs, engine=engine, spool=spool, **options
+        times=tuple(Path(t) for t in times),
+        undilate=undilate,
+        memory_bytes=int(memory * 2**30),
+        jobs=jobs,
+        engine=engine,
+        spool=spool,
+        as_recorded=as_recorded,
     )
     run, report = link_files(list(_paths(inputs)), chosen)
     if output is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from chakrakit.api.inputs import Traces, traces_of, workers_of
+from chakrakit.api.inputs import Path_, Traces, traces_of, workers_of
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.parallel import Progress, quiet
 from chakrakit.passes.base import Pass, Transformed, parse, read_passes
@@ -30,8 +30,6 @@ from chakrakit.trace.storage import convert as convert_files
 from chakrakit.trace.validation import KEEP, ValidationReport, fix
 from chakrakit.trace.validation import validate as check
 from chakrakit.views.timeline import TimelineOptions, timeline_format, write_timeline
-
-Path_ = str | os.PathLike[str]
 
 
 def info(path: Path_) -> Info:

@@ -5,26 +5,27 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 
+from chakrakit.api.inputs import Path_
 from chakrakit.machines.load import load_machine
 from chakrakit.results import Facts
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.storage import write
-from chakrakit.workloads.description import Workload
+from chakrakit.workloads.description import Model, Workload
 from chakrakit.workloads.generate import (
     Figures,
     Generated,
-    Listing,
+    ModelList,
     dry_run,
     generated,
-    listing,
+    model_list,
     refuse_over_capacity,
     with_fit,
 )
-from chakrakit.workloads.models import workload_of
+from chakrakit.workloads.models import named, workload_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,10 +51,10 @@ class GeneratedTraces(Facts):
 
 
 def generate(
-    workload: Workload | str | os.PathLike[str] | None = None,
+    workload: Workload | Path_ | None = None,
     *,
     model: str | None = None,
-    output: str | os.PathLike[str] | None = None,
+    output: Path_ | None = None,
     machine: str | None = None,
     memory_gib: float | None = None,
     **fields: Any,
@@ -98,13 +99,28 @@ def generate(
     return found
 
 
-def models() -> Listing:
-    """List the models that `generate` knows by name.
+@overload
+def models(name: None = None) -> ModelList: ...
+@overload
+def models(name: str) -> Model: ...
+def models(name: str | None = None) -> ModelList | Model:
+    """List the models that `generate` knows by name, or give one as a description.
+
+    Parameters
+    ----------
+    name
+        A model's name, or the path of a Hugging Face `config.json`.
+
+    Returns
+    -------
+    A list of models with their parameters; with `name`, the model, whose fields a YAML file can change.
 
     Examples
     --------
     >>> "llama3.1-8b" in [m.name for m in ck.models().models]
     True
+    >>> ck.models("llama3.1-8b").layers
+    32
 
     """
-    return listing()
+    return model_list() if name is None else named(name)

@@ -21,7 +21,7 @@ from chakrakit.serving.feasible import check_feasible
 from chakrakit.serving.handover import Handover
 from chakrakit.serving.kvcache import Capacity, capacity_of
 from chakrakit.serving.plan import Layout, serving_step
-from chakrakit.serving.policies import hooks_of
+from chakrakit.serving.policies import hooks_of, policy_from
 from chakrakit.serving.requests import Stream, requests_from
 from chakrakit.serving.results import (
     Served,
@@ -311,7 +311,7 @@ def serving_of(
         quantization,
         router,
         faults,
-        policy,
+        policy_from(policy) if isinstance(policy, str) else policy,
         seed or 0,
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -13,7 +12,7 @@ import chakrakit
 from chakrakit import CollectiveType, Run, TraceBuilder, TraceSet, write
 from chakrakit.cli import group
 from chakrakit.errors import ChakraError
-from support.astra_cases import network, system
+from support.astra_cases import system, write_files
 
 MB = 1 << 20
 
@@ -26,18 +25,7 @@ def inputs(tmp_path: Path) -> list[str]:
     graph.collective("sum", CollectiveType.ALL_REDUCE, MB, deps=[first])
     graph.comp("b", duration_ns=7_000, deps=[first])
     write(TraceSet([graph.build()] * 8), tmp_path / "w.N.et")
-    return [str(tmp_path / "w"), "--astra", *files(tmp_path, system(boost_mode=1))]
-
-
-def files(folder: Path, sys: dict[str, Any], ranks: int = 8) -> list[str]:
-    contents = {
-        "system.json": sys,
-        "network.yml": network(("Switch", ranks)),
-        "memory.json": {"memory-type": "NO_MEMORY_EXPANSION"},
-    }
-    for name, content in contents.items():
-        (folder / name).write_text(json.dumps(content))
-    return [str(folder / name) for name in contents]
+    return [str(tmp_path / "w"), "--astra", *write_files(tmp_path, system(boost_mode=1))]
 
 
 def chakra(*arguments: str) -> Result:
@@ -142,13 +130,13 @@ def test_a_workload_as_a_directory_with_its_groups(tmp_path: Path) -> None:
     )
     write(traces, tmp_path / "set")
     answer = json.loads(
-        chakra(str(tmp_path / "set"), "--astra", *files(tmp_path, system()), "--json").stdout
+        chakra(str(tmp_path / "set"), "--astra", *write_files(tmp_path, system()), "--json").stdout
     )
     assert {rank["cycles"] for rank in answer["ranks"]} == {55_000}
 
 
 def test_errors_name_the_file_and_the_key(inputs: list[str], tmp_path: Path) -> None:
-    files(tmp_path, system("spiral"))
+    write_files(tmp_path, system("spiral"))
     with pytest.raises(ChakraError, match=r"system\.json: `all-reduce-implementation`: unknown"):
         chakra(*inputs)
 

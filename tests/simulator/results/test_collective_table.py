@@ -8,7 +8,7 @@ from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError
 from chakrakit.machines.load import load_machine
 from chakrakit.simulator.engine import SimulationOptions, run
-from chakrakit.simulator.results import ExpertExchange, parse_members, parse_sizes
+from chakrakit.simulator.results import parse_members, parse_sizes
 
 KINDS = {
     "all-reduce": CollectiveType.ALL_REDUCE,
@@ -96,8 +96,7 @@ def test_the_faster_of_engine_and_library_is_named():
 
 
 def test_dispatch_counts_tokens():
-    exchange = ExpertExchange(hidden=7168, topk=8, experts=256)
-    rows = ck.collective("dispatch", "dgx-h100:2", 16, [128, 4096], exchange=exchange).rows
+    rows = ck.collective("dispatch", "dgx-h100:2", 16, tokens=[128, 4096]).rows
     assert [r.bytes for r in rows] == [128 * 8 * 7408, 4096 * 8 * 7408]
     assert rows[0].time_us < rows[1].time_us
 
@@ -110,8 +109,8 @@ def test_dispatch_counts_tokens():
         (("all-reduce", "dgx-h200", [0, 0], [1]), "different"),
         (("all-reduce", "dgx-h200", 8, [0]), "1 byte or more"),
         (("all-sorts", "dgx-h200", 8, [1]), "no collective 'all-sorts'"),
-        (("dispatch", "dgx-h200", 8, [1]), "needs hidden"),
-        (("dispatch", "ethernet-100g:4", 4, [1]), "no library constants"),
+        (("dispatch", "dgx-h200", 8, [1]), "give --tokens for dispatch"),
+        (("all-reduce", "dgx-h200", 8), "--sizes for all others"),
     ],
 )
 def test_what_cannot_be_timed_is_an_error(arguments, message):

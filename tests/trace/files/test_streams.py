@@ -12,11 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from chakrakit import Member
 from chakrakit.errors import ChakraError, FormatError
-from chakrakit.trace.codecs.formats import format_of, read_trace
+from chakrakit.trace.codecs.formats import read_trace
 from chakrakit.trace.files.streams import open_input, open_output, replacing
-from chakrakit.trace.model import wire
 
 TEXT = os.urandom(300_000)
 
@@ -127,33 +125,3 @@ def test_other_programs_read_our_compression(tmp_path: Path) -> None:
     with open_output(tmp_path / "a.gz") as stream:
         stream.write(TEXT)
     assert subprocess.run(["gzip", "-dc", tmp_path / "a.gz"], capture_output=True).stdout == TEXT
-
-
-@pytest.mark.parametrize(
-    ("name", "format"),
-    [
-        ("a.et", ".et"),
-        ("a.et.gz", ".et"),
-        ("a.json.zst", ".json"),
-        ("a.feeder.json", ".feeder.json"),
-        ("a.parquet", ".parquet"),
-        ("-", ".et"),
-    ],
-)
-def test_the_suffix_says_the_format_to_write(name: str, format: str) -> None:
-    assert format_of(name) == format
-
-
-def test_a_name_that_says_no_format_is_refused_with_those_that_do() -> None:
-    with pytest.raises(ChakraError, match=r"use \.et, \.json"):
-        format_of("a.txt")
-    with pytest.raises(ChakraError, match="compressed inside"):
-        format_of("a.parquet.gz")
-
-
-def test_a_header_that_starts_like_json_is_not_json() -> None:
-    """123 bytes of header are a '{', a version field is a line end, its 34 bytes are a '"'."""
-    attribute = wire.attribute("a", Member.string_val, "y" * 79)
-    header = wire.field_bytes(1, b"x" * 34) + wire.field_bytes(2, attribute)
-    assert wire.frame(header).startswith(b'{\n"')
-    assert read_trace(io.BytesIO(wire.frame(header))).metadata.version == "x" * 34

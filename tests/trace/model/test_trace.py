@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from chakrakit import EdgeForm, EdgeKind, Edges, Member, Metadata, Trace, TraceBuilder
@@ -16,21 +15,6 @@ def chain(n: int = 4) -> Trace:
     for i in range(n):
         t.comp(f"op{i}", duration_ns=1000 * i, deps=[i - 1] if i else [])
     return t.build()
-
-
-def test_columns_have_the_schemas_types_and_defaults() -> None:
-    trace = Trace.from_columns({"name": ["a", "b"]})
-    assert trace.ids.tolist() == [0, 1]
-    assert trace.nodes.schema.field("id").type == pa.uint64()
-    assert trace.nodes.to_pylist()[1] == {
-        "id": 1,
-        "name": "b",
-        "type": 0,
-        "start_time_micros": 0,
-        "duration_micros": 0,
-        "ctrl_deps": [],
-        "data_deps": [],
-    }
 
 
 def test_a_column_is_asked_for_with_a_default_where_it_has_gaps() -> None:
@@ -55,28 +39,6 @@ def test_nodes_are_found_by_id_wherever_they_are() -> None:
     assert trace[-1].row == 3
     with pytest.raises(IndexError):
         trace[4]
-
-
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
-        ({"name": ["a"], "type": [4, 4]}, "columns differ in length"),
-        ({"name": ["a"], "id": [-1]}, "'id' should be uint64"),
-        ({"name": ["a"], "id": [None]}, "'id' has nulls"),
-        ({"name": ["a"], "id": ["x"]}, "'id' should be uint64"),
-        ({"name": ["a"], "data_deps": [[None]]}, "nulls inside its lists"),
-        ({"name": ["a"], "data_deps": [None]}, "'data_deps' has nulls"),
-        ({"name": ["a"], "foo": [[1, None]]}, "nulls inside its lists"),
-        ({"name": ["a", "b"], "foo": [1, "x"]}, "hold values of one kind"),
-        ({"name": ["a"], "foo": [{"x": 1}]}, "no Chakra attribute can hold"),
-        ({"name": ["a"], "comm_size": ["big"]}, "'comm_size' should be int64"),
-        ({"name": ["a"], "comm_tag": [2**40]}, "do not fit int32_val"),
-        ({"name": ["a"], "_layout": [0]}, "private"),
-    ],
-)
-def test_columns_that_cannot_be_nodes_are_refused(data: dict, problem: str) -> None:
-    with pytest.raises(TraceError, match=problem):
-        Trace.from_columns(data)
 
 
 def test_times_are_exact_where_a_node_says_so_and_never_wrap() -> None:
@@ -235,12 +197,6 @@ def test_parts_that_disagree_about_a_type_are_refused_by_name() -> None:
         Trace.concat(parts)
     with pytest.raises(TraceError, match="no parts"):
         Trace.concat([])
-
-
-def test_attributes_named_like_fields_have_columns_of_their_own() -> None:
-    trace = Trace.from_columns({"name": ["a"], "attr:id": ["x"], "attr:foo": [1]})
-    assert trace[0].attributes == {"id": "x", "foo": 1}
-    assert trace.column("foo").tolist() == [1]
 
 
 def test_a_notebook_shows_it_escaped_and_without_surprises() -> None:

@@ -48,31 +48,7 @@ def campaign(
     workers: Workers | None = None,
     changes: bool = True,
 ) -> CampaignResult:
-    """Run many random histories of a training campaign with failures, checkpoints and recovery.
-
-    Parameters
-    ----------
-    job
-        A YAML file (docs/campaigns.md), or what `read_job` gives.
-    histories, seed
-        How many histories are run, and what decides their chance: the same seed gives the same ones.
-    workers
-        Spread them over processes or a cluster.
-    changes
-        Whether to try what one more spare, a faster detector and so on would give.
-
-    Returns
-    -------
-    A `CampaignResult` with days, effective ratio, time lost by cause, and more.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> _ = Path("job.yaml").write_text("{step_seconds: 10, steps: 8640, cluster: {nodes: 16}}")
-    >>> ck.campaign("job.yaml").days.mean
-    1.0
-
-    """
+    """Many random histories of a job, and with `changes` what one more spare and so on would give."""
     made = job if isinstance(job, Job) else read_job(job)
     if histories < 1:
         raise ConfigError(f"histories is {histories}; it must be 1 or more")
@@ -117,10 +93,13 @@ def _histories(piece: Piece) -> Iterator[Outcome]:
 def _check_finished(plan: Plan, outcomes: Sequence[Outcome]) -> None:
     lost = [o for o in outcomes if o.given_up]
     if lost:
+        first = lost[0]
+        failures = sum(first.failures.values())
+        goal = "" if plan.steps is None else f" of {plan.steps:,}"
         raise ConfigError(
-            f"{len(lost)} of {len(outcomes)} histories never end: after {lost[0].seconds / DAY:,.0f} days "
-            f"{lost[0].steps:,.0f} of {plan.steps or 0:,} steps are done; checkpoint more often, restart "
-            "faster, or give `days` instead of `steps`"
+            f"{len(lost)} of {len(outcomes)} histories are given up: after {failures:,} failures in "
+            f"{first.seconds / DAY:,.0f} days {first.steps:,.0f}{goal} steps are done; checkpoint more "
+            "often, restart faster, or ask for fewer steps or days"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -43,31 +43,15 @@ if TYPE_CHECKING:
     help="Workers at once; by default one per core for 1,000 histories or more.",
 )
 @json_option
-def command(
-    path: str,
-    histories: int,
-    seed: int,
-    no_changes: bool,
-    output: str | None,
-    history: int,
-    engine: str | None,
-    jobs: int | None,
-    as_json: bool,
-) -> None:
+def command(path: str, no_changes: bool, as_json: bool, **settings: Any) -> None:
     """Run many histories of a training campaign: how long it takes, and what the time is lost to.
 
     JOB.yaml gives a step's time (or a workload and a machine, or a Run), the cluster, how it fails, and
     what is done about it; docs/campaigns.md says how. The same seed gives the same histories.
     """
-    from chakrakit.campaigns.job import read_job
-    from chakrakit.campaigns.results import campaign, history_run, workers_for
-    from chakrakit.trace.storage import write
+    from chakrakit.api import campaign
 
-    job = read_job(path)
-    workers = workers_for(histories, engine, jobs)
-    result = campaign(job, histories=histories, seed=seed, workers=workers, changes=not no_changes)
-    if output is not None:
-        write(history_run(job, history, seed), output)
+    result = campaign(path, changes=not no_changes, **settings)
     if as_json:
         print_json(result)
     else:

@@ -12,17 +12,13 @@ from chakrakit.cli.shared import json_option, print_json, print_table
 @json_option
 def command(name: str | None, as_json: bool) -> None:
     """List the built-in models, or show one as the description that a YAML file can change."""
-    if name:
-        import msgspec
-
-        from chakrakit.workloads.models import named
-
-        return print_json(msgspec.to_builtins(named(name)))
     from chakrakit.api import models
 
+    if name:
+        return print_json(models(name))
     found = models()
     if as_json:
         return print_json(found)
     rows = ((m.name, m.family, m.parameters, m.active_parameters) for m in found.models)
-    print_table(("model", "family", "parameters", "a token"), rows)
+    print_table(("model", "family", "parameters", "used by a token"), rows)
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -41,45 +41,15 @@ if TYPE_CHECKING:
     "--sms", type=int, default=24, show_default=True, help="Multiprocessors of throughput kernels."
 )
 @json_option
-def command(
-    name: str,
-    machine: str,
-    members: str,
-    sizes: str | None,
-    dtype: str,
-    kernels: Literal["library", "engine", "fastest"],
-    eager: bool,
-    tokens: str | None,
-    hidden: int,
-    topk: int,
-    experts: int,
-    low_latency: bool,
-    sms: int,
-    as_json: bool,
-) -> None:
+def command(as_json: bool, **settings: Any) -> None:
     """Time COLLECTIVE (all-reduce, all-gather, …, dispatch, combine) for every size.
 
     A size is what nccl-tests calls size: the full tensor of an all-reduce, the gathered output of an
     all-gather, the input of a reduce-scatter, one member's send buffer of an all-to-all.
     """
-    from chakrakit.simulator.results import ExpertExchange, collective, parse_members
+    from chakrakit.api import collective
 
-    asked = tokens if name in ("dispatch", "combine") else sizes
-    if asked is None:
-        raise click.UsageError("give --tokens for dispatch and combine, --sizes for all others")
-    exchange = ExpertExchange(
-        hidden=hidden, topk=topk, experts=experts, low_latency=low_latency, multiprocessors=sms
-    )
-    table = collective(
-        name,
-        machine,
-        parse_members(members),
-        asked,
-        dtype=dtype,
-        kernels=kernels,
-        eager=eager,
-        exchange=exchange,
-    )
+    table = collective(**settings)
     if as_json:
         return print_json(table)
     return _print(table)

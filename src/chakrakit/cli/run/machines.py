@@ -15,19 +15,15 @@ def command(name: str | None, as_json: bool) -> None:
 
     Files are our own YAML or JSON, InfraGraph's, or ASTRA-sim's network YAML.
     """
-    from chakrakit.machines.load import MachinesReport, describe, draw, overview
+    from chakrakit.api import list_machines
+    from chakrakit.machines.load import draw, load_machine
 
+    if as_json:
+        return print_json(list_machines(name))
     if name is None:
-        presets = overview()
-        if as_json:
-            return print_json(MachinesReport(presets=presets))
+        presets = list_machines().presets
         heads = ("name", "device", "devices", "dimensions", "bf16 TFLOP/s", "memory GB", "GB/s")
         return print_table(
             heads, [tuple(getattr(p, f) for f in p.__struct_fields__) for p in presets]
         )
-    from chakrakit.machines.load import load_machine
-
-    machine = load_machine(name)
-    if as_json:
-        return print_json(MachinesReport(machine=describe(machine)))
-    return console().print(draw(machine), markup=False)
+    return console().print(draw(load_machine(name)), markup=False)

@@ -70,11 +70,11 @@ if TYPE_CHECKING:
 )
 @click.option("-o", "--output", metavar="RUN", help="Write a Run with requests.parquet.")
 @json_option
-def command(as_json: bool, policy: str | None, **settings: Any) -> None:
+def command(as_json: bool, **settings: Any) -> None:
     """Serve a stream of requests with a model under a plan on a machine."""
-    from chakrakit.serving import policy_from, serve
+    from chakrakit.serving import serve
 
-    result = serve(**settings, policy=policy_from(policy) if policy else None)
+    result = serve(**settings)
     if as_json:
         return print_json(result)
     return _show(result)

@@ -12,11 +12,17 @@ from chakrakit.cli.run.native import NATIVE_NAMES, native_options, simulate_nati
 from chakrakit.cli.shared import console, json_option, print_json, print_table
 
 if TYPE_CHECKING:
-    from chakrakit.simulator.astra import Result
+    from chakrakit.simulator.astra import AstraSimulation
 
 
 _ASTRA_NAMES = (
-    *("groups", "backend", "queues", "injection_scale", "rendezvous", "lenient", "astra_log"),
+    "groups",
+    "backend",
+    "queues",
+    "injection_scale",
+    "rendezvous",
+    "lenient",
+    "astra_log",
 )
 """Options that only ASTRA-sim's engine has."""
 
@@ -95,39 +101,32 @@ def _simulate_astra(
     workload: str,
     files: tuple[str, str, str],
     *,
-    groups: str | None,
-    output: str | None,
+    no_fold: bool,
     astra_log: bool,
     as_json: bool,
     **settings: Any,
 ) -> None:
-    from chakrakit.simulator import astra as engine
+    from chakrakit.api import simulate
 
-    config = engine.read_config(*files, groups)
-    settings["fold"] = not settings.pop("no_fold")
-    result = engine.simulate(workload, config, engine.AstraOptions(**settings))
+    result = simulate(workload, astra=files, fold=not no_fold, **settings)
     for key in result.config.ignored:
         click.echo(f"note: {key}", err=True)
-    if output is not None:
-        from chakrakit.simulator.astra import write_run
-
-        write_run(result, workload, output)
     if astra_log:
         _print_log(result, err=as_json)
     if as_json:
-        print_json(result.as_json())
+        print_json(result.facts())
     elif not astra_log:
         _print_table(result)
 
 
-def _print_log(result: Result, *, err: bool) -> None:
+def _print_log(result: AstraSimulation, *, err: bool) -> None:
     from chakrakit.simulator.astra import log_lines
 
     for line in log_lines(result):
         click.echo(line, err=err)
 
 
-def _print_table(result: Result) -> None:
+def _print_table(result: AstraSimulation) -> None:
     from chakrakit.simulator.astra import about, rows
 
     print_table(("ranks", "cycles (ns)", "exposed"), rows(result))

@@ -59,9 +59,9 @@ def command(
 
 
 def _list(as_json: bool) -> None:
-    from chakrakit.passes.base import listing
+    from chakrakit.passes.base import list_passes
 
-    found = listing()
+    found = list_passes()
     if as_json:
         return print_json(found)
     out = console()

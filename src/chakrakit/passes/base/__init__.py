@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.passes.base.base import Pass, map_bodies, narrow, with_bodies
-from chakrakit.passes.base.catalog import listing
+from chakrakit.passes.base.catalog import PassList, list_passes
 from chakrakit.passes.base.pipeline import Applied, Transformed, transform
 from chakrakit.passes.base.registry import PASSES, pass_class
 from chakrakit.passes.base.spec import parse, read_passes
@@ -13,8 +13,9 @@ __all__ = [
     "PASSES",
     "Applied",
     "Pass",
+    "PassList",
     "Transformed",
-    "listing",
+    "list_passes",
     "map_bodies",
     "narrow",
     "parse",

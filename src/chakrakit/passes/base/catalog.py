@@ -12,8 +12,8 @@ from chakrakit.passes.base.registry import PASSES, pass_class
 from chakrakit.results import Result
 
 
-class Listed(Result, msgspec.Struct):
-    """A pass that there is."""
+class ListedPass(Result, msgspec.Struct):
+    """One pass: what it does, its fields, and what it preserves."""
 
     name: str
     what: str
@@ -22,21 +22,28 @@ class Listed(Result, msgspec.Struct):
     preserves: str
 
 
-class Listing(Result, msgspec.Struct):
-    """All of them."""
+class PassList(Result, msgspec.Struct):
+    """Every pass that there is."""
 
-    passes: list[Listed]
-
-
-def listing() -> Listing:
-    """Every pass with its fields and what it preserves."""
-    return Listing([_listed(pass_class(name)) for name in PASSES])
+    passes: list[ListedPass]
 
 
-def _listed(kind: type[Pass]) -> Listed:
+def list_passes() -> PassList:
+    """List the passes that `transform` knows by name, with their fields and what each preserves.
+
+    Examples
+    --------
+    >>> [p.what for p in ck.list_passes().passes if p.name == "compact"]
+    ['Merge host nodes that carry no edge of their own.']
+
+    """
+    return PassList([_listed(pass_class(name)) for name in PASSES])
+
+
+def _listed(kind: type[Pass]) -> ListedPass:
     what = (kind.__doc__ or "").strip().splitlines()[0]
     fields = {f.name: _described(f) for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    return Listed(kind.name, what, fields, kind.preserves)
+    return ListedPass(kind.name, what, fields, kind.preserves)
 
 
 def _described(field: dataclasses.Field[Any]) -> str:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from chakrakit.simulator.astra.config import Config, make_config, read_config
 from chakrakit.simulator.astra.log import log_lines
 from chakrakit.simulator.astra.options import AstraOptions
-from chakrakit.simulator.astra.result import Result
-from chakrakit.simulator.astra.run import write_run
+from chakrakit.simulator.astra.result import AstraSimulation, AstraSummary
+from chakrakit.simulator.astra.run import to_run
 from chakrakit.simulator.astra.simulation import simulate, simulate_program
 from chakrakit.simulator.astra.summary import about, rows
 
 __all__ = [
     "AstraOptions",
+    "AstraSimulation",
+    "AstraSummary",
     "Config",
-    "Result",
     "about",
     "log_lines",
     "make_config",
@@ -21,5 +22,5 @@ __all__ = [
     "rows",
     "simulate",
     "simulate_program",
-    "write_run",
+    "to_run",
 ]

@@ -148,7 +148,7 @@ def read_config(
         _json(system),
         _yaml(network),
         _json(memory),
-        None if groups is None or "empty" in str(groups) else _json(groups, _LARGEST_GROUPS),
+        None if groups is None or _is_empty(groups) else _json(groups, _LARGEST_GROUPS),
         names={
             "system": str(system),
             "network": str(network),
@@ -156,6 +156,11 @@ def read_config(
             "groups": str(groups),
         },
     )
+
+
+def _is_empty(groups: str | Path) -> bool:
+    """Whether this is ASTRA-sim's word for no groups; a file whose path contains it is a file."""
+    return "empty" in str(groups) and not Path(groups).exists()
 
 
 def make_config(

@@ -10,14 +10,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I32, I64, U64
-from chakrakit.simulator.astra.result import Result
+from chakrakit.simulator.astra.result import AstraSimulation
 from chakrakit.trace.model import NodeType
 
 _NAMES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
 _WAYS = {"Ring": ("clockwise", "anticlockwise"), "Switch": ("up", "down")}
 
 
-def link_table(result: Result) -> dict[str, Any]:
+def link_table(result: AstraSimulation) -> dict[str, Any]:
     """What went over each rank's links: messages, bytes and, with congestion, ns in use.
 
     `link` names a dimension without congestion; with it, a direction (Ring), up or down (Switch), or all
@@ -37,7 +37,7 @@ def link_table(result: Result) -> dict[str, Any]:
     }
 
 
-def _per_member(result: Result, classes: NDArray[np.uint32]) -> tuple[I64, I64]:
+def _per_member(result: AstraSimulation, classes: NDArray[np.uint32]) -> tuple[I64, I64]:
     """Repeats a class's row for each of its ranks: (row, rank)."""
     by_class = np.argsort(result.class_of, kind="stable")
     sizes = np.bincount(result.class_of)
@@ -48,7 +48,7 @@ def _per_member(result: Result, classes: NDArray[np.uint32]) -> tuple[I64, I64]:
     return row, by_class[first[row] + within]
 
 
-def _links(result: Result, keys: I64) -> tuple[I64, I64, list[str]]:
+def _links(result: AstraSimulation, keys: I64) -> tuple[I64, I64, list[str]]:
     """Each link's rank, its place among the rank's links, and the places' names."""
     network = result.config.network
     if result.options.backend == "unaware":
@@ -60,7 +60,7 @@ def _links(result: Result, keys: I64) -> tuple[I64, I64, list[str]]:
     return keys // len(names), keys % len(names), names
 
 
-def collective_table(result: Result) -> pa.Table:
+def collective_table(result: AstraSimulation) -> pa.Table:
     """Every collective: its group, its place in the group's order, when members came and were done.
 
     The transfer lasts from `arrival_ns`, when the last member came, to `end_ns`.
@@ -69,12 +69,12 @@ def collective_table(result: Result) -> pa.Table:
     return pa.concat_tables(parts).sort_by([("first_ns", "ascending"), ("group", "ascending")])
 
 
-def _groups(result: Result) -> Iterator[tuple[int, list[int]]]:
+def _groups(result: AstraSimulation) -> Iterator[tuple[int, list[int]]]:
     yield 0, list(range(result.ranks))
     yield from result.groups.items()
 
 
-def _group_rows(result: Result, group: int, members: list[int]) -> pa.Table:
+def _group_rows(result: AstraSimulation, group: int, members: list[int]) -> pa.Table:
     """Over one member of each class: its likes have the same times."""
     classes = {int(result.class_of[rank]): rank for rank in reversed(members)}
     found = [_member_rows(result, group, rank) for rank in classes.values()]
@@ -96,7 +96,7 @@ def _group_rows(result: Result, group: int, members: list[int]) -> pa.Table:
     )
 
 
-def _member_rows(result: Result, group: int, rank: int) -> tuple[I64, I64, I32, U64]:
+def _member_rows(result: AstraSimulation, group: int, rank: int) -> tuple[I64, I64, I32, U64]:
     """A rank's collectives of a group in the order it issued them."""
     table, start = result.table(rank), result.start(rank)
     mine = (table["type"] == NodeType.COMM_COLL_NODE) & (table["group"] == group) & (start >= 0)

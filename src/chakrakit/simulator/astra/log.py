@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.arrays import Mask
-from chakrakit.simulator.astra.result import Result
+from chakrakit.simulator.astra.result import AstraSimulation
 from chakrakit.trace.model import COMMUNICATION, NodeType
 from chakrakit.trace.timing import Intervals
 
@@ -17,7 +17,7 @@ _KINDS = ("GPU", "Comm", "CPU", "Remote mem")
 _MEMORY = (NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
 
 
-def log_lines(result: Result) -> Iterator[str]:
+def log_lines(result: AstraSimulation) -> Iterator[str]:
     """The lines of every rank that finished, in order of time and then rank."""
     lines: dict[int, list[str]] = {}
     order = np.lexsort((np.arange(result.ranks), result.cycles))
@@ -35,7 +35,7 @@ def log_lines(result: Result) -> Iterator[str]:
             yield f"sys[{rank}], {line}"
 
 
-def times_by_kind(result: Result, rank: int) -> dict[str, int]:
+def times_by_kind(result: AstraSimulation, rank: int) -> dict[str, int]:
     """How long GPU, communication, CPU and memory nodes were in flight: lengths of unions."""
     table, start, end = result.table(rank), result.start(rank), result.end(rank)
     ran = end >= 0
@@ -55,7 +55,7 @@ def _masks(table: dict[str, NDArray[Any]]) -> dict[str, Mask]:
     return dict(zip(_KINDS, masks, strict=True))
 
 
-def _statistics(result: Result, rank: int) -> Iterator[str]:
+def _statistics(result: AstraSimulation, rank: int) -> Iterator[str]:
     wall = int(result.end(rank).max())
     yield f"Wall time: {wall}"
     times = times_by_kind(result, rank)
@@ -68,7 +68,7 @@ def _statistics(result: Result, rank: int) -> Iterator[str]:
         yield from _roofline(result, rank)
 
 
-def _roofline(result: Result, rank: int) -> Iterator[str]:
+def _roofline(result: AstraSimulation, rank: int) -> Iterator[str]:
     """Means over GPU compute, weighted by time; one ns is added so that nothing divides by 0."""
     table = result.table(rank)
     used = _masks(table)["GPU"] & (table["tensor_size"] > 0)

@@ -6,17 +6,44 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 import chakrakit.core as core
 from chakrakit.arrays import I64
+from chakrakit.results import Facts, Result
 from chakrakit.simulator.astra.config import Config
 from chakrakit.simulator.astra.options import AstraOptions
 
 
-@dataclass(frozen=True)
-class Result:
+class AstraRank(Result, msgspec.Struct, kw_only=True):
+    """When one rank finished."""
+
+    rank: int
+    cycles: int | None
+    """None where it never did, which only `lenient` allows."""
+    exposed_cycles: int | None
+    """Cycles less the time of GPU compute."""
+
+
+class AstraSummary(Result, msgspec.Struct, kw_only=True):
+    """ASTRA-sim's answer; a cycle is a nanosecond."""
+
+    ranks: list[AstraRank]
+    max_cycles: int | None
+    classes: int
+    """Ranks that were simulated, each for all that are certain to behave alike."""
+    folded: bool
+    why_not_folded: str
+    stuck: str
+    """Why some ranks never finished; empty where all did."""
+    ignored: list[str]
+    """What the files say and ASTRA-sim does not read."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AstraSimulation(Facts):
     """One simulation. A tick is a nanosecond; -1 stands for never (only with `lenient`).
 
     Ranks that were folded share a *class*; everything can be asked by rank all the same.
@@ -95,19 +122,19 @@ class Result:
         """When each of a rank's nodes was done."""
         return self.outcome.end(int(self.class_of[rank]))
 
-    def as_json(self) -> dict[str, Any]:
-        """What `chakra simulate --json` prints."""
+    def facts(self) -> AstraSummary:
+        """What `chakra simulate --astra --json` prints."""
         cycles = [None if c < 0 else c for c in self.cycles.tolist()]
         exposed = self.exposed.tolist()
-        return {
-            "ranks": [
-                {"rank": r, "cycles": c, "exposed_cycles": None if c is None else exposed[r]}
+        return AstraSummary(
+            ranks=[
+                AstraRank(rank=r, cycles=c, exposed_cycles=None if c is None else exposed[r])
                 for r, c in enumerate(cycles)
             ],
-            "max_cycles": max((c for c in cycles if c is not None), default=None),
-            "classes": len(self.representative),
-            "folded": self.folded,
-            "why_not_folded": self.why_not_folded,
-            "stuck": self.stuck,
-            "ignored": [str(key) for key in self.config.ignored],
-        }
+            max_cycles=max((c for c in cycles if c is not None), default=None),
+            classes=len(self.representative),
+            folded=self.folded,
+            why_not_folded=self.why_not_folded,
+            stuck=self.stuck,
+            ignored=[str(key) for key in self.config.ignored],
+        )

@@ -6,18 +6,12 @@ import numpy as np
 
 from chakrakit.arrays import U64
 from chakrakit.simulator.astra.counters import collective_table, link_table
-from chakrakit.simulator.astra.result import Result
+from chakrakit.simulator.astra.result import AstraSimulation
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.sets import Run, Times, TraceSet
-from chakrakit.trace.storage import read, write
 
 
-def write_run(result: Result, workload: str, path: str) -> None:
-    """Reads the workload again and writes it with its times."""
-    write(to_run(result, read(workload)), path)
-
-
-def to_run(result: Result, traces: TraceSet) -> Run:
+def to_run(result: AstraSimulation, traces: TraceSet) -> Run:
     """The traces that were simulated, with their times in ns. Ranks alike share bodies and times."""
     bindings = _bindings(result, traces)
     times: list[Times] = []
@@ -46,7 +40,7 @@ def to_run(result: Result, traces: TraceSet) -> Run:
     return Run(traces.bodies, bindings, groups, card, times=times, timing=timing, counters=counters)
 
 
-def _bindings(result: Result, traces: TraceSet) -> dict[int, Binding]:
+def _bindings(result: AstraSimulation, traces: TraceSet) -> dict[int, Binding]:
     """Ranks whose files had the same bytes share the first one's body."""
     first: dict[int, int] = {}
     bindings = {}
@@ -57,7 +51,7 @@ def _bindings(result: Result, traces: TraceSet) -> dict[int, Binding]:
     return bindings
 
 
-def _times(result: Result, rank: int, ids: U64) -> Times:
+def _times(result: AstraSimulation, rank: int, ids: U64) -> Times:
     """From ascending id to the file's order. Of repeated ids the last is the one that ran."""
     start = np.full(len(ids), -1, np.int64)
     end = start.copy()

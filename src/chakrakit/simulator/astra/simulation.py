@@ -13,7 +13,7 @@ from chakrakit.errors import ConfigError, DeadlockError, TraceError
 from chakrakit.simulator.astra import config as files
 from chakrakit.simulator.astra import workload as loading
 from chakrakit.simulator.astra.options import AstraOptions
-from chakrakit.simulator.astra.result import Result
+from chakrakit.simulator.astra.result import AstraSimulation
 
 if TYPE_CHECKING:
     from chakrakit.trace.sets import TraceSet
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def simulate(
     workload: str | TraceSet, config: files.Config, options: AstraOptions | None = None
-) -> Result:
+) -> AstraSimulation:
     """A workload on the network of `config`: a prefix of `prefix.N.et`, or any other traces.
 
     Raises DeadlockError when a rank would never finish, TraceError or ConfigError for inputs that cannot
@@ -70,7 +70,7 @@ def _with_groups(config: files.Config, traces: TraceSet) -> files.Config:
 
 def simulate_program(
     program: core.AstraProgram, config: files.Config, options: AstraOptions | None = None
-) -> Result:
+) -> AstraSimulation:
     """The same for graphs that are already in memory."""
     options = options or AstraOptions()
     network = core_network(config, options)
@@ -78,7 +78,7 @@ def simulate_program(
         groups = loading.bind_groups(program, config)
         system = core_system(config, options)
         outcome = core.astra_simulate(program, system, network, core_memory(config), options.fold)
-    return Result(program, outcome, config, options, groups)
+    return AstraSimulation(program, outcome, config, options, groups)
 
 
 @contextmanager

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from chakrakit.simulator.astra.result import Result
+from chakrakit.simulator.astra.result import AstraSimulation
 
 _ROWS = 16
 
 
-def rows(result: Result) -> list[tuple[str, str, str]]:
+def rows(result: AstraSimulation) -> list[tuple[str, str, str]]:
     """Ranks, cycles and exposed communication; equal neighbours are one row, long lists are cut."""
     shown = [
         (
@@ -20,7 +20,7 @@ def rows(result: Result) -> list[tuple[str, str, str]]:
     return shown if len(shown) <= _ROWS else [*shown[:_ROWS], ("…", "…", "…")]
 
 
-def about(result: Result) -> str:
+def about(result: AstraSimulation) -> str:
     """How many ranks were simulated, and why any never finished."""
     if result.folded:
         count = len(result.representative)
@@ -30,7 +30,7 @@ def about(result: Result) -> str:
     return f"{folded}\n{result.stuck}" if result.stuck else folded
 
 
-def _spans(result: Result) -> list[tuple[int, int, int, int]]:
+def _spans(result: AstraSimulation) -> list[tuple[int, int, int, int]]:
     spans: list[tuple[int, int, int, int]] = []
     figures = zip(result.cycles.tolist(), result.exposed.tolist(), strict=True)
     for rank, (cycles, exposed) in enumerate(figures):

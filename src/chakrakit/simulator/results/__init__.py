@@ -5,12 +5,12 @@ from __future__ import annotations
 from chakrakit.simulator.results.collective_table import (
     CollectiveTable,
     ExpertExchange,
-    collective,
+    Kernels,
     parse_members,
     parse_sizes,
+    time_collective,
 )
 from chakrakit.simulator.results.result import Detail, to_run
-from chakrakit.simulator.results.rows import class_rows
 from chakrakit.simulator.results.settings import (
     read_network_model,
     read_placement,
@@ -25,11 +25,10 @@ __all__ = [
     "CollectiveTable",
     "Detail",
     "ExpertExchange",
+    "Kernels",
     "RankSummary",
     "Simulation",
     "SimulationSummary",
-    "class_rows",
-    "collective",
     "parse_members",
     "parse_sizes",
     "read_network_model",
@@ -37,5 +36,6 @@ __all__ = [
     "simulate",
     "split_fault",
     "split_pair",
+    "time_collective",
     "to_run",
 ]

@@ -1,4 +1,4 @@
-"""`collective`: the table that nccl-tests would print, for any machine and placement of members."""
+"""The table that nccl-tests would print, for any machine and placement of members."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ExpertExchange(msgspec.Struct, kw_only=True, frozen=True):
     multiprocessors: int = 24
 
 
-def collective(
+def time_collective(
     name: str,
     machine: Machine | str,
     members: int | Sequence[int],
@@ -81,41 +81,9 @@ def collective(
     eager: bool = False,
     exchange: ExpertExchange | None = None,
 ) -> CollectiveTable:
-    """Time a collective for each size, as nccl-tests would print it, with nothing else on the links.
+    """One row per size: bytes as nccl-tests count them, or tokens of each member for dispatch and combine.
 
-    Parameters
-    ----------
-    name
-        The collective, such as `all-reduce`; or `dispatch` and `combine` of mixtures of experts.
-    machine
-        A Machine, the name of a preset, or a file.
-    members
-        How many devices from 0 on, or which.
-    sizes
-        Bytes, or text such as `1KiB:1GiB` or `4096,1MiB`: the full tensor of an all-reduce, the gathered
-        output of an all-gather, the input of a reduce-scatter, one member's send buffer of an all-to-all;
-        tokens of each member for dispatch and combine.
-    dtype
-        The type of the elements.
-    kernels
-        The communication library, the serving engines' own all-reduce, or the faster of the two.
-    eager
-        Whether an engine launches its kernel each time, and not from a recorded graph.
-    exchange
-        What dispatch and combine exchange.
-
-    Returns
-    -------
-    A table with one row per size.
-
-    Examples
-    --------
-    >>> table = ck.collective("all-reduce", "dgx-h200", 8, "1MiB:4MiB")
-    >>> [row.bytes for row in table.rows]
-    [1048576, 2097152, 4194304]
-    >>> table.rows[0].algorithm, table.rows[0].protocol
-    ('ring', 'LL')
-
+    Members are so many devices from 0 on, or these; `eager` engines launch kernels one by one.
     """
     found = load_machine(machine) if isinstance(machine, str) else machine
     devices = _devices(found, members)

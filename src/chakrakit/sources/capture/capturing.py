@@ -44,6 +44,13 @@ class capture:  # noqa: N801 - reads as a verb where it is used
         optimizer's. By default the second step, or the only one.
     values
         Values that the program decides by, by the `file.py:line` that reads them.
+    output
+        Where to write the traces: a directory, or `NAME.N.et` for one file per rank.
+
+    Examples
+    --------
+    >>> with ck.capture(ranks=1024, device="h100", output="traces"):  # doctest: +SKIP
+    ...     train()
 
     """
 
@@ -57,9 +64,11 @@ class capture:  # noqa: N801 - reads as a verb where it is used
         device: str = "",
         steps: tuple[int, int] | str | None = None,
         values: Mapping[str, float] | None = None,
+        output: str | os.PathLike[str] | None = None,
     ) -> None:
         _require_torch()
         self._options = options_of(ranks, device, steps, values or {})
+        self._output = output
         self._session: Session | None = None
         self._pipe: tuple[int, int] | None = None
         self._request: Request | None = None
@@ -98,6 +107,8 @@ class capture:  # noqa: N801 - reads as a verb where it is used
             )
         finally:
             self._let_go()
+        if self._output is not None:
+            write(self.traces, self._output)
         return True
 
     # --- the same block as other ranks ----------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The counters there are: name, columns, types and units. docs/counters.md is this table."""
+"""The counters there are: name, columns, types and units. docs/simulator.md lists them."""
 
 from __future__ import annotations
 

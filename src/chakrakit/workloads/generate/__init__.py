@@ -6,7 +6,7 @@ from chakrakit.workloads.generate.engine_steps import CacheMove, EngineSteps, St
 from chakrakit.workloads.generate.figures import Figures, dry_run, refuse_over_capacity, with_fit
 from chakrakit.workloads.generate.generator import generate, generated
 from chakrakit.workloads.generate.inference import cache_bytes, touched_experts
-from chakrakit.workloads.generate.model_list import Listing, listing
+from chakrakit.workloads.generate.model_list import ModelList, model_list
 from chakrakit.workloads.generate.programs import Generated
 from chakrakit.workloads.generate.requests import Iteration, Piece
 
@@ -16,14 +16,14 @@ __all__ = [
     "Figures",
     "Generated",
     "Iteration",
-    "Listing",
+    "ModelList",
     "Piece",
     "SteppedEngines",
     "cache_bytes",
     "dry_run",
     "generate",
     "generated",
-    "listing",
+    "model_list",
     "refuse_over_capacity",
     "touched_experts",
     "with_fit",

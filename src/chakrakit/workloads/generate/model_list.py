@@ -20,17 +20,17 @@ class ModelRow(Result, msgspec.Struct, frozen=True):
     """Those one token meets."""
 
 
-class Listing(Result, msgspec.Struct, frozen=True):
+class ModelList(Result, msgspec.Struct, frozen=True):
     """All models of the catalog."""
 
     models: list[ModelRow]
 
 
-def listing() -> Listing:
+def model_list() -> ModelList:
     """The catalog's models in its order."""
     rows = []
     for name, model in catalog().items():
         total, active = parameters(Workload(model=model))
         family = str(msgspec.to_builtins(model)["family"])
         rows.append(ModelRow(name, family, total, active))
-    return Listing(rows)
+    return ModelList(rows)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
-from chakrakit.sources.pytorch.linking.overhead import Overhead, fit
+from chakrakit.sources.pytorch.linking.overhead import Overhead
 from chakrakit.trace.model.edges import EdgeKind
 from chakrakit.trace.timing.scheduler import schedule
 from support.paths import DATA
@@ -75,18 +75,3 @@ def test_recording_cost_is_scaled_to_the_step_timed_without_it(wanted_ms, more):
     found = report.ranks[0].steps[-1]["scheduled_period_ns"]
     assert found == pytest.approx(overhead.step_ns, rel=0.02)
     assert (report.ranks[0].overhead_factor > 1) == more
-
-
-def test_a_step_that_the_device_bounds_leaves_the_cost_alone():
-    assert fit(lambda factor: 100.0, wanted=80.0, now=100.0) == 1.0
-    assert fit(lambda factor: 100.0, wanted=120.0, now=100.0) == 1.0
-
-
-@pytest.mark.parametrize(("wanted", "factor"), [(80, 1.5), (100, 1.0), (120, 0.5), (50, 2.25)])
-def test_the_factor_is_found_from_both_sides(wanted, factor):
-    assert fit(lambda f: 140 - 40 * f, wanted, now=100) == pytest.approx(factor, abs=0.03)
-
-
-def test_a_step_out_of_reach_is_approached_with_the_smallest_change():
-    """From 2 on the device bounds the step: going further would only spoil the host."""
-    assert fit(lambda f: max(140 - 40 * f, 60), wanted=10, now=100) == pytest.approx(2, abs=0.05)

@@ -6,16 +6,12 @@ import gc
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import pytest
 
-from chakrakit import CollectiveType, Run
+from chakrakit import Run
 from chakrakit.errors import ChakraError
 from chakrakit.parallel import Workers
-from chakrakit.sources.pytorch.communication.calls import Collective
-from chakrakit.sources.pytorch.communication.clocks import Recorded, align_clocks
 from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
-from chakrakit.sources.pytorch.read.files import Found, Source, _pair_up
 from support import paths
 from support.engines import ENGINES
 
@@ -66,68 +62,3 @@ def test_every_engine_gives_the_same(engine: str, tmp_path: Path) -> None:
     run, _ = link([DATA / "gpt_pp_2"])
     spread, _ = link([DATA / "gpt_pp_2"], LinkOptions(engine=engine, jobs=2, spool=tmp_path))
     assert same(run, spread)
-
-
-# --- what must not grow with the square of the ranks ----------------------------------------------
-
-
-def test_files_of_many_ranks_find_each_other() -> None:
-    """By process; files that do not tell theirs, by what their names say."""
-    order = np.random.default_rng(0).permutation(400).tolist()
-    observers = [
-        Source(Path(f"a/et_{r}.json"), "observer", 100 + r if r < 390 else -1, -1, True)
-        for r in range(400)
-    ]
-    kinetos = [
-        Source(Path(f"a/kineto_{r}.json"), "kineto", 100 + r if r < 390 else -1, r, True)
-        for r in order
-    ]
-    found = Found([])
-    _pair_up(observers, kinetos, found)
-    assert [(p.rank, str(p.observer), str(p.kineto)) for p in found.pairs] == [
-        (r, f"a/et_{r}.json", f"a/kineto_{r}.json") for r in range(400)
-    ]
-
-
-def collective(group: str, sequence: int) -> Collective:
-    return Collective(0, 0, CollectiveType.ALL_REDUCE, "", group=group, sequence=sequence)
-
-
-def oracle(ranks: dict[int, Recorded]) -> dict[int, int]:
-    """Offsets by looking at every pair of ranks by itself, along the shortest chains."""
-    ends: dict[int, dict[tuple[str | None, int], int]] = {
-        r: {(c.group, c.sequence): e for c, e in zip(x.collectives, x.end, strict=True)}
-        for r, x in ranks.items()
-    }
-    offset: dict[int, int] = {}
-    for first in sorted(ranks):
-        level = [] if first in offset else [first]
-        offset.setdefault(first, 0)
-        while level:
-            reached = []
-            for here in level:
-                for other in sorted(set(ranks) - set(offset)):
-                    shared = ends[here].keys() & ends[other].keys()
-                    if ranks[here].host and ranks[here].host == ranks[other].host:
-                        apart = 0
-                    elif shared:
-                        apart = int(np.median([ends[here][k] - ends[other][k] for k in shared]))
-                    else:
-                        continue
-                    offset[other] = offset[here] + apart
-                    reached.append(other)
-            level = reached
-    return offset
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_clocks_of_many_ranks(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    ranks = {}
-    for rank in range(12):
-        groups = [f"g{i}" for i in range(6) if rng.random() < 0.3]
-        calls = [collective(g, s) for g in groups for s in range(3)]
-        ends = rng.integers(0, 1000, len(calls)).tolist()
-        host = str(rng.choice(["", "a", "b"]))
-        ranks[rank] = Recorded(calls, ends, ends, host)
-    assert align_clocks(ranks).offset == oracle(ranks)

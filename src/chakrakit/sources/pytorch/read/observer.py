@@ -22,7 +22,7 @@ _GROUPS = "process_group:init"
 
 @dataclass(frozen=True)
 class TensorTable:
-    """Every tensor an operator read or wrote: one row a mention, in the order of the operators."""
+    """Every tensor an operator read or wrote: one row per mention, in the order of the operators."""
 
     node: I32
     is_output: Mask

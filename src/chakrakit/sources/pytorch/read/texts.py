@@ -48,7 +48,7 @@ class Texts:
             return -1
 
     def where(self, test: Callable[[str], Any]) -> Mask:
-        """One bool a distinct string."""
+        """One bool per distinct string."""
         return np.fromiter((bool(test(s)) for s in self.strings), np.bool_, len(self))
 
     def matching(self, pattern: str) -> Mask:

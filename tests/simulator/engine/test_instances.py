@@ -1,0 +1,140 @@
+"""What ranks say of one collective or message must agree: else an error that names both nodes."""
+
+import pytest
+
+from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
+from chakrakit.errors import ChakraError, TraceError
+from chakrakit.machines.load import load_machine
+from chakrakit.simulator.engine import SimulationOptions, native, run
+from support.bounded import memory_below
+from support.simulated import machine_of
+
+networks = pytest.mark.parametrize("network", ["flow", "analytical"])
+ALL_REDUCE, BROADCAST = CollectiveType.ALL_REDUCE, CollectiveType.BROADCAST
+
+
+def calls(*of_ranks, groups=None):
+    """One collective per rank: (kind, bytes, other attributes)."""
+    bodies = []
+    for rank, (kind, size, more) in enumerate(of_ranks):
+        t = TraceBuilder()
+        t.collective(f"call of {rank}", kind, size, **more)
+        bodies.append(t.build())
+    return TraceSet(bodies, None, groups)
+
+
+def messages(*of_ranks):
+    """(sends, receives) by rank, each a list of (peer, bytes)."""
+    bodies = []
+    for rank, (sends, receives) in enumerate(of_ranks):
+        t = TraceBuilder()
+        for peer, size in sends:
+            t.send("give", rank, peer, size)
+        for peer, size in receives:
+            t.recv("take", peer, rank, size)
+        t.comp("work", duration_ns=1)
+        bodies.append(t.build())
+    return TraceSet(bodies)
+
+
+def finished(traces, network, **options):
+    return run(traces, load_machine("dgx-h100"), SimulationOptions(network=network, **options))
+
+
+@networks
+@pytest.mark.parametrize(
+    ("traces", "says"),
+    [
+        (
+            calls((ALL_REDUCE, 1000, {}), (ALL_REDUCE, 2000, {})),
+            "has 1,000 bytes on rank 0 at node 0 ('call of 0') "
+            "and has 2,000 bytes on rank 1 at node 0 ('call of 1')",
+        ),
+        (calls((ALL_REDUCE, 1000, {}), (ALL_REDUCE, -5, {})), "-5 bytes on rank 1 at node 0"),
+        (calls((BROADCAST, 9, {}), (BROADCAST, -9, {})), "-9 bytes on rank 1 at node 0"),
+        (
+            calls((ALL_REDUCE, 9, {}), (BROADCAST, 9, {})),
+            "is ALL_REDUCE on rank 0 at node 0 ('call of 0') and is BROADCAST on rank 1",
+        ),
+        (
+            calls((BROADCAST, 9, {"comm_src": 0}), (BROADCAST, 9, {"comm_src": 1})),
+            "has the root 0 on rank 0 at node 0 ('call of 0') and has the root 1 on rank 1",
+        ),
+        (
+            messages(([(1, 100)], []), ([], [(0, 200)])),
+            "rank 0 at node 0 ('give') sends 100 bytes (tag 0) that rank 1 at node 0 ('take') "
+            "receives as 200",
+        ),
+        (messages(([(1, -1)], []), ([], [(0, -1)])), "sends -1 bytes"),
+        (messages(([(1, 100)], []), ([], [])), "which never receives it"),
+        (messages(([], []), ([], [(0, 100)])), "which never sends it"),
+        (
+            calls(
+                (ALL_REDUCE, 9, {"pg_name": "1"}),
+                (ALL_REDUCE, 9, {"pg_name": "1"}),
+                groups=Groups({"1": [0, 1, 1]}),
+            ),
+            "group '1' lists rank 1 twice",
+        ),
+    ],
+)
+def test_what_disagrees_is_said_with_both_nodes(traces, says, network):
+    with pytest.raises(TraceError) as error:
+        finished(traces, network)
+    assert says in str(error.value)
+
+
+def folded(kind, ranks):
+    t = TraceBuilder()
+    t.collective("c", kind, 10**6)
+    bindings = {r: Binding(0) for r in range(ranks)}
+    return TraceSet([t.build()], bindings, Groups({"": range(ranks)}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "ranks", "says"),
+    [
+        (CollectiveType.ALL_TO_ALL, 12_000, "more than 60,000,000 transfers"),
+        pytest.param(
+            *(ALL_REDUCE, 131_080, "131,080 members; a collective of 131,072 is the largest"),
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_collective_too_large_is_refused_before_it_is_made(kind, ranks, says):
+    traces, machine = folded(kind, ranks), load_machine(f"dgx-h100:{ranks // 8}")
+    with memory_below(200e6), pytest.raises(ChakraError, match=says):
+        run(traces, machine)
+
+
+@networks
+def test_sizes_of_an_all_to_all_and_sizes_not_said_may_differ(network):
+    kind = CollectiveType.ALL_TO_ALL
+    finished(calls((kind, 1000, {}), (kind, 2000, {})), network)
+    finished(calls((ALL_REDUCE, 1000, {}), (ALL_REDUCE, 0, {})), network)
+    finished(calls((BROADCAST, 9, {"comm_src": 1}), (BROADCAST, 9, {})), network)
+
+
+def test_a_message_to_oneself_takes_the_same_in_both_networks():
+    took = {n: finished(messages(([(0, 10**6)], [(0, 10**6)])), n) for n in ("flow", "analytical")}
+    assert took["flow"].makespan_ps == took["analytical"].makespan_ps > 0
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_the_root_of_a_collective_is_whom_the_rank_means(fold):
+    """On a line, a broadcast from the middle is over sooner than one from the end."""
+    line = machine_of("line", 5)
+
+    def end(root, peers):
+        t = TraceBuilder()
+        t.collective("b", CollectiveType.BROADCAST, 10**6, comm_src=root)
+        bound = {r: Binding(0, peers=peers) for r in range(5)}
+        traces = TraceSet([t.build()], bound, Groups({"": range(5)}))
+        options = native.SimulationOptions(
+            fold=fold, algorithms=native.Algorithms({"broadcast": "direct"})
+        )
+        return native.run(traces, line, options).makespan_ps
+
+    assert end(2, {}) < end(0, {})
+    assert end(9, {9: 2}) == end(2, {})
+    assert end(9, {9: 0}) == end(0, {})

@@ -1,0 +1,55 @@
+"""A step that was recorded at a cost, and what is known of a rank once it is linked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from chakrakit.sources.pytorch.communication.calls import Collective
+from chakrakit.sources.pytorch.communication.clocks import Recorded
+from chakrakit.sources.pytorch.linking.linked_rank import LinkedRank
+from chakrakit.sources.pytorch.linking.report import InOut, RankReport
+from chakrakit.sources.pytorch.linking.step_facts import RankRecording
+from chakrakit.trace.model.trace import Trace
+from support.recording import Recording
+
+
+@pytest.fixture
+def slow_step(recording: Recording) -> Recording:
+    """One step of two operators with a launch each; 500 µs pass before the second launch."""
+    recording.op("ProfilerStep#0", 0, 1_000)
+    recording.op("aten::a", 10, 80)
+    recording.call("cudaLaunchKernel", 20, 5, corr=1)
+    recording.op("aten::b", 100, 600)
+    recording.call("cudaLaunchKernel", 640, 5, corr=2)
+    recording.kernel("k", 30, 10, corr=1)
+    recording.kernel("k", 650, 10, corr=2)
+    return recording
+
+
+@pytest.fixture
+def linked_rank(tmp_path: Path) -> Callable[..., LinkedRank]:
+    """Makes what is known of a rank from its calls and groups; its files are in `tmp_path`."""
+
+    def make(
+        calls: Sequence[Collective] = (), groups: dict[str, tuple[int, ...]] | None = None
+    ) -> LinkedRank:
+        none = InOut(0, 0)
+        report = RankReport(
+            rank=0,
+            files=[str(tmp_path / "et_0.json")],
+            host_ops=none,
+            device_activities=none,
+            device_time_ns=none,
+            measured_span_ns=0,
+            scheduled_span_ns=0,
+            edge_violations=0,
+        )
+        times = [100] * len(calls)
+        seen = Recorded(list(calls), times, times)
+        facts = RankRecording(None, 0, second_pass=False)
+        return LinkedRank(Trace.from_columns({"name": []}), report, seen, groups or {}, 0, 1, facts)
+
+    return make

@@ -1,0 +1,60 @@
+"""The card beside a rank's files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from chakrakit.errors import ChakraError
+from chakrakit.sources.pytorch.linking.cards import card_of, overhead_of, read_card
+from chakrakit.sources.pytorch.linking.overhead import Overhead
+from chakrakit.sources.pytorch.read.files import Pair
+
+
+@pytest.fixture
+def pair(tmp_path):
+    return Pair(1, tmp_path / "et_1.json", None)
+
+
+@pytest.mark.parametrize(
+    ("files", "chosen"),
+    [
+        (["card_1.json", "card.json"], "card_1.json"),
+        (["card.json", "card_0.json"], "card.json"),
+        (["h200_card.json"], "h200_card.json"),
+        (["card_0.json", "card_2.json"], None),  # other ranks' cards
+        ([], None),
+    ],
+)
+def test_a_rank_s_own_card_comes_first_then_its_folder_s(pair, tmp_path, files, chosen):
+    for name in files:
+        (tmp_path / name).write_text("{}")
+    found = card_of(pair)
+    assert (found.name if found else None) == chosen
+
+
+@pytest.mark.parametrize(
+    ("card", "overhead"),
+    [
+        (
+            {"overhead": {"operator_ns": 900, "launch_ns": 3000.4, "step_ns": 5_000_000}},
+            Overhead(operator_ns=900, launch_ns=3_000, step_ns=5_000_000, measured=True),
+        ),
+        ({"step_ms_back_to_back": 12.5}, Overhead(step_ns=12_500_000)),
+        ({"overhead": {"step_ns": -3}}, None),
+        ({"overhead": "little"}, None),
+        ({"step_ms_back_to_back": True}, None),
+        ({}, None),
+    ],
+)
+def test_what_a_card_says_of_recording(pair, tmp_path, card, overhead):
+    (tmp_path / "card_1.json").write_text(json.dumps(card))
+    assert overhead_of(pair) == overhead
+
+
+def test_no_card_says_nothing_and_a_damaged_one_is_named(tmp_path):
+    assert read_card(None) == read_card(tmp_path / "card.json") == {}
+    (tmp_path / "card.json").write_text("{")
+    with pytest.raises(ChakraError, match=r"card\.json"):
+        read_card(tmp_path / "card.json")

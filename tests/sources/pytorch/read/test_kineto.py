@@ -1,0 +1,48 @@
+"""Kineto's JSON as columns: exact nanoseconds, categories old and new."""
+
+from __future__ import annotations
+
+import pytest
+
+from chakrakit.sources.pytorch.read.kineto import Kind, read_kineto
+
+
+def _kineto(*events: str) -> bytes:
+    return ('{"traceEvents": [' + ",".join(events) + "]}").encode()
+
+
+def _op(name: str, ts: str, dur: str) -> str:
+    return (
+        f'{{"ph": "X", "cat": "cpu_op", "name": "{name}", "pid": 1, "tid": 1, "ts": {ts}, '
+        f'"dur": {dur}, "args": {{"Record function id": 3}}}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("ts", "dur", "start", "end"),
+    [
+        ("3857487213690.712", "0.001", 3857487213690712, 3857487213690713),
+        ("3857487213690", "5", 3857487213690000, 3857487213695000),
+        ("10.5", "0.0004", 10500, 10500),
+        ("10.0006", "1", 10001, 11001),
+        ("1.5e3", "2", 1500000, 1502000),
+    ],
+)
+def test_times_are_exact_to_the_nanosecond(ts, dur, start, end):
+    """Microseconds with decimals go to integers digit by digit; a double would lose the last."""
+    k = read_kineto(_kineto(_op("a", ts, dur)))
+    assert (int(k.start[0]), int(k.end[0])) == (start, end)
+
+
+def test_categories_become_kinds_old_spelling_too():
+    events = [_op("a", "1", "1").replace("cpu_op", c) for c in ("cpu_op", "Operator", "gpu_memset")]
+    assert read_kineto(_kineto(*events)).kind.tolist() == [
+        Kind.OPERATOR,
+        Kind.OPERATOR,
+        Kind.MEMSET,
+    ]
+
+
+def test_unicode_escapes_in_names():
+    k = read_kineto(_kineto(_op("\\u00e9\\ud83d\\ude00\\n", "1", "1")))
+    assert k.texts[k.name[0]] == "é😀\n"
