@@ -33,7 +33,7 @@ def test_gains_by_hand(two_ranks):
 
 
 def test_a_send_that_waits_for_its_receive_does_not_work():
-    """Rank 1 computes for 90 µs before it receives; done in half of the time, the message is over 45 µs sooner."""
+    """Rank 1 computes for 90 µs before it receives; in half of the time, all is over 45 µs sooner."""
     sender, receiver = TraceBuilder(), TraceBuilder()
     sender.send("give", 0, 1, 1000, start_time_ns=0, duration_ns=100_000)
     first = receiver.comp("kernel", stream=7, start_time_ns=0, duration_ns=90_000)

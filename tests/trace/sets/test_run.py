@@ -52,7 +52,7 @@ def test_a_ranks_own_file_has_its_times_in_nanoseconds() -> None:
 
 
 def test_collectives_that_ranks_begin_in_different_orders_keep_their_numbers() -> None:
-    """Nothing orders the two on a rank; by their starts alone, the sum of one would meet the other's gather."""
+    """Nothing orders the two on a rank; by their starts alone, a sum would meet a gather."""
     t = TraceBuilder()
     t.collective("sum", CollectiveType.ALL_REDUCE, 64)
     t.collective("gather", CollectiveType.ALL_GATHER, 64)
