@@ -33,12 +33,22 @@ def test_the_same_seed_gives_the_same_histories_whoever_runs_them(job):
 
 def test_a_job_that_can_never_end_is_given_up(job, monkeypatch):
     from chakrakit.campaigns.engine import history
-    from chakrakit.campaigns.results import campaign
 
     monkeypatch.setattr(history, "MOST_EVENTS", 2000)
     made = job(failures="{node_mtbf_hours: 1}", checkpoint="{interval_steps: 400, seconds: 0}")
-    with pytest.raises(ConfigError, match="never end"):
+    with pytest.raises(
+        ConfigError, match=r"1 of 1 histories are given up: after [\d,]+ failures in"
+    ):
         campaign(made, histories=1)
+
+
+def test_a_job_of_centuries_is_refused_before_it_takes_long(job):
+    """Its failures are rare and it makes headway, but there would be hundreds of thousands of them."""
+    made = job(steps=str(2**31), failures="{node_mtbf_hours: 500}")
+    with pytest.raises(
+        ConfigError, match=r"of 2,147,483,648 steps are done; .* fewer steps or days"
+    ):
+        campaign(made, histories=2)
 
 
 def test_power_and_price_of_nodes_and_spares(job):
