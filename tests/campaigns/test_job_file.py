@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.campaigns.job import read_job
+from chakrakit.campaigns.results import campaign
 from chakrakit.errors import ConfigError
 
 WRONG = [
@@ -95,12 +96,22 @@ def test_wrong_logs_are_refused_with_the_line(job_file, tmp_path, rows, message)
 
 def test_a_job_that_can_never_end_is_given_up(job, monkeypatch):
     from chakrakit.campaigns.engine import history
-    from chakrakit.campaigns.results import campaign
 
     monkeypatch.setattr(history, "MOST_EVENTS", 2000)
     made = job(failures="{node_mtbf_hours: 1}", checkpoint="{interval_steps: 400, seconds: 0}")
-    with pytest.raises(ConfigError, match="never end"):
+    with pytest.raises(
+        ConfigError, match=r"1 of 1 histories are given up: after [\d,]+ failures in"
+    ):
         campaign(made, histories=1)
+
+
+def test_a_job_of_centuries_is_refused_before_it_takes_long(job):
+    """Its failures are rare and it makes headway, but there would be hundreds of thousands of them."""
+    made = job(steps=str(2**31), failures="{node_mtbf_hours: 500}")
+    with pytest.raises(
+        ConfigError, match=r"of 2,147,483,648 steps are done; .* fewer steps or days"
+    ):
+        campaign(made, histories=2)
 
 
 def test_a_size_and_a_store_give_the_seconds(job):

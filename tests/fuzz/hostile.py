@@ -18,6 +18,9 @@ TEXT = (
     "", " ", "0", "-1", "abc", "1.5", "1e999", "nan", "²", "٣", "1.2.3", "true", "null", "[]", "{}",
     "\x00", "a\x00b", "\x1b[2J", "\ud800", "\u202e", "../../x", "/", ".", "%s%n", "(a+)+$", "[", "\\",
     "9" * 23, "1" * 5000, "x" * 70_000, "0-9999999999", "4 GB/s", "1e30 GB/s", "-1 us", "0x7f",
+    "\ufeff", "\u2028", "\u200b", "e\u0301" * 40, "\U0001f600", "\r\n", "\t", "1_000", "0b1", "+1", "-0",
+    "NaN", "Infinity", "1,5", "01", "-", "0/0", "1:2:3", "2026-02-30", "~", "*", "&a", "!!int", "<",
+    "&lt;", "'", '"',
 )  # fmt: skip
 PLAIN = (None, True, False)
 BYTES = (
@@ -25,15 +28,27 @@ BYTES = (
     b"{" * 3000, b'{"a":' * 2000, b"- " * 500, b'"', b"&a [*a]", b"null", b"-", b"1e999", b"\n", b",",
     b"NaN", b"99999999999999999999", b"\x1f\x8b", b"\xef\xbb\xbf",
 )  # fmt: skip
+RAW = (
+    "NaN", "-Infinity", "1e999", "-1e-999", "1" + "0" * 400, "0" * 30 + "1", "-0", "1.", ".5", "0x1F",
+    "1_000", ".inf", "~", '"\\ud800"', '"\\u0000"', "[" * 300 + "]" * 300, "[" * 20_000 + "]" * 20_000,
+    '{"a":' * 300 + "1" + "}" * 300, '{"a":' * 9000 + "1" + "}" * 9000, "[" + "0," * 30_000 + "0]",
+    "{" + ",".join(f'"k{i}":{i}' for i in range(5000)) + "}", "[[],[],[]]", '{"":{}}', "true", "nul",
+    "&a [*a]", "!!python/none", "*nobody", "? x", "'", '"', "",
+)  # fmt: skip
+"""Text in place of a value that no program would write."""
 
 
 def hostile(rng: Random) -> Any:
     """A value that a reader may not have thought of."""
     kind = rng.randrange(10)
-    if kind < 4:
+    if kind < 3:
         return rng.choice(WHOLE)
-    if kind < 6:
+    if kind < 4:
+        return rng.choice((1, -1)) * (2 ** rng.randrange(70) + rng.randrange(-1, 2))
+    if kind < 5:
         return rng.choice(REAL)
+    if kind < 6:
+        return rng.choice((1, -1)) * rng.random() * 10.0 ** rng.randrange(-320, 309)
     if kind < 8:
         return rng.choice(TEXT)
     if kind < 9:
@@ -67,8 +82,23 @@ def mutated_tree(rng: Random, tree: Any) -> Any:
     changed: list[Any] = [copy.deepcopy(tree)]
     for _ in range(rng.choice((1, 1, 1, 2, 2, 4, 8))):
         places = _places(changed) or [(changed, 0)]
-        _change(rng, *rng.choice(places), places)
+        if rng.random() < 0.1:
+            _change_alike(rng, places)
+        else:
+            _change(rng, *rng.choice(places), places)
     return changed[0]
+
+
+def _change_alike(rng: Random, places: list[tuple[Any, Any]]) -> None:
+    """One value under every place of the same key; or two places change what they hold."""
+    (one, key), (other, place) = rng.choice(places), rng.choice(places)
+    if rng.random() < 0.4:
+        one[key], other[place] = copy.deepcopy(other[place]), copy.deepcopy(one[key])
+        return
+    value = hostile(rng)
+    for holder, name in places:
+        if name == key and type(holder) is type(one):
+            holder[name] = value
 
 
 _MOST_PLACES = 20_000
@@ -108,7 +138,25 @@ def _change(rng: Random, holder: Any, key: Any, places: list[tuple[Any, Any]]) -
         cut = rng.randrange(len(value))
         holder[key] = value[:cut] + str(rng.choice(TEXT + WHOLE))[:200] + value[cut:]
     else:
-        holder[key] = str(value) if rng.random() < 0.5 else [value]
+        holder[key] = _of_another_type(rng, value)
+
+
+def _of_another_type(rng: Random, value: Any) -> Any:
+    """The same in other words: a reader may take it for what it expects."""
+    ways: list[Any] = [
+        str(value)[:5000],
+        [value],
+        {"value": value},
+        [[value], [value]],
+        bool(value),
+    ]
+    if isinstance(value, dict):
+        ways += [list(value.items()), list(value), dict.fromkeys(list(value)[:3], value)]
+    if isinstance(value, list):
+        ways += [{str(i): v for i, v in enumerate(value)}, tuple(value), value[:1]]
+    if isinstance(value, str):
+        ways += [list(value[:50]), value.upper(), f" {value} ", value * 50]
+    return copy.deepcopy(rng.choice(ways))
 
 
 def _near(rng: Random, value: float) -> Any:
@@ -131,7 +179,7 @@ def _near(rng: Random, value: float) -> Any:
 def _resize(rng: Random, value: list[Any]) -> None:
     way = rng.randrange(5)
     if way == 0:
-        value *= rng.choice((2, 3, 40))
+        value *= rng.choice((2, 3, 40, max(1, min(2000, 20_000 // len(value)))))
     elif way == 1:
         value.reverse()
     elif way == 2:
@@ -187,3 +235,23 @@ def _turn_number(rng: Random, out: bytearray) -> None:
     if found:
         said = str(rng.choice((*WHOLE, *REAL, "x", "")))
         out[found.start() : found.end()] = said.encode()
+
+
+_SCALAR = re.compile(rb'-?\d[\d.eE+]*|"[^"]*"|\btrue\b|\bfalse\b|\bnull\b')
+_MEMBER = re.compile(rb'"?[\w.-]+"?:\s*("[^"]*"|[\w.+-]+)')
+
+
+def mutated_text(rng: Random, data: bytes) -> bytes:
+    """A value of a text replaced by what no program would write, or a key that is there twice."""
+    pattern = rng.choice((_SCALAR, _SCALAR, _MEMBER))
+    found = list(pattern.finditer(data, rng.randrange(len(data) + 1))) or list(
+        pattern.finditer(data)
+    )
+    if not found:
+        return mutated_bytes(rng, data)
+    match = rng.choice(found[:2000])
+    raw = rng.choice(RAW).encode()
+    if pattern is _MEMBER:
+        key = match.group().partition(b":")[0]
+        raw = key + b": " + raw + rng.choice((b", ", b"\n")) + match.group()
+    return data[: match.start()] + raw + data[match.end() :]

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from fuzz.hostile import WHOLE, hostile, mutated_bytes, mutated_tree
+from fuzz.hostile import RAW, WHOLE, hostile, mutated_bytes, mutated_text, mutated_tree
 from support.oracle import varint
 
 Mutate = Callable[[Random, bytes], bytes]
@@ -30,11 +30,12 @@ Mutate = Callable[[Random, bytes], bytes]
 
 
 def _through(read: Callable[[bytes], Any], write: Callable[[Any], bytes]) -> Mutate:
-    """Mutates what a file says three times of four, its bytes otherwise."""
+    """Mutates what a file says three times of four, its text or its bytes otherwise."""
 
     def mutate(rng: Random, data: bytes) -> bytes:
-        if rng.random() < 0.25:
-            return mutated_bytes(rng, data)
+        way = rng.random()
+        if way < 0.25:
+            return mutated_bytes(rng, data) if way < 0.15 else mutated_text(rng, data)
         said = write(mutated_tree(rng, read(data)))
         return mutated_bytes(rng, said) if rng.random() < 0.05 else said
 
@@ -88,7 +89,8 @@ def mutate_words(rng: Random, data: bytes) -> bytes:
         at = rng.randrange(len(words))
         way = rng.randrange(4)
         if way < 2:
-            words[at] = str(hostile(rng))[:2000].encode("utf-8", "surrogatepass")
+            said = rng.choice(RAW) if rng.random() < 0.1 else str(hostile(rng))[:2000]
+            words[at] = said.encode("utf-8", "surrogatepass")
         elif way == 2:
             words[at] = rng.choice(words)
         else:
@@ -103,17 +105,13 @@ mutate_pickle = _through(pickle.loads, lambda tree: pickle.dumps(tree, protocol=
 
 
 def mutate_parquet(rng: Random, data: bytes) -> bytes:
-    """Columns of a table replaced, retyped, renamed, dropped; cells of them hostile."""
+    """Columns of a table replaced, retyped, renamed, dropped; rows moved; cells hostile."""
     if rng.random() < 0.25:
         return mutated_bytes(rng, data)
     table = pq.read_table(io.BytesIO(data))
-    names = table.column_names
     for _ in range(rng.choice((1, 1, 2, 3))):
-        if not names:
-            break
-        name = rng.choice(names)
-        table, names = _turned_column(rng, table, name), table.column_names
-        names = table.column_names
+        if table.num_columns:
+            table = _turned_table(rng, table, rng.randrange(table.num_columns))
     out = io.BytesIO()
     try:
         pq.write_table(table, out)
@@ -122,29 +120,53 @@ def mutate_parquet(rng: Random, data: bytes) -> bytes:
     return out.getvalue()
 
 
-def _turned_column(rng: Random, table: pa.Table, name: str) -> pa.Table:
-    at = table.column_names.index(name)
-    column = table.column(name)
-    way = rng.randrange(7)
+def _turned_table(rng: Random, table: pa.Table, at: int) -> pa.Table:
+    name, column, rows = table.column_names[at], table.column(at), table.num_rows
+    other = rng.randrange(table.num_columns)
+    way = rng.randrange(16)
     if way == 0:
-        return table.drop_columns([name])
+        return table.remove_column(at)
     if way == 1:
-        return table.rename_columns([f"{n}x" if n == name else n for n in table.column_names])
+        return table.set_column(at, rng.choice((f"{name}x", "", table.column_names[other])), column)
     if way == 2:
-        return table.slice(0, rng.randrange(table.num_rows + 1))
+        return table.slice(0, rng.randrange(rows + 1))
+    if way == 3:
+        return table.take(
+            pa.array([rng.randrange(rows) for _ in range(rows and 2 * rows)], "int64")
+        )
+    if way == 4:
+        return pa.concat_tables([table] * rng.choice((2, 2, 50)))
+    if way == 5:
+        return table.set_column(at, name, table.column(other))
+    if way == 6:
+        return table.append_column(name, column)
+    try:
+        return table.set_column(at, name, _turned_column(rng, column))
+    except (pa.ArrowException, OverflowError, TypeError, ValueError, UnicodeError, RecursionError):
+        return table  # there are values that Arrow cannot hold
+
+
+_TYPES: tuple[pa.DataType, ...] = (
+    pa.int8(), pa.int32(), pa.int64(), pa.uint64(), pa.float32(), pa.float64(), pa.bool_(), pa.string(),
+    pa.large_string(), pa.binary(), pa.date32(), pa.timestamp("ns"), pa.null(), pa.list_(pa.int64()),
+    pa.decimal128(38, 9), pa.dictionary(pa.int32(), pa.string()),
+)  # fmt: skip
+
+
+def _turned_column(rng: Random, column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    way = rng.randrange(8)
+    if way == 0:
+        return column.cast(rng.choice(_TYPES), safe=False)
     values = column.to_pylist()
-    if values and way < 6:
-        for _ in range(rng.choice((1, 1, len(values)))):
+    for _ in range(rng.choice((1, 1, len(values)))):
+        if values:
             values[rng.randrange(len(values))] = hostile(rng)
-        if way < 4:
-            return table.set_column(at, name, pa.array([_text(v) for v in values]))
+    if way == 1:
+        values = [hostile(rng)] * len(values)
+    if way < 4:
+        return pa.array([_text(v) for v in values])
     # Arrow aborts the process over a map whose keys are null.
-    for kind in (None,) if pa.types.is_map(column.type) else (column.type, None):
-        try:
-            return table.set_column(at, name, pa.array(values, kind))
-        except (pa.ArrowException, OverflowError, TypeError, ValueError, UnicodeError):
-            continue
-    return table
+    return pa.array(values, None if way < 5 or pa.types.is_map(column.type) else column.type)
 
 
 def _text(value: Any) -> str:
@@ -173,9 +195,11 @@ def _turn_table(rng: Random, to: sqlite3.Connection) -> None:
     table = rng.choice(tables)
     columns = [row[1] for row in to.execute(f'pragma table_info("{table}")')]
     column = rng.choice(columns)
-    way = rng.randrange(12)
+    way = rng.randrange(13)
     if way == 0 and len(tables) > 1:
         to.execute(f'drop table "{table}"')
+    elif way == 12:
+        to.execute(f'update "{table}" set "{column}" = "{rng.choice(columns)}"')
     elif way == 1 and len(columns) > 1:
         to.execute(f'alter table "{table}" rename column "{column}" to x{rng.randrange(99)}')
     elif way == 2:
@@ -196,23 +220,32 @@ def mutate_protobuf(rng: Random, data: bytes) -> bytes:
     """Fields of messages on the wire replaced, dropped, doubled or cut, at any depth."""
     if rng.random() < 0.25:
         return mutated_bytes(rng, data)
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        data = _turned_message(rng, data)
+    return data
+
+
+def _turned_message(rng: Random, data: bytes) -> bytes:
     fields = wire_fields(data)
     if not fields:
         return mutated_bytes(rng, data)
     at = rng.randrange(len(fields))
     begin, end, tag, value = fields[at]
-    way = rng.randrange(6)
+    way = rng.randrange(7)
     if way == 0:
         new = b""
     elif way == 1:
-        new = data[begin:end] * 2
+        new = data[begin:end] * rng.choice((2, 2, 300))
+    elif way == 6:  # what another field holds
+        other = rng.choice(fields)
+        new = data[other[0] : other[1]]
     elif way == 2 or isinstance(value, int):
         new = varint(tag & ~7) + varint(rng.choice(WHOLE) % 2**64)
     elif way == 3:
         body = str(hostile(rng))[:3000].encode("utf-8", "surrogatepass")
         new = varint(tag) + varint(len(body)) + body
     else:
-        inner = mutate_protobuf(rng, value) if value else b"\x08\x01"
+        inner = _turned_message(rng, value) if value else b"\x08\x01"
         new = varint(tag) + varint(len(inner)) + inner
     return data[:begin] + new + data[end:]
 

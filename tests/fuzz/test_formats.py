@@ -31,7 +31,7 @@ def test_the_same_number_gives_the_same_input() -> None:
 
 
 def test_what_is_no_error_on_purpose_is_found(tmp_path: Path) -> None:
-    """A reader that divides by what a file says, and one that asks for more memory than is allowed."""
+    """A reader that divides by what a file says."""
 
     def seed(folder: Path) -> None:
         (folder / "number").write_text("7")
@@ -43,3 +43,20 @@ def test_what_is_no_error_on_purpose_is_found(tmp_path: Path) -> None:
     kinds = {found["kind"] for n in range(300) if (found := bench.case(n))}
     assert {"ValueError", "ZeroDivisionError"} <= kinds
     assert (tmp_path / "in" / "number").read_text() == "7"
+
+
+def test_memory_beyond_the_limit_is_found(tmp_path: Path) -> None:
+    """A reader that takes 600 MB for a file of a few bytes, after one that took as much and gave it back."""
+
+    def seed(folder: Path) -> None:
+        (folder / "number").write_text("7")
+
+    def fill(folder: Path) -> None:
+        taken = bytearray(600 << 20 if (folder / "number").read_text() != "7" else 1)
+        taken[::4096] = b"x" * len(taken[::4096])
+
+    bench = Bench(Format("fill", seed, {"*": lambda _rng, _: b"8"}, fill), tmp_path, lambda _: None)
+    for number in range(2):
+        found = bench.case(number)
+        assert found is not None
+        assert found["kind"] == "memory"

@@ -6,7 +6,9 @@ A hang or a crash ends the process; who started it reads from the last line how 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
+import gc
 import json
 import os
 import resource
@@ -22,6 +24,7 @@ from random import Random
 from typing import Any
 
 import click
+import pyarrow as pa
 
 from chakrakit.cli import main
 from chakrakit.errors import ChakraError
@@ -61,6 +64,7 @@ class Bench:
         if not self.files:
             raise ValueError(f"{format_.name}: no seed file matches {list(format_.mutate)}")
         self._do(format_.first)  # valid seeds must pass, or nothing is tested
+        self._memory = _Memory()
 
     def run(self, numbers: range) -> None:
         """Runs the numbered cases."""
@@ -75,8 +79,7 @@ class Bench:
     def case(self, number: int) -> dict[str, str] | None:
         """Runs one case; gives what is wrong with how it ended."""
         with self.mutated(number) as (rng, size):
-            _forget_peak()
-            before = _peak()
+            before = self._memory.begin()
             found = self._outcome(rng)
             grown = _peak() - before
             if found is None and grown > 3 * size + _MEMORY:
@@ -85,16 +88,23 @@ class Bench:
 
     @contextlib.contextmanager
     def mutated(self, number: int) -> Iterator[tuple[Random, int]]:
-        """The folder with one file changed, and then as it was."""
+        """The folder with a file or two changed, and then as it was."""
         rng = Random(f"{self.format.name} {number}")
-        file, mutate = rng.choice(self.files)
-        valid = file.read_bytes()
-        hostile = mutate(rng, valid)
-        file.write_bytes(hostile)
+        chosen = rng.sample(self.files, 2 if len(self.files) > 1 and rng.random() < 0.15 else 1)
+        valid = {file: file.read_bytes() for file, _ in chosen}
+        way = rng.random()
+        for file, mutate in chosen:
+            if len(chosen) == 2 and way < 0.3:  # what another file of the set says
+                file.write_bytes(rng.choice(self.files)[0].read_bytes())
+            elif len(chosen) == 2 and way < 0.4:
+                file.unlink()
+            else:
+                file.write_bytes(mutate(rng, valid[file]))
         try:
-            yield rng, len(hostile)
+            yield rng, sum(file.stat().st_size for file in valid if file.exists())
         finally:
-            file.write_bytes(valid)
+            for file, content in valid.items():
+                file.write_bytes(content)
             _remove(self.out)
 
     def _outcome(self, rng: Random) -> dict[str, str] | None:
@@ -158,13 +168,36 @@ def _remove(path: Path) -> None:
 
 def _limit_memory() -> None:
     """So much more than now: Arrow keeps addresses, not memory, of every stream that was damaged."""
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + _ADDRESSES, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (_pages(0) + _ADDRESSES, resource.RLIM_INFINITY))
 
 
-def _forget_peak() -> None:
-    with contextlib.suppress(OSError):
+_LIBC = ctypes.CDLL(None)
+_KEPT = 64 << 20
+
+
+class _Memory:
+    """What one input takes beyond what the process held before it."""
+
+    def __init__(self) -> None:
+        self._floor = _resident()
+
+    def begin(self) -> int:
+        """From here on `_peak` is that of one input; gives what the process holds already."""
+        if _resident() > self._floor + _KEPT:
+            gc.collect()
+            pa.default_memory_pool().release_unused()
+            _LIBC.malloc_trim(0)  # what earlier inputs freed would hide what this one takes
+            self._floor = _resident()
         Path("/proc/self/clear_refs").write_text("5")
+        return _resident()
+
+
+def _resident() -> int:
+    return _pages(1)
+
+
+def _pages(field: int) -> int:
+    return int(Path("/proc/self/statm").read_text().split()[field]) * resource.getpagesize()
 
 
 def _peak() -> int:
@@ -176,6 +209,7 @@ def _peak() -> int:
 
 def main_of_worker(jobs: list[tuple[Format, range]]) -> None:
     """The worker's process: findings go to where standard output was, and commands print to nowhere."""
+    faulthandler.enable()  # a crash of native code says where Python was
     lines = os.fdopen(os.dup(1), "w", buffering=1)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

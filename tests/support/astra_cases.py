@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,12 @@ def case_of(
         "workload": {"kind": "graph", "ranks": ranks},
         **keys,
     }
+
+
+def on_all(nodes: list[Node], net: dict[str, Any] | None = None, **keys: Any) -> Case:
+    """The same nodes on every rank of a network, by default of a switch of four."""
+    given = net or network(("Switch", 4))
+    return case_of([nodes] * math.prod(given["npus_count"]), given, **keys)
 
 
 def graphs(case: Case) -> list[list[Node]]:

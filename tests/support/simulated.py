@@ -1,6 +1,6 @@
 """Small machines and workloads for tests of the simulator."""
 
-from chakrakit import Binding, Groups, TraceBuilder, TraceSet
+from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.machines.load import parse_machine
 from chakrakit.simulator.engine import native
 
@@ -45,3 +45,30 @@ def seconds(traces, machine, network="flow", **options):
         ).makespan_ps
         * 1e-12
     )
+
+
+def training(ranks: int, name: str = "layer", world: bool = True) -> TraceSet:
+    """Each rank computes, reduces with all and sends to its neighbour, three times."""
+    traces = []
+    for rank in range(ranks):
+        t, done = TraceBuilder(), []
+        for i in range(3):
+            last = t.comp(name, duration_ns=20_000 + 1_000 * i, deps=done)
+            group = {} if world else {"pg_name": "all"}
+            last = t.collective("sum", CollectiveType.ALL_REDUCE, 4 << 20, deps=[last], **group)
+            done = [
+                t.send("out", rank, (rank + 1) % ranks, 1 << 20, tag=i, deps=[last], stream=1),
+                t.recv("in", (rank - 1) % ranks, rank, 1 << 20, tag=i, deps=[last], stream=2),
+            ]
+        traces.append(t.build())
+    return TraceSet(traces, groups=None if world else Groups({"all": range(ranks)}))
+
+
+def two(build):
+    """Two ranks, each with a trace made by build(builder, rank)."""
+    bodies = []
+    for rank in range(2):
+        t = TraceBuilder()
+        build(t, rank)
+        bodies.append(t.build())
+    return TraceSet(bodies, None, Groups({"": (0, 1), "g": (0, 1)}))

@@ -86,7 +86,11 @@ def test_servers_are_in_every_result(step, machine, tmp_path, capfd):
     main(["simulate", with_storage, "--machine", machine], standalone_mode=False)
     assert "longest queue" in capfd.readouterr().out
     main(["report", run, "-o", str(tmp_path / "page.html")], standalone_mode=False)
-    assert "storage servers" in (tmp_path / "page.html").read_text()
+    assert "<h2>Storage</h2>" in (tmp_path / "page.html").read_text()
+    main(["compare", run, run, "--json"], standalone_mode=False)
+    # Two operations at a time write 20 MB each at 2 GB/s after 1 ms, so two of four wait 11 ms.
+    waited = json.loads(capfd.readouterr().out)["metrics"]["storage_wait"]
+    assert waited == [pytest.approx(2 * 11e6 / 4)] * 2
     timeline = str(tmp_path / "t.json")
     main(["export", run, timeline], standalone_mode=False)
     assert "save checkpoint" in (tmp_path / "t.json").read_text()

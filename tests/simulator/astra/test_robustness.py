@@ -15,6 +15,7 @@ from support.astra_cases import (
     figures,
     network,
     node,
+    on_all,
     recv,
     run,
     send,
@@ -24,13 +25,6 @@ from support.astra_cases import (
 MB = 1 << 20
 TWO = network(("Switch", 2))
 FOUR = network(("Switch", 4))
-
-
-def on_all(nodes: list[Any], net: dict[str, Any] = FOUR, **keys: Any) -> Case:
-    ranks = 1
-    for size in net["npus_count"]:
-        ranks *= size
-    return case_of([nodes] * ranks, net, **keys)
 
 
 def both(first: list[Any], second: list[Any], **keys: Any) -> Case:
@@ -281,39 +275,6 @@ def test_an_error_names_the_place_and_the_cause(name: str, fold: bool) -> None:
         run(case, fold=fold)
 
 
-CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
-    "group 0": ({"comm_group": {"0": [0, 1]}}, "group '0': ids are whole numbers above 0"),
-    "a named group": ({"comm_group": {"tp": [0, 1]}}, "group 'tp': ids are whole numbers"),
-    "a group of strangers": ({"comm_group": {"1": [0, 9]}}, "group 1: rank 9 does not exist"),
-    "a group with a double": ({"comm_group": {"1": [0, 0]}}, "group 1: a rank is listed twice"),
-    "a shared bus": (
-        {"system": system(model_shared_bus=1)},
-        "`model-shared-bus` 1 is not simulated",
-    ),
-    "an unknown algorithm": ({"system": system("rings")}, "unknown algorithm 'rings'"),
-    "an unknown topology": (
-        {"network": network(("Mesh", 4))},
-        r"network: Invalid enum value 'Mesh'",
-    ),
-    "one rank": ({"network": network(("Ring", 1))}, "`npus_count` is 1; it must be 2 or more"),
-    "a negative latency": ({"network": {**FOUR, "latency": [-1]}}, "`latency` is -1; it must be 0"),
-    "endless latency": ({"network": {**FOUR, "latency": [float("nan")]}}, "`latency` is nan"),
-    "too many ranks": ({"network": network(("Ring", 2000), ("Ring", 2000))}, "4,000,000 ranks are"),
-    "uneven lists": ({"network": {**FOUR, "latency": []}}, "one entry for each dimension"),
-    "a text for a number": (
-        {"system": system(local_mem_bw="fast")},
-        r"system: Expected `int \| float`.*local-mem-bw",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_a_bad_setting_names_the_file_and_key(name: str) -> None:
-    change, message = CONFIGS[name]
-    with pytest.raises(ConfigError, match=message):
-        run(on_all([coll(0, MB)]) | change)
-
-
 LENIENT: dict[str, tuple[Case, Any]] = {
     "a dependency cycle": (on_all([comp(0, 5), comp(1, 5, [2]), comp(2, 5, [1])]), 5000),
     "a repeated id": (on_all([comp(7, 5), comp(7, 6)]), 6000),
@@ -355,9 +316,3 @@ def test_a_zero_time_node_is_passed_over_while_something_runs() -> None:
 def test_a_compute_node_of_no_time_at_the_start_runs() -> None:
     nodes = [comp(0, 0, num_ops=1, tensor_size=1), comp(1, 0, [0], num_ops=10**9, tensor_size=1)]
     assert figures(run(on_all(nodes, sys=ROOFLINE)))[0] == 10_000
-
-
-def test_ignored_keys_are_reported() -> None:
-    case = on_all([coll(0, MB)], sys=system(track_local_mem=1, boost_mode=0))
-    keys = [(key.file, key.key) for key in run(case).config.ignored]
-    assert keys == [("system", "track-local-mem"), ("system", "boost-mode")]

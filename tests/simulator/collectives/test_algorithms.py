@@ -6,55 +6,14 @@ import numpy as np
 import pytest
 
 from chakrakit.simulator.collectives import algorithms as a
-from chakrakit.simulator.collectives.collective_steps import SWITCH, CollectiveSteps, Step
+from chakrakit.simulator.collectives.collective_steps import SWITCH, CollectiveSteps
 from chakrakit.simulator.collectives.hierarchical import hierarchical
+from support.carried import carry, contributions, merge, owned_only, pieces_of
 
 SIZES = [
     *(2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 24, 31, 32, 33),
     *(pytest.param(n, marks=pytest.mark.slow) for n in (48, 63, 64)),
 ]
-
-
-def pieces_of(step: Step, i: int, k: int) -> list[int]:
-    base = int(np.broadcast_to(step.base, step.src.shape)[i])
-    first = int(step.first[i]) + k * step.shift
-    return [base + (first + j) % step.modulus for j in range(int(step.count[i]))]
-
-
-def merge(state: dict, member: int, piece: int, value: frozenset, reduce: bool) -> None:
-    """A reduction never adds the same contribution twice; a copy never loses one."""
-    have = state.setdefault((member, piece), frozenset())
-    if reduce:
-        assert not have & value, f"member {member} adds a part of piece {piece} twice"
-        state[member, piece] = have | value
-    else:
-        assert have <= value, f"member {member} loses a part of piece {piece}"
-        state[member, piece] = value
-
-
-def carry(moves: CollectiveSteps, state: dict) -> dict:
-    """Runs the schedule on sets of contributions: transfers of a step see what was there before it."""
-    done: set[int] = set()
-    for number, step in enumerate(moves.steps):
-        assert set(moves.after(number)) <= done or step.joined
-        for k in range(step.repeat):
-            sent = [
-                (int(dst), p, state[int(src), p])
-                for i, (src, dst) in enumerate(zip(step.src, step.dst, strict=True))
-                for p in pieces_of(step, i, k)
-            ]
-            for dst, piece, value in sent:
-                merge(state, dst, piece, value, step.reduce)
-        done.add(number)
-    return state
-
-
-def contributions(moves: CollectiveSteps) -> dict:
-    return {(m, p): frozenset([m]) for m in range(moves.n) for p in range(moves.pieces)}
-
-
-def owned_only(moves: CollectiveSteps) -> dict:
-    return {(m, int(p)): frozenset([m]) for m, p in enumerate(moves.owned)}
 
 
 def grids(n: int) -> list[tuple[int, ...]]:
@@ -207,10 +166,3 @@ def test_members_send_what_the_definition_says(n):
 @pytest.mark.parametrize("n", SIZES)
 def test_halving_doubling_takes_the_fewest_steps(n):
     assert len(a.halving_doubling_all_reduce(n).steps) == 2 * math.ceil(math.log2(n))
-
-
-@pytest.mark.parametrize("n", SIZES)
-def test_no_member_has_children_in_both_trees(n):
-    first, second = a.double_tree(n)
-    inner = [set(t.parent.tolist()) for t in (first, second)]
-    assert len(inner[0] & inner[1]) <= 1

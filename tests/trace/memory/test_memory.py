@@ -2,11 +2,10 @@
 
 import json
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from chakrakit import Trace, TraceBuilder, TraceSet, read, write
+from chakrakit import read, write
 from chakrakit.cli import group
 from chakrakit.trace.memory import KINDS, allocations_of, model_state
 
@@ -105,43 +104,3 @@ def test_shards_follow_the_number_of_replicas(tmp_path):
     told("transform", tmp_path / "4", *scale)
     wanted, found = (model_state(read(tmp_path / n).body(0)) for n in ("8", "scaled"))
     assert found == wanted
-
-
-# --- by hand ------------------------------------------------------------------------------------
-
-
-def test_the_order_of_issue_counts_not_the_clock():
-    """Two streams: what runs at the same time is still taken and released one after the other."""
-    t = TraceBuilder()
-    a = t.comp("a", duration_ns=10, stream=0, mem_alloc=100)
-    t.comp("b", duration_ns=10, stream=0, deps=[a], mem_free=100)
-    t.comp("c", duration_ns=10, stream=1, mem_alloc=60)
-    found = allocations_of(t.build(), np.array([0, 10, 0]), np.array([10, 20, 10]))
-    assert found.peak_bytes == 100
-    time, held = found.timeline(np.array([0, 10, 0]), np.array([10, 20, 10]))
-    assert time.tolist() == [0, 20]
-    assert held.max() == found.peak_bytes
-
-
-def test_a_trace_that_says_nothing_has_no_account():
-    t = TraceBuilder()
-    t.comp("a", duration_ns=10)
-    assert allocations_of(t.build()) is None
-
-
-def test_negative_bytes_are_refused():
-    trace = Trace.from_columns({"name": ["a"], "type": [4], "mem_alloc": [-5]})
-    with pytest.raises(Exception, match="bytes, 0 or more"):
-        allocations_of(trace)
-
-
-def test_damaged_state_is_refused():
-    from chakrakit import Metadata
-
-    trace = Trace.from_columns(
-        {"name": ["a"], "type": [4]},
-        None,
-        Metadata.of("1", model_state='[{"kind":"gold","bytes":1}]'),
-    )
-    with pytest.raises(Exception, match="model_state is damaged"):
-        allocations_of(TraceSet([trace]).trace(0))

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chakrakit.trace.validation.id_set import IdSet
 
@@ -48,3 +50,17 @@ def test_the_same_as_pythons_own(seed):
         plain |= set(some.tolist())
     every = np.arange(320, dtype=np.uint64)
     assert found.contains(every).tolist() == [int(i) in plain for i in every]
+
+
+@given(
+    st.lists(
+        st.lists(st.integers(0, 60) | st.integers(2**64 - 5, 2**64 - 1), max_size=8), max_size=8
+    )
+)
+def test_a_set_of_ids_is_a_set(pieces):
+    ids, expected = IdSet(), set()
+    probe = np.array([*range(70), *range(2**64 - 6, 2**64)], np.uint64)
+    for piece in pieces:
+        ids.add(np.array(piece, np.uint64))
+        expected |= set(piece)
+    assert ids.contains(probe).tolist() == [int(p) in expected for p in probe]

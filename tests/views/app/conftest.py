@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import chakrakit as ck
+from chakrakit.passes.stored import Storage
 from chakrakit.views.app.session import Session
 from chakrakit.views.app.shown_run import ShownRun
 from support import paths
@@ -55,3 +56,20 @@ def client() -> Callable[..., Client]:
 def pipeline() -> ck.Run:
     """Two ranks of a pipeline, recorded."""
     return linked("gpt_pp_2")
+
+
+@pytest.fixture(scope="session")
+def stored(tmp_path_factory) -> ck.Run:
+    """Two ranks that save a checkpoint on the one server of a store, one after the other."""
+    machine = tmp_path_factory.mktemp("machine") / "machine.yaml"
+    machine.write_text(
+        "name: small\n"
+        "device: {peak: {bf16: 1 TFLOP/s}, memory_bandwidth: 1 TB/s, memory: 80 GB}\n"
+        "network: [{topology: switch, size: 3, bandwidth: 10 GB/s}]\n"
+        "storage:\n"
+        "  store: {kind: remote, nodes: [2], bandwidth: 4 GB/s, latency: 1 ms, operations: 1}\n"
+    )
+    t = ck.TraceBuilder()
+    t.comp("forward", duration_ns=40_000_000)
+    step = ck.TraceSet([t.build()], {r: ck.Binding(0) for r in range(2)})
+    return ck.simulate(step | Storage(save=20_000_000), str(machine)).run()

@@ -146,6 +146,13 @@ def test_every_tab_can_be_opened(client, two_ranks):
     assert "forward" in ask("section", name="Tables")["markup"]
 
 
+def test_storage_has_a_tab_where_the_machine_has_servers(client, two_ranks, stored):
+    assert "Storage" not in client(two_ranks)("session")["tabs"]
+    ask = client(stored).analyzed()
+    assert "Storage" in ask("session")["tabs"]
+    assert "longest queue" in ask("section", name="Storage")["markup"]
+
+
 def test_names_are_escaped_in_tabs(client):
     t = ck.TraceBuilder()
     t.comp(EVIL, duration_ns=10, stream=0)

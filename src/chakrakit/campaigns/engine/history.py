@@ -20,8 +20,9 @@ from chakrakit.campaigns.engine.plan import Plan
 
 RUN, DETECTION, WAITING, RESTART = "run", "detection", "waiting", "restart"
 
-MOST_EVENTS = 500_000
-"""A history with more events than this is given up: the job loses work faster than it does it."""
+MOST_EVENTS = 50_000
+"""A history with more events than this, four for every failure, is given up: it would be a job of decades, or
+one that loses work faster than it does it."""
 STALLED = 20_000
 """So is one in which so many events pass without one more checkpoint."""
 

@@ -93,10 +93,13 @@ def _histories(piece: Piece) -> Iterator[Outcome]:
 def _check_finished(plan: Plan, outcomes: Sequence[Outcome]) -> None:
     lost = [o for o in outcomes if o.given_up]
     if lost:
+        first = lost[0]
+        failures = sum(first.failures.values())
+        goal = "" if plan.steps is None else f" of {plan.steps:,}"
         raise ConfigError(
-            f"{len(lost)} of {len(outcomes)} histories never end: after {lost[0].seconds / DAY:,.0f} days "
-            f"{lost[0].steps:,.0f} of {plan.steps or 0:,} steps are done; checkpoint more often, restart "
-            "faster, or give `days` instead of `steps`"
+            f"{len(lost)} of {len(outcomes)} histories are given up: after {failures:,} failures in "
+            f"{first.seconds / DAY:,.0f} days {first.steps:,.0f}{goal} steps are done; checkpoint more "
+            "often, restart faster, or ask for fewer steps or days"
         )
 
 

@@ -88,12 +88,14 @@ def command(
         )
     else:
         from chakrakit.sources.capture import capture_command
+        from chakrakit.trace.files import private_temporary
 
         if ranks is None:
             raise click.UsageError("give --ranks N")
-        report = capture_command(
-            program, output, ranks=ranks, device=device, steps=steps, values=values
-        )
+        with private_temporary("chakra-capture"):  # PyTorch leaves empty caches where they go
+            report = capture_command(
+                program, output, ranks=ranks, device=device, steps=steps, values=values
+            )
     if as_json:
         return print_json(report)
     _print(report, output)

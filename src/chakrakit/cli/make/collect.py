@@ -37,7 +37,8 @@ def command(
 ) -> None:
     """Run PROGRAM (after --) unchanged and record some of its steps on every rank.
 
-    A step ends with the optimizer's step. Example: chakra collect --steps 10:12 -- torchrun train.py
+    A step ends with the optimizer's step; step 0 is over before it can be recorded.
+    Example: chakra collect --steps 10:12 -- torchrun train.py
     """
     from chakrakit.cli.make.link import print_summary
     from chakrakit.sources.pytorch.collect import collect_command

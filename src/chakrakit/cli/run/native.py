@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from chakrakit.cli.shared import console, print_json, print_recording, print_table
+from chakrakit.cli.shared import console, print_json, print_recording, print_table, print_tables
 
 if TYPE_CHECKING:
     from chakrakit.simulator.results import (
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         Simulation,
         SimulationSummary,
     )
-    from chakrakit.trace.counters import ServerUse
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -195,7 +194,9 @@ def _print(done: Simulation) -> None:
     _print_ranks(s.ranks)
     _print_collectives(s.collectives)
     if s.storage:
-        _print_storage(s.storage)
+        from chakrakit.insight.analysis import server_table
+
+        print_tables([], [server_table(s.storage)], len(s.storage))
 
 
 def _print_compute_sources(summary: SimulationSummary) -> None:
@@ -221,16 +222,6 @@ def _print_ranks(ranks: list[RankSummary]) -> None:
     print_table(("rank", "finish ms", "compute ms", "exposed ms", "idle ms", "peak GB"), rows)
     if len(shown) < len(ranks):
         console().print(f"… and {len(ranks) - len(shown):,} more ranks")
-
-
-def _print_storage(servers: list[ServerUse]) -> None:
-    rows = []
-    for s in servers:
-        sizes = (f"{size / 1e9:,.3f}" for size in (s.read_bytes, s.written_bytes))
-        times = (f"{t / 1e6:,.3f}" for t in (s.busy_ns, s.wait_ns, s.longest_wait_ns))
-        rows.append((s.store, s.server, s.operations, *sizes, *times, s.longest_queue))
-    heads = ("store", "server", "operations", "read GB", "written GB")
-    print_table((*heads, "busy ms", "waited ms", "longest wait ms", "longest queue"), rows)
 
 
 def _print_collectives(collectives: list[CollectiveSummary]) -> None:

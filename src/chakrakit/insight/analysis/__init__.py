@@ -17,6 +17,7 @@ from chakrakit.insight.analysis.headlines import (
     size_text,
     time_text,
 )
+from chakrakit.insight.analysis.servers import server_table
 
 __all__ = [
     "Analysis",
@@ -28,6 +29,7 @@ __all__ = [
     "answers",
     "count_text",
     "ranks_text",
+    "server_table",
     "size_text",
     "time_text",
 ]

@@ -10,6 +10,7 @@ import msgspec
 from chakrakit.arrays import I64
 from chakrakit.errors import DeadlockError
 from chakrakit.insight.analysis.gather import GatheredFacts, Progress, RankTasks
+from chakrakit.insight.analysis.servers import server_table
 from chakrakit.insight.communication import (
     AllCalls,
     CollectiveKind,
@@ -45,7 +46,7 @@ from chakrakit.insight.diagnosis import (
 )
 from chakrakit.insight.hangs import board_of, hang_culprits, is_recording
 from chakrakit.insight.memory import Memory, join_memory, with_history
-from chakrakit.insight.rank import Causes, Table, ms
+from chakrakit.insight.rank import Causes, Table
 from chakrakit.insight.serving import ServingFacts, serving_facts
 from chakrakit.insight.time import (
     Launches,
@@ -136,7 +137,7 @@ class Analysis(Result, msgspec.Struct):
             self.what_if.table(),
             self.what_if.slack_table(),
             self.communication.table(),
-            self._servers(),
+            server_table(self.storage),
             *self._blame(),
             late.table(),
             late.link_table(),
@@ -156,17 +157,6 @@ class Analysis(Result, msgspec.Struct):
         total = sum(parts.values()) or 1.0
         rows = [(n, j, 100 * j / total) for n, j in sorted(parts.items(), key=lambda p: -p[1])]
         return Table.of("energy by class of work", ("class", "J", "%"), rows)
-
-    def _servers(self) -> Table:
-        """Each storage server; waiting is all operations' together."""
-        head = ("store", "server", "operations", "longest queue", "read GB", "written GB")
-        rows: list[tuple[str | int | float, ...]] = []
-        for s in self.storage:
-            sizes = (s.read_bytes / 1e9, s.written_bytes / 1e9)
-            times = (ms(t) for t in (s.busy_ns, s.wait_ns, s.longest_wait_ns))
-            rows.append((s.store, s.server, s.operations, s.longest_queue, *sizes, *times))
-        times_head = ("busy ms", "waited ms", "longest wait ms")
-        return Table.of("storage servers", (*head, *times_head), rows)
 
     def _blame(self) -> list[Table]:
         rows = [(c.kind, c.detail) for c in self.culprits]

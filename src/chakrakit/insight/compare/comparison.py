@@ -150,9 +150,7 @@ def compare_analyses(a: list[Analysis], b: list[Analysis]) -> Comparison:
         _groups(first, second),
         _metrics(first, second, step),
         notes,
-        warning="; ".join(
-            f"{s}: {x.warning}" for s, x in zip("AB", (first, second), strict=True) if x.warning
-        ),
+        warning=_warning(first, second),
         serving=serving_change(first.serving, second.serving),
     )
 
@@ -274,13 +272,17 @@ def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[floa
         "span": (a.span_ns, b.span_ns),
     }
     for name in ("compute", "comm", "exposed_comm", "copy", "exposed_copy", "idle", "bubble"):
-        out[name] = tuple(
-            sum(getattr(r.breakdown, f"{name}_ns") for r in x.ranks)
-            / max(len(x.ranks), 1)
-            / _count(x)
-            for x in (a, b)
+        field = f"{name}_ns"
+        out[name] = (
+            _per_rank_and_step(a, (getattr(r.breakdown, field) for r in a.ranks)),
+            _per_rank_and_step(b, (getattr(r.breakdown, field) for r in b.ranks)),
         )
     out["memory"] = (a.memory.peak_bytes, b.memory.peak_bytes)
+    if a.storage and b.storage:
+        out["storage_wait"] = (
+            _per_rank_and_step(a, (s.wait_ns for s in a.storage)),
+            _per_rank_and_step(b, (s.wait_ns for s in b.storage)),
+        )
     if a.footprint is not None and b.footprint is not None:
         left, right = a.footprint.figures(), b.footprint.figures()
         out |= {name: (left[name], right[name]) for name in left if name in right}
@@ -290,6 +292,10 @@ def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[floa
             mean_a, mean_b = (s.mean * 1e6 for s in spreads)
             out[name] = (mean_a, mean_b)
     return out
+
+
+def _per_rank_and_step(analysis: Analysis, spent_ns: Iterable[float]) -> float:
+    return sum(spent_ns) / max(len(analysis.ranks), 1) / _count(analysis)
 
 
 def _warning(a: Analysis, b: Analysis) -> str:

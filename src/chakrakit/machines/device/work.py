@@ -133,9 +133,12 @@ class Roofline:
                 f"device {device.name!r} has no peak rate or memory bandwidth, which a "
                 "roofline needs; add `peak` and `memory_bandwidth`"
             )
-        kinds = np.where(_is_attention(trace), "attention", dtypes_of(trace).astype(str))
-        seconds_of = _achieved_seconds if _is_training(trace) else roofline_seconds
-        seconds = seconds_of(flops, moved, kinds, device)
+        dtypes = dtypes_of(trace)
+        if _is_training(trace):
+            kinds = np.where(_is_attention(trace), "attention", dtypes.astype(str))
+            seconds = _achieved_seconds(flops, moved, kinds, device)
+        else:
+            seconds = roofline_seconds(flops, moved, dtypes, device)
         return computed_costs(trace, known, seconds, CostSource.ROOFLINE)
 
 

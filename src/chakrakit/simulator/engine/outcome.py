@@ -8,6 +8,7 @@ from chakrakit.arrays import F64, I8, I32, I64
 from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances
 from chakrakit.simulator.engine.membership import Membership
+from chakrakit.simulator.engine.program import Program
 from chakrakit.simulator.engine.stored import StoredOperations
 from chakrakit.trace.communication import Classes
 
@@ -44,6 +45,14 @@ class Outcome:
     """What told alike ranks and groups apart; None where every rank was simulated."""
     stored: StoredOperations | None = None
     """What storage servers did; None where no rank used one."""
+
+    def program(self, c: int) -> Program:
+        """What the ranks of a class run."""
+        return self.membership.programs[self.membership.body(int(self.classes.first[c]))]
+
+    def rows(self, c: int) -> slice:
+        """Where the rows of a class are in the arrays."""
+        return slice(int(self.offset[c]), int(self.offset[c + 1]))
 
     def devices(self) -> dict[int, int]:
         """Rank → the device it runs on."""

@@ -11,7 +11,6 @@ from chakrakit.simulator.results.collective_table import (
     time_collective,
 )
 from chakrakit.simulator.results.result import Detail, to_run
-from chakrakit.simulator.results.rows import class_rows
 from chakrakit.simulator.results.settings import (
     read_network_model,
     read_placement,
@@ -30,7 +29,6 @@ __all__ = [
     "RankSummary",
     "Simulation",
     "SimulationSummary",
-    "class_rows",
     "parse_members",
     "parse_sizes",
     "read_network_model",

@@ -11,7 +11,6 @@ from chakrakit.machines.device import PICO, Device, Draw, PowerLimited, activity
 from chakrakit.machines.fabric import Machine
 from chakrakit.passes.nodes import classes_of
 from chakrakit.simulator.engine import COMM, COMPUTE, Outcome, Program, SimulationOptions, run
-from chakrakit.simulator.results.rows import class_rows, program_of
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.timing import Intervals
 
@@ -55,7 +54,7 @@ def _waits(outcome: Outcome) -> dict[int, float]:
     """By the identity of a trace, the fewest seconds in which its device computes nothing."""
     found: dict[int, float] = {}
     for c in range(outcome.classes.count):
-        program, rows = program_of(outcome, c), class_rows(outcome, c)
+        program, rows = outcome.program(c), outcome.rows(c)
         works = program.kind == COMPUTE
         busy = Intervals.of(outcome.start[rows][works], outcome.end[rows][works]).total
         rest = (outcome.makespan_ps - busy) * PICO
@@ -65,7 +64,7 @@ def _waits(outcome: Outcome) -> dict[int, float]:
 
 def _busy(outcome: Outcome, c: int) -> float:
     """Seconds in which the device computes or communicates."""
-    rows, kind = class_rows(outcome, c), program_of(outcome, c).kind
+    rows, kind = outcome.rows(c), outcome.program(c).kind
     works = (kind == COMPUTE) | (kind == COMM)
     return Intervals.of(outcome.start[rows][works], outcome.end[rows][works]).total * PICO
 
@@ -90,7 +89,7 @@ def _of_class(
     outcome: Outcome, c: int, device: Device, limit: PowerLimited
 ) -> tuple[dict[str, float], float | None]:
     """One device's joules by class of work over the whole run, and its clock."""
-    program, rows = program_of(outcome, c), class_rows(outcome, c)
+    program, rows = outcome.program(c), outcome.rows(c)
     works = (program.kind == COMPUTE) | (program.kind == COMM)
     seconds = np.where(works, (outcome.end[rows] - outcome.start[rows]) * PICO, 0.0)
     busy, makespan = _busy(outcome, c), outcome.makespan_ps * PICO

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.engine import Outcome
-from chakrakit.simulator.results.rows import class_rows
 from chakrakit.simulator.results.storage import server_uses
 from chakrakit.simulator.results.summary import class_memory
 from chakrakit.trace.counters import storage_table
@@ -59,12 +58,9 @@ def to_run(
 
 
 def _times(outcome: Outcome, c: int, why: bool) -> Times:
-    rows = class_rows(outcome, c)
+    rows = outcome.rows(c)
     start, end = outcome.start[rows].copy(), outcome.end[rows].copy()
-    trace = outcome.membership.programs[
-        outcome.membership.body(int(outcome.classes.first[c]))
-    ].trace
-    end = nested_ends(trace, start, end, per_ns=1000)
+    end = nested_ends(outcome.program(c).trace, start, end, per_ns=1000)
     if not why:
         return Times(start, end)
     binding = outcome.binding[rows]
@@ -146,7 +142,7 @@ def memory_table(outcome: Outcome) -> dict[str, Any] | None:
     for c in range(outcome.classes.count):
         memory = class_memory(outcome, c)
         if memory is not None:
-            rows = class_rows(outcome, c)
+            rows = outcome.rows(c)
             time, after = memory.timeline(outcome.start[rows], outcome.end[rows])
             rank = outcome.membership.ranks[int(outcome.classes.first[c])]
             ranks.append(np.full(len(time), rank))

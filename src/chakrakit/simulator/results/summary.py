@@ -14,7 +14,6 @@ from chakrakit.results import Result
 from chakrakit.simulator.collectives import data_bytes, ideal_seconds, moved_bytes
 from chakrakit.simulator.engine import COMM, COMPUTE, MESSAGE, Outcome
 from chakrakit.simulator.results.energy import Energy
-from chakrakit.simulator.results.rows import class_rows, program_of
 from chakrakit.simulator.results.storage import server_uses
 from chakrakit.trace.counters import ServerUse
 from chakrakit.trace.memory import Allocations, allocations_of, fit_fields, fit_of
@@ -180,8 +179,8 @@ def _step(outcome: Outcome) -> float:
     """As marked in the traces, in ns; 0 where no step is."""
     periods = []
     for c in range(outcome.classes.count):
-        trace = program_of(outcome, c).trace
-        rows = class_rows(outcome, c)
+        trace = outcome.program(c).trace
+        rows = outcome.rows(c)
         works = on_device(trace) | is_communication(trace)
         number = np.asarray(trace.column("step", -1), np.int64)
         found = marked_steps(trace, outcome.start[rows], outcome.end[rows], works, number)
@@ -194,8 +193,8 @@ def compute_shares(outcome: Outcome) -> list[ComputeShare]:
     copies = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
     nodes, time = np.zeros(len(CostSource)), np.zeros(len(CostSource))
     for c, count in enumerate(copies.tolist()):
-        rows = class_rows(outcome, c)
-        works = work_rows(program_of(outcome, c).trace)
+        rows = outcome.rows(c)
+        works = work_rows(outcome.program(c).trace)
         source = outcome.sources[rows][works]
         nodes += count * np.bincount(source, minlength=len(CostSource))
         time += count * np.bincount(source, outcome.durations[rows][works], len(CostSource))
@@ -223,8 +222,8 @@ def certainty(outcome: Outcome) -> dict[str, Any]:
     copies = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
     total = guessed = missed = 0.0
     for c, count in enumerate(copies.tolist()):
-        rows = class_rows(outcome, c)
-        trace = program_of(outcome, c).trace
+        rows = outcome.rows(c)
+        trace = outcome.program(c).trace
         works = work_rows(trace) & on_device(trace)
         time = outcome.durations[rows][works].astype(np.float64)
         beyond = np.isin(
@@ -239,14 +238,14 @@ def certainty(outcome: Outcome) -> dict[str, Any]:
 
 def class_memory(outcome: Outcome, c: int) -> Allocations | None:
     """What the ranks of a class hold."""
-    program = program_of(outcome, c)
-    rows = class_rows(outcome, c)
+    program = outcome.program(c)
+    rows = outcome.rows(c)
     return allocations_of(program.trace, outcome.start[rows], outcome.end[rows])
 
 
 def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Allocations | None]:
-    program = program_of(outcome, c)
-    rows = class_rows(outcome, c)
+    program = outcome.program(c)
+    rows = outcome.rows(c)
     start, end = outcome.start[rows], outcome.end[rows]
     compute, comm = (
         Intervals.of(start[program.kind == k], end[program.kind == k]) for k in (COMPUTE, COMM)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chakrakit.arrays import I64, Mask
+from chakrakit.arrays import I64, Mask, distinct_rows
 from chakrakit.trace.model import Graph
 from chakrakit.workloads.program import (
     COLUMNS,
@@ -119,9 +119,7 @@ class TaskRows:
     def distinct(self) -> tuple[I64, I64]:
         """Op, dtype, shapes and sizes of rows that differ in them, and which each row is."""
         names = ("op", "dtype", "shapes", "flops", "vector_ops", "bytes")
-        keys = np.stack([self.columns[n] for n in names], axis=1)
-        found, inverse = np.unique(keys, axis=0, return_inverse=True)
-        return found, inverse.reshape(-1)
+        return distinct_rows([self.columns[n] for n in names])
 
     def program(self, rows: I64) -> Program:
         """Some rows as a program, to be given durations; it has no order."""
@@ -143,10 +141,9 @@ class TaskRows:
     def collectives(self) -> Iterator[tuple[int, int, str, I64]]:
         """Type, size and group role of collectives that differ in them, and their rows."""
         rows = np.flatnonzero(self.is_collective)
-        keys = np.stack([self.columns[c][rows] for c in ("comm", "comm_size", "role")], axis=1)
-        found, inverse = np.unique(keys, axis=0, return_inverse=True)
+        found, which = distinct_rows([self.columns[c][rows] for c in ("comm", "comm_size", "role")])
         for i, (kind, size, role) in enumerate(found.tolist()):
-            yield kind, size, self.layout.book.roles.texts[role], rows[inverse.reshape(-1) == i]
+            yield kind, size, self.layout.book.roles.texts[role], rows[which == i]
 
     def counts(self, stage: int) -> Iterator[tuple[slice, int]]:
         """The rows of a stage's blocks, and how often they run in a step."""

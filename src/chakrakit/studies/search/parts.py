@@ -8,7 +8,6 @@ import numpy as np
 
 from chakrakit.machines.device import PS_PER_NS
 from chakrakit.simulator.engine import COMPUTE, Outcome
-from chakrakit.simulator.results import class_rows
 from chakrakit.trace.model import NodeType
 from chakrakit.trace.timing import Intervals
 
@@ -34,8 +33,8 @@ def parts_of(outcome: Outcome) -> dict[str, float]:
 
 
 def _class_parts(outcome: Outcome, c: int) -> dict[str, int]:
-    program = outcome.membership.programs[outcome.membership.body(int(outcome.classes.first[c]))]
-    rows, trace = class_rows(outcome, c), program.trace
+    program = outcome.program(c)
+    rows, trace = outcome.rows(c), program.trace
     start, end = outcome.start[rows], outcome.end[rows]
     covered = Intervals.of(start[program.kind == COMPUTE], end[program.kind == COMPUTE])
     parts = {"compute": covered.total}

@@ -56,18 +56,31 @@ class Communication:
         numbers: dict[str, int] = {}
         programs: dict[Hashable, int] = {}
         program_of = []
+        seen: dict[
+            int, tuple[int, tuple[int, ...], I64]
+        ] = {}  # ranks share bindings by the thousand
         for binding in self.bindings.values():
-            calls = calls_of(binding.body)
-            names = [self.group_name(binding, calls.names[role]) for role in calls.roles]
-            peers = _bound(calls.peers, binding.peers)
-            number = self._program(binding.body, calls, names, peers, programs)
-            mine = [numbers.setdefault(name, len(numbers)) for name in dict.fromkeys(names)]
+            if id(binding) not in seen:
+                seen[id(binding)] = self._resolved(
+                    binding, calls_of(binding.body), programs, numbers
+                )
+            number, groups, peers = seen[id(binding)]
             program_of.append(number)
-            self.group_of.append(tuple(mine))
-            merged = len(self.programs[number].peers) < len(peers)
-            self._peers.append(_distinct(peers) if merged else peers)
+            self.group_of.append(groups)
+            self._peers.append(peers)
         self.program: I64 = np.array(program_of, np.int64)
         self.groups = list(map(UsedGroup, numbers, self._callers(len(numbers))))
+
+    def _resolved(
+        self, binding: Binding, calls: Calls, programs: dict[Hashable, int], numbers: dict[str, int]
+    ) -> tuple[int, tuple[int, ...], I64]:
+        """The program, the groups and the peers of the ranks with one binding."""
+        names = [self.group_name(binding, calls.names[role]) for role in calls.roles]
+        peers = _bound(calls.peers, binding.peers)
+        number = self._program(binding.body, calls, names, peers, programs)
+        groups = tuple(numbers.setdefault(name, len(numbers)) for name in dict.fromkeys(names))
+        merged = len(self.programs[number].peers) < len(peers)
+        return number, groups, _distinct(peers) if merged else peers
 
     def _callers(self, groups: int) -> list[Company]:
         """Who calls collectives in each group, in which role."""

@@ -29,6 +29,7 @@ from chakrakit.trace.files.streams import (
 )
 from chakrakit.trace.files.temporary import (
     claimed,
+    private_temporary,
     remove_stale,
     scratch,
     take_place,
@@ -58,6 +59,7 @@ __all__ = [
     "open_bundle",
     "open_input",
     "open_output",
+    "private_temporary",
     "remove_empty",
     "remove_stale",
     "replacing",

@@ -42,6 +42,21 @@ def scratch(name: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def private_temporary(name: str) -> Iterator[Path]:
+    """What this process and those it starts put into the temporary folder goes with the block."""
+    variable, known = os.environ.get("TMPDIR"), tempfile.tempdir
+    with scratch(name) as folder:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+        try:
+            yield folder
+        finally:
+            tempfile.tempdir = known
+            os.environ.pop("TMPDIR")
+            if variable is not None:
+                os.environ["TMPDIR"] = variable
+
+
+@contextlib.contextmanager
 def claimed(target: Path, *, folder: bool = False, mode: int = 0o777) -> Iterator[Path]:
     """A new empty file or folder beside `target`, locked, and removed at the end unless it was moved."""
     remove_stale(target)

@@ -7,13 +7,14 @@ from chakrakit.trace.storage.conversion import convert
 from chakrakit.trace.storage.directory import fresh_directory, write_directories
 from chakrakit.trace.storage.feeder import Feeder, feeder_paths
 from chakrakit.trace.storage.places import RANKED, groups_beside_file, is_stream, place_of
-from chakrakit.trace.storage.store import rank_files, read, write, write_with_requests
+from chakrakit.trace.storage.store import check_output, rank_files, read, write, write_with_requests
 
 __all__ = [
     "RANKED",
     "BundleReport",
     "Feeder",
     "check_bundle",
+    "check_output",
     "convert",
     "extract_bundle",
     "feeder_paths",

@@ -77,7 +77,7 @@ def _bindings(ranks: pa.Table, order: Mapping[int, int]) -> dict[int, Binding]:
     """The binding of each rank; ranks that differ in nothing share one, since there may be a million."""
     found: dict[int, Binding] = {}
     made: dict[tuple[Any, ...], Binding] = {}
-    columns = [ranks[name].to_pylist() for name in ("rank", "body", "groups", "peers", "scale")]
+    columns = [_values(ranks[name]) for name in ("rank", "body", "groups", "peers", "scale")]
     for rank, body, groups, peers, scale in zip(*columns, strict=True):
         if body not in order:
             raise TraceError(f"rank {rank} runs body {body}, which is not there")
@@ -88,6 +88,13 @@ def _bindings(ranks: pa.Table, order: Mapping[int, int]) -> dict[int, Binding]:
             made[key] = Binding(order[body], dict(groups), dict(peers), scale)
         found[rank] = made[key]
     return found
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """A column as a list; maps that are all empty, as those of plain ranks, are not looked at one by one."""
+    if pa.types.is_map(column.type) and not any(len(chunk.keys) for chunk in column.chunks):
+        return [()] * len(column)
+    return column.to_pylist()  # type: ignore[no-any-return]
 
 
 def _with_times(traces: TraceSet, folder: Place, ranks: pa.Table | None) -> TraceSet:
@@ -165,7 +172,7 @@ def write_directory(
 
     A run that served requests has their table beside it.
     """
-    _check_target(target)
+    check_directory(target)
     with fresh_directory(target) as folder:
         fill_directory(traces, folder, traces.card, step)
         if requests is not None:
@@ -179,7 +186,7 @@ def write_directories(sets: Mapping[str, TraceSet], target: Path) -> None:
     if other:
         raise ChakraError(f"{target}: holds other things ({other[0]}); give a new name")
     for name in here:
-        _check_target(target / name)
+        check_directory(target / name)
     with fresh_directory(target) as folder:
         for name, traces in sets.items():
             write_directory(traces, folder / name)
@@ -214,7 +221,7 @@ def write_groups(groups: Groups, path: Path) -> None:
         temporary.write_bytes(msgspec.json.encode({n: list(r) for n, r in groups.items()}) + b"\n")
 
 
-def _check_target(target: Path) -> None:
+def check_directory(target: Path) -> None:
     """Only a directory that chakrakit wrote, and nobody added to, is replaced."""
     if target.exists() and not target.is_dir():
         raise ChakraError(f"{target}: exists and is not a directory")

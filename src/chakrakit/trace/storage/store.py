@@ -26,7 +26,12 @@ from chakrakit.trace.communication import Binding, Body, Groups, groups_in
 from chakrakit.trace.files import BundlePath, remove_empty
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, Run, TraceSet
-from chakrakit.trace.storage.directory import read_directory, write_directory, write_groups
+from chakrakit.trace.storage.directory import (
+    check_directory,
+    read_directory,
+    write_directory,
+    write_groups,
+)
 from chakrakit.trace.storage.places import (
     Place,
     body_files,
@@ -167,10 +172,22 @@ def write(
 def write_with_requests(run: Run, path: str | os.PathLike[str], requests: pa.Table) -> None:
     """A run that served requests, as a directory with their table in it."""
     target = os.fspath(path)
-    if is_one_file(target) or _PLACEHOLDER.search(target) or target.endswith(".chakra"):
+    if not _names_directory(target):
         raise ChakraError(f"{target}: a run with its requests is a directory; give a name for one")
     _refuse_other_format(target)
     write_directory(run, Path(target), requests=requests)
+
+
+def check_output(path: str | os.PathLike[str]) -> None:
+    """A ChakraError where `write` would not replace the directory that is there, before the work is done."""
+    target = os.fspath(path)
+    if _names_directory(target):
+        _refuse_other_format(target)
+        check_directory(Path(target))
+
+
+def _names_directory(target: str) -> bool:
+    return not (is_one_file(target) or is_placeholder(target) or target.endswith(".chakra"))
 
 
 def _refuse_other_format(target: str) -> None:

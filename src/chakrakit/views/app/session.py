@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,11 @@ _PAIRS = 64
 _PATH_SHOWN = 300
 _CHANGES = [change.name.lower() for change in RowChange]
 _COMPARISON = "Comparison"
+_ONLY_OF: dict[str, Callable[[Run], bool]] = {
+    "Serving": is_served,
+    "Storage": lambda run: "storage" in run.counters,
+}
+"""Tabs that only some runs have."""
 
 
 class Session:
@@ -47,9 +53,9 @@ class Session:
         }
 
     def _sections(self) -> list[str]:
-        """Those that these runs have: only engines have requests."""
-        served = any(is_served(side.run) for side in self.sides)
-        return [name for name in SECTIONS if served or name != "Serving"]
+        """Those that at least one of these runs has."""
+        runs = [side.run for side in self.sides]
+        return [n for n in SECTIONS if n not in _ONLY_OF or any(map(_ONLY_OF[n], runs))]
 
     @property
     def is_pair(self) -> bool:

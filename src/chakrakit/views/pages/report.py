@@ -13,6 +13,7 @@ from chakrakit.insight.analysis import (
     answers,
     count_text,
     ranks_text,
+    server_table,
     size_text,
     time_text,
 )
@@ -270,6 +271,11 @@ def _memory(a: Analysis) -> Iterator[Markup]:
     yield table_markup(a.memory.table())
 
 
+def _storage(a: Analysis) -> Iterator[Markup]:
+    if a.storage:
+        yield table_markup(server_table(a.storage))
+
+
 def comparison_section(comparison: Comparison) -> Markup:
     """What differs from another run, which is A, and what explains it."""
     step = comparison.step
@@ -312,6 +318,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Analysis], Iterator[Markup]]]] = {
     "Time": ("Where the time goes", _time),
     "Critical path": ("Critical path and what would help", _path),
     "Communication": ("Communication", _communication),
+    "Storage": ("Storage", _storage),
     "Operators": ("Operators and kernels", _work),
     "Memory": ("Memory", _memory),
     "Tables": ("All tables", _tables),

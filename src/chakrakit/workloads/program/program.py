@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from chakrakit.arrays import I64
+from chakrakit.arrays import I64, distinct
 from chakrakit.workloads.description import PipelineTask
 from chakrakit.workloads.program.layout import HeldWeight, Layout
 from chakrakit.workloads.program.step_end import StepEndNode, step_end_nodes
@@ -177,10 +177,12 @@ def finished(
 ) -> Program:
     """A program from its rows: streams, and the order on them."""
     columns = {**columns, "stream": streams_of(layout, columns), "tag": tags}
+    keys = distinct(_keys(data, len(tags)))
     strict = layout.workload.plan.strict
-    ordered = _in_order(columns["stream"], data) if strict else data[:0]
+    ordered = _in_order(columns["stream"], keys) if strict else data[:0]
     known = ordered if control is None else np.concatenate([control, ordered])
-    return Program(stage, columns, _unique(data, len(tags)), known, held)
+    pairs = np.stack(np.divmod(keys, len(tags)), axis=1)
+    return Program(stage, columns, pairs, known, held)
 
 
 def _with_step_end(
@@ -244,19 +246,15 @@ def _number(layout: Layout, op: str) -> int:
 
 
 def _in_order(stream: I64, data: I64) -> I64:
-    """Edges that keep each stream's rows in order, where data does not do so already."""
+    """Edges that keep each stream's rows in order, where data, sorted keys of edges, does not already."""
     order = np.argsort(stream, kind="stable")
     pairs = np.stack([order[:-1], order[1:]], axis=1)
     pairs = pairs[(stream[pairs[:, 0]] == stream[pairs[:, 1]]) & (stream[pairs[:, 0]] < MESSAGES)]
-    known = _keys(data, len(stream))
-    kept: I64 = pairs[~np.isin(_keys(pairs, len(stream)), known)]
+    keys = _keys(pairs, len(stream))
+    known = np.searchsorted(data, keys, "right") > np.searchsorted(data, keys, "left")
+    kept: I64 = pairs[~known]
     return kept
 
 
 def _keys(pairs: I64, size: int) -> I64:
     return pairs[:, 0] * size + pairs[:, 1]
-
-
-def _unique(pairs: I64, size: int) -> I64:
-    keys = np.unique(_keys(pairs, size))
-    return np.stack([keys // size, keys % size], axis=1)

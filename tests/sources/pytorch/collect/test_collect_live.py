@@ -18,16 +18,20 @@ EXAMPLE = EXAMPLES / "collect_ddp" / "train.py"
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def _train(steps, directory, window, **options):
+def _some_steps(c, steps):
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        loss = model(torch.randn(4, 8)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        c.step()
+
+
+def _train(steps, directory, window, **options):
     with chakrakit.collect(directory, steps=window, **options) as c:
-        for _ in range(steps):
-            loss = model(torch.randn(4, 8)).square().mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            c.step()
+        _some_steps(c, steps)
     return c
 
 
@@ -47,6 +51,16 @@ def test_steps_before_the_window_are_timed_without_recording(tmp_path):
     _train(9, tmp_path / "run", (6, 7))
     card = json.loads((raw_folder(tmp_path / "run") / "card_0.json").read_text())
     assert 0 < card["overhead"]["step_ns"] < 10**9
+
+
+def test_a_card_of_an_earlier_recording_is_not_taken_for_this_one(tmp_path):
+    raw = raw_folder(tmp_path / "run")
+    raw.mkdir()
+    (raw / "card_0.json").write_text("{}")
+    with chakrakit.collect(tmp_path / "run", steps=(1, 2)) as c:
+        assert not list(raw.iterdir())
+        _some_steps(c, 3)
+    assert c.report.ranks[0].host_ops.in_ > 100
 
 
 def test_two_passes_take_times_from_before_the_observer(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -13,11 +14,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from chakrakit.configuration import read_json
 from chakrakit.errors import ChakraError, ConfigError, MissingExtra
 from chakrakit.parallel import end_with_parent
+from chakrakit.sources.pytorch.collect.raw_folder import (
+    check_raw,
+    is_complete,
+    missing_cards,
+    raw_folder,
+    recordings,
+    time_recordings,
+)
 from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link
 from chakrakit.sources.pytorch.recorder import (
     ENVIRONMENT,
@@ -27,14 +33,9 @@ from chakrakit.sources.pytorch.recorder import (
     rank,
     world_size,
 )
-from chakrakit.trace.files import scratch
-from chakrakit.trace.storage import write
-
-
-def raw_folder(directory: Path) -> Path:
-    """Where what the profiler wrote is kept: beside the run, which is a directory of its own."""
-    return directory.with_name(directory.name + "-raw")
-
+from chakrakit.trace.files import scratch, uninterrupted
+from chakrakit.trace.sets import Run
+from chakrakit.trace.storage import check_output, fresh_directory, write
 
 _SITE = """\
 import importlib.util
@@ -83,11 +84,12 @@ class collect:  # noqa: N801 - reads as a verb where it is used
         self.wait_s = wait_s
         self.report: LinkReport | None = None
         window = parse_steps(steps) if isinstance(steps, str) else steps
-        self._collector = Collector(
-            raw_folder(self.directory), window, two_pass=two_pass, stacks=stacks
-        )
+        self._raw = raw_folder(self.directory)
+        self._collector = Collector(self._raw, window, two_pass=two_pass, stacks=stacks)
 
     def __enter__(self) -> collect:
+        check_raw(self._raw)
+        check_output(self.directory)
         try:
             self._collector.__enter__()
         except ModuleNotFoundError as error:
@@ -104,14 +106,14 @@ class collect:  # noqa: N801 - reads as a verb where it is used
         mine, everyone = rank(), world_size()
         self._collector.finish()
         if kind is None and mine == 0:
-            _wait_for(raw_folder(self.directory), everyone, self.wait_s)
-            self.report = link_collected(self.directory)
+            _wait_for(self._raw, everyone, self.wait_s)
+            run, self.report = link_collected(self._raw)
+            write(run, self.directory)
 
 
 def _wait_for(raw: Path, ranks: int, seconds: float) -> None:
-    """Until every rank's card is there: it is the last file a rank writes."""
     until = time.monotonic() + seconds
-    while missing := [r for r in range(ranks) if not (raw / f"card_{r}.json").exists()]:
+    while missing := missing_cards(raw, ranks):
         if time.monotonic() > until:
             raise ConfigError(
                 f"{raw}: ranks {missing} wrote nothing within {seconds:g} s; "
@@ -120,24 +122,10 @@ def _wait_for(raw: Path, ranks: int, seconds: float) -> None:
         time.sleep(0.05)
 
 
-def link_collected(directory: Path, undilate: bool = False) -> LinkReport:
-    """Link what was recorded for `directory` into it."""
-    raw = raw_folder(directory)
-    names = ("et", "kineto", "capture")
-    pairs = sorted(p for name in names for p in raw.glob(f"{name}_*.json.gz"))
-    if not pairs:
-        raise ConfigError(
-            f"{raw} holds no recording: the program ended before the first of the steps asked for, "
-            "or took no optimizer step"
-        )
-    times = tuple(sorted(raw.glob("times_*.json.gz"), key=_rank_of))
-    run, report = link(pairs, LinkOptions(times=times, undilate=undilate))
-    write(run, directory)
-    return report
-
-
-def _rank_of(path: Path) -> int:
-    return int(path.name.split("_")[1].split(".")[0])
+def link_collected(raw: Path, undilate: bool = False) -> tuple[Run, LinkReport]:
+    """Link what was recorded into a folder."""
+    options = LinkOptions(times=time_recordings(raw), undilate=undilate)
+    return link(recordings(raw), options)
 
 
 def collect_command(
@@ -148,45 +136,84 @@ def collect_command(
     two_pass: bool | None = None,
     stacks: bool = False,
 ) -> LinkReport:
-    """Run a program unchanged, recording the steps asked for, and link what comes out."""
-    try:
-        window = parse_steps(steps)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+    """Run a program unchanged, recording the steps asked for, and link what comes out.
+
+    The recording grows under a hidden name. It and the run appear together at the end; only if it cannot be
+    linked does the recording appear alone, so that it is not lost.
+    """
+    window, two_pass = _window(steps, two_pass)
     raw = raw_folder(directory.absolute())
-    raw.mkdir(parents=True, exist_ok=True)
-    settings: dict[str, Any] = {
-        "directory": str(raw),
-        "steps": window,
-        "two_pass": two_pass,
-        "stacks": stacks,
-    }
-    with scratch("chakra-collect") as site:
-        text = _SITE.format(path=str(FOLDER.absolute()))
-        (site / "sitecustomize.py").write_text(text)
-        path = os.pathsep.join(p for p in (str(site), os.environ.get("PYTHONPATH", "")) if p)
-        env = {**os.environ, ENVIRONMENT: json.dumps(settings), "PYTHONPATH": path}
-        code = _run(command, env)
-    # A program may fail after its window is over; what is whole is linked all the same.
-    if code and not _complete(raw):
-        raise ChakraError(
-            f"{command[0]} ended with exit code {code} before all ranks had written; see its output. "
-            "PyTorch's observer is not safe beside gloo's threads: after a crash, try again"
-        )
-    report = link_collected(directory)
+    check_raw(raw)
+    check_output(directory)
+    settings = {"steps": window, "two_pass": two_pass, "stacks": stacks}
+    failure = None
+    with contextlib.ExitStack() as held, fresh_directory(raw) as recorded:
+        code = _recorded(command, {**settings, "directory": str(recorded)})
+        _check_recorded(recorded, command, code)
+        try:
+            run, report = link_collected(recorded)
+            held.enter_context(uninterrupted())  # until the recording has followed the run
+            write(_said_from(run, report, recorded, raw), directory)
+        except ChakraError as error:
+            failure = str(error).replace(str(recorded), str(raw))
+    if failure is not None:
+        raise ChakraError(f"{failure} (the recording is kept in {raw}; `chakra link` reads it)")
     if code:
         report.ranks[0].warnings.append(f"the program ended with exit code {code} after recording")
     return report
 
 
-class _RankCard(msgspec.Struct):
-    world_size: int
+def _window(text: str, two_pass: bool | None) -> tuple[tuple[int, int], bool]:
+    """The steps to record, and whether to record as many before them with Kineto alone.
+
+    The first optimizer step is over when a program that is not changed begins to record itself.
+    """
+    try:
+        first, last = parse_steps(text)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    wanted = last - first
+    least = 1 + wanted if two_pass else 1
+    if first < least:
+        raise ConfigError(
+            f"--steps {text}: step 0 is over before it can be recorded"
+            + (", and two passes need as many steps before these" if two_pass else "")
+            + f"; give --steps {least}:{least + wanted} or later"
+        )
+    return (first, last), first > wanted if two_pass is None else two_pass
 
 
-def _complete(raw: Path) -> bool:
-    """Whether every rank that the cards speak of has written its own."""
-    cards = [read_json(p, _RankCard, "a rank's card") for p in raw.glob("card_*.json")]
-    return bool(cards) and len(cards) == max(c.world_size for c in cards)
+def _check_recorded(recorded: Path, command: Sequence[str], code: int) -> None:
+    """A program may fail after its window is over; what is whole is linked all the same."""
+    if code and not is_complete(recorded):
+        raise ChakraError(
+            f"{command[0]} ended with exit code {code} before all ranks had written; see its output. "
+            "PyTorch's observer is not safe beside gloo's threads: after a crash, try again"
+        )
+    recordings(recorded)
+
+
+def _recorded(command: Sequence[str], settings: dict[str, Any]) -> int:
+    """The exit code of the program, which recorded itself; its temporary files are gone with it."""
+    with scratch("chakra-collect") as folder:
+        site, temporary = folder / "site", folder / "tmp"
+        site.mkdir()
+        temporary.mkdir()
+        (site / "sitecustomize.py").write_text(_SITE.format(path=str(FOLDER.absolute())))
+        path = os.pathsep.join(p for p in (str(site), os.environ.get("PYTHONPATH", "")) if p)
+        own = {ENVIRONMENT: json.dumps(settings), "PYTHONPATH": path, "TMPDIR": str(temporary)}
+        return _run(command, {**os.environ, **own})
+
+
+def _said_from(run: Run, report: LinkReport, recorded: Path, raw: Path) -> Run:
+    """The run, whose card names the files by where they will be; so does the report."""
+
+    def there(files: Sequence[str]) -> list[str]:
+        return [file.replace(str(recorded), str(raw)) for file in files]
+
+    for linked in report.ranks:
+        linked.files = there(linked.files)
+    return run.with_card(run.card.replace(source=there(run.card.source)))
 
 
 def _run(command: Sequence[str], env: dict[str, str]) -> int:

@@ -92,6 +92,8 @@ class Collector:
 
     def __enter__(self) -> Collector:
         self.directory.mkdir(parents=True, exist_ok=True)
+        # A card says that its rank has finished: one of an earlier recording would say so too soon.
+        self._path("card", ".json").unlink(missing_ok=True)
         # Now, because the device's tracer stays loaded after the first recording and goes on costing.
         self._bare = probe(None) if self.overhead else {}
         restore = (

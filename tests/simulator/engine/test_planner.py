@@ -1,11 +1,12 @@
-"""Without a library, `auto` looks at all groups that use the network together."""
+"""Which algorithm a call gets: `auto` looks at all groups that use the network together."""
 
 import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.machines.load import parse_machine
 from chakrakit.simulator.collectives import ALGORITHMS, Algorithms
-from chakrakit.simulator.engine import SimulationOptions, run
+from chakrakit.simulator.engine import SimulationOptions, native, run
+from support.simulated import machine_of
 
 
 def tree(arity, oversubscription):
@@ -48,3 +49,18 @@ def test_the_choice_does_not_depend_on_folding():
     apart = run(traces, machine, SimulationOptions(fold=False))
     assert folded.makespan_ps == apart.makespan_ps
     assert set(folded.instances.algorithm) == set(apart.instances.algorithm)
+
+
+def test_uneven_all_to_all_takes_as_long_as_its_largest_port():
+    bodies = []
+    for rank in range(3):
+        t = TraceBuilder()
+        t.collective(
+            "a",
+            CollectiveType.ALL_TO_ALL,
+            4000,
+            in_splits=[2000, 1000, 1000] if rank else [0, 3000, 1000],
+        )
+        bodies.append(t.build())
+    out = native.run(TraceSet(bodies), machine_of("switch", 3, latency=0, bandwidth=1e12))
+    assert out.makespan_ps == pytest.approx(4000, rel=1e-3)  # member 1 gets 3,000 and 1,000

@@ -9,46 +9,10 @@ import pytest
 import chakrakit as ck
 from chakrakit.cli import main
 from chakrakit.errors import ConfigError, FormatError
-from chakrakit.machines.load import load_machine, parse_machine
+from chakrakit.machines.load import load_machine
 from chakrakit.simulator.jobs import join_jobs, place_jobs, simulate_jobs
 from chakrakit.simulator.results import simulate
-
-
-def training(ranks: int, name: str = "layer", world: bool = True) -> ck.TraceSet:
-    """Each rank computes, reduces with all and sends to its neighbour, three times."""
-    traces = []
-    for rank in range(ranks):
-        t, done = ck.TraceBuilder(), []
-        for i in range(3):
-            last = t.comp(name, duration_ns=20_000 + 1_000 * i, deps=done)
-            group = {} if world else {"pg_name": "all"}
-            last = t.collective("sum", ck.CollectiveType.ALL_REDUCE, 4 << 20, deps=[last], **group)
-            done = [
-                t.send("out", rank, (rank + 1) % ranks, 1 << 20, tag=i, deps=[last], stream=1),
-                t.recv("in", (rank - 1) % ranks, rank, 1 << 20, tag=i, deps=[last], stream=2),
-            ]
-        traces.append(t.build())
-    return ck.TraceSet(traces, groups=None if world else ck.Groups({"all": range(ranks)}))
-
-
-@pytest.fixture(scope="module")
-def narrow():
-    """Four nodes of four devices whose nodes share one thin way up."""
-    text = {
-        "name": "narrow",
-        "device": {"peak": {"bf16": "1 TFLOP/s"}, "memory_bandwidth": "1 TB/s", "memory": "80 GB"},
-        "network": [
-            {"topology": "switch", "size": 4, "bandwidth": "100 GB/s", "latency": "1 us"},
-            {
-                "topology": "switch",
-                "size": 4,
-                "bandwidth": "10 GB/s",
-                "latency": "2 us",
-                "joins": "gateways",
-            },
-        ],
-    }
-    return parse_machine(text, "narrow")
+from support.simulated import training
 
 
 @pytest.mark.parametrize("world", [True, False])
@@ -113,23 +77,6 @@ def test_a_device_runs_one_rank():
     jobs = {"a": training(2), "b": training(2)}
     with pytest.raises(ConfigError, match="device 1 is given to job 0 and job 1"):
         simulate_jobs(jobs, "dgx-h100:1", placement=[(0, 1), (1, 2)])
-
-
-def test_packed_jobs_have_nodes_of_their_own_while_there_are_enough():
-    machine = load_machine("dgx-h100:4")
-    assert place_jobs([6, 8], machine) == [tuple(range(6)), tuple(range(8, 16))]
-    tight = place_jobs([6, 10, 9], machine)
-    assert [d for devices in tight for d in devices] == list(range(25))
-    spread = place_jobs([4, 4], machine, spread=True)
-    assert spread == [(0, 8, 16, 24), (1, 9, 17, 25)]
-    with pytest.raises(ConfigError, match="32 devices and the jobs 40 ranks"):
-        place_jobs([20, 20], machine)
-
-
-def test_a_job_without_all_its_ranks_is_refused():
-    part = ck.TraceSet([training(2).trace(0)], {1: ck.Binding(0)})
-    with pytest.raises(ConfigError, match="job 'a' lacks ranks"):
-        join_jobs({"a": part})
 
 
 def test_shared_bodies_stay_shared():

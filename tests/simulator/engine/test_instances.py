@@ -5,8 +5,9 @@ import pytest
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ChakraError, TraceError
 from chakrakit.machines.load import load_machine
-from chakrakit.simulator.engine import SimulationOptions, run
+from chakrakit.simulator.engine import SimulationOptions, native, run
 from support.bounded import memory_below
+from support.simulated import machine_of
 
 networks = pytest.mark.parametrize("network", ["flow", "analytical"])
 ALL_REDUCE, BROADCAST = CollectiveType.ALL_REDUCE, CollectiveType.BROADCAST
@@ -117,3 +118,23 @@ def test_sizes_of_an_all_to_all_and_sizes_not_said_may_differ(network):
 def test_a_message_to_oneself_takes_the_same_in_both_networks():
     took = {n: finished(messages(([(0, 10**6)], [(0, 10**6)])), n) for n in ("flow", "analytical")}
     assert took["flow"].makespan_ps == took["analytical"].makespan_ps > 0
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_the_root_of_a_collective_is_whom_the_rank_means(fold):
+    """On a line, a broadcast from the middle is over sooner than one from the end."""
+    line = machine_of("line", 5)
+
+    def end(root, peers):
+        t = TraceBuilder()
+        t.collective("b", CollectiveType.BROADCAST, 10**6, comm_src=root)
+        bound = {r: Binding(0, peers=peers) for r in range(5)}
+        traces = TraceSet([t.build()], bound, Groups({"": range(5)}))
+        options = native.SimulationOptions(
+            fold=fold, algorithms=native.Algorithms({"broadcast": "direct"})
+        )
+        return native.run(traces, line, options).makespan_ps
+
+    assert end(2, {}) < end(0, {})
+    assert end(9, {9: 2}) == end(2, {})
+    assert end(9, {9: 0}) == end(0, {})

@@ -1,0 +1,51 @@
+"""What devices draw, by class of work: their limit while they work, idle power while they do not."""
+
+import pytest
+
+from chakrakit import TraceBuilder, TraceSet
+from chakrakit.machines.load import parse_machine
+from chakrakit.simulator.engine import SimulationOptions
+from chakrakit.simulator.results.energy import Energy, energy_of, run_within_limits
+
+
+def device(**more):
+    network = [{"topology": "switch", "size": 1, "bandwidth": 1e9}]
+    return parse_machine({"network": network, "device": more}, "one")
+
+
+def drawn(machine, build):
+    t = TraceBuilder()
+    build(t)
+    outcome, limit = run_within_limits(TraceSet([t.build()]), machine, SimulationOptions())
+    return energy_of(outcome, machine, limit)
+
+
+def test_a_device_draws_its_power_at_work_and_its_idle_power_otherwise():
+    """3 s of a kernel at 500 W, then 1 s of the host's own at 100 W."""
+
+    def build(t):
+        kernel = t.comp("gemm", duration_ns=3 * 10**9)
+        t.comp("host", is_cpu_op=True, duration_ns=10**9, deps=[kernel])
+
+    found = drawn(device(power=500, idle_power=100), build)
+    assert found.by_class["idle"] == pytest.approx(100)
+    assert found.joules == pytest.approx(1600)
+    assert found.clock_mhz is None
+
+
+def test_kernels_that_overlap_share_the_time_of_their_device():
+    """Two kernels side by side for 2 s draw no more than one would."""
+
+    def build(t):
+        for stream in (1, 2):
+            t.comp("gemm", duration_ns=2 * 10**9, stream=stream)
+
+    assert drawn(device(power=500, idle_power=100), build).joules == pytest.approx(1000)
+
+
+def test_nothing_is_said_of_devices_that_do_not_say_what_they_draw():
+    assert drawn(device(), lambda t: t.comp("gemm", duration_ns=10)) is None
+
+
+def test_the_sum_over_classes():
+    assert Energy({"gemm": 2.0, "idle": 0.5}).joules == 2.5

@@ -1,0 +1,52 @@
+"""One call from names to a result, and what its card says was asked for."""
+
+import pytest
+
+from chakrakit import CollectiveType, TraceBuilder, TraceSet
+from chakrakit.errors import ConfigError
+from chakrakit.simulator.engine import Disturbance, SimulationOptions
+from chakrakit.simulator.results import simulate
+from support.simulated import collective, machine_of
+
+
+def timed(**options):
+    t = TraceBuilder()
+    t.comp("w", start_ns=5, duration_ns=40)
+    return simulate(
+        TraceSet([t.build()]), None, options=SimulationOptions(**options), compute="measured"
+    )
+
+
+def test_where_all_times_are_measured_no_machine_is_needed():
+    done = timed(communication="measured")
+    assert done.makespan_ns == done.facts().makespan_ns == 40
+    assert done.settings["communication"] == "measured"
+
+
+def test_else_a_machine_must_be_named():
+    with pytest.raises(ConfigError, match="say what to simulate on: --machine"):
+        timed()
+
+
+def test_the_card_says_what_was_asked_for():
+    asked = SimulationOptions(
+        disturbance=Disturbance(stragglers={1: 2.0}, seed=3), placement=(1, 0), network="analytical"
+    )
+    done = simulate(
+        collective(CollectiveType.ALL_REDUCE, 8, 2), machine_of("ring", 2), options=asked
+    )
+    said = done.run().card.settings
+    assert {n: said[n] for n in ("network", "algorithms", "placement", "stragglers", "seed")} == {
+        "network": "analytical",
+        "algorithms": "auto",
+        "placement": [1, 0],
+        "stragglers": {"1": 2.0},
+        "seed": 3,
+    }
+    plain = simulate(collective(CollectiveType.ALL_REDUCE, 8, 2), machine_of("ring", 2)).settings
+    assert not {"placement", "stragglers", "communication", "device_memory_bytes"} & set(plain)
+
+
+def test_the_smallest_memory_is_kept_for_those_who_look_later():
+    done = simulate(collective(CollectiveType.ALL_REDUCE, 8, 2), "dgx-h100")
+    assert done.settings["device_memory_bytes"] == 80_000_000_000

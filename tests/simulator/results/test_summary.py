@@ -1,0 +1,42 @@
+"""What a simulation comes to: time, memory, utilization, energy, price."""
+
+import pytest
+
+from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
+from chakrakit.simulator.results.simulation import simulate
+from support.simulated import one_device
+
+AR = CollectiveType.ALL_REDUCE
+
+
+def test_memory_from_allocations_and_from_lifetimes():
+    t = TraceBuilder()
+    a = t.comp("a", duration_ns=10, mem_alloc=100, stream=0)
+    b = t.comp("b", duration_ns=10, deps=[a], mem_alloc=50, stream=0)
+    t.comp("c", duration_ns=10, deps=[b], mem_alloc=30, mem_free=150, stream=0)
+    done = simulate(TraceSet([t.build()]), one_device())
+    assert done.summary.ranks[0].peak_bytes == 180
+    assert done.run().counters["memory"]["bytes"].to_pylist()[-1] == 30
+    t = TraceBuilder()
+    a = t.comp("a", duration_ns=10, inputs=["w", "7"], outputs=["x", "100"])
+    b = t.comp("b", duration_ns=10, deps=[a], inputs=["x", "100"], outputs=["y", "50"])
+    t.comp("c", duration_ns=10, deps=[b], inputs=["y", "50"])
+    done = simulate(TraceSet([t.build()]), one_device())
+    assert done.summary.ranks[0].peak_bytes == 157
+    assert done.summary.memory_holders == [("x", 100), ("y", 50), ("w", 7)]
+
+
+def test_summary_adds_up():
+    t = TraceBuilder()
+    work = t.comp("w", duration_ns=10_000, num_ops=10**9)
+    t.collective("c", AR, 10**6, deps=[work])
+    traces = TraceSet([t.build()], {i: Binding(0) for i in range(8)}, Groups({"": range(8)}))
+    s = simulate(traces, "dgx-h100").summary
+    rank = s.ranks[3]
+    assert rank.compute_ns == 10_000
+    assert rank.finish_ns == pytest.approx(rank.compute_ns + rank.exposed_comm_ns + rank.idle_ns)
+    assert s.mfu == pytest.approx(10**9 / (989.4e12 * s.makespan_ns * 1e-9))
+    assert s.energy_joules == pytest.approx(sum(s.energy_by_class.values()))
+    assert s.price == pytest.approx(8 * 6.155 * s.makespan_ns * 1e-9 / 3600)
+    assert 0 < s.collectives[0].ideal_share <= 1
+    assert s.fold.factor == 8
