@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit import Binding, Run, Times, Trace, TraceBuilder, TraceSet
+from chakrakit import Binding, CollectiveType, Run, Times, Trace, TraceBuilder, TraceSet
 from chakrakit.errors import TraceError
 from chakrakit.trace.sets.run import run_of
 
@@ -46,8 +46,23 @@ def test_a_ranks_own_file_has_its_times_in_nanoseconds() -> None:
     assert trace.start_ns.tolist() == [1000, 2345]
     assert trace.column("start_time_micros").tolist() == [1, 2]
     assert trace.has("start_time_ns").tolist() == [False, True]
+    assert run_of(TraceSet([body(1)]), {0: times(0)}).timed_trace(0).is_timed
     with pytest.raises(TraceError, match="starts before 0"):
         run_of(TraceSet([body()]), {0: times(-5, 2)}).timed_trace(0)
+
+
+def test_collectives_that_ranks_begin_in_different_orders_keep_their_numbers() -> None:
+    """Nothing orders the two on a rank; by their starts alone, a sum would meet a gather."""
+    t = TraceBuilder()
+    t.collective("sum", CollectiveType.ALL_REDUCE, 64)
+    t.collective("gather", CollectiveType.ALL_GATHER, 64)
+    traces = TraceSet([t.build()], {r: Binding(0) for r in (0, 1)})
+    run = run_of(traces, {0: times(0, 5), 1: times(7, 0)})
+    assert run.timed_trace(1).column("comm_seq").tolist() == [0, 1]
+    assert not run.timed_trace(0).has("comm_seq").any()
+    timed = TraceSet([run.timed_body(0), run.timed_body(1)])
+    calls = timed.collectives.calls.to_pylist()
+    assert all(c["row"] == c["instance"] for c in calls)
 
 
 def test_causes_on_ranks_that_are_not_here_are_not_known() -> None:

@@ -27,7 +27,7 @@ from chakrakit.simulator.engine.classes import refine
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
 from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances, Matcher
-from chakrakit.simulator.engine.measured import as_measured, recorded_starts
+from chakrakit.simulator.engine.measured import as_measured, recorded_starts, refuse_shares
 from chakrakit.simulator.engine.membership import Membership
 from chakrakit.simulator.engine.messages import FoldRefusedError, device_table
 from chakrakit.simulator.engine.outcome import Outcome
@@ -105,6 +105,8 @@ class _Simulation:
                 f"body {number}: node {body.ids[first['row']]} depends on node {first['id']}, which does "
                 "not exist; `chakra validate --fix` drops such dependencies"
             )
+        if "measured" in (self.options.work.name, self.options.communication):
+            refuse_shares(body)
         self.traces.calls_at(number)  # while the body is at hand
         return read_program(body)
 

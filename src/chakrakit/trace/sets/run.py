@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I8, I32, I64
 from chakrakit.errors import TraceError
-from chakrakit.trace.communication import Binding, Body, Groups
+from chakrakit.trace.communication import Binding, Body, Calls, Groups, read_calls
 from chakrakit.trace.counters import Counters
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets.card import Card
@@ -168,7 +168,21 @@ class Run(TraceSet):
         start, end = whole_ns(self.times_of(rank), self.tick_ps)
         if len(start) and int(start.min()) < 0:
             raise TraceError(f"rank {rank} has starts before 0, which a file cannot say")
-        return trace.with_columns(_exact("start_time", start) | _exact("duration", end - start))
+        timed = trace.with_columns(_exact("start_time", start) | _exact("duration", end - start))
+        if not timed.is_timed:  # all began at 0, which microseconds alone do not say
+            timed = timed.with_columns({_NANOS["start_time"]: start})
+        return self._numbered(timed, rank)
+
+    def _numbered(self, timed: Trace, rank: int) -> Trace:
+        """The trace, with the numbers of its collectives where their starts say another order than before.
+
+        Ranks begin collectives that do not depend on each other in different orders.
+        """
+        was = _numbers(self.calls_at(self._binding(rank).body), len(timed))
+        if np.array_equal(was, _numbers(read_calls(timed), len(timed))):
+            return timed
+        number = _numbers(self.communication.calls(self.communication.place[rank]), len(timed))
+        return timed.with_columns({"comm_seq": pa.array(number, mask=number < 0)})
 
     def start(self, rank: int) -> I64:
         """Start of each node of a rank."""
@@ -284,6 +298,13 @@ def _exact(what: str, nanos: I64) -> dict[str, object]:
         f"{what}_micros": np.maximum(nanos, 0) // 1000,
         _NANOS[what]: pa.array(nanos, mask=nanos % 1000 == 0),
     }
+
+
+def _numbers(calls: Calls, rows: int) -> I64:
+    """The number of each collective by its row; -1 for other rows."""
+    found = np.full(rows, -1, np.int64)
+    found[calls.row[calls.collective]] = calls.number[calls.collective]
+    return found
 
 
 _NANOS = {"start_time": "start_time_ns", "duration": "duration_ns"}

@@ -12,6 +12,7 @@ from chakrakit.insight.analysis import Analysis, analyze
 from chakrakit.insight.compare import Comparison
 from chakrakit.insight.rank import ms
 from chakrakit.insight.time import Breakdown
+from chakrakit.trace.files import replacing
 from chakrakit.trace.sets import Run
 from chakrakit.views.charts import Markup, charts
 
@@ -27,7 +28,8 @@ class Picture:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it as an SVG file."""
-        Path(path).write_text(self.svg)
+        with replacing(Path(path)) as temporary:
+            temporary.write_text(self.svg)
 
     def _repr_svg_(self) -> str:
         return self.svg
