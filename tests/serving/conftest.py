@@ -8,7 +8,7 @@ import pytest
 
 from chakrakit.serving.cluster import Outcome, PoolSetup, Setup, run
 from chakrakit.serving.requests import Stream
-from support.served import Serve
+from support.serving_engines import Serve
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from chakrakit.machines.load import parse_machine
 from chakrakit.serving.cluster import Setup, run
 from chakrakit.serving.results.figures import Served
 from chakrakit.serving.results.service_level import ServiceLevel
-from support.served import pool, together
+from support.serving_engines import pool, together
 
 
 @pytest.fixture(scope="module")

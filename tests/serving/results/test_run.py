@@ -8,7 +8,7 @@ import pytest
 from chakrakit.serving.cluster import Setup, run
 from chakrakit.serving.results.figures import Served
 from chakrakit.serving.results.run import engine_run, lanes
-from support.served import pool, together
+from support.serving_engines import pool, together
 
 
 @pytest.mark.parametrize(

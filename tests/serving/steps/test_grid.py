@@ -52,7 +52,7 @@ def test_a_grid_too_large_or_without_history_is_refused(monkeypatch) -> None:
     del given["kv_prefill"]
     with pytest.raises(ConfigError, match="neither kv_prefill nor prefill_key"):
         filled_grid(given)
-    monkeypatch.setattr(grid, "_MOST_CELLS", 1)
+    monkeypatch.setattr(grid, "MOST_CELLS", 1)
     with pytest.raises(ConfigError, match="spans a grid of 2 cells; from 1 to 1"):
         filled_grid(table((0, 0, 1, 100, 5), (0, 0, 1, 200, 6)))
 

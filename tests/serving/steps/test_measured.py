@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chakrakit.serving.steps import MeasuredSteps, read_layers
-from chakrakit.serving.steps.measured import _slice, _surface
+from chakrakit.serving.steps.measured import at_degree, surface
 from support.foreign_files import write_layer_tables
 
 
@@ -42,7 +42,7 @@ def test_layers_of_10_µs_and_1_µs_per_token(steps) -> None:
     )
 
 
-def surface(**more):
+def table(**more):
     columns = {"tokens": [10, 10, 20, 20], "activated_experts": [1, 8, 1, 8]}
     columns |= {"time_us": [100, 170, 200, 270], **more}
     return {name: np.array(values, float) for name, values in columns.items()}
@@ -54,13 +54,13 @@ def surface(**more):
 def test_a_block_of_experts_is_read_off_between_and_beyond_what_was_measured(
     tokens, met, us
 ) -> None:
-    found = _surface(surface(), np.array([float(tokens)]), np.array([float(met)]))
+    found = surface(table(), np.array([float(tokens)]), np.array([float(met)]))
     assert found.tolist() == pytest.approx([us * 1e-6])
 
 
 def test_the_rows_of_the_nearest_degree_are_used() -> None:
-    table = surface(ep=[1, 1, 4, 4])
-    assert _slice(surface(), 4)[1] is False
-    kept, sliced = _slice(table, 5)
+    given = table(ep=[1, 1, 4, 4])
+    assert at_degree(table(), 4)[1] is False
+    kept, sliced = at_degree(given, 5)
     assert (kept["time_us"].tolist(), sliced) == ([200, 270], True)
-    assert _slice(table, 1)[1] is False
+    assert at_degree(given, 1)[1] is False

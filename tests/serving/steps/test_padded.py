@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.serving.steps.padded import (
-    MaskedAttention,
-    _line,
-    measurements_for,
-    separate_kernels,
-)
+from chakrakit.serving.steps.padded import MaskedAttention, line, measurements_for, separate_kernels
 
 
 def test_measurements_belong_to_devices_by_name() -> None:
@@ -23,7 +18,7 @@ def test_measurements_belong_to_devices_by_name() -> None:
 @pytest.mark.parametrize(("x", "us"), [(5, 20), (0, 10), (20, 50), (-20, 0)])
 def test_between_and_beyond_two_points(x: float, us: float) -> None:
     """10 µs at 0 and 30 µs at 10; never less than nothing."""
-    assert _line([(10, 30.0), (0, 10.0)], x) == pytest.approx(us * 1e-6)
+    assert line([(10, 30.0), (0, 10.0)], x) == pytest.approx(us * 1e-6)
 
 
 def test_attention_that_nobody_measured_takes_its_arithmetic_or_its_copies(

@@ -9,24 +9,7 @@ import chakrakit as ck
 from chakrakit.insight.communication.stragglers import stragglers
 from chakrakit.insight.communication.summary import bus_factor, communication
 from chakrakit.trace.sets.run import Times, run_of
-
-
-def collectives(
-    arrivals: list[list[int]],
-    ends: list[int],
-    size: int = 1 << 20,
-    kind=ck.CollectiveType.ALL_REDUCE,
-):
-    """One collective a column: when each rank came, and when all were done."""
-    bodies, times = [], {}
-    for rank, mine in enumerate(arrivals):
-        t = ck.TraceBuilder()
-        for _ in mine:
-            t.collective("c", kind, size, pg_name="1", stream=20)
-        bodies.append(t.build())
-        times[rank] = Times(np.array(mine), np.array(ends))
-    groups = ck.Groups({"1": range(len(arrivals))})
-    return run_of(ck.TraceSet(bodies, groups=groups), times, tick_ps=1000)
+from support.timed_collectives import collectives
 
 
 def test_waiting_is_not_transfer():
@@ -74,35 +57,6 @@ def test_pairs_of_a_ring_and_of_an_all_to_all():
     assert {(p.src, p.dst): p.bytes for p in every} == {
         (a, b): 100 for a in range(3) for b in range(3) if a != b
     }
-
-
-def test_the_late_rank_is_named():
-    """Rank 2 comes last twice, and two others wait for it each time."""
-    run = collectives([[0, 10_000], [0, 10_500], [2_000, 13_000]], [3_000, 14_000])
-    found = stragglers(run).ranks
-    assert found[0].rank == 2
-    assert found[0].caused_wait_ns == 2 * 2_000 + 3_000 + 2_500
-    assert found[0].times_last == 2
-    assert sum(s.waited_ns for s in found) == sum(s.caused_wait_ns for s in found)
-
-
-def test_a_slow_group_is_named():
-    """Two groups do the same; one takes twice as long."""
-    bodies, times = [], {}
-    for rank in range(4):
-        t = ck.TraceBuilder()
-        for _ in range(4):
-            t.collective(
-                "c", ck.CollectiveType.ALL_REDUCE, 4096, pg_name=f"g{rank // 2}", stream=20
-            )
-        bodies.append(t.build())
-        length = 1_000 * (1 + rank // 2)
-        start = np.arange(4) * 10_000
-        times[rank] = Times(start, start + length)
-    groups = ck.Groups({"g0": [0, 1], "g1": [2, 3]})
-    (slow,) = stragglers(run_of(ck.TraceSet(bodies, groups=groups), times, tick_ps=1000)).links
-    assert slow.where == "group g1"
-    assert slow.slowdown == pytest.approx(2000 / 1500)
 
 
 def test_sizes_fall_into_powers_of_two():
