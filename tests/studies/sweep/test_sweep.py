@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -238,3 +239,17 @@ def test_the_same_table_on_a_cluster_with_a_worker_killed(
     assert marker.exists()
     assert (result.done, result.failed) == (12, 0)
     assert _same_table(folder, done / "out")
+
+
+def test_folders_and_tables_of_others_stay(done: Path, tmp_path: Path) -> None:
+    """A folder that has the name of ours is not removed, and a table that no sweep wrote not replaced."""
+    shutil.copytree(done / "out", tmp_path / "out")
+    theirs = tmp_path / "out" / "bodies" / "mine"
+    theirs.parent.mkdir()
+    theirs.touch()
+    study = read_study(done / "tiny.yaml")
+    assert sweep(study, tmp_path / "out").reused == 12
+    assert theirs.exists()
+    (tmp_path / "out" / "points.jsonl").unlink()
+    with pytest.raises(ConfigError, match=r"has a table.parquet that no sweep wrote"):
+        sweep(study, tmp_path / "out")

@@ -25,10 +25,11 @@ network:
 def command(output: str) -> None:
     """Generate Llama-3.1-8B on 64 GPUs, simulate it on two networks, compare, and write a report."""
     from chakrakit.cli import main
+    from chakrakit.trace.files import replacing
 
     folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "ethernet.yaml").write_text(ETHERNET)
+    with replacing(folder / "ethernet.yaml") as temporary:
+        temporary.write_text(ETHERNET)
     for title, line in _story(folder):
         console().rule(title, align="left")
         console().print(f"$ chakra {line}\n")

@@ -175,7 +175,10 @@ class _Measurement:
         record.export_chrome_trace(str(raw))
         data = raw.read_bytes()
         raw.unlink()
-        (out / f"{raw.name}.gz").write_bytes(gzip.compress(data, 6))
+        packed = out / f"{raw.name}.gz"
+        part = packed.with_suffix(".part")
+        part.write_bytes(gzip.compress(data, 6))
+        part.replace(packed)
         return _kernels(data)
 
 

@@ -20,7 +20,7 @@ def traces_of(workload: Workload | Captured, cache: Path | None) -> TraceSet:
     They are looked for in the cache, and left there. It only saves time: a folder that this machine
     does not have, a full disk or a damaged entry mean that the traces are made here.
     """
-    if cache is None or not cache.parent.is_dir():
+    if cache is None or not cache.is_dir():
         return _made(workload)
     place = cache / content_key(workload)
     if place.is_dir():

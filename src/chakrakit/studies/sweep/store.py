@@ -13,6 +13,8 @@ from chakrakit.errors import ConfigError
 from chakrakit.studies.sweep.measurement import Row
 from chakrakit.studies.sweep.served import ServedRow
 
+POINTS = "points.jsonl"
+
 
 class Finished(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A point that was run: its row, or why there is none."""
@@ -32,14 +34,14 @@ class Finished(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Store:
-    """The file `points.jsonl` of a study's folder.
+    """The file of finished points in a study's folder.
 
     Only one process writes it at a time. A last line without its end was being written when
     something was killed: it is cut off, and its point is run again.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "points.jsonl"
+        self._path = folder / POINTS
 
     def read(self) -> dict[str, Finished]:
         """What is finished, by key; of several lines about a point the last counts."""

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
+from chakrakit.errors import ConfigError
 from chakrakit.parallel import Outcome, Progress, check_engine, each, quiet
 from chakrakit.results import Result
 from chakrakit.studies.sweep.measurement import Row, measure
 from chakrakit.studies.sweep.points import Grid, Point, grid
 from chakrakit.studies.sweep.served import ServedRow
-from chakrakit.studies.sweep.store import Finished, Store
+from chakrakit.studies.sweep.store import POINTS, Finished, Store
 from chakrakit.studies.sweep.study import Study
 from chakrakit.studies.sweep.table import table_of, write_table
+from chakrakit.trace.files import claimed
 
 _BODIES = "bodies"
 """Where points share traces while a sweep runs; gigabytes that nobody needs when it is over."""
+_TABLE = "table.parquet"
 
 
 class SweepResult(Result, msgspec.Struct, kw_only=True):
@@ -52,23 +54,29 @@ def sweep(
     check_engine(engine)
     made = grid(study)
     place = Path(folder)
+    _refuse_others(place)
     store = Store(place)
-    with store.writing() as writer:
+    with store.writing() as writer, claimed(place / _BODIES, folder=True) as bodies:
         finished = store.read()
         wanted = {p.key: p for p in made.points}
         kept = {k: f for k, f in finished.items() if k in wanted and not _again(f, retry)}
         todo = _ordered([p for k, p in wanted.items() if k not in kept], study)
         total, done = sum(p.weight for p in todo), 0
-        run = partial(measure, cache=(place / _BODIES).resolve())
+        run = partial(measure, cache=bodies.resolve())
         for outcome in each(run, todo, engine, jobs):
             point = todo[outcome.index]
             one = _finished(point, outcome)
             writer.add(one)
             finished[point.key] = one
             progress(done := done + point.weight, total)
-        write_table(table_of(made.points, finished), place / "table.parquet")
-        shutil.rmtree(place / _BODIES, ignore_errors=True)
+        write_table(table_of(made.points, finished), place / _TABLE)
     return _result(made, finished, kept, place)
+
+
+def _refuse_others(place: Path) -> None:
+    """Every sweep keeps its points beside its table: a table without them is somebody else's."""
+    if (place / _TABLE).exists() and not (place / POINTS).exists():
+        raise ConfigError(f"{place}: has a {_TABLE} that no sweep wrote; give another -o")
 
 
 def _again(one: Finished, retry: bool) -> bool:
@@ -98,5 +106,5 @@ def _result(
         failed=len(made.points) - done,
         reused=sum(p.key in kept for p in made.points),
         skipped=made.skipped,
-        table=str(place / "table.parquet"),
+        table=str(place / _TABLE),
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from chakrakit.arrays import I32, I64, U8, U64, Mask
 from chakrakit.errors import ChakraError, FormatError
 from chakrakit.parallel import Workers
 from chakrakit.trace.codecs import open_writer, scan_trace
-from chakrakit.trace.files import STDIO, open_input
+from chakrakit.trace.files import STDIO, open_input, scratch
 from chakrakit.trace.model import (
     Dependencies,
     Layout,
@@ -72,11 +71,11 @@ def fix(
     if os.fspath(target) == STDIO:
         raise ChakraError("a repaired trace needs a name: it is read again to be checked")
     if os.fspath(path) == STDIO:
-        with tempfile.NamedTemporaryFile(suffix=".et") as copy:  # it is read twice
-            with open_input(STDIO) as stream:
-                shutil.copyfileobj(stream, copy)
-            copy.flush()
-            return fix(copy.name, target, keep=keep, progress=progress, workers=workers)
+        with scratch("chakra-fix") as folder:
+            copy = folder / "stdin.et"  # it is read twice
+            with open_input(STDIO) as stream, copy.open("wb") as kept:
+                shutil.copyfileobj(stream, kept)
+            return fix(copy, target, keep=keep, progress=progress, workers=workers)
     step = progress or (lambda _piece: None)
     findings = Findings(keep)
     checked = check(job_of(path, findings), findings, step, workers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
@@ -16,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from chakrakit.errors import ChakraError, ConfigError
+from chakrakit.trace.files import scratch
 from chakrakit.views.app.around import around
 from chakrakit.views.app.guard import Guard
 from chakrakit.views.app.lod import Window
@@ -217,8 +217,8 @@ def _perfetto(session: Session) -> Callable[[Request], Response]:
             side = asked.side(session)
             ranks = asked.ranks(side)
             window = asked.window()
-            with tempfile.TemporaryDirectory() as folder:
-                file = Path(folder) / "window.pftrace"
+            with scratch("chakra-view") as folder:
+                file = folder / "window.pftrace"
                 session.write_window(side, ranks, window, file)
                 content = file.read_bytes()
         except ChakraError as error:

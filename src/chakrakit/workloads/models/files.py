@@ -9,6 +9,7 @@ import msgspec
 
 from chakrakit.configuration import read_document
 from chakrakit.errors import ConfigError
+from chakrakit.trace.files import replacing
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.models.naming import named
 
@@ -49,4 +50,5 @@ def write_workload(workload: Workload, path: str | Path) -> None:
     import yaml
 
     text = yaml.safe_dump(msgspec.to_builtins(workload), sort_keys=False)
-    Path(path).write_text(text)
+    with replacing(Path(path)) as temporary:
+        temporary.write_text(text)
