@@ -34,7 +34,7 @@ GENERATED = {
     "pipeline and data parallel": {"pp": 2, "dp": 2},
 }
 RANDOM = [f"random {seed}" for seed in range(6)]
-NETWORKS = [f"network {seed}" for seed in (2, 5, 26, 41)]
+NETWORKS = [f"network {seed}" for seed in (2, 5, 26, 41, 105, 115, 116, 140)]
 """Random bodies with host threads, messages and edges of every form, on random networks."""
 PLANS = [pytest.param(f"plan {seed}", marks=pytest.mark.slow) for seed in (0, 3)]
 RUNS = [*LINKED, "as recorded", *GENERATED, "by hand", *RANDOM, *NETWORKS, *PLANS]

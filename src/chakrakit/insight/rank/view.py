@@ -31,8 +31,8 @@ _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
 _MARK = re.compile(r"^ProfilerStep#\d+$|^PyTorch Profiler")
 _RECEIVE = 9
-TOLERANCE_NS = 1_000
-"""Recorders round: a cause may seem to come this much after its effect."""
+_RECORDERS_ROUND_NS = 1_000
+_TICKS_ROUND_NS = 1
 
 
 class Kind(IntEnum):
@@ -86,6 +86,11 @@ class RankView:
         if not self.ran.any():
             return 0, -1
         return int(self.start[self.ran].min()), int(self.end[self.ran].max())
+
+    @property
+    def tolerance_ns(self) -> int:
+        """How much later than its effect a cause may seem: recorders round, a run's own times hardly do."""
+        return _RECORDERS_ROUND_NS if self.measured else _TICKS_ROUND_NS
 
     @cached_property
     def duration(self) -> I64:
@@ -217,13 +222,17 @@ class RankView:
 
     @cached_property
     def lane_pairs(self) -> tuple[I64, I64]:
-        """(row, next row) on every serial device lane; a lane whose rows overlap is not serial."""
+        """(row, next row) on every serial device lane; a lane whose rows overlap is not serial.
+
+        A simulated rank's communication without a stream starts whenever it can, as a receive does anywhere.
+        """
         lane, _ = self.lanes
-        posted = (self.trace.types == NodeType.COMM_RECV_NODE) & ~self.trace.has("stream")
-        rows = np.flatnonzero((self.kind <= Kind.COPY) & ~self.on_host & ~posted)
+        receives = self.trace.types == NodeType.COMM_RECV_NODE
+        beside = ~self.trace.has("stream") & (receives if self.measured else self.is_comm)
+        rows = np.flatnonzero((self.kind <= Kind.COPY) & ~self.on_host & ~beside)
         rows = rows[np.lexsort((rows, self.end[rows], self.start[rows], lane[rows]))]
         same = lane[rows[1:]] == lane[rows[:-1]]
-        overlap = same & (self.start[rows[1:]] < self.end[rows[:-1]] - TOLERANCE_NS)
+        overlap = same & (self.start[rows[1:]] < self.end[rows[:-1]] - self.tolerance_ns)
         shared = np.zeros(int(lane.max(initial=-1)) + 1, np.bool_)
         shared[lane[rows[1:][overlap]]] = True
         same &= ~shared[lane[rows[1:]]]

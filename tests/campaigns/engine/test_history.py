@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chakrakit.campaigns.engine import Cadence, History
+from chakrakit.campaigns.engine import History
 from chakrakit.campaigns.results import campaign
 
 LOG = "hour,node,cause,scope,factor,hours\n"
@@ -152,13 +152,6 @@ def test_an_asynchronous_checkpoint_counts_once_it_is_written(logged):
     assert logged("1,3,,,,\n", checkpoint=quick).rework == pytest.approx(600)
 
 
-def test_a_write_longer_than_the_interval_holds_the_next_snapshot(job):
-    made = job(
-        checkpoint="{policy: asynchronous, interval_steps: 10, seconds: 130, snapshot_seconds: 2}"
-    )
-    assert made.plan.tiers[0].stalls == (32.0,)
-
-
 TIERS = (
     "{tiers: [{interval_steps: 10, seconds: 0, survives: process, restore_seconds: 1}, "
     "{interval_steps: 50, seconds: 0, survives: node, restore_seconds: 5}, "
@@ -203,18 +196,6 @@ def test_a_rack_takes_all_its_nodes(job):
     assert done.lost_hours.waiting == pytest.approx(done.failures, rel=0.2)
 
 
-def test_everything_lost_and_everything_useful_is_all_the_time(job):
-    made = job(
-        cluster="{nodes: 16, spares: 1, repair_hours: 6}",
-        failures="{node_mtbf_hours: 100, processes: [{mtbf_hours: 50, slow: {factor: 1.3, hours: 1}}]}",
-        recovery="{policy: elastic, detection_seconds: 20, restart_seconds: 100}",
-    )
-    done = campaign(made, histories=30, changes=False)
-    lost = sum(getattr(done.lost_hours, name) for name in done.lost_hours.__struct_fields__)
-    assert lost + 24 == pytest.approx(done.days.mean * 24)
-    assert done.lost_hours.degraded > 0
-
-
 @pytest.mark.parametrize("shape", [0.7, 1.0, 2.0])
 def test_weibull_nodes_fail_as_often_as_their_mean_says(job, shape):
     """Long runs forget how they began: failures per time are nodes over mean."""
@@ -228,26 +209,3 @@ def test_weibull_nodes_fail_as_often_as_their_mean_says(job, shape):
     renewals = 400 * 24 * 16 / 200
     bias = 16 * {0.7: 0.56, 1.0: 0.0, 2.0: -0.36}[shape]  # (c² − 1)/2 per node, c the variation
     assert done.failures == pytest.approx(renewals + bias, rel=0.04)
-
-
-@pytest.mark.slow
-def test_the_same_seed_gives_the_same_histories_whoever_runs_them(job):
-    made = job(failures="{node_mtbf_hours: 100}")
-    from chakrakit.parallel import Workers
-
-    here = campaign(made, histories=600, seed=7)
-    there = campaign(made, histories=600, seed=7, workers=Workers("local", 2))
-    assert here == there
-    assert campaign(made, histories=600, seed=8).days != here.days
-
-
-def test_the_clock_of_a_pattern_of_checkpoints_goes_both_ways():
-    cadence = Cadence(10, (3.0, 1.0, 1.0))
-    for count in range(12):
-        clock = cadence.at(count, 2.0)
-        assert cadence.complete(clock + 1e-9, 2.0) == count
-        assert cadence.position(clock + 5.0, 2.0)[1] == pytest.approx(2.5)
-    assert cadence.at(3, 2.0) == 65.0
-    assert cadence.position(cadence.at(3, 2.0) + 21.5, 2.0) == (3, 10.0, pytest.approx(1.5))
-    assert cadence.end(30, 2.0) == 60 + 3 + 1
-    assert cadence.end(31, 2.0) == 62 + 5

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from chakrakit.errors import ChakraError, ConfigError
-from chakrakit.sources.pytorch import recorder
 from chakrakit.sources.pytorch.collect.collection import (
+    _wait_for,
     collect,
     collect_command,
     link_collected,
@@ -19,28 +19,9 @@ from chakrakit.sources.pytorch.collect.collection import (
 )
 
 
-@pytest.mark.parametrize(("text", "window"), [("10:12", (10, 12)), (":2", (0, 2)), ("5", (5, 6))])
-def test_steps_as_text(text, window):
-    assert recorder.parse_steps(text) == window
-
-
-@pytest.mark.parametrize("text", ["a:b", "5:5", "7:3", "-1:2"])
-def test_steps_that_hold_none_are_refused(text):
-    with pytest.raises(ValueError, match="steps"):
-        recorder.parse_steps(text)
-
-
 def test_a_recording_that_never_began_says_so(tmp_path):
     with pytest.raises(ConfigError, match=r"nothing was recorded.*give earlier --steps"):
         link_collected(tmp_path)
-
-
-def test_the_collector_needs_only_pytorch_and_the_standard_library():
-    """It is copied to machines where nothing can be installed."""
-    for file in recorder.FOLDER.glob("*.py"):
-        source = file.read_text()
-        assert "chakrakit" not in source.split('"""', 2)[2]
-        assert "import numpy" not in source
 
 
 def test_a_program_that_fails_is_reported(tmp_path):
@@ -116,3 +97,14 @@ def test_temporary_files_of_the_program_go_with_the_command(tmp_path, monkeypatc
     assert report.ranks[0].files == [str(tmp_path / "run-raw" / "kineto_0.json.gz")]
     assert sorted(f.name for f in tmp_path.iterdir()) == ["run", "run-raw", "tmp"]
     assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_ranks_that_write_nothing_in_time_are_named(tmp_path):
+    (tmp_path / "card_1.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"ranks \[0, 2\] wrote nothing within 0 s"):
+        _wait_for(tmp_path, 3, 0)
+
+
+def test_a_program_that_cannot_be_run_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="cannot run no-such-program: No such file"):
+        collect_command(["no-such-program"], tmp_path / "run", "1:2")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from chakrakit.campaigns.engine import NEVER
 from chakrakit.campaigns.job import read_job
-from chakrakit.campaigns.results import campaign
 from chakrakit.errors import ConfigError
 
 WRONG = [
@@ -76,83 +76,8 @@ def test_wrong_jobs_are_refused_with_the_line(job_file, lines, line, message):
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ("hour,node\n1,99\n", "log.csv:2: node 99 is not one of the 16 nodes"),
-        ("hour,node\n1,2\nx,2\n", "log.csv:3: hour should be a number"),
-        ("hour\n1\n", "no column 'node'"),
-        ("hour,node,why\n1,2,3\n", "unknown column 'why'"),
-        ("hour,node,factor\n1,2,1.5\n", "needs a factor of at least 1 and its hours"),
-        ("hour,node,scope\n1,2,street\n", "scope 'street'"),
-    ],
-)
-def test_wrong_logs_are_refused_with_the_line(job_file, tmp_path, rows, message):
-    (tmp_path / "log.csv").write_text(rows)
-    with pytest.raises(ConfigError, match=r"job\.yaml:6: ") as error:
-        read_job(job_file(failures="{log: log.csv}"))
-    assert message in str(error.value)
-
-
-def test_a_job_that_can_never_end_is_given_up(job, monkeypatch):
-    from chakrakit.campaigns.engine import history
-
-    monkeypatch.setattr(history, "MOST_EVENTS", 2000)
-    made = job(failures="{node_mtbf_hours: 1}", checkpoint="{interval_steps: 400, seconds: 0}")
-    with pytest.raises(
-        ConfigError, match=r"1 of 1 histories are given up: after [\d,]+ failures in"
-    ):
-        campaign(made, histories=1)
-
-
-def test_a_job_of_centuries_is_refused_before_it_takes_long(job):
-    """Its failures are rare and it makes headway, but there would be hundreds of thousands of them."""
-    made = job(steps=str(2**31), failures="{node_mtbf_hours: 500}")
-    with pytest.raises(
-        ConfigError, match=r"of 2,147,483,648 steps are done; .* fewer steps or days"
-    ):
-        campaign(made, histories=2)
-
-
-def test_a_size_and_a_store_give_the_seconds(job):
-    """640 GB from 16 nodes: the nodes' links, the servers or requests in flight set the pace."""
-    store = "{far: {bandwidth: 100 GB/s, node_bandwidth: 2 GB/s%s}}"
-    checkpoint = "{interval_steps: 10, bytes: 640 GB}"
-    assert job(checkpoint=checkpoint, stores=store % "").plan.tiers[0].stalls == (20.0,)
-    slots = store % ", operations: 128, operation_bytes: 1 MB, latency_seconds: 0.0128"
-    assert job(checkpoint=checkpoint, stores=slots).plan.tiers[0].stalls == (64.0,)
-
-
-def test_a_simulated_workload_gives_the_step_and_the_smaller_jobs(job):
-    """One of two replicas is left: its step has half the batch, so the work takes about twice as long."""
-    workload = (
-        "{model: {family: decoder, layers: 2, hidden: 256, heads: 4, ffn: 512, vocab: 1000}, "
-        "plan: {dp: 2, tp: 2}, step: {seq: 128, global_batch: 4}}"
-    )
-    made = job(
-        step_seconds=None,
-        workload=workload,
-        machine="dgx-h100:1",
-        cluster="{nodes: 2}",
-        recovery="elastic",
-    )
-    plan = made.plan
-    assert made.tokens_per_step == 512
-    assert plan.replica_nodes == 1
-    assert 1.2 < plan.step_with(1) / plan.step_seconds < 2.1
-
-
-def test_a_workload_of_one_replica_cannot_shrink(job_file):
-    workload = (
-        "{model: {family: decoder, layers: 2, hidden: 256, heads: 4, ffn: 512, vocab: 1000}, "
-        "plan: {dp: 1, tp: 4}, step: {seq: 128, global_batch: 4}}"
-    )
-    path = job_file(
-        step_seconds=None,
-        workload=workload,
-        machine="dgx-h100:1",
-        cluster="{nodes: 2}",
-        recovery="elastic",
-    )
-    with pytest.raises(ConfigError, match="the plan cannot shrink"):
-        read_job(path)
+def test_a_job_without_checkpoints_has_to_get_through_at_once(job, job_file):
+    """A day of work: with a failure every 5,625 s that may still happen, with one every 225 s never."""
+    assert job(failures="{node_mtbf_hours: 25}", checkpoint=None).plan.every == NEVER
+    with pytest.raises(ConfigError, match="fail every 225 s and has to run 86,400 s without"):
+        read_job(job_file(failures="{node_mtbf_hours: 1}", checkpoint=None))
