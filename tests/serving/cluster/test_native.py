@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from chakrakit.serving.requests import stream_of
-from serving.conftest import Serve, by_tokens, constant, pool, together
+from support.serving_engines import Serve, by_tokens, constant, pool, together
 
 
 def steps(done: object, *names: str) -> list[tuple[int, ...]]:
