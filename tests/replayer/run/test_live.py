@@ -207,6 +207,10 @@ def emulated(**changes):
     ("changes", "said"),
     [
         ({"durations": [1 << 62, 0]}, "node 1 begins after 4,611,686,018 s; an hour is the most"),
+        (
+            {"backend": "smoke signals"},
+            "there is no backend 'smoke signals' here; use --backend gloo",
+        ),
         ({"lanes": ["a", 0]}, "the plan cannot be emulated: TypeError"),
         (
             {
