@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit import Binding, CollectiveType, Run, Times, Trace, TraceBuilder, TraceSet
+from chakrakit import Binding, CollectiveType, Groups, Run, Times, Trace, TraceBuilder, TraceSet
 from chakrakit.errors import TraceError
 from chakrakit.trace.sets.run import run_of
 
@@ -38,6 +38,29 @@ def test_ranks_with_equal_times_share_a_class() -> None:
     assert run.times_of(3).binding_rank.tolist() == [-1, 2]
     assert run.tick_ps == 1
     assert run.select_ranks([2]).start(2).tolist() == [1, 5]
+
+
+def test_collectives_have_the_times_of_the_run() -> None:
+    """Two ranks that arrive at 3 and 5 ns and leave together at 9; the nodes themselves have no times."""
+    t = TraceBuilder()
+    t.comp("before")
+    t.collective("sum", CollectiveType.ALL_REDUCE, 8)
+    traces = TraceSet([t.build()] * 2, groups=Groups({"0": [0, 1]}))
+    ends = np.array([2000, 9000], np.int64)
+    given = {rank: Times(np.array([0, at], np.int64), ends) for rank, at in ((0, 3000), (1, 5000))}
+    found = run_of(traces, given, tick_ps=1).collectives
+    assert found.calls.select(["rank", "start_ns", "end_ns"]).to_pylist() == [
+        {"rank": 0, "start_ns": 3, "end_ns": 9},
+        {"rank": 1, "start_ns": 5, "end_ns": 9},
+    ]
+    (instance,) = found.instances.to_pylist()
+    assert (instance["arrival_ns"], instance["transfer_ns"]) == (5, 4)
+    assert traces.collectives.instances["arrival_ns"].to_pylist() == [0]
+
+
+def test_times_are_shown_by_their_number_and_span() -> None:
+    assert repr(times(0, 2000)) == "Times(2 nodes, ticks 0 to 2,010)"
+    assert repr(times()) == "Times(no nodes)"
 
 
 def test_a_ranks_own_file_has_its_times_in_nanoseconds() -> None:

@@ -22,6 +22,7 @@ from chakrakit.machines.device import (
     work_model,
 )
 from chakrakit.machines.fabric import Machine
+from chakrakit.results import counted
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
 from chakrakit.simulator.engine.classes import refine
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
@@ -400,7 +401,7 @@ class _Simulation:
 def _why(classes: Classes, attempt: int) -> str:
     if classes.factor == 1:
         return "no two ranks have the same body, durations, device, groups and peers"
-    count = f"{len(classes.rank):,} ranks fall into {classes.count:,} classes"
+    count = f"{len(classes.rank):,} ranks fall into {counted(classes.count, 'class', 'classes')}"
     said = f"{count} of the same body, durations, device, groups and peers"
     again = f"; split {attempt} times where equal groups ended apart" if attempt else ""
     return f"{said}; all copies of every collective ended together{again}"
