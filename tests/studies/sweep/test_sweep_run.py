@@ -32,12 +32,10 @@ def keys(folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def done(tmp_path_factory: pytest.TempPathFactory, study_text: str) -> Path:
     """A finished sweep of the tiny study."""
-    from studies.conftest import STUDY
-
     folder = tmp_path_factory.mktemp("sweep")
-    (folder / "tiny.yaml").write_text(STUDY)
+    (folder / "tiny.yaml").write_text(study_text)
     result = sweep(read_study(folder / "tiny.yaml"), folder / "out", jobs=2)
     assert (result.points, result.done, result.failed, result.reused) == (12, 12, 0, 0)
     assert result.table == str(folder / "out" / "table.parquet")
@@ -109,39 +107,6 @@ def test_a_failed_point_is_a_row_with_its_error(
     assert (sweep(study, folder, jobs=1).failed, sweep(study, folder, jobs=1).reused) == (4, 12)
     again = sweep(study, folder, jobs=1, retry=True)
     assert (again.done, again.failed, again.reused) == (12, 0, 8)
-
-
-def test_a_torn_line_is_cut_and_its_point_run_again(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    with store.writing() as writer:
-        writer.add(Finished(key="a", error="x"))
-        writer.add(Finished(key="b", error="y"))
-    file = tmp_path / "points.jsonl"
-    whole = file.read_bytes()
-    for cut in range(1, len(whole) - whole.index(b"\n") - 1):
-        file.write_bytes(whole[:-cut])
-        with store.writing() as writer:
-            assert list(store.read()) == ["a"]
-            writer.add(Finished(key="b", error="y"))
-        assert file.read_bytes() == whole
-
-
-def test_a_damaged_line_is_named(tmp_path: Path) -> None:
-    (tmp_path / "points.jsonl").write_text('{"key": "a"}\nrubbish\n')
-    with pytest.raises(
-        ConfigError, match=r"points.jsonl:2: not a finished point .*remove the line"
-    ):
-        Store(tmp_path).read()
-
-
-def test_two_sweeps_do_not_write_one_folder(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    with (
-        store.writing(),
-        pytest.raises(ConfigError, match="another sweep is writing there"),
-        Store(tmp_path).writing(),
-    ):
-        pass
 
 
 def test_a_point_whose_worker_died_is_tried_again(done: Path, tmp_path: Path) -> None:

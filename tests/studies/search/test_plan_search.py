@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chakrakit.errors import ConfigError, MissingExtra
+from chakrakit.errors import ConfigError
 from chakrakit.machines.device.work import Roofline
 from chakrakit.machines.load.load import load_machine
 from chakrakit.simulator.results.simulation import simulate
 from chakrakit.studies.bound.bound import Bounds
 from chakrakit.studies.search.plan_search import SearchResult, machine_for, search
-from chakrakit.studies.search.space import Space, space_of, workloads
+from chakrakit.studies.search.space import space_of, workloads
 from chakrakit.workloads.description.description import Decoder, Step, Workload
 from chakrakit.workloads.generate.generator import generate
 from chakrakit.workloads.models import named
@@ -151,42 +150,6 @@ def test_an_objective_without_figures_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigError, match="does not say what its devices draw; add `power"):
         search(MODEL, STEP, [8], str(machine), objective="energy")
-
-
-@pytest.mark.slow
-def test_optuna_finds_a_good_plan_of_a_space() -> None:
-    pytest.importorskip("optuna", reason="pip install 'chakrakit[search]'")
-    exact, _ = search(MODEL, STEP, [8], "dgx-h100", given=FEW)
-    sampled, _ = search(MODEL, STEP, [8], "dgx-h100", given=FEW, method="optuna", trials=40)
-    assert sampled.method == "optuna"
-    assert exact.best.step_ns <= sampled.best.step_ns <= 1.1 * exact.best.step_ns
-    same, _ = search(MODEL, STEP, [8], "dgx-h100", given=FEW, method="optuna", trials=40)
-    assert same == sampled
-
-
-def test_a_large_space_without_optuna_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'chakrakit\[search\]'"):
-        search(MODEL, STEP, [8], "dgx-h100", method="optuna")
-
-
-def test_the_space_has_every_axis_that_makes_sense() -> None:
-    space = space_of(MODEL, [8], STEP, {})
-    assert space == Space(
-        gpus=[8],
-        tp=[1, 2, 4, 8],
-        pp=[1, 2],
-        cp=[1],
-        ep=[1],
-        micro_batch=[1, 2, 4, 8],
-        data=["zero1", "fsdp"],
-        recompute=["none", "selective", "full"],
-        schedule=["1f1b", "interleaved/2", "interleaved/4", "zb-h1"],
-    )
-    assert space_of(MODEL, [8], STEP.replace(seq=32768), {}).cp == [1, 2, 4, 8]
-    assert space_of(MIXED, [8], STEP, {}).ep == [1, 2, 4, 8]
-    plans = list(workloads(space, MODEL, STEP))
-    assert len({(str(w.plan), w.step.micro_batch) for w in plans}) == len(plans)
 
 
 def test_a_preset_gets_the_nodes_it_needs() -> None:
