@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.arrays import F64, I8, I32, I64, Mask
-from chakrakit.insight.communication import AllCalls, GrowingArray, Matched
+from chakrakit.insight.communication import AllCalls, Matched
+from chakrakit.insight.critical_path.growing_array import GrowingArray
 from chakrakit.insight.rank import RankView, rank_views
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.placement import implied_order
