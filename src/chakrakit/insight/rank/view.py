@@ -25,7 +25,7 @@ from chakrakit.trace.placement import (
     on_host,
 )
 from chakrakit.trace.sets import Run, Times, check_length, whole_ns
-from chakrakit.trace.timing import Intervals
+from chakrakit.trace.timing import Intervals, held_back
 
 _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
@@ -102,13 +102,13 @@ class RankView:
         """Time of the row's own work.
 
         What the trace says a host row works by itself holds whoever timed the run: a simulator
-        or a replay moves host rows and what runs inside them, but does not tell the two apart.
+        or a replay moves host rows and what runs inside them, but does not tell the two apart. So it
+        does of any row that another one's end held back.
         """
-        if "own_ns" not in self.trace.table.column_names:
-            return self.duration
-        own = self.trace.column("own_ns", -1)
-        told = (own >= 0) & (self.on_host | self.measured)
-        return np.where(told, np.minimum(own, self.duration), self.duration)
+        told = self.trace.has("own_ns") & (self.on_host | self.measured)
+        if not self.measured:
+            told |= held_back(self.trace, self.start, self.end)
+        return np.where(told, np.minimum(self.trace.own_ns, self.duration), self.duration)
 
     @cached_property
     def on_host(self) -> Mask:

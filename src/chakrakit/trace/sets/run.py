@@ -29,6 +29,7 @@ from chakrakit.trace.counters import Counters
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets.card import Card
 from chakrakit.trace.sets.traceset import TraceSet
+from chakrakit.trace.timing import held_back
 
 PS_PER_NS = 1000
 """Picoseconds in the tick of a measured run; a simulated one has 1."""
@@ -186,6 +187,10 @@ class Run(TraceSet):
         timed = trace.with_columns(_exact("start_time", start) | _exact("duration", end - start))
         if not timed.is_timed:  # all began at 0, which microseconds alone do not say
             timed = timed.with_columns({_NANOS["start_time"]: start})
+        waited = held_back(trace, start, end)
+        if waited.any():
+            own, said = trace.own_ns, trace.has("own_ns") | waited
+            timed = timed.with_columns({"own_ns": pa.array(own, mask=~said)})
         return self._numbered(timed, rank)
 
     def _numbered(self, timed: Trace, rank: int) -> Trace:
