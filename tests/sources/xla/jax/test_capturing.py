@@ -13,6 +13,10 @@ from typing import Any
 import pytest
 
 from chakrakit import read, validate
+from chakrakit.errors import ConfigError
+from chakrakit.sources.xla.jax import capturing
+from chakrakit.sources.xla.jax.capturing import capture_jax_command
+from chakrakit.sources.xla.jax.mesh import make_mesh
 
 pytest.importorskip("jax", reason="pip install jax")
 
@@ -83,3 +87,45 @@ def test_a_program_that_fails_says_so_in_two_lines_with_its_own(tmp_path: Path) 
     assert (done.returncode, first) == (2, "error: model.py:6: the program failed")
     assert second.startswith("TypeError: dot_general")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("target", ["model", ":f", "model:", ""])
+def test_a_target_names_a_module_and_a_function(target: str) -> None:
+    with pytest.raises(ConfigError, match="give MODULE:FUNCTION or FILE"):
+        capture_jax_command(target, [], None, mesh="1")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("gone.py", "there is no such file"), ("no_such_module", "cannot import 'no_such_module'")],
+)
+def test_a_program_that_is_not_there_is_named(
+    name: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(ConfigError, match=said):
+        capturing._imported(name)
+
+
+def test_whatever_a_program_raises_is_said_with_its_line() -> None:
+    with (
+        pytest.raises(
+            ConfigError, match=r"^test_capturing.py:\d+: the program failed\nKeyError: 'w'$"
+        ),
+        capturing._failing_in("model"),
+    ):
+        raise KeyError("w")
+    with pytest.raises(ConfigError, match=r"^ours$"), capturing._failing_in("model"):
+        raise ConfigError("ours")
+
+
+@pytest.mark.parametrize("given", [lambda: 3, lambda mesh: (1, 2), lambda: ()])
+def test_a_function_that_makes_nothing_to_capture_says_what_it_should(given: Any) -> None:
+    mesh = make_mesh({"x": 1})
+    with pytest.raises(ConfigError, match=r"neither \(function, arguments\) nor a lowered program"):
+        capturing._made(given, mesh)
+
+
+@pytest.mark.parametrize("arguments", [([1, 2],), (1, 2)])
+def test_arguments_come_in_one_list_or_one_by_one(arguments: Any) -> None:
+    assert capturing._made(lambda: (len, *arguments), make_mesh({"x": 1})) == (len, [1, 2])
