@@ -19,11 +19,12 @@ def test_it_begins_when_asked_and_keeps_what_it_found(two_ranks):
 
 
 def test_the_path_is_told_rank_by_rank(two_ranks):
-    """Rank 1 computes until 30 µs, then both reduce until 50 µs, then one of them updates."""
+    """Rank 1 computes until 30 µs and comes last to the sum: its forward pass is on the path."""
     found = Findings(two_ranks).wait()
     line = found.path(1)
     assert (int(line.start[0]), int(line.end[0])) == (0, 30_000)
-    assert found.on_path(1, np.array([2, 0, 1], np.int32)).tolist()[:1] != []
+    assert 1 in found.on_path(1, np.array([2, 0, 1], np.int32)).tolist()
+    assert found.on_path(0, np.array([0], np.int32)).tolist() == []
     longest, count = found.longest(0, 60_000, 1)
     assert [(s.rank, s.name) for s in longest] == [(1, "forward")]
     assert count == len(found.analysis.critical_path.segments)
