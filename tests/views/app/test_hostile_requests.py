@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from urllib.parse import quote, urlencode
 
 import pytest
 
 from chakrakit.views.app import connection
+from chakrakit.views.app import server as server_module
 from chakrakit.views.app.search import search
 from chakrakit.views.app.server import app
 from chakrakit.views.app.session import Session
@@ -102,6 +105,40 @@ def test_a_search_that_takes_long_is_asked_for_again(two_ranks, monkeypatch):
     assert found["hits"][0]["name"] == "sum"
 
 
+def test_searches_that_nobody_waits_for_do_not_pile_up(two_ranks):
+    """Behind one that takes long, the others are forgotten when their requests end."""
+    side, go, made = ShownRun(two_ranks, "slow", []), threading.Event(), []
+    assert side.answer("long", go.wait, 0.01) is None
+    for number in range(20):
+        assert side.answer(number, lambda number=number: made.append(number), 0.0) is None
+    go.set()
+    assert side.answer("long", go.wait, 60) is True
+    assert side.answer("new", lambda: "found", 60) == "found"
+    assert made == []
+
+
+def test_of_too_many_searches_some_are_told_to_ask_again(client, two_ranks, monkeypatch):
+    """At once, and the rest is answered meanwhile: no search waits for a free thread."""
+    begun, go, count = threading.Semaphore(0), threading.Event(), server_module._MOST_SEARCHES
+
+    def slow(*_):
+        begun.release()
+        return {"waited": go.wait(60)}
+
+    monkeypatch.setattr(server_module, "search", slow)
+    web = client(two_ranks).web
+    with ThreadPoolExecutor(count) as pool:
+        asked = [pool.submit(web.get, "/api/search?text=a") for _ in range(count)]
+        for _ in range(count):
+            begun.acquire()
+        refused = web.get("/api/search?text=b&first=0").json()
+        assert (refused["hits"], refused["next"]) == ([], 0)
+        assert web.get("/api/session").status_code == 200
+        go.set()
+        assert all(answer.result().json() == {"waited": True} for answer in asked)
+    assert web.get("/api/search?text=a").json() == {"waited": True}
+
+
 # --- the server itself ------------------------------------------------------------------------------
 
 
@@ -158,6 +195,25 @@ def test_a_slow_request_is_dropped(server):
     assert talk(server, b"") == b""
     body = request_of(server, "/api/session", "Content-Length: 1000\r\n")
     assert talk(server, body).startswith(b"HTTP/1.1 200")
+
+
+def test_idle_connections_make_room_for_requests(server, monkeypatch):
+    """The one that has waited longest goes first: here long before its time is over."""
+    monkeypatch.setattr(connection, "REQUEST_S", 60.0)
+    monkeypatch.setattr(connection, "MOST", 3)
+    with contextlib.ExitStack() as stack:
+        idle = [socket.create_connection(("127.0.0.1", server), timeout=50) for _ in range(8)]
+        for wire in idle:
+            stack.enter_context(wire)
+        assert talk(server, request_of(server, "/api/session")).startswith(b"HTTP/1.1 200")
+        assert [_hung_up(wire) for wire in idle[:5]] == [True] * 5
+
+
+def _hung_up(wire: socket.socket) -> bool:
+    try:
+        return wire.recv(1) == b""
+    except ConnectionResetError:
+        return True
 
 
 @pytest.mark.slow
