@@ -115,3 +115,20 @@ def test_the_examples_of_docstrings_run(
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
     for case in finder.find(function, name, globs={"ck": chakrakit}):
         assert runner.run(case).failed == 0
+
+
+def test_objects_that_hold_arrays_are_shown_in_a_line() -> None:
+    """A repr of a thousand nodes is no longer than one of three."""
+    t = chakrakit.TraceBuilder()
+    last = t.comp("first", duration_ns=5)
+    for number in range(1000):
+        last = t.comp(f"op {number}", duration_ns=5, deps=[last])
+    trace = t.build()
+    traces = chakrakit.TraceSet([trace] * 2)
+    run = chakrakit.simulate(traces, "dgx-h100", compute="measured").run()
+    plan = chakrakit.schedule(len(trace), trace.edges, trace.duration_ns)
+    shown = [trace, trace.edges, trace.graph, traces, traces.collectives, run, *run.times, plan]
+    shown += [chakrakit.load_machine("dgx-h100:4"), traces.groups]
+    assert [repr(o) for o in shown if len(repr(o)) > 100] == []
+    assert repr(plan) == "Schedule(1,001 rows in 5,005 ns)"
+    assert repr(trace.edges) == "Edges(1,000: 1,000 data)"

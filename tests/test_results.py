@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
-from chakrakit.results import Result, table_html
+from chakrakit.results import Result, counted, table_html
 
 
 class Part(msgspec.Struct):
@@ -20,6 +22,15 @@ class Whole(Result, msgspec.Struct):
     by_name: dict[str, int] = {}
 
 
+class Notes(Result, msgspec.Struct):
+    said: list[str]
+
+
+class Outer(Result, msgspec.Struct):
+    part: Part
+    whole: Whole
+
+
 SMALL = Whole("two parts", 1.0, [Part("a", 0.25), Part("b", 0.75)], ["one note"], {"a": 1})
 
 
@@ -32,9 +43,41 @@ def test_a_repr_names_every_field_and_counts_what_is_long():
 def test_a_repr_stays_on_one_screen_whatever_is_inside():
     large = Whole("x" * 10_000, 1 / 3, [Part("p", 0.0)] * 9_999, ["n" * 999] * 9_999)
     large.by_name = {f"name {i}" * 20: i for i in range(9_999)}
-    text = repr(large)
-    assert len(text) <= 1800
-    assert "parts=[9,999 × Part], notes=[9,999 values]" in text
+    lines = repr(large).splitlines()
+    assert len(repr(large)) <= 1800
+    assert lines[2:5] == ["  total=0.333333,", "  parts=[9,999 × Part],", "  notes=[9,999 values],"]
+
+
+def test_what_is_none_or_empty_is_left_out_unless_everything_is():
+    assert repr(Whole("few", 12_345.678, [])) == "Whole(title='few', total=12_345.7)"
+    assert repr(Whole("", 0.0, [])) == "Whole(total=0)"
+    assert repr(Notes([])) == "Notes(said=[])"
+
+
+def test_a_struct_inside_another_shows_its_first_plain_values():
+    inside = Outer(Part("a", 0.25), Whole("b", 1e-9, [Part("c", 1.0)]))
+    assert repr(inside) == (
+        "Outer(part=Part(name='a', share=0.25), whole=Whole(title='b', total=1e-09, …))"
+    )
+    assert inside.to_arrow().to_pylist() == [
+        {"part.name": "a", "part.share": 0.25, "whole.title": "b", "whole.total": 1e-9}
+    ]
+
+
+def test_a_notebook_shows_the_fields_and_then_the_rows():
+    html = Whole("many", 1_234_567.0, [Part("a", i / 8) for i in range(9)])._repr_html_()
+    fields, rows = re.findall(r"<table.*?</table>", html)
+    assert re.findall("<td[^>]*>([^<]*)", fields) == ["title", "many", "total", "1,234,567"]
+    assert "9 × Part, the first 8 shown" in rows
+    assert re.findall("<td[^>]*>([^<]*)", rows)[:4] == ["a", "0", "a", "0.125"]
+
+
+def test_a_count_has_its_plural():
+    assert [counted(n, "body", "bodies") for n in (0, 1, 2000)] == [
+        "0 bodies",
+        "1 body",
+        "2,000 bodies",
+    ]
 
 
 def test_everything_is_in_the_dictionary_and_the_first_list_is_the_table():

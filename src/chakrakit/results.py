@@ -6,23 +6,52 @@ carry more (a simulation and the run it can make) mix in `Facts` and say which s
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
+
+from chakrakit.arrays import F64
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _LONGEST = 1800
 """Most characters of a repr: one screen."""
+_LINE = 100
+"""Most characters of a repr on one line; longer ones have one line per field."""
 _ROWS = 12
+_INLINE = 8
+"""Most fields of a struct that is shown inside another."""
+_DIGITS = 6
 _STYLE = "font-family:monospace;font-size:90%;border-collapse:collapse"
 """Of tables in notebooks."""
 SHOWN_ROWS = 8
 """Rows of a table in a notebook; the caption says that there are more."""
+_COLUMNS = 12
+"""Most columns of a result's rows in a notebook."""
+
+
+class Bars(msgspec.Struct, frozen=True):
+    """What a picture of a few figures shows."""
+
+    title: str
+    rows: list[tuple[str, float, str]]
+    """Name, value, and the value with its unit."""
+
+
+class Curve(msgspec.Struct, frozen=True):
+    """What a picture of one figure over another shows; x by its logarithm."""
+
+    title: str
+    name: str
+    x: str
+    y: str
+    points: list[tuple[float, float]]
 
 
 class Facts:
@@ -40,13 +69,16 @@ class Facts:
         return plain
 
     def to_arrow(self) -> pa.Table:
-        """The result's rows (its first list of structs) as an Arrow table; one row where it has none."""
+        """The result's rows as an Arrow table: its first list of structs, or itself as one row.
+
+        Fields of structs inside a row become columns such as `breakdown.compute_ns`.
+        """
         import pyarrow as pa
 
         struct = self.facts()
-        rows = _main_rows(struct)
-        if rows is None:
-            rows = [{k: v for k, v in _fields(struct).items() if _is_plain(v)}]
+        rows = [_flat(row) for row in _rows(struct)]
+        if not rows:
+            rows = [{k: v for k, v in _flat(struct).items() if _is_plain(v)}]
         return pa.Table.from_pylist(rows)
 
     def to_pandas(self) -> Any:
@@ -58,18 +90,15 @@ class Facts:
         return sys.modules["chakrakit"].plot(self)  # drawing is a room above this one
 
     def __repr__(self) -> str:
-        struct = self.facts()
-        parts = [f"{k}={_short(v)}" for k, v in _fields(struct).items()]
-        text = f"{type(self).__name__}({', '.join(parts)})"
-        return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+        return short_repr(self.facts(), type(self).__name__)
 
     def _repr_html_(self) -> str:
         struct = self.facts()
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(_short(value))}</td></tr>"
-            for name, value in _fields(struct).items()
-        )
-        return f"<table style='{_STYLE}'><caption>{type(self).__name__}</caption>{rows}</table>"
+        rows = _rows(struct)
+        fields = {n: v for n, v in _said(_fields(struct)).items() if not _holds(v, rows)}
+        shown = ((name, _short(value, quote="", sep=",")) for name, value in fields.items())
+        head = table_html((), shown, type(self).__name__)
+        return head + (_rows_html(rows) if rows else "")
 
 
 class Result(Facts):
@@ -81,6 +110,49 @@ class Result(Facts):
         """The struct itself."""
         assert isinstance(self, msgspec.Struct), "mixed into a struct"
         return self
+
+    def table_rows(self) -> Sequence[msgspec.Struct]:
+        """What `to_arrow` makes a table of: the first list of structs."""
+        for value in _fields(self.facts()).values():
+            if isinstance(value, list) and value and isinstance(value[0], msgspec.Struct):
+                return value
+        return []
+
+    def picture(self) -> Bars | Curve | None:
+        """What its picture shows, for `plot`; None where the figures say as much."""
+        return None
+
+
+def short_repr(struct: msgspec.Struct, name: str = "") -> str:
+    """A repr of one screen: fields that say nothing are left out, long values cut or counted."""
+    name = name or type(struct).__name__
+    parts = [f"{k}={_short(v)}" for k, v in _said(_fields(struct)).items()]
+    text = f"{name}({', '.join(parts)})"
+    if len(text) > _LINE:
+        text = "\n".join([f"{name}(", *(f"  {part}," for part in parts), ")"])
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def counted(number: int, what: str, plural: str = "") -> str:
+    """`1 rank`, `1,024 ranks`."""
+    return f"{number:,} {what if number == 1 else plural or what + 's'}"
+
+
+class Spread(Result, msgspec.Struct, frozen=True):
+    """A figure over requests, in milliseconds."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+
+
+def spread(milliseconds: F64) -> Spread:
+    """Mean and percentiles, as numpy interpolates them."""
+    if not len(milliseconds):
+        return Spread(0.0, 0.0, 0.0, 0.0)
+    p50, p90, p99 = (float(p) for p in np.percentile(milliseconds, (50, 90, 99)))
+    return Spread(float(milliseconds.mean()), p50, p90, p99)
 
 
 def table_html(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
@@ -94,46 +166,96 @@ def table_html(head: Sequence[str], rows: Iterable[Sequence[object]], caption: s
     )
     return (
         f"<table style='{_STYLE}'><caption style='text-align:left'><b>{escape(caption)}</b></caption>"
-        f"<tr>{cells}</tr>{body}</table>"
+        + (f"<tr>{cells}</tr>" if head else "")
+        + f"{body}</table>"
     )
+
+
+def _rows_html(rows: Sequence[msgspec.Struct]) -> str:
+    """The first rows of a result, with the columns that fit a cell."""
+    flat = [_flat(row) for row in rows[:SHOWN_ROWS]]
+    names = [n for n in flat[0] if all(_is_plain(row.get(n)) for row in flat)][:_COLUMNS]
+    cells = ([_short(row.get(n, ""), quote="", sep=",") for n in names] for row in flat)
+    more = f", the first {SHOWN_ROWS} shown" if len(rows) > SHOWN_ROWS else ""
+    return table_html(names, cells, f"{len(rows):,} × {type(rows[0]).__name__}{more}")
 
 
 def _fields(struct: msgspec.Struct) -> dict[str, Any]:
     return {name: getattr(struct, name) for name in struct.__struct_fields__}
 
 
-def _main_rows(struct: msgspec.Struct) -> list[dict[str, Any]] | None:
-    for value in _fields(struct).values():
-        if isinstance(value, list) and value and isinstance(value[0], msgspec.Struct):
-            rows: list[dict[str, Any]] = msgspec.to_builtins(value)
-            return rows
-    return None
+def _said(fields: Mapping[str, object]) -> dict[str, object]:
+    """Without what is None or empty, unless everything is."""
+    empty: tuple[object, ...] = (None, "", [], {}, ())
+    return {n: v for n, v in fields.items() if v not in empty} or dict(fields)
+
+
+def _rows(struct: msgspec.Struct) -> Sequence[msgspec.Struct]:
+    return struct.table_rows() if isinstance(struct, Result) else ()
+
+
+def _holds(value: object, rows: Sequence[msgspec.Struct]) -> bool:
+    """Whether a field's value is among the rows that are shown below."""
+    first = value[0] if isinstance(value, list) and value else value
+    return any(first is row for row in rows)
+
+
+def _flat(struct: msgspec.Struct) -> dict[str, Any]:
+    """Fields as plain values; those of structs inside by `outer.inner`."""
+    found: dict[str, Any] = {}
+    for name, value in _fields(struct).items():
+        if isinstance(value, msgspec.Struct):
+            found |= {f"{name}.{inner}": v for inner, v in _flat(value).items()}
+        else:
+            found[name] = msgspec.to_builtins(value)
+    return found
 
 
 def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _short(value: object) -> str:
+def _short(value: object, quote: str = "'", sep: str = "_") -> str:
     """A value in a few words: long lists and tables by their length."""
     if isinstance(value, msgspec.Struct):
-        return f"{type(value).__name__}(…)"
+        return _short_struct(value, quote, sep)
     if isinstance(value, str):
-        return repr(value if len(value) <= 60 else value[:59] + "…")
-    if isinstance(value, float):
-        return f"{value:.6g}"
+        text = value if len(value) <= 60 else value[:59] + "…"
+        return repr(text) if quote else text
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _number(value, sep)
     if isinstance(value, Mapping):
-        inner = [f"{k!r}: {_short(v)}" for k, v in list(value.items())[:_ROWS]]
+        inner = [f"{k!r}: {_short(v, quote, sep)}" for k, v in list(value.items())[:_ROWS]]
         return "{" + ", ".join(inner) + ("" if len(value) <= _ROWS else ", …") + "}"
     if isinstance(value, Sequence):
-        return _short_list(value)
-    text = repr(value)
+        return _short_list(value, quote, sep)
+    text = "" if value is None and not quote else repr(value)
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-def _short_list(values: Sequence[object]) -> str:
+def _short_struct(struct: msgspec.Struct, quote: str, sep: str) -> str:
+    """The first plain values of a struct; `…` where it has more."""
+    fields = _said(_fields(struct))
+    plain = [(k, v) for k, v in fields.items() if _is_plain(v)][:_INLINE]
+    parts = [f"{name}={_short(value, quote, sep)}" for name, value in plain]
+    more = ["…"] if len(parts) < len(fields) else []
+    return f"{type(struct).__name__}({', '.join([*parts, *more])})"
+
+
+def _number(value: float, sep: str) -> str:
+    """Digits in groups; six that count of a fraction, without an exponent where people read none."""
+    if isinstance(value, int):
+        return f"{value:{sep}}" if abs(value) >= 10_000 else str(value)
+    if not math.isfinite(value) or value == 0 or not 1e-4 <= abs(value) < 1e15:
+        return f"{value:.{_DIGITS}g}"
+    places = max(0, _DIGITS - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:{sep if abs(value) >= 10_000 else ''}.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _short_list(values: Sequence[object], quote: str, sep: str) -> str:
     if values and isinstance(values[0], msgspec.Struct):
         return f"[{len(values):,} × {type(values[0]).__name__}]"
     if len(values) > _ROWS:
         return f"[{len(values):,} values]"
-    return "[" + ", ".join(map(_short, values)) + "]"
+    return "[" + ", ".join(_short(v, quote, sep) for v in values) + "]"

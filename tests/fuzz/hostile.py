@@ -81,22 +81,22 @@ def mutated_tree(rng: Random, tree: Any) -> Any:
     """A copy of nested lists and dicts with a few places changed."""
     changed: list[Any] = [copy.deepcopy(tree)]
     for _ in range(rng.choice((1, 1, 1, 2, 2, 4, 8))):
-        places = _places(changed) or [(changed, 0)]
+        found = places(changed) or [(changed, 0)]
         if rng.random() < 0.1:
-            _change_alike(rng, places)
+            _change_alike(rng, found)
         else:
-            _change(rng, *rng.choice(places), places)
+            _change(rng, *rng.choice(found), found)
     return changed[0]
 
 
-def _change_alike(rng: Random, places: list[tuple[Any, Any]]) -> None:
+def _change_alike(rng: Random, found: list[tuple[Any, Any]]) -> None:
     """One value under every place of the same key; or two places change what they hold."""
-    (one, key), (other, place) = rng.choice(places), rng.choice(places)
+    (one, key), (other, place) = rng.choice(found), rng.choice(found)
     if rng.random() < 0.4:
         one[key], other[place] = copy.deepcopy(other[place]), copy.deepcopy(one[key])
         return
     value = hostile(rng)
-    for holder, name in places:
+    for holder, name in found:
         if name == key and type(holder) is type(one):
             holder[name] = value
 
@@ -104,7 +104,7 @@ def _change_alike(rng: Random, places: list[tuple[Any, Any]]) -> None:
 _MOST_PLACES = 20_000
 
 
-def _places(tree: Any) -> list[tuple[Any, Any]]:
+def places(tree: Any) -> list[tuple[Any, Any]]:
     """Every container and key that holds a value."""
     found: list[tuple[Any, Any]] = []
     open_ = [tree]
@@ -118,7 +118,7 @@ def _places(tree: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-def _change(rng: Random, holder: Any, key: Any, places: list[tuple[Any, Any]]) -> None:
+def _change(rng: Random, holder: Any, key: Any, found: list[tuple[Any, Any]]) -> None:
     value = holder[key]
     action = rng.randrange(12)
     if action < 5:
@@ -126,11 +126,11 @@ def _change(rng: Random, holder: Any, key: Any, places: list[tuple[Any, Any]]) -
     elif action < 7 and isinstance(value, int | float) and not isinstance(value, bool):
         holder[key] = _near(rng, value)
     elif action < 8:  # what another place holds
-        other, place = rng.choice(places)
+        other, place = rng.choice(found)
         holder[key] = copy.deepcopy(other[place]) if other is not value else None
     elif action < 9 and isinstance(holder, dict):
         holder[rng.choice((str(hostile(rng))[:50], f"{key}s", "", "id", "name"))] = holder.pop(key)
-    elif action < 10 and holder is not places[0][0]:
+    elif action < 10 and holder is not found[0][0]:
         del holder[key]
     elif isinstance(value, list) and value:
         _resize(rng, value)

@@ -1,43 +1,14 @@
-"""What the serving tests share: engines whose steps take a constant time, and streams to serve."""
+"""Serves a stream on one pool of engines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from chakrakit.serving.cluster import Outcome, PoolSetup, Setup, run
-from chakrakit.serving.engine import EngineOptions
-from chakrakit.serving.kvcache import Capacity
-from chakrakit.serving.requests import Stream, stream_of
-from chakrakit.serving.steps import StepCost, no_attention
-
-Serve = Callable[..., Outcome]
-
-
-def constant(seconds: float) -> StepCost:
-    """Steps that take the same time whatever they hold."""
-    return StepCost(lambda _n: seconds, lambda _n: 0.0, no_attention())
-
-
-def by_tokens(seconds: float, each: float) -> StepCost:
-    """Steps that take longer with each token."""
-    return StepCost(lambda n: seconds + each * n, lambda _n: 0.0, no_attention())
-
-
-def pool(blocks: int = 1000, cost: StepCost | None = None, **options: Any) -> PoolSetup:
-    engine = EngineOptions(**{"prefix_cache": False, **options})
-    capacity = Capacity(
-        blocks=blocks, block_size=engine.block_size, bytes_per_token=1000, given=True
-    )
-    return PoolSetup(engine, cost or constant(0.01), capacity)
-
-
-def together(count: int, prompt: int, output: int) -> Stream:
-    """Requests that all arrive at once."""
-    return stream_of(np.zeros(count), [prompt] * count, [output] * count)
+from chakrakit.serving.requests import Stream
+from support.serving_engines import Serve
 
 
 @pytest.fixture

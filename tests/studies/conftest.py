@@ -21,9 +21,15 @@ machines:
 """
 
 
-@pytest.fixture
-def study_file(tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def study_text() -> str:
     """A study of twelve points."""
+    return STUDY
+
+
+@pytest.fixture
+def study_file(tmp_path: Path, study_text: str) -> Path:
+    """The same as a file."""
     path = tmp_path / "tiny.yaml"
-    path.write_text(STUDY)
+    path.write_text(study_text)
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,9 @@ KINDS = [
     CollectiveType.BROADCAST,
     CollectiveType.BARRIER,
 ]
+
+
+_ROOTLESS = [k for k in KINDS if k is not CollectiveType.BROADCAST]
 
 
 def random_machine(rng: random.Random, n: int, symmetric: bool, even: bool) -> Machine:
@@ -124,11 +128,10 @@ def random_case(seed: int) -> tuple[TraceSet, Machine, bool]:
         for k, members in enumerate(parts):
             groups[f"{name}{k}"] = members
     roles = [""] + ["in"] * bool(split) + ["out"] * bool(cross)
-    rootless = [k for k in KINDS if k is not CollectiveType.BROADCAST]
     roles = [""] if whole else roles
     length = rng.choice([4, 7, 10])
     body = random_body(
-        rng, roles, not whole, length, rootless if symmetric and not whole else KINDS
+        rng, roles, not whole, length, _ROOTLESS if symmetric and not whole else KINDS
     )
     bodies = [body]
     bindings = {}
@@ -194,6 +197,55 @@ def contended_case(seed: int) -> tuple[TraceSet, Machine]:
         for r in range(n)
     }
     return TraceSet([t.build()], bindings, groups), machine
+
+
+def launched_case(seed: int) -> TraceSet:
+    """Ranks as recorded ones are: a host thread that launches kernels on two streams and at times waits.
+
+    One to eight ranks, one to three steps, collectives; in half of the cases times are whole microseconds.
+    """
+    rng = random.Random(seed)
+    ranks, steps = rng.choice([1, 2, 3, 4, 8]), rng.choice([1, 2, 3])
+    unit = rng.choice([1, 1000])
+    count = rng.randrange(5) if ranks > 1 else 0
+    plan = [(rng.choice(_ROOTLESS), rng.randrange(1000, 1 << 22)) for _ in range(count)]
+    return TraceSet([_launched_body(rng, steps, unit, plan) for _ in range(ranks)])
+
+
+def _launched_body(
+    rng: random.Random, steps: int, unit: int, plan: list[tuple[CollectiveType, int]]
+):
+    t = TraceBuilder()
+    host: list[int] = []
+    for step in range(steps):
+        length = rng.randrange(3, 12)
+        turns = sorted(rng.randrange(length) for _ in plan)
+        for i in range(length):
+            launch = t.comp(f"op{rng.randrange(5)}", **_hosted(rng, unit, 60_000, host, step))
+            stream, ns = rng.choice([7, 7, 7, 8]), _time(rng, unit, 120_000)
+            last = t.comp(f"kernel{rng.randrange(6)}", duration_ns=ns, stream=stream, step=step)
+            lag = rng.choice([0, 1000, 4321])
+            t.edge(launch, last, EdgeKind.LAUNCH, form=EdgeForm.START_START, lag_ns=lag)
+            host = [launch]
+            for kind, size in [call for turn, call in zip(turns, plan, strict=True) if turn == i]:
+                size = 0 if kind is CollectiveType.BARRIER else size
+                last = t.collective("sum", kind, size, deps=[last], stream=20, step=step)
+            if rng.random() < 0.15:
+                waits = t.comp("wait", **_hosted(rng, unit, 3_000, host, step))
+                t.edge(last, waits, EdgeKind.SYNC, form=EdgeForm.FINISH_FINISH)
+                host = [waits]
+    return t.build()
+
+
+def _hosted(
+    rng: random.Random, unit: int, most: int, before: list[int], step: int
+) -> dict[str, Any]:
+    ns = _time(rng, unit, most)
+    return {"duration_ns": ns, "deps": before, "is_cpu_op": True, "tid": 1, "step": step}
+
+
+def _time(rng: random.Random, unit: int, most: int) -> int:
+    return rng.randrange(most) // unit * unit
 
 
 def _block(rank: int, n: int) -> dict[int, int]:

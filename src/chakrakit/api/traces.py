@@ -17,7 +17,7 @@ from chakrakit.errors import ConfigError, nearest
 from chakrakit.parallel import Progress, quiet
 from chakrakit.passes.base import Pass, Transformed, parse, read_passes
 from chakrakit.passes.base import transform as apply_passes
-from chakrakit.results import Facts, Result
+from chakrakit.results import SHOWN_ROWS, Facts, Result, counted, table_html
 from chakrakit.trace.cards import fields_from, overlaid, read_card_file
 from chakrakit.trace.codecs import Exported, Selection
 from chakrakit.trace.codecs import export as export_graph
@@ -139,6 +139,11 @@ class QueryResult(Result, msgspec.Struct):
     rows: list[list[Any]]
     truncated: bool
     """Whether there were more rows than the limit."""
+
+    def _repr_html_(self) -> str:
+        more = f", the first {SHOWN_ROWS} shown" if len(self.rows) > SHOWN_ROWS else ""
+        caption = f"{counted(len(self.rows), 'row')}{more}"
+        return table_html(self.columns, self.rows[:SHOWN_ROWS], caption)
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,10 +23,12 @@ from chakrakit.replayer.run import export
 from chakrakit.replayer.run.session import prepare
 from chakrakit.sources.pytorch.linking import link
 from fuzz.fuzz_format import Format, Step
-from fuzz.hostile import hostile
+from fuzz.hostile import hostile, places
 from fuzz.mutation import gzipped, mutate_json
 
 _SETTINGS = {"iterations": 1, "warmup": 0, "timeout_s": 20.0}
+MACHINE = 400 << 20
+"""Bytes of the machine that replays believe to have: a plan may take what there is, and no more."""
 _TOGETHER = 6
 """Operators in one recording: more would be lost with the first that is refused."""
 _SIZES = (-1, 0, 1, 2, 3, 5, 8, 17, 64, 4096, 1 << 20, 1 << 31, 1 << 40, 1 << 62, -(1 << 62))
@@ -118,6 +121,37 @@ def _calls() -> list[Callable[[], object]]:
         lambda: x.to(torch.float16).float(),
         lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8).dequantize(),
         lambda: f.dropout(x, 0.5, training=True),
+        lambda: torch.sparse.mm(x.to_sparse(), y).relu(),
+        lambda: x.to_sparse().coalesce().values().mul_(2.0),
+        lambda: x.as_strided((7, 7), (1, 1)).mul(2.0),  # elements that share memory
+        lambda: x.flatten()[2:10].add_(x.flatten()[0:8].clone()),
+        lambda: x.t().unfold(0, 4, 2).sum(-1),
+        lambda: x.diagonal().zero_(),
+        lambda: x.narrow(1, 3, 5).clone(),
+        lambda: x.view(torch.int32).bitwise_and_(3),
+        lambda: torch.view_as_complex(x.view(8, 8, 2)).abs(),
+        lambda: torch.zeros(8, 16).index_copy_(0, row, x[:4]),
+        lambda: torch.zeros(8, 16).index_fill_(0, row, 2.0),
+        lambda: torch.zeros(8, 16).put_(row, torch.ones(4)),
+        lambda: torch.zeros(8, 16).masked_scatter_(x > 0, x),
+        lambda: torch.zeros(8, 16).scatter_reduce_(0, index, x, "amax"),
+        lambda: f.max_unpool2d(*f.max_pool2d(image, 2, return_indices=True), 2),
+        lambda: f.fold(f.unfold(image, 3, padding=1), (8, 8), 3, padding=1),
+        lambda: torch.cdist(x, x),
+        lambda: f.pixel_shuffle(image, 2),
+        lambda: torch.kthvalue(x, 3, 1),
+        lambda: torch.median(x, 1),
+        lambda: torch.tril_indices(4, 4),
+        lambda: torch.bucketize(x, torch.arange(4.0)),
+        lambda: torch.segment_reduce(table, "max", lengths=torch.tensor([4, 6])),
+        lambda: f.embedding_bag(row, table.clone(), torch.tensor([0, 2]), max_norm=1.0),
+        lambda: torch._foreach_lerp_(lists[0], lists[1], 0.5),
+        lambda: torch._fused_sgd_(
+            [torch.ones(4)], [torch.ones(4)], [torch.zeros(4)], weight_decay=0.0, momentum=0.9,
+            lr=1e-3, dampening=0.0, nesterov=False, maximize=False, is_first_step=False,
+        ),
+        lambda: nn.GRU(4, 5)(nn.utils.rnn.pack_sequence([torch.randn(3, 4), torch.randn(2, 4)])),
+        lambda: f.multi_margin_loss(x, torch.randint(0, 16, (8,))),
         lambda: lstm(torch.randn(3, 2, 4)),
         lambda: torch._fused_adam_(
             [torch.ones(4)], [torch.ones(4)], [torch.zeros(4)], [torch.zeros(4)], [],
@@ -167,9 +201,50 @@ def mutate_calls(rng: Random, data: bytes) -> bytes:
         elif way == 1:
             side = rng.choice(("inputs", "outputs"))
             node[side] = rng.choice(nodes)[side]
-        else:
+        elif way < 5:
             _lie(rng, node[rng.choice(("inputs", "inputs", "outputs"))])
+        else:
+            _lie_plausibly(rng, node[rng.choice(("inputs", "inputs", "outputs"))], nodes)
     return json.dumps(said).encode("utf-8", "surrogatepass")
+
+
+def _lie_plausibly(rng: Random, side: dict[str, Any], nodes: list[dict[str, Any]]) -> None:
+    """A tensor of another shape, elsewhere in its storage or in another one, of which the numbers agree."""
+    tensors = [i for i, v in enumerate(side["values"]) if _is_tensor(v)]
+    if not tensors:
+        return
+    at = rng.choice(tensors)
+    value, shape = side["values"][at], side["shapes"][at]
+    way = rng.randrange(4)
+    if way == 0:
+        others = [v for n in nodes for v in n["inputs"]["values"] if _is_tensor(v)]
+        value[1] = rng.choice(others)[1]
+    elif way == 1:
+        value[2] = rng.choice((1, 7, 1000, 1 << 20, 1 << 33))
+    elif way == 2:
+        side["strides"][at] = [rng.choice((0, 1, 2, 16, 1000)) for _ in shape]
+    else:
+        shape = [rng.choice((0, 1, 2, 3, 8, 16, 17, 100)) for _ in range(rng.randrange(5))]
+        side["shapes"][at] = shape
+        side["strides"][at] = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+        value[3] = math.prod(shape)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 6 and isinstance(value[5], str)
+
+
+def mutate_plan(rng: Random, data: bytes) -> bytes:
+    """Sizes, slots and numbers of a plan that lie; sometimes anything at all."""
+    if rng.random() < 0.4:
+        return mutate_json(rng, data)
+    said = json.loads(data)
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        numbers = [p for p in places([said]) if type(p[0][p[1]]) is int]
+        holder, key = rng.choice(numbers)
+        other, place = rng.choice(numbers)
+        holder[key] = rng.choice(_SIZES) if rng.random() < 0.6 else other[place]
+    return json.dumps(said).encode()
 
 
 def _lie(rng: Random, side: dict[str, Any]) -> None:
@@ -207,10 +282,12 @@ def _replay_plan(folder: Path) -> None:
 
 
 def _run(plan: dict[str, Any]) -> None:
+    from chakrakit.replayer.runner.guard import room
     from chakrakit.replayer.runner.limits import ReplayError
     from chakrakit.replayer.runner.measure import run_plan
 
     gc.freeze()  # the runner looks for garbage before it times anything, and PyTorch is large
+    room.host_memory = lambda: MACHINE
     try:
         run_plan(plan, _SETTINGS, None)
     except ReplayError as error:
@@ -224,7 +301,7 @@ def _format(name: str, seed: Callable[[Path], None], mutate: Any, replay: Step) 
 REPLAYS = (
     [
         _format("replayed-recording", recordings, mutate_calls, _replay_recording),
-        _format("replayed-plan", plans, gzipped(mutate_json), _replay_plan),
+        _format("replayed-plan", plans, gzipped(mutate_plan), _replay_plan),
     ]
     if find_spec("torch")
     else []

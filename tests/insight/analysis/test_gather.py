@@ -1,4 +1,4 @@
-"""RankTasks looked at on workers: the same analysis, byte for byte, whatever the run."""
+"""Ranks looked at on workers: the same analysis, byte for byte, whatever the run."""
 
 from __future__ import annotations
 

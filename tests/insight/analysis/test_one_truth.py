@@ -15,7 +15,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.insight.analysis.analysis import AnalysisOptions, analyze
-from chakrakit.insight.compare.comparison import compare
+from chakrakit.insight.compare.comparison import Comparison, compare
 from chakrakit.passes.recost.edit import Edit
 from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
 from chakrakit.trace.model.builder import TraceBuilder
@@ -25,7 +25,7 @@ from chakrakit.trace.timing.scheduler import schedule
 from chakrakit.workloads.generate.generator import generate
 from support.paths import DATA
 from support.random_plans import random_workload
-from support.random_workloads import random_case
+from support.random_workloads import launched_case, random_case
 from support.recorded import linked
 
 LINKED = ("gpt2_124m_b8_s1024", "mlp_ddp_nccl_1", "cnn_ddp_2", "gpt_pp_2", "two_streams")
@@ -34,10 +34,12 @@ GENERATED = {
     "pipeline and data parallel": {"pp": 2, "dp": 2},
 }
 RANDOM = [f"random {seed}" for seed in range(6)]
-NETWORKS = [f"network {seed}" for seed in (2, 5, 26, 41)]
+NETWORKS = [f"network {seed}" for seed in (2, 5, 26, 41, 101, 105, 115, 116, 140)]
 """Random bodies with host threads, messages and edges of every form, on random networks."""
-PLANS = [pytest.param(f"plan {seed}", marks=pytest.mark.slow) for seed in (0, 3)]
-RUNS = [*LINKED, "as recorded", *GENERATED, "by hand", *RANDOM, *NETWORKS, *PLANS]
+LAUNCHED = [f"launched {seed}" for seed in range(6)]
+"""Random ranks with a host thread that launches, synchronizes, and takes several steps."""
+PLANS = [pytest.param(f"plan {seed}", marks=pytest.mark.slow) for seed in (0, 2, 3)]
+RUNS = [*LINKED, "as recorded", *GENERATED, "by hand", *RANDOM, *NETWORKS, *LAUNCHED, *PLANS]
 
 
 @cache
@@ -56,6 +58,8 @@ def run_of(name: str) -> ck.Run:
     how, seed = name.split()
     if how == "network":
         return ck.simulate(*random_case(int(seed))[:2]).run()
+    if how == "launched":
+        return ck.simulate(launched_case(int(seed)), "dgx-h100").run()
     if how == "plan":
         made = generate(random_workload(Random(int(seed))))
         return ck.simulate(made, "dgx-h100:32", compute="roofline").run()
@@ -193,8 +197,7 @@ def test_a_comparison_names_what_was_changed(name):
     found = compare(run, slower)
     assert found.step.delta_ns == sum(e.delta_ns for e in found.explained)
     if found.step.delta_ns:
-        named = sum(e.delta_ns for e in found.explained if e.what.startswith("compute"))
-        assert named >= 0.95 * found.step.delta_ns
+        assert _names(found, "compute")
         assert not [e for e in found.explained if e.what.startswith("host")]
 
 
@@ -205,9 +208,7 @@ SLOWED = {
 
 
 @pytest.mark.parametrize("what", SLOWED)
-@pytest.mark.parametrize(
-    "name", [n for n in RUNS if n not in ("cnn_ddp_2", "gpt_pp_2", "network 41")]
-)
+@pytest.mark.parametrize("name", [n for n in RUNS if n not in ("cnn_ddp_2", "gpt_pp_2")])
 def test_a_comparison_names_the_class_that_was_slowed(name, what):
     """However many operators share the change; on a host without a device, the host computes."""
     run = run_of(name)
@@ -216,8 +217,13 @@ def test_a_comparison_names_the_class_that_was_slowed(name, what):
     slower = ck.simulate(run | SLOWED[what], compute="measured", communication="measured").run()
     found = compare(run, slower)
     assert found.step.delta_ns == sum(e.delta_ns for e in found.explained)
+    assert _names(found, what)
+
+
+def _names(found: Comparison, what: str) -> bool:
+    """Whether a class explains all but 5 % of the change; of unlike steps the usual one may shrink."""
     named = sum(e.delta_ns for e in found.explained if e.what.startswith(what))
-    assert named >= 0.95 * found.step.delta_ns - 2
+    return abs(named - found.step.delta_ns) <= 0.05 * abs(found.step.delta_ns) + 2
 
 
 @pytest.mark.parametrize("name", LINKED)

@@ -7,7 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from chakrakit import Run, TraceBuilder
 from chakrakit.errors import ConfigError
+from chakrakit.insight.communication.matching import match_calls
 from chakrakit.insight.critical_path.model import model_of
 from chakrakit.insight.critical_path.whatif import slack, what_if
 from chakrakit.insight.rank.view import rank_view
@@ -28,6 +30,18 @@ def test_gains_by_hand(two_ranks):
         for g in what_if(two_ranks, [("compute", 2), ("communication", 2), ("update", 5)]).gains
     }
     assert gains == {"compute": 17_500, "communication": 10_000, "update": 4_000}
+
+
+def test_a_send_that_waits_for_its_receive_does_not_work():
+    """Rank 1 computes for 90 µs before it receives; in half of the time, all is over 45 µs sooner."""
+    sender, receiver = TraceBuilder(), TraceBuilder()
+    sender.send("give", 0, 1, 1000, start_time_ns=0, duration_ns=100_000)
+    first = receiver.comp("kernel", stream=7, start_time_ns=0, duration_ns=90_000)
+    receiver.recv("take", 0, 1, 1000, deps=[first], start_time_ns=90_000, duration_ns=10_000)
+    run = Run([sender.build(), receiver.build()])
+    found = {g.what: g.saved_ns for g in what_if(run).gains}
+    assert found == {"compute": 45_000, "communication": 5_000}
+    assert match_calls(run).wait.tolist() == [90_000, 0]
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device.quantities import parse, positive
+from chakrakit.machines.device.quantities import parse, positive, show_bandwidth
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,12 @@ def test_where_zero_would_stop_everything_it_is_refused_too():
     assert parse(0, "bandwidth", "here") == 0
     with pytest.raises(ConfigError, match="would never let anything finish"):
         positive(0, "bandwidth", "here")
+
+
+def test_quantities():
+    assert parse("450 GB/s", "bandwidth", "x") == 450e9
+    assert parse("400 Gb/s", "bandwidth", "x") == 50e9
+    assert parse("400Gbps", "bandwidth", "x") == 50e9
+    assert parse("1.5 us", "time", "x") == pytest.approx(1.5e-6)
+    assert parse("80 GiB", "bytes", "x") == 80 * 2**30
+    assert show_bandwidth(450e9) == "450 GB/s"

@@ -1,12 +1,16 @@
 """What a collective costs with an algorithm and protocol, with constants that add up by hand."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from chakrakit.machines.library import Library, Span
 from chakrakit.machines.library.constants import Exchange, InSwitch, Protocol, Tuner
 from chakrakit.machines.library.cost import cost, low_latency_us, reduction_factor
+from support.spanned import spanned
+
+MIB = 1 << 20
 
 LIBRARY = Library(
     launch_us=10.0,
@@ -62,3 +66,30 @@ def test_an_exchange_of_small_pieces_is_quick():
 def test_one_byte_elements_take_a_little_longer_to_reduce():
     assert reduction_factor("all-reduce", 1) == 1.04
     assert reduction_factor("all-reduce", 2) == reduction_factor("all-gather", 1) == 1.0
+
+
+def test_a_simple_ring_is_launch_hops_bytes_and_the_own_piece():
+    library, span = spanned("dgx-h200", 4)
+    p, size = library.simple, 512 * MIB
+    piece = size / 4 / (p.share * 450e9)
+    transfer = 3 * piece * (1 + p.fill * p.in_flight / size)
+    expected = (library.launch_us + p.start_us + 3 * p.hop_us) * 1e-6 + p.copy * piece + transfer
+    found = cost(library, "all-gather", "ring", "Simple", size, span)
+    assert found.seconds == pytest.approx(expected, rel=1e-12)
+
+
+def test_links_twice_as_fast_halve_what_flows_and_nothing_else():
+    library, span = spanned("dgx-h200", 4)
+    slow = cost(library, "all-gather", "ring", "Simple", 512 * MIB, span)
+    fast = cost(
+        library, "all-gather", "ring", "Simple", 512 * MIB, replace(span, link=2 * span.link)
+    )
+    assert fast.transfer == pytest.approx(slow.transfer / 2, rel=1e-12)
+    assert fast.latency == slow.latency
+
+
+def test_between_nodes_the_ports_of_all_devices_carry_the_ring():
+    library, span = spanned("dgx-a100:4", 32)
+    assert (span.nodes, span.local, span.leaving) == (4, 8, 200e9)
+    found = cost(library, "all-gather", "ring", "Simple", 4096 * MIB, span)
+    assert found.transfer == pytest.approx(31 / 32 * 4096 * MIB / (0.92 * 200e9), rel=0.01)

@@ -7,6 +7,9 @@ import pytest
 from chakrakit.machines.library import Library, Span, choose
 from chakrakit.machines.library.constants import Exchange, Protocol, Tuner
 from chakrakit.machines.library.tuner import Choice, estimates, exchange_protocol
+from support.spanned import spanned
+
+MIB = 1 << 20
 
 LIBRARY = Library(
     launch_us=10.0,
@@ -51,3 +54,23 @@ def test_exchanges_have_one_algorithm_and_two_protocols():
 
 def test_every_estimate_is_finite():
     assert all(0 < s < math.inf for s in estimates(LIBRARY, "reduce", 1.0, TWO).values())
+
+
+@pytest.mark.parametrize(
+    ("machine", "members", "size", "algorithm", "protocol"),
+    [
+        ("dgx-h200", 8, 4096, "ring", "LL"),
+        ("dgx-h200", 8, 8 * MIB, "ring", "LL128"),
+        ("dgx-h200", 8, 512 * MIB, "in-switch", "Simple"),
+        ("dgx-h200", 4, 512 * MIB, "ring", "Simple"),
+        ("dgx-a100", 8, 512 * MIB, "ring", "Simple"),
+        ("dgx-a100", 2, MIB // 2, "ring", "LL"),
+        ("dgx-a100", 2, MIB, "ring", "Simple"),
+        ("l40s-pcie", 8, 8 * MIB, "ring", "Simple"),
+        ("dgx-h100:4", 32, 4096, "tree", "LL"),
+        ("dgx-h100:4", 32, 512 * MIB, "in-switch-tree", "Simple"),
+    ],
+)
+def test_the_library_chooses_as_its_tuner_does(machine, members, size, algorithm, protocol):
+    library, span = spanned(machine, members)
+    assert choose(library, "all-reduce", size, span) == (algorithm, protocol)

@@ -4,6 +4,7 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines.load.astra_network import parse_astra_network
+from chakrakit.machines.load.load import read_machine
 
 NETWORK = {
     "topology": ["Ring", "Switch"],
@@ -31,3 +32,12 @@ def test_a_gb_is_two_to_the_thirty_and_latencies_are_nanoseconds():
 def test_a_file_that_makes_no_sense_is_refused(change, problem):
     with pytest.raises(ConfigError, match=problem):
         parse_astra_network(NETWORK | change, "net.yml")
+
+
+def test_astra_network_file():
+    text = {"topology": ["Ring", "Switch"], "npus_count": [4, 2]}
+    text |= {"bandwidth": [100.0, 50.0], "latency": [500.0, 1000.0]}
+    machine = read_machine(text, "net.yml")
+    assert machine.shape == (4, 2)
+    assert machine.links.bandwidth.max() == 100 * 2**30
+    assert machine.links.latency.max() == pytest.approx(1e-6)

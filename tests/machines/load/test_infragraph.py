@@ -2,12 +2,14 @@
 
 import copy
 
+import numpy as np
 import pytest
 import yaml
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines.load import read_machine
 from support.foreign_files import infragraph
+from support.networks import walk
 
 FILE = yaml.safe_load(infragraph(2))
 
@@ -38,3 +40,14 @@ def test_accelerators_are_the_ranks_and_everything_else_forwards():
 def test_what_is_not_there_or_too_large_is_refused_by_name(change, problem):
     with pytest.raises(ConfigError, match=problem):
         read_machine(changed(change), "infra.yaml")
+
+
+def test_infragraph_becomes_its_own_graph():
+    machine = read_machine(yaml.safe_load(infragraph(4)), "infra.yaml")
+    assert machine.size == 8
+    assert len(machine.links) == 2 * (2 * (4 + 4) + 8)
+    assert len(walk(machine, 0, 3)) == 3
+    assert len(walk(machine, 0, 7)) == 5
+    route = machine.routes(np.array([0]), np.array([7]))
+    assert route.bandwidth(machine.links)[0] == 50e9
+    assert route.latency(machine.links)[0] == pytest.approx(2e-6)

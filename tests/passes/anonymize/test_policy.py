@@ -1,4 +1,4 @@
-"""Keys, policies and the report of `anonymize`."""
+"""Keys and policies of `anonymize`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from chakrakit.passes.anonymize.policy import Policy
 from chakrakit.passes.base.spec import parse
 from chakrakit.trace.model.vocabulary import by_name
 from support.recorded import linked
-
-# --- keys, policies, the report -----------------------------------------------------------------
 
 
 def test_one_key_gives_one_result_and_no_key_another_each_time(tmp_path):
@@ -73,18 +71,6 @@ def test_every_attribute_of_the_vocabulary_has_been_thought_of():
 def test_a_policy_that_makes_no_sense_is_refused(spec, message):
     with pytest.raises(ConfigError, match=message):
         parse(spec)
-
-
-def test_the_report_lists_every_column_and_every_word_left():
-    traces = linked("cnn_ddp_2")
-    made = Anonymize()
-    found = made.explain(traces, traces | made)
-    treated = {c["column"]: (c["treatment"], c["values left"]) for c in found["columns"]}
-    assert treated["op_schema"] == ("dropped", 0)
-    assert treated["name"][0] == "renamed"
-    assert treated["duration_ns"][0] == "kept"
-    assert {"backward", "forward", "float"} <= set(found["words"])
-    assert not any("aten" in w for w in found["words"])
 
 
 def test_the_spelling_in_the_card_has_no_key():

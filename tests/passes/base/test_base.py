@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 import chakrakit.passes
 from chakrakit import Run, TraceBuilder, TraceSet
 from chakrakit.passes import Compact, Edit, Recost, Select
-from chakrakit.passes.base.base import Pass
-from chakrakit.passes.base.pipeline import transform
-from chakrakit.passes.base.registry import PASSES, pass_class
 from chakrakit.simulator.results.simulation import simulate
 from chakrakit.trace.storage.store import read, write
 from chakrakit.trace.timing.scheduler import schedule
@@ -25,14 +22,6 @@ from support.recorded import linked
 
 DATA = paths.DATA / "pytorch"
 TIMES = {"duration_micros", "duration_ns", "own_ns"}
-
-
-@pytest.mark.parametrize("name", PASSES)
-def test_every_pass_says_what_it_is_and_what_it_preserves(name):
-    kind = pass_class(name)
-    assert issubclass(kind, Pass)
-    assert (kind.name, bool(kind.preserves), bool(kind.__doc__)) == (name, True, True)
-    assert getattr(chakrakit.passes, kind.__name__) is kind
 
 
 def test_there_is_nothing_else():
@@ -153,13 +142,3 @@ def test_changed_traces_are_no_run_when_they_are_read_again(tmp_path):
     write(Run([t.build()]) | Compact(), tmp_path / "compacted")
     assert type(read(tmp_path / "edited")) is TraceSet
     assert type(read(tmp_path / "compacted")) is Run
-
-
-def test_a_transform_counts_what_went_in_and_came_out():
-    after, done = transform(pair(), [Edit(scale=2), Select(around=1, hops=0)])
-    assert (done.before.nodes, done.after.nodes, done.times) == (2, 1, "none")
-    assert [a.after.nodes for a in done.applied] == [2, 1]
-    assert done.card_passes == after.card.passes
-    run = simulate(pair(), "dgx-h100").run()
-    assert transform(run, [Compact()])[1].times == "kept"
-    assert transform(run, [Edit(scale=2)])[1].times == "dropped"

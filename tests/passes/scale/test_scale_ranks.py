@@ -20,6 +20,7 @@ from support import paths
 from support.comparing import differences, files
 from support.random_plans import random_workload
 from support.recorded import linked
+from support.replicas import AR, DP, TP, set_of
 
 DATA = paths.DATA / "pytorch"
 
@@ -187,80 +188,6 @@ def test_a_pipeline_alone_has_no_replicas(recorded):
 # --- by hand --------------------------------------------------------------------------------------
 
 
-def set_of(groups, *collectives, peers=None, ranks=4):
-    """Every rank does the same collectives: (type, group by rank, bytes, phase)."""
-    bodies = []
-    for rank in range(ranks):
-        t = TraceBuilder()
-        for kind, of, size, phase in collectives:
-            name = next(n for n in of if rank in groups[n])
-            t.collective("c", kind, size, pg_name=name, phase=phase or None)
-        if peers:
-            t.send("s", rank, peers[rank], 8)
-        bodies.append(t.build())
-    return TraceSet(bodies, groups=Groups(groups))
-
-
-AR, AG, A2A = CollectiveType.ALL_REDUCE, CollectiveType.ALL_GATHER, CollectiveType.ALL_TO_ALL
-DP = {"a": [0, 2], "b": [1, 3]}
-TP = {"c": [0, 1], "d": [2, 3]}
-
-
-def test_groups_that_sum_in_the_forward_pass_are_parts_of_a_model():
-    traces = set_of({**DP, **TP}, (AR, "cd", 1000, "forward"), (AR, "ab", 1000, "backward"))
-    assert dict((traces | ScaleRanks(6)).groups) == {
-        "a": (0, 2, 4),
-        "b": (1, 3, 5),
-        "c": (0, 1),
-        "d": (2, 3),
-        "c.2": (4, 5),
-    }
-
-
-def test_groups_that_programs_call_by_their_numbers_keep_them():
-    groups = {"1": [0, 2], "2": [1, 3], "3": [0, 1], "4": [2, 3]}
-    traces = set_of(groups, (AR, "12", 1000, "backward"), (AR, "34", 1000, "forward"))
-    large = traces | ScaleRanks(8)
-    assert list(large.groups) == ["1", "2", "3", "4", "3.2", "3.3"]
-    assert differences(large | ScaleRanks(4), traces) == []
-
-
-@pytest.mark.parametrize(
-    ("traces", "said"),
-    [
-        (set_of(DP, (AR, "ab", 1000, "")), "the role of group 'a' (ALL_REDUCE) is unclear"),
-        (set_of(DP, (AR, "ab", 1000, "forward")), "over=[a]"),
-        (set_of(DP, (A2A, "ab", 1000, "backward")), "group 'a' (ALL_TO_ALL) is unclear"),
-        (
-            set_of(
-                {**DP, "w": [0, 1, 2, 3]}, (AR, "ab", 1000, "backward"), (A2A, "w", 9, "backward")
-            ),
-            "group 'w' (ALL_TO_ALL) spans all replicas, and its role is unclear",
-        ),
-        (
-            set_of({**DP, **TP}, (AR, "ab", 1000, "backward"), (AR, "cd", 1000, "backward")),
-            "the replicas may be those of",
-        ),
-        (
-            set_of(DP, (AR, "ab", 1000, "backward"), peers=[2, 3, 0, 1]),
-            "messages with rank 2 of another",
-        ),
-    ],
-)
-def test_where_it_is_unclear_it_is_refused_and_the_group_named(traces, said):
-    with pytest.raises(TraceError) as error:
-        _ = traces | ScaleRanks(8)
-    assert said in str(error.value)
-
-
-def test_what_is_unclear_can_be_said():
-    traces = set_of(DP, (AR, "ab", 1000, ""))
-    for over in (("a", "b"), ("a",)):  # b does the same
-        assert (traces | ScaleRanks(6, over=over)).groups["b"] == (1, 3, 5)
-    with pytest.raises(TraceError, match="no program uses a group 'x'"):
-        _ = traces | ScaleRanks(6, over=("x",))
-
-
 def test_a_replica_is_scaled_as_a_whole():
     traces = set_of(DP, (AR, "ab", 1000, "backward"))
     with pytest.raises(TraceError, match="ranks=7: a replica has 2 ranks; give a multiple of 2"):
@@ -268,16 +195,6 @@ def test_a_replica_is_scaled_as_a_whole():
     for ranks in (0, 2**40):
         with pytest.raises(ConfigError, match=f"ranks={ranks}; it should be from 1 to 16,777,216"):
             ScaleRanks(ranks)
-
-
-def test_numbers_that_no_set_has_are_refused():
-    with pytest.raises(TraceError, match="a group names rank 2,000,000,000"):
-        _ = set_of({**DP, "x": [2_000_000_000]}, (AR, "ab", 1000, "backward")) | ScaleRanks(8)
-    t = TraceBuilder()
-    t.collective("c", CollectiveType.ALL_GATHER, 2**62, pg_name="dp")
-    bindings = {rank: Binding(0, {"dp": "1"}) for rank in range(4)}
-    with pytest.raises(TraceError, match="which no trace can hold"):
-        (TraceSet([t.build()], bindings, Groups({"1": range(4)})) | ScaleRanks(8)).trace(0)
 
 
 def by_rank(program):

@@ -116,6 +116,28 @@ def test_an_unknown_operator_gets_a_stand_in_with_its_results(tmp_path):
     assert plan.count == [1, 2]
 
 
+def test_a_call_with_a_sparse_tensor_gets_a_stand_in(tmp_path):
+    """PyTorch records neither the storage nor the device of one."""
+    sparse = tensor(1, 8, 16) | {"value": [60, 0, 0, 0, 0, ""], "strides": [0, 0]}
+    sheet = Sheet()
+    sheet.op("aten::mm", MM, [sparse, tensor(2, 16, 4)], [tensor(3, 8, 4)])
+    sheet.op("aten::add", ADD, [tensor(3, 8, 4), tensor(3, 8, 4), ONE], [tensor(4, 8, 4)])
+    plan = plan_of(sheet, tmp_path)
+    assert [type(s) for s in plan.steps] == [StandIn, Call]
+    assert plan.steps[0].name == "aten::mm (sparse tensors)"
+    assert plan.count == [1, 2]
+
+
+def test_a_dimension_that_is_no_number_is_taken_for_the_first(tmp_path):
+    schema = "aten::index_select(Tensor self, int dim, Tensor index) -> Tensor"
+    given = [tensor(1, 8, 4), plain([0], "GenericList[Int]"), tensor(2, 3, dtype="long int")]
+    sheet = Sheet()
+    sheet.op("aten::index_select", schema, given, [tensor(3, 3, 4)])
+    sheet.op("aten::add", ADD, [tensor(3, 3, 4), tensor(3, 3, 4), ONE], [tensor(4, 3, 4)])
+    limits = [e.fill.limit for e in plan_of(sheet, tmp_path).externals if e.dtype == "int64"]
+    assert limits == [8]
+
+
 def test_fused_code_gets_a_stand_in_and_what_it_called_is_replayed(tmp_path):
     sheet = Sheet()
     graph = sheet.op("## Call CompiledFxGraph f00 ##", "", [])

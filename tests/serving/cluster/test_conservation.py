@@ -9,7 +9,7 @@ import pytest
 
 from chakrakit.serving.cluster import PoolSetup, Setup, run
 from chakrakit.serving.requests import Stream, stream_of
-from serving.conftest import by_tokens, constant, pool
+from support.serving_engines import by_tokens, constant, pool
 
 REQUESTS = 10_000
 

@@ -9,7 +9,7 @@ import pytest
 
 import chakrakit.core as core
 from chakrakit.serving.cluster import Setup, run
-from serving.conftest import pool, together
+from support.serving_engines import pool, together
 
 
 def requests(**changed: Any) -> core.ServingRequests:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chakrakit.serving.requests import Stream, requests_from, stream_of
-from serving.conftest import Serve, constant, pool
+from support.serving_engines import Serve, constant, pool
 
 SERVICE = 0.1
 """Seconds of a step; a request of one output token is one step."""

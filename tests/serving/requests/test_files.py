@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -133,42 +132,3 @@ def test_bad_files_are_refused_with_the_line(tmp_path: Path, text: str, message:
     (tmp_path / "bad").write_text(text)
     with pytest.raises(ChakraError, match=message):
         requests_from(str(tmp_path / "bad"))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("poisson{rate=0}", "a rate of 0.0"),
-        ("poisson{rates=3}", "unknown field `rates`"),
-        ("poisson{prompt=-4}", "prompt length '-4'"),
-        ("poisson{prompt=normal:3:4}", "prompt length 'normal:3:4'"),
-        ("closed{concurrency=0}", "a concurrency of 0"),
-        ("nothing.csv", "neither a file nor one of"),
-        ("poisson{rate=", "--requests"),
-    ],
-)
-def test_bad_processes_are_refused(text: str, message: str) -> None:
-    """With the option and the field."""
-    with pytest.raises(ChakraError, match=message):
-        requests_from(text)
-
-
-def test_processes_have_the_rate_and_the_spread_they_are_given() -> None:
-    """A gamma process of cv 3 has gaps of that mean and spread; lognormal lengths theirs."""
-    stream = requests_from("gamma{rate=5, cv=3, n=40000, prompt=lognormal:300:0.7, seed=2}")
-    gaps = np.diff(stream.arrival_ps) * 1e-12
-    assert gaps.mean() == pytest.approx(0.2, rel=0.05)
-    assert gaps.std() / gaps.mean() == pytest.approx(3, rel=0.05)
-    assert stream.prompt.mean() == pytest.approx(300, rel=0.02)
-    assert stream.prompt.std() / stream.prompt.mean() == pytest.approx(0.7, rel=0.05)
-
-
-def test_streams_are_rescaled_cut_and_spread() -> None:
-    """Twice the rate halves the times; stamps in steps are spread within a step, in order."""
-    stream = requests_from("bursts{rate=10, size=10, n=100, prompt=100, output=10}")
-    fast = stream.scaled(rate=2, prompt=0.5).first(50)
-    assert fast.arrival_ps[-1] == round(int(stream.arrival_ps[49]) / 2)
-    assert set(fast.prompt.tolist()) == {50}
-    smooth = stream.spread(1.0, seed=1)
-    assert len(np.unique(smooth.arrival_ps)) == 100
-    assert (np.diff(smooth.arrival_ps) >= 0).all()

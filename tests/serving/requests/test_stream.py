@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.serving.requests import stream_of
+from chakrakit.serving.requests import requests_from, stream_of
 
 
 def stream(**more):
@@ -60,3 +60,14 @@ def test_arrivals_are_spread_within_the_time_and_sorted():
 def test_turns_of_a_session_cannot_be_spread():
     with pytest.raises(ConfigError, match="sessions cannot be spread"):
         stream(after=[-1, 0, 1]).spread(1.0, seed=0)
+
+
+def test_streams_are_rescaled_cut_and_spread() -> None:
+    """Twice the rate halves the times; stamps in steps are spread within a step, in order."""
+    stream = requests_from("bursts{rate=10, size=10, n=100, prompt=100, output=10}")
+    fast = stream.scaled(rate=2, prompt=0.5).first(50)
+    assert fast.arrival_ps[-1] == round(int(stream.arrival_ps[49]) / 2)
+    assert set(fast.prompt.tolist()) == {50}
+    smooth = stream.spread(1.0, seed=1)
+    assert len(np.unique(smooth.arrival_ps)) == 100
+    assert (np.diff(smooth.arrival_ps) >= 0).all()

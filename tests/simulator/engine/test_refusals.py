@@ -82,3 +82,13 @@ def test_a_device_that_recovers_ends_later():
         native.SimulationOptions(disturbance=Disturbance(faults=faults)),
     )
     assert out.makespan_ps == (80 + 50 / 0.5) * 1000
+
+
+def test_shares_of_a_device_beside_measured_times():
+    """The run's times hold that a kernel with half of the device takes twice as long."""
+    t = TraceBuilder()
+    t.comp("half", duration_ns=1000, stream=0, device_share=0.5)
+    run = simulate(TraceSet([t.build()]), one_device()).run()
+    assert run.makespan_ns == 2000
+    with pytest.raises(TraceError, match=r"node 0 \('half'\) has a device_share, and its measured"):
+        simulate(run, one_device(), compute="measured")

@@ -11,7 +11,6 @@ from chakrakit.machines.load.load import load_machine
 from chakrakit.simulator.results.simulation import Simulation, simulate
 from chakrakit.studies.bound.bound import Bounds
 from chakrakit.studies.search.objective import objective_of
-from chakrakit.studies.search.parts import parts_of, why
 from chakrakit.studies.search.searcher import Searcher
 from chakrakit.workloads.description.description import Lengths, Plan, Step, Workload
 from chakrakit.workloads.generate.figures import dry_run
@@ -73,21 +72,3 @@ def test_the_bound_is_near_where_networks_are_not_crowded(plan: Plan, share: flo
     bound = Bounds(machine, Roofline()).of(workload)
     step = simulate(generate(workload), machine, compute="roofline").outcome.makespan_ps
     assert share <= bound.step_ps / step <= 1
-
-
-def test_parts_add_up_to_the_step_and_tell_what_is_worse() -> None:
-    model = named("llama3.1-8b").replace(layers=4)
-    step = Step(seq=1024, global_batch=8)
-    found = []
-    for plan in (Plan(dp=8, data="zero1"), Plan(dp=2, pp=4, data="zero1")):
-        made = simulate(
-            generate(Workload(model=model, plan=plan, step=step)), "dgx-h100", compute="roofline"
-        )
-        parts = parts_of(made.outcome)
-        assert sum(parts.values()) == pytest.approx(made.makespan_ns)
-        found.append((made.makespan_ns, parts))
-    (_, flat), (_, deep) = found
-    assert deep["bubble"] > flat["bubble"]
-    told = why(sum(deep.values()), deep, flat)
-    assert "bubble +" in told
-    assert "exposed dp −" in told

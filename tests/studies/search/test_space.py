@@ -3,8 +3,9 @@
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.studies.search.space import space_of, workload_of, workloads
+from chakrakit.studies.search.space import Space, space_of, workload_of, workloads
 from chakrakit.workloads.description import Decoder, Step
+from chakrakit.workloads.models import named
 
 MODEL = Decoder(name="m", layers=4, hidden=64, heads=4, vocab=100)
 STEP = Step(seq=128, global_batch=8)
@@ -52,3 +53,21 @@ def test_a_combination_that_cannot_be_is_none():
     other = {"schedule": "interleaved/2"}
     assert workload_of(choice | other, space, MODEL, STEP) is None  # pp 1 has one schedule
     assert workload_of(choice | other | {"pp": 2}, space, MODEL, STEP).plan.chunks == 2
+
+
+def test_the_space_has_every_axis_that_makes_sense() -> None:
+    model, step = named("llama3.1-8b").replace(layers=2), Step(seq=1024, global_batch=8)
+    space = space_of(model, [8], step, {})
+    assert space == Space(
+        gpus=[8],
+        tp=[1, 2, 4, 8],
+        pp=[1, 2],
+        cp=[1],
+        ep=[1],
+        micro_batch=[1, 2, 4, 8],
+        data=["zero1", "fsdp"],
+        recompute=["none", "selective", "full"],
+        schedule=["1f1b", "interleaved/2", "interleaved/4", "zb-h1"],
+    )
+    plans = list(workloads(space, model, step))
+    assert len({(str(w.plan), w.step.micro_batch) for w in plans}) == len(plans)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit import Binding, Run, Times, Trace, TraceBuilder, TraceSet
+from chakrakit import Binding, CollectiveType, Groups, Run, Times, Trace, TraceBuilder, TraceSet
 from chakrakit.errors import TraceError
 from chakrakit.trace.sets.run import run_of
 
@@ -40,14 +40,52 @@ def test_ranks_with_equal_times_share_a_class() -> None:
     assert run.select_ranks([2]).start(2).tolist() == [1, 5]
 
 
+def test_collectives_have_the_times_of_the_run() -> None:
+    """Two ranks that arrive at 3 and 5 ns and leave together at 9; the nodes themselves have no times."""
+    t = TraceBuilder()
+    t.comp("before")
+    t.collective("sum", CollectiveType.ALL_REDUCE, 8)
+    traces = TraceSet([t.build()] * 2, groups=Groups({"0": [0, 1]}))
+    ends = np.array([2000, 9000], np.int64)
+    given = {rank: Times(np.array([0, at], np.int64), ends) for rank, at in ((0, 3000), (1, 5000))}
+    found = run_of(traces, given, tick_ps=1).collectives
+    assert found.calls.select(["rank", "start_ns", "end_ns"]).to_pylist() == [
+        {"rank": 0, "start_ns": 3, "end_ns": 9},
+        {"rank": 1, "start_ns": 5, "end_ns": 9},
+    ]
+    (instance,) = found.instances.to_pylist()
+    assert (instance["arrival_ns"], instance["transfer_ns"]) == (5, 4)
+    assert traces.collectives.instances["arrival_ns"].to_pylist() == [0]
+
+
+def test_times_are_shown_by_their_number_and_span() -> None:
+    assert repr(times(0, 2000)) == "Times(2 nodes, ticks 0 to 2,010)"
+    assert repr(times()) == "Times(no nodes)"
+
+
 def test_a_ranks_own_file_has_its_times_in_nanoseconds() -> None:
     run = run_of(TraceSet([body()]), {0: times(1_000_000, 2_345_678)}, tick_ps=1)
     trace = run.timed_trace(0)
     assert trace.start_ns.tolist() == [1000, 2345]
     assert trace.column("start_time_micros").tolist() == [1, 2]
     assert trace.has("start_time_ns").tolist() == [False, True]
+    assert run_of(TraceSet([body(1)]), {0: times(0)}).timed_trace(0).is_timed
     with pytest.raises(TraceError, match="starts before 0"):
         run_of(TraceSet([body()]), {0: times(-5, 2)}).timed_trace(0)
+
+
+def test_collectives_that_ranks_begin_in_different_orders_keep_their_numbers() -> None:
+    """Nothing orders the two on a rank; by their starts alone, a sum would meet a gather."""
+    t = TraceBuilder()
+    t.collective("sum", CollectiveType.ALL_REDUCE, 64)
+    t.collective("gather", CollectiveType.ALL_GATHER, 64)
+    traces = TraceSet([t.build()], {r: Binding(0) for r in (0, 1)})
+    run = run_of(traces, {0: times(0, 5), 1: times(7, 0)})
+    assert run.timed_trace(1).column("comm_seq").tolist() == [0, 1]
+    assert not run.timed_trace(0).has("comm_seq").any()
+    timed = TraceSet([run.timed_body(0), run.timed_body(1)])
+    calls = timed.collectives.calls.to_pylist()
+    assert all(c["row"] == c["instance"] for c in calls)
 
 
 def test_causes_on_ranks_that_are_not_here_are_not_known() -> None:

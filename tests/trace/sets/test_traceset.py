@@ -49,7 +49,7 @@ def test_a_bound_rank_has_its_own_groups_peers_and_scale() -> None:
 
 def test_the_world_is_what_traces_and_groups_name() -> None:
     assert (FOLDED.ranks, FOLDED.world_size, FOLDED.missing_ranks) == ((0, 1, 7), 8, (2, 3))
-    assert repr(FOLDED) == "TraceSet(3 ranks in 1 bodies, 2 groups, 2 not recorded)"
+    assert repr(FOLDED) == "TraceSet(3 ranks in 1 body, 2 groups, 2 not recorded)"
     assert [rank for rank, _ in FOLDED] == [0, 1, 7]
 
 

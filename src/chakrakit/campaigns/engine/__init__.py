@@ -20,10 +20,9 @@ from chakrakit.campaigns.engine.closed_forms import (
     young_interval,
 )
 from chakrakit.campaigns.engine.durations import Duration, Exponential, Fixed, Uniform, Weibull
-from chakrakit.campaigns.engine.failures import SCOPES, Process, Scope, Slowness
+from chakrakit.campaigns.engine.failures import SCOPES, LoggedFailure, Process, Scope, Slowness
 from chakrakit.campaigns.engine.history import History, Watcher
 from chakrakit.campaigns.engine.job_in_progress import JobInProgress
-from chakrakit.campaigns.engine.logged import LoggedFailure
 from chakrakit.campaigns.engine.outcome import Outcome
 from chakrakit.campaigns.engine.plan import Plan
 from chakrakit.campaigns.engine.recovery import RECOVERY_POLICIES, Elastic, Recovery

@@ -133,3 +133,15 @@ class Renewals:
         while self._current[self._times[0][1]] != self._times[0][0]:
             heapq.heappop(self._times)
         self.due = self._times[0][0]
+
+
+class LoggedFailure(msgspec.Struct, frozen=True, order=True):
+    """A failure whose time and place are known; with a factor the node became slow, else it failed."""
+
+    time: float
+    node: int
+    cause: str = "log"
+    scope: Scope = "node"
+    factor: float | None = None
+    seconds: float = 0.0
+    """How long it was slow, or in repair (0: as long as the cluster's repairs take)."""

@@ -10,8 +10,7 @@ import msgspec
 from chakrakit.campaigns.engine.cadence import Cadence
 from chakrakit.campaigns.engine.checkpoints import Tier, cadence_of
 from chakrakit.campaigns.engine.durations import Duration
-from chakrakit.campaigns.engine.failures import Process
-from chakrakit.campaigns.engine.logged import LoggedFailure
+from chakrakit.campaigns.engine.failures import LoggedFailure, Process
 from chakrakit.campaigns.engine.recovery import Recovery
 
 

@@ -85,7 +85,7 @@ def read_job(path: str | Path) -> Job:
         nodes=cluster.nodes,
         spares=cluster.spares,
         repair=_repair(cluster.repair_hours, cluster.repair_spread),
-        every=_every(policy, situation, lines),
+        every=_every(policy, situation, _work_seconds(text, times.seconds), lines),
         tiers=policy.tiers(situation),
         processes=processes,
         logged=_logged(text.failures, cluster, lines),
@@ -310,14 +310,19 @@ def _check_tiers(policy: Tiered, lines: Document) -> None:
             )
 
 
-def _every(policy: CheckpointPolicy, situation: Situation, lines: Document) -> int:
+def _work_seconds(text: JobText, step: float) -> float:
+    """How long the job runs if nothing fails."""
+    return text.steps * step if text.steps else (text.days or 0.0) * DAY
+
+
+def _every(policy: CheckpointPolicy, situation: Situation, work: float, lines: Document) -> int:
     every = policy.every(situation)
-    cycle = every * situation.step_seconds
+    cycle = min(every * situation.step_seconds, work)
     if cycle > 30 * situation.mtbf_seconds:
         raise lines.error(
             ("checkpoint",),
-            f"the job would fail every {situation.mtbf_seconds:,.0f} s and checkpoint every {cycle:,.0f} s: "
-            "it would never get from one checkpoint to the next; shorten the interval",
+            f"the job would fail every {situation.mtbf_seconds:,.0f} s and has to run {cycle:,.0f} s "
+            "without a failure: it would never get from one checkpoint to the next; shorten the interval",
         )
     return every
 

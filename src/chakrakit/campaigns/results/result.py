@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.campaigns.engine import Outcome
-from chakrakit.results import Result
+from chakrakit.results import Bars, Result
 
 HOUR, DAY = 3600.0, 86400.0
 
@@ -98,6 +98,13 @@ class CampaignResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     sensitivity: list[Change]
     """Best first."""
     notes: list[str]
+
+    def picture(self) -> Bars:
+        """What the time is lost to."""
+        hours = msgspec.structs.asdict(self.lost_hours)
+        rows = [(cause, value, f"{value:,.1f} h") for cause, value in hours.items()]
+        title = f"{self.name}: hours lost of {self.days.mean:,.1f} days"
+        return Bars(title, sorted(rows, key=lambda row: -row[1]))
 
 
 def mean_lost(outcomes: Sequence[Outcome]) -> LostHours:

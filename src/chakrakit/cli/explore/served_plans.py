@@ -38,16 +38,9 @@ def print_served(found: ServingSearchResult) -> None:
 
 
 def _cells(plan: ServingPlan) -> tuple[object, ...]:
-    engines = (
-        f"{plan.prefill}×tp{plan.prefill_tp} + {plan.decode}×tp{plan.decode_tp}"
-        if plan.prefill
-        else f"{plan.replicas}×tp{plan.tp}"
-        + (f" pp{plan.pp}" if plan.pp > 1 else "")
-        + (f" ep{plan.ep}" if plan.ep > 1 else "")
-    )
     return (
         plan.devices,
-        engines,
+        plan.engines,
         plan.batch_tokens,
         plan.batch_requests,
         f"{plan.attained:.1%}",

@@ -13,19 +13,20 @@ from chakrakit.cli.shared import console, json_option, path_argument, print_json
 def command(path: str, as_json: bool) -> None:
     """What a trace holds: ranks, nodes, edges, types, groups, communication."""
     from chakrakit.api import info as describe
+    from chakrakit.results import counted
 
     info = describe(path)
     if as_json:
         return print_json(info)
-    folded = f" in {info.bodies} bodies" if info.bodies < info.ranks else ""
+    folded = f" in {counted(info.bodies, 'body', 'bodies')}" if info.bodies < info.ranks else ""
     missing = f" ({len(info.missing_ranks)} not recorded)" if info.missing_ranks else ""
     out = console()
     out.print(
-        f"{_count(info.ranks, 'rank')}{folded} of {info.world_size:,}{missing}, "
-        f"{_count(info.groups, 'group')}"
+        f"{counted(info.ranks, 'rank')}{folded} of {info.world_size:,}{missing}, "
+        f"{counted(info.groups, 'group')}"
     )
     out.print(
-        f"{_count(info.nodes, 'node')}, {info.edges.data:,} data and {info.edges.ctrl:,} control edges"
+        f"{counted(info.nodes, 'node')}, {info.edges.data:,} data and {info.edges.ctrl:,} control edges"
     )
     if info.timed:
         out.print(f"timed: {info.span_ns / 1e6:,.3f} ms from first start to last end")
@@ -36,7 +37,3 @@ def command(path: str, as_json: bool) -> None:
             ((c.type, c.group or "(all)", c.count, c.bytes) for c in info.communication),
         )
     return None
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")

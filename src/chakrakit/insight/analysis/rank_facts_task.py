@@ -49,7 +49,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class RankTask:
-    """A rank to rank_facts at, in this process or another."""
+    """A rank to look at, in this process or another."""
 
     rank: int
     body: Body

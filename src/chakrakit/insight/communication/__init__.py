@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from chakrakit.insight.communication.flows import Flows, joined, own_flows, shared_flows
-from chakrakit.insight.communication.growing_array import GrowingArray
 from chakrakit.insight.communication.matching import (
     AllCalls,
     Matched,
@@ -29,7 +28,6 @@ __all__ = [
     "CollectiveKind",
     "Communication",
     "Flows",
-    "GrowingArray",
     "Matched",
     "RankCalls",
     "SlowLink",

@@ -67,7 +67,7 @@ class Matched:
     Collectives: `instance` is the number of the collective a call belongs to (-1 for messages);
     `arrival` when its last rank came, `last` the call of that rank. Messages: `partner` is the other
     end's call (-1: not recorded). `wait` is how long a call waited for others: from its own start
-    to the last arrival, or to the start of the send.
+    to the last arrival, or to the start of the other end.
     """
 
     rank: I64
@@ -107,13 +107,17 @@ class Matched:
         """Calls of collectives."""
         return np.asarray(self.type == NodeType.COMM_COLL_NODE)
 
+    @property
+    def paired(self) -> Mask:
+        """Messages whose other end is here."""
+        return np.asarray(~self.collective & (self.partner >= 0))
+
     @cached_property
     def wait(self) -> I64:
         """How long each call waited for peers, never longer than it lasted."""
         upto = np.where(self.collective, self.arrival, self.start)
-        receives = np.flatnonzero((self.type == NodeType.COMM_RECV_NODE) & (self.partner >= 0))
-        upto[receives] = self.start[self.partner[receives]]
-        # Who ended before the last came did not wait for it: broadcasts, or clocks that differ.
+        upto[self.paired] = self.start[self.partner[self.paired]]
+        # Who ended before the last came did not wait for it: broadcasts, buffered sends, clocks that differ.
         upto = np.where(upto > self.end, self.start, upto)
         return np.maximum(upto - self.start, 0)
 

@@ -95,11 +95,10 @@ def _ranks(matched: Matched) -> list[Straggler]:
 def _blame(matched: Matched) -> dict[int, tuple[int, int]]:
     """For each rank how long others waited for it, and to how many collectives it came last."""
     late = matched.collective & (matched.members > 1) & (matched.arrival > matched.first)
-    receives = (matched.type == NodeType.COMM_RECV_NODE) & (matched.partner >= 0)
     if matched.alike is not None:
-        return _blame_alike(matched, matched.alike, late, receives)
+        return _blame_alike(matched, matched.alike, late)
     ranks, code = np.unique(matched.rank, return_inverse=True)
-    culprit = np.where(receives, matched.partner, matched.last)
+    culprit = np.where(matched.paired, matched.partner, matched.last)
     caused = np.bincount(code[culprit], matched.wait.astype(np.float64), len(ranks))
     last = late & (matched.last == np.arange(len(matched)))
     times = np.bincount(code[last], minlength=len(ranks))
@@ -107,9 +106,7 @@ def _blame(matched: Matched) -> dict[int, tuple[int, int]]:
     return dict(zip(ranks.tolist(), found, strict=True))
 
 
-def _blame_alike(
-    matched: Matched, alike: Alike, late: Mask, receives: Mask
-) -> dict[int, tuple[int, int]]:
+def _blame_alike(matched: Matched, alike: Alike, late: Mask) -> dict[int, tuple[int, int]]:
     """The same where ranks and groups stand for others: each group has a last comer of its own."""
     caused: Counter[int] = Counter()
     times: Counter[int] = Counter()
@@ -118,12 +115,13 @@ def _blame_alike(
             rank = alike.last_of(code, found.parts)
             caused[rank] += found.wait
             times[rank] += found.often
-    rows = np.flatnonzero(receives)
-    for mine in _of_each(matched.rank[rows] * (1 << 31) + matched.src[rows]):
+    rows = np.flatnonzero(matched.paired)
+    other = np.where(matched.type == NodeType.COMM_RECV_NODE, matched.src, matched.dst)
+    for mine in _of_each(matched.rank[rows] * (1 << 31) + other[rows]):
         row = rows[mine[0]]
         wait = int(matched.wait[rows[mine]].sum())
-        for sender in alike.moved(int(matched.rank[row]), matched.src[[row]]).reshape(-1).tolist():
-            caused[sender] += wait
+        for peer in alike.moved(int(matched.rank[row]), other[[row]]).reshape(-1).tolist():
+            caused[peer] += wait
     return {rank: (caused[rank], times[rank]) for rank in caused}
 
 

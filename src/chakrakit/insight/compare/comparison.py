@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -131,7 +132,7 @@ def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
     runs = [[s] if isinstance(s, Run) else list(s) for s in (a, b)]
     found = compare_analyses(*([analyze(r) for r in side] for side in runs))
     shares = exchanged(runs[0][0], runs[1][0])
-    if shares:
+    if shares or (shares is not None and not found.step.delta_ns):
         found.explained = _shared_out(shares, found.step)
     return found
 
@@ -200,11 +201,12 @@ def _explained(a: dict[str, float], b: dict[str, float], step: StepChange) -> li
     deltas = {k: b.get(k, 0.0) * step.b_ns - a.get(k, 0.0) * step.a_ns for k in {**a, **b}}
     order = sorted(deltas, key=lambda k: (-abs(deltas[k]), k))
     out = [Explained(k, round(deltas[k])) for k in order if round(deltas[k])]
-    kept, rest = out[:_MOST], out[_MOST:]
+    kept, others = out[:_MOST], Counter[str]()
+    for part in out[_MOST:]:
+        others[f"{part.what.partition(':')[0]}: others"] += part.delta_ns
+    kept += [Explained(what, delta) for what, delta in others.items()]
     missing = step.delta_ns - sum(e.delta_ns for e in kept)
-    if rest or missing:
-        kept.append(Explained("everything else", missing))
-    return kept
+    return [*kept, Explained("everything else", missing)] if missing else kept
 
 
 def _shared_out(shares: dict[str, float], step: StepChange) -> list[Explained]:

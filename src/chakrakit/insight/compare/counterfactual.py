@@ -16,7 +16,9 @@ from chakrakit.arrays import I32, I64, Mask
 from chakrakit.insight.communication import AllCalls
 from chakrakit.insight.critical_path import Graphs, Model, events_of, graph_of
 from chakrakit.insight.rank import KIND_NAMES, Kind, rank_views, short
-from chakrakit.trace.model import EdgeKind
+from chakrakit.insight.time import rows_of_steps
+from chakrakit.trace.model import EdgeForm, EdgeKind
+from chakrakit.trace.placement import StepRows, slowest
 from chakrakit.trace.sets import Run
 
 _MOST_ROWS = 2_000_000
@@ -27,24 +29,34 @@ _GAPS = (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD)
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """A run as a model, and what each row is called: the number of a text."""
+    """A run as a model, what each row is called, by the number of a text, and the ranks' steps."""
 
     model: Model
     label: I32
     texts: list[str]
+    steps: list[StepRows]
+
+    def step(self, own: I64 | None = None) -> int:
+        """The usual step with the model's times or these, as `compare` takes it; without steps, the whole."""
+        timed = self.model.schedule(own)
+        ranks = []
+        for rows, (_, first) in zip(self.steps, self.model.offset.items(), strict=True):
+            spans = rows.spans(timed.start[first:], timed.end[first:])
+            ranks.append({s.number: s.period for s in spans})
+        return slowest(ranks) if any(ranks) else int(timed.end.max(initial=0))
 
 
-def exchanged(a: Run, b: Run) -> dict[str, float]:
+def exchanged(a: Run, b: Run) -> dict[str, float] | None:
     """Shares of the change from A to B by class of work, largest first; they sum to 1.
 
-    Nothing where the runs are not of one program, are too large, or take as long as each other.
+    None where the runs are not of one program or too large; empty where they take as long as each other.
     """
     if a.ranks != b.ranks or sum(len(a.body(r)) for r in a.ranks) > _MOST_ROWS:
-        return {}
+        return None
     left, right = _side(a), _side(b)
     if not _same_program(left, right):
-        return {}
-    whole = right.model.makespan - left.model.makespan
+        return None
+    whole = right.step() - left.step()
     if not whole:
         return {}
     return {name: change / whole for name, change in _steps(left, right).items()}
@@ -53,7 +65,7 @@ def exchanged(a: Run, b: Run) -> dict[str, float]:
 def _side(run: Run) -> _Side:
     graphs, calls = Graphs(), AllCalls(run)
     texts: dict[str, int] = {}
-    labels = []
+    labels, steps = [], []
     for view in rank_views(run):
         graphs.add(graph_of(view))
         calls.look(view)
@@ -62,20 +74,39 @@ def _side(run: Run) -> _Side:
             f"{KIND_NAMES[k]}: {short(events.texts[n])}" if k <= Kind.HOST else KIND_NAMES[k]
             for k, n in zip(view.kind.tolist(), events.operator.tolist(), strict=True)
         ]
+        steps.append(rows_of_steps(view)[1])
         labels.append(np.array([texts.setdefault(t, len(texts)) for t in names], np.int32))
     model = Model(graphs, calls.matched())
-    return _Side(model, np.concatenate([*labels, np.zeros(0, np.int32)]), list(texts))
+    return _Side(model, np.concatenate([*labels, np.zeros(0, np.int32)]), list(texts), steps)
 
 
 def _same_program(a: _Side, b: _Side) -> bool:
-    x, y = a.model, b.model
-    if x.n != y.n or x.rows != y.rows or len(x.edges) != len(y.edges) or a.texts != b.texts:
+    """Whether both have the same rows. Lanes and meetings may be in another order."""
+    if a.model.rows != b.model.rows or a.texts != b.texts:
         return False
-    same = [(a.label == b.label).all(), (x.kind == y.kind).all()]
-    same += [
-        bool((getattr(x.edges, f) == getattr(y.edges, f)).all()) for f in ("src", "dst", "form")
-    ]
-    return all(same)
+    return bool((a.label == b.label).all() and (a.model.kind == b.model.kind).all())
+
+
+def _lags(a: Model, b: Model) -> I64:
+    """The lags of A's edges with B's transfers and gaps of the host, where B has them."""
+    lag = a.edges.lag.copy()
+    both = np.flatnonzero((a.transfer[: a.rows] >= 0) & (b.transfer[: b.rows] >= 0))
+    lag[a.transfer[both]] = b.edges.lag[b.transfer[both]]
+    (mine, keys), (theirs, known) = _gaps(a), _gaps(b)
+    if len(known):
+        at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        found = known[at] == keys
+        lag[mine[found]] = b.edges.lag[theirs[at[found]]]
+    return lag
+
+
+def _gaps(model: Model) -> tuple[I64, I64]:
+    """The edges whose lag is the host's own time, and a key of each by which they are in order."""
+    edges, gaps = model.edges, np.flatnonzero(np.isin(model.edges.kind, _GAPS))
+    keys = (edges.src[gaps].astype(np.int64) * model.n + edges.dst[gaps]) * len(EdgeForm)
+    keys += edges.form[gaps]
+    order = np.argsort(keys, kind="stable")
+    return gaps[order], keys[order]
 
 
 def _steps(a: _Side, b: _Side) -> dict[str, int]:
@@ -85,12 +116,13 @@ def _steps(a: _Side, b: _Side) -> dict[str, int]:
     rows = a.model.rows
     moved = np.abs(b.model.own[:rows] - a.model.own[:rows])
     np.add.at(changes, a.label, np.where(moved > _ROUNDING_NS, moved, 0))
-    lag = np.abs(b.model.edges.lag - a.model.edges.lag)
+    lags = _lags(a.model, b.model)
+    lag = np.abs(lags - a.model.edges.lag)
     lag = np.where((owner >= 0) & (lag > _ROUNDING_NS), lag, 0)
     np.add.at(changes, np.where(owner >= 0, a.label[owner], len(a.texts)), lag)
     order = np.argsort(-changes[:-1], kind="stable")
     order = order[changes[order] > 0]
-    return _exchange(a, b, owner, _named(a.texts, order.tolist()))
+    return _exchange(a, b.model.own, lags, owner, _named(a.texts, order.tolist()))
 
 
 def _named(texts: list[str], order: list[int]) -> dict[str, list[int]]:
@@ -101,18 +133,21 @@ def _named(texts: list[str], order: list[int]) -> dict[str, list[int]]:
     return groups
 
 
-def _exchange(a: _Side, b: _Side, owner: I64, groups: Mapping[str, list[int]]) -> dict[str, int]:
+def _exchange(
+    a: _Side, other: I64, lags: I64, owner: I64, groups: Mapping[str, list[int]]
+) -> dict[str, int]:
+    """A's step, one group of rows after another given the `other` run's own times and lags."""
     model, rows = a.model, a.model.rows
     own, kept = model.own.copy(), model.edges.lag.copy()
     out: dict[str, int] = {}
-    before = model.makespan
+    before = a.step()
     try:
         for name, codes in groups.items():
             mine: Mask = np.isin(a.label, codes)
-            own[:rows][mine] = b.model.own[:rows][mine]
+            own[:rows][mine] = other[:rows][mine]
             edges = (owner >= 0) & mine[np.maximum(owner, 0)]
-            model.edges.lag[edges] = b.model.edges.lag[edges]
-            now = int(model.schedule(own).end.max())
+            model.edges.lag[edges] = lags[edges]
+            now = a.step(own)
             out[name] = now - before
             before = now
     finally:
@@ -123,7 +158,7 @@ def _exchange(a: _Side, b: _Side, owner: I64, groups: Mapping[str, list[int]]) -
 def _edge_owner(model: Model) -> I64:
     """The row whose time each edge's lag is: a transfer's, the caller's of a gap; -1 for others."""
     owner = np.full(len(model.edges), -1, np.int64)
-    gaps = np.flatnonzero(np.isin(model.edges.kind, _GAPS))
+    gaps, _ = _gaps(model)
     owner[gaps] = model.holder[model.edges.dst[gaps]]
     rows = np.flatnonzero(model.transfer >= 0)
     owner[model.transfer[rows]] = rows

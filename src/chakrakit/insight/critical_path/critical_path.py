@@ -18,7 +18,7 @@ from chakrakit.insight.communication import AllCalls, Matched
 from chakrakit.insight.critical_path.events import RankEnd, RankEvents, end_of, events_of
 from chakrakit.insight.rank import KIND_NAMES, Cause, Table, ms, percent, rank_views
 from chakrakit.results import Result
-from chakrakit.trace.model import EdgeKind, NodeType
+from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.sets import Run
 
 UNEXPLAINED = "unexplained"
@@ -106,16 +106,16 @@ class CriticalPath(Result, msgspec.Struct):
 def add_peers(
     events: Mapping[int, RankEvents], matched: Matched, stands_for: Mapping[int, int] | None = None
 ) -> None:
-    """Ends of collectives wait for the last rank to arrive, ends of receives for the sender.
+    """Ends of collectives wait for the last rank to arrive, ends of messages for the other end.
 
     `stands_for` maps ranks without events of their own to one with the same program and times.
     """
     if stands_for:
         _stand_in(events, stands_for)
     waited = np.flatnonzero(matched.wait > 0)
-    receive = matched.type[waited] == NodeType.COMM_RECV_NODE
-    peer = np.where(receive, matched.partner[waited], matched.last[waited])
-    code = np.where(receive, Cause.MESSAGE, Cause.ARRIVAL).astype(np.int8)
+    message = matched.paired[waited]
+    peer = np.where(message, matched.partner[waited], matched.last[waited])
+    code = np.where(message, Cause.MESSAGE, Cause.ARRIVAL).astype(np.int8)
     for rank, own in events.items():
         mine = np.flatnonzero(matched.rank[waited] == rank)
         rows, causes = matched.row[waited[mine]], own.causes

@@ -1,6 +1,6 @@
 """A run as one graph that can be scheduled again: all ranks, their collectives and messages coupled.
 
-A collective ends on every rank a fixed transfer time after the last rank has come; a receive its
+A collective ends on every rank a fixed transfer time after the last rank has come; a message its
 transfer time after both ends have begun. Everything else is the traces' own edges and, where they do
 not say it, the order of serial lanes. With unchanged durations the schedule gives back the run.
 """
@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.arrays import F64, I8, I32, I64, Mask
-from chakrakit.insight.communication import AllCalls, GrowingArray, Matched
+from chakrakit.insight.communication import AllCalls, Matched
+from chakrakit.insight.critical_path.growing_array import GrowingArray
 from chakrakit.insight.rank import RankView, rank_views
-from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.placement import implied_order
 from chakrakit.trace.sets import Run
 from chakrakit.trace.timing import Schedule, schedule
@@ -168,8 +169,8 @@ class Model:
         """Coupled calls end when the coupling lets them."""
         coupled = transfer_of >= 0
         self.own[at[coupled]] = 0
-        receives = coupled & ~matched.collective
-        self.own[at[receives]] = matched.transfer[receives]
+        messages = coupled & ~matched.collective
+        self.own[at[messages]] = matched.transfer[messages]
         self.transfer = np.full(self.n, -1, np.int32)
         self.transfer[at[coupled]] = transfer_of[coupled] + len(self.edges) - extra
 
@@ -250,10 +251,9 @@ def _couplings(matched: Matched, at: I64, first: int, present: Mask) -> tuple[in
     none = np.full(len(matched), -1, np.int64)
     joins = matched.collective & (matched.end >= matched.arrival)
     joins &= np.isin(matched.instance, matched.instance[present])
-    receives = (matched.type == NodeType.COMM_RECV_NODE) & (matched.partner >= 0)
-    partner = np.maximum(matched.partner, 0)
-    receives &= (matched.end >= matched.start[partner]) & present if len(matched) else receives
-    calls, messages = np.flatnonzero(joins), np.flatnonzero(receives)
+    paired = np.flatnonzero(matched.paired & present)
+    waits = matched.end[paired] >= matched.start[matched.partner[paired]]
+    calls, messages = np.flatnonzero(joins), paired[waits]
     numbers, which = np.unique(matched.instance[calls], return_inverse=True)
     meeting = first + which.reshape(-1)
     posted = first + len(numbers) + np.arange(len(messages))

@@ -65,7 +65,11 @@ def _last_stage(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
 
 
 def _lengths(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
-    forward, backward = (_compute(rows, f"{way}-compute") for way in ("forward", "backward"))
+    # A worker that becomes slow varies in both ways, too.
+    blamed = delays.suspects if delays.m_w >= BLAMED else []
+    forward, backward = (
+        _compute(rows, f"{way}-compute", blamed) for way in ("forward", "backward")
+    )
     if forward.shape != backward.shape or len(forward) < 3:
         return
     varied = min(float(forward.std()), float(backward.std()))
@@ -92,11 +96,11 @@ def _worst_type(delays: JobDelays) -> Iterator[Culprit]:
     )
 
 
-def _compute(rows: JobRows, name: str) -> F64:
+def _compute(rows: JobRows, name: str, without: list[int]) -> F64:
     """Durations of one type over the mean of their rank, by rank, step and micro-batch."""
     if name not in rows.names:
         return np.zeros(0)
-    mine = np.flatnonzero(rows.name == rows.names.index(name))
+    mine = np.flatnonzero((rows.name == rows.names.index(name)) & ~np.isin(rows.rank, without))
     order = np.lexsort((rows.start[mine], rows.micro_batch[mine], rows.step[mine], rows.rank[mine]))
     mine = mine[order]
     _, which = np.unique(rows.rank[mine], return_inverse=True)

@@ -145,8 +145,7 @@ def _meetings(matched: Matched, offset: dict[int, int], rows: int) -> I64:
     row = first[which.reshape(-1)] + matched.row
     calls = np.arange(len(matched))
     key = np.where(matched.collective, -1 - matched.instance, calls)
-    paired = ~matched.collective & (matched.partner >= 0)
-    key = np.where(paired, np.minimum(calls, matched.partner), key)
+    key = np.where(matched.paired, np.minimum(calls, matched.partner), key)
     out = np.full(rows, -1, np.int64)
     out[row] = np.unique(key, return_inverse=True)[1].reshape(-1)
     return out

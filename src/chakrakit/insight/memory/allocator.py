@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from chakrakit.insight.memory.memory import Memory, Moment, RankMemory
-
-_POINTS = 500
+from chakrakit.insight.memory.memory import Memory, RankMemory, thinned
 
 
 def with_history(found: Memory, table: pa.Table) -> Memory:
     """Peaks and timelines from the allocator's history; kinds and holders as the trace's tensors say.
 
-    `table` has the columns rank, time_ns and bytes: what was given out from that moment on.
+    `table` has the columns rank, time_ns and bytes: what was given out from that moment on. A history
+    without a moment says nothing.
     """
+    if not len(table):
+        return found
     ranks = table.column("rank").to_numpy()
     known = {m.rank: m for m in found.ranks}
     parts = []
@@ -22,8 +23,6 @@ def with_history(found: Memory, table: pa.Table) -> Memory:
         mine = ranks == rank
         time, held = (table.column(c).to_numpy()[mine] for c in ("time_ns", "bytes"))
         top = int(np.argmax(held))
-        every = max(1, len(time) // _POINTS)
-        chosen = sorted({*range(0, len(time), every), top})
         told = known.get(rank)
         parts.append(
             RankMemory(
@@ -33,7 +32,7 @@ def with_history(found: Memory, table: pa.Table) -> Memory:
                 int(held[0]),
                 told.by_kind if told else {},
                 told.holders if told else [],
-                [Moment(int(time[i]), int(held[i])) for i in chosen],
+                thinned(time, held),
                 told.tensors if told else 0,
                 "allocator",
             )

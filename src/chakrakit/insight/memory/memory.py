@@ -73,13 +73,13 @@ def memory_of(view: RankView) -> RankMemory | None:
         found.before_bytes,
         found.by_kind(),
         found.holders(),
-        _thinned(*found.timeline(view.start, view.end)),
+        thinned(*found.timeline(view.start, view.end)),
         found.tensors,
         found.source,
     )
 
 
-def _thinned(at: I64, alive: I64) -> list[Moment]:
+def thinned(at: I64, alive: I64) -> list[Moment]:
     """At most some hundred moments: of each stretch the highest."""
     if len(at) <= _POINTS:
         chosen = np.arange(len(at))
@@ -110,7 +110,7 @@ def _counted(run: Run) -> list[RankMemory]:
             if series.name == "memory" and len(series.value):
                 held = series.value.astype(np.int64)
                 top = int(held.argmax())
-                line = _thinned(series.time_ns, held)
+                line = thinned(series.time_ns, held)
                 kinds = {"other": int(held[top])}
                 when = int(series.time_ns[top])
                 out.append(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I8, I32, I64, Mask
-from chakrakit.insight.rank.view import TOLERANCE_NS, RankView
+from chakrakit.insight.rank.view import RankView
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.sets import Times
 
@@ -97,7 +97,7 @@ def _best(view: RankView, edges: Edges, chosen: Mask, event: I64) -> _Best:
         return _Best(when, best)
     dst = edges.dst[numbers]
     at = allowed_at(view.start, view.end, edges)[numbers]
-    at[at > event[dst] + TOLERANCE_NS] = _NEVER
+    at[at > event[dst] + view.tolerance_ns] = _NEVER
     first = np.flatnonzero(np.r_[True, dst[1:] != dst[:-1]])
     latest = np.maximum.reduceat(at, first)
     sizes = np.diff(np.r_[first, len(dst)])
@@ -150,7 +150,7 @@ def _after_inside(view: RankView, found: Causes) -> None:
     last[view.parent[rows]] = rows
     has = last >= 0
     inside_end = np.where(has, view.end[np.maximum(last, 0)], _NEVER)
-    later = has & (inside_end >= found.end_when) & (inside_end <= view.end + TOLERANCE_NS)
+    later = has & (inside_end >= found.end_when) & (inside_end <= view.end + view.tolerance_ns)
     found.end[later], found.end_row[later] = Cause.INSIDE, last[later]
     found.end_at_end[later] = True
     # All that is left of a host row after its last part is the host's own work.
@@ -161,7 +161,7 @@ def _lane_order(view: RankView, found: Causes, starts: _Best) -> None:
     """The row before on a lane, where its end came later than all that edges say."""
     before, after = view.lane_pairs
     freed = view.end[before]
-    later = (freed > starts.when[after]) & (freed <= view.start[after] + TOLERANCE_NS)
+    later = (freed > starts.when[after]) & (freed <= view.start[after] + view.tolerance_ns)
     # An edge that explains a start to the full wins over a lane.
     later &= starts.when[after] < view.start[after]
     rows, prior = after[later], before[later]

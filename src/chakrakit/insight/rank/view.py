@@ -25,14 +25,14 @@ from chakrakit.trace.placement import (
     on_host,
 )
 from chakrakit.trace.sets import Run, Times, check_length, whole_ns
-from chakrakit.trace.timing import Intervals
+from chakrakit.trace.timing import Intervals, held_back
 
 _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
 _MARK = re.compile(r"^ProfilerStep#\d+$|^PyTorch Profiler")
 _RECEIVE = 9
-TOLERANCE_NS = 1_000
-"""Recorders round: a cause may seem to come this much after its effect."""
+_RECORDERS_ROUND_NS = 1_000
+_TICKS_ROUND_NS = 1
 
 
 class Kind(IntEnum):
@@ -87,6 +87,11 @@ class RankView:
             return 0, -1
         return int(self.start[self.ran].min()), int(self.end[self.ran].max())
 
+    @property
+    def tolerance_ns(self) -> int:
+        """How much later than its effect a cause may seem: recorders round, a run's own times hardly do."""
+        return _RECORDERS_ROUND_NS if self.measured else _TICKS_ROUND_NS
+
     @cached_property
     def duration(self) -> I64:
         """From start to end."""
@@ -97,13 +102,13 @@ class RankView:
         """Time of the row's own work.
 
         What the trace says a host row works by itself holds whoever timed the run: a simulator
-        or a replay moves host rows and what runs inside them, but does not tell the two apart.
+        or a replay moves host rows and what runs inside them, but does not tell the two apart. So it
+        does of any row that another one's end held back.
         """
-        if "own_ns" not in self.trace.table.column_names:
-            return self.duration
-        own = self.trace.column("own_ns", -1)
-        told = (own >= 0) & (self.on_host | self.measured)
-        return np.where(told, np.minimum(own, self.duration), self.duration)
+        told = self.trace.has("own_ns") & (self.on_host | self.measured)
+        if not self.measured:
+            told |= held_back(self.trace, self.start, self.end)
+        return np.where(told, np.minimum(self.trace.own_ns, self.duration), self.duration)
 
     @cached_property
     def on_host(self) -> Mask:
@@ -217,13 +222,17 @@ class RankView:
 
     @cached_property
     def lane_pairs(self) -> tuple[I64, I64]:
-        """(row, next row) on every serial device lane; a lane whose rows overlap is not serial."""
+        """(row, next row) on every serial device lane; a lane whose rows overlap is not serial.
+
+        A simulated rank's communication without a stream starts whenever it can, as a receive does anywhere.
+        """
         lane, _ = self.lanes
-        posted = (self.trace.types == NodeType.COMM_RECV_NODE) & ~self.trace.has("stream")
-        rows = np.flatnonzero((self.kind <= Kind.COPY) & ~self.on_host & ~posted)
+        receives = self.trace.types == NodeType.COMM_RECV_NODE
+        beside = ~self.trace.has("stream") & (receives if self.measured else self.is_comm)
+        rows = np.flatnonzero((self.kind <= Kind.COPY) & ~self.on_host & ~beside)
         rows = rows[np.lexsort((rows, self.end[rows], self.start[rows], lane[rows]))]
         same = lane[rows[1:]] == lane[rows[:-1]]
-        overlap = same & (self.start[rows[1:]] < self.end[rows[:-1]] - TOLERANCE_NS)
+        overlap = same & (self.start[rows[1:]] < self.end[rows[:-1]] - self.tolerance_ns)
         shared = np.zeros(int(lane.max(initial=-1)) + 1, np.bool_)
         shared[lane[rows[1:][overlap]]] = True
         same &= ~shared[lane[rows[1:]]]

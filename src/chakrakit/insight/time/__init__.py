@@ -21,7 +21,14 @@ from chakrakit.insight.time.operators import (
     operators_of,
 )
 from chakrakit.insight.time.roofline import Roofline, roofline_of
-from chakrakit.insight.time.step_times import Step, Steps, join_steps, steps, steps_of
+from chakrakit.insight.time.step_times import (
+    Step,
+    Steps,
+    join_steps,
+    rows_of_steps,
+    steps,
+    steps_of,
+)
 
 __all__ = [
     "Breakdown",
@@ -44,6 +51,7 @@ __all__ = [
     "listed_operators",
     "operators_of",
     "roofline_of",
+    "rows_of_steps",
     "span_of",
     "steps",
     "steps_of",

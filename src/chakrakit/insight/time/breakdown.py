@@ -32,9 +32,9 @@ class Breakdown(Result, msgspec.Struct):
 
     compute_ns + exposed_comm_ns + exposed_copy_ns + idle_ns = the span. Exposed communication is what
     no computation covers, exposed copying what neither covers. Of the exposed communication,
-    `exposed_wait_ns` is waiting for peers that are late to a collective, `bubble_ns` waiting for a
-    message to be sent, the rest moves data. `idle` splits idle_ns by what the next work waited for:
-    the host, a dependency, a peer, a message (bubble); `ended` is after the rank's last work.
+    `exposed_wait_ns` is waiting for peers that are late to a collective or to receive, `bubble_ns`
+    waiting for a message to be sent, the rest moves data. `idle` splits idle_ns by what the next work
+    waited for: the host, a dependency, a peer, a message (bubble); `ended` is after the rank's last work.
     """
 
     compute_ns: int

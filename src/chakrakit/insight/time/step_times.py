@@ -8,7 +8,7 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.insight.rank import RankView, Table, ms, rank_views
 from chakrakit.results import Result
-from chakrakit.trace.placement import marked_steps, slowest, step_numbers
+from chakrakit.trace.placement import StepRows, slowest, step_numbers, step_rows
 from chakrakit.trace.sets import Run
 
 
@@ -41,11 +41,17 @@ class Steps(Result, msgspec.Struct):
 
 def steps_of(view: RankView) -> tuple[str, list[Step]]:
     """The part of one rank."""
-    number, found = _numbers(view)
-    spans = marked_steps(view.trace, view.start, view.end, view.works_on_device, number)
+    found, rows = rows_of_steps(view)
+    spans = rows.spans(view.start, view.end)
     if not spans:
         return "none", []
     return found, [Step(view.rank, *span) for span in spans]
+
+
+def rows_of_steps(view: RankView) -> tuple[str, StepRows]:
+    """How a rank's steps were found, and the rows that make them up."""
+    number, found = _numbers(view)
+    return found, step_rows(view.trace, view.ran, view.works_on_device, number)
 
 
 def _numbers(view: RankView) -> tuple[I64, str]:

@@ -19,7 +19,7 @@ from chakrakit.machines.calibrate.calibrate import read_nccl_log
 from chakrakit.machines.fabric import Machine, span_of
 from chakrakit.machines.library import Measurement, fit_library, predict
 from chakrakit.results import Result
-from chakrakit.trace.files import replacing
+from chakrakit.trace.files import check_columns, read_parquet, replacing
 from chakrakit.trace.model import dtype_name, element_bytes
 
 _COLLECTIVE = ("collective", "op", "operation")
@@ -158,21 +158,19 @@ def _of_one_dtype(columns: dict[str, list[Any]]) -> list[bool]:
 def _columns(source: Path) -> dict[str, list[Any]]:
     import pyarrow as pa
     import pyarrow.csv
-    import pyarrow.parquet
 
     try:
-        if source.suffix == ".csv":
-            table = pyarrow.csv.read_csv(source)
-        else:
-            table = pyarrow.parquet.read_table(source)
-        names = table.column_names
+        with source.open("rb") as stream:
+            if source.suffix != ".csv":
+                table = read_parquet(stream, str(source))
+            else:
+                table = pyarrow.csv.read_csv(stream)
+                check_columns(table.column_names, str(source))
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise FormatError(
             f"cannot be read: {str(error).splitlines()[0]}", path=str(source)
         ) from None
-    if len(set(names)) < len(names):
-        raise FormatError(f"a column is there twice: {', '.join(names)}", path=str(source))
-    return {name: table.column(name).to_pylist() for name in names}
+    return {name: table.column(name).to_pylist() for name in table.column_names}
 
 
 def _one(columns: dict[str, list[Any]], names: tuple[str, ...], source: Path) -> str:

@@ -7,6 +7,7 @@ import msgspec
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device.power import PowerConstants, check_power
 from chakrakit.machines.device.quantities import Quantity, parse, positive
+from chakrakit.results import short_repr
 from chakrakit.trace.model import dtype_name
 
 
@@ -59,6 +60,9 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     profile: str = ""
     dynamic: PowerConstants | None = None
     achieved: dict[str, float] = {}
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def peak_rate(self, dtype: str) -> float:
         """The rate for a dtype; where the device does not name it, the widest type it has."""

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, listed
 from chakrakit.machines.device import Device
 from chakrakit.machines.fabric.fabrics import Fabric
 from chakrakit.machines.fabric.links import Links, RouteParts, Routes
@@ -44,7 +44,7 @@ class Software:
     """Kernels a stream takes before a launch blocks; 0 for no limit."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Machine:
     """Devices 0 … n-1 and directed links between them and the switches.
 
@@ -68,6 +68,12 @@ class Machine:
     changed_links: Links | None = None
     is_preset: bool = False
     """Whether it comes with the package, so that `name:N` asks for N nodes."""
+
+    def __repr__(self) -> str:
+        counts = np.bincount(self.device_of, minlength=len(self.devices)).tolist()
+        kinds = [f"{n:,} × {d.name}" for n, d in zip(counts, self.devices, strict=True) if n]
+        shape = " × ".join(f"{d.size} ({d.fabric.shape})" for d in self.dimensions)
+        return f"Machine({self.name!r}: {listed(kinds)}; {shape})"
 
     @cached_property
     def size(self) -> int:

@@ -19,11 +19,17 @@ def _rows(name: str) -> Callable[[Given, Plain], int]:
 
 def _along(name: str) -> Callable[[Given, Plain], int]:
     """The size of a tensor along the argument `dim`."""
-    return lambda given, plain: _size(given, name, int(plain.get("dim") or 0))
+    return lambda given, plain: _size(given, name, _whole(plain, "dim"))
 
 
 def _number(name: str) -> Callable[[Given, Plain], int]:
-    return lambda _, plain: int(plain.get(name) or 0)
+    return lambda _, plain: _whole(plain, name)
+
+
+def _whole(plain: Plain, name: str) -> int:
+    """A number among the arguments; 0 for what a recording may say instead."""
+    found = plain.get(name)
+    return found if isinstance(found, int) else 0
 
 
 def _classes(given: Given, _: Plain) -> int:

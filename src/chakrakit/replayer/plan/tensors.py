@@ -90,8 +90,10 @@ def is_undefined(kind: str) -> bool:
 
 
 def read_tensor(value: list[Any], shape: Any, kind: str, strides: Any, place: str) -> Tensor:
-    """A recorded tensor; a TraceError for one that cannot be, Unsupported for an unknown type."""
+    """A recorded tensor; a TraceError for one that cannot be, Unsupported for an unknown type or layout."""
     storage, offset, elements, width = value[1:5]
+    if not value[5]:  # of a sparse tensor PyTorch records neither storage nor device
+        raise Unsupported("sparse tensors")
     name = kind.removeprefix("Tensor(").removesuffix(")")
     if name not in _TYPES:
         raise Unsupported(f"tensors of {name or 'unknown type'}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 ISSUED = {
@@ -196,7 +195,7 @@ def _recv(group: Any, step: dict[str, Any], inputs: Tensors, outputs: Tensors) -
 
 
 def _barrier(group: Any, step: dict[str, Any], inputs: Tensors, outputs: Tensors) -> Any:
-    return group.barrier(_options("BarrierOptions", timeout=timedelta(seconds=300)))
+    return group.barrier(_options("BarrierOptions"))
 
 
 WAYS: dict[str, Callable[[Any, dict[str, Any], Tensors, Tensors], Any]] = {

@@ -16,7 +16,8 @@ from typing import Any
 
 from .collectives import MESSAGES, issue
 from .groups import end_groups, start_groups
-from .limits import ReplayError
+from .guard import Room
+from .limits import LONGEST_NS, ReplayError, blamed
 from .measure import check_room, choose_device
 from .spin import wait_until
 
@@ -28,13 +29,18 @@ def run_emulation(
     plan: dict[str, Any], settings: dict[str, Any], out: Path | None
 ) -> dict[str, Any]:
     """Emulate one rank; gives what was measured, with the times of the last iteration."""
+    with blamed("the plan cannot be emulated"):
+        return _emulated(plan, settings)
+
+
+def _emulated(plan: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     device = choose_device(torch, plan)
-    check_room(torch, plan, device)
+    room = check_room(torch, plan, device)
     groups = start_groups(torch, plan, settings["timeout_s"])
     try:
-        return _Emulation(torch, plan, device, groups, settings).result()
+        return _Emulation(torch, plan, device, groups, settings, room).result()
     finally:
         end_groups(torch)
 
@@ -49,8 +55,10 @@ class _Emulation:
         device: str,
         groups: list[Any],
         settings: dict[str, Any],
+        room: Room,
     ) -> None:
         self.torch, self.plan, self.groups, self.settings = torch, plan, groups, settings
+        self.room = room
         self.nodes = len(plan["durations"])
         self.exchanges = {int(k): v for k, v in plan["communication"].items()}
         self.followers: list[list[int]] = [[] for _ in range(self.nodes)]
@@ -82,6 +90,7 @@ class _Emulation:
         if not hasattr(self, "_shared"):
             sides = ("input", "output")
             most = [max((e.get(s, 0) for e in self.exchanges.values()), default=0) for s in sides]
+            self.room.ask(device, sum(most))
             self._shared = [
                 self.torch.zeros(-(-n // 4) * 4 + 4, dtype=self.torch.uint8, device=device)
                 for n in most
@@ -210,6 +219,10 @@ class _Iteration:
 
     def _issue(self, moment: int, node: int) -> bool:
         """Wait for its moment, or for an end that comes first and may bring something earlier."""
+        if moment > LONGEST_NS:
+            raise ReplayError(
+                f"node {node} begins after {moment / 1e9:,.0f} s; an hour is the most"
+            )
         left = self.began + moment - time.perf_counter_ns()
         if left > 0 and self.flying:
             heapq.heappush(self.due, (moment, node))

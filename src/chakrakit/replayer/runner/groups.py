@@ -16,6 +16,10 @@ def start_groups(torch: Any, plan: dict[str, Any], timeout_s: float) -> list[Any
     distributed = torch.distributed
     if not distributed.is_available():
         raise ReplayError("this PyTorch was built without torch.distributed")
+    if not distributed.is_backend_available(str(plan["backend"])):
+        raise ReplayError(
+            f"there is no backend {plan['backend']!r} here; use --backend gloo or nccl"
+        )
     limit = timedelta(seconds=timeout_s)
     where = os.environ.get("CHAKRA_REPLAY_STORE")
     distributed.init_process_group(

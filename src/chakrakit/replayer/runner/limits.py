@@ -19,7 +19,7 @@ _STEPS = ("call", "view", "collective", "wait", "stand_in", "synchronize")
 _LARGEST, _MOST_TIMES, _ROOM = 1 << 30, 100, 64 << 20
 """Bytes of a plan at most, and how far it may unpack: so many times its size, and some bytes more."""
 _MOST_SLOTS = 1 << 26
-_LONGEST_NS = 3_600_000_000_000
+LONGEST_NS = 3_600_000_000_000
 """An hour: no recorded step takes as long."""
 
 
@@ -85,7 +85,7 @@ def check_plan(plan: dict[str, Any]) -> None:
 def _check_waits(steps: list[dict[str, Any]]) -> None:
     """An iteration's stand-ins and gaps end while somebody is still waiting for them."""
     times = [s.get(k, 0) for s in steps for k in ("host_ns", "device_ns", "gap_ns", "ns")]
-    if min(times, default=0) < 0 or sum(times) > _LONGEST_NS:
+    if min(times, default=0) < 0 or sum(times) > LONGEST_NS:
         raise ReplayError(f"an iteration that waits {sum(times) / 1e9:,.0f} s, or less than none")
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pyarrow.types as pt
 from pyarrow import csv
 
@@ -17,7 +16,7 @@ from chakrakit.configuration import decode_json
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.serving.requests.json_lines import read_json_lines
 from chakrakit.serving.requests.stream import Stream, stream_of
-from chakrakit.trace.files import unpacked
+from chakrakit.trace.files import check_columns, read_parquet, unpacked
 
 DATES_FROM = 1e8
 """Seconds above this are dates (after 1973), not times since the start."""
@@ -139,14 +138,6 @@ def _csv(data: bytes, path: str) -> Stream:
     return _table(csv_table(data, path), path, first_line=2)
 
 
-def _refuse_twice(table: pa.Table, path: str) -> None:
-    """A column that is there twice could mean either."""
-    names = table.column_names
-    twice = next((n for i, n in enumerate(names) if n in names[:i]), None)
-    if twice is not None:
-        raise FormatError(f"column {twice!r} is there twice", path=path)
-
-
 def csv_table(data: bytes, path: str) -> pa.Table:
     """A CSV with one line of names, in UTF-8."""
     try:
@@ -154,19 +145,12 @@ def csv_table(data: bytes, path: str) -> pa.Table:
         table = csv.read_csv(io.BytesIO(data))
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise FormatError(f"not a CSV file: {error}", path=path) from None
-    _refuse_twice(table, path)
+    check_columns(table.column_names, path)
     return table
 
 
 def _parquet(data: bytes, path: str) -> Stream:
-    try:
-        table = pq.read_table(io.BytesIO(data))
-        table.validate(full=True)
-        table.column_names  # noqa: B018 - a damaged file has names that are not UTF-8
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"not a Parquet file: {error}", path=path) from None
-    _refuse_twice(table, path)
-    return _table(table, path, first_line=1)
+    return _table(read_parquet(io.BytesIO(data), path), path, first_line=1)
 
 
 def _column(table: pa.Table, names: tuple[str, ...], path: str, what: str) -> pa.ChunkedArray:

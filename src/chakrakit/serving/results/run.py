@@ -6,6 +6,7 @@ prompt until the first token, and its output. Cache, batch and queue over time a
 
 from __future__ import annotations
 
+import heapq
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import pyarrow as pa
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.serving.results.figures import Served
-from chakrakit.serving.results.lanes import lanes
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.sets import Card, Run, Times, TraceSet, run_of
@@ -70,6 +70,20 @@ def _engine(served: Served, engine: int) -> tuple[Trace, Times]:
         "batch_context": _only(steps["context"][order], ~host),
     }
     return Trace.from_columns(columns, edges=_edges(n, k)), Times(start, end)
+
+
+def lanes(start: I64, end: I64) -> I64:
+    """A lane for each interval, the fewest on which no two overlap; intervals are in order of their start."""
+    found = np.zeros(len(start), np.int64)
+    busy: list[tuple[int, int]] = []
+    free: list[int] = []
+    for i, (first, last) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+        while busy and busy[0][0] <= first:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        lane = heapq.heappop(free) if free else len(busy)
+        heapq.heappush(busy, (last, lane))
+        found[i] = lane
+    return found
 
 
 def _only(values: I64, where: Mask) -> pa.Array:

@@ -12,7 +12,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.serving.steps.costing import F64, flat
 
 CHUNK, HISTORY, DECODES, CONTEXT = range(4)
-_MOST_CELLS = 1 << 24
+MOST_CELLS = 1 << 24
 _FILL_ORDER = (CONTEXT, HISTORY, DECODES, CHUNK)
 """Times are linear in contexts, so these are filled first."""
 
@@ -40,10 +40,10 @@ def filled_grid(table: Mapping[str, F64]) -> tuple[list[F64], F64]:
     columns = _axes_of(table)
     axes = [np.unique(c) for c in columns]
     cells = math.prod(len(a) for a in axes)
-    if not 0 < cells <= _MOST_CELLS:
+    if not 0 < cells <= MOST_CELLS:
         raise ConfigError(
             f"--layers: the attention table spans a grid of {cells:,} cells; from 1 to "
-            f"{_MOST_CELLS:,} can be used"
+            f"{MOST_CELLS:,} can be used"
         )
     values = np.full([len(a) for a in axes], np.nan)
     places = tuple(np.searchsorted(axes[i], columns[i]) for i in range(4))

@@ -108,13 +108,13 @@ class MeasuredSteps:
         """
         assert self.layers.experts is not None
         model, ep = self.operators.model, self.operators.plan.ep
-        table, sliced = _slice(self.layers.experts, ep)
+        table, sliced = at_degree(self.layers.experts, ep)
         gathered = tokens * ep
         met = model.experts / ep * np.asarray(self.operators.met(tokens))
-        return self.with_experts * _surface(table, gathered if sliced else gathered / ep, met)
+        return self.with_experts * surface(table, gathered if sliced else gathered / ep, met)
 
 
-def _slice(table: dict[str, F64], ep: int) -> tuple[dict[str, F64], bool]:
+def at_degree(table: dict[str, F64], ep: int) -> tuple[dict[str, F64], bool]:
     """The rows measured at this degree, and whether they were measured with a slice of the experts."""
     if "ep" not in table:
         return table, False
@@ -124,7 +124,7 @@ def _slice(table: dict[str, F64], ep: int) -> tuple[dict[str, F64], bool]:
     return {n: v[own] for n, v in table.items()}, bool(nearest > 1)
 
 
-def _surface(table: dict[str, F64], tokens: F64, met: F64) -> F64:
+def surface(table: dict[str, F64], tokens: F64, met: F64) -> F64:
     """Seconds, linear along experts at each measured number of tokens, then along tokens."""
     sizes = np.unique(table["tokens"])
     columns = []

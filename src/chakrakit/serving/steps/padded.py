@@ -77,11 +77,11 @@ class MaskedAttention:
         return scale * (
             self._core(queries, keys, size)
             + 2
-            * _line(
+            * line(
                 [(r[0], r[3] * self.stored / r[1]) for r in self.table.gather if r[2] == size], keys
             )
             + 2
-            * _line(
+            * line(
                 [(r[0], r[3] * self.heads / r[1]) for r in self.table.repeat if r[2] == size], keys
             )
         )
@@ -94,10 +94,10 @@ class MaskedAttention:
         steps = np.unique([r[0] * r[2] for r in rows])
         at = int(steps[min(np.searchsorted(steps, rows_of_heads), len(steps) - 1)])
         beyond = max(1.0, rows_of_heads / at)
-        return float(beyond) * _line([(r[1], r[4]) for r in rows if r[0] * r[2] == at], keys)
+        return float(beyond) * line([(r[1], r[4]) for r in rows if r[0] * r[2] == at], keys)
 
 
-def _line(points: list[tuple[int, float]], x: float) -> float:
+def line(points: list[tuple[int, float]], x: float) -> float:
     """Seconds at x of microseconds at some places: linear between and beyond them."""
     xs, ys = (np.array(v, np.float64) for v in zip(*sorted(points), strict=True))
     i = int(np.clip(np.searchsorted(xs, x) - 1, 0, len(xs) - 2))

@@ -10,6 +10,7 @@ from chakrakit.machines.device import MOST_NS, PS_PER_NS, PS_PER_S, nanoseconds_
 from chakrakit.simulator.engine.instances import Instances
 from chakrakit.simulator.engine.plans import TransferPlans
 from chakrakit.simulator.engine.program import Program
+from chakrakit.trace.model import Trace
 
 MEASURED = "measured"
 
@@ -69,6 +70,16 @@ def recorded_starts(programs: list[Program]) -> I64:
         )
     begin = (np.array(first, np.int64) - min(first, default=0)) * PS_PER_NS
     return np.repeat(begin, [len(p) for p in programs])
+
+
+def refuse_shares(body: Trace) -> None:
+    """An error for shares beside measured times, which hold what sharing a device costs already."""
+    shared = np.flatnonzero(body.has("device_share"))
+    if len(shared) and body.is_timed:
+        raise TraceError(
+            f"node {body.ids[shared[0]]} ({body[int(shared[0])].name!r}) has a device_share, and its "
+            "measured time holds what that costs; simulate the traces that the run was made from"
+        )
 
 
 def _fix(instances: Instances, book: TransferPlans, transfer: I64) -> None:

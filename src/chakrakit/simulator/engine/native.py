@@ -22,12 +22,13 @@ from chakrakit.machines.device import (
     work_model,
 )
 from chakrakit.machines.fabric import Machine
+from chakrakit.results import counted
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
 from chakrakit.simulator.engine.classes import refine
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
 from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances, Matcher
-from chakrakit.simulator.engine.measured import as_measured, recorded_starts
+from chakrakit.simulator.engine.measured import as_measured, recorded_starts, refuse_shares
 from chakrakit.simulator.engine.membership import Membership
 from chakrakit.simulator.engine.messages import FoldRefusedError, device_table
 from chakrakit.simulator.engine.outcome import Outcome
@@ -105,6 +106,8 @@ class _Simulation:
                 f"body {number}: node {body.ids[first['row']]} depends on node {first['id']}, which does "
                 "not exist; `chakra validate --fix` drops such dependencies"
             )
+        if "measured" in (self.options.work.name, self.options.communication):
+            refuse_shares(body)
         self.traces.calls_at(number)  # while the body is at hand
         return read_program(body)
 
@@ -398,7 +401,7 @@ class _Simulation:
 def _why(classes: Classes, attempt: int) -> str:
     if classes.factor == 1:
         return "no two ranks have the same body, durations, device, groups and peers"
-    count = f"{len(classes.rank):,} ranks fall into {classes.count:,} classes"
+    count = f"{len(classes.rank):,} ranks fall into {counted(classes.count, 'class', 'classes')}"
     said = f"{count} of the same body, durations, device, groups and peers"
     again = f"; split {attempt} times where equal groups ended apart" if attempt else ""
     return f"{said}; all copies of every collective ended together{again}"

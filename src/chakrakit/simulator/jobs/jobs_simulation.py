@@ -11,7 +11,7 @@ import numpy as np
 from chakrakit.arrays import F64
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine
-from chakrakit.results import Facts, Result
+from chakrakit.results import Bars, Facts, Result, counted
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.jobs.joined_jobs import JoinedJobs, join_jobs
 from chakrakit.simulator.jobs.meeting import meeting
@@ -45,6 +45,11 @@ class JobsSummary(Result, msgspec.Struct, kw_only=True):
     """The last end of all."""
     shared_links: int
     """Links that more than one job used."""
+
+    def picture(self) -> Bars:
+        """Each job against running alone."""
+        rows = [(job.name, job.slowdown, f"{job.slowdown:.3f} ×") for job in self.jobs]
+        return Bars(f"{counted(len(rows), 'job')} on {self.machine}: time against alone", rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from chakrakit.machines.library import (
     token_bytes,
 )
 from chakrakit.machines.load import load_machine
-from chakrakit.results import Result
+from chakrakit.results import Curve, Result
 from chakrakit.simulator.collectives import ALGORITHMS, COLLECTIVES
 from chakrakit.simulator.engine import SimulationOptions, run
 from chakrakit.trace.communication import Binding, Groups
@@ -58,6 +58,13 @@ class CollectiveTable(Result, msgspec.Struct, kw_only=True):
     machine: str
     members: int
     rows: list[CollectiveRow]
+
+    def picture(self) -> Curve:
+        """Bandwidth over size."""
+        name = self.rows[0].collective
+        points = [(float(row.bytes), row.busbw_gbs) for row in self.rows]
+        title = f"{name} of {self.members} on {self.machine}"
+        return Curve(title, name, "bytes", "bus bandwidth, GB/s", points)
 
 
 class ExpertExchange(msgspec.Struct, kw_only=True, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -80,7 +80,7 @@ def read_dump(data: bytes, path: str = "") -> Calls:
             "dumps of versions 2.x are read",
             path=path or None,
         )
-    return _columns(entries)
+    return _columns(entries, path)
 
 
 def _entries(text: bytes, path: str) -> _Entries:
@@ -106,8 +106,8 @@ def _entries(text: bytes, path: str) -> _Entries:
     )
 
 
-def _columns(said: _Entries) -> Calls:
-    groups = _Groups(said.rest.get("pg_config"))
+def _columns(said: _Entries, path: str) -> Calls:
+    groups = _Groups(said.rest.get("pg_config"), path)
     numbers = said.numbers
     message = numbers["is_p2p"] == 1
     name, names = said.coded("profiling_name")
@@ -160,19 +160,20 @@ def _plain(text: str) -> Any:
 
 def _rank(said: Any) -> int:
     rank = whole(said, MAX_RANKS - 1)
-    return -1 if rank is None else rank
+    return -1 if rank is None else max(rank, -1)
 
 
 class _Groups:
     """Groups by name, from the configuration and from the entries that name others."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, path: str) -> None:
         self.found: list[Group] = []
         self._number: dict[str, int] = {}
         for key, said in config.items() if isinstance(config, Mapping) else ():
             if isinstance(said, Mapping):
                 name = str(said.get("name", key))
-                self._add(Group(name, str(said.get("desc", "")), _members(said.get("ranks"))))
+                members = _members(said.get("ranks"), name, path)
+                self._add(Group(name, str(said.get("desc", "")), members))
 
     def _add(self, group: Group) -> int:
         self.found.append(group)
@@ -192,17 +193,28 @@ class _Groups:
         return self._add(Group(name, str(pair[1]) if len(pair) > 1 else "", ()))
 
 
-def _members(said: Any) -> tuple[int, ...]:
+def _members(said: Any, group: str, path: str) -> tuple[int, ...]:
     """Ranks as the recorder writes them: the text `[0, 1]`, or a list."""
-    if isinstance(said, str):
-        return _listed(said)
-    if isinstance(said, list | tuple):
-        return tuple(r for r in said if whole(r, MAX_RANKS - 1) is not None)
-    return ()
+    try:
+        if isinstance(said, str):
+            return _listed(said)
+        return _ranks(said) if isinstance(said, list | tuple) else ()
+    except ValueError as error:
+        raise FormatError(f"process group {group!r} lists {error}", path=path or None) from None
 
 
 @lru_cache(4096)
 def _listed(text: str) -> tuple[int, ...]:
     """Thousands of ranks write the same long list."""
-    numbers = (whole(n, MAX_RANKS - 1) for n in re.findall(r"\d+", text))
-    return tuple(n for n in numbers if n is not None)
+    return _ranks(re.findall(r"-?\d+", text))
+
+
+def _ranks(listed: Iterable[object]) -> tuple[int, ...]:
+    return tuple(map(_member, listed))
+
+
+def _member(said: object) -> int:
+    rank = whole(said, MAX_RANKS - 1)
+    if rank is None or rank < 0:
+        raise ValueError(f"{str(said)[:40]!r}, which is no rank; the dump is damaged")
+    return rank

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import FormatError
+from chakrakit.trace.files import read_parquet
 
 NUMBERS = ("dp_rank", "stage", "rank", "step", "seq_id", "mc", "mb_id", "gmc")
 TIMES = ("start_ts", "duration")
@@ -84,10 +85,8 @@ def is_job_trace(path: str | Path) -> bool:
 def read_operations(path: str | Path) -> Operations:
     """The table; a FormatError says what is wrong with it."""
     where = str(path)
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise FormatError(f"cannot be read as a job trace: {error}", path=where) from None
+    with Path(path).open("rb") as stream:
+        table = read_parquet(stream, where, "job trace")
     missing = [name for name in COLUMNS if name not in table.column_names]
     if missing:
         raise FormatError(

@@ -16,9 +16,10 @@ import msgspec
 from chakrakit.errors import ConfigError
 from chakrakit.machines.load import load_machine, parse_name
 from chakrakit.parallel import Progress, quiet
-from chakrakit.results import Result
+from chakrakit.results import Bars
 from chakrakit.studies.search.objective import Name, objective_of
 from chakrakit.studies.search.parts import shares, why
+from chakrakit.studies.search.ranked import Ranked
 from chakrakit.studies.search.searcher import Evaluated, PlanResult, Searcher
 from chakrakit.studies.search.space import space_of, workloads
 from chakrakit.workloads.description import Model, Step, Workload
@@ -31,7 +32,7 @@ _BEYOND = 30
 Method = Literal["auto", "exhaustive", "optuna"]
 
 
-class SearchResult(Result, msgspec.Struct, kw_only=True):
+class SearchResult(Ranked, msgspec.Struct, kw_only=True):
     """What `chakra search --json` prints."""
 
     best: PlanResult
@@ -46,6 +47,11 @@ class SearchResult(Result, msgspec.Struct, kw_only=True):
     machine: str
     objective: str
     method: str
+
+    def picture(self) -> Bars:
+        """The plans' steps."""
+        plans = [(p.spelled, p.step_ns, f"{p.step_ns / 1e6:,.1f} ms") for p in self.table_rows()]
+        return Bars(f"steps on {self.machine}, by {self.objective}", plans)
 
 
 def search(

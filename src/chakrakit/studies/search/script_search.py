@@ -13,11 +13,12 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine
 from chakrakit.parallel import Progress, quiet
-from chakrakit.results import Result
+from chakrakit.results import Bars, Result
 from chakrakit.simulator.results import simulate
 from chakrakit.studies.search.objective import Name, Objective, objective_of
 from chakrakit.studies.search.parts import parts_of, shares, why
 from chakrakit.studies.search.plan_search import gib, machine_for
+from chakrakit.studies.search.ranked import Ranked
 from chakrakit.studies.sweep import Captured, captured_of
 from chakrakit.trace.sets import TraceSet
 
@@ -37,6 +38,11 @@ class ScriptPlan(Result, msgspec.Struct, kw_only=True):
     why: str = ""
     """Why it lost to the best; of the best, what its step is made of."""
 
+    @property
+    def spelled(self) -> str:
+        """The flags in a line."""
+        return " ".join([f"{self.gpus} gpus", *(f"{k}={v}" for k, v in self.flags.items())])
+
 
 class Refused(msgspec.Struct, kw_only=True):
     """Flags with which the script cannot be captured, and its error, or which do not fit."""
@@ -46,7 +52,7 @@ class Refused(msgspec.Struct, kw_only=True):
     error: str
 
 
-class ScriptSearchResult(Result, msgspec.Struct, kw_only=True):
+class ScriptSearchResult(Ranked, msgspec.Struct, kw_only=True):
     """What `chakra search --capture … --json` prints."""
 
     best: ScriptPlan
@@ -58,6 +64,11 @@ class ScriptSearchResult(Result, msgspec.Struct, kw_only=True):
     refused: list[Refused]
     machine: str
     objective: str
+
+    def picture(self) -> Bars:
+        """The steps with these flags."""
+        plans = [(p.spelled, p.step_ns, f"{p.step_ns / 1e6:,.1f} ms") for p in self.table_rows()]
+        return Bars(f"steps on {self.machine}, by {self.objective}", plans)
 
 
 @dataclass(frozen=True)

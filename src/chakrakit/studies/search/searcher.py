@@ -41,6 +41,14 @@ class PlanResult(Result, msgspec.Struct, kw_only=True):
     why: str = ""
     """Why it lost to the best; of the best, what its step is made of."""
 
+    @property
+    def spelled(self) -> str:
+        """The plan in a line."""
+        degrees = " ".join(
+            f"{name} {getattr(self, name)}" for name in ("dp", "tp", "pp", "cp", "ep")
+        )
+        return f"{degrees}, micro-batch {self.micro_batch}, {self.data}, {self.schedule}"
+
 
 @dataclass(frozen=True, eq=False)
 class Evaluated:

@@ -17,9 +17,10 @@ import msgspec
 from chakrakit.errors import ConfigError
 from chakrakit.machines.load import load_machine
 from chakrakit.parallel import Progress, quiet
-from chakrakit.results import Result
+from chakrakit.results import Bars, Result
 from chakrakit.serving import Layout, Served, ServiceLevel, Serving, batch_limits, serving_of
 from chakrakit.studies.search.plan_search import machine_for
+from chakrakit.studies.search.ranked import Ranked
 from chakrakit.studies.search.serving_space import Candidate, ServingSpace, serving_space
 
 
@@ -54,8 +55,16 @@ class ServingPlan(Result, msgspec.Struct, kw_only=True):
     why: str = ""
     """Why it lost to the best; of the best, what bounds it."""
 
+    @property
+    def engines(self) -> str:
+        """Engines and their sizes, as in `2×tp4` or `1×tp4 + 2×tp8`."""
+        if self.prefill:
+            return f"{self.prefill}×tp{self.prefill_tp} + {self.decode}×tp{self.decode_tp}"
+        more = [f" {name}{n}" for name, n in (("pp", self.pp), ("ep", self.ep)) if n > 1]
+        return f"{self.replicas}×tp{self.tp}" + "".join(more)
 
-class ServingSearchResult(Result, msgspec.Struct, kw_only=True):
+
+class ServingSearchResult(Ranked, msgspec.Struct, kw_only=True):
     """What `chakra search --serve --json` prints."""
 
     best: ServingPlan
@@ -71,6 +80,12 @@ class ServingSearchResult(Result, msgspec.Struct, kw_only=True):
     attain: float
     command: str
     """The command that serves the best again."""
+
+    def picture(self) -> Bars:
+        """Throughput of each way."""
+        rates = [(p.engines, p.output_tokens_per_s) for p in self.table_rows()]
+        rows = [(name, rate, f"{rate:,.0f} tokens/s") for name, rate in rates]
+        return Bars(f"output on {self.machine} within {self.level}", rows)
 
 
 @dataclass

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from chakrakit.arrays import I32
 from chakrakit.errors import FormatError, TraceError
 from chakrakit.trace.codecs import et
+from chakrakit.trace.files import check_columns
 from chakrakit.trace.model import Layouts, Member, Metadata, Trace, by_name, columns
 
 _LAYOUTS, _METADATA, _VERSION = b"chakra.layouts", b"chakra.metadata", b"chakra.version"
@@ -133,7 +134,7 @@ def _pieces(stream: io.BufferedReader, name: str, tables: _Tables) -> Iterator[T
     try:
         file = _opened(stream)
         layouts, metadata = _described(file, name)
-        names = _columns_with_values(file)
+        names = _columns_with_values(file, name)
         empty = True
         for table in tables(file, names):
             empty = False
@@ -156,7 +157,7 @@ def _opened(stream: io.BufferedReader) -> pq.ParquetFile:
     return pq.ParquetFile(source, metadata=file.metadata, read_dictionary=["name"])
 
 
-def _columns_with_values(file: pq.ParquetFile) -> list[str]:
+def _columns_with_values(file: pq.ParquetFile, path: str) -> list[str]:
     """The columns to read: a node's own fields, and those that are not null throughout.
 
     A file has a column for every attribute of the vocabulary, and most traces use a third of them.
@@ -164,8 +165,7 @@ def _columns_with_values(file: pq.ParquetFile) -> list[str]:
     names = file.schema_arrow.names
     if "id" not in names:
         raise TraceError("the table has no column 'id'; a trace's table has one")
-    if len(set(names)) != len(names):
-        raise TraceError("the table has two columns of one name")
+    check_columns(names, path)
     unused = _null_columns(file) - _ALWAYS
     return [n for n in names if n not in unused]
 

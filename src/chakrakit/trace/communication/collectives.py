@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ ROOTED = frozenset({_C.REDUCE, _C.GATHER, _C.SCATTER, _C.BROADCAST})
 """Collectives from or to one member, which `comm_src` names."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Collectives:
     """The tables of a TraceSet's communication.
 
@@ -35,13 +36,37 @@ class Collectives:
     instances: pa.Table
     messages: pa.Table
 
+    def __repr__(self) -> str:
+        parts = [f"{name} {len(table):,} rows" for name, table in vars(self).items()]
+        return f"Collectives({', '.join(parts)})"
 
-def tables_of(communication: Communication) -> Collectives:
-    """The communication of every rank."""
+
+TimesOf = Callable[[int], tuple[I64, I64]]
+"""A rank → starts and ends of its rows, in ns."""
+
+
+def tables_of(communication: Communication, times: TimesOf | None = None) -> Collectives:
+    """The communication of every rank; its times are those of the nodes unless `times` has others."""
     matching = match(communication)
     chosen = matching.instance >= 0
     calls = _calls(matching, np.flatnonzero(chosen))
-    return Collectives(calls, _instances(calls), _messages(matching, np.flatnonzero(~chosen)))
+    messages = _messages(matching, np.flatnonzero(~chosen))
+    if times is not None:
+        calls, messages = _retimed(calls, times), _retimed(messages, times)
+    return Collectives(calls, _instances(calls), messages)
+
+
+def _retimed(table: pa.Table, times: TimesOf) -> pa.Table:
+    rank, row = (table.column(name).to_numpy() for name in ("rank", "row"))
+    found = np.zeros((2, len(rank)), np.int64)
+    order = np.argsort(rank, kind="stable")
+    for part in np.split(order, np.flatnonzero(np.diff(rank[order])) + 1):
+        if len(part):
+            start, end = times(int(rank[part[0]]))
+            found[:, part] = start[row[part]], end[row[part]]
+    for name, values in zip(("start_ns", "end_ns"), found, strict=True):
+        table = table.set_column(table.column_names.index(name), name, pa.array(values))
+    return table
 
 
 _BOTH = {"row": "row", "id": "id", "comm_size": "size", "start_ns": "start_ns", "end_ns": "end_ns"}

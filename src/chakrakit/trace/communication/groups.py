@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chakrakit.configuration import LARGEST_WRITTEN, read_json
-from chakrakit.errors import FormatError
+from chakrakit.errors import FormatError, listed
+from chakrakit.results import counted
 from chakrakit.trace.files import BundlePath
 from chakrakit.trace.model import NodeType, Trace
 
@@ -49,7 +50,10 @@ class Groups(Mapping[str, tuple[int, ...]]):
         return hash(frozenset(self._groups.items()))
 
     def __repr__(self) -> str:
-        return f"Groups({len(self)} groups of {sorted({len(r) for r in self.values()})} ranks)"
+        if not self:
+            return "Groups(none)"
+        sizes = [f"{size:,}" for size in sorted({len(ranks) for ranks in self.values()})]
+        return f"Groups({counted(len(self), 'group')} of {listed(sizes)} ranks)"
 
     def ranks_of(self, name: str, world: Sequence[int]) -> Sequence[int] | None:
         """The ranks of a group; `world` for a name that means all; None for an unknown name."""

@@ -27,6 +27,7 @@ from chakrakit.trace.files.streams import (
     remove_empty,
     replacing,
 )
+from chakrakit.trace.files.tables import check_columns, read_parquet
 from chakrakit.trace.files.temporary import (
     claimed,
     private_temporary,
@@ -51,6 +52,7 @@ __all__ = [
     "Manifest",
     "Problem",
     "Source",
+    "check_columns",
     "claimed",
     "digest",
     "display_name",
@@ -60,6 +62,7 @@ __all__ = [
     "open_input",
     "open_output",
     "private_temporary",
+    "read_parquet",
     "remove_empty",
     "remove_stale",
     "replacing",

@@ -104,7 +104,7 @@ def check_range(array: NDArray[Any], low: int, high: int, name: str, cure: str) 
     raise TraceError(f"{name}[{at}] is {array[at]}, not in {low}..{high - 1}; {cure}")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Edges:
     """Edges as parallel arrays: entry i of each array belongs to edge i.
 
@@ -129,6 +129,11 @@ class Edges:
         check_range(self.form, 0, len(EdgeForm), "Edges.form", cure)
         for name in ("src", "dst"):
             check_range(getattr(self, name), 0, MAX_ROWS, f"Edges.{name}", "rows count from 0")
+
+    def __repr__(self) -> str:
+        counts = np.bincount(self.kind, minlength=len(EdgeKind))
+        kinds = [f"{n:,} {EdgeKind(k).name.lower()}" for k, n in enumerate(counts.tolist()) if n]
+        return f"Edges({len(self):,}: {', '.join(kinds)})" if kinds else "Edges(0)"
 
     def _check_column(self, name: str, array: NDArray[Any], dtype: DTypeLike) -> None:
         cure = "Edges.of(...) converts and broadcasts"

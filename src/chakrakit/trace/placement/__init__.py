@@ -17,16 +17,19 @@ from chakrakit.trace.placement.lanes import (
 from chakrakit.trace.placement.rows import is_communication, kernels, on_device, on_host, stored
 from chakrakit.trace.placement.step_numbers import step_numbers, steps_of
 from chakrakit.trace.placement.steps import (
+    StepRows,
     StepSpan,
     marked_steps,
     seen_whole,
     slowest,
     slowest_periods,
+    step_rows,
     usual_period,
 )
 
 __all__ = [
     "NO_LANE",
+    "StepRows",
     "StepSpan",
     "callers_in",
     "has_edges",
@@ -46,6 +49,7 @@ __all__ = [
     "slowest",
     "slowest_periods",
     "step_numbers",
+    "step_rows",
     "steps_of",
     "stored",
     "stream_lane",

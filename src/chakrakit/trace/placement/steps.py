@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,33 +23,52 @@ class StepSpan(NamedTuple):
     """From the end of the work of the step before to the end of its own."""
 
 
-def marked_steps(trace: Trace, start: I64, end: I64, works: Mask, number: I64) -> list[StepSpan]:
-    """The steps of rows that do the work, `works`, where `number` says to which step a row belongs.
+@dataclass(frozen=True, eq=False)
+class StepRows:
+    """Which rows make up the steps of one rank, so that other times of them give other steps.
 
     The first period begins with the end of work launched before the recording, or, where there is
     none, with the step on the host.
     """
+
+    numbers: list[int]
+    rows: list[I64]
+    """Of each step those that do its work."""
+    orphans: I64
+    first: I64
+    """Rows of which the earliest begins the first step."""
+
+    def spans(self, start: I64, end: I64) -> list[StepSpan]:
+        """The steps under these times."""
+        out: list[StepSpan] = []
+        if not self.numbers:
+            return out
+        orphans = self.orphans
+        before = int(end[orphans].max()) if len(orphans) else int(start[self.first].min())
+        for number, mine in zip(self.numbers, self.rows, strict=True):
+            last = int(end[mine].max())
+            out.append(StepSpan(number, int(start[mine].min()), last, last - before))
+            before = last
+        return out
+
+
+def step_rows(trace: Trace, ran: Mask, works: Mask, number: I64) -> StepRows:
+    """Steps of rows that do the work, `works`, where `number` says to which step a row belongs."""
     orphan = np.asarray(trace.column("orphan", False), np.bool_)
-    rows = np.flatnonzero(works & ~orphan & (number >= 0) & (end >= np.maximum(start, 0)))
-    if not len(rows):
-        return []
+    rows = np.flatnonzero(works & ~orphan & (number >= 0) & ran)
     numbers = np.unique(number[rows]).tolist()
-    out: list[StepSpan] = []
-    before = _before_first(trace, start, end, rows[number[rows] == numbers[0]], orphan, number)
-    for value in numbers:
-        mine = rows[number[rows] == value]
-        first, last = int(start[mine].min()), int(end[mine].max())
-        out.append(StepSpan(value, first, last, last - before))
-        before = last
-    return out
+    parts = [rows[number[rows] == value] for value in numbers]
+    first = rows[:0]
+    if numbers:
+        marked = np.flatnonzero(on_host(trace) & (number == numbers[0]) & ran)
+        first = np.concatenate([parts[0], marked])
+    return StepRows(numbers, parts, np.flatnonzero(orphan), first)
 
 
-def _before_first(trace: Trace, start: I64, end: I64, rows: I64, orphan: Mask, number: I64) -> int:
-    if orphan.any():
-        return int(end[orphan].max())
-    first = int(start[rows].min())
-    marked = on_host(trace) & (number == number[rows[0]]) & (end >= np.maximum(start, 0))
-    return min(first, int(start[marked].min())) if marked.any() else first
+def marked_steps(trace: Trace, start: I64, end: I64, works: Mask, number: I64) -> list[StepSpan]:
+    """The steps of a rank that ran at these times; see `step_rows`."""
+    ran = end >= np.maximum(start, 0)
+    return step_rows(trace, ran, works, number).spans(start, end)
 
 
 def slowest(ranks: Iterable[Mapping[int, int]]) -> int:

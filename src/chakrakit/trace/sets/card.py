@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from chakrakit.configuration import read_json
+from chakrakit.results import short_repr
 from chakrakit.trace.files import BundlePath
 
 
@@ -29,6 +30,9 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     partial: list[int] = []
     """Ranks known from the groups that were not recorded."""
     extra: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def replace(self, **changes: Any) -> Card:
         """The same with some fields changed."""

@@ -16,17 +16,26 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I8, I32, I64
 from chakrakit.errors import TraceError
-from chakrakit.trace.communication import Binding, Body, Groups
+from chakrakit.trace.communication import (
+    Binding,
+    Body,
+    Calls,
+    Collectives,
+    Groups,
+    read_calls,
+    tables_of,
+)
 from chakrakit.trace.counters import Counters
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets.card import Card
 from chakrakit.trace.sets.traceset import TraceSet
+from chakrakit.trace.timing import held_back
 
 PS_PER_NS = 1000
 """Picoseconds in the tick of a measured run; a simulated one has 1."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Times:
     """When each node of a body ran, in ticks, and what it waited for last.
 
@@ -44,6 +53,13 @@ class Times:
         sizes = {len(a) for a in vars(self).values() if a is not None}
         if len(sizes) != 1:
             raise TraceError(f"times of different lengths: {sorted(sizes)}")
+
+    def __repr__(self) -> str:
+        if not len(self.start):
+            return "Times(no nodes)"
+        causes = "" if self.binding_row is None else ", with causes"
+        ticks = f"ticks {self.start.min():,} to {self.end.max():,}"
+        return f"Times({len(self.start):,} nodes, {ticks}{causes})"
 
 
 def _public() -> ModuleType:
@@ -165,10 +181,28 @@ class Run(TraceSet):
     def _timed(self, trace: Trace, rank: int) -> Trace:
         if self.times is None:
             return trace
-        start, end = whole_ns(self.times_of(rank), self.tick_ps)
+        start, end = self._ns_of(rank)
         if len(start) and int(start.min()) < 0:
             raise TraceError(f"rank {rank} has starts before 0, which a file cannot say")
-        return trace.with_columns(_exact("start_time", start) | _exact("duration", end - start))
+        timed = trace.with_columns(_exact("start_time", start) | _exact("duration", end - start))
+        if not timed.is_timed:  # all began at 0, which microseconds alone do not say
+            timed = timed.with_columns({_NANOS["start_time"]: start})
+        waited = held_back(trace, start, end)
+        if waited.any():
+            own, said = trace.own_ns, trace.has("own_ns") | waited
+            timed = timed.with_columns({"own_ns": pa.array(own, mask=~said)})
+        return self._numbered(timed, rank)
+
+    def _numbered(self, timed: Trace, rank: int) -> Trace:
+        """The trace, with the numbers of its collectives where their starts say another order than before.
+
+        Ranks begin collectives that do not depend on each other in different orders.
+        """
+        was = _numbers(self.calls_at(self._binding(rank).body), len(timed))
+        if np.array_equal(was, _numbers(read_calls(timed), len(timed))):
+            return timed
+        number = _numbers(self.communication.calls(self.communication.place[rank]), len(timed))
+        return timed.with_columns({"comm_seq": pa.array(number, mask=number < 0)})
 
     def start(self, rank: int) -> I64:
         """Start of each node of a rank."""
@@ -177,6 +211,14 @@ class Run(TraceSet):
     def end(self, rank: int) -> I64:
         """End of each node of a rank."""
         return self.times_of(rank).end
+
+    @cached_property
+    def collectives(self) -> Collectives:
+        """Every collective and message of the run, matched across ranks, with the run's times."""
+        return tables_of(self.communication, None if self.times is None else self._ns_of)
+
+    def _ns_of(self, rank: int) -> tuple[I64, I64]:
+        return whole_ns(self.times_of(rank), self.tick_ps)
 
     def likeness(self, rank: int) -> Hashable:
         """What ranks that run the same program at the same times have in common."""
@@ -284,6 +326,13 @@ def _exact(what: str, nanos: I64) -> dict[str, object]:
         f"{what}_micros": np.maximum(nanos, 0) // 1000,
         _NANOS[what]: pa.array(nanos, mask=nanos % 1000 == 0),
     }
+
+
+def _numbers(calls: Calls, rows: int) -> I64:
+    """The number of each collective by its row; -1 for other rows."""
+    found = np.full(rows, -1, np.int64)
+    found[calls.row[calls.collective]] = calls.number[calls.collective]
+    return found
 
 
 _NANOS = {"start_time": "start_time_ns", "duration": "duration_ns"}

@@ -9,7 +9,7 @@ from typing import Any
 
 from chakrakit.errors import TraceError, listed
 from chakrakit.parallel import Workers, spread
-from chakrakit.results import SHOWN_ROWS, table_html
+from chakrakit.results import SHOWN_ROWS, counted, table_html
 from chakrakit.trace.communication import (
     MAX_RANKS,
     Binding,
@@ -200,11 +200,11 @@ class TraceSet:
         return TraceSet(self._bodies, bindings, self.groups, self.card)
 
     def __repr__(self) -> str:
-        folded = f" in {self.body_count} bodies" if self.body_count < len(self) else ""
-        missing = f", {len(self.missing_ranks)} not recorded" if self.missing_ranks else ""
-        return (
-            f"{type(self).__name__}({len(self)} ranks{folded}, {len(self.groups)} groups{missing})"
-        )
+        bodies = counted(self.body_count, "body", "bodies")
+        folded = f" in {bodies}" if self.body_count < len(self) else ""
+        missing = f", {len(self.missing_ranks):,} not recorded" if self.missing_ranks else ""
+        size = f"{counted(len(self), 'rank')}{folded}, {counted(len(self.groups), 'group')}"
+        return f"{type(self).__name__}({size}{missing})"
 
     def _repr_html_(self) -> str:
         rows = []

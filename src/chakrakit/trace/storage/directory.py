@@ -25,7 +25,7 @@ from chakrakit.errors import ChakraError, FormatError, TraceError
 from chakrakit.trace.codecs import read_trace, write_trace
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.counters import SCHEMAS, Counters
-from chakrakit.trace.files import claimed, remove_empty, replacing, take_place
+from chakrakit.trace.files import claimed, read_parquet, remove_empty, replacing, take_place
 from chakrakit.trace.sets import Card, Run, Times, TraceSet, read_card, write_card
 from chakrakit.trace.storage.places import RANKED, Place, files_in, groups_beside, prefix_of
 
@@ -136,7 +136,7 @@ def read_table(file: Place, schema: pa.Schema | None = None) -> pa.Table:
     """A Parquet file; with a schema, exactly its columns in their types and without nulls."""
     try:
         with file.open("rb") as stream:
-            table = pq.ParquetFile(stream).read()
+            table = read_parquet(stream, str(file), "Parquet table")
         if schema is None:
             return table
         for name in schema.names:

@@ -37,7 +37,7 @@ class Reason(IntEnum):
     """A collective or message that waited for another rank to arrive. Only runs of several ranks have it."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Schedule:
     """Times of every row in ns, and the constraint that set each of them.
 
@@ -64,6 +64,9 @@ class Schedule:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def __repr__(self) -> str:
+        return f"Schedule({len(self):,} rows in {self.makespan:,} ns)"
 
 
 def schedule(

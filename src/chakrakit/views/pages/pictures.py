@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from chakrakit.insight.analysis import Analysis, analyze
 from chakrakit.insight.compare import Comparison
 from chakrakit.insight.rank import ms
 from chakrakit.insight.time import Breakdown
+from chakrakit.results import Bars, Curve, Facts, Result
 from chakrakit.trace.files import replacing
 from chakrakit.trace.sets import Run
-from chakrakit.views.charts import Markup, charts
+from chakrakit.views.charts import Line, Markup, charts, line_chart
 
 _BARS = 32
 
@@ -39,12 +41,13 @@ class Picture:
 
 
 def plot(result: Any) -> Picture:
-    """Draw a result: where a run's time goes, or what explains the difference of two.
+    """Draw a result, where a picture says more than its figures.
 
     Parameters
     ----------
     result
-        A Run, an Analysis, a Comparison, or an object whose `run` or `result` is one.
+        A Run or an Analysis (where the time goes), a Comparison (what explains the difference), a table of
+        collectives (bandwidth over size), several jobs, a search or a campaign; or what holds one of them.
 
     Examples
     --------
@@ -53,22 +56,39 @@ def plot(result: Any) -> Picture:
     >>> ck.plot(run).save("time.svg")
 
     """
-    if isinstance(result, Run):
-        result = analyze(result)
-    if isinstance(result, Analysis):
-        return _breakdown(result)
-    if isinstance(result, Comparison):
-        return _explanation(result)
-    inner = getattr(result, "run", None)
-    if callable(inner):
-        inner = inner()
-    if isinstance(inner, Run):
-        return plot(inner)
+    for inner in (result, _made_run(result), _said_by(result)):
+        if (draw := _drawing.dispatch(type(inner))) is not _no_picture:
+            return draw(inner)
+    return _no_picture(result)
+
+
+def _made_run(result: Any) -> object:
+    """The run that a simulation or a recording comes to."""
+    run = getattr(result, "run", None)
+    return run() if callable(run) else run
+
+
+def _said_by(result: Any) -> object:
+    facts = result.facts() if isinstance(result, Facts) else None
+    return facts.picture() if isinstance(facts, Result) else None
+
+
+def _no_picture(result: object) -> Picture:
     raise ConfigError(
-        f"a {type(result).__name__} has no picture; a Run, an Analysis and a Comparison have one"
+        f"{type(result).__name__} has no picture; runs, analyses, comparisons, tables of collectives, jobs, "
+        "searches and campaigns have one"
     )
 
 
+_drawing = singledispatch(_no_picture)
+
+
+@_drawing.register
+def _run(run: Run) -> Picture:
+    return _breakdown(analyze(run))
+
+
+@_drawing.register
 def _breakdown(analysis: Analysis) -> Picture:
     rows = [(f"rank {r.rank}", _parts(r.breakdown)) for r in analysis.ranks[:_BARS]]
     title = f"{analysis.name}: {ms(analysis.span_ns):,} ms"
@@ -85,6 +105,7 @@ def _parts(b: Breakdown) -> list[tuple[str, float]]:
     ]
 
 
+@_drawing.register
 def _explanation(comparison: Comparison) -> Picture:
     rows = [
         (e.what, abs(e.delta_ns), f"{e.delta_ns / 1e6:+,.3f} ms", charts.color(e.what))
@@ -92,6 +113,20 @@ def _explanation(comparison: Comparison) -> Picture:
     ]
     title = f"step {comparison.step.delta_ns / 1e6:+,.3f} ms"
     return Picture(title, _standalone(charts.bars(rows)))
+
+
+@_drawing.register
+def _bars(bars: Bars) -> Picture:
+    fill = charts.color("compute")
+    rows = [(name, value, text, fill) for name, value, text in bars.rows[:_BARS]]
+    return Picture(bars.title, _standalone(charts.bars(rows)))
+
+
+@_drawing.register
+def _curve(curve: Curve) -> Picture:
+    line = Line(curve.name, curve.points)
+    chart = line_chart(curve.title, [line], curve.x, curve.y, log_x=True)
+    return Picture(curve.title, str(chart))
 
 
 def _standalone(drawing: Markup) -> str:

@@ -9,7 +9,6 @@ import pytest
 
 import chakrakit
 from chakrakit.errors import ChakraError
-from chakrakit.sources.pytorch import recorder
 from chakrakit.sources.pytorch.collect.collection import collect_command, raw_folder
 from chakrakit.trace.validation.check import validate
 from support.paths import EXAMPLES
@@ -116,13 +115,3 @@ def test_an_unchanged_program_on_two_ranks(tmp_path, two_pass):
         assert rank.edge_violations == 0
     assert report.groups == {"1": [0, 1]}
     assert validate(chakrakit.read(directory)).ok
-
-
-def test_groups_are_marked_around_collectives_and_unmarked_again():
-    import torch.distributed as dist
-
-    before = dist.all_reduce
-    restore = recorder.mark_groups()
-    assert dist.all_reduce is not before
-    restore()
-    assert dist.all_reduce is before

@@ -1,0 +1,93 @@
+"""What rows make a device do: energies of products and of memory, and what goes with the clock."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from chakrakit import Trace
+from chakrakit.machines.device import Activity, PowerConstants
+from chakrakit.machines.device.activity import REACHED, UNTOLD, PowerLimited, activity_of
+from chakrakit.machines.device.work import Roofline
+from chakrakit.machines.load import parse_machine
+
+CONSTANTS = {
+    "clock_mhz": 2000,
+    "least_clock_mhz": 500,
+    "clock_watts": 100,
+    "product_pj": {"bf16": 1.0, "fp8": 0.5},
+    "memory_pj": 100,
+    "voltage": 0.5,
+    "knee_mhz": 1000,
+    "memory_clock_mhz": 800,
+}
+
+
+def device(**more):
+    text = {"peak": {"bf16": 100e12}, "memory_bandwidth": 1e12, "dynamic": CONSTANTS, **more}
+    network = [{"topology": "ring", "size": 2, "bandwidth": 1e9}]
+    return parse_machine({"device": text, "network": network}, "m").devices[0]
+
+
+def rows(**columns: list) -> Trace:
+    count = len(next(iter(columns.values())))
+    return Trace.from_columns({"name": ["k"] * count, "type": [4] * count, **columns})
+
+
+def active(trace: Trace, seconds: float = 0.02) -> Activity:
+    constants = device().dynamic
+    assert isinstance(constants, PowerConstants)
+    return activity_of(trace, device(), constants, np.full(len(trace), seconds))
+
+
+def test_products_cost_energy_by_element_type_and_bytes_by_the_memory() -> None:
+    trace = rows(
+        stream=[1, 1, 1],
+        op_type=["matmul", "matmul", "norm"],
+        dtype=["bf16", "fp8", "bf16"],
+        num_ops=[10**12, 10**12, 0],
+        tensor_size=[0, 0, 10**9],
+    )
+    found = active(trace)
+    assert found.chip_joules[:2].tolist() == pytest.approx([1.0, 0.5])
+    assert found.memory_joules.tolist() == pytest.approx([0, 0, 0.1])
+    assert found.follows_clock.tolist() == [True, True, True]
+
+
+def test_a_kernel_that_memory_holds_back_does_not_follow_the_clock() -> None:
+    """In 20 ms memory moves 18.4 GB at most: 15 GB are most of it, and more came from a cache."""
+    found = active(rows(stream=[1, 1], op_type=["norm", "norm"], tensor_size=[15 * 10**9, 10**11]))
+    assert found.follows_clock.tolist() == [False, False]
+    assert found.memory_joules[1] == pytest.approx(REACHED * 0.02 * 1e12 * 100e-12)
+
+
+def test_a_kernel_of_which_nothing_is_known_streams_at_a_share() -> None:
+    found = active(rows(stream=[1]))
+    assert found.memory_joules[0] == pytest.approx(UNTOLD * REACHED * 0.02 * 1e12 * 100e-12)
+
+
+def test_the_host_does_nothing_on_the_device() -> None:
+    found = active(rows(is_cpu_op=[True], num_ops=[10**12]))
+    assert (found.seconds[0], found.chip_joules[0], found.memory_joules[0]) == (0, 0, 0)
+
+
+def test_a_device_at_its_limit_lowers_its_clock_and_takes_longer() -> None:
+    """A product of 10 ms at 100 TFLOP/s draws 50 + 100 + 100 W; at 200 W it cannot."""
+    trace = rows(stream=[1], op_type=["matmul"], num_ops=[10**12])
+    free, held = device(power=1000, idle_power=50), device(power=200, idle_power=50)
+    model = PowerLimited(Roofline())
+    assert model.costs(trace, free).ps[0] == 10**10
+    assert model.lowest_share == 1
+    slower = model.costs(trace, held).ps[0]
+    draw = model.draw(trace, held)
+    assert draw is not None
+    assert slower == pytest.approx(10**10 / draw.share, rel=1e-6)
+    assert model.lowest_share == draw.share < 1
+
+
+def test_a_device_of_which_no_power_is_known_keeps_its_times() -> None:
+    trace = rows(stream=[1], num_ops=[10**12])
+    plain = device(dynamic=None)
+    model = PowerLimited(Roofline())
+    assert model.costs(trace, plain).ps[0] == Roofline().costs(trace, plain).ps[0]
+    assert model.draw(trace, plain) is None

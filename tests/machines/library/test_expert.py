@@ -1,0 +1,79 @@
+"""Dispatch and combine of experts: how far tokens go, and what that takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from chakrakit.errors import ConfigError
+from chakrakit.machines.library import Routing, Span, latency_seconds, throughput_seconds
+from chakrakit.machines.library.constants import Experts
+from chakrakit.machines.library.expert import reached, token_bytes
+from support.spanned import spanned
+
+
+def test_tokens_reach_the_nodes_that_have_their_experts():
+    routing = Routing(4096, 7168, 8, 256)
+    assert reached(1, routing) == 1
+    assert reached(8, routing) == pytest.approx(
+        8 * (1 - np.prod((224 - np.arange(8)) / (256 - np.arange(8))))
+    )
+    assert token_bytes("dispatch", routing) == 7168 + 7168 / 128 * 4 + 16
+    assert token_bytes("combine", routing) == 2 * 7168
+
+
+def test_expert_exchange_grows_with_tokens_nodes_and_fewer_multiprocessors():
+    library, span = spanned("dgx-h100:4", 32)
+    small, large = (Routing(t, 7168, 8, 256) for t in (128, 4096))
+    for what in ("dispatch", "combine"):
+        constants = getattr(library, what)
+        took = [throughput_seconds(constants, what, r, span, 24) for r in (small, large)]
+        assert took[0] < took[1]
+        assert throughput_seconds(constants, what, large, span, 4) > took[1]
+        assert latency_seconds(constants, what, small, span) < latency_seconds(
+            constants, what, large, span
+        )
+    with pytest.raises(ConfigError, match="16 experts on 32 members"):
+        Routing(1, 1, 1, 16).check(32)
+
+
+PLAIN = Experts(
+    local_us=10, start_us=50, node_us=5, share=0.5, network_share=0.5, crowd=0.1,
+    local_multiprocessor_gbs=1e6, multiprocessor_gbs=1e6, low_latency_local_us=7,
+    low_latency_us=20, low_latency_hop_us=3, low_latency_share=0.5, low_latency_network_share=0.25,
+)  # fmt: skip
+
+
+def test_within_a_node_the_links_carry_what_every_token_sends():
+    """Every token reaches both devices (all experts see it), half of it over 1 GB/s of the link."""
+    routing = Routing(tokens=100, hidden=500, topk=2, experts=2)
+    span = Span(2, 1, 2, 2e9, 0.0, False)
+    expected = 10e-6 + 100 * (2 * 1 / 2) * 1000 / 1e9
+    found = throughput_seconds(PLAIN, "combine", routing, span, 24)
+    assert found == pytest.approx(expected, rel=1e-3)
+
+
+def test_low_latency_sends_a_token_to_each_of_its_experts():
+    routing = Routing(tokens=100, hidden=500, topk=2, experts=4)
+    within = Span(2, 1, 2, 2e9, 0.0, False)
+    assert latency_seconds(PLAIN, "combine", routing, within) == pytest.approx(
+        7e-6 + 100 * 0.5 * 2 * 1000 / 1e9
+    )
+    across = Span(4, 4, 1, 2e9, 1e9, False, port=1e9)
+    assert latency_seconds(PLAIN, "combine", routing, across) == pytest.approx(
+        (20 + 3 * 2) * 1e-6 + 100 * 0.75 * 2 * 1000 / 0.25e9
+    )
+
+
+@pytest.mark.parametrize(
+    ("routing", "said"),
+    [
+        (Routing(0, 1, 1, 8), "must be 1 or more"),
+        (Routing(1, 1, 9, 8), "topk 9 of 8 experts"),
+        (Routing(1, 1, 1, 2), "2 experts on 4 members: some would have none"),
+    ],
+)
+def test_routings_that_cannot_be_are_refused(routing, said):
+    with pytest.raises(ConfigError, match=said):
+        routing.check(4)
+    Routing(1, 1, 4, 4).check(4)

@@ -1,0 +1,87 @@
+"""Descriptions of machines: what they mean, what differs for some ranks, and what is refused."""
+
+import numpy as np
+import pytest
+
+from chakrakit.errors import ConfigError
+from chakrakit.machines.load.description import parse_machine, parse_ranks
+from support.networks import LINK, network
+
+
+def test_changes_make_machines_heterogeneous():
+    machine = network(
+        {"topology": "switch", "size": 4},
+        device={"name": "a"},
+        changes=[{"ranks": "2-3", "device": {"name": "b"}}, {"ranks": [0], "bandwidth": "1 GB/s"}],
+    )
+    assert [machine.device(r).name for r in range(4)] == ["a", "a", "b", "b"]
+    widths = machine.routes(np.array([0, 1]), np.array([1, 2])).bandwidth(machine.links)
+    assert widths.tolist() == [1e9, 10e9]
+
+
+WRONG = {
+    "network[0].bandwidth": {"network": [{"topology": "ring", "size": 4, "bandwidth": 0}]},
+    "is no bandwidth": {"network": [{"topology": "ring", "size": 4, "bandwidth": "10 parsec"}]},
+    "size": {"network": [{"topology": "ring", **LINK}]},
+    "Invalid enum value 'moebius'": {"network": [{"topology": "moebius", "size": 4, **LINK}]},
+    "unknown field `bandwith`": {
+        "network": [{"topology": "ring", "size": 4, "bandwith": 1, **LINK}]
+    },
+    "either `network`": {"name": "x"},
+    "arity": {"network": [{"topology": "fat-tree", "size": 6, "arity": [4, 2], **LINK}]},
+    "oversubscription": {
+        "network": [{"topology": "switch", "size": 6, "oversubscription": 0, **LINK}]
+    },
+    "to itself": {"graph": {"devices": ["a", "b"], "links": [{"ends": ["a", "a"], **LINK}]}},
+    "no rank 9": {
+        "network": [{"topology": "ring", "size": 4, **LINK}],
+        "changes": [{"ranks": [9]}],
+    },
+    "too large": {"network": [{"topology": "full", "size": 100000, **LINK}]},
+    "memory": {"network": [{"topology": "ring", "size": 4, **LINK}], "device": {"memory": -1}},
+    "(0, 1]": {
+        "network": [{"topology": "ring", "size": 4, **LINK}],
+        "device": {"compute_efficiency": 2},
+    },
+    "no 'attention_'; did you mean": {
+        "network": [{"topology": "ring", "size": 4, **LINK}],
+        "device": {"peak": {"bf16": 1e12}, "achieved": {"attention_": 0.5}},
+    },
+    "achieved.memory: 0": {
+        "network": [{"topology": "ring", "size": 4, **LINK}],
+        "device": {"achieved": {"memory": 0}},
+    },
+}
+
+
+@pytest.mark.parametrize("said", WRONG)
+def test_wrong_descriptions_say_where(said):
+    with pytest.raises(
+        ConfigError, match="(?s)" + said.replace("[", r"\[").replace("(", r"\(").replace("]", r"\]")
+    ):
+        parse_machine(WRONG[said], "m.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"), [("0-2,5", [0, 1, 2, 5]), ("3", [3]), ([4, 1], [4, 1]), ("1,0-1", [0, 1])]
+)
+def test_ranks_are_numbers_or_spans(text, ranks):
+    assert parse_ranks(text, 6, "m.ranks") == ranks
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("0-9", "no rank 9; there are 6"), ("all", "'all' is no list of ranks")]
+)
+def test_ranks_that_are_not_there_are_refused(text, said):
+    with pytest.raises(ConfigError, match=f"m.ranks: {said}"):
+        parse_ranks(text, 6, "m.ranks")
+
+
+def test_the_outermost_dimension_takes_the_number_of_nodes():
+    tree = {"network": [{"topology": "fat-tree", "arity": [4, 2], **LINK}]}
+    assert parse_machine(tree, "m", 12).dimensions[0].fabric.arity == (4, 3)
+    assert parse_machine(tree, "m", 3).dimensions[0].fabric.arity == (3,)
+    with pytest.raises(ConfigError, match="10 nodes do not fill leaves of 4; use a multiple"):
+        parse_machine(tree, "m", 10)
+    torus = {"network": [{"topology": "torus", "dims": [2, 2, 2], **LINK}]}
+    assert parse_machine(torus, "m", 24).shape == (2, 3, 4)

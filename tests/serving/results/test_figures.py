@@ -1,0 +1,65 @@
+"""From what the core gives to figures, on two requests that are served one after the other."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from chakrakit.machines.load import parse_machine
+from chakrakit.serving.cluster import Setup, run
+from chakrakit.serving.results.figures import Served
+from chakrakit.serving.results.service_level import ServiceLevel
+from support.serving_engines import pool, together
+
+
+@pytest.fixture(scope="module")
+def served() -> Served:
+    """Prompts of 8 and outputs of 3 in steps of 10 ms, on a device of 500 W and 3.60 $ an hour."""
+    network = [{"topology": "switch", "size": 1, "bandwidth": 1e9}]
+    device = {"power": 500, "idle_power": 100, "price_per_hour": 3.6}
+    machine = parse_machine({"network": network, "device": device}, "m")
+    setup = Setup(together(2, 8, 3), [pool(max_requests=1)], record_steps=True)
+    work = SimpleNamespace(plan=SimpleNamespace(tp=1))
+    level = ServiceLevel(ttft=20.0)
+    return Served(setup, run(setup), machine.devices[0], (1,), (work,), level=level)
+
+
+def test_latencies_and_rates(served: Served) -> None:
+    """The second waits 30 ms: first tokens after 10 and 40 ms, ends after 30 and 60 ms."""
+    found = served.result()
+    assert (found.requests, found.finished, found.steps) == (2, 2, 6)
+    assert (found.ttft_ms.mean, found.e2e_ms.mean) == pytest.approx((25, 45))
+    assert (found.queue_ms.mean, found.tpot_ms.p99) == pytest.approx((15, 10))
+    assert found.duration_s == pytest.approx(0.06)
+    assert found.output_tokens_per_s == pytest.approx(6 / 0.06)
+    assert found.total_tokens_per_s == pytest.approx(22 / 0.06)
+    assert found.mean_batch == 1
+    assert (found.attained, found.goodput) == pytest.approx((0.5, 1 / 0.06))
+
+
+def test_energy_and_price(served: Served) -> None:
+    """Busy all the time: 60 ms at 500 W, and 60 ms of 3.60 $ an hour."""
+    found = served.result()
+    assert found.energy_joules == pytest.approx(30)
+    assert found.joules_per_token == pytest.approx(5)
+    assert found.price == pytest.approx(6e-5)
+    assert found.price_per_million_tokens == pytest.approx(10)
+    assert found.carbon_kg is None
+
+
+def test_the_pool_and_its_cache(served: Served) -> None:
+    """Eleven tokens need one block of 16."""
+    (own,) = served.result().pools
+    assert (own.devices, own.steps, own.busy) == (1, 6, pytest.approx(1))
+    assert own.mean_tokens == pytest.approx((8 + 1 + 1) / 3)
+    assert own.kv.peak_tokens == 16
+    assert own.kv.capacity_tokens == 16_000
+
+
+def test_one_row_per_request(served: Served) -> None:
+    second = served.requests_table().to_pylist()[1]
+    times = [second[n] for n in ("arrival_s", "scheduled_s", "first_token_s", "finish_s")]
+    assert times == pytest.approx([0, 0.03, 0.04, 0.06])
+    assert (second["id"], second["prompt"], second["output"]) == ("1", 8, 3)
+    assert served.percentiles(1.0) == pytest.approx((40, 10, 60))

@@ -1,0 +1,39 @@
+"""Figures over requests: percentiles, histograms of gaps, and who met the service level."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from chakrakit.serving.results.service_level import ServiceLevel
+from chakrakit.serving.results.summary import Spread, gap_spread, met, spread
+
+NOTHING = Spread(0.0, 0.0, 0.0, 0.0)
+
+
+def test_mean_and_percentiles_of_a_hundred_and_one() -> None:
+    assert spread(np.arange(101.0)) == Spread(50.0, 50.0, 90.0, 99.0)
+    assert spread(np.zeros(0)) == NOTHING
+
+
+def test_gaps_are_the_middle_of_their_bin() -> None:
+    """64 bins per octave of picoseconds: three gaps just above 2^30 ps, one just above 2^31 ps."""
+    gaps = np.zeros(64 * 32, np.int64)
+    gaps[64 * 30], gaps[64 * 31] = 3, 1
+    middle = 1 + 0.5 / 64
+    short, long = 2**30 * middle * 1e-9, 2**31 * middle * 1e-9
+    found = gap_spread([{"gaps": gaps}, {"gaps": []}])
+    assert found.mean == pytest.approx((3 * short + long) / 4)
+    assert (found.p50, found.p90, found.p99) == pytest.approx((short, long, long))
+    assert gap_spread([{"gaps": [0, 0]}]) == NOTHING
+
+
+def test_a_request_meets_every_bound_that_is_given() -> None:
+    ttft, tpot, e2e = (
+        np.array([1.0, 5.0, 1.0]),
+        np.array([2.0, 2.0, 9.0]),
+        np.array([7.0, 7.0, 7.0]),
+    )
+    assert met(ServiceLevel(ttft=1.0, tpot=2.0), ttft, tpot, e2e).tolist() == [True, False, False]
+    assert met(ServiceLevel(), ttft, tpot, e2e).tolist() == [True] * 3
+    assert met(ServiceLevel(e2e=6.9), ttft, tpot, e2e).tolist() == [False] * 3

@@ -1,0 +1,55 @@
+"""Step times from operators, by the roofline of a device."""
+
+from __future__ import annotations
+
+import pytest
+
+from chakrakit.errors import ConfigError
+from chakrakit.serving.calibration import Constants
+from chakrakit.serving.steps import ModelledSteps
+from chakrakit.workloads.description import Plan
+
+PER_TOKEN = 2 * 2 * (256 * 3 * 256 + 256 * 256 + 3 * 256 * 512)
+"""Operations of both layers' matmuls."""
+
+
+@pytest.fixture
+def compute(machine):
+    """A device of 1 TFLOP/s with memory that takes no time to speak of."""
+    return machine(peak={"bf16": 1e12}, memory_bandwidth=1e18)
+
+
+def test_a_step_takes_the_operations_of_its_tokens(operators, compute) -> None:
+    cost = ModelledSteps(operators(), compute, "roofline").cost()
+    assert cost.dense(10) == pytest.approx(10 * PER_TOKEN / 1e12, rel=1e-3)
+    assert cost.head(3) == pytest.approx(3 * 2 * 1000 * 256 / 1e12, rel=1e-3)
+    assert cost.shared is None
+    assert cost.about == "operators by roofline on device"
+
+
+def test_constants_of_an_engine_are_shares_of_the_device(operators, compute) -> None:
+    own = Constants(0.5, 1.0, 0.0, 0.25, 1.0, 0.0, 0.0, 0.0)
+    steps = ModelledSteps(operators(), compute, "auto", own)
+    assert steps.compute == "roofline"
+    assert steps.cost().dense(10) == pytest.approx(20 * PER_TOKEN / 1e12, rel=1e-3)
+
+
+def test_a_pipeline_sends_each_token_between_its_stages(operators, compute) -> None:
+    """1,000 tokens of 256 × 2 bytes at 10 GB/s, over two links of 1 µs."""
+    one, two = (
+        ModelledSteps(operators(Plan(pp=stages)), compute, "roofline").cost().dense(1000)
+        for stages in (1, 2)
+    )
+    assert two - one == pytest.approx(512_000 / 10e9 + 2e-6, rel=1e-2)
+
+
+def test_a_whole_padded_step_runs_more_kernels(operators, machine) -> None:
+    """With 5 µs for every kernel, the 28 separate ones of each layer alone take 280 µs."""
+    slow = machine(peak={"bf16": 1e18}, memory_bandwidth=1e18, kernel_overhead=5e-6)
+    cost = ModelledSteps(operators(), slow, "roofline").cost(whole=True)
+    assert cost.padded(16, 256) == pytest.approx(cost.dense(16) + cost.head(16) + 280e-6, rel=1e-3)
+
+
+def test_a_device_without_rates_is_refused(operators, machine) -> None:
+    with pytest.raises(ConfigError, match="has no peak rate or memory bandwidth"):
+        ModelledSteps(operators(), machine(), "roofline")

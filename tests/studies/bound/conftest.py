@@ -1,0 +1,23 @@
+"""A small plan, laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from chakrakit.workloads.description import Decoder, Plan, Step, Workload
+from chakrakit.workloads.program import Layout
+
+
+@pytest.fixture
+def layout() -> Callable[..., Layout]:
+    """Four layers of 64 and two micro-batches, under a plan."""
+
+    def made(**plan: Any) -> Layout:
+        model = Decoder(name="m", layers=4, hidden=64, heads=4, vocab=100)
+        step = Step(seq=64, global_batch=2 * plan.get("dp", 1), micro_batch=1)
+        return Layout(Workload(model=model, plan=Plan(**plan), step=step))
+
+    return made
