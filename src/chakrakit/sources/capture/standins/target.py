@@ -33,6 +33,12 @@ def install(patches: Patches, recorder: Recorder) -> None:
     for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
         for owner in (optimizer, _foreach_utils):
             patches.wrap(owner, name, lambda plain: lambda: [*plain(), "cpu"])
+    for owner in (
+        optimizer,
+        _foreach_utils,
+    ):  # what they ask is a parameter's type, here a fake one's
+        types = [*owner._foreach_supported_types, FakeTensor]
+        patches.set(owner, "_foreach_supported_types", types)
     for module in (_foreach_utils, torch.nn.utils.clip_grad):
         patches.wrap(module, "_device_has_foreach_support", lambda _: lambda device: True)
 

@@ -100,7 +100,10 @@ class Values:
             "__format__",
             "__repr__",
         ):
-            self.patches.wrap(torch.Tensor, name, getattr(self, f"_{name.strip('_')}"))
+            made = getattr(self, f"_{name.strip('_')}")
+            self.patches.wrap(torch.Tensor, name, made)
+            if name in FakeTensor.__dict__:  # which reads its elements one by one
+                self.patches.wrap(FakeTensor, name, made)
 
     def _item(self, plain: Any) -> Any:
         def item(tensor: torch.Tensor) -> Any:

@@ -13,7 +13,6 @@ from chakrakit.sources.xla.hlo.replicas import MOST_DEVICES
 from chakrakit.sources.xla.hlo.text import read_text
 from chakrakit.trace.files import unpacked
 
-MOST_BYTES = 4 << 30
 _TEXT = re.compile(rb"^HloModule\s", re.M)
 
 

@@ -1,0 +1,62 @@
+"""Streams and events as the framework would use them on a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from chakrakit.sources.capture.folding.streams import COMPUTE, COPY_IN, streams_of
+from chakrakit.sources.capture.recording.recording import Comm
+from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.trace.model.schema import CollectiveType as C
+
+HOST = -1
+REDUCE = {"comm": Comm(C.ALL_REDUCE, "0", 8, 8, "float32")}
+
+
+@pytest.fixture
+def placed(recorded):
+    def of(*ops):
+        found = streams_of(recorded(*ops))
+        return found.stream.tolist(), found.events
+
+    return of
+
+
+def test_a_collective_begins_after_the_compute_before_it_and_is_waited_for(placed):
+    ops = [
+        ("aten::mm", {}),
+        ("c10d::allreduce_", REDUCE),
+        ("aten::mm", {}),
+        ("c10d::wait", {"waits_for": 1}),
+    ]
+    assert placed(*ops) == ([COMPUTE, 2, COMPUTE, COMPUTE], [(0, 1), (1, 3)])
+
+
+def test_views_and_what_runs_on_the_host_are_on_no_stream(placed):
+    ops = [("aten::view", {}), ("aten::mm", {"is_host": True}), ("aten::mm", {})]
+    assert placed(*ops) == ([HOST, HOST, COMPUTE], [])
+
+
+def test_each_group_and_each_direction_of_messages_has_a_stream_of_its_own(placed):
+    def message(kind, peer):
+        return {"comm": Comm(kind, "pp", 8, 8, "float32", peer=peer)}
+
+    ops = [
+        ("c10d::allreduce_", REDUCE),
+        ("c10d::send", message(words.SEND, 1)),
+        ("c10d::recv_", message(words.RECV, 1)),
+        ("c10d::send", message(words.SEND, 2)),
+        ("c10d::allreduce_", REDUCE),
+    ]
+    assert placed(*ops)[0] == [2, 3, 4, 5, 2]
+
+
+def test_fsdp_copies_in_when_what_was_gathered_before_is_copied_out(placed):
+    gather = {"comm": Comm(C.ALL_GATHER, "0", 8, 32, "float32")}
+    ops = [
+        ("fsdp::all_gather_copy_in", {}),
+        ("c10d::_allgather_base_", gather),
+        ("fsdp::split_with_sizes_copy", {"waits_for": 1}),
+        ("fsdp::all_gather_copy_in", {}),
+    ]
+    assert placed(*ops) == ([COPY_IN, 2, COMPUTE, COPY_IN], [(1, 2), (2, 3)])

@@ -1,0 +1,17 @@
+"""torch.accelerator answers as torch.cuda does."""
+
+import torch
+
+from chakrakit.sources.capture.observing.storages import Storages
+from chakrakit.sources.capture.standins import accelerator
+from chakrakit.sources.capture.standins.cuda import Cuda
+
+
+def test_it_names_the_devices_that_the_script_is_told_of(patches):
+    Cuda(patches, Storages(), "h100", local_rank=3, count=8, memory=80 << 30).install()
+    accelerator.install(patches)
+    assert torch.accelerator.is_available()
+    assert (torch.accelerator.device_count(), torch.accelerator.current_device_index()) == (8, 3)
+    assert torch.accelerator.current_accelerator() == torch.device("cuda")
+    patches.undo()
+    assert torch.accelerator.is_available() is torch.cuda.is_available()

@@ -1,0 +1,82 @@
+"""torch.cuda on a machine that has none."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from chakrakit.sources.capture.observing.storages import Storages
+from chakrakit.sources.capture.standins.cuda import Cuda, Event, Redirect, Stream, is_cuda
+
+
+@pytest.fixture
+def storages():
+    return Storages()
+
+
+@pytest.fixture
+def told(patches, storages):
+    """A script that is told of eight H100s, of which it has the third."""
+    Cuda(patches, storages, "h100", local_rank=2, count=8, memory=1 << 30).install()
+
+
+def test_a_script_is_told_of_the_devices_asked_for(told):
+    assert torch.cuda.is_available()
+    assert (torch.cuda.device_count(), torch.cuda.current_device()) == (8, 2)
+    assert torch.cuda.get_device_name() == "H100"
+    assert torch.cuda.get_device_properties(0).total_memory == 1 << 30
+
+
+def test_without_a_device_there_is_none(patches, storages):
+    Cuda(patches, storages, "", 0, 1, 0).install()
+    assert (torch.cuda.is_available(), torch.cuda.device_count()) == (False, 0)
+
+
+def test_what_does_nothing_is_listed_once_called(told, patches):
+    torch.cuda.synchronize()
+    torch.cuda.set_device(2)
+    with torch.cuda.stream(torch.cuda.Stream()), torch.cuda.nvtx.range("x"):
+        pass
+    assert list(patches.stubbed) == ["torch.cuda.synchronize", "torch.cuda.set_device"]
+
+
+def test_memory_statistics_are_those_of_the_captured_program(told, storages):
+    held = torch.empty(256)
+    storages.number(held)
+    assert torch.cuda.memory_allocated() == torch.cuda.max_memory_allocated() == 1024
+    stats = torch.cuda.memory_stats()
+    assert (stats["allocated_bytes.all.peak"], stats["num_ooms"]) == (1024, 0)
+
+
+@pytest.mark.parametrize(
+    ("device", "answer"),
+    [("cuda", True), ("cuda:3", True), (0, True), (torch.device("cuda", 1), True), ("cpu", False),
+     (None, False), (True, False), ("cudax", False)],
+)  # fmt: skip
+def test_every_spelling_of_a_gpu(device, answer):
+    assert is_cuda(device) is answer
+
+
+def test_what_asks_for_a_gpu_is_on_the_host_and_counts_as_being_on_the_device(storages):
+    with Redirect(storages):
+        host = torch.ones(256)
+        made = torch.ones(512, device="cuda:0")
+        moved = host.to("cuda")
+        again = moved.cuda()
+    assert {t.device.type for t in (host, made, moved, again)} == {"cpu"}
+    assert moved.untyped_storage()._cdata != host.untyped_storage()._cdata
+    assert again is moved
+    on_device = [storages.on_device(storages.number(t)) for t in (host, made, moved)]
+    assert on_device == [False, True, True]
+    assert storages.live == 2048 + 1024
+
+
+def test_streams_and_events_exist_and_have_nothing_to_wait_for():
+    stream, event = Stream(), Event(enable_timing=True)
+    stream.wait_event(event)
+    stream.wait_stream(stream)
+    event.record(stream)
+    assert (stream.query(), event.query(), stream.is_capturing()) == (True, True, False)
+    assert event.elapsed_time(stream.record_event()) == 1.0
+    with stream as entered:
+        assert entered is stream

@@ -1,0 +1,66 @@
+"""What a script does besides computing."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from chakrakit.errors import ConfigError
+from chakrakit.sources.capture.standins import surroundings
+
+
+@pytest.fixture(autouse=True)
+def installed(patches):
+    surroundings.install(patches, rank=5)
+
+
+def test_nothing_is_written(tmp_path, patches):
+    torch.save({"a": 1}, tmp_path / "model.pt")
+    assert list(tmp_path.iterdir()) == []
+    assert list(patches.stubbed) == ["torch.save"]
+
+
+def test_a_compiled_model_is_the_model_and_that_is_said(patches):
+    model = torch.nn.Linear(2, 2)
+    assert torch.compile(model, mode="max-autotune") is model
+    assert torch.compile(dynamic=True)(len) is len
+    model.compile()
+    (warning,) = patches.warnings
+    assert warning.startswith("torch.compile: captured as the eager operators")
+
+
+def test_data_is_loaded_in_this_process_with_real_numbers(patches, fake):
+    data = torch.utils.data.TensorDataset(torch.zeros(4))
+    loader = DataLoader(data, batch_size=2, num_workers=3, pin_memory=True, prefetch_factor=2)
+    assert (loader.num_workers, loader.pin_memory, len(list(loader))) == (0, False, 2)
+    assert list(patches.stubbed) == ["torch.utils.data.DataLoader: worker processes"]
+
+
+@pytest.mark.parametrize(
+    ("connect", "host"),
+    [
+        (lambda: socket.getaddrinfo("example.com", 80), "example.com"),
+        (lambda: socket.socket().connect(("192.0.2.1", 80)), "192.0.2.1:80"),
+    ],
+)
+def test_a_connection_is_refused_with_the_line_that_wants_it(connect, host):
+    with pytest.raises(
+        ConfigError, match=rf"test_surroundings.py:\d+: the script connects to {host}"
+    ):
+        connect()
+
+
+def test_names_of_this_machine_are_looked_up():
+    assert socket.getaddrinfo("localhost", 80)
+
+
+def test_a_script_that_starts_its_ranks_goes_on_as_the_one_captured(patches):
+    seen = []
+    torch.multiprocessing.spawn(lambda *args: seen.append(args), args=("x",), nprocs=4)
+    assert seen == [(1, "x")]  # rank 5 is the second of four on its host
+    assert list(patches.stubbed) == [
+        "torch.multiprocessing.spawn: this rank's process alone, in place"
+    ]
