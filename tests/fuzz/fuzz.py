@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
     names = given.formats or list(FORMATS)
     last = given.first + given.runs
     if given.worker:
-        main_of_worker([(FORMATS[n], range(b, last)) for n, b in map(_begin, names)])
+        share = {} if given.share is None else {"share": given.share}
+        jobs = [(replace(FORMATS[n], **share), range(b, last)) for n, b in map(_begin, names)]
+        main_of_worker(jobs)
         return 0
     if given.input is not None:
         print(keep(FORMATS[names[0]], given.input, given.keep))
@@ -43,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     found: list[dict[str, Any]] = []
     for together in [names] if given.together else [[name] for name in names]:
         begun = time.monotonic()
-        here = run(together, given.first, last)
+        here = run(together, given.first, last, given.share)
         print(f"{', '.join(together)}: {len(here)} found, {time.monotonic() - begun:.0f} s")
         show(here)
         sys.stdout.flush()
@@ -58,6 +61,7 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("formats", nargs="*", help=f"of {', '.join(FORMATS)}; all by default")
     parser.add_argument("--runs", type=int, default=1000, help="inputs of each format")
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
+    parser.add_argument("--share", type=float, help="of inputs that go on to a second command")
     parser.add_argument("--together", action="store_true", help="one worker for all formats")
     parser.add_argument("--keep", type=Path, help="a folder for inputs that found something")
     parser.add_argument("--input", type=int, help="only write this input of the format to --keep")
@@ -71,12 +75,14 @@ def _begin(word: str) -> tuple[str, int]:
     return name, int(begin or 0)
 
 
-def run(names: list[str], first: int, last: int) -> list[dict[str, Any]]:
+def run(
+    names: list[str], first: int, last: int, share: float | None = None
+) -> list[dict[str, Any]]:
     """Findings of the numbered inputs; a worker that died is replaced after the input that killed it."""
     found: list[dict[str, Any]] = []
     left = [f"{name}:{first}" for name in names]
     while left:
-        said, end, trace = _worker(left, last)
+        said, end, trace = _worker(left, last, share)
         found += [s for s in said if "kind" in s]
         if end == 0:
             break
@@ -93,9 +99,12 @@ def _after(left: list[str], name: str) -> list[str]:
     return left[[_begin(w)[0] for w in left].index(name) + 1 :]
 
 
-def _worker(words: list[str], last: int) -> tuple[list[dict[str, Any]], int, str]:
+def _worker(
+    words: list[str], last: int, share: float | None
+) -> tuple[list[dict[str, Any]], int, str]:
     """What a worker wrote (its findings, and where it was last), how it ended, and what it said of that."""
     command = [sys.executable, __file__, "--worker", "--runs", str(last), *words]
+    command += [] if share is None else ["--share", str(share)]
     with tempfile.TemporaryFile("w+") as errors, tempfile.TemporaryFile("w+") as lines:
         environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
         ended = subprocess.run(command, stdout=lines, stderr=errors, env=environment, check=False)

@@ -123,8 +123,8 @@ def _calls() -> list[Callable[[], object]]:
         lambda: f.dropout(x, 0.5, training=True),
         lambda: torch.sparse.mm(x.to_sparse(), y).relu(),
         lambda: x.to_sparse().coalesce().values().mul_(2.0),
-        lambda: x.as_strided((7, 7), (1, 1)).copy_(torch.ones(7, 7)),  # elements that share memory
-        lambda: x.flatten()[2:10].add_(x.flatten()[0:8]),
+        lambda: x.as_strided((7, 7), (1, 1)).mul(2.0),  # elements that share memory
+        lambda: x.flatten()[2:10].add_(x.flatten()[0:8].clone()),
         lambda: x.t().unfold(0, 4, 2).sum(-1),
         lambda: x.diagonal().zero_(),
         lambda: x.narrow(1, 3, 5).clone(),

@@ -18,6 +18,7 @@ CONFIG = {
     ("part", "says"),
     [
         ({"step": {"global_batch": 2**31}}, "2,147,483,648 passes of 32 layers are too much"),
+        ({"step": {"global_batch": 2**12}}, "passes of 32 layers are too much for one trace; 131,072"),
         ({"step": {"global_batch": 2**62}}, "global_batch is 4,611,686,018,427,387,904"),
         ({"step": {"seq": 2**53}}, "seq is 9,007,199,254,740,992"),
         ({"step": {"seq": 2**32}}, "operations; 2^62 is the most"),

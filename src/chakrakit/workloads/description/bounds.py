@@ -10,8 +10,10 @@ from chakrakit.workloads.description.description import Decoder, Model, Plan, St
 
 MOST_RANKS = 1 << 20
 MOST_LAYERS = 1 << 14
-MOST_PASSES = 1 << 19
-"""Layers times passes of the model: each is about twenty nodes."""
+MOST_PASSES = 1 << 18
+"""Layers times passes of the model, forward and backward: each is about twenty nodes."""
+_ENDS = 2
+"""Embedding and head, which make a pass of few layers longer."""
 _LARGEST = 1 << 40
 """Of any number of a model, which is a count or a size."""
 _MOST_OPERATIONS = 1 << 62
@@ -41,9 +43,10 @@ def out_of_bounds(w: Workload) -> Iterator[str]:
 def too_much(w: Workload) -> Iterator[str]:
     """What would be too many nodes or operations, where every number by itself may be."""
     layers, passes = getattr(w.model, "layers", 1), _passes(w.plan, w.step)
-    if layers * passes > MOST_PASSES:
+    ways = 2 if w.step.kind == "train" else 1
+    if (layers + _ENDS) * passes * ways > MOST_PASSES:
         yield (
-            f"{passes:,} passes of {layers:,} layers are too much for one trace; {MOST_PASSES:,} "
+            f"{passes:,} passes of {layers:,} layers are too much for one trace; {MOST_PASSES // ways:,} "
             "layers in all is the most: use a larger micro_batch, more dp, or fewer new_tokens"
         )
     operations = _operations(w.model, w.step)
