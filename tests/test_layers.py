@@ -15,7 +15,8 @@ from support.paths import ROOT
 
 SOURCE = Path(chakrakit.__file__).parent
 LAYERS = [
-    {"errors", "arrays", "results"},
+    {"errors", "arrays"},
+    {"results"},
     {"configuration"},
     {"parallel"},
     {"trace"},

@@ -13,6 +13,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
+
+from chakrakit.arrays import F64
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,6 +136,23 @@ def short_repr(struct: msgspec.Struct, name: str = "") -> str:
 def counted(number: int, what: str, plural: str = "") -> str:
     """`1 rank`, `1,024 ranks`."""
     return f"{number:,} {what if number == 1 else plural or what + 's'}"
+
+
+class Spread(Result, msgspec.Struct, frozen=True):
+    """A figure over requests, in milliseconds."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+
+
+def spread(milliseconds: F64) -> Spread:
+    """Mean and percentiles, as numpy interpolates them."""
+    if not len(milliseconds):
+        return Spread(0.0, 0.0, 0.0, 0.0)
+    p50, p90, p99 = (float(p) for p in np.percentile(milliseconds, (50, 90, 99)))
+    return Spread(float(milliseconds.mean()), p50, p90, p99)
 
 
 def table_html(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from typing import Any
 
+from chakrakit.arrays import keep_pandas_out
 from chakrakit.parallel.orphans import watch_parent
 from chakrakit.parallel.outcome import Outcome, attempt, text_of
 
@@ -66,3 +67,4 @@ def _outlive_nothing(parent: int) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     watch_parent(parent)
+    keep_pandas_out()

@@ -10,8 +10,7 @@ import numpy as np
 from chakrakit.arrays import F64, Mask
 from chakrakit.insight.rank import Cell, Table
 from chakrakit.insight.serving.rows import FEATURES, EngineRows, engine_rows, is_served
-from chakrakit.results import Result
-from chakrakit.serving.results import Spread, spread
+from chakrakit.results import Result, Spread, spread
 from chakrakit.trace.sets import Run
 
 _SHOWN = 120

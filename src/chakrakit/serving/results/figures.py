@@ -12,18 +12,11 @@ import pyarrow as pa
 from chakrakit.arrays import F64, I64
 from chakrakit.machines.device import PICO, Device
 from chakrakit.machines.fabric import Site
+from chakrakit.results import Spread, spread
 from chakrakit.serving.cluster import Outcome, PoolSetup, Setup
 from chakrakit.serving.results.energy import EngineLoad, Lengths, pool_joules
 from chakrakit.serving.results.service_level import ServiceLevel
-from chakrakit.serving.results.summary import (
-    KvCache,
-    PoolFigures,
-    ServeResult,
-    Spread,
-    gap_spread,
-    met,
-    spread,
-)
+from chakrakit.serving.results.summary import KvCache, PoolFigures, ServeResult, gap_spread, met
 from chakrakit.serving.steps import StepOperators
 
 _MS = 1e-9

@@ -9,19 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.arrays import F64
-from chakrakit.results import Result
+from chakrakit.results import Result, Spread
 from chakrakit.serving.results.service_level import ServiceLevel
 
 _BINS_PER_OCTAVE = 64
-
-
-class Spread(Result, msgspec.Struct, frozen=True):
-    """A figure over requests, in milliseconds."""
-
-    mean: float
-    p50: float
-    p90: float
-    p99: float
 
 
 class KvCache(Result, msgspec.Struct, frozen=True, kw_only=True):
@@ -98,14 +89,6 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     """Caches moved from prefill to decode engines."""
     move_ms: Spread | None = None
     notes: list[str] = []
-
-
-def spread(milliseconds: F64) -> Spread:
-    """Mean and percentiles, as numpy interpolates them."""
-    if not len(milliseconds):
-        return Spread(0.0, 0.0, 0.0, 0.0)
-    p50, p90, p99 = (float(p) for p in np.percentile(milliseconds, (50, 90, 99)))
-    return Spread(float(milliseconds.mean()), p50, p90, p99)
 
 
 def gap_spread(totals: list[dict[str, Any]]) -> Spread:
