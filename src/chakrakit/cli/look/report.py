@@ -33,15 +33,22 @@ def command(
     as_md: bool,
     as_json: bool,
 ) -> None:
-    """Write one self-contained page about RUN: answers first, then plots and tables. Works offline."""
+    """Write one self-contained page about RUN: answers first, then plots and tables. Works offline.
+
+    With --json the analysis is printed, and a page is written only where -o names it.
+    """
     from chakrakit.api import analyze, report
 
     asked: dict[str, Any] = {"faster": faster, "peak_tflops": peak_tflops, "peak_gbps": peak_gbps}
     with progress("analyzing") as show:
-        if as_json:
+        if as_json and output is None:
+            if against is not None:
+                click.echo("note: only a page says what differs; -o FILE writes one", err=True)
             return print_json(analyze(path, progress=show, **asked))
         target = output or ("report.md" if as_md else "report.html")
-        report(path, target, against=against, md=as_md, progress=show, **asked)
+        result = report(path, target, against=against, md=as_md, progress=show, **asked)
+    if as_json:
+        print_json(result)
     if target != "-":
         click.echo(
             f"wrote {target}; open it with a browser: {Path(target).absolute().as_uri()}", err=True

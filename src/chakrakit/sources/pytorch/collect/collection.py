@@ -226,7 +226,8 @@ def _run(command: Sequence[str], env: dict[str, str]) -> int:
         ) as process:
             return _waited(process)
     except OSError as error:
-        raise ConfigError(f"cannot run {command[0]}: {error.strerror}") from None
+        why = error.strerror or error
+        raise ConfigError(f"cannot run {command[0]}: {why}; give the program after --") from None
 
 
 _PATIENCE_S = 10.0

@@ -1,4 +1,4 @@
-"""chakra simulate --machine, machines and calibrate, as a shell runs them."""
+"""`chakra simulate --machine` as a shell runs it."""
 
 import json
 
@@ -94,20 +94,3 @@ def test_errors_are_a_line_and_exit_two(workload, words, said, capsys):
         main(["simulate", workload, *words])
     assert stop.value.code == 2
     assert said in capsys.readouterr().err
-
-
-def test_machines():
-    assert "dgx-h100" in run("machines").stdout
-    assert json.loads(run("machines", "--json").stdout)["presets"][0]["name"] == "dgx-a100"
-    assert "4 × switch of 8" in run("machines", "dgx-h100:4").stdout
-    assert json.loads(run("machines", "tpu-v5e", "--json").stdout)["machine"]["devices"] == 256
-
-
-def test_calibrate_and_use(workload, tmp_path):
-    micro, profile = tmp_path / "m.json", str(tmp_path / "p.json")
-    rows = [
-        {"op": "add", "shape": [n], "us": 2 + n / 1e5, "bytes": n} for n in (1000, 10_000, 10**6)
-    ]
-    micro.write_text(json.dumps({"gpu": "X", "rows": rows}))
-    assert "elementwise" in run("calibrate", str(micro), "-o", profile).stdout
-    assert run("simulate", workload, "--machine", "dgx-h100", "--compute", profile).exit_code == 0

@@ -1,0 +1,29 @@
+"""`chakra compare`: the change, what explains it, and rules that fail a build."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.commands import chakra, data, succeeded
+
+
+def test_the_change_of_a_step_and_what_explains_it(runs: Path) -> None:
+    found = data("compare", runs / "fast", runs / "slow")
+    assert found["step"]["delta_ns"] == 3000
+    assert [(e["what"], e["delta_ns"]) for e in found["explained"]] == [("compute: gemm", 3000)]
+
+
+def test_people_read_the_same(runs: Path) -> None:
+    assert "compute: gemm" in succeeded("compare", runs / "fast", runs / "slow")
+
+
+def test_a_broken_rule_exits_1_and_says_which(runs: Path) -> None:
+    done = chakra("compare", runs / "fast", runs / "slow", "--fail-if", "step>3%")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("fails: step")
+    assert chakra("compare", runs / "slow", runs / "fast", "--fail-if", "step>3%").exit_code == 0
+
+
+def test_more_runs_of_a_kind_give_the_noise(runs: Path) -> None:
+    more = ("--also-a", runs / "fast", "--also-b", runs / "slow")
+    assert data("compare", runs / "fast", runs / "slow", *more)["step"]["delta_ns"] == 3000
