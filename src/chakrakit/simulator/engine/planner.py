@@ -42,7 +42,8 @@ Fixed = Callable[[str, int, int], float | None]
 class Call(NamedTuple):
     """A collective to plan: what it is, how large and from where.
 
-    `rows` is, for an all-to-all, its row in each class's body. `algorithm` is what the trace asks for, "" where it leaves the choice.
+    `rows` is, for an all-to-all, its row in each class's body. `algorithm` is what the trace asks for,
+    "" where it leaves the choice.
     """
 
     collective: str
