@@ -221,19 +221,34 @@ class _Simulation:
         )
         check_horizon(self.membership, classes, matcher.offset, found)
         check_finished(self.membership, classes, matcher.offset, instances, found)
-        stored = stored_operations(instances, self.machine, found)
         moved = link_bytes(plans, routes, found["job_runs"], len(self.machine.links))
+        laid = (matcher.offset, workload["duration"], instances, moved)
+        outcome = self._outcome(classes, why, splits, found, *laid)
+        return outcome, splits and splits.further(classes, instances, found["job_ended"])
+
+    def _outcome(
+        self,
+        classes: Classes,
+        why: str,
+        splits: Splits | None,
+        found: dict[str, Any],
+        offset: I64,
+        duration: I64,
+        instances: Instances,
+        moved: I64,
+    ) -> Outcome:
+        """What the core found, with what it was given."""
         costs = [self._costs_of(int(i)) for i in classes.first]
-        outcome = Outcome(
+        return Outcome(
             self.membership,
             classes,
             why,
-            matcher.offset,
+            offset,
             found["start"],
             found["end"],
             found["binding"],
             found["reason"],
-            workload["duration"],
+            duration,
             _concat([c.source for c in costs], np.int8),
             _concat([c.error for c in costs], np.float64),
             instances,
@@ -245,9 +260,8 @@ class _Simulation:
             int(found["events"]),
             self.device_of,
             splits,
-            stored,
+            stored_operations(instances, self.machine, found),
         )
-        return outcome, splits and splits.further(classes, instances, found["job_ended"])
 
     def _measured(
         self, classes: Classes, instances: Instances, book: TransferPlans
