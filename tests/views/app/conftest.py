@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -73,3 +75,25 @@ def stored(tmp_path_factory) -> ck.Run:
     t.comp("forward", duration_ns=40_000_000)
     step = ck.TraceSet([t.build()], {r: ck.Binding(0) for r in range(2)})
     return ck.simulate(step | Storage(save=20_000_000), str(machine)).run()
+
+
+@pytest.fixture
+def server(two_ranks, monkeypatch):
+    """A server in a thread, which waits a tenth of a second for a request."""
+    uvicorn = pytest.importorskip("uvicorn")
+    from chakrakit.views.app import connection
+    from chakrakit.views.app.server import app
+
+    monkeypatch.setattr(connection, "REQUEST_S", 0.1)
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    web = app(Session([ShownRun(two_ranks, "run", [])]), port)
+    config = uvicorn.Config(
+        web, http=connection.Connection, ws="none", log_level="critical", lifespan="off"
+    )
+    running = uvicorn.Server(config)
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    yield port
+    running.should_exit = True
+    thread.join()

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-import time
 from random import Random
 from urllib.parse import quote, urlencode
 
 import pytest
 
-from chakrakit.views.app import connection
-from chakrakit.views.app.search import search
-from chakrakit.views.app.server import app
-from chakrakit.views.app.session import Session
-from chakrakit.views.app.shown_run import ShownRun
 from fuzz.hostile import TEXT, WHOLE, mutated_bytes
+from support.raw_http import request_of, talk
 
 RUNS = 400
 _NAMES = (
@@ -83,66 +76,6 @@ def test_searches_for_nonsense_are_answered_or_refused(client, two_ranks, text):
     assert answer.status_code in (200, 400)
 
 
-def test_a_search_that_takes_long_is_asked_for_again(two_ranks, monkeypatch):
-    """The request ends in time; the rank is looked through meanwhile, and found the next time."""
-    side = ShownRun(two_ranks, "slow", [])
-    begun, view = threading.Event(), side.view
-
-    def slow(rank: int):
-        begun.wait()
-        return view(rank)
-
-    monkeypatch.setattr(side, "view", slow)
-    monkeypatch.setattr("chakrakit.views.app.search._LONGEST", 0.05)
-    first = search(side, "sum", 0)
-    assert (first["next"], first["total"]) == (0, 0)
-    begun.set()
-    while (found := search(side, "sum", 0))["total"] == 0:
-        time.sleep(0.01)
-    assert found["hits"][0]["name"] == "sum"
-
-
-# --- the server itself ------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def server(two_ranks, monkeypatch):
-    """A server in a thread, which waits a tenth of a second for a request."""
-    uvicorn = pytest.importorskip("uvicorn")
-    monkeypatch.setattr(connection, "REQUEST_S", 0.1)
-    listener = socket.create_server(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    web = app(Session([ShownRun(two_ranks, "run", [])]), port)
-    config = uvicorn.Config(
-        web, http=connection.Connection, ws="none", log_level="critical", lifespan="off"
-    )
-    running = uvicorn.Server(config)
-    thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    yield port
-    running.should_exit = True
-    thread.join()
-
-
-def talk(port: int, data: bytes) -> bytes:
-    """What comes back until the server hangs up."""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as wire:
-        try:
-            wire.sendall(data)
-            answer = b""
-            while piece := wire.recv(65536):
-                answer += piece
-        except (ConnectionResetError, BrokenPipeError):
-            return b""
-        return answer
-
-
-def request_of(port: int, path: str, more: str = "") -> bytes:
-    return (
-        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n{more}\r\n".encode()
-    )
-
-
 def wire_statuses(port: int, runs: int, seed: int = 0) -> set[bytes]:
     """First lines of answers to requests whose bytes were changed."""
     rng = Random(seed)
@@ -151,22 +84,6 @@ def wire_statuses(port: int, runs: int, seed: int = 0) -> set[bytes]:
         path = f"/api/{rng.choice(ANSWERS)}?{urlencode(mutated_query(rng))}"
         found.add(talk(port, mutated_bytes(rng, request_of(port, path)))[9:12])
     return found
-
-
-def test_a_slow_request_is_dropped(server):
-    assert talk(server, b"GET / HTTP/1.1\r\nHost: ") == b""
-    assert talk(server, b"") == b""
-    body = request_of(server, "/api/session", "Content-Length: 1000\r\n")
-    assert talk(server, body).startswith(b"HTTP/1.1 200")
-
-
-@pytest.mark.slow
-def test_an_upgrade_to_a_websocket_is_no_error_of_the_server(server):
-    more = "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: YWJj\r\n"
-    data = request_of(server, "/api/session", more).replace(
-        b"Connection: close", b"Connection: Upgrade"
-    )
-    assert not talk(server, data).startswith(b"HTTP/1.1 5")
 
 
 @pytest.mark.slow

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import numpy as np
 import pytest
+
+from chakrakit.views.app.search import search
+from chakrakit.views.app.shown_run import ShownRun
 
 
 def hits(ask, text: str) -> list[tuple[int, str]]:
@@ -64,3 +70,22 @@ def test_rows_that_never_ran_are_found_by_name_and_have_no_times(client, two_ran
     assert hit["start"] is None
     assert hit["track"] == -1
     assert np.array(two_ranks.start(0))[2] == -1
+
+
+def test_a_search_that_takes_long_is_asked_for_again(two_ranks, monkeypatch):
+    """The request ends in time; the rank is looked through meanwhile, and found the next time."""
+    side = ShownRun(two_ranks, "slow", [])
+    begun, view = threading.Event(), side.view
+
+    def slow(rank: int):
+        begun.wait()
+        return view(rank)
+
+    monkeypatch.setattr(side, "view", slow)
+    monkeypatch.setattr("chakrakit.views.app.search._LONGEST", 0.05)
+    first = search(side, "sum", 0)
+    assert (first["next"], first["total"]) == (0, 0)
+    begun.set()
+    while (found := search(side, "sum", 0))["total"] == 0:
+        time.sleep(0.01)
+    assert found["hits"][0]["name"] == "sum"

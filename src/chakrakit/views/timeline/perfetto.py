@@ -19,8 +19,8 @@ from chakrakit.insight.rank import Borders, Track, borders
 from chakrakit.trace.codecs import Exported
 from chakrakit.trace.counters import Series
 from chakrakit.trace.files import open_output
+from chakrakit.trace.model import field_bytes, varint
 from chakrakit.trace.sets import Run
-from chakrakit.views.timeline.protobuf import message, number, text
 from chakrakit.views.timeline.timeline import RankTimeline, TimelineOptions, rank_timelines
 
 _SEQUENCE = 1
@@ -29,6 +29,21 @@ _CLEARED, _NEEDED = 1, 2
 _EXPLICIT = 3
 """Children of a track are shown by their rank, not by name."""
 _BYTES = 3
+
+
+def _number(field: int, value: int) -> bytes:
+    """A field with a number; zero too, which the reader tells from absence."""
+    return varint(field << 3) + varint(value & (1 << 64) - 1)
+
+
+def _message(field: int, *parts: bytes) -> bytes:
+    """A field with bytes: a message made of its fields."""
+    return field_bytes(field, b"".join(parts))
+
+
+def _text(field: int, value: str) -> bytes:
+    """A field with text; what is not valid Unicode is replaced."""
+    return _message(field, value.encode("utf-8", "replace"))
 
 
 class _Names:
@@ -52,20 +67,20 @@ class _Names:
         """The names not written yet; nothing where there are none."""
         if not self._fresh:
             return b""
-        names = [message(2, number(1, i), text(2, name)) for i, name in self._fresh]
+        names = [_message(2, _number(1, i), _text(2, name)) for i, name in self._fresh]
         self._fresh = []
-        return _packet(message(12, *names), number(13, _NEEDED))
+        return _packet(_message(12, *names), _number(13, _NEEDED))
 
 
 def _packet(*fields: bytes) -> bytes:
-    return message(1, number(10, _SEQUENCE), *fields)
+    return _message(1, _number(10, _SEQUENCE), *fields)
 
 
 def _track(uuid: int, parent: int, name: str, order: int, *more: bytes) -> bytes:
-    fields = [number(1, uuid), text(2, name)]
+    fields = [_number(1, uuid), _text(2, name)]
     if parent:
-        fields.append(number(5, parent))
-    return _packet(message(60, *fields, number(11, _EXPLICIT), number(12, order), *more))
+        fields.append(_number(5, parent))
+    return _packet(_message(60, *fields, _number(11, _EXPLICIT), _number(12, order), *more))
 
 
 def write_perfetto(
@@ -87,7 +102,7 @@ class _Writer:
 
     def write(self) -> Exported:
         """Everything, counted."""
-        self.stream.write(_packet(number(13, _CLEARED)))
+        self.stream.write(_packet(_number(13, _CLEARED)))
         root = self._describe(0, self.run.card.name or "run", 0)
         found = Exported(0, 0, 0)
         for line in rank_timelines(self.run, self.options):
@@ -140,8 +155,8 @@ class _Writer:
         return len(tracks.row)
 
     def _counter(self, counter: Series, parent: int, order: int) -> None:
-        unit = number(3, _BYTES) if counter.unit == "bytes" else b""
-        uuid = self._describe(parent, counter.name, 1000 + order, message(8, unit))
+        unit = _number(3, _BYTES) if counter.unit == "bytes" else b""
+        uuid = self._describe(parent, counter.name, 1000 + order, _message(8, unit))
         n = len(counter.time_ns)
         none = np.zeros(n + 1, np.int64)
         self.stream.write(
