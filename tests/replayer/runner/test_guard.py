@@ -12,7 +12,7 @@ from chakrakit.replayer.run.session import prepare
 from support.recorded import ADD, Sheet, plain, several, tensor
 
 torch = pytest.importorskip("torch")
-from chakrakit.replayer.runner.guard import Guard, Refused, Room  # noqa: E402
+from chakrakit.replayer.runner.guard import Guard, MemoryBudget, Refused  # noqa: E402
 from chakrakit.replayer.runner.limits import ReplayError, check_plan  # noqa: E402
 from chakrakit.replayer.runner.measure import run_plan  # noqa: E402
 
@@ -268,7 +268,7 @@ BAD = {
 def examined(operator, arguments, made=(), **named):
     names = [a.name for a in operator._schema.arguments if not a.kwarg_only]
     given = dict(zip(names, arguments, strict=False)) | named
-    guard = Guard(torch, Room({"cpu": GIB}))
+    guard = Guard(torch, MemoryBudget({"cpu": GIB}))
     return given, guard.examine(operator, given, list(made))
 
 
@@ -385,7 +385,7 @@ def test_shares_and_probabilities_are_such():
 
 
 def test_indices_that_are_in_range_by_how_they_were_made_stay_as_computed():
-    guard = Guard(torch, Room({"cpu": GIB}))
+    guard = Guard(torch, MemoryBudget({"cpu": GIB}))
     scores = torch.rand(6, 8)
     topk = torch.ops.aten.topk.default
     values, chosen = topk(scores, 2)

@@ -12,7 +12,7 @@ from chakrakit.replayer.run.session import prepare
 from support.recorded import ADD, EMBEDDING, MM, Sheet, plain, tensor
 
 torch = pytest.importorskip("torch")
-from chakrakit.replayer.runner.guard import room_for  # noqa: E402
+from chakrakit.replayer.runner.guard import memory_budget  # noqa: E402
 from chakrakit.replayer.runner.limits import ReplayError  # noqa: E402
 from chakrakit.replayer.runner.measure import run_plan  # noqa: E402
 from chakrakit.replayer.runner.program import Program  # noqa: E402
@@ -30,7 +30,7 @@ def plan_of(sheet, folder, **options):
 
 def checked(plan):
     with torch.inference_mode():
-        program = Program(torch, plan, "cpu", [], room_for(torch, "cpu", 1))
+        program = Program(torch, plan, "cpu", [], memory_budget(torch, "cpu", 1))
         make_externals(torch, plan, program.slots, "cpu", program.guard)
         program.check()
     return program

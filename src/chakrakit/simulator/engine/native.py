@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import chakrakit.core as core
-from chakrakit.arrays import I64
+from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import (
     PS_PER_S,
@@ -22,9 +22,8 @@ from chakrakit.machines.device import (
     work_model,
 )
 from chakrakit.machines.fabric import Machine
-from chakrakit.results import counted
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
-from chakrakit.simulator.engine.classes import refine
+from chakrakit.simulator.engine.classes import refine, why_folded
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
 from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances, Matcher
@@ -170,7 +169,7 @@ class _Simulation:
             if attempt and classes.factor < LEAST_FACTOR:
                 break
             try:
-                outcome, further = self._attempt(classes, _why(classes, attempt), splits)
+                outcome, further = self._attempt(classes, why_folded(classes, attempt), splits)
             except FoldRefusedError as error:
                 return self._unfolded(str(error))
             if further is None:
@@ -235,7 +234,7 @@ class _Simulation:
         offset: I64,
         duration: I64,
         instances: Instances,
-        moved: I64,
+        moved: F64,
     ) -> Outcome:
         """What the core found, with what it was given."""
         costs = [self._costs_of(int(i)) for i in classes.first]
@@ -410,15 +409,6 @@ class _Simulation:
             return chosen
 
         return pick
-
-
-def _why(classes: Classes, attempt: int) -> str:
-    if classes.factor == 1:
-        return "no two ranks have the same body, durations, device, groups and peers"
-    count = f"{len(classes.rank):,} ranks fall into {counted(classes.count, 'class', 'classes')}"
-    said = f"{count} of the same body, durations, device, groups and peers"
-    again = f"; split {attempt} times where equal groups ended apart" if attempt else ""
-    return f"{said}; all copies of every collective ended together{again}"
 
 
 def _concat(parts: list[Any], dtype: Any) -> NDArray[Any]:
