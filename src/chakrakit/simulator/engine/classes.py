@@ -49,7 +49,7 @@ class RowNames:
 
 
 def why_folded(classes: Classes, attempt: int) -> str:
-    """How ranks were folded, in a sentence."""
+    """In words, why ranks share classes, or none do."""
     if classes.factor == 1:
         return "no two ranks have the same body, durations, device, groups and peers"
     count = f"{len(classes.rank):,} ranks fall into {counted(classes.count, 'class', 'classes')}"

@@ -8,7 +8,7 @@ import pytest
 from chakrakit.sources.pytorch.edges.candidates import Candidates, EdgeList
 from chakrakit.sources.pytorch.edges.soundness import violations
 from chakrakit.trace.model.edges import EdgeForm, EdgeKind
-from support.planned import plan
+from support.rescheduled import plan
 
 
 def test_the_measured_start_of_everything_comes_out_again(two_kernels):

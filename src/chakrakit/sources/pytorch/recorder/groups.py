@@ -133,7 +133,7 @@ def mark_groups(wait_after: Callable[[], bool] = lambda: False) -> Callable[[], 
 def _followed_by_wait(
     function: Callable[..., Any], wait_after: Callable[[], bool]
 ) -> Callable[..., Any]:
-    """The same, with a moment's wait after it where gloo needs one."""
+    """The function, which waits a moment after it where gloo may still write its record."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -146,11 +146,10 @@ def _followed_by_wait(
 
 
 def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same inside an annotation that names the group, and the reduction where there is one."""
-    import torch
+    """The function inside annotations that name its group and its reduction."""
+    from torch.autograd.profiler import record_function as scope
 
     places = list(inspect.signature(function).parameters)
-    scope = torch.autograd.profiler.record_function
 
     def given(name: str, args: Any, kwargs: Any) -> Any:
         place = places.index(name) if name in places else len(args)
