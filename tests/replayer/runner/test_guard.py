@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
-import msgspec
 import pytest
 
-from chakrakit.replayer.plan.options import ReplayOptions
-from chakrakit.replayer.run.session import prepare
 from support.recorded import ADD, Sheet, plain, several, tensor
+from support.replayed import plan_text
 
 torch = pytest.importorskip("torch")
 from chakrakit.replayer.runner.guard import Guard, Refused, Room  # noqa: E402
@@ -21,13 +17,9 @@ GIB = 1 << 30
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def plan_of(sheet, folder):
-    return json.loads(msgspec.json.encode(prepare(sheet.traces(folder), ReplayOptions()).plans[0]))
-
-
 def not_covered(sheet, folder):
     """What a replay of one rank could not do, and why."""
-    found = run_plan(plan_of(sheet, folder), SETTINGS, None)
+    found = run_plan(plan_text(sheet, folder), SETTINGS, None)
     return {n["name"]: n["why"] for n in found["not_covered"]}
 
 
@@ -107,7 +99,7 @@ def test_an_index_limit_that_a_plan_made_up_is_not_believed(tmp_path):
         [*given, tensor(3, *small, dtype="long int")],
         [tensor(4, *large)],
     )
-    plan = plan_of(sheet, tmp_path)
+    plan = plan_text(sheet, tmp_path)
     (indices,) = (e for e in plan["externals"] if e["dtype"] == "int64")
     indices["fill"] = {"kind": "index", "limit": 1 << 60}
     assert run_plan(plan, SETTINGS, None)["not_covered"] == []
@@ -120,7 +112,7 @@ def test_an_index_limit_that_a_plan_made_up_is_not_believed(tmp_path):
 def plan(tmp_path):
     sheet = Sheet()
     sheet.op("aten::add", ADD, [tensor(1, 4), tensor(2, 4), plain(1, "Int")], [tensor(3, 4)])
-    return plan_of(sheet, tmp_path)
+    return plan_text(sheet, tmp_path)
 
 
 def huge_external(plan):
