@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError, TraceError
+from chakrakit.replayer.recording import load_traces, one_step
 from chakrakit.replayer.recording.load import load_traces, one_step
 from support.recorded import ADD, Sheet, plain, tensor
 
@@ -48,3 +50,11 @@ def test_a_step_that_there_is_not_is_refused_with_those_that_there_are():
         one_step(steps(3, 5), 4)
     with pytest.raises(TraceError, match="rank 0 has no nodes"):
         one_step(ck.TraceSet([ck.Trace.from_columns({"name": []})]), -1)
+
+
+def test_a_run_s_own_times_are_in_the_nodes():
+    traces = steps(1)
+    times = [ck.Times(np.array([5_000]), np.array([9_000]))]
+    run = ck.Run(traces.bodies, traces.bindings, card=ck.Card(tick_ps=1), times=times)
+    found = one_step(run, -1)[0]
+    assert (found.start_ns.tolist(), found.duration_ns.tolist()) == ([5], [4])
