@@ -11,7 +11,6 @@ from chakrakit.replayer.recording.units import Do, find_units
 from support.recorded import ADD, ALL_REDUCE, MM, Sheet, plain, several, tensor
 from support.replayed import ONE, plan_of
 
-ONE = plain(1, "Int")
 LINEAR = "aten::linear(Tensor input, Tensor weight) -> Tensor"
 PAIR = [tensor(1, 2, 3), tensor(2, 3, 4)]
 
