@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.machines.calibrate.calibrate import (
+    NetworkModel,
     fit_ranges,
     merge_profiles,
     network_from_nccl_tests,
@@ -119,3 +121,9 @@ def test_a_number_that_is_none_is_refused_with_its_file(tmp_path):
     file.write_text(nccl_log([(8, 1.0)]).replace("    1.00", "1.0.0"))
     with pytest.raises(FormatError, match=r"all_reduce.log.*'1\.0\.0' is no size or time"):
         network_from_nccl_tests([file])
+
+
+def test_a_network_model_without_bandwidth_is_refused():
+    sizes = {"most": 1, "alpha_us": 1, "bytes_per_us": 0, "error": 0}
+    with pytest.raises(msgspec.ValidationError, match=r"> 0.*bytes_per_us"):
+        msgspec.convert({"collectives": {"all-reduce": {2: [sizes]}}}, NetworkModel)
