@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -129,7 +130,7 @@ class SizeRange(msgspec.Struct):
 
     most: float
     alpha_us: float
-    bytes_per_us: float
+    bytes_per_us: Annotated[float, msgspec.Meta(gt=0)]
     error: float
     """Mean share by which the fit misses the log's times."""
 
