@@ -5,27 +5,11 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.replayer.plan.options import ReplayOptions
-from chakrakit.replayer.plan.plan import Call, Collective, StandIn, View, Wait
+from chakrakit.replayer.plan.plan import Call, Collective, StandIn
 from chakrakit.replayer.run.session import prepare
 from chakrakit.sources.pytorch.linking.linker import link
-from support.recorded import (
-    ADD,
-    ALL_REDUCE,
-    DATA,
-    EMBEDDING,
-    MM,
-    Sheet,
-    linked,
-    plain,
-    several,
-    tensor,
-)
-
-ONE = plain(1, "Int")
-
-
-def plan_of(sheet, folder, **options):
-    return prepare(sheet.traces(folder), ReplayOptions(**options)).plans[0]
+from support.planned import ONE, plan_of, reduce_of
+from support.recorded import ADD, ALL_REDUCE, DATA, MM, Sheet, linked, tensor
 
 
 def test_an_operator_that_only_calls_others_is_opened(tmp_path):
@@ -48,60 +32,6 @@ def test_what_runs_inside_a_replayed_operator_is_its_own_affair(tmp_path):
         "aten::add", ADD, [tensor(1, 2, 3), tensor(1, 2, 3), ONE], [tensor(9, 2, 3)], parent=mm
     )
     assert [s.op for s in plan_of(sheet, tmp_path).steps] == ["aten::mm"]
-
-
-def test_a_storage_number_used_again_is_another_storage(tmp_path):
-    """The second result has the first one's address: the first was free by then."""
-    sheet = Sheet()
-    for _ in range(2):
-        sheet.op("aten::add", ADD, [tensor(1, 4), tensor(1, 4), ONE], [tensor(2, 4)])
-    plan = plan_of(sheet, tmp_path)
-    first, second = plan.steps
-    assert first.outs != second.outs
-    assert first.free == first.outs  # nobody reads it
-    assert len(plan.externals) == 1
-    assert plan.memory == {"cpu": 32}
-
-
-def test_a_storage_nobody_made_stays_for_all_iterations(tmp_path):
-    sheet = Sheet()
-    sheet.op("aten::add", ADD, [tensor(1, 4), tensor(2, 2, 2), ONE], [tensor(3, 4)])
-    plan = plan_of(sheet, tmp_path)
-    assert [e.bytes for e in plan.externals] == [16, 16]
-    kept = {v[0] for e in plan.externals for v in e.views}
-    assert not kept & {s for step in plan.steps for s in step.free}
-
-
-def test_a_view_nobody_made_is_made_from_its_storage(tmp_path):
-    sheet = Sheet()
-    sheet.op("aten::add", ADD, [tensor(1, 4), tensor(1, 4), ONE], [tensor(2, 4)])
-    sheet.op("aten::add", ADD, [tensor(2, 2, 2), tensor(2, 2, 2), ONE], [tensor(3, 2, 2)])
-    plan = plan_of(sheet, tmp_path)
-    assert [type(s) for s in plan.steps] == [Call, View, Call]
-    assert plan.steps[1].base == plan.steps[0].outs[0]
-
-
-def test_indices_stay_below_the_rows_they_choose_from(tmp_path):
-    sheet = Sheet()
-    given = [tensor(1, 50, 8), tensor(2, 6, dtype="long int"), plain(-1, "Int")]
-    given += [plain(False, "Bool")] * 2
-    sheet.op("aten::embedding", EMBEDDING, given, [tensor(3, 6, 8)])
-    fills = {e.dtype: (e.fill.kind, e.fill.limit) for e in plan_of(sheet, tmp_path).externals}
-    assert fills == {"float32": ("normal", 0), "int64": ("index", 50)}
-
-
-def test_an_index_that_was_copied_limits_what_it_was_copied_from(tmp_path):
-    sheet = Sheet()
-    clone = "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"
-    indices = tensor(2, 6, dtype="long int")
-    sheet.op(
-        "aten::clone", clone, [indices, plain("<None>", "None")], [tensor(4, 6, dtype="long int")]
-    )
-    given = [tensor(1, 50, 8), tensor(4, 6, dtype="long int"), plain(-1, "Int")]
-    given += [plain(False, "Bool")] * 2
-    sheet.op("aten::embedding", EMBEDDING, given, [tensor(3, 6, 8)])
-    found = [e.fill.limit for e in plan_of(sheet, tmp_path).externals if e.dtype == "int64"]
-    assert found == [50]
 
 
 def test_an_unknown_operator_gets_a_stand_in_with_its_results(tmp_path):
@@ -128,47 +58,11 @@ def test_a_call_with_a_sparse_tensor_gets_a_stand_in(tmp_path):
     assert plan.count == [1, 2]
 
 
-def test_a_dimension_that_is_no_number_is_taken_for_the_first(tmp_path):
-    schema = "aten::index_select(Tensor self, int dim, Tensor index) -> Tensor"
-    given = [tensor(1, 8, 4), plain([0], "GenericList[Int]"), tensor(2, 3, dtype="long int")]
-    sheet = Sheet()
-    sheet.op("aten::index_select", schema, given, [tensor(3, 3, 4)])
-    sheet.op("aten::add", ADD, [tensor(3, 3, 4), tensor(3, 3, 4), ONE], [tensor(4, 3, 4)])
-    limits = [e.fill.limit for e in plan_of(sheet, tmp_path).externals if e.dtype == "int64"]
-    assert limits == [8]
-
-
 def test_fused_code_gets_a_stand_in_and_what_it_called_is_replayed(tmp_path):
     sheet = Sheet()
     graph = sheet.op("## Call CompiledFxGraph f00 ##", "", [])
     sheet.op("aten::mm", MM, [tensor(1, 2, 3), tensor(2, 3, 4)], [tensor(3, 2, 4)], parent=graph)
     assert [type(s) for s in plan_of(sheet, tmp_path).steps] == [StandIn, Call]
-
-
-def reduce_of(storage, size=4):
-    given = [
-        several(tensor(storage, size)),
-        plain("<Object>", "Object"),
-        plain("<Object>", "Object"),
-    ]
-    return [*given, plain("<None>", "None"), plain(True, "Bool"), plain(-1, "Int")]
-
-
-def test_communication_is_waited_for_where_its_result_is_used(tmp_path):
-    sheet = Sheet()
-    sheet.groups(("0", [0]))
-    sheet.op("c10d::allreduce_", ALL_REDUCE, reduce_of(1))
-    sheet.op("aten::add", ADD, [tensor(5, 4), tensor(5, 4), ONE], [tensor(6, 4)])
-    sheet.op("aten::add", ADD, [tensor(1, 4), tensor(5, 4), ONE], [tensor(7, 4)])
-    steps = plan_of(sheet, tmp_path).steps
-    assert [type(s) for s in steps] == [Collective, Call, Wait, Call]
-
-
-def test_what_nobody_waits_for_is_over_at_the_end(tmp_path):
-    sheet = Sheet()
-    sheet.groups(("0", [0]))
-    sheet.op("c10d::allreduce_", ALL_REDUCE, reduce_of(1))
-    assert [type(s) for s in plan_of(sheet, tmp_path).steps] == [Collective, Wait]
 
 
 def test_compute_mode_leaves_communication_out(tmp_path):

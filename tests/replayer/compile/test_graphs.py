@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 
-from chakrakit.replayer.compile.pool import Pool
 from chakrakit.replayer.plan.options import ReplayOptions
 from chakrakit.replayer.plan.plan import Call, StandIn
 from chakrakit.replayer.run.session import prepare
@@ -42,20 +41,3 @@ def test_weights_lie_as_they_did(plan):
     products = [s for s in plan.steps if isinstance(s, Call) and s.op == "aten::mm"]
     strides = [views[p.args[1]["slot"]][3] for p in products]
     assert all(s[0] == 1 for s in strides)
-
-
-def test_large_memory_is_used_again_only_when_it_is_cold():
-    pool = Pool("cuda")
-    pool.begin()
-    first = pool.tensor("float32", [1 << 24])  # 64 MiB
-    assert pool.tensor("float32", [1 << 24]).storage != first.storage  # the same operator's
-    seen = []
-    for _ in range(6):
-        pool.begin()
-        seen.append(pool.tensor("float32", [1 << 24]).storage)
-    assert first.storage not in seen[:3]
-    assert first.storage in seen
-    pool.begin()
-    small = pool.tensor("float32", [4])
-    pool.begin()
-    assert pool.tensor("float32", [4]).storage == small.storage

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -22,13 +21,11 @@ from chakrakit.replayer.plan.plan import View
 from chakrakit.replayer.recording.recording import Recording
 from chakrakit.replayer.recording.units import find_units
 from chakrakit.replayer.run.session import export, prepare, replay
-from chakrakit.replayer.runner.limits import ReplayError
 from chakrakit.sources.pytorch.linking.linker import link
 from chakrakit.trace.model.schema import NodeType
 from support.recorded import DATA
 
 pytest.importorskip("torch")
-from chakrakit.replayer.runner.emulate import run_emulation
 
 CHAKRA = Path(sys.executable).with_name("chakra")
 
@@ -156,77 +153,6 @@ def test_emulation_keeps_order_and_overlap(tmp_path):
         assert start[1] < end[2]  # while the compute beside it goes on
         assert start[2] < end[1]
         assert (end - start)[[0, 2, 4]].tolist() == [30_000_000, 60_000_000, 10_000_000]
-
-
-def test_times_are_needed_to_emulate_and_not_to_communicate():
-    t = ck.TraceBuilder()
-    t.collective("sum", ck.CollectiveType.ALL_GATHER, 100, deps=[t.comp("work")])
-    traces = ck.TraceSet([t.build()] * 2, groups=ck.Groups({"0": [0, 1]}))
-    with pytest.raises(ck.errors.TraceError, match="simulate the trace first"):
-        prepare(traces, ReplayOptions(mode="emulate"))
-    plan = prepare(traces, ReplayOptions(mode="comm")).plans[1]
-    assert [(e.op, e.input, e.output) for e in plan.communication.values()] == [
-        ("all_gather_flat", 100, 200)
-    ]
-
-
-def test_order_of_communication_in_a_trace_that_never_ran():
-    """Written first, but it depends on the second: the second is issued first."""
-    t = ck.TraceBuilder()
-    first = t.collective("late", ck.CollectiveType.ALL_REDUCE, 64)
-    second = t.collective("early", ck.CollectiveType.ALL_REDUCE, 64)
-    t.edge(second, first)
-    t.edge(second, first, ck.EdgeKind.CTRL)
-    plan = prepare(ck.TraceSet([t.build()]), ReplayOptions(mode="comm")).plans[0]
-    assert plan.order == [second, first]
-
-
-def test_what_a_node_waits_for_twice_is_one_wait(tmp_path):
-    """Data and control dependency on the same node: it counts when all it waits for are done."""
-    t = ck.TraceBuilder()
-    a, b = t.comp("a", duration_ns=1000), t.comp("b", duration_ns=5000)
-    c = t.comp("c", duration_ns=10, deps=[a, b], ctrl_deps=[a])
-    t.comp("d", duration_ns=10, deps=[c])
-    traces = ck.TraceSet([t.build()])
-    plan = json.loads(msgspec.json.encode(prepare(traces, ReplayOptions(mode="emulate")).plans[0]))
-    found = run_emulation(plan, {"iterations": 1, "warmup": 0, "timeout_s": 60}, None)
-    assert found["start"] == [0, 1000, 6000, 6010]  # one compute engine, in order
-    assert found["end"] == [1000, 6000, 6010, 6020]
-
-
-def emulated(**changes):
-    """The plan of one rank that reduces 64 bytes after 1 us, changed."""
-    t = ck.TraceBuilder()
-    t.collective("sum", ck.CollectiveType.ALL_REDUCE, 64, deps=[t.comp("a", duration_ns=1000)])
-    options = ReplayOptions(mode="emulate")
-    plan = prepare(ck.TraceSet([t.build()], groups=ck.Groups({"0": [0]})), options).plans[0]
-    return json.loads(msgspec.json.encode(plan)) | changes
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"durations": [1 << 62, 0]}, "node 1 begins after 4,611,686,018 s; an hour is the most"),
-        (
-            {"backend": "smoke signals"},
-            "there is no backend 'smoke signals' here; use --backend gloo",
-        ),
-        ({"lanes": ["a", 0]}, "the plan cannot be emulated: TypeError"),
-        (
-            {
-                "communication": {
-                    "1": {"op": "all_reduce", "group": 0, "input": 64, "output": 1 << 50}
-                }
-            },
-            "the plan needs 1,048,576.0 GiB on this machine",
-        ),
-    ],
-)
-def test_plans_of_emulations_that_nobody_could_run(changes, said, monkeypatch, tmp_path):
-    monkeypatch.setenv("CHAKRA_REPLAY_STORE", str(tmp_path / "store"))
-    settings = {"iterations": 1, "warmup": 0, "timeout_s": 60}
-    with pytest.raises(ReplayError, match=said):
-        run_emulation(emulated(**changes), settings, None)
 
 
 # --- when one dies --------------------------------------------------------------------------------
