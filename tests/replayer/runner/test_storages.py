@@ -8,17 +8,9 @@ from chakrakit.replayer.runner.guard import Guard, MemoryBudget
 from chakrakit.replayer.runner.limits import ReplayError
 from chakrakit.replayer.runner.measure import run_plan
 from chakrakit.replayer.runner.storages import bounded, make_externals
-from support.recorded import ADD, Sheet, plain, tensor
-from support.replayed import GIB, SETTINGS, plan_of
+from support.replayed import GIB, SETTINGS
 
 torch = pytest.importorskip("torch")
-
-
-@pytest.fixture
-def plan(tmp_path):
-    sheet = Sheet()
-    sheet.op("aten::add", ADD, [tensor(1, 4), tensor(2, 4), plain(1, "Int")], [tensor(3, 4)])
-    return plan_of(sheet, tmp_path)
 
 
 def huge_external(plan):
