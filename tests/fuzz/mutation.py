@@ -49,7 +49,7 @@ def _json_bytes(tree: Any) -> bytes:
 def _yaml_bytes(tree: Any) -> bytes:
     try:
         return yaml.dump(tree, Dumper=_DUMPER, sort_keys=False).encode("utf-8", "surrogatepass")
-    except (yaml.YAMLError, UnicodeError):
+    except (yaml.YAMLError, UnicodeError, RecursionError):
         return _json_bytes(tree)
 
 

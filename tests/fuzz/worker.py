@@ -37,7 +37,7 @@ HANG_S = 10
 _ASLEEP_S = 120
 """Of any time: what waits for something that never comes."""
 _MEMORY = 500 << 20
-_ADDRESSES = 4 << 30
+_MOST = 4 << 30
 _QUIET = (ChakraError, OSError, click.ClickException, click.exceptions.Exit, click.Abort)
 
 
@@ -167,8 +167,8 @@ def _remove(path: Path) -> None:
 
 
 def _limit_memory() -> None:
-    """So much more than now: Arrow keeps addresses, not memory, of every stream that was damaged."""
-    resource.setrlimit(resource.RLIMIT_AS, (_pages(0) + _ADDRESSES, resource.RLIM_INFINITY))
+    """So much more than now, not counting addresses that the threads of libraries reserve for each core."""
+    resource.setrlimit(resource.RLIMIT_DATA, (_pages(_DATA) + _MOST, resource.RLIM_INFINITY))
 
 
 _LIBC = ctypes.CDLL(None)
@@ -179,24 +179,24 @@ class _Memory:
     """What one input takes beyond what the process held before it."""
 
     def __init__(self) -> None:
-        self._floor = _resident()
+        self._floor = _pages(_RESIDENT)
 
     def begin(self) -> int:
         """From here on `_peak` is that of one input; gives what the process holds already."""
-        if _resident() > self._floor + _KEPT:
+        if _pages(_RESIDENT) > self._floor + _KEPT:
             gc.collect()
             pa.default_memory_pool().release_unused()
             _LIBC.malloc_trim(0)  # what earlier inputs freed would hide what this one takes
-            self._floor = _resident()
+            self._floor = _pages(_RESIDENT)
         Path("/proc/self/clear_refs").write_text("5")
-        return _resident()
+        return _pages(_RESIDENT)
 
 
-def _resident() -> int:
-    return _pages(1)
+_RESIDENT, _DATA = 1, 5
 
 
 def _pages(field: int) -> int:
+    """Bytes by a field of statm."""
     return int(Path("/proc/self/statm").read_text().split()[field]) * resource.getpagesize()
 
 

@@ -1,31 +1,22 @@
-"""What a linked rank would do after an edit: its rows scheduled again with other durations."""
+"""Plans of recordings written by hand."""
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.linking.rank import Rank
-from chakrakit.trace.model.edges import EdgeKind
-from chakrakit.trace.timing.scheduler import schedule
+from chakrakit.replayer.plan.options import ReplayOptions
+from chakrakit.replayer.run.session import prepare
+from support.recorded import plain, several, tensor
+
+ONE = plain(1, "Int")
 
 
-def plan(
-    rank: Rank, without: EdgeKind | None = None, **durations: float
-) -> dict[str, tuple[float, float]]:
-    """Name → (start, end) in µs after setting some rows' durations; optionally without a kind."""
-    own = rank.own.copy()
-    edges = rank.edges if without is None else rank.edges.without(without)
-    for row in range(len(rank.line)):
-        if rank.names[row] in durations:
-            own[row] = durations[rank.names[row]] * 1000
-    timed = schedule(len(rank.line), edges, own)
-    return {
-        rank.names[r]: (timed.start[r] / 1000, timed.end[r] / 1000) for r in range(len(rank.line))
-    }
+def plan_of(sheet, folder, **options):
+    return prepare(sheet.traces(folder), ReplayOptions(**options)).plans[0]
 
 
-def kinds(rank: Rank, kind: EdgeKind) -> list[tuple[str, str]]:
-    """The names of both ends of every edge of a kind."""
-    at = rank.edges.kind == kind
-    return [
-        (rank.names[a], rank.names[b])
-        for a, b in zip(rank.edges.src[at].tolist(), rank.edges.dst[at].tolist(), strict=True)
+def reduce_of(storage, size=4):
+    given = [
+        several(tensor(storage, size)),
+        plain("<Object>", "Object"),
+        plain("<Object>", "Object"),
     ]
+    return [*given, plain("<None>", "None"), plain(True, "Bool"), plain(-1, "Int")]

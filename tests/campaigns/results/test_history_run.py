@@ -8,6 +8,7 @@ import pytest
 
 from chakrakit.campaigns.results import history_run
 from chakrakit.campaigns.results.history_run import Recorder
+from chakrakit.errors import ConfigError
 
 
 def rows(trace, stream):
@@ -67,3 +68,12 @@ def test_a_loss_longer_than_a_stretch_of_training_reaches_into_the_one_before():
     recorder.rolled_back(20, 15)
     assert recorder.progress[-1] == (20, 2)
     assert [piece for piece in recorder.job if piece[0] == "lost steps"] == [("lost steps", 5, 20)]
+
+
+def test_a_history_beyond_what_nanoseconds_can_hold(job):
+    """Nodes that are never repaired, and one spare: the job waits for ever."""
+    made = job(
+        cluster="{nodes: 16, spares: 0, repair_hours: 1.0e+19}", failures="{node_mtbf_hours: 20}"
+    )
+    with pytest.raises(ConfigError, match=r"days; a timeline in nanoseconds holds 106,752"):
+        history_run(made)

@@ -132,3 +132,10 @@ def test_a_wrong_file_says_which_pass(tmp_path, text, problem):
     file.write_text(text)
     with pytest.raises(ConfigError, match=problem):
         read_passes(file)
+
+
+def test_a_list_of_more_passes_than_anybody_writes(tmp_path):
+    path = tmp_path / "passes.yaml"
+    path.write_text("- compact\n" * 257)
+    with pytest.raises(ConfigError, match=r"passes\.yaml: has 257 passes; 256 is the most"):
+        read_passes(path)

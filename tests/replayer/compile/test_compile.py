@@ -8,8 +8,30 @@ from chakrakit.replayer.plan.options import ReplayOptions
 from chakrakit.replayer.plan.plan import Call, Collective, StandIn
 from chakrakit.replayer.run.session import prepare
 from chakrakit.sources.pytorch.linking.linker import link
+from support.planned import ONE, plan_of, reduce_of
 from support.recorded import ADD, ALL_REDUCE, DATA, MM, Sheet, linked, tensor
-from support.replayed import ONE, plan_of, reduce_of
+
+
+def test_an_operator_that_only_calls_others_is_opened(tmp_path):
+    sheet = Sheet()
+    linear = sheet.op(
+        "aten::linear",
+        "aten::linear(Tensor input, Tensor weight) -> Tensor",
+        [tensor(1, 2, 3), tensor(2, 3, 4)],
+        [tensor(3, 2, 4)],
+    )
+    sheet.op("aten::mm", MM, [tensor(1, 2, 3), tensor(2, 3, 4)], [tensor(3, 2, 4)], parent=linear)
+    plan = plan_of(sheet, tmp_path)
+    assert [s.op for s in plan.steps] == ["aten::mm"]
+
+
+def test_what_runs_inside_a_replayed_operator_is_its_own_affair(tmp_path):
+    sheet = Sheet()
+    mm = sheet.op("aten::mm", MM, [tensor(1, 2, 3), tensor(2, 3, 4)], [tensor(3, 2, 4)])
+    sheet.op(
+        "aten::add", ADD, [tensor(1, 2, 3), tensor(1, 2, 3), ONE], [tensor(9, 2, 3)], parent=mm
+    )
+    assert [s.op for s in plan_of(sheet, tmp_path).steps] == ["aten::mm"]
 
 
 def test_an_unknown_operator_gets_a_stand_in_with_its_results(tmp_path):
@@ -34,6 +56,13 @@ def test_a_call_with_a_sparse_tensor_gets_a_stand_in(tmp_path):
     assert [type(s) for s in plan.steps] == [StandIn, Call]
     assert plan.steps[0].name == "aten::mm (sparse tensors)"
     assert plan.count == [1, 2]
+
+
+def test_fused_code_gets_a_stand_in_and_what_it_called_is_replayed(tmp_path):
+    sheet = Sheet()
+    graph = sheet.op("## Call CompiledFxGraph f00 ##", "", [])
+    sheet.op("aten::mm", MM, [tensor(1, 2, 3), tensor(2, 3, 4)], [tensor(3, 2, 4)], parent=graph)
+    assert [type(s) for s in plan_of(sheet, tmp_path).steps] == [StandIn, Call]
 
 
 def test_compute_mode_leaves_communication_out(tmp_path):

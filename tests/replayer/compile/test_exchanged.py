@@ -1,4 +1,4 @@
-"""Communication said in bytes: what a rank puts in and gets, in its group here."""
+"""Communication of nodes that say it in bytes, in the group as it is in the replay."""
 
 from __future__ import annotations
 
@@ -6,70 +6,73 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import TraceError
-from chakrakit.replayer.compile import Place, exchanged_of
+from chakrakit.replayer.compile.exchanged import Exchanged, Place, exchanged_of
 from chakrakit.replayer.plan import World
 from chakrakit.replayer.recording import Recording
 
-KINDS = ck.CollectiveType
+C = ck.CollectiveType
 
 
-def exchanged(build, ranks=2, shrink="keep", recorded=4):
-    """What rank 0 of so many exchanges, where four were recorded."""
+def found(t: ck.TraceBuilder, nproc: int = 4, shrink: str = "scale") -> Exchanged:
+    """What rank 0 of four does in its first row, replayed by so many."""
+    world = World((0, 1, 2, 3), nproc, ck.Groups({"g": [0, 1, 2, 3]}))
+    return exchanged_of(Place(Recording(0, t.build()), world, 0, world.all_groups(), shrink), 0)
+
+
+def collective(kind: C, size: int, **more: object) -> ck.TraceBuilder:
     t = ck.TraceBuilder()
-    build(t)
-    world = World(tuple(range(recorded)), ranks, ck.Groups({"0": range(recorded)}))
-    place = Place(Recording(0, t.build()), world, 0, world.all_groups(), shrink)
-    return exchanged_of(place, 0)
+    t.collective("c", kind, size, pg_name="g", **more)
+    return t
 
 
 @pytest.mark.parametrize(
-    ("kind", "size", "shrink", "into", "out"),
+    ("kind", "nproc", "shrink", "sizes"),
     [
-        (KINDS.ALL_REDUCE, 400, "keep", 400, 400),
-        (KINDS.ALL_GATHER, 100, "keep", 100, 200),
-        (KINDS.ALL_GATHER, 100, "scale", 200, 400),
-        (KINDS.REDUCE_SCATTER, 400, "keep", 200, 100),
-        (KINDS.REDUCE_SCATTER, 400, "scale", 400, 200),
-        (KINDS.ALL_TO_ALL, 400, "keep", 200, 200),
-        (KINDS.ALL_TO_ALL, 400, "scale", 400, 400),
+        (C.ALL_REDUCE, 4, "scale", (800, 800)),
+        (C.ALL_GATHER, 4, "scale", (800, 3200)),
+        (C.ALL_GATHER, 2, "scale", (1600, 3200)),  # the whole stays
+        (C.ALL_GATHER, 2, "keep", (800, 1600)),  # the part stays
+        (C.REDUCE_SCATTER, 4, "scale", (800, 200)),
+        (C.REDUCE_SCATTER, 2, "scale", (800, 400)),
+        (C.REDUCE_SCATTER, 2, "keep", (400, 200)),
     ],
 )
-def test_two_of_four_keep_their_parts_or_the_whole(kind, size, shrink, into, out):
-    found = exchanged(lambda t: t.collective("c", kind, size), shrink=shrink)
-    assert (found.group, found.input, found.output) == (0, into, out)
+def test_bytes_in_and_out_follow_the_size_of_the_group(kind, nproc, shrink, sizes) -> None:
+    one = found(collective(kind, 800), nproc, shrink)
+    assert (one.input, one.output) == sizes
 
 
-def test_uneven_shares_are_as_recorded():
-    """Of 800 bytes in eight parts, this rank sends 1 to itself and 2 to the other that is here."""
-    given = {"in_splits": [1, 2, 3, 2], "out_splits": [4, 1, 1, 2], "out_size": 1600}
-    found = exchanged(lambda t: t.collective("c", KINDS.ALL_TO_ALL, 800, **given))
-    assert (found.in_splits, found.out_splits) == ([100, 200], [800, 200])
-    assert (found.input, found.output) == (300, 1000)
+def test_an_all_to_all_is_shared_as_recorded_or_evenly() -> None:
+    even = found(collective(C.ALL_TO_ALL, 800))
+    assert (even.in_splits, even.out_splits) == ([200] * 4, [200] * 4)
+    told = found(collective(C.ALL_TO_ALL, 800, in_splits=[1, 2, 3, 2], out_size=400))
+    assert (told.in_splits, told.input) == ([100, 200, 300, 200], 800)
+    assert told.out_splits == [100] * 4
+    fewer = found(collective(C.ALL_TO_ALL, 800, in_splits=[1, 2, 3, 2]), nproc=2)
+    assert fewer.in_splits == [100, 200]
 
 
-def test_messages_have_one_end_and_those_to_nobody_are_left_out():
-    sent = exchanged(lambda t: t.send("s", 0, 1, 64, tag=7))
-    assert (sent.op, sent.root, sent.tag, sent.input, sent.output) == ("send", 1, 7, 64, 0)
-    got = exchanged(lambda t: t.recv("r", 1, 0, 64))
-    assert (got.op, got.input, got.output) == ("recv", 0, 64)
-    assert exchanged(lambda t: t.send("s", 0, 3, 64)).group == -1
+def test_a_message_has_its_other_end_and_its_bytes_on_one_side() -> None:
+    t = ck.TraceBuilder()
+    t.send("s", 0, 2, 64, tag=9)
+    sent = found(t)
+    assert (sent.op, sent.root, sent.tag, sent.input, sent.output) == ("send", 2, 9, 64, 0)
+    r = ck.TraceBuilder()
+    r.recv("r", 3, 0, 64)
+    assert (found(r).op, found(r).root, found(r).output) == ("recv", 3, 64)
 
 
-def test_a_kind_that_nobody_knows_is_not_done():
-    found = exchanged(lambda t: t.node("c", ck.NodeType.COMM_COLL_NODE, comm_type=42, comm_size=8))
-    assert (found.op, found.group) == ("unknown", -1)
+def test_a_message_to_a_rank_that_is_not_here_is_not_done() -> None:
+    t = ck.TraceBuilder()
+    t.send("s", 0, 3, 64)
+    assert found(t, nproc=2).group == -1
+    assert found(collective(C.GATHER, 8)).op == "unknown"
 
 
-@pytest.mark.parametrize(
-    ("build", "said"),
-    [
-        (lambda t: t.collective("c", KINDS.ALL_REDUCE, -5), "a comm_size of -5"),
-        (
-            lambda t: t.node("s", ck.NodeType.COMM_SEND_NODE, comm_size=8),
-            "does not say its other end",
-        ),
-    ],
-)
-def test_what_cannot_be_is_refused(build, said):
-    with pytest.raises(TraceError, match=said):
-        exchanged(build)
+def test_what_does_not_say_enough_is_refused_with_its_node() -> None:
+    t = ck.TraceBuilder()
+    t.node("s", ck.NodeType.COMM_SEND_NODE, comm_size=8)
+    with pytest.raises(TraceError, match=r"rank 0, node 0 \('s'\) does not say its other end"):
+        found(t)
+    with pytest.raises(TraceError, match="a comm_size of -8"):
+        found(collective(C.ALL_REDUCE, -8))

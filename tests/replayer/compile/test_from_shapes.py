@@ -1,4 +1,4 @@
-"""Calls made from what was written of their arguments."""
+"""Calls from shapes, types and plain values, where which tensors were the same is not known."""
 
 from __future__ import annotations
 
@@ -10,61 +10,67 @@ from chakrakit.replayer.plan import Unsupported
 FLOAT = "Tensor(float)"
 
 
-def call(name, shapes, types, values=(), strides=(), result=None):
-    """The call's arguments, and the tensors that were made for it."""
-    made = []
+def call(types: list, shapes: list, values: list | None = None, name: str = "aten::mul", **more):
+    """The arguments of a call, tensors as (type, shape, strides)."""
+    made: list[tuple] = []
 
-    def make(dtype, shape, steps):
-        made.append((dtype, tuple(shape), tuple(steps)))
+    def make(dtype: str, shape, strides) -> int:
+        made.append((dtype, list(shape), list(strides)))
         return len(made) - 1
 
-    found = made_call(Written(name, shapes, types, strides, values, result), make)
-    assert (found.op, found.overload) == (name, ANY_OVERLOAD)
-    return found.args, made
+    one = made_call(Written(name, shapes, types, [[]] * len(types), values or [], **more), make)
+    assert (one.op, one.overload) == (name, ANY_OVERLOAD)
+
+    def shown(argument):
+        if isinstance(argument, list):
+            return [shown(a) for a in argument]
+        return (
+            made[argument["slot"]]
+            if isinstance(argument, dict) and "slot" in argument
+            else argument
+        )
+
+    return shown(one.args)
 
 
-def test_tensors_are_made_and_texts_read():
-    args, made = call(
-        "aten::x",
-        [[2, 3], [], [], []],
-        [FLOAT, "Scalar", "Bool", "String"],
-        ["", "1.", "True", "same"],
-        [[3, 1], [], [], []],
-    )
-    assert args == [{"slot": 0}, 1, True, "same"]
-    assert made == [("float32", (2, 3), (3, 1))]
+def test_tensors_are_made_and_plain_values_read() -> None:
+    found = call([FLOAT, "Int", "Bool", "None"], [[2, 3], [], [], []], ["", "4", "True", ""])
+    assert found == [("float32", [2, 3], []), 4, True, None]
 
 
-def test_a_number_may_stand_where_a_tensor_could():
-    """Of `add` Kineto writes the type of the number; of others it is a tensor without dimensions."""
-    assert call("aten::add", [[4], []], [FLOAT, "double"])[0] == [{"slot": 0}, 1.0]
-    args, made = call("aten::pow", [[4], []], [FLOAT, "double"])
-    assert args[1] == {"slot": 1}
-    assert made[1] == ("float64", (), ())
+def test_a_number_where_a_tensor_could_stand_is_a_number() -> None:
+    assert call([FLOAT, "double"], [[4], []])[1] == 1.0
+    with pytest.raises(Unsupported):
+        call(["<dtype>", None], [[4], []])
 
 
-def test_lists_nothing_and_results_that_were_to_be_allocated():
-    types = [f"GenericList[{FLOAT},{FLOAT}]", "None", "GenericList[Int,Int]", FLOAT]
-    args, made = call("aten::cat", [[[2], [3]], [], [], [0]], types, ["", "", "[0, 1]", ""])
-    assert args == [[{"slot": 0}, {"slot": 1}], None, [0, 1]]
-    assert [m[1] for m in made] == [(2,), (3,)]
+def test_lists_of_tensors_are_made_one_by_one() -> None:
+    kinds = "GenericList[Tensor(float),Tensor(float)]"
+    assert call([kinds], [[[2], [3]]], name="aten::cat") == [
+        [("float32", [2], []), ("float32", [3], [])]
+    ]
+    assert call(["GenericList[Int,Int]"], [[]], ["[1, 2]"], name="aten::sum") == [[1, 2]]
 
 
-def test_a_lost_type_is_that_of_the_result():
-    args, _ = call("aten::_to_copy", [[2], []], [FLOAT, "Int"], ["", "<dtype>"], (), "bfloat16")
-    assert args[1] == {"dtype": "bfloat16"}
+def test_a_result_that_was_to_be_allocated_is_left_out() -> None:
+    assert len(call([FLOAT, FLOAT, FLOAT], [[4], [4], [0]])) == 2
+
+
+def test_a_type_that_was_lost_is_that_of_the_result() -> None:
+    found = call([FLOAT, "Int"], [[4], []], ["", "<dtype>"], name="aten::to", result="bfloat16")
+    assert found[1] == {"dtype": "bfloat16"}
 
 
 @pytest.mark.parametrize(
-    ("shapes", "types", "values", "said"),
+    ("types", "shapes", "values", "why"),
     [
-        ([[-1]], [FLOAT], [""], "a shape that is not one"),
-        ([["x"]], [FLOAT], [""], "a shape that is not one"),
-        ([[]], [3], [""], "an argument without a type"),
-        ([[]], ["TensorList"], [""], "a list of tensors without types"),
-        ([[]], ["Generator"], ["<Generator>"], "an argument recorded as '<Generator>'"),
+        ([7], [[4]], [], "without a type"),
+        (["TensorList"], [[4]], [], "a list of tensors without types"),
+        ([FLOAT], [[-1]], [], "a shape that is not one"),
+        ([FLOAT], ["x"], [], "a shape that is not one"),
+        (["Device"], [[]], ["<object>"], "an argument recorded as '<object>'"),
     ],
 )
-def test_what_cannot_be_told_is_not_made_up(shapes, types, values, said):
-    with pytest.raises(Unsupported, match=said):
-        call("aten::x", shapes, types, values)
+def test_what_cannot_be_told_is_not_made_up(types, shapes, values, why) -> None:
+    with pytest.raises(Unsupported, match=why):
+        call(types, shapes, values)

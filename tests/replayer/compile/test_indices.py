@@ -1,4 +1,4 @@
-"""What must hold of values that a replay makes up."""
+"""What must hold of values that a replay makes up: indices in range, variances positive."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from chakrakit.replayer.compile.indices import (
     told_limits,
     unit_tensors,
 )
+from chakrakit.replayer.compile.pool import contiguous
 from chakrakit.replayer.plan import Tensor
+from support.planned import ONE, plan_of
 from support.recorded import ADD, EMBEDDING, Sheet, plain, tensor
-from support.replayed import ONE, plan_of
 
 
 def test_indices_stay_below_the_rows_they_choose_from(tmp_path):
@@ -48,51 +49,55 @@ def test_a_dimension_that_is_no_number_is_taken_for_the_first(tmp_path):
     assert limits == [8]
 
 
-def given(**tensors):
-    """Tensors by argument, each of a shape."""
-    return {
-        name: [None if s is None else Tensor(i, "cpu", "int64", s, (), 0) for s in shapes]
-        for i, (name, shapes) in enumerate(tensors.items())
-    }
+def of(*shape, dtype="int64"):
+    return Tensor(1, "cpu", dtype, shape, contiguous(shape), 0)
 
 
 @pytest.mark.parametrize(
-    ("operator", "tensors", "plain_values", "limits"),
+    ("name", "given", "plain", "limit"),
     [
-        ("embedding", {"weight": [(50, 8)], "indices": [(6,)]}, {}, [50]),
-        ("gather", {"self": [(3, 7)], "index": [(3, 2)]}, {"dim": 1}, [7]),
-        ("gather", {"self": [(3, 7)], "index": [(3, 2)]}, {"dim": 9}, []),
-        ("embedding_dense_backward", {"indices": [(6,)]}, {"num_weights": 12}, [12]),
-        ("nll_loss_forward", {"self": [(4, 10)], "target": [(4,)]}, {}, [10]),
-        ("index", {"self": [(4, 50)], "indices": [None, (2,)]}, {}, [50]),
-        ("add", {"self": [(4,)], "other": [(4,)]}, {}, []),
+        ("embedding", {"weight": [of(50, 8)], "indices": [of(4)]}, {}, 50),
+        ("embedding_dense_backward", {"indices": [of(4)]}, {"num_weights": 70}, 70),
+        ("gather", {"self": [of(5, 9)], "index": [of(5, 2)]}, {"dim": 1}, 9),
+        ("gather", {"self": [of(5, 9)], "index": [of(5, 2)]}, {"dim": "?"}, 5),
+        ("nll_loss_forward", {"self": [of(4, 10)], "target": [of(4)]}, {}, 10),
+        ("nll_loss_forward", {"self": [of(10)], "target": [of()]}, {}, 10),
+        (
+            "max_pool2d_with_indices_backward",
+            {"self": [of(1, 2, 6, 7)], "indices": [of(1, 2, 3, 3)]},
+            {},
+            42,
+        ),
     ],
 )
-def test_one_more_than_the_largest_index_that_is_safe(operator, tensors, plain_values, limits):
-    found = index_limits(operator, given(**tensors), plain_values)
-    assert [limit for _, limit in found] == limits
+def test_an_index_stays_below_what_it_chooses_from(name, given, plain, limit):
+    assert [size for _, size in index_limits(name, given, plain)] == [limit]
 
 
-def test_roots_and_logarithms_need_what_is_above_zero_and_norms_factors_of_one():
-    tensors = given(self=[(4,)], exp_avg_sqs=[(4,), None])
-    assert positive_tensors("sqrt", tensors) == tensors["self"]
-    assert positive_tensors("_fused_adam_", tensors) == tensors["exp_avg_sqs"][:1]
-    assert positive_tensors("add", tensors) == []
-    weight = given(weight=[(8,)])
-    assert unit_tensors("native_layer_norm", weight) == weight["weight"]
-    assert unit_tensors("mm", weight) == []
+def test_a_list_of_indices_has_one_limit_per_dimension_and_masks_have_none():
+    given = {"self": [of(5, 6, 7)], "indices": [of(2), of(5, dtype="bool"), of(2), of(2)]}
+    assert [size for _, size in index_limits("index", given, {})] == [5, 7]
+    assert index_limits("add", given, {}) == []
+
+
+def test_roots_are_taken_of_positive_values_and_factors_begin_as_one():
+    given = {"self": [of(4, dtype="float32"), None], "weight": [of(4, dtype="float32")]}
+    assert positive_tensors("sqrt", given) == [given["self"][0]]
+    assert positive_tensors("mul", given) == []
+    assert unit_tensors("native_layer_norm", given) == given["weight"]
 
 
 @pytest.mark.parametrize(
     ("text", "limits"),
     [
-        ('{"1": [0, 49]}', [50]),
-        ('{"1": [-1, 49]}', []),  # not an index
-        ('{"9": [0, 1]}', []),
+        ('{"1":[0,49]}', [50]),
+        ('{"0":[0,49]}', []),  # no integers
+        ('{"1":[-1,49]}', []),
+        ('{"9":[0,49]}', []),
+        ("not JSON", []),
         ("", []),
-        ("nonsense", []),
     ],
 )
-def test_what_the_observer_wrote_of_integers(text, limits):
-    tensors = given(weight=[(50, 8)], indices=[(6,)])
-    assert [limit for _, limit in told_limits(text, tensors)] == limits
+def test_what_the_observer_wrote_of_integers_counts(text, limits):
+    given = {"self": [of(4, dtype="float32")], "index": [of(3)]}
+    assert [limit for _, limit in told_limits(text, given)] == limits

@@ -1,15 +1,13 @@
-"""Storages over a step: who made each, how long it is needed, and which slot holds which view."""
+"""Storages over a step: versions of a number, views in slots, and the most that is held."""
 
 from __future__ import annotations
-
-import pytest
 
 from chakrakit.replayer.compile.memory import Memory
 from chakrakit.replayer.compile.pool import contiguous
 from chakrakit.replayer.plan import Tensor
 from chakrakit.replayer.plan.plan import Call, View
+from support.planned import ONE, plan_of
 from support.recorded import ADD, Sheet, tensor
-from support.replayed import ONE, plan_of
 
 
 def test_a_storage_number_used_again_is_another_storage(tmp_path):
@@ -43,71 +41,56 @@ def test_a_view_nobody_made_is_made_from_its_storage(tmp_path):
     assert plan.steps[1].base == plan.steps[0].outs[0]
 
 
-def view(storage, *shape, dtype="float32", offset=0):
-    return Tensor(storage, "cpu", dtype, shape, contiguous(shape), offset)
+def lies(storage, *shape, dtype="float32", offset=0):
+    steps = contiguous(shape)
+    return Tensor(storage, "cpu", dtype, shape, steps, offset)
 
 
-def same(device):
-    return device
-
-
-def test_views_of_a_storage_share_it_and_have_slots_of_their_own():
+def test_a_result_is_a_new_storage_unless_it_lies_in_an_input():
     memory = Memory()
-    whole, _ = memory.read(view(1, 8), 0)
-    part, made = memory.read(view(1, 2, 4), 1)
-    assert (whole, part, made) == (0, 1, None)
-    assert memory.read(view(1, 8), 2)[0] == whole
-    (external,) = memory.externals(same)
-    assert (external.bytes, [v[0] for v in external.views]) == (32, [0, 1])
-    assert memory.last_use == {0: 2, 1: 1}
+    memory.read(lies(1, 4), 0)
+    source = memory.find(lies(1, 4))
+    assert memory.made(lies(1, 4), [source], 0) is None  # some slot holds it already
+    view = memory.made(lies(1, 2), [source], 0)
+    assert memory.version_of[view] is source
+    fresh = memory.made(lies(1, 4), [], 1)
+    assert memory.version_of[fresh] is not source
+    assert source.external
+    assert not memory.version_of[fresh].external
 
 
-def test_a_result_in_an_input_s_storage_is_a_view_of_it():
+def test_a_tensor_that_does_not_fit_was_there_before():
     memory = Memory()
-    slot, _ = memory.read(view(1, 8), 0)
-    version = memory.find(view(1, 8))
-    assert memory.made(view(1, 8), [version], 0) is None
-    reshaped = memory.made(view(1, 2, 4), [version], 0)
-    assert memory.version_of[reshaped] is version
-    fresh = memory.made(view(1, 8), [], 1)  # the same address, but nobody gave it in
-    assert memory.version_of[fresh] is not memory.version_of[slot]
+    memory.made(lies(1, 4), [], 0)
+    assert not memory.find(lies(1, 4)).external
+    assert memory.find(lies(1, 8)).external  # larger than what was made
+    memory.made(lies(2, 4), [], 0)
+    assert memory.find(lies(2, 4, dtype="int64")).external
 
 
-def test_the_most_that_is_held_at_once():
-    """An external of 32 bytes all the time; 16 bytes in steps 0 and 1, 64 bytes in step 1 alone."""
+def test_the_peak_counts_external_storages_throughout_and_others_while_they_are_needed():
     memory = Memory()
-    memory.read(view(1, 8), 0)
-    small = memory.made(view(2, 4), [], 0)
-    memory.made(view(3, 16), [], 1)
-    memory.use(small, 1)
-    assert memory.peak(3, same) == {"cpu": 32 + 16 + 64}
+    memory.read(lies(9, 256), 0)  # 1 KiB, external
+    for step, storage in enumerate((1, 2, 3)):
+        slot = memory.made(lies(storage, 512), [], step)
+        if step == 0:
+            memory.use(slot, 1)
+    assert memory.peak(3, lambda device: device) == {"cpu": 1024 + 2 * 2048}
 
 
-def test_an_index_s_limit_is_that_of_what_it_was_copied_from():
+def test_a_limit_goes_to_all_that_an_index_was_copied_from():
     memory = Memory()
-    source, copy = memory.find(view(1, 4, dtype="int64")), memory.find(view(2, 4, dtype="int64"))
-    copy.copied_from.append(source)
-    source.copied_from.append(copy)  # a circle ends
-    memory.limit_index(copy, 50)
-    memory.limit_index(source, 90)
-    assert (copy.limit, source.limit) == (50, 50)
+    first, copy = (memory.find(lies(s, 4, dtype="int64")) for s in (1, 2))
+    copy.copied_from, first.copied_from = [first], [copy]  # a circle ends, too
+    memory.limit_index(copy, 10)
+    memory.limit_index(first, 7)
+    assert (first.limit, copy.limit) == (7, 7)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "facts", "fill"),
-    [
-        ("float32", {}, "normal"),
-        ("float32", {"positive": True}, "positive"),
-        ("float32", {"unit": True}, "one"),
-        ("bool", {}, "one"),
-        ("int64", {}, "zero"),
-        ("int64", {"limit": 9}, "index"),
-        ("int64", {"unset": True}, "unset"),
-    ],
-)
-def test_values_that_no_operator_chokes_on(dtype, facts, fill):
+def test_values_before_the_first_step_are_those_that_no_operator_chokes_on():
     memory = Memory()
-    memory.read(view(1, 4, dtype=dtype), 0)
-    for name, value in facts.items():
-        setattr(memory.versions[0], name, value)
-    assert memory.externals(same)[0].fill.kind == fill
+    for storage, dtype in enumerate(("float32", "bool", "int64", "int64")):
+        memory.read(lies(storage, 4, dtype=dtype), 0)
+    memory.limit_index(memory.find(lies(3, 4, dtype="int64")), 10)
+    fills = [(e.fill.kind, e.fill.limit) for e in memory.externals(lambda device: device)]
+    assert fills == [("normal", 0), ("one", 0), ("zero", 0), ("index", 10)]

@@ -1,6 +1,8 @@
-"""Tensors for operators that are made from shapes alone."""
+"""Tensors made from shapes alone: cold memory where it would be cold, strides without holes."""
 
 from __future__ import annotations
+
+import pytest
 
 from chakrakit.replayer.compile.pool import Pool, contiguous
 
@@ -22,18 +24,27 @@ def test_large_memory_is_used_again_only_when_it_is_cold():
     assert pool.tensor("float32", [4]).storage == small.storage
 
 
-def test_a_tensor_is_contiguous_unless_strides_are_given():
-    pool = Pool("cpu")
-    assert pool.tensor("float32", [2, 3, 4]).strides == (12, 4, 1)
-    assert pool.tensor("float32", [2, 3], [1, 2]).strides == (1, 2)
-    assert contiguous([2, 0, 5]) == (5, 5, 1)
-    assert contiguous([]) == ()
+@pytest.mark.parametrize(
+    ("shape", "strides"), [((2, 3, 4), (12, 4, 1)), ((5,), (1,)), ((), ()), ((2, 0, 4), (4, 4, 1))]
+)
+def test_the_last_dimension_goes_fastest(shape, strides):
+    assert contiguous(shape) == strides
 
 
-def test_an_operator_gets_no_storage_twice():
+def test_a_tensor_has_the_strides_it_is_given_and_a_storage_that_covers_them():
     pool = Pool("cpu")
     pool.begin()
-    assert pool.tensor("float32", [4]).storage != pool.tensor("float32", [4]).storage
+    found = pool.tensor("float32", (2, 3), (8, 1))
+    assert (found.shape, found.strides, found.device) == ((2, 3), (8, 1), "cpu")
+    assert found.extent == (8 + 2 + 1) * 4
+    assert pool.tensor("float32", (2, 3), (8,)).strides == (3, 1)  # strides of another number
+
+
+def test_one_operator_is_not_given_one_storage_twice():
+    pool = Pool("cpu")
     pool.begin()
-    first = pool.tensor("float32", [4])
-    assert first.storage != pool.tensor("int64", [2]).storage  # as many bytes of another type
+    first, second = (pool.tensor("float32", (4,)) for _ in range(2))
+    assert first.storage != second.storage
+    pool.begin()
+    assert pool.tensor("float32", (4,)).storage == first.storage
+    assert pool.tensor("int64", (4,)).storage not in (first.storage, second.storage)

@@ -1,65 +1,87 @@
-"""What a step must wait for on another thread of the host."""
+"""Host threads of a step: what a step of one must wait for on another."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
-import numpy as np
-
+from chakrakit import TraceBuilder
+from chakrakit.replayer.compile.memory import Memory
+from chakrakit.replayer.compile.pool import contiguous
 from chakrakit.replayer.compile.threads import add_needs
-from chakrakit.replayer.plan import Call, Collective, Wait
+from chakrakit.replayer.plan import AnyStep, Call, Collective, Tensor, Wait
+from chakrakit.replayer.recording import Recording
+
+MAIN, AUTOGRAD = 0, 1
 
 
-def call(thread, reads, makes=(), free=()):
-    made = [(slot, "float32", [1], [1], 0) for slot in makes]
-    args = [{"slot": slot} for slot in reads]
-    return Call(op="x", overload="", args=args, thread=thread, made=made, free=list(free))
+def slot_of(memory: Memory, storage: int, step: int) -> int:
+    return memory.read(Tensor(storage, "cpu", "float32", (4,), contiguous((4,)), 0), step)[0]
 
 
-def reduce(thread, slot, work=0, group=0):
-    return Collective(
-        op="all_reduce", group=group, work=work, inputs=[slot], outputs=[slot], thread=thread
-    )
+def calls(slot: int, thread: int) -> Call:
+    return Call(op="aten::relu_", overload="", args=[{"slot": slot}], thread=thread)
 
 
-def needs(*steps, written=None, times=None):
-    """All at the same time unless said otherwise; slot n lies in storage n."""
-    versions = {slot: object() for slot in range(10)}
-    start, end = times or (np.zeros(len(steps), int), np.full(len(steps), 100))
-    seen = SimpleNamespace(trace=SimpleNamespace(start_ns=np.array(start), end_ns=np.array(end)))
-    touched = [{id(versions[s]) for s in (written or {}).get(i, ())} for i in range(len(steps))]
-    memory = SimpleNamespace(version_of=versions)
-    add_needs(list(steps), list(range(len(steps))), touched, seen, memory)
+def needs(
+    steps: list[AnyStep], written: list[set[int]], memory: Memory, times: list[tuple[int, int]]
+) -> list[list[int]]:
+    """What each step waits for, given when its row began and ended."""
+    t = TraceBuilder()
+    for start, end in times:
+        t.comp("op", is_cpu_op=True, tid=1, start_ns=start, duration_ns=end - start)
+    add_needs(steps, list(range(len(steps))), written, Recording(0, t.build()), memory)
     return [step.needs for step in steps]
 
 
-def test_what_another_thread_made_is_waited_for():
-    assert needs(call(0, [0], [1]), call(1, [1])) == [[], [0]]
-    assert needs(call(0, [0], [1]), call(1, [0])) == [[], []]  # both only read
-    assert needs(call(0, [0], [1]), call(0, [1])) == [[], []]  # one thread keeps its order
+SIDE_BY_SIDE = [(1_000, 90_000)] * 4
+"""Rows that all ran at once: nobody paused."""
 
 
-def test_what_is_changed_or_let_go_waits_for_those_who_read_it():
-    assert needs(call(0, [0]), call(1, [0]), written={1: [0]}) == [[], [0]]
-    assert needs(call(0, [0]), call(1, [], free=[0])) == [[], [0]]
+def test_a_read_waits_for_the_last_change_on_another_thread() -> None:
+    memory = Memory()
+    slot = slot_of(memory, 1, 0)
+    changed = {id(memory.version_of[slot])}
+    steps = [calls(slot, MAIN), calls(slot, AUTOGRAD), calls(slot, AUTOGRAD)]
+    found = needs(steps, [changed, set(), changed], memory, SIDE_BY_SIDE[:3])
+    assert found == [[], [0], [0]]
 
 
-def test_of_each_thread_only_the_last_is_named():
-    found = needs(call(0, [0], [1]), call(0, [0], [2]), call(2, [0], [3]), call(1, [1, 2, 3]))
-    assert found[3] == [1, 2]
+def test_a_change_waits_for_all_who_looked_since() -> None:
+    memory = Memory()
+    slot = slot_of(memory, 1, 0)
+    changed = {id(memory.version_of[slot])}
+    steps = [calls(slot, 1), calls(slot, 2), calls(slot, 0)]
+    assert needs(steps, [set(), set(), changed], memory, SIDE_BY_SIDE[:3])[2] == [0, 1]
 
 
-def test_collectives_of_a_group_keep_their_order():
-    assert needs(reduce(0, 1), reduce(1, 2)) == [[], [0]]
-    assert needs(reduce(0, 1), reduce(1, 2, group=1)) == [[], []]
+def test_other_storages_hold_nobody_back() -> None:
+    memory = Memory()
+    slots = [slot_of(memory, s, 0) for s in (1, 2)]
+    written = [{id(memory.version_of[s])} for s in slots]
+    steps = [calls(slots[0], MAIN), calls(slots[1], AUTOGRAD)]
+    assert needs(steps, written, memory, SIDE_BY_SIDE[:2]) == [[], []]
 
 
-def test_a_wait_is_when_results_are_there():
-    steps = (reduce(0, 1), Wait(work=0, thread=1), call(0, [1]))
-    assert needs(*steps, written={0: [1]}) == [[], [0], [1]]
+def test_collectives_of_a_group_keep_their_order_and_a_wait_comes_after_its_own() -> None:
+    memory = Memory()
+    slots = [slot_of(memory, s, 0) for s in (1, 2)]
+    first, second = (
+        Collective(op="all_reduce", group=0, work=w, inputs=[s], outputs=[s], thread=w)
+        for w, s in enumerate(slots)
+    )
+    steps = [first, second, Wait(work=0, thread=1)]
+    assert needs(steps, [set(), set(), set()], memory, SIDE_BY_SIDE[:3]) == [[], [0], [0]]
 
 
-def test_what_others_finished_while_a_thread_paused_comes_before_its_next_step():
-    """The backward pass begins at 60 ns, after what the main thread did until 50 ns."""
-    found = needs(call(0, [0]), call(0, [1]), call(1, [2]), times=([0, 20, 60], [10, 50, 90]))
-    assert found == [[], [], [1]]
+def test_a_thread_that_paused_goes_on_after_what_others_finished_meanwhile() -> None:
+    """Autograd's thread begins when the main thread has ended its forward pass."""
+    memory = Memory()
+    slots = [slot_of(memory, s, 0) for s in (1, 2)]
+    steps = [calls(slots[0], MAIN), calls(slots[1], AUTOGRAD)]
+    assert needs(steps, [set(), set()], memory, [(1_000, 2_000), (3_000, 4_000)]) == [[], [0]]
+
+
+def test_one_thread_needs_nothing() -> None:
+    memory = Memory()
+    slot = slot_of(memory, 1, 0)
+    changed = {id(memory.version_of[slot])}
+    steps = [calls(slot, MAIN), calls(slot, MAIN)]
+    assert needs(steps, [changed, changed], memory, SIDE_BY_SIDE[:2]) == [[], []]

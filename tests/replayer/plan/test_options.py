@@ -9,22 +9,22 @@ from chakrakit.replayer.plan.options import ReplayOptions
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("choice", "said"),
     [
-        ({"mode": "slow"}, "mode 'slow'; there are full, compute, comm, emulate"),
+        ({"mode": "half"}, "mode 'half'; there are full, compute, comm, emulate"),
         ({"device": "tpu"}, "device 'tpu'; there are cpu, cuda"),
-        ({"shrink": "grow"}, "shrink 'grow'; there are keep, scale"),
+        ({"shrink": "guess"}, "shrink 'guess'; there are keep, scale"),
         ({"nproc": -1}, "nproc -1; it should be 1 or more"),
     ],
 )
-def test_what_cannot_be_chosen_is_refused(given, said):
+def test_what_there_is_not_is_refused(choice, said):
     with pytest.raises(ConfigError, match=said):
-        ReplayOptions(**given)
+        ReplayOptions(**choice)
 
 
 @pytest.mark.parametrize(
-    ("given", "backend"),
+    ("choice", "backend"),
     [({}, "gloo"), ({"device": "cuda"}, "nccl"), ({"device": "cuda", "backend": "gloo"}, "gloo")],
 )
-def test_the_backend_follows_the_device(given, backend):
-    assert ReplayOptions(**given).backend_name == backend
+def test_the_backend_is_the_device_s_unless_another_is_asked_for(choice, backend):
+    assert ReplayOptions(**choice).backend_name == backend

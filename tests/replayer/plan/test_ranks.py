@@ -94,37 +94,3 @@ def test_a_message_to_a_rank_that_is_not_here_is_counted_as_not_replayed():
         f"{end} (the other end is not here)" for end in ("recv", "recv", "send", "send")
     ]
     assert plan.count == [484, 488]
-
-
-@pytest.mark.parametrize(
-    ("ranks", "shrink", "size"), [(2, "keep", 200), (2, "scale", 400), (4, "keep", 400)]
-)
-def test_emulated_communication_shrinks_by_the_same_rule(ranks, shrink, size):
-    t = ck.TraceBuilder()
-    t.collective("x", ck.CollectiveType.ALL_GATHER, 100)
-    t.collective("y", ck.CollectiveType.REDUCE_SCATTER, 400)
-    t.collective("z", ck.CollectiveType.ALL_TO_ALL, 400)
-    traces = ck.TraceSet([t.build()] * 4, groups=ck.Groups({"0": range(4)}))
-    found = (
-        prepare(traces, ReplayOptions(mode="comm", nproc=ranks, shrink=shrink))
-        .plans[0]
-        .communication
-    )
-    assert found[0].output == size
-    assert found[1].input == size
-    assert sum(found[2].in_splits) == found[2].output == size
-
-
-def test_communication_of_a_pipeline_that_never_ran_is_issued_in_an_order_that_can_be():
-    """Rank 0's backward all-reduce depends only on a receive, which depends on all of its forward."""
-    first, last = ck.TraceBuilder(), ck.TraceBuilder()
-    back = first.recv("grad", 1, 0, 64)
-    late = first.collective("backward", ck.CollectiveType.ALL_REDUCE, 64, deps=[back])
-    early = first.collective("forward", ck.CollectiveType.ALL_REDUCE, 64, deps=[first.comp("x")])
-    first.send("act", 0, 1, 64, deps=[early])
-    got = last.recv("act", 0, 1, 64)
-    last.send("grad", 1, 0, 64, deps=[last.comp("y", deps=[got])])
-    groups = ck.Groups({"0": [0, 1], "mine": [0]})
-    traces = ck.TraceSet([first.build(), last.build()], groups=groups)
-    order = prepare(traces, ReplayOptions(mode="comm")).plans[0].order
-    assert order.index(early) < order.index(late)

@@ -1,93 +1,88 @@
-"""Arguments of a call as a plan writes them, from what the observer wrote."""
+"""Arguments of a call as a plan writes them."""
 
 from __future__ import annotations
 
 import pytest
 
 from chakrakit.errors import TraceError
-from chakrakit.replayer.plan.schema_text import Argument
+from chakrakit.replayer.plan.schema_text import parse_schema
 from chakrakit.replayer.plan.tensors import Unsupported
 from chakrakit.replayer.plan.values import check_integer, plan_value, recorded_tensors
-from support.recorded import several, tensor
+
+TENSOR = [1, 77, 0, 6, 4, "cpu"]
 
 
-def item(found):
-    return found["value"], found["shape"], found["type"], found["strides"]
-
-
-def value(kind, given, recorded="Int", name="x"):
-    used = []
-
-    def use(found):
-        used.append(found.storage)
-        return len(used) - 1
-
-    given = item(given) if isinstance(given, dict) else (given, [], recorded, [])
-    argument = Argument(name, kind, keyword=False, written=False)
-    return plan_value(argument, given, use, "here", lambda d: f"new {d}"), used
+def planned(kind, value, recorded="", shape=(), name="x", strides=()):
+    """An argument of a schema's type, recorded with this value and type."""
+    (argument,) = parse_schema(f"aten::f({kind} {name}) -> Tensor").arguments
+    item = (value, list(shape), recorded, list(strides))
+    return plan_value(argument, item, lambda t: t.storage, "node 5", lambda d: d.partition(":")[0])
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "written"),
+    ("kind", "value", "recorded", "said"),
     [
-        ("int", 7, 7),
-        ("float", 0.5, 0.5),
-        ("float", float("inf"), {"number": "inf"}),
-        ("Scalar", "-inf", {"number": "-inf"}),
-        ("bool", True, True),
-        ("str", "mean", "mean"),
-        ("int[]", [1, 2], [1, 2]),
-        ("ScalarType?", 6, {"dtype": "float32"}),
-        ("ScalarType?", 15, {"dtype": "bfloat16"}),
-        ("MemoryFormat?", 2, {"format": "channels_last"}),
-        ("Layout?", 0, None),
-        ("Device?", "cuda:0", {"device": "new cuda:0"}),
-        ("Generator?", "<Generator>", None),
+        ("int", 3, "Int", 3),
+        ("bool", True, "Bool", True),
+        ("float", float("inf"), "Double", {"number": "inf"}),
+        ("float", "-inf", "Double", {"number": "-inf"}),
+        ("str", "mean", "String", "mean"),
+        ("int[]", [1, 2], "GenericList[Int,Int]", [1, 2]),
+        ("ScalarType", 6, "Int", {"dtype": "float32"}),
+        ("ScalarType?", 15, "Int", {"dtype": "bfloat16"}),
+        ("MemoryFormat?", 2, "Int", {"format": "channels_last"}),
+        ("Layout?", 0, "Int", None),
+        ("Device?", "cuda:1", "Device", {"device": "cuda"}),
+        ("Generator?", "<Generator>", "Generator", None),
+        ("int?", None, "None", None),
     ],
 )
-def test_plain_values(kind, given, written):
-    assert value(kind, given) == (written, [])
+def test_plain_values(kind, value, recorded, said):
+    assert planned(kind, value, recorded) == said
 
 
-def test_an_epsilon_that_was_printed_as_0_is_a_small_one():
-    assert value("float", 0.0, name="eps")[0] == 1e-8
-    assert value("float", 0.0, name="p")[0] == 0.0
+def test_an_epsilon_that_six_decimals_lost_is_a_small_number():
+    assert planned("float", 0.0, "Double", name="eps") == 1e-8
+    assert planned("float", 0.0, "Double", name="momentum") == 0.0
 
 
-def test_tensors_are_slots_in_the_order_of_their_use():
-    assert value("Tensor", tensor(5, 2)) == ({"slot": 0}, [5])
-    pair = value("Tensor[]", several(tensor(5, 2), tensor(6, 3)))
-    assert pair == ([{"slot": 0}, {"slot": 1}], [5, 6])
-    assert value("Tensor?", "<None>", "None") == (None, [])
-    assert value("Tensor", 3) == (3, [])  # a number where a tensor may stand
+def test_tensors_are_slots_alone_or_in_lists():
+    one = {"slot": 77}
+    assert planned("Tensor", TENSOR, "Tensor(float)", (2, 3)) == one
+    found = planned(
+        "Tensor[]", [TENSOR, TENSOR], "GenericList[Tensor(float),Tensor(float)]", [[2, 3]] * 2
+    )
+    assert found == [one, one]
+    assert planned("Tensor?", "<None>", "None") is None
+    assert planned("Tensor", 2.5, "Double") == 2.5  # a number where a tensor may stand
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "said"),
+    ("kind", "value", "recorded", "said"),
     [
-        ("ScalarType?", 99, "data type 99"),
-        ("MemoryFormat?", -1, "memory format -1"),
-        ("str", "x" * 65, "an argument recorded as"),
-        ("Any", "<Object>", "an argument recorded as '<Object>'"),
-        ("Tensor[]", {**several(tensor(5, 2), tensor(6, 3)), "type": "GenericList[Tensor(float)]"},
-         "a list that was cut short"),
+        ("ScalarType", 99, "Int", "data type 99"),
+        ("MemoryFormat", 9, "Int", "memory format 9"),
+        ("str", "<Object>", "Object", "an argument recorded as '<Object>'"),
+        ("str", "x" * 65, "String", "an argument recorded as"),
+        ("Tensor[]", [TENSOR], "GenericList[Tensor(float),Tensor(float)]", "cut short"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_given_to_pytorch(kind, given, said):
+)
+def test_what_a_plan_cannot_say_is_a_reason_for_a_stand_in(kind, value, recorded, said):
     with pytest.raises(Unsupported, match=said):
-        value(kind, given)
+        planned(kind, value, recorded)
 
 
-def test_results_nest_as_recorded():
-    (one,) = recorded_tensors(item(tensor(5, 2)), "here")
-    assert (one.storage, one.shape) == (5, (2,))
-    ((first, second),) = recorded_tensors(item(several(tensor(5, 2), tensor(6, 3))), "here")
-    assert (first.storage, second.storage) == (5, 6)
-    assert recorded_tensors((3, [], "Int", []), "here") == [None]
+def test_results_are_nested_as_recorded():
+    (found,) = recorded_tensors((TENSOR, [2, 3], "Tensor(float)", []), "node 5")
+    assert (found.storage, found.shape) == (77, (2, 3))
+    assert recorded_tensors((3, [], "Int", []), "node 5") == [None]
+    item = ([TENSOR, TENSOR], [[2, 3]] * 2, "GenericList[Tensor(float),Tensor(float)]", [])
+    ((first, second),) = recorded_tensors(item, "node 5")
+    assert first == second == found
 
 
-@pytest.mark.parametrize("wrong", [True, -1, 1.0, None])
-def test_a_number_without_which_a_collective_cannot_run(wrong):
-    assert check_integer(3, "root", "here") == 3
-    with pytest.raises(TraceError, match=r"here: root is .*; it should be a number from 0"):
-        check_integer(wrong, "root", "here")
+@pytest.mark.parametrize("value", [-1, True, 2.0, "3", None])
+def test_a_number_without_which_a_collective_cannot_run(value):
+    assert check_integer(0, "src", "node 5") == 0
+    with pytest.raises(TraceError, match=r"node 5: src is .*; it should be a number from 0"):
+        check_integer(value, "src", "node 5")

@@ -1,4 +1,4 @@
-"""What is to be replayed: a path, and of what is there one step."""
+"""What is to be replayed: a linked run, or PyTorch's own files, and of those one step."""
 
 from __future__ import annotations
 
@@ -7,49 +7,48 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.replayer.recording import load_traces, one_step
-from support.recorded import ADD, Sheet, tensor
-from support.replayed import ONE
+from chakrakit.replayer.recording.load import load_traces, one_step
+from support.recorded import ADD, Sheet, plain, tensor
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    sheet = Sheet()
+    given = [tensor(1, 4), tensor(1, 4), plain(1, "Int")]
+    sheet.op("aten::add", ADD, given, [tensor(2, 4)])
+    return sheet.write(tmp_path / "et_0.json")
+
+
+def test_files_of_the_profiler_are_linked_first(recorded):
+    assert load_traces(str(recorded)).trace(0).names.to_pylist() == ["aten::add"]
+    assert load_traces(str(recorded.parent)).trace(0).names.to_pylist() == ["aten::add"]
+
+
+def test_a_trace_is_read_as_it_is(recorded, tmp_path):
+    ck.write(load_traces(str(recorded)), tmp_path / "run")
+    assert load_traces(str(tmp_path / "run")).trace(0).names.to_pylist() == ["aten::add"]
 
 
 def steps(*numbers):
-    t = ck.TraceBuilder()
-    for number in numbers:
-        t.comp(f"in {number}", **({} if number is None else {"step": number}))
-    return ck.TraceSet([t.build()])
+    columns = {"name": [f"s{n}" for n in numbers], "step": list(numbers)}
+    return ck.TraceSet([ck.Trace.from_columns(columns)])
 
 
-def names(traces, step):
-    return one_step(traces, step)[0].names.to_pylist()
+@pytest.mark.parametrize(("wanted", "names"), [(-1, ["s5", "s5"]), (3, ["s3"])])
+def test_one_step_is_taken_and_by_default_the_last(wanted, names):
+    assert one_step(steps(3, 5, 5), wanted)[0].names.to_pylist() == names
 
 
-def test_the_last_of_several_steps_or_the_one_asked_for():
-    traces = steps(3, 3, 4)
-    assert names(traces, -1) == ["in 4"]
-    assert names(traces, 3) == ["in 3", "in 3"]
+def test_where_no_steps_are_marked_all_is_one():
+    traces = ck.TraceSet([ck.Trace.from_columns({"name": ["a", "b"]})])
+    assert len(one_step(traces, -1)[0]) == 2
 
 
-def test_all_rows_where_fewer_than_two_steps_are_marked():
-    assert names(steps(None, None), -1) == ["in None", "in None"]
-    assert names(steps(3, None), -1) == ["in 3", "in None"]
-
-
-def test_a_step_that_is_not_there_and_a_rank_of_nothing():
-    with pytest.raises(ConfigError, match="--step 9: no such step of rank 0"):
-        one_step(steps(3, 4), 9)
+def test_a_step_that_there_is_not_is_refused_with_those_that_there_are():
+    with pytest.raises(ConfigError, match=r"--step 4: no such step of rank 0; .*3"):
+        one_step(steps(3, 5), 4)
     with pytest.raises(TraceError, match="rank 0 has no nodes"):
-        one_step(ck.TraceSet([ck.TraceBuilder().build()]), -1)
-
-
-def test_files_of_the_profiler_are_linked_and_all_else_is_read(tmp_path):
-    sheet = Sheet()
-    sheet.op("aten::add", ADD, [tensor(1, 4), tensor(1, 4), ONE], [tensor(2, 4)])
-    (tmp_path / "recorded").mkdir()
-    file = sheet.write(tmp_path / "recorded" / "et_0.json")
-    for path in (file, file.parent):
-        assert "aten::add" in load_traces(str(path)).trace(0).names.to_pylist()
-    ck.write(steps(1), tmp_path / "written")
-    assert load_traces(str(tmp_path / "written")).trace(0).names.to_pylist() == ["in 1"]
+        one_step(ck.TraceSet([ck.Trace.from_columns({"name": []})]), -1)
 
 
 def test_a_run_s_own_times_are_in_the_nodes():

@@ -4,71 +4,75 @@ from __future__ import annotations
 
 import pytest
 
-import chakrakit as ck
 from chakrakit.errors import TraceError
-from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.recording.recording import Recorded, Recording
+from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges
+from chakrakit.trace.model.schema import NodeType
+from chakrakit.trace.model.trace import Trace
+
+COMP, COLL = int(NodeType.COMP_NODE), int(NodeType.COMM_COLL_NODE)
 
 
 @pytest.fixture
 def seen():
-    """A host row of 100 ns with another inside it, one on another thread, and a kernel and a collective."""
-    t = ck.TraceBuilder()
-    t.comp("outer", is_cpu_op=True, tid=1, start_ns=1000, duration_ns=100_000, op_schema="a::b()")
-    inner = t.comp("inner", is_cpu_op=True, tid=1, start_ns=2000, duration_ns=50_000)
-    t.comp("beside", is_cpu_op=True, tid=2, start_ns=2000, duration_ns=50_000)
-    kernel = t.comp("gemm", stream=7, start_ns=5000, duration_ns=7)
-    t.edge(inner, kernel, ck.EdgeKind.LAUNCH)
-    comm = t.collective(
-        "nccl", ck.CollectiveType.ALL_REDUCE, 8, stream=8, start_ns=6000, duration_ns=3, pg_name="g"
-    )
-    t.edge(inner, comm, ck.EdgeKind.LAUNCH)
-    return Recording(3, t.build())
+    """outer holds inner, which launches a kernel; a call issues a collective of the device."""
+    columns = {
+        "name": ["outer", "inner", "kernel", "call", "reduce"],
+        "type": [COMP, COMP, COMP, COMP, COLL],
+        "start_time_ns": [0, 10_000, 20_000, 60_000, 70_000],
+        "duration_ns": [50_000, 30_000, 5_000, 10_000, 40_000],
+        "is_cpu_op": [True, True, False, True, False],
+        "tid": [7, 7, None, 7, None],
+        "op_schema": ["", "aten::mm(Tensor a) -> Tensor", None, "c10d::allreduce_()", None],
+        "pg_name": [None, None, None, None, "tp"],
+        "inputs_values": ["[3]", "{", "[]", "7", "[]"],
+        "comm_size": [None, None, None, None, 64],
+    }
+    edges = Edges.of([1, 3], [2, 4], EdgeKind.LAUNCH, EdgeForm.START_START)
+    return Recording(2, Trace.from_columns(columns, edges))
 
 
-def test_rows_are_nested_by_time_on_their_thread(seen):
+def test_what_runs_inside_what_and_where(seen):
     assert seen.parents == [-1, 0, -1, -1, -1]
-    assert seen.order[:2] == [0, 1]
-    assert seen.threads[:3] == [1, 1, 2]
+    assert (seen.host, seen.on_host_only) == ([True, True, False, True, False], False)
+    assert seen.threads == [7, 7, 0, 7, 0]
+    assert seen.order == [0, 1, 2, 3, 4]
 
 
-def test_what_ran_on_the_device_and_who_launched_it(seen):
-    assert seen.host == [True, True, True, False, False]
-    assert not seen.on_host_only
-    assert seen.launched == {1: [3, 4]}
-    assert (dict(seen.kernels), seen.kernel_ns) == ({"gemm": 1, "nccl": 1}, 10)
+def test_kernels_belong_to_who_launched_them(seen):
+    assert seen.launched == {1: [2], 3: [4]}
+    assert (dict(seen.kernels), seen.kernel_ns) == ({"kernel": 1, "reduce": 1}, 45_000)
     assert seen.main_device == "cuda"
 
 
-def test_communication_belongs_to_those_who_issued_it(seen):
-    assert seen.issuers == {4: 1}
-    assert seen.comm_rows == {1: [4], 0: [4]}
-    assert seen.group_names == [None, None, None, None, "g"]
+def test_communication_belongs_to_who_issued_it(seen):
+    assert seen.is_comm.tolist() == [False, False, False, False, True]
+    assert (seen.issuers, seen.comm_rows) == ({4: 3}, {3: [4]})
+    assert seen.group_names == [None, None, None, None, "tp"]
+    assert (seen.number("comm_size", 4, -1), seen.number("comm_size", 0, -1)) == (64, -1)
 
 
-def test_attributes_are_read_by_row(seen):
-    assert seen.schemas[:2] == ["a::b()", ""]
-    assert seen.number("comm_size", 4, -1) == 8
-    assert seen.place(3) == "rank 3, node 3 ('gemm')"
+def test_a_caller_that_was_written_down_counts_more_than_times():
+    columns = {
+        "name": ["a", "b"],
+        "caller": [None, 0],
+        "start_time_ns": [0, 100],
+        "is_cpu_op": [True] * 2,
+    }
+    assert Recording(0, Trace.from_columns(columns)).parents == [-1, 0]
 
 
-def recorded(**attributes):
-    t = ck.TraceBuilder()
-    t.comp("op", is_cpu_op=True, **attributes)
-    return Recording(0, t.build())
+def test_arguments_that_are_no_lists_are_named_with_their_node(seen):
+    assert seen.arguments(0, "inputs").values == [3]
+    assert len(seen.arguments(2, "outputs")) == 0
+    with pytest.raises(
+        TraceError, match=r"rank 2, node 1 \('inner'\): inputs_values is not a list of JSON"
+    ):
+        seen.arguments(1, "inputs")
+    with pytest.raises(TraceError, match=r"node 3 \('call'\): inputs_values is not a list"):
+        seen.arguments(3, "inputs")
 
 
-def test_arguments_are_parallel_lists_and_what_is_missing_is_empty():
-    given = recorded(inputs_values="[1, [2]]", inputs_shapes="[[]]", inputs_types='["Int"]')
-    found = given.arguments(0, "inputs")
-    assert len(found) == 2
-    assert found.item(0) == (1, [], "Int", [])
-    assert found.item(1) == ([2], [], "", [])
-    assert len(given.arguments(0, "outputs")) == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "said"), [("[1", "is not a list of JSON"), ("{}", "is not a list")]
-)
-def test_arguments_that_are_no_list_are_refused(text, said):
-    with pytest.raises(TraceError, match=f"rank 0, node 0 .*: inputs_values {said}"):
-        recorded(inputs_values=text).arguments(0, "inputs")
+def test_what_is_missing_of_an_argument_is_empty():
+    assert Recorded([5, 6], [[2]], ["Int", 3], []).item(0) == (5, [2], "Int", [])
+    assert Recorded([5, 6], [[2]], ["Int", 3], []).item(1) == (6, [], "", [])

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import chakrakit as ck
-from chakrakit.replayer.recording import read_settings
+from chakrakit.replayer.recording.settings import read_settings
+from chakrakit.trace.sets.card import Card
 
 
-def test_what_the_collector_wrote_down_counts():
-    told = {"allow_tf32": False, "threads": 4, "autocast": "bf16"}
-    card = ck.Card(settings={"collector": {"settings": told}})
-    assert read_settings(card, ["tf32_gemm"]) == {"allow_tf32": False, "threads": 4}
+def test_settings_are_those_the_collector_wrote_down():
+    told = {"allow_tf32": True, "threads": 3, "something else": 1}
+    card = Card(name="x", settings={"collector": {"settings": told}})
+    assert read_settings(card, ["sgemm"]) == {"allow_tf32": True, "threads": 3}
 
 
-def test_else_kernels_names_give_away_how_products_were_made():
-    assert read_settings(ck.Card(), ["ampere_tf32_s1688gemm_fp32"]) == {"allow_tf32": True}
-    assert read_settings(ck.Card(), ["sgemm_128x64"]) == {}
-    assert read_settings(ck.Card(), ["convert_tf32_elementwise"]) == {}  # no product
-    assert read_settings(ck.Card(settings={"collector": "x"}), []) == {}
+def test_kernels_tell_of_tf32_where_nobody_wrote_it_down():
+    card = Card(name="x")
+    assert read_settings(card, ["sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n"]) == {"allow_tf32": True}
+    assert read_settings(card, ["cutlass_80_tensorop_s1688gemm_128x128"]) == {"allow_tf32": True}
+    assert read_settings(card, ["ampere_sgemm_128x64_tn"]) == {}

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.replayer.plan.options import ReplayOptions
-from chakrakit.replayer.recording.settings import read_settings
 from chakrakit.replayer.run.comparison import compare_with_recording
 from chakrakit.replayer.run.session import prepare, replay
-from chakrakit.trace.sets.card import Card
 from support.recorded import DATA, linked
 
 
@@ -48,19 +46,6 @@ def test_a_recorded_mixture_of_experts_replays_whole():
     report = replay(str(DATA / "moe_tiny" / "et.json.gz"), ReplayOptions(), iterations=1, warmup=1)
     assert report.coverage.count == 1
     assert report.stand_ins == []
-
-
-def test_settings_are_those_the_collector_wrote_down():
-    told = {"allow_tf32": True, "threads": 3, "something else": 1}
-    card = Card(name="x", settings={"collector": {"settings": told}})
-    assert read_settings(card, ["sgemm"]) == {"allow_tf32": True, "threads": 3}
-
-
-def test_kernels_tell_of_tf32_where_nobody_wrote_it_down():
-    card = Card(name="x")
-    assert read_settings(card, ["sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n"]) == {"allow_tf32": True}
-    assert read_settings(card, ["cutlass_80_tensorop_s1688gemm_128x128"]) == {"allow_tf32": True}
-    assert read_settings(card, ["ampere_sgemm_128x64_tn"]) == {}
 
 
 def test_recorded_kernels_are_part_of_what_is_prepared():

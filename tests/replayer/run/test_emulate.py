@@ -30,3 +30,22 @@ def test_order_of_communication_in_a_trace_that_never_ran():
     t.edge(second, first, ck.EdgeKind.CTRL)
     plan = prepare(ck.TraceSet([t.build()]), ReplayOptions(mode="comm")).plans[0]
     assert plan.order == [second, first]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "shrink", "size"), [(2, "keep", 200), (2, "scale", 400), (4, "keep", 400)]
+)
+def test_emulated_communication_shrinks_by_the_same_rule(ranks, shrink, size):
+    t = ck.TraceBuilder()
+    t.collective("x", ck.CollectiveType.ALL_GATHER, 100)
+    t.collective("y", ck.CollectiveType.REDUCE_SCATTER, 400)
+    t.collective("z", ck.CollectiveType.ALL_TO_ALL, 400)
+    traces = ck.TraceSet([t.build()] * 4, groups=ck.Groups({"0": range(4)}))
+    found = (
+        prepare(traces, ReplayOptions(mode="comm", nproc=ranks, shrink=shrink))
+        .plans[0]
+        .communication
+    )
+    assert found[0].output == size
+    assert found[1].input == size
+    assert sum(found[2].in_splits) == found[2].output == size

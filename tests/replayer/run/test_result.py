@@ -1,72 +1,84 @@
-"""What a replay gave, from what its ranks wrote."""
+"""What a replay gave: a report over all ranks."""
 
 from __future__ import annotations
 
-import json
-
+import msgspec
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.replayer.run.result import SUMMARY, read_report
-
-RANK = {"rank": 0, "recorded_rank": 0, "count": [9, 10], "time_ns": [80, 100], "stand_ins": []}
-
-
-def outcome(rank, steps, **more):
-    figures = {"rank": rank, "steps_ns": steps, "host_ns": steps, "cpu_ns": [1] * len(steps)}
-    return {**figures, "kernel_ns": 7 * (rank + 1), "memory_bytes": 64, **more}
-
-
-def report(folder, ranks, outcomes, **more):
-    summary = {"mode": "full", "device": "cpu", "ranks": ranks, **more}
-    (folder / SUMMARY).write_text(json.dumps(summary))
-    for found in outcomes:
-        (folder / f"rank_{found['rank']}.json").write_text(json.dumps(found))
-    return read_report(folder, folder)
+from chakrakit.replayer.run import result
+from chakrakit.replayer.run.comparison import Original
+from chakrakit.replayer.run.result import (
+    SUMMARY,
+    RankSummary,
+    Replaced,
+    Share,
+    Spread,
+    Summary,
+    read_report,
+)
+from chakrakit.trace.sets.recorded_step import RecordedStep
 
 
-def test_an_iteration_takes_as_long_as_its_slowest_rank(tmp_path):
-    ranks = [RANK, {**RANK, "rank": 1}]
-    found = report(tmp_path, ranks, [outcome(0, [10, 50, 30]), outcome(1, [20, 40, 20])])
-    assert found.iterations == 3
-    assert (found.step_ns.median, found.step_ns.p10, found.step_ns.p90) == (30, 22, 46)
-    assert found.kernel_ns == 14
-    assert [r.step_ns.median for r in found.ranks] == [30, 20]
-    assert found.recorded is None
+@pytest.fixture
+def folder(tmp_path):
+    """Two ranks of ten operators each, run twice; rank 1 could not do one of them."""
+    ranks = [RankSummary(r, r, [10, 10], [1_000, 1_000], [Replaced("x", 2, 40)]) for r in (0, 1)]
+    step = RecordedStep(step_ns=90, unprofiled_step_ns=80)
+    original = [Original(100, 50, {"k": 1})]
+    summary = Summary("full", "cpu", ranks, step, original)
+    (tmp_path / SUMMARY).write_bytes(msgspec.json.encode(summary))
+    lost = [{"name": "aten::mm", "time_ns": 100, "why": "no room"}]
+    for rank, steps in enumerate(([100, 300], [200, 250])):
+        found = {
+            "rank": rank,
+            "steps_ns": steps,
+            "host_ns": [10, 20],
+            "cpu_ns": [5, 5],
+            "kernel_ns": 7 + rank,
+            "not_covered": lost * rank,
+            "kernels": {"k": [1, 50]},
+        }
+        (tmp_path / f"rank_{rank}.json").write_bytes(msgspec.json.encode(found))
+    return tmp_path
 
 
-def test_coverage_is_less_what_the_runner_could_not_do(tmp_path):
-    """Nine of ten operators were planned and one of them was not possible; 80 of 100 ns, less 30."""
-    lost = [{"name": "aten::x", "time_ns": 30, "why": "no such kernel"}]
-    found = report(tmp_path, [RANK], [outcome(0, [10], not_covered=lost)])
-    assert (found.coverage.count, found.coverage.time) == (0.8, 0.5)
-    assert [(s.name, s.count, s.time_ns, s.why) for s in found.stand_ins] == [
-        ("aten::x", 1, 30, "no such kernel")
-    ]
+def test_steps_are_those_of_the_slowest_rank_of_each_iteration(folder):
+    report = read_report(folder, folder)
+    assert report.step_ns == Spread(250, 210, 290)  # of 200 and 300
+    assert (report.iterations, report.kernel_ns) == (2, 8)
+    assert [(r.host_ns, r.step_ns.median) for r in report.ranks] == [(15, 200), (15, 225)]
 
 
-def test_stand_ins_are_summed_over_ranks_with_the_longest_first(tmp_path):
-    one = {"name": "a", "count": 2, "time_ns": 10}
-    two = {"name": "b", "count": 1, "time_ns": 50}
-    ranks = [{**RANK, "stand_ins": [one, two]}, {**RANK, "rank": 1, "stand_ins": [one]}]
-    found = report(tmp_path, ranks, [outcome(0, [10]), outcome(1, [10])])
-    assert [(s.name, s.count, s.time_ns) for s in found.stand_ins] == [("b", 1, 50), ("a", 4, 20)]
+def test_coverage_counts_what_could_not_be_done_after_all(folder):
+    report = read_report(folder, folder)
+    assert report.coverage == Share(19 / 20, 1_900 / 2_000)
+    assert report.ranks[1].coverage == Share(0.9, 0.9)
+    assert report.stand_ins == [Replaced("aten::mm", 1, 100, "no room"), Replaced("x", 4, 80)]
 
 
-def test_without_times_an_operator_counts_as_much_as_another(tmp_path):
-    found = report(tmp_path, [{**RANK, "time_ns": [0, 0]}], [outcome(0, [10])])
-    assert (found.coverage.count, found.coverage.time) == (0.9, 0.9)
-    nothing = report(tmp_path, [{**RANK, "count": [0, 0], "time_ns": [0, 0]}], [outcome(0, [10])])
-    assert nothing.coverage.count == 1
+def test_it_is_compared_with_the_step_that_was_timed_without_recording(folder):
+    report = read_report(folder, folder)
+    assert (report.recorded.step_ns, report.recorded.step_change) == (80, 250 / 80 - 1)
+    assert report.recorded.kernels_equal
+    assert report.recording.step_ns == 90
 
 
-def test_a_step_that_was_recorded_is_compared_with(tmp_path):
-    original = [{"step_ns": 40, "kernel_ns": 0, "kernels": {}}]
-    found = report(tmp_path, [RANK], [outcome(0, [50])], original=original)
-    assert found.recorded is not None
-    assert found.recorded.step_ns == 40
+def test_a_result_that_is_not_there_is_named(folder):
+    (folder / "rank_1.json").unlink()
+    with pytest.raises(FormatError, match="is not there; was the replay run") as error:
+        read_report(folder, folder)
+    assert error.value.path == str(folder / "rank_1.json")
 
 
-def test_a_rank_that_wrote_nothing_is_named(tmp_path):
-    with pytest.raises(FormatError, match=r"rank_0.json.*is not there; was the replay run"):
-        report(tmp_path, [RANK], [])
+@pytest.mark.parametrize(
+    ("values", "spread"),
+    [([], Spread(0, 0, 0)), ([7], Spread(7, 7, 7)), (list(range(101)), Spread(50, 10, 90))],
+)
+def test_spreads_are_medians_and_tenths(values, spread):
+    assert result._spread(values) == spread
+
+
+def test_all_of_nothing_is_all_of_it():
+    nothing = RankSummary(0, 0, [0, 0], [0, 0], [])
+    assert result._coverage([(nothing, result._Outcome(0, [], [], []))]) == Share(1.0, 1.0)

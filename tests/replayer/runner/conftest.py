@@ -1,4 +1,4 @@
-"""A plan of one rank that adds two tensors."""
+"""The plan of one rank that adds two tensors."""
 
 from __future__ import annotations
 

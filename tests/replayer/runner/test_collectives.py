@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from chakrakit.errors import TraceError
 from chakrakit.replayer.plan.options import ReplayOptions
 from chakrakit.replayer.run.session import prepare
+from chakrakit.replayer.runner import collectives
+from chakrakit.replayer.runner.collectives import issue
 from chakrakit.sources.pytorch.linking.linker import link
 from support.recorded import FUNCTIONAL, Sheet, plain, tensor
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
+
 
 RANK = """
 import os, sys, torch, torch.distributed as dist
@@ -86,3 +90,52 @@ def test_a_reduction_that_there_is_not(tmp_path):
     sheet.op("_c10d_functional::all_reduce", FUNCTIONAL, given, [tensor(2, 4)])
     with pytest.raises(TraceError, match="no reduction 'explode'; there are sum, avg"):
         prepare(sheet.traces(tmp_path), ReplayOptions())
+
+
+class Group:
+    """Notes what is asked of a process group."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __getattr__(self, name):
+        return lambda *args: self.asked.append((name, args)) or "work"
+
+
+@pytest.mark.parametrize(
+    ("step", "name", "args"),
+    [
+        (
+            {"op": "all_to_all_flat", "in_splits": [1], "out_splits": [2]},
+            "alltoall_base",
+            ("o", "i", [2], [1]),
+        ),
+        ({"op": "all_gather"}, "allgather", ([["o"]], ["i"])),
+        ({"op": "send", "root": 3, "tag": 7}, "send", (["i"], 3, 7)),
+        ({"op": "recv", "root": 3}, "recv", (["o"], 3, 0)),
+        ({"op": "all_gather_coalesced"}, "allgather_into_tensor_coalesced", (["o"], ["i"])),
+    ],
+)
+def test_how_each_is_issued(step, name, args):
+    group = Group()
+    assert issue(group, step, ["i"], ["o"]) == "work"
+    assert group.asked == [(name, args)]
+
+
+def test_roots_and_reductions_are_options():
+    group = Group()
+    issue(group, {"op": "reduce", "root": 2, "reduce": "max"}, ["i"], ["o"])
+    issue(group, {"op": "scatter", "root": 1}, [], ["o"])
+    (_, (_, reduce)), (_, (outputs, inputs, scatter)) = group.asked
+    assert (reduce.rootRank, reduce.reduceOp) == (2, torch.distributed.ReduceOp.MAX)
+    assert (outputs, inputs, scatter.rootRank) == (["o"], [], 1)
+
+
+def test_a_library_that_cannot_divide_is_given_a_sum_which_is_divided(monkeypatch):
+    monkeypatch.setattr(collectives, "_averages", lambda group: False)
+    group, whole, exact = Group(), torch.tensor([-7]), torch.tensor([7.0])
+    group.size = lambda: 2
+    group.allreduce = lambda *args: SimpleNamespace(wait=lambda: None)
+    for given in (whole, exact):
+        issue(group, {"op": "all_reduce", "reduce": "avg"}, [], [given]).wait()
+    assert (whole.item(), exact.item()) == (-3, 3.5)

@@ -1,4 +1,4 @@
-"""A plan of waits, run."""
+"""Waits and communication: a trace's own schedule in real time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 import chakrakit as ck
 from chakrakit.replayer.plan.options import ReplayOptions
 from chakrakit.replayer.run.session import prepare
-from chakrakit.replayer.runner.emulate import run_emulation
+from chakrakit.replayer.runner.emulate import _turns, run_emulation
 from chakrakit.replayer.runner.limits import ReplayError
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 
 def test_what_a_node_waits_for_twice_is_one_wait(tmp_path):
@@ -62,3 +62,16 @@ def test_plans_of_emulations_that_nobody_could_run(changes, said, monkeypatch, t
     settings = {"iterations": 1, "warmup": 0, "timeout_s": 60}
     with pytest.raises(ReplayError, match=said):
         run_emulation(emulated(**changes), settings, None)
+
+
+def test_communication_stands_in_the_queue_of_its_group_or_of_its_peer():
+    exchanges = {
+        0: {"op": "all_reduce", "group": 0},
+        1: {"op": "send", "group": 0, "root": 1},
+        2: {"op": "all_gather_flat", "group": 0},
+        3: {"op": "send", "group": 0, "root": 2},
+        4: {"op": "all_reduce", "group": 1},
+    }
+    turns = _turns([2, 0, 1, 3, 4], exchanges)
+    assert turns[0] is turns[2] == [2, 0]
+    assert (turns[1], turns[3], turns[4]) == ([1], [3], [4])

@@ -9,8 +9,6 @@ import pytest
 
 from chakrakit.replayer.runner.graphs import awaited_after, awaited_before, captured, stretches
 
-torch = pytest.importorskip("torch")
-
 STEPS: list[dict[str, Any]] = [
     {},
     {"graph": 1, "after": [0]},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from chakrakit.replayer.runner.groups import end_groups, start_groups
@@ -9,76 +11,79 @@ from chakrakit.replayer.runner.limits import ReplayError
 
 
 class Distributed:
-    """Notes what is asked of it."""
+    """Notes what is asked of torch.distributed."""
 
-    def __init__(self, available=True, backends=("gloo",)):
-        self.available, self.backends, self.asked, self.joined = available, backends, [], False
-        self.distributed_c10d = self
+    def __init__(self, available=True):
+        self.available, self.asked = available, []
+        self.distributed_c10d = SimpleNamespace(_get_default_group=lambda: "world")
+        self.joined = False
 
     def is_available(self):
         return self.available
 
     def is_backend_available(self, name):
-        return name in self.backends
+        return name == "gloo"
 
     def is_initialized(self):
         return self.joined
 
-    def init_process_group(self, backend, init_method, rank, world_size, timeout):
+    def init_process_group(self, backend, **how):
         self.joined = True
-        self.asked.append((backend, init_method, rank, world_size, timeout.total_seconds()))
+        self.asked.append((backend, how["init_method"], how["rank"], how["world_size"]))
+
+    def new_group(self, ranks, timeout):
+        self.asked.append((tuple(ranks), timeout.total_seconds()))
+        return f"group of {ranks}"
 
     def destroy_process_group(self):
         self.joined = False
 
-    def _get_default_group(self):
-        return "world"
 
-    def new_group(self, ranks, timeout):
-        return ranks
-
-
-class Torch:
-    def __init__(self, **more):
-        self.distributed = Distributed(**more)
+def plan(*groups, world=2, backend="gloo", **more):
+    listed = [{"ranks": list(g)} for g in groups]
+    return {"groups": listed, "world": world, "rank": 1, "backend": backend, **more}
 
 
-def plan(*groups, world=2, steps=(), backend="gloo"):
-    made = [{"name": str(i), "ranks": list(ranks)} for i, ranks in enumerate(groups)]
-    return {"groups": made, "world": world, "rank": 0, "backend": backend, "steps": list(steps)}
+@pytest.fixture
+def torch(monkeypatch):
+    monkeypatch.setenv("CHAKRA_REPLAY_STORE", "/scratch/store")
+    return SimpleNamespace(distributed=Distributed())
 
 
-def test_the_first_group_of_everybody_is_the_world(monkeypatch):
-    monkeypatch.setenv("CHAKRA_REPLAY_STORE", "/x/store")
-    torch = Torch()
-    assert start_groups(torch, plan([0, 1], [1], [0, 1]), 60) == ["world", [1], [0, 1]]
-    assert torch.distributed.asked == [("gloo", "file:///x/store", 0, 2, 60)]
+def test_the_first_group_of_all_ranks_is_the_world(torch):
+    made = start_groups(torch, plan([0, 1], [1], [0, 1]), 30)
+    assert made == ["world", "group of [1]", "group of [0, 1]"]
+    assert torch.distributed.asked == [
+        ("gloo", "file:///scratch/store", 1, 2),
+        ((1,), 30),
+        ((0, 1), 30),
+    ]
     end_groups(torch)
     assert not torch.distributed.joined
 
 
-def test_under_torchrun_ranks_meet_as_it_says(monkeypatch):
-    monkeypatch.delenv("CHAKRA_REPLAY_STORE", raising=False)
-    torch = Torch()
-    start_groups(torch, plan([0, 1]), 5)
-    assert torch.distributed.asked[0][1] == "env://"
-
-
-def test_one_rank_joins_only_where_it_talks_to_itself():
-    torch = Torch()
-    assert start_groups(torch, plan([0], world=1), 60) == []
-    assert start_groups(torch, plan(world=2), 60) == []
-    talks = plan([0], world=1, steps=[{"do": "collective"}])
-    assert start_groups(torch, talks, 60) == ["world"]
+def test_one_rank_that_talks_to_nobody_joins_nothing(torch):
+    alone = plan([0], world=1, steps=[{"do": "call", "op": "aten::add"}])
+    assert start_groups(torch, alone, 30) == []
+    assert torch.distributed.asked == []
+    end_groups(torch)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    "talks",
     [
-        ({"available": False}, "built without torch.distributed"),
-        ({"backends": ()}, "no backend 'gloo' here; use --backend gloo or nccl"),
+        {"steps": [{"do": "collective"}]},
+        {"steps": [{"do": "call", "op": "_c10d_functional::all_reduce"}]},
+        {"communication": {"1": {}}},
     ],
 )
-def test_a_pytorch_that_cannot_communicate_says_so(given, said):
-    with pytest.raises(ReplayError, match=said):
-        start_groups(Torch(**given), plan([0, 1]), 60)
+def test_one_rank_that_talks_to_itself_joins(torch, talks):
+    assert start_groups(torch, plan([0], world=1, **talks), 30) == ["world"]
+
+
+def test_what_this_pytorch_does_not_have_is_said(torch):
+    with pytest.raises(ReplayError, match="there is no backend 'mpi' here; use --backend"):
+        start_groups(torch, plan([0, 1], backend="mpi"), 30)
+    torch.distributed.available = False
+    with pytest.raises(ReplayError, match=r"built without torch\.distributed"):
+        start_groups(torch, plan([0, 1]), 30)

@@ -1,61 +1,80 @@
-"""`python run.py`: what it takes, and how it says that it cannot."""
+"""`python run.py`: the command line of an exported replay."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 
-from chakrakit.replayer.runner import main as command
+from chakrakit.replayer.runner import main as module
+from chakrakit.replayer.runner.main import main
 
 
 @pytest.fixture
-def run(monkeypatch, capfd):
-    """Runs the command with some words; gives the exit code and what it said."""
-    before = signal.getsignal(signal.SIGTERM)
+def ran(monkeypatch, tmp_path):
+    """Runs the command; gives its exit code and what ranks were started with."""
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(module, "watch_parent", lambda: None)
+    monkeypatch.setattr(module, "_HEAR_S", 0)
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    started = []
+    monkeypatch.setattr(module, "supervise", lambda *how: started.append(how) or 0)
 
-    def started(folder, *words, **environment):
-        monkeypatch.setattr("sys.argv", ["run.py", *words])
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        return command.main(folder), capfd.readouterr().err
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+        return main(tmp_path), started
 
-    yield started
-    signal.signal(signal.SIGTERM, before)
-
-
-def test_a_folder_without_plans_is_refused(run, tmp_path):
-    assert run(tmp_path) == (2, f"error: {tmp_path} has no plan_N.json.gz\n")
-
-
-def test_an_error_that_nobody_thought_of_is_one_line_too(run, tmp_path, monkeypatch):
-    def fail(*_):
-        raise KeyError("what")
-
-    monkeypatch.setattr(command, "supervise", fail)
-    (tmp_path / "plan_0.json.gz").touch()
-    assert run(tmp_path) == (1, "error: KeyError: 'what'\n")
+    return run
 
 
-def test_a_rank_reads_its_own_plan(run, tmp_path):
-    (tmp_path / "plan_1.json.gz").write_text("nonsense")
-    code, said = run(tmp_path, RANK="1", WORLD_SIZE="2")
-    assert code == 2
-    assert said.startswith(f"error: {tmp_path / 'plan_1.json.gz'} is not a plan:")
+def plan(folder, **what):
+    said = {"format": "chakra-replay", "version": 1, "world": 2, "rank": 0, **what}
+    said |= {"slots": 0, "groups": [], "steps": []}
+    (folder / "plan_0.json.gz").write_bytes(gzip.compress(json.dumps(said).encode()))
 
 
-@pytest.mark.parametrize("words", [("--iterations", "0"), ("--warmup", "-1"), ("--timeout", "0")])
-def test_numbers_that_make_no_sense_are_refused(run, tmp_path, words):
-    with pytest.raises(SystemExit, match="2"):
-        run(tmp_path, *words)
-
-
-def test_what_is_given_reaches_those_who_run(run, tmp_path, monkeypatch):
-    given = []
-    monkeypatch.setattr(command, "supervise", lambda *found: given.append(found) or 0)
-    (tmp_path / "plan_0.json.gz").touch()
-    assert run(tmp_path, "--iterations", "7", "--no-profile")[0] == 0
-    ((folder, ranks, settings),) = given
-    assert (folder, ranks) == (tmp_path, 1)
-    assert (settings["iterations"], settings["warmup"], settings["profile"]) == (7, 3, False)
+def test_all_ranks_of_the_folder_are_started(ran, tmp_path):
+    for rank in (0, 1, 2):
+        (tmp_path / f"plan_{rank}.json.gz").touch()
+    code, ((folder, ranks, settings),) = ran("--iterations", "4", "--no-profile")
+    assert (code, folder, ranks) == (0, tmp_path, 3)
+    assert (settings["iterations"], settings["warmup"], settings["profile"]) == (4, 3, False)
     assert settings["out"] == tmp_path / "result"
+
+
+def test_a_folder_without_plans_says_so(ran, capfd):
+    assert ran()[0] == 2
+    assert "has no plan_N.json.gz" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", [("--iterations", "0"), ("--warmup", "-1"), ("--timeout", "0")])
+def test_numbers_that_cannot_be_are_refused(ran, wrong, capsys):
+    with pytest.raises(SystemExit) as error:
+        ran(*wrong)
+    assert error.value.code == 2
+    assert "iterations must be 1 or more" in capsys.readouterr().err
+
+
+def test_a_rank_of_another_world_is_refused(ran, tmp_path, monkeypatch, capfd):
+    plan(tmp_path)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    assert ran("--worker")[0] == 2
+    assert "rank 0: error: the plans are for 2 ranks; start as many" in capfd.readouterr().err
+
+
+def test_a_result_is_moved_into_place_when_it_is_whole(tmp_path):
+    module._write(Path(tmp_path) / "rank_0.json", {"rank": 0})
+    assert [p.name for p in tmp_path.iterdir()] == ["rank_0.json"]
+    assert json.loads((tmp_path / "rank_0.json").read_text()) == {"rank": 0}
+
+
+def test_a_termination_ends_as_any_other_end():
+    with pytest.raises(SystemExit) as error:
+        module._end(signal.SIGTERM, None)
+    assert error.value.code == 128 + signal.SIGTERM

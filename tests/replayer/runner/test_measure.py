@@ -1,19 +1,33 @@
-"""One rank's replay from first iteration to result."""
+"""Running a plan: warmed up, timed, and once more under the profiler."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from chakrakit.replayer.runner import measure
 from chakrakit.replayer.runner.limits import ReplayError
 from chakrakit.replayer.runner.measure import run_plan
-from support.replayed import plan_text, small_model
+from support import replayed
+from support.recorded import ADD, EMBEDDING, MM, Sheet, plain, tensor
+from support.replayed import plan_text
 
-pytest.importorskip("torch")
-
-SETTINGS = {"iterations": 2, "warmup": 1, "timeout_s": 60.0}
-
-
+torch = pytest.importorskip("torch")
+SETTINGS = replayed.SETTINGS | {"iterations": 2, "warmup": 1}
+ONE = plain(1, "Int")
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def small_model():
+    sheet = Sheet()
+    indices = [tensor(1, 50, 8), tensor(2, 6, dtype="long int"), plain(-1, "Int")]
+    sheet.op(
+        "aten::embedding", EMBEDDING, [*indices, *[plain(False, "Bool")] * 2], [tensor(3, 6, 8)]
+    )
+    sheet.op("aten::mm", MM, [tensor(3, 6, 8), tensor(4, 8, 5)], [tensor(5, 6, 5)])
+    sheet.op("aten::add", ADD, [tensor(5, 6, 5), tensor(6, 5), ONE], [tensor(7, 6, 5)])
+    return sheet
 
 
 def test_a_step_is_replayed_and_recorded(tmp_path):
@@ -36,3 +50,28 @@ def test_gaps_of_the_host_are_kept_if_asked(tmp_path):
     plan["steps"][1]["gap_ns"] = 20_000_000
     found = run_plan(plan, {**SETTINGS, "iterations": 1}, None)
     assert found["steps_ns"][0] >= 20_000_000
+
+
+def test_kernels_of_a_recording_are_counted_with_their_time():
+    events = [
+        {"cat": "kernel", "name": "gemm", "dur": 1.5},
+        {"cat": "kernel", "name": "gemm", "dur": 2.0},
+        {"cat": "gpu_memcpy", "name": "copy", "dur": 0.5},
+        {"cat": "cpu_op", "name": "aten::mm", "dur": 9},
+    ]
+    found = measure._kernels(json.dumps({"traceEvents": events}).encode())
+    assert found == {"gemm": (2, 3_500), "copy": (1, 500)}
+
+
+def test_a_plan_for_a_gpu_needs_one(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert measure.choose_device(torch, {"device": "cpu"}) == "cpu"
+    with pytest.raises(ReplayError, match="this machine has none; use --device cpu"):
+        measure.choose_device(torch, {"device": "cuda", "rank": 0})
+
+
+def test_ranks_on_this_machine_are_those_of_the_launcher_or_all(monkeypatch):
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert measure.local_ranks({"world": 16}) == 16
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert measure.local_ranks({"world": 16}) == 4

@@ -4,13 +4,35 @@ from __future__ import annotations
 
 import pytest
 
-from support.recorded import ADD, Sheet, tensor
-from support.replayed import ONE, checked, plan_text, small_model
+from support.recorded import ADD, EMBEDDING, MM, Sheet, plain, tensor
+from support.replayed import plan_text
 
 torch = pytest.importorskip("torch")
+from chakrakit.replayer.runner.guard import room_for  # noqa: E402
+from chakrakit.replayer.runner.program import Program  # noqa: E402
+from chakrakit.replayer.runner.storages import make_externals  # noqa: E402
 
-SETTINGS = {"iterations": 2, "warmup": 1, "timeout_s": 60.0}
+ONE = plain(1, "Int")
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def checked(plan):
+    with torch.inference_mode():
+        program = Program(torch, plan, "cpu", [], room_for(torch, "cpu", 1))
+        make_externals(torch, plan, program.slots, "cpu", program.guard)
+        program.check()
+    return program
+
+
+def small_model():
+    sheet = Sheet()
+    indices = [tensor(1, 50, 8), tensor(2, 6, dtype="long int"), plain(-1, "Int")]
+    sheet.op(
+        "aten::embedding", EMBEDDING, [*indices, *[plain(False, "Bool")] * 2], [tensor(3, 6, 8)]
+    )
+    sheet.op("aten::mm", MM, [tensor(3, 6, 8), tensor(4, 8, 5)], [tensor(5, 6, 5)])
+    sheet.op("aten::add", ADD, [tensor(5, 6, 5), tensor(6, 5), ONE], [tensor(7, 6, 5)])
+    return sheet
 
 
 def test_nothing_of_a_step_is_left_but_what_was_there_before(tmp_path):
@@ -19,6 +41,14 @@ def test_nothing_of_a_step_is_left_but_what_was_there_before(tmp_path):
     program.run()
     kept = {v[0] for e in plan["externals"] for v in e["views"]}
     assert {i for i, t in enumerate(program.slots) if t is not None} == kept
+
+
+def test_indices_are_within_range_and_not_all_the_same(tmp_path):
+    plan = plan_text(small_model(), tmp_path)
+    program = checked(plan)
+    (slot,) = (e["views"][0][0] for e in plan["externals"] if e["dtype"] == "int64")
+    values = program.slots[slot]
+    assert 0 <= int(values.min()) < int(values.max()) < 50
 
 
 def test_in_place_results_lie_in_the_same_storage(tmp_path):
@@ -60,3 +90,25 @@ def test_an_operator_this_pytorch_does_not_have_is_replaced(tmp_path):
     )
     program = checked(plan_text(sheet, tmp_path))
     assert "has no aten::add.Unheard" in program.not_covered[0]["why"]
+
+
+def test_the_short_way_is_taken_only_to_the_same_operator(tmp_path):
+    """`Tensor.div` with a number is `div.Tensor` to the dispatcher, and here `div.Scalar` was recorded."""
+    sheet = Sheet()
+    schema = "aten::div.Scalar(Tensor self, Scalar other) -> Tensor"
+    sheet.op("aten::div", schema, [tensor(1, 4), plain(2, "Int")], [tensor(2, 4)])
+    sheet.op("aten::add", ADD, [tensor(1, 4), tensor(1, 4), ONE], [tensor(3, 4)])
+    program = checked(plan_text(sheet, tmp_path))
+    with torch.inference_mode():
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        seen = []
+
+        class Watch(TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                seen.append(str(func))
+                return func(*args, **(kwargs or {}))
+
+        with Watch():
+            program.run()
+    assert seen == ["aten.div.Scalar", "aten.add.Tensor"]

@@ -6,68 +6,87 @@ import pytest
 
 from chakrakit.replayer.runner.guard import Guard, Room
 from chakrakit.replayer.runner.limits import ReplayError
+from chakrakit.replayer.runner.measure import run_plan
 from chakrakit.replayer.runner.storages import bounded, make_externals
-from support.replayed import checked, plan_text, small_model
+from support.replayed import GIB, SETTINGS
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+
+def huge_external(plan):
+    plan["externals"][0]["bytes"] = 1 << 46
 
 
-def test_indices_are_within_range_and_not_all_the_same(tmp_path):
-    plan = plan_text(small_model(), tmp_path)
-    program = checked(plan)
-    (slot,) = (e["views"][0][0] for e in plan["externals"] if e["dtype"] == "int64")
-    values = program.slots[slot]
-    assert 0 <= int(values.min()) < int(values.max()) < 50
+def view_beyond(plan):
+    plan["externals"][0]["views"][0][2] = [1 << 30]
 
 
-def whole(elements=16):
-    return torch.zeros(elements)
+def negative_stride(plan):
+    plan["externals"][0]["views"][0][3] = [-1]
 
 
-def test_a_view_lies_where_it_says_and_may_have_another_type():
-    base = whole()
-    found = bounded(torch, base, torch.float32, [2, 3], [4, 1], 5)
-    found.fill_(7)
-    assert base.nonzero().flatten().tolist() == [5, 6, 7, 9, 10, 11]
-    assert bounded(torch, base, torch.int64, [8], [1], 0).shape == (8,)
+def huge_stand_in(plan):
+    step = {"do": "stand_in", "name": "x", "made": [[2, "float32", [1 << 44], [1], 0, "cpu"]]}
+    plan["steps"] = [step]
 
 
 @pytest.mark.parametrize(
-    ("shape", "strides", "offset", "said"),
+    ("change", "said"),
     [
-        ([17], [1], 0, r"reaches 68 bytes into a storage of 64"),
-        ([2], [1], 15, r"reaches 68 bytes"),
-        ([2], [-1], 5, "a view of shape"),
-        ([2, 2], [1], 0, "a view of shape"),
-        ([2], [1], -1, "a view of shape"),
+        (huge_external, "GiB on this machine"),
+        (view_beyond, "bytes into a storage of"),
+        (negative_stride, "a view of shape"),
+        (huge_stand_in, "GiB on this machine"),
     ],
 )
-def test_a_view_beyond_its_storage_is_refused(shape, strides, offset, said):
+def test_a_plan_that_takes_more_than_there_is(plan, change, said):
+    change(plan)
     with pytest.raises(ReplayError, match=said):
+        run_plan(plan, SETTINGS, None)
+
+
+def whole(count=8, dtype=torch.float32):
+    return torch.arange(count).to(dtype)
+
+
+def test_a_view_lies_in_the_storage_also_as_another_type():
+    base = whole()
+    view = bounded(torch, base, torch.float32, [2, 3], [3, 1], 2)
+    assert view.tolist() == [[2, 3, 4], [5, 6, 7]]
+    raw = bounded(torch, base, torch.uint8, [32], [1], 0)
+    assert raw.untyped_storage()._cdata == base.untyped_storage()._cdata
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "offset"),
+    [([3, 3], [3, 1], 0), ([2], [8], 0), ([8], [1], 1), ([2], [-1], 4), ([2, 2], [1], 0)],
+)
+def test_a_view_that_reaches_beyond_is_refused(shape, strides, offset):
+    with pytest.raises(ReplayError, match="a view of shape"):
         bounded(torch, whole(), torch.float32, shape, strides, offset)
 
 
-def test_an_empty_view_reaches_nowhere():
-    assert bounded(torch, whole(), torch.float32, [0, 99], [99, 1], 16).numel() == 0
-
-
 @pytest.mark.parametrize(
-    ("dtype", "fill", "holds"),
+    ("fill", "dtype", "holds"),
     [
-        ("float32", {"kind": "normal"}, lambda t: 0 < t.std() < 0.1 and t.min() < 0),
-        ("float32", {"kind": "positive"}, lambda t: t.min() > 0),
-        ("float32", {"kind": "one"}, lambda t: (t == 1).all()),
-        ("int64", {"kind": "zero"}, lambda t: (t == 0).all()),
-        ("int64", {"kind": "index", "limit": 9}, lambda t: t.min() >= 0 and t.max() < 9),
-        ("int64", {"kind": "unset"}, lambda t: t.max() < -(1 << 62)),
+        ({"kind": "index", "limit": 5}, "int64", lambda t: 0 <= t.min() <= t.max() < 5),
+        ({"kind": "zero"}, "int64", lambda t: (t == 0).all()),
+        ({"kind": "one"}, "bool", lambda t: t.all()),
+        ({"kind": "unset"}, "int32", lambda t: (t < 0).all()),
+        ({"kind": "positive"}, "float32", lambda t: (t > 0).all()),
+        ({"kind": "normal"}, "bfloat16", lambda t: 0 < t.abs().mean() < 0.1),
     ],
 )
-def test_values_are_as_the_plan_says(dtype, fill, holds):
-    external = {"bytes": 4096, "device": "cpu", "dtype": dtype, "fill": fill}
-    view = [0, dtype, [4096 // (4 if dtype == "float32" else 8)], [1], 0]
-    plan = {"rank": 0, "steps": [], "externals": [{**external, "views": [view]}]}
-    slots = [None]
-    make_externals(torch, plan, slots, "cpu", Guard(torch, Room({"cpu": 1 << 30})))
+def test_values_are_such_that_no_operator_chokes_on_them(fill, dtype, holds):
+    external = {
+        "bytes": 8 * 40,
+        "device": "cpu",
+        "dtype": dtype,
+        "fill": fill,
+        "views": [[0, dtype, [40], [1], 0]],
+    }
+    slots, guard = [None], Guard(torch, Room({"cpu": GIB}))
+    make_externals(torch, {"rank": 0, "externals": [external], "steps": []}, slots, "cpu", guard)
     assert bool(holds(slots[0]))
+    expected = {"index": (0, 4), "zero": (0, 0), "one": (1, 1)}
+    assert guard.ranges.of(slots[0]) == expected.get(fill["kind"])

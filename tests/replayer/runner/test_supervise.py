@@ -1,37 +1,67 @@
-"""All ranks of a replay: how the end of one is told."""
+"""All ranks of a replay on this machine: started together, and none left when one fails."""
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from chakrakit.replayer.runner import supervise as supervise_module
 from chakrakit.replayer.runner.limits import ReplayError
 from chakrakit.replayer.runner.supervise import describe_exit, supervise
+
+RUN = """
+import os, sys, threading, time
+sys.path.insert(0, {path!r})
+rank = int(os.environ["RANK"])
+open(f"{{sys.argv[sys.argv.index('--out') + 1]}}/{{rank}}", "w").write(" ".join(sys.argv[1:]))
+pipe = int(os.environ["CHAKRA_REPLAY_PIPE"])
+{program}
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs two ranks of a small program; gives the exit code and what each was told."""
+
+    def start(program):
+        (tmp_path / "run.py").write_text(RUN.format(path=sys.path[0], program=program))
+        settings = {
+            "out": tmp_path,
+            "iterations": 5,
+            "warmup": 1,
+            "timeout_s": 9.0,
+            "profile": False,
+        }
+        return supervise(tmp_path, 2, settings), tmp_path
+
+    return start
 
 
 @pytest.mark.parametrize(
     ("code", "said"),
-    [(2, "ended with code 2"), (-9, "was killed by SIGKILL"), (-99, "was killed by signal 99")],
+    [(1, "ended with code 1"), (-9, "was killed by SIGKILL"), (-200, "was killed by signal 200")],
 )
 def test_an_end_in_words(code, said):
     assert describe_exit(code) == said
 
 
-RUN = """\
-import os, sys, time
-if os.environ["RANK"] == "1":
-    sys.exit(3)
-if "wait" in sys.argv[0]:
-    time.sleep(600)
-"""
+def test_ranks_are_told_how_to_run_and_all_is_well_when_all_are(run):
+    code, folder = run("")
+    assert code == 0
+    told = (folder / "1").read_text()
+    assert told == (f"--worker --out {folder} --iterations 5 --warmup 1 --timeout 9.0 --no-profile")
 
 
-@pytest.mark.slow
-def test_the_first_failure_ends_all_and_is_named(tmp_path):
-    folder = tmp_path / "wait"
-    folder.mkdir()
-    (folder / "run.py").write_text(RUN)
-    settings = {"out": tmp_path, "iterations": 1, "warmup": 0, "timeout_s": 5, "profile": False}
-    with pytest.raises(ReplayError, match="rank 1 ended with code 3; the replay was ended"):
-        supervise(folder, 2, settings)
-    (folder / "run.py").write_text("")
-    assert supervise(folder, 2, settings) == 0
+def test_the_first_failure_is_told_to_the_others_and_ends_them(run, tmp_path, monkeypatch):
+    """Rank 1 hears of it and sleeps on all the same: it is ended."""
+    monkeypatch.setattr(supervise_module, "_GRACE_S", 0.2)
+    program = (
+        "if rank == 0: sys.exit(7)\n"
+        "said = os.read(pipe, 999).decode()\n"
+        "open(sys.argv[3] + '/said', 'w').write(said)\n"
+        "time.sleep(600)"
+    )
+    with pytest.raises(ReplayError, match="rank 0 ended with code 7; the replay was ended"):
+        run(program)
+    assert (tmp_path / "said").read_text() == "rank 0 ended with code 7\n"

@@ -1,4 +1,4 @@
-"""Host threads of a plan: at the same time, each waiting for what it needs."""
+"""Host threads of a plan."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import threading
 
 import pytest
 
-from chakrakit.replayer.runner.threads import Threads
+from chakrakit.replayer.runner.threads import Threads, _in_order
 
 torch = pytest.importorskip("torch")
-
-pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def test_the_backward_thread_is_another_thread(tmp_path):
@@ -52,3 +50,8 @@ def test_a_thread_that_fails_ends_those_that_wait_for_it():
         with pytest.raises(ValueError, match="no"):
             threads.run()
     threads.close()
+
+
+def test_without_needs_each_thread_begins_when_the_one_before_is_done():
+    assert _in_order([0, 0, 1, 1, 0]) == [[], [], [1], [], [3]]
+    assert _in_order([]) == []

@@ -21,6 +21,11 @@ def test_other_tables_are_not_job_traces(tmp_path):
     assert is_job_trace(write_job(tmp_path / "job.parquet"))
 
 
+def _unsigned(table: pa.Table, name: str, value: int) -> pa.Table:
+    values = pa.array([value] * table.num_rows, pa.uint64())
+    return table.set_column(table.column_names.index(name), name, values)
+
+
 def _with(table: pa.Table, name: str, change) -> pa.Table:
     values = change(table[name].to_pylist())
     place = table.column_names.index(name)
@@ -39,6 +44,7 @@ def _with(table: pa.Table, name: str, change) -> pa.Table:
         (lambda t: _with(t, "duration", lambda v: [-1.0, *v[1:]]), "negative duration"),
         (lambda t: _with(t, "start_ts", lambda v: [float("nan"), *v[1:]]), "times that cannot be"),
         (lambda t: _with(t, "stage", lambda v: [-3, *v[1:]]), "out of range"),
+        (lambda t: _unsigned(t, "stage", 2**64 - 1), "'stage' has values out of range"),
         (lambda t: _with(t, "rank", lambda v: [v[-1], *v[1:]]), "two ranks share a stage"),
         (lambda t: pa.concat_tables([t, t.slice(0, 1)]), "there twice"),
     ],

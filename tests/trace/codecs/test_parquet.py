@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 from pathlib import Path
@@ -246,3 +247,27 @@ def test_a_file_cut_off_anywhere_is_an_error(tmp_path: Path, size: int) -> None:
     (tmp_path / "cut.parquet").write_bytes(good.read_bytes()[:size])
     with pytest.raises(FormatError):
         read(tmp_path / "cut.parquet")
+
+
+def _unknown_types(data: bytes) -> bool:
+    try:
+        footer = pq.read_metadata(io.BytesIO(data))
+    except OSError:
+        return False
+    pieces = [footer.row_group(0).column(i) for i in range(footer.num_columns)]
+    return any(p.physical_type == "UNKNOWN" for p in pieces)
+
+
+def test_a_column_of_another_type_than_the_schema_says(tmp_path: Path) -> None:
+    """Arrow would end the process over the statistics of such a column."""
+    trace = TraceBuilder()
+    trace.comp("a")
+    path = tmp_path / "t.parquet"
+    write(trace.build(), path)
+    valid = path.read_bytes()
+    field = b"\x15\x0c"  # Thrift: the first field, a number, which is 6 for bytes
+    places = [i for i in range(len(valid)) if valid.startswith(field, i)]
+    changed = (valid[: i + 1] + b"\x7e" + valid[i + 2 :] for i in places)
+    path.write_bytes(next(data for data in changed if _unknown_types(data)))
+    with contextlib.suppress(FormatError):
+        assert len(read(path)) == 1

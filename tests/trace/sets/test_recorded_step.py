@@ -1,5 +1,7 @@
 """How long a step was while it was recorded, and what to warn of."""
 
+import msgspec
+
 from chakrakit import Card
 from chakrakit.trace.sets import RecordedStep, recorded_step_of
 
@@ -21,6 +23,22 @@ def test_a_correction_that_suffices_leaves_nothing_to_warn_of():
     assert step.lines() == [
         "step: recorded 30.00 ms, corrected 21.00 ms (by probes), un-profiled 20.00 ms"
     ]
+
+
+def test_an_estimated_cost_that_leaves_the_bound_open_is_warned_of():
+    """The device works 20 ms: nearly all of the shortest step that may be, two thirds of the longest."""
+    step = RecordedStep(
+        step_ns=24 * MS, corrected="by probes", least_step_ns=21 * MS, most_step_ns=30 * MS
+    )
+    assert not step.bound_uncertain
+    filled = msgspec.structs.replace(step, device_ns=20 * MS)
+    assert filled.bound_uncertain
+    assert filled.warning.startswith(
+        "whether the host or the device bounds this run is not certain"
+    )
+    assert filled.lines()[1] == "step: corrected 24.00 ms (by probes, 21.00 to 30.00 ms)"
+    for device in (18 * MS, 27 * MS):
+        assert not msgspec.structs.replace(step, device_ns=device).bound_uncertain
 
 
 def test_without_a_timed_program_there_is_no_dilation():

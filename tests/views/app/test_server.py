@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+from chakrakit.views.app import server
 from chakrakit.views.app.server import static_files
 
 
@@ -44,3 +48,25 @@ def test_only_the_page_s_own_files_are_served(client, two_ranks):
     ):
         assert web.get(path).status_code == 404
     assert web.post("/api/session").status_code == 405
+
+
+def test_of_too_many_searches_some_are_told_to_ask_again(client, two_ranks, monkeypatch):
+    """At once, and the rest is answered meanwhile: no search waits for a free thread."""
+    begun, go, count = threading.Semaphore(0), threading.Event(), server._MOST_SEARCHES
+
+    def slow(*_):
+        begun.release()
+        return {"waited": go.wait(60)}
+
+    monkeypatch.setattr(server, "search", slow)
+    web = client(two_ranks).web
+    with ThreadPoolExecutor(count) as pool:
+        asked = [pool.submit(web.get, "/api/search?text=a") for _ in range(count)]
+        for _ in range(count):
+            begun.acquire()
+        refused = web.get("/api/search?text=b&first=0").json()
+        assert (refused["hits"], refused["next"]) == ([], 0)
+        assert web.get("/api/session").status_code == 200
+        go.set()
+        assert all(answer.result().json() == {"waited": True} for answer in asked)
+    assert web.get("/api/search?text=a").json() == {"waited": True}

@@ -71,3 +71,15 @@ def test_an_answer_that_takes_long_is_none_and_there_the_next_time(two_ranks):
 def test_a_rank_that_is_not_there_is_named(two_ranks):
     with pytest.raises(TraceError, match="no rank 9 in mine"):
         ShownRun(two_ranks, "mine", []).lines(9)
+
+
+def test_searches_that_nobody_waits_for_do_not_pile_up(two_ranks):
+    """Behind one that takes long, the others are forgotten when their requests end."""
+    side, go, made = ShownRun(two_ranks, "slow", []), threading.Event(), []
+    assert side.answer("long", go.wait, 0.01) is None
+    for number in range(20):
+        assert side.answer(number, lambda number=number: made.append(number), 0.0) is None
+    go.set()
+    assert side.answer("long", go.wait, 60) is True
+    assert side.answer("new", lambda: "found", 60) == "found"
+    assert made == []

@@ -11,7 +11,6 @@ from chakrakit.workloads.description.description import Decoder, Plan, Step, Wor
 from chakrakit.workloads.generate.figures import dry_run, refuse_over_capacity
 from chakrakit.workloads.generate.generator import generated
 from chakrakit.workloads.models import named
-from chakrakit.workloads.models.files import read_workload, write_workload
 
 SMALL = Decoder(layers=4, hidden=64, heads=8, kv_heads=4, vocab=96)
 MOE = SMALL.replace(experts=8, top_k=2, expert_ffn=32)
@@ -91,24 +90,3 @@ def test_more_than_the_device_holds() -> None:
     ):
         refuse_over_capacity(found, 80 << 30, "an-a100")
     refuse_over_capacity(found, 2000 << 30, "a-dream")
-
-
-def test_descriptions_round_trip(tmp_path) -> None:
-    workload = Workload(model=MOE, plan=Plan(dp=4, ep=4), step=Step(seq=64, global_batch=4))
-    write_workload(workload, tmp_path / "w.yaml")
-    assert read_workload(tmp_path / "w.yaml") == workload
-
-
-def test_descriptions_say_where_they_are_wrong(tmp_path) -> None:
-    file = tmp_path / "w.yaml"
-    file.write_text("model: llama3.1-8b\nplan: {tp: two}\n")
-    with pytest.raises(ConfigError, match=r"Expected `int`, got `str` - at `\$\.plan\.tp`"):
-        read_workload(file)
-    file.write_text("model: llama3.1-8b\nplan: {tensor: 2}\n")
-    with pytest.raises(ConfigError, match="unknown field `tensor`"):
-        read_workload(file)
-    file.write_text("model: {base: llama3.1-8b, layers: 2}\n")
-    assert read_workload(file).model == named("llama3.1-8b").replace(layers=2)
-    file.write_text("- a\n")
-    with pytest.raises(ConfigError, match="should hold model, plan and step"):
-        read_workload(file)

@@ -84,7 +84,7 @@ def test_1f1b(p: int, m: int) -> None:
 @pytest.mark.parametrize(("p", "m"), GRID)
 @pytest.mark.parametrize("v", [2, 4])
 def test_interleaved(p: int, m: int, v: int) -> None:
-    """Cells are a v-th of a stage: the bubble shrinks by v, and memory is counted in v-ths."""
+    """Tasks are a v-th of a stage: the bubble shrinks by v, and memory is counted in v-ths."""
     run = Timed(Plan(pp=p, schedule="interleaved", chunks=v), m, p * v)
     assert run.bubble() == (p - 1) * (F + B + W)  # of a chunk's time, a v-th of the stage's
     chunks = [min(m * v, 2 * (p - s - 1) + (v - 1) * p + 1) for s in run.stages]
@@ -160,7 +160,7 @@ def test_an_own_schedule() -> None:
 
 
 def test_the_dry_run_says_the_same_bubble() -> None:
-    """Cells as long as their FLOPs: even stages give the textbook fraction."""
+    """Tasks as long as their FLOPs: even stages give the textbook fraction."""
     model = Decoder(layers=64, hidden=512, heads=8, vocab=1)
     plan, step = Plan(pp=4), Step(seq=64, global_batch=8)
     found = dry_run(generated(Workload(model=model, plan=plan, step=step)))

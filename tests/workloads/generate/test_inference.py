@@ -10,19 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chakrakit.trace.validation.check import validate
-from chakrakit.workloads.description.description import (
-    Decoder,
-    Disaggregation,
-    Lengths,
-    Plan,
-    Step,
-    Workload,
-)
+from chakrakit.workloads.description.description import Decoder, Lengths, Plan, Step, Workload
 from chakrakit.workloads.generate.figures import Figures, dry_run
 from chakrakit.workloads.generate.generator import generated
 from chakrakit.workloads.generate.inference import touched_experts
 from chakrakit.workloads.generate.programs import Generated
-from chakrakit.workloads.generate.requests import iterations
 from chakrakit.workloads.models import named
 from support.forms import matmul_weights
 from support.joined import join
@@ -102,81 +94,6 @@ def test_touched_experts() -> None:
         read.append(int(columns["bytes"][rows][0]) - requests * 2 * 2 * (64 + 64))
     weights = 8 * 64 * 64 * 2
     assert read == [weights // 4, pytest.approx(weights, rel=1e-3)]
-
-
-@pytest.mark.parametrize("budget", [8, 64, 1000])
-def test_continuous_batches(budget: int) -> None:
-    """Every prompt is read once, every request gets its tokens, no iteration exceeds the budget."""
-    step = Step(
-        kind="serve",
-        seq=50,
-        new_tokens=5,
-        token_budget=budget,
-        concurrency=3,
-        seed=1,
-        lengths=Lengths(distribution="uniform", mean=20),
-    )
-    passes = iterations(step, 0, 7)
-    assert all(0 < one.tokens <= budget for one in passes)
-    assert all(len(one.pieces) <= 3 for one in passes)
-    seen = dict.fromkeys(range(7), 0)
-    made = dict.fromkeys(range(7), 0)
-    for one in passes:
-        for piece in one.pieces:
-            assert piece.cached == seen[piece.request]
-            seen[piece.request] += piece.new
-            made[piece.request] += piece.samples
-    assert set(made.values()) == {5}
-
-
-def test_generated_batches_are_those_of_the_serving_engine() -> None:
-    """Budget 8, two at a time: a prompt is cut where tokens run out, decodes go first."""
-    step = Step(kind="serve", seq=10, new_tokens=2, token_budget=8, concurrency=2)
-    found = [
-        [(p.request, p.new, p.cached, p.samples) for p in one.pieces]
-        for one in iterations(step, 0, 3)
-    ]
-    assert found == [
-        [(0, 8, 0, False)],
-        [(0, 2, 8, True), (1, 6, 0, False)],
-        [(0, 1, 10, True), (1, 4, 6, True)],
-        [(1, 1, 10, True), (2, 7, 0, False)],
-        [(2, 3, 7, True)],
-        [(2, 1, 10, True)],
-    ]
-
-
-APART = [
-    (SMALL, Plan(tp=2, dp=2), Plan(tp=4, pp=2)),
-    (SMALL, Plan(tp=4, pp=2), Plan(tp=2, dp=3)),
-    (SMALL, Plan(pp=4), Plan(pp=2, tp=2)),
-    (SMALL.replace(kv_lora=24, rope_dim=4, nope_dim=8, value_dim=8), Plan(tp=2), Plan(tp=4, dp=2)),
-]
-
-
-@pytest.mark.parametrize(("model", "prefill", "decode"), APART)
-def test_disaggregated(model: Decoder, prefill: Plan, decode: Plan) -> None:
-    """All of the cache arrives, once on every rank that needs it."""
-    step = Step(kind="decode", seq=20, global_batch=6, new_tokens=2)
-    apart = Disaggregation(prefill=prefill, decode=decode)
-    made = generated(Workload(model=model, step=step, disaggregated=apart))
-    found, traces = dry_run(made), made.traces()
-    assert found.ranks == prefill.world + decode.world == len(traces)
-    assert not validate(traces).findings
-    joined = join(traces)
-    joined.run(np.ones(joined.n, np.int64))
-    each = (24 + 4) * decode.tp if model.kv_lora else 2 * 4 * 8
-    cache = model.layers * each * 2 * 20 * 6
-    for side, op in ((0, "SEND"), (1, "RECV")):
-        ranks = range(prefill.world) if side == 0 else range(prefill.world, len(traces))
-        moved = sum(
-            c.bytes
-            for f in found.per_rank
-            if f.first_rank in ranks
-            for c in f.comm
-            if c.type == op and c.group.startswith("rank:")
-        )
-        assert moved == cache
 
 
 @pytest.mark.parametrize("plan", [Plan(tp=2, pp=2, dp=2), Plan(dp=4, ep=4), Plan(pp=4, dp=2, ep=2)])

@@ -5,6 +5,9 @@ import json
 import pytest
 
 from chakrakit.errors import ConfigError
+from chakrakit.workloads.description.description import Workload
+from chakrakit.workloads.generate.figures import parameters
+from chakrakit.workloads.models import named
 from chakrakit.workloads.models.huggingface import read_config
 
 LLAMA = {
@@ -77,3 +80,48 @@ def test_a_gpt2(tmp_path):
 def test_what_is_no_such_model_is_refused(tmp_path, config, problem):
     with pytest.raises(ConfigError, match=problem):
         read(tmp_path, config)
+
+
+def test_reads_hugging_face_configs(tmp_path) -> None:
+    llama = {
+        "model_type": "llama",
+        "num_hidden_layers": 32,
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "intermediate_size": 14336,
+        "vocab_size": 128256,
+        "rope_theta": 500000.0,
+    }
+    mixtral = {
+        **llama,
+        "model_type": "mixtral",
+        "vocab_size": 32000,
+        "num_local_experts": 8,
+        "num_experts_per_tok": 2,
+    }
+    deepseek = {
+        "model_type": "deepseek_v3",
+        "num_hidden_layers": 61,
+        "hidden_size": 7168,
+        "num_attention_heads": 128,
+        "num_key_value_heads": 128,
+        "intermediate_size": 18432,
+        "vocab_size": 129280,
+        "n_routed_experts": 256,
+        "num_experts_per_tok": 8,
+        "n_shared_experts": 1,
+        "moe_intermediate_size": 2048,
+        "first_k_dense_replace": 3,
+        "q_lora_rank": 1536,
+        "kv_lora_rank": 512,
+        "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64,
+        "v_head_dim": 128,
+    }
+    known = (("llama3.1-8b", llama), ("mixtral-8x7b", mixtral), ("deepseek-v3", deepseek))
+    for name, config in known:
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        for path in (tmp_path, tmp_path / "config.json"):
+            found = parameters(Workload(model=named(str(path))))
+            assert found == parameters(Workload(model=named(name)))

@@ -32,3 +32,14 @@ def test_a_directory_with_a_config_is_a_model(tmp_path):
 def test_what_is_no_text_is_refused():
     with pytest.raises(ConfigError, match="a model is named by a text, not by 3"):
         named(3)
+
+
+def test_unknown_models_are_refused_with_a_hint(tmp_path) -> None:
+    with pytest.raises(ConfigError, match=r"did you mean 'llama3.1-8b'"):
+        named("llama3.1-8bb")
+    (tmp_path / "config.json").write_text('{"model_type": "rwkv"}')
+    with pytest.raises(ConfigError, match="'rwkv' is not one of"):
+        named(str(tmp_path))
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(ConfigError, match="without 'num_hidden_layers'"):
+        named(str(tmp_path))

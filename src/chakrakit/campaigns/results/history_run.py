@@ -13,6 +13,8 @@ import pyarrow as pa
 
 from chakrakit.campaigns.engine import NEVER, History, Plan
 from chakrakit.campaigns.job import Job
+from chakrakit.campaigns.results.result import DAY
+from chakrakit.errors import ConfigError
 from chakrakit.trace.communication import Binding
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.sets import Card, Run
@@ -56,6 +58,11 @@ def history_run(job: Job, number: int = 0, seed: int = 0) -> Run:
     plan = job.plan
     recorder = Recorder(plan)
     outcome = History(plan, f"{seed}/{number}", recorder).run()
+    if outcome.seconds * NS >= 1 << 63:
+        raise ConfigError(
+            f"history {number} takes {outcome.seconds / DAY:,.0f} days; a timeline in nanoseconds holds "
+            f"{(1 << 63) / NS / DAY:,.0f}: check repair and restart times, or leave out the timeline"
+        )
     stages = _with_losses(recorder.job)
     full = len(stages) * (1 + len(recorder.nodes)) <= MOST_ROWS
     bodies = [_trace(stages, [("in service", 0.0, outcome.seconds)])]

@@ -125,6 +125,8 @@ def _steps(report: LinkReport) -> str:
         step_ns=report.step_ns,
         unprofiled_step_ns=report.unprofiled_step_ns,
         corrected=report.corrected,
+        least_step_ns=report.least_step_ns,
+        most_step_ns=report.most_step_ns,
     ).sentence
 
 

@@ -113,6 +113,8 @@ class Analysis(Result, msgspec.Struct):
     """Of a pipeline-parallel job whose operations know their stage and replica: what delays cost."""
     bound: str = ""
     """`host`, `device` or `communication`: what most of the critical path is."""
+    bound_uncertain: bool = False
+    """Whether what recording cost leaves open if the host or the device bounds the run."""
     serving: ServingFacts | None = None
     """Of a served stream: where requests spend their time; None for other runs."""
     recording: RecordedStep | None = None
@@ -274,6 +276,7 @@ def _said_by_card(run: Run) -> dict[str, Any]:
         "serving": serving_facts(run),
         "recording": recording,
         "warning": recording.warning if recording else "",
+        "bound_uncertain": recording is not None and recording.bound_uncertain,
         "footprint": footprint_of(run.card),
     }
 

@@ -7,11 +7,12 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
-from chakrakit.configuration import read_json
+from chakrakit.configuration import read_bounded, read_json
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.machines.device import Profile, Row
 from chakrakit.machines.operations import operations_of
@@ -129,7 +130,7 @@ class SizeRange(msgspec.Struct):
 
     most: float
     alpha_us: float
-    bytes_per_us: float
+    bytes_per_us: Annotated[float, msgspec.Meta(gt=0)]
     error: float
     """Mean share by which the fit misses the log's times."""
 
@@ -185,10 +186,7 @@ def _number(text: str, path: Path) -> float:
 
 def read_nccl_log(path: Path) -> tuple[str, int, list[tuple[float, float]]]:
     """The collective, how many ranks, and (bytes, us) points of a log; bytes as nccl-tests count them."""
-    try:
-        text = path.read_text(errors="replace")
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
+    text = read_bounded(path).decode(errors="replace")
     title = _TITLE.search(text) or _TITLE.search(path.name)
     ranks = len(_DEVICE_LINE.findall(text))
     found = (m for line in text.splitlines() if (m := _LINE.match(line)))

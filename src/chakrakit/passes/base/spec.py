@@ -15,6 +15,9 @@ from chakrakit.passes.base.base import Pass
 from chakrakit.passes.base.registry import pass_class
 from chakrakit.passes.base.spelling import split
 
+_MOST = 256
+"""Passes of one list: each goes over all traces."""
+
 
 def parse(spec: str) -> Pass:
     """`name{field=value, …}` as a pass."""
@@ -27,6 +30,8 @@ def read_passes(path: str | Path) -> list[Pass]:
     found = decode_yaml(read_text_file(path), str(path), typed=False)
     if not isinstance(found, list):
         raise ConfigError(f"{path}: should be a list of passes, such as '- compact'")
+    if len(found) > _MOST:
+        raise ConfigError(f"{path}: has {len(found):,} passes; {_MOST} is the most")
     return [_entry(entry, f"{path}: pass {i}") for i, entry in enumerate(found, 1)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chakrakit.simulator.engine import native
 from chakrakit.simulator.engine.disturb import Disturbance, Fault
 from chakrakit.simulator.engine.instances import MESSAGE
-from chakrakit.simulator.engine.native import SimulationOptions, run, with_bandwidth
+from chakrakit.simulator.engine.native import Simulation, SimulationOptions, run, with_bandwidth
 from chakrakit.simulator.engine.one_collective import one_collective
 from chakrakit.simulator.engine.outcome import Outcome
 from chakrakit.simulator.engine.planner import Custom, Fixed
@@ -22,6 +22,7 @@ __all__ = [
     "Fixed",
     "Outcome",
     "Program",
+    "Simulation",
     "SimulationOptions",
     "StoredOperations",
     "most_at_once",

@@ -14,6 +14,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from chakrakit.arrays import I64
+from chakrakit.results import counted
 from chakrakit.simulator.engine.membership import Membership
 from chakrakit.trace.communication import Classes, Company
 
@@ -45,3 +46,13 @@ class RowNames:
         trace = self.membership.programs[self.membership.body(int(self.classes.first[c]))].trace
         node = trace[row - int(self.offset[c])]
         return f"rank {self.rank(row)} at node {node.id} ({node.name!r})"
+
+
+def why_folded(classes: Classes, attempt: int) -> str:
+    """In words, why ranks share classes, or none do."""
+    if classes.factor == 1:
+        return "no two ranks have the same body, durations, device, groups and peers"
+    count = f"{len(classes.rank):,} ranks fall into {counted(classes.count, 'class', 'classes')}"
+    said = f"{count} of the same body, durations, device, groups and peers"
+    again = f"; split {attempt} times where equal groups ended apart" if attempt else ""
+    return f"{said}; all copies of every collective ended together{again}"

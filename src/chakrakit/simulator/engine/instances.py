@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,8 @@ from chakrakit.trace.communication import EQUAL_SIZES, ROOTED, Classes, match
 from chakrakit.trace.model import collective_name
 
 MESSAGE = "message"
+_EVEN = [kind for kind, name in COLLECTIVES.items() if name != "all-to-all"]
+"""Of these nothing but the size says what moves."""
 
 
 @dataclass
@@ -153,15 +155,13 @@ class Matcher:
         assert shape is not None
         devices = np.stack([self._device[self.m.groups[int(g)].members] for g in copies])
         planner = Planner(self.setting, group, devices, shape, self._crowd(group))
-        for found in self._instances(group, calls):
-            seq = int(self._column["number"][found[0]])
-            call = self._call(group, seq, found)
+        found = self._instances(group, calls)
+        first = len(self.out.needed)
+        for seq, call in self._calls(group, found):
             jobs, name, overhead = planner.plan(call)
             what = (call.collective, group.name, seq)
-            instance = self.out.add(
-                what, call.size, len(found), jobs, number, name, shape, overhead
-            )
-            self.out.of_row[self.rows[found]] = instance
+            self.out.add(what, call.size, found.shape[1], jobs, number, name, shape, overhead)
+        self.out.of_row[self.rows[found]] = np.arange(first, first + len(found))[:, None]
 
     def _crowd(self, group: Group) -> Crowd:
         """All groups of the same job with the same roles and as many members."""
@@ -226,6 +226,21 @@ class Matcher:
             trace = self.m.programs[self.m.body(i)].trace
             parts.append(trace.column("comm_algorithm", "")[calls.row])
         return np.concatenate(parts)
+
+    def _calls(self, group: Group, found: I64) -> Iterator[tuple[int, Call]]:
+        """The number of each collective and what its members agree on; most say the same and no root."""
+        numbers = self._column["number"][found[:, 0]].tolist()
+        kind, size = self._column["kind"][found], self._column["bytes"][found]
+        asked = self._asked[found]
+        clear = np.isin(kind[:, 0], _EVEN) & (size[:, 0] > 0) & (self._roots[found] < 0).all(1)
+        for column in (kind, size, asked):
+            clear &= (column == column[:, :1]).all(1)
+        said = zip(kind[:, 0].tolist(), size[:, 0].tolist(), asked[:, 0].tolist(), strict=True)
+        for i, (seq, (of, most, name)) in enumerate(zip(numbers, said, strict=True)):
+            if clear[i]:
+                yield seq, Call(COLLECTIVES[of], most, 0, {}, str(name))
+            else:
+                yield seq, self._call(group, seq, found[i])
 
     def _call(self, group: Group, seq: int, calls: I64) -> Call:
         """What the members agree on; sizes of an all-to-all may differ, and the largest counts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,9 @@ from chakrakit.machines.device import (
     picoseconds,
     work_model,
 )
-from chakrakit.machines.fabric import Machine
-from chakrakit.results import counted
+from chakrakit.machines.fabric import Machine, Routes
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
-from chakrakit.simulator.engine.classes import refine
+from chakrakit.simulator.engine.classes import refine, why_folded
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
 from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances, Matcher
@@ -71,22 +70,28 @@ class SimulationOptions:
     """`measured`: every transfer takes the time the trace says, on whatever machine."""
 
 
-def run(
-    traces: TraceSet,
-    machine: Machine,
-    options: SimulationOptions | None = None,
-    like: Outcome | None = None,
-) -> Outcome:
-    """Simulates all ranks of the traces on the machine.
-
-    `like` is the outcome of the same traces on the same machine at other durations: the classes it
-    ended with are the first ones tried.
-    """
-    simulation = _Simulation(traces, machine, options or SimulationOptions())
-    return simulation.run(like.splits if like else None)
+def run(traces: TraceSet, machine: Machine, options: SimulationOptions | None = None) -> Outcome:
+    """Simulates all ranks of the traces on the machine."""
+    return Simulation(traces, machine, options or SimulationOptions()).run()
 
 
-class _Simulation:
+class _Prepared(NamedTuple):
+    """What durations do not change: the classes that some splits make, their instances and plans."""
+
+    splits: Splits | None
+    classes: Classes
+    offset: I64
+    instances: Instances
+    plans: dict[str, Any]
+    links: dict[str, Any]
+    routes: Routes
+    measured: dict[str, Any]
+    """What differs in the workload where communication takes as long, and starts when, it was recorded."""
+
+
+class Simulation:
+    """All ranks of the traces on the machine, to be run at several durations."""
+
     def __init__(self, traces: TraceSet, machine: Machine, options: SimulationOptions) -> None:
         if not len(traces):
             raise TraceError("no ranks to simulate")
@@ -97,6 +102,7 @@ class _Simulation:
         self.shape_of = self._shapes()
         options.disturbance.check_ranks(self.membership.ranks)
         self._costs: dict[tuple[int, int, float], Costs] = {}
+        self._prepared: _Prepared | None = None
 
     def _program(self, number: int) -> Program:
         body = self.traces.body_at(number)
@@ -159,7 +165,14 @@ class _Simulation:
 
     # --- folding ------------------------------------------------------------------------------
 
+    def run_again(self, work: WorkModel, before: Outcome) -> Outcome:
+        """Runs at other durations; the classes that the run before ended with are tried first."""
+        self.options = replace(self.options, work=work)
+        self._costs.clear()
+        return self.run(before.splits) if before.splits else self._unfolded(before.why)
+
     def run(self, begin: Splits | None = None) -> Outcome:
+        """Simulates; `begin` is what is known to tell alike ranks apart."""
         if not self.options.fold:
             return self._unfolded("not asked for")
         if self.options.dispatch is not None:
@@ -170,7 +183,7 @@ class _Simulation:
             if attempt and classes.factor < LEAST_FACTOR:
                 break
             try:
-                outcome, further = self._attempt(classes, _why(classes, attempt), splits)
+                outcome, further = self._attempt(classes, why_folded(classes, attempt), splits)
             except FoldRefusedError as error:
                 return self._unfolded(str(error))
             if further is None:
@@ -201,26 +214,19 @@ class _Simulation:
     ) -> tuple[Outcome, Splits | None]:
         """Simulates one rank of each class; also says how to split classes whose copies ended apart."""
         flow = self.options.network == "flow"
-        book = TransferPlans(self.machine, flow)
-        matcher = self._matcher(classes, book)
-        instances = matcher.match()
-        measured = self.options.communication == "measured"
-        StoredMatcher(
-            self.membership, classes, self.device_of, matcher.offset, book, measured
-        ).match(instances)
-        workload = self._workload(classes, matcher.offset, instances)
-        if measured:
-            workload |= self._measured(classes, instances, book)
-        plans, links, routes = book.arrays()
+        if self._prepared is None or self._prepared.splits is not splits:
+            self._prepared = self._prepare(classes, splits, TransferPlans(self.machine, flow))
+        _, classes, offset, instances, plans, links, routes, measured = self._prepared
+        workload = self._workload(classes, offset, instances) | measured
         found = core.sim_run(
             core.SimWorkload(**workload),
             core.SimPlans(**{k: v for k, v in plans.items() if k != "payload"}),
             core.SimTopology(**links),
             flow,
-            self._pick(classes, matcher.offset),
+            self._pick(classes, offset),
         )
-        check_horizon(self.membership, classes, matcher.offset, found)
-        check_finished(self.membership, classes, matcher.offset, instances, found)
+        check_horizon(self.membership, classes, offset, found)
+        check_finished(self.membership, classes, offset, instances, found)
         stored = stored_operations(instances, self.machine, found)
         moved = link_bytes(plans, routes, found["job_runs"], len(self.machine.links))
         costs = [self._costs_of(int(i)) for i in classes.first]
@@ -228,7 +234,7 @@ class _Simulation:
             self.membership,
             classes,
             why,
-            matcher.offset,
+            offset,
             found["start"],
             found["end"],
             found["binding"],
@@ -249,16 +255,20 @@ class _Simulation:
         )
         return outcome, splits and splits.further(classes, instances, found["job_ended"])
 
-    def _measured(
-        self, classes: Classes, instances: Instances, book: TransferPlans
-    ) -> dict[str, Any]:
-        """What changes where communication takes as long, and starts when, it was recorded."""
-        programs = [self.programs[self.membership.body(int(i))] for i in classes.first]
-        found = {
-            "after": as_measured(instances, programs, book),
-            "release": recorded_starts(programs),
-        }
-        return found | self._instance_arrays(instances)
+    def _prepare(self, classes: Classes, splits: Splits | None, book: TransferPlans) -> _Prepared:
+        matcher = self._matcher(classes, book)
+        instances, offset = matcher.match(), matcher.offset
+        measured = self.options.communication == "measured"
+        StoredMatcher(self.membership, classes, self.device_of, offset, book, measured).match(
+            instances
+        )
+        differs: dict[str, Any] = {}
+        if measured:
+            programs = [self.programs[self.membership.body(int(i))] for i in classes.first]
+            after = as_measured(instances, programs, book)
+            differs = {"after": after, "release": recorded_starts(programs)}
+            differs |= self._instance_arrays(instances)
+        return _Prepared(splits, classes, offset, instances, *book.arrays(), differs)
 
     def _matcher(self, classes: Classes, book: TransferPlans) -> Matcher:
         options = self.options
@@ -396,15 +406,6 @@ class _Simulation:
             return chosen
 
         return pick
-
-
-def _why(classes: Classes, attempt: int) -> str:
-    if classes.factor == 1:
-        return "no two ranks have the same body, durations, device, groups and peers"
-    count = f"{len(classes.rank):,} ranks fall into {counted(classes.count, 'class', 'classes')}"
-    said = f"{count} of the same body, durations, device, groups and peers"
-    again = f"; split {attempt} times where equal groups ended apart" if attempt else ""
-    return f"{said}; all copies of every collective ended together{again}"
 
 
 def _concat(parts: list[Any], dtype: Any) -> NDArray[Any]:

@@ -40,9 +40,10 @@ Fixed = Callable[[str, int, int], float | None]
 
 
 class Call(NamedTuple):
-    """A collective to plan: what it is, how large, from where, and its row in each class's body.
+    """A collective to plan: what it is, how large and from where.
 
-    `algorithm` is what the trace asks for, "" where it leaves the choice.
+    `rows` is, for an all-to-all, its row in each class's body. `algorithm` is what the trace asks for,
+    "" where it leaves the choice.
     """
 
     collective: str

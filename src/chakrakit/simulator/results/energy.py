@@ -6,11 +6,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from chakrakit.arrays import F64
+from chakrakit.arrays import F64, Texts
 from chakrakit.machines.device import PICO, Device, Draw, PowerLimited, activity_of
 from chakrakit.machines.fabric import Machine
 from chakrakit.passes.nodes import classes_of
-from chakrakit.simulator.engine import COMM, COMPUTE, Outcome, Program, SimulationOptions, run
+from chakrakit.simulator.engine import (
+    COMM,
+    COMPUTE,
+    Outcome,
+    Program,
+    Simulation,
+    SimulationOptions,
+)
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.timing import Intervals
 
@@ -40,13 +47,14 @@ def run_within_limits(
     First as if devices never waited; where they do, again with what they wait, which changes little.
     """
     limit = PowerLimited(options.work)
-    outcome = run(traces, machine, replace(options, work=limit))
+    simulation = Simulation(traces, machine, replace(options, work=limit))
+    outcome = simulation.run()
     if limit.lowest_share == 1.0:
         return outcome, limit
     waits = _waits(outcome)
     if max(waits.values()) > (1 - _CLOSE) * outcome.makespan_ps * PICO:
         limit = PowerLimited(options.work, lambda trace: waits.get(id(trace), 0.0))
-        outcome = run(traces, machine, replace(options, work=limit), outcome)
+        outcome = simulation.run_again(limit, outcome)
     return outcome, limit
 
 
@@ -74,11 +82,15 @@ def energy_of(outcome: Outcome, machine: Machine, limit: PowerLimited) -> Energy
     copies = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
     total: dict[str, float] = {}
     clocks = []
+    kinds: dict[int, Texts] = {}
     for c, count in enumerate(copies.tolist()):
         device = _device(outcome, machine, c)
         if not device.power:
             continue
-        found, clock = _of_class(outcome, c, device, limit)
+        program = outcome.program(c)
+        if id(program) not in kinds:  # classes of ranks share programs
+            kinds[id(program)] = classes_of(program.trace).astype(str)
+        found, clock = _of_class(outcome, c, device, limit, kinds[id(program)])
         clocks += [clock] if clock else []
         for name, joules in found.items():
             total[name] = total.get(name, 0.0) + count * joules
@@ -86,7 +98,7 @@ def energy_of(outcome: Outcome, machine: Machine, limit: PowerLimited) -> Energy
 
 
 def _of_class(
-    outcome: Outcome, c: int, device: Device, limit: PowerLimited
+    outcome: Outcome, c: int, device: Device, limit: PowerLimited, kinds: Texts
 ) -> tuple[dict[str, float], float | None]:
     """One device's joules by class of work over the whole run, and its clock."""
     program, rows = outcome.program(c), outcome.rows(c)
@@ -105,7 +117,7 @@ def _of_class(
     extra *= share if draw is None else 1.0
     extra *= min(1.0, max(most - base, 0.0) * makespan / max(extra.sum(), PICO))
     joules = extra + seconds * share * base
-    names, codes = np.unique(classes_of(program.trace)[works].astype(str), return_inverse=True)
+    names, codes = np.unique(kinds[works], return_inverse=True)
     sums = np.bincount(codes, joules[works], minlength=len(names))
     found = dict(zip(names.tolist(), sums.tolist(), strict=True))
     return {**found, IDLE: base * (makespan - busy)}, draw.clock_mhz if draw else None

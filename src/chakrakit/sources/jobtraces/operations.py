@@ -108,11 +108,11 @@ def _numbers(table: pa.Table, name: str, path: str) -> I64:
     column = table[name]
     if column.null_count or not pa.types.is_integer(column.type):
         raise FormatError(f"column {name!r} should hold whole numbers without gaps", path=path)
-    values = np.asarray(column.cast(pa.int64()), np.int64)
+    values = np.asarray(column)  # of any width: a cast of numbers beyond 64 bits would be an error
     low = -1 if name in ("mc", "mb_id", "gmc") else 0
     if (values < low).any() or (values > 1 << 40).any():
         raise FormatError(f"column {name!r} has values out of range", path=path)
-    return values
+    return values.astype(np.int64)
 
 
 def _nanoseconds(table: pa.Table, name: str, path: str) -> I64:

@@ -175,11 +175,19 @@ def _null_columns(file: pq.ParquetFile) -> set[str]:
     footer, schema = file.metadata, file.schema
     groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
     plain = [i for i in range(len(schema)) if schema.column(i).path == schema.column(i).name]
-    return {schema.column(i).name for i in plain if all(_is_null(g, i) for g in groups)}
+    kinds = {i: schema.column(i).physical_type for i in plain}
+    return {
+        schema.column(i).name
+        for i, kind in kinds.items()
+        if all(_is_null(g, i, kind) for g in groups)
+    }
 
 
-def _is_null(group: pq.RowGroupMetaData, column: int) -> bool:
-    found = group.column(column).statistics
+def _is_null(group: pq.RowGroupMetaData, column: int, kind: str) -> bool:
+    chunk = group.column(column)
+    if chunk.physical_type != kind:  # a damaged file; Arrow ends the process over its statistics
+        return False
+    found = chunk.statistics
     return found is not None and found.has_null_count and found.null_count == group.num_rows
 
 

@@ -8,6 +8,8 @@ from chakrakit.trace.sets.card import Card
 
 DILATED = 1.2
 """A step that recording made longer than this many times is not what the program does."""
+FILLED = 0.88
+"""A device that works this share of a step bounds it."""
 _KEY = "recording"
 
 
@@ -22,6 +24,11 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     unprofiled_step_ns: int = 0
     corrected: str = ""
     """How recording's cost was taken out of the times; empty where it was not."""
+    least_step_ns: int = 0
+    """Between these the step lies where recording's cost was estimated and nobody timed the program alone."""
+    most_step_ns: int = 0
+    device_ns: int = 0
+    """How long the busiest device works for the step."""
 
     @property
     def dilation(self) -> float:
@@ -29,8 +36,25 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return self.step_ns / self.unprofiled_step_ns if self.unprofiled_step_ns else 0.0
 
     @property
+    def bound_uncertain(self) -> bool:
+        """Whether the device bounds the step at one end of where it may lie, and not at the other."""
+        if not self.least_step_ns:
+            return False
+        return self.least_step_ns * FILLED <= self.device_ns < self.most_step_ns * FILLED
+
+    @property
+    def _range(self) -> str:
+        return f"{self.least_step_ns / 1e6:,.2f} to {_ms(self.most_step_ns)}"
+
+    @property
     def warning(self) -> str:
         """A sentence for the first line of every result, empty where there is nothing to warn of."""
+        if self.bound_uncertain:
+            return (
+                f"whether the host or the device bounds this run is not certain: recording's cost is an "
+                f"estimate, so that a step takes {self._range}, of which the device works "
+                f"{_ms(self.device_ns)}; time the program without a profiler (`chakra collect` does)"
+            )
         if self.dilation <= DILATED:
             return ""
         how = "even corrected for recording" if self.corrected else "recording"
@@ -46,7 +70,8 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         if self.recorded_step_ns:
             parts.append(f"recorded {_ms(self.recorded_step_ns)}")
         if self.corrected:
-            parts.append(f"corrected {_ms(self.step_ns)} ({self.corrected})")
+            between = f", {self._range}" if self.least_step_ns else ""
+            parts.append(f"corrected {_ms(self.step_ns)} ({self.corrected}{between})")
         if self.unprofiled_step_ns:
             parts.append(f"un-profiled {_ms(self.unprofiled_step_ns)}")
         return f"step: {', '.join(parts)}" if parts else ""

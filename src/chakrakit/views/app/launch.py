@@ -50,7 +50,7 @@ def serve(session: Session, port: int | None, browser: bool, tell: Callable[[str
     try:
         import uvicorn
 
-        from chakrakit.views.app.connection import Connection
+        from chakrakit.views.app.connection import MOST_NEW, Connection
         from chakrakit.views.app.server import app
     except ModuleNotFoundError as error:
         if error.name not in ("uvicorn", "starlette"):
@@ -62,7 +62,12 @@ def serve(session: Session, port: int | None, browser: bool, tell: Callable[[str
         bound = listener.getsockname()[1]
         address = f"http://{HOST}:{bound}/"
         config = uvicorn.Config(
-            app(session, bound), http=Connection, ws="none", log_level="error", lifespan="off"
+            app(session, bound),
+            http=Connection,
+            ws="none",
+            log_level="error",
+            lifespan="off",
+            backlog=MOST_NEW,
         )
         tell(address)
         if browser:

@@ -56,15 +56,22 @@ def search(side: ShownRun, text: str, first: int) -> dict[str, Any]:
     for fold in side.folds[first:]:
         look = partial(_looked, side, fold.first, matches)
         found = side.answer((text, fold.first), look, begun + _LONGEST - time.monotonic())
-        if (
-            found is None
-        ):  # a large rank: it is looked through meanwhile, and there when asked for again
+        if found is None:  # it is looked through meanwhile, and there when asked for again
             break
         total += found[1]
         hits += found[0][: MOST - len(hits)]
         upto += 1
         if time.monotonic() - begun > _SECONDS:
             break
+    return _answer(side, hits, total, upto)
+
+
+def ask_again(side: ShownRun, first: int) -> dict[str, Any]:
+    """What a search gives that was not begun."""
+    return _answer(side, [], 0, first)
+
+
+def _answer(side: ShownRun, hits: list[dict[str, Any]], total: int, upto: int) -> dict[str, Any]:
     return {
         "hits": hits,
         "total": total,

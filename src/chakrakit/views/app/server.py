@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -20,13 +23,15 @@ from chakrakit.views.app.around import around
 from chakrakit.views.app.guard import Guard
 from chakrakit.views.app.lod import Window
 from chakrakit.views.app.node import describe
-from chakrakit.views.app.search import search
+from chakrakit.views.app.search import ask_again, search
 from chakrakit.views.app.session import Session
 from chakrakit.views.app.shown_run import ShownRun
 from chakrakit.views.app.window import rank_layout, rank_window
 
 _MOST_BUCKETS = 8_000
 _MOST_HOPS = 4
+_MOST_SEARCHES = 8
+"""At once: each takes its turn in the one thread that looks through ranks."""
 _SHARED = ("report.css", "report.js")
 """Tabs look and act like parts of the report."""
 _KINDS = {
@@ -139,6 +144,10 @@ def _search(session: Session, asked: Question) -> Any:
     return search(asked.side(session), asked.text("text"), asked.number("first", 0, 2**31, 0))
 
 
+def _not_now(session: Session, asked: Question) -> Any:
+    return ask_again(asked.side(session), asked.number("first", 0, 2**31, 0))
+
+
 def _progress(session: Session, _: Question) -> Any:
     return session.progress()
 
@@ -162,7 +171,6 @@ _ANSWERS: dict[str, Answer] = {
     "at": _at,
     "node": _node,
     "around": _around,
-    "search": _search,
     "progress": _progress,
     "analyze": _analyze,
     "path": _path,
@@ -176,6 +184,7 @@ def app(session: Session, port: int) -> Guard:
         Route("/", _static("index.html")),
         *(Route(f"/static/{name}", _static(name)) for name in [*static_files(), *_SHARED]),
         *(Route(f"/api/{name}", _json(session, answer)) for name, answer in _ANSWERS.items()),
+        Route("/api/search", _searching(session)),
         Route("/api/perfetto", _perfetto(session)),
     ]
     return Guard(Starlette(routes=routes), port)
@@ -208,21 +217,47 @@ def _json(session: Session, answer: Answer) -> Callable[[Request], Response]:
     return respond
 
 
+def _searching(session: Session) -> Callable[[Request], Awaitable[Response]]:
+    """Searches have threads of their own, and so never wait for others; one too many is told to ask again."""
+    threads = ThreadPoolExecutor(_MOST_SEARCHES)
+    running = 0
+    begin, refuse = _json(session, _search), _json(session, _not_now)
+
+    async def respond(request: Request) -> Response:
+        nonlocal running
+        if running == _MOST_SEARCHES:
+            return refuse(request)
+        running += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, begin, request)
+        finally:
+            running -= 1
+
+    return respond
+
+
 def _perfetto(session: Session) -> Callable[[Request], Response]:
-    """The window and the ranks in it as a file for Perfetto."""
+    """The window and the ranks in it as a file for Perfetto; one at a time, since they may be large."""
+    writing = threading.Lock()
 
     def respond(request: Request) -> Response:
-        asked = Question(request)
+        if not writing.acquire(blocking=False):
+            raise HTTPException(429, "another window is being written; ask again when it is there")
         try:
-            side = asked.side(session)
-            ranks = asked.ranks(side)
-            window = asked.window()
-            with scratch("chakra-view") as folder:
-                file = folder / "window.pftrace"
-                session.write_window(side, ranks, window, file)
-                content = file.read_bytes()
+            content = _window_file(session, Question(request))
         except ChakraError as error:
             raise HTTPException(400, str(error)) from None
+        finally:
+            writing.release()
         return Response(content, media_type="application/octet-stream")
 
     return respond
+
+
+def _window_file(session: Session, asked: Question) -> bytes:
+    side = asked.side(session)
+    ranks, window = asked.ranks(side), asked.window()
+    with scratch("chakra-view") as folder:
+        file = folder / "window.pftrace"
+        session.write_window(side, ranks, window, file)
+        return file.read_bytes()

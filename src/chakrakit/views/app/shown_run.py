@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -16,6 +16,7 @@ from chakrakit.insight.rank import RankView, rank_view
 from chakrakit.trace.sets import Run
 from chakrakit.views.app.findings import Findings
 from chakrakit.views.app.rank_lines import RankLines, lines_of
+from chakrakit.views.app.worker import Worker
 
 Value = TypeVar("Value")
 _LINES_BYTES = 3 << 30
@@ -57,6 +58,11 @@ class Recent(Generic[Value]):
                 self._hold(key, found)
             return found
 
+    def forget(self, key: Hashable) -> None:
+        """A value is made anew when it is asked for again."""
+        with self._lock:
+            self._held.pop(key, None)
+
     def _known(self, key: Hashable) -> Value | None:
         with self._lock:
             if key in self._held:
@@ -81,7 +87,7 @@ class ShownRun:
         self._lines: Recent[RankLines] = Recent(making, _LINES_BYTES, lambda lines: lines.bytes)
         self._views: Recent[RankView] = Recent(making, _VIEWS)
         self._answers: Recent[Future[Any]] = Recent(threading.RLock(), _ANSWERS)
-        self._worker = ThreadPoolExecutor(1)
+        self._worker = Worker()
 
     @cached_property
     def folds(self) -> list[Fold]:
@@ -114,12 +120,20 @@ class ShownRun:
         return self._views.get(rank, lambda: rank_view(self.run, rank))
 
     def answer(self, key: Hashable, ask: Callable[[], Value], seconds: float) -> Value | None:
-        """What `ask` gives, found in a thread of its own; None if that takes longer than this."""
+        """What `ask` gives, found in a thread of its own; None if that takes longer than this.
+
+        What was begun goes on, and is there when it is asked for again; what was not is forgotten, so that
+        what nobody waits for any more does not pile up.
+        """
         found: Future[Value] = self._answers.get(key, lambda: self._worker.submit(ask))
         try:
             return found.result(max(seconds, 0.0))
         except TimeoutError:
-            return None
+            if found.cancel():
+                self._answers.forget(key)
+        except CancelledError:  # by another request for the same
+            pass
+        return None
 
     @property
     def is_small(self) -> bool:

@@ -127,7 +127,7 @@ def zb_h1(stages: int, batches: int, chunks: int = 1) -> PipelineSchedule:
 
 
 def _spelled(steps: Sequence[str], first: tuple[int, int] = (0, 0)) -> Iterator[PipelineTask]:
-    """Cells for steps like F0, B1, I0 (kind and chunk), numbered in order from `first` of each chunk.
+    """Tasks for steps like F0, B1, I0 (kind and chunk), numbered in order from `first` of each chunk.
 
     W0 is the oldest gradient of weights that an I0 left owing, W the oldest of either chunk.
     """

@@ -114,7 +114,7 @@ class Serving:
 
 @dataclass
 class _Joined:
-    """Cells of one stage put one after another."""
+    """Tasks of one stage put one after another."""
 
     serving: Serving
     stage: int

@@ -6,7 +6,7 @@ prompt may be cut into chunks; a request that generates has one new token per it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
@@ -79,24 +79,24 @@ def iterations(step: Step, replica: int, count: int) -> list[Iteration]:
     """What a replica runs for its `count` requests."""
     lengths = prompts(step, replica, count)
     if step.kind == "prefill":
-        return [_prefill(batch) for batch in _batches(lengths, step.micro_batch)]
+        return prefills(lengths, step.micro_batch)
     if step.kind == "decode":
-        cached = [step.cached or n for n in lengths]
-        return [_decode(cached, i) for i in range(step.new_tokens)]
+        return decodes([step.cached or n for n in lengths], step.new_tokens)
     return list(_continuous(lengths, step))
 
 
-def _batches(lengths: list[int], size: int) -> Iterator[list[tuple[int, int]]]:
-    numbered = list(enumerate(lengths))
-    return (numbered[i : i + size] for i in range(0, len(numbered), size))
+def prefills(lengths: Sequence[int], size: int) -> list[Iteration]:
+    """Whole prompts, so many in a pass."""
+    pieces = [Piece(request, n, 0, True) for request, n in enumerate(lengths)]
+    return [Iteration(tuple(pieces[i : i + size])) for i in range(0, len(pieces), size)]
 
 
-def _prefill(batch: list[tuple[int, int]]) -> Iteration:
-    return Iteration(tuple(Piece(request, n, 0, True) for request, n in batch))
-
-
-def _decode(cached: list[int], done: int) -> Iteration:
-    return Iteration(tuple(Piece(r, 1, n + done, True) for r, n in enumerate(cached)))
+def decodes(cached: Sequence[int], count: int) -> list[Iteration]:
+    """One more token for every request in each of `count` passes."""
+    return [
+        Iteration(tuple(Piece(r, 1, n + done, True) for r, n in enumerate(cached)))
+        for done in range(count)
+    ]
 
 
 def _continuous(lengths: list[int], step: Step) -> Iterator[Iteration]:

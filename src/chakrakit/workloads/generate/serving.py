@@ -15,7 +15,7 @@ import numpy as np
 from chakrakit.workloads.description import Decoder, Mesh, Plan, Workload, even_split
 from chakrakit.workloads.generate.inference import Message, Serving, cache_bytes, servings
 from chakrakit.workloads.generate.programs import Generated, RankClass, rank_class
-from chakrakit.workloads.generate.requests import Iteration, Piece, prompts
+from chakrakit.workloads.generate.requests import decodes, prefills, prompts
 from chakrakit.workloads.program import TextTables
 
 
@@ -104,9 +104,9 @@ class _Apart:
         step = self.workload.step.replace(kind=kind)
         own = self.workload.replace(step=step)
         if kind == "prefill":
-            passes = _prefills([self.lengths[r] for r in mine], step.micro_batch)
+            passes = prefills([self.lengths[r] for r in mine], step.micro_batch)
         else:
-            passes = _decodes([self.lengths[r] for r in mine], step.new_tokens)
+            passes = decodes([self.lengths[r] for r in mine], step.new_tokens)
         return Serving(own, self.plans[side], self.meshes[side], passes, self.book)
 
     def _messages(
@@ -153,18 +153,6 @@ def cache_shares(
             size = layers * tokens * cache_bytes(model, own, step) // part
             if size:
                 yield peer + there.first, size
-
-
-def _prefills(lengths: list[int], size: int) -> list[Iteration]:
-    pieces = [Piece(i, n, 0, True) for i, n in enumerate(lengths)]
-    return [Iteration(tuple(pieces[i : i + size])) for i in range(0, len(pieces), size)]
-
-
-def _decodes(lengths: list[int], count: int) -> list[Iteration]:
-    return [
-        Iteration(tuple(Piece(r, 1, n + done, True) for r, n in enumerate(lengths)))
-        for done in range(count)
-    ]
 
 
 def _overlap(layers: int, stages: int, stage: int, others: int, other: int) -> int:

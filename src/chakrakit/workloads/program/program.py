@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chakrakit.arrays import I64, distinct
+from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.description import PipelineTask
 from chakrakit.workloads.program.layout import HeldWeight, Layout
 from chakrakit.workloads.program.step_end import StepEndNode, step_end_nodes
@@ -217,7 +218,7 @@ def streams_of(layout: Layout, columns: Mapping[str, I64]) -> I64:
     )
     kind = ops[columns["op"]]
     usual = np.array([_STREAMS.get(r, _REDUCE) for r in roles])[columns["role"]]
-    data_gather = (usual == _REDUCE) & (columns["comm"] == 2)
+    data_gather = (usual == _REDUCE) & (columns["comm"] == CollectiveType.ALL_GATHER)
     collective = np.where(data_gather, _GATHER, usual)
     lane = columns["role"] * 4 + columns["op"] % 2 + 2 * (columns["phase"] > 0)
     return np.where(kind == 0, COMPUTE, np.where(kind == 1, collective, MESSAGES + lane))

@@ -1,4 +1,4 @@
-"""Cells: what one pass of a micro-batch through one chunk is, as rows to be tiled.
+"""Tasks: what one pass of a micro-batch through one chunk is, as rows to be tiled.
 
 A task's rows depend on rows of the same task, and on rows of other tasks of the same micro-batch:
 a backward on its forward, a weight pass on its backward, a chunk on the chunk before it on this rank.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
+from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.description import Lengths, Step
 from chakrakit.workloads.program.layout import Layout
 from chakrakit.workloads.program.program import Program
@@ -60,7 +61,7 @@ def varied(layout: Layout, program: Program, variant: Variant) -> Program:
         _scale(
             columns, ("flops", "vector_ops", "bytes", "alloc", "free", "comm_size"), routed, share
         )
-        exchange = (columns["comm"] == 6) & ~routed
+        exchange = (columns["comm"] == CollectiveType.ALL_TO_ALL) & ~routed
         _scale(columns, ("out_size",), exchange, share)
     return replace(program, columns=columns)
 

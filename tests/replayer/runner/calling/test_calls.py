@@ -1,4 +1,4 @@
-"""Calls laid out beforehand: tensors are taken from slots, results put there."""
+"""Calls laid out beforehand."""
 
 from __future__ import annotations
 
@@ -8,81 +8,86 @@ import pytest
 
 from chakrakit.replayer.runner.calling.calls import Layout, bind, constant
 
-
-def slot(number):
-    return {"slot": number}
+A, B, C = {"slot": 0}, {"slot": 1}, {"slot": 2}
 
 
-def called(step, slots):
-    """What an operator that gives back what it gets leaves in the slots."""
-    plain = Layout(step["args"], lambda v: v)
-    named = Layout(list(step.get("kwargs", {}).values()), lambda v: v)
-    bind(lambda *given, **more: (*given, *more.items()), step, slots, plain, named)()
-    return slots
+def called(args, kwargs=None, outs=(3,), free=(), operator=None):
+    """What a call was given, and the slots after it."""
+    given = []
 
+    def note(*values, **named):
+        given.append((values, named))
+        return "result"
 
-def test_tensors_and_lists_of_them_are_filled_in_where_they_belong():
-    made = Layout([slot(1), 5, [slot(0), None]], lambda v: v)
-    assert made.fill(["a", "b"]) == ["b", 5, ["a", None]]
-    assert made.leading == [1]
-    assert Layout([5, slot(1)], lambda v: v).leading == []
-
-
-@pytest.mark.parametrize(
-    ("step", "result"),
-    [
-        ({"args": [slot(0)], "outs": [2]}, ("a",)),
-        ({"args": [slot(0), slot(1), 5], "outs": [2]}, ("a", "b", 5)),
-        ({"args": [slot(1), slot(0), slot(0)], "outs": [2]}, ("b", "a", "a")),
-        ({"args": [5, slot(0)], "outs": [2]}, (5, "a")),
-        ({"args": [[slot(0), slot(1)]], "outs": [2]}, (["a", "b"],)),
-        ({"args": [slot(0)], "kwargs": {"alpha": 3}, "outs": [2]}, ("a", ("alpha", 3))),
-        ({"args": [slot(0)], "kwargs": {"out": slot(1)}, "outs": [2]}, ("a", ("out", "b"))),
-    ],
-)
-def test_calls_of_every_shape_give_the_same(step, result):
-    assert called(step, ["a", "b", None])[2] == result
-    assert called({**step, "free": [0]}, ["a", "b", None]) == [None, "b", result]
-    assert called({**step, "free": [0, 1]}, ["a", "b", None]) == [None, None, result]
-
-
-def test_several_results_go_where_they_are_wanted():
-    step = {"args": [slot(0), slot(1)], "outs": [2, None]}
-    assert called(step, ["a", "b", None]) == ["a", "b", "a"]
-    nested = {"args": [slot(0)], "outs": [[2, None]], "free": [0]}
-    plain = Layout(nested["args"], lambda v: v)
-    slots = ["a", None, None]
-    bind(lambda _: ["x", "y"], nested, slots, plain, Layout([], lambda v: v))()
-    assert slots == [None, None, "x"]
-
-
-TORCH = SimpleNamespace(device=lambda name: f"device {name}", channels_last="cl", float32="f32")
+    slots = ["a", "b", "c", None, None]
+    step = {"args": args, "kwargs": kwargs or {}, "outs": list(outs), "free": list(free)}
+    layout = Layout(args, lambda v: v)
+    named = Layout(list((kwargs or {}).values()), lambda v: v)
+    bind(operator or note, step, slots, layout, named)()
+    return (given[0] if given else None), slots
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("args", "values"),
     [
-        (5, 5),
-        ({"device": "cpu"}, "device cpu"),
-        ({"device": "cuda"}, "device cuda:1"),
-        ({"format": "channels_last"}, "cl"),
-        ({"number": "-inf"}, float("-inf")),
-        ({"group": 0}, "g"),
+        ([A], ("a",)),
+        ([A, B, 2], ("a", "b", 2)),
+        ([A, B, C], ("a", "b", "c")),
+        ([1, A], (1, "a")),
+        ([A, [B, None, C]], ("a", ["b", None, "c"])),
+        ([2, 3], (2, 3)),
     ],
 )
-def test_constants_as_pytorch_takes_them(value, found):
-    groups = [SimpleNamespace(group_name="g")]
-    assert constant(TORCH, value, "cuda:1", groups) == found
+def test_tensors_are_taken_from_their_slots(args, values):
+    given, slots = called(args)
+    assert given == (values, {})
+    assert slots[3] == "result"
+
+
+def test_arguments_by_name_may_be_tensors_too():
+    given, _ = called([A], {"out": B, "alpha": 2})
+    assert given == (("a",), {"out": "b", "alpha": 2})
+    assert called([A], {"alpha": 2})[0] == (("a",), {"alpha": 2})
+
+
+@pytest.mark.parametrize("args", [[A], [A, [B]]])
+def test_slots_that_are_needed_no_more_are_emptied(args):
+    assert called(args, free=[0])[1] == [None, "b", "c", "result", None]
+    assert called(args, free=[0, 1])[1][:2] == [None, None]
+
+
+def test_several_results_go_where_they_belong_and_some_nowhere():
+    _, slots = called([A], outs=[3, None, [4, None]], operator=lambda a: (1, 2, [3, 4]))
+    assert slots[3:] == [1, 3]
+    _, slots = called([A], outs=[None], operator=lambda a: 1)
+    assert slots[3:] == [None, None]
+
+
+def test_constants_are_what_pytorch_takes():
+    torch = pytest.importorskip("torch")
+    groups = [SimpleNamespace(group_name="7")]
+
+    def made(value):
+        return constant(torch, value, "cuda:1", groups)
+
+    assert made({"dtype": "bfloat16"}) is torch.bfloat16
+    assert made({"device": "cuda"}) == torch.device("cuda:1")
+    assert made({"device": "cpu"}) == torch.device("cpu")
+    assert made({"format": "channels_last"}) is torch.channels_last
+    assert made({"number": "-inf"}) == float("-inf")
+    assert (made({"group": 0}), made(3), made("none")) == ("7", 3, "none")
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "error"),
     [
-        ({"format": "__class__"}, "an argument of kind 'format'"),
-        ({"code": "x"}, "an argument of kind 'code'"),
-        ({"device": "cpu", "number": "1"}, "an argument with 2 meanings"),
+        ({"format": "os"}, ValueError),
+        ({"dtype": "load"}, TypeError),
+        ({"dtype": "float32", "device": "cpu"}, ValueError),
+        ({"code": "1"}, ValueError),
     ],
 )
-def test_a_constant_of_another_kind_is_refused(value, said):
-    with pytest.raises(ValueError, match=said):
-        constant(TORCH, value, "cpu", [])
+def test_nothing_else_of_pytorch_can_be_had(value, error):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(error):
+        constant(torch, value, "cpu", [])

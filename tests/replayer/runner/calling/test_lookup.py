@@ -9,7 +9,6 @@ import pytest
 from chakrakit.replayer.runner.calling.lookup import ANY_OVERLOAD, find_operator
 
 torch = pytest.importorskip("torch")
-
 X, Y = {"slot": 0}, {"slot": 1}
 
 

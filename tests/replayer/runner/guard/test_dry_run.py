@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.runner.guard import Refused
-from chakrakit.replayer.runner.guard.dry_run import DryRun
+from chakrakit.replayer.runner.guard.dry_run import DryRun, Result
+from chakrakit.replayer.runner.guard.refusal import Refused
 from chakrakit.replayer.runner.measure import run_plan
+from support.replayed import SETTINGS
 
 torch = pytest.importorskip("torch")
-
-SETTINGS = {"iterations": 1, "warmup": 0, "timeout_s": 60.0}
-
-
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -35,26 +32,34 @@ def test_an_operator_that_would_resize_what_it_is_given_is_not_called(plan):
     assert "resizes" in found["not_covered"][0]["why"]
 
 
-def results(operator, **given):
+aten = torch.ops.aten
+
+
+def asked(operator, **given):
     return DryRun(torch).results(operator, given)
 
 
-def test_a_result_of_its_own_takes_memory_and_a_view_none():
-    a = torch.zeros(4, 6)
-    assert results(torch.ops.aten.mm.default, self=a, mat2=torch.zeros(6, 5)) == [([4, 5], 80)]
-    assert results(torch.ops.aten.view.default, self=a, size=[24]) == [([24], 0)]
-    assert results(torch.ops.aten.topk.default, self=a, k=2) == [([4, 2], 32), ([4, 2], 64)]
+def test_results_have_a_shape_and_bytes_and_views_have_none():
+    x = torch.zeros(4, 6)
+    assert asked(aten.mm.default, self=x, mat2=torch.zeros(6, 2)) == [Result([4, 2], 32)]
+    assert asked(aten.t.default, self=x) == [Result([6, 4], 0)]
+    assert asked(aten.topk.default, self=x, k=2) == [Result([4, 2], 32), Result([4, 2], 64)]
 
 
-def test_what_pytorch_refuses_is_not_known():
-    a = torch.zeros(4, 6)
-    assert results(torch.ops.aten.mm.default, self=a, mat2=a) is None
+def test_sizes_that_no_machine_has_are_known_without_taking_them():
+    (found,) = asked(aten.zeros.default, size=[1 << 40], device="cpu")
+    assert found == Result([1 << 40], 4 << 40)
 
 
-def test_a_call_that_resizes_what_it_was_given_is_refused_again_and_again():
+def test_what_pytorch_refuses_or_cannot_say_is_left_to_it():
+    assert asked(aten.mm.default, self=torch.zeros(2, 3), mat2=torch.zeros(2, 3)) is None
+    assert asked(aten.nonzero.default, self=torch.zeros(3)) is None
+
+
+def test_an_operator_that_resizes_what_it_is_given_is_refused_each_time():
     dry, out = DryRun(torch), torch.zeros(1)
     given = {"self": torch.zeros(4), "other": torch.zeros(4), "out": out}
     for _ in range(2):
         with pytest.raises(Refused, match="resizes what it was given"):
-            dry.results(torch.ops.aten.add.out, given)
+            dry.results(aten.add.out, given)
     assert out.shape == (1,)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.runner.guard import Refused
+from chakrakit.replayer.runner.guard.refusal import Refused
 from support.replayed import examined
 
 torch = pytest.importorskip("torch")
 
 
-pytestmark = pytest.mark.filterwarnings("ignore")
-
-
 def f(*shape):
     return torch.zeros(shape)
+
+
+def i(*values):
+    return torch.tensor(values)
 
 
 BAD = {

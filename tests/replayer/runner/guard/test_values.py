@@ -1,15 +1,13 @@
-"""Values that a call needs: indices in range, counts as recorded, shares that are such."""
+"""Arguments whose values decide whether a call may be made."""
 
 from __future__ import annotations
 
 import pytest
 
+from chakrakit.replayer.runner.guard.values import Values, index_below, offsets_into, true_in
 from support.replayed import examined
 
 torch = pytest.importorskip("torch")
-
-
-pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def f(*shape):
@@ -108,3 +106,51 @@ def test_shares_and_probabilities_are_such():
     loss = torch.ops.aten.binary_cross_entropy.default
     given, _ = examined(loss, (f(3) + 2, f(3) - 1))
     assert [given["self"].max(), given["target"].min()] == [0.5, 0.5]
+
+
+def test_indices_that_crowd_on_one_row_are_spread():
+    """A thousand times the same row of fifty would let a kernel stand in a queue."""
+    want = index_below(torch, 50)
+    assert not want.holds(torch.zeros(1000, dtype=torch.long))
+    assert want.holds(want.make(torch.zeros(1000, dtype=torch.long)))
+    assert want.holds(torch.zeros(4, dtype=torch.long))
+
+
+@pytest.mark.parametrize(
+    ("value", "how", "fits"),
+    [
+        (-1, {}, False),
+        (-1, {"wraps": True}, True),
+        (-100, {"besides": -100}, True),
+        (5, {}, False),
+        (4, {}, True),
+    ],
+)
+def test_indices_from_the_end_and_those_that_mean_none(value, how, fits):
+    assert index_below(torch, 5, **how).holds(torch.tensor([value])) is fits
+
+
+def test_rows_that_are_chosen_are_each_chosen_once():
+    chosen = index_below(torch, 8).make(torch.zeros(8, dtype=torch.long))
+    assert chosen.tolist() == list(range(8))
+
+
+@pytest.mark.parametrize(
+    ("ends", "fits"),
+    [([0, 4, 10], True), ([0, 10, 4], False), ([1, 4, 10], False), ([0, 4, 9], False), ([0, 0, 0], False)],
+)  # fmt: skip
+def test_ends_of_segments_are_in_order_from_nothing_to_all(ends, fits):
+    want = offsets_into(torch, 10, from_zero=True, to_end=True)
+    assert want.holds(torch.tensor(ends)) is fits
+    assert want.make(torch.zeros(3, dtype=torch.int32)).tolist() == [0, 5, 10]
+
+
+def test_a_mask_chooses_as_many_as_are_wanted():
+    want = true_in(torch, 3)
+    assert int(want.make(torch.zeros(2, 4, dtype=torch.bool)).sum()) == 3
+    assert want.holds(torch.tensor([1.0, 0.0, 2.0, 3.0]))
+
+
+def test_operators_whose_values_do_not_matter_want_nothing():
+    assert Values(torch).wanted("add", {"self": f(2)}, []) == {}
+    assert Values(torch).wanted("nonzero", {"self": f(2)}, []) == {}  # nobody says how many

@@ -21,8 +21,8 @@ from chakrakit.sources.pytorch.linking.cards import card_of, overhead_of, read_c
 from chakrakit.sources.pytorch.linking.linked_rank import LinkedRank, collector_card, list_of
 from chakrakit.sources.pytorch.linking.meeting import meet
 from chakrakit.sources.pytorch.linking.nodes import communication_columns, time_columns, to_trace
-from chakrakit.sources.pytorch.linking.overhead import Overhead, fit
-from chakrakit.sources.pytorch.linking.periods import steady_period
+from chakrakit.sources.pytorch.linking.overhead import Overhead, cost_spread, fit
+from chakrakit.sources.pytorch.linking.periods import device_time, steady_period
 from chakrakit.sources.pytorch.linking.rank import Rank, captures_of, link_rank, rank_parts
 from chakrakit.sources.pytorch.linking.report import LinkReport, RankReport, report_rank
 from chakrakit.sources.pytorch.linking.run_groups import (
@@ -117,6 +117,8 @@ def link_found(found: Found, options: LinkOptions | None = None) -> tuple[Run, L
         step_ns=known.step_ns,
         corrected=known.corrected,
         warning=known.warning,
+        least_step_ns=known.least_step_ns,
+        most_step_ns=known.most_step_ns,
     )
     return run, report
 
@@ -246,6 +248,10 @@ def _read_and_link(pair: Pair, options: LinkOptions) -> tuple[Rank, RankRecordin
     second = [] if joined is None or pair.times is None else [str(pair.times)]
     known = overhead_of(pair)
     facts = RankRecording(cost, known.step_ns if known else 0, bool(second))
+    guessed = cost is not None and not cost.step_ns and options.overhead is None
+    if guessed and len(linked.device.rows):
+        least, most = (steady_period(linked_with(f)) for f in cost_spread(parts.observed)[::-1])
+        facts = facts._replace(least_ns=least, most_ns=most, device_ns=device_time(linked))
     return linked, facts, [*map(str, pair.paths), *second]
 
 

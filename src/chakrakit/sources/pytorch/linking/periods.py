@@ -8,7 +8,7 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.sources.pytorch.linking.rank import Rank
-from chakrakit.trace.timing import schedule
+from chakrakit.trace.timing import Intervals, schedule
 
 
 def step_periods(linked: Rank, start: I64, end: I64) -> list[dict[str, Any]]:
@@ -41,6 +41,15 @@ def steady_period(linked: Rank) -> int:
     if not steps:
         return 0
     return int(steps[-1].get("scheduled_period_ns") or steps[-1].get("scheduled_ns", 0))
+
+
+def device_time(linked: Rank) -> int:
+    """How long the device works for the last step."""
+    steps, rows, line = linked.attribution.steps, linked.device.rows, linked.line
+    if not steps:
+        return 0
+    mine = rows[linked.attribution.step[rows] == steps[-1].number]
+    return int(Intervals.of(line.start[mine], line.end[mine]).total)
 
 
 def _device_ends(linked: Rank, start: I64, end: I64) -> list[int]:

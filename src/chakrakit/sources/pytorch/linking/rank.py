@@ -23,6 +23,7 @@ from chakrakit.sources.graphs import (
 )
 from chakrakit.sources.pytorch.communication import Collective, find_collectives
 from chakrakit.sources.pytorch.edges import (
+    Candidates,
     DeviceModel,
     HostModel,
     SoundGraph,
@@ -210,30 +211,19 @@ def rank_parts(
     line = build_timeline(observer, kineto, pairs)
     names = RowNames(line, observer, kineto)
     host = HostModel(line)
-    counts: Counter[str] = Counter()
     device = device_model(line, kineto) if kineto is not None else _no_device()
     found = find_collectives(line, names, observer, kineto)
-    causes = start_causes(line, device)
-    waits = Waits()
-    replays: list[Replay] = []
-    if kineto is not None:
-        replays = find_replays(line, names, kineto, device)
-        counts["graph_joins"] = add_graph_causes(line, replays, causes, device.gap)
-        counts["handovers"] = _hand_over(line, names, kineto, host)
-        waits = add_waits(line, kineto, device, host)
-        counts["event_waits"] = add_event_causes(line, names, kineto, device, causes)
-        counts["programmatic_overlaps"] = overlaps(line, device)
-    counts["communication_waits"] = add_asynchronous(line, names, kineto, found, host, causes)
     whole = np.zeros(len(line), np.bool_)
     whole[[c.row for c in found]] = True
+    causes, counts = start_causes(line, device), Counter[str]()
+    waits, replays = Waits(), list[Replay]()
+    if kineto is not None:
+        waits, replays = _device_causes(line, names, kineto, device, host, causes, counts)
+    counts["communication_waits"] = add_asynchronous(line, names, kineto, found, host, causes)
     host.recorded_lag = host.lag.copy()
     started, refuted = causes.settle()
-    counts["refuted_edges"] = len(refuted)
-    fixed = [autograd_edges(line, kineto, observer).edges()]
-    if observer is not None:
-        tensors, wrong = tensor_edges(line, names, observer, whole)
-        counts["refuted_edges"] += wrong
-        fixed.append(tensors.edges())
+    fixed, wrong = _fixed_edges(line, names, observer, kineto, whole)
+    counts["refuted_edges"] = len(refuted) + wrong
     return RankParts(
         rank,
         observer,
@@ -253,6 +243,36 @@ def rank_parts(
         counts,
         captures,
     )
+
+
+def _device_causes(
+    line: Timeline,
+    names: RowNames,
+    kineto: Kineto,
+    device: DeviceModel,
+    host: HostModel,
+    causes: Candidates,
+    counts: Counter[str],
+) -> tuple[Waits, list[Replay]]:
+    """Adds what Kineto's records say that rows waited for; gives the waits and the replays of graphs."""
+    replays = find_replays(line, names, kineto, device)
+    counts["graph_joins"] = add_graph_causes(line, replays, causes, device.gap)
+    counts["handovers"] = _hand_over(line, names, kineto, host)
+    waits = add_waits(line, kineto, device, host)
+    counts["event_waits"] = add_event_causes(line, names, kineto, device, causes)
+    counts["programmatic_overlaps"] = overlaps(line, device)
+    return waits, replays
+
+
+def _fixed_edges(
+    line: Timeline, names: RowNames, observer: Observer | None, kineto: Kineto | None, whole: Mask
+) -> tuple[list[Edges], int]:
+    """Edges of autograd and of tensors, and how many of these the times refute."""
+    backward = autograd_edges(line, kineto, observer).edges()
+    if observer is None:
+        return [backward], 0
+    tensors, wrong = tensor_edges(line, names, observer, whole)
+    return [backward, tensors.edges()], wrong
 
 
 def captures_of(linked: Rank) -> list[Capture]:

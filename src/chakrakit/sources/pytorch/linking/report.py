@@ -77,6 +77,9 @@ class LinkReport(Result, msgspec.Struct, kw_only=True):
     """0 where nobody timed the program without recording it."""
     corrected: str = ""
     """How recording's cost was taken out; empty where it was not."""
+    least_step_ns: int = 0
+    """Between these the step lies where that cost is an estimate; 0 where it is not."""
+    most_step_ns: int = 0
     warning: str = ""
 
 

@@ -21,6 +21,11 @@ class RankRecording(NamedTuple):
     """What was taken out as recording's; None where the times are as recorded."""
     unprofiled_ns: int
     second_pass: bool
+    least_ns: int = 0
+    """The step with as much and as little taken out as recording may have cost; 0 where that is known."""
+    most_ns: int = 0
+    device_ns: int = 0
+    """How long its device works for the step."""
 
 
 def recording(
@@ -39,6 +44,9 @@ def recording(
         step_ns=corrected if how else recorded,
         unprofiled_step_ns=max(f.unprofiled_ns for f in facts),
         corrected=how,
+        least_step_ns=max(f.least_ns for f in facts),
+        most_step_ns=max(f.most_ns for f in facts),
+        device_ns=max(f.device_ns for f in facts),
     )
 
 

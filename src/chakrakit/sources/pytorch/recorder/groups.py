@@ -117,46 +117,50 @@ def mark_groups(settle: Callable[[], bool] = lambda: False) -> Callable[[], None
     import torch.distributed.distributed_c10d as c10d
 
     undo: list[Callable[[], None]] = []
-
-    def settled(function: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            result = function(*args, **kwargs)
-            if settle() and _uses_gloo():
-                time.sleep(_SETTLE_S)
-            return result
-
-        return call
-
-    def marked(function: Callable[..., Any]) -> Callable[..., Any]:
-        places = list(inspect.signature(function).parameters)
-
-        def given(name: str, args: Any, kwargs: Any) -> Any:
-            place = places.index(name) if name in places else len(args)
-            return args[place] if place < len(args) else kwargs.get(name)
-
-        scope = torch.autograd.profiler.record_function
-
-        @wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            how = _REDUCTIONS.search(str(given("op", args, kwargs)))
-            mark = scope(REDUCE_MARK + how[1].lower()) if how else nullcontext()
-            with scope(GROUP_MARK + group_name(given("group", args, kwargs))), mark:
-                return function(*args, **kwargs)
-
-        return settled(call)
-
     for module in (c10d, distributed):
         for name in _COLLECTIVES:
-            _replace(module, name, marked, undo)
+            _replace(module, name, lambda f: _settled(_marked(f), settle), undo)
     # DDP's reducer communicates in C++ during the backward pass.
-    _replace(torch.autograd, "backward", settled, undo)
+    _replace(torch.autograd, "backward", lambda f: _settled(f, settle), undo)
 
     def restore() -> None:
         for put_back in undo:
             put_back()
 
     return restore
+
+
+def _settled(function: Callable[..., Any], settle: Callable[[], bool]) -> Callable[..., Any]:
+    """The function, which waits a moment after it where gloo may still write its record."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if settle() and _uses_gloo():
+            time.sleep(_SETTLE_S)
+        return result
+
+    return call
+
+
+def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function inside annotations that name its group and its reduction."""
+    from torch.autograd.profiler import record_function as scope
+
+    places = list(inspect.signature(function).parameters)
+
+    def given(name: str, args: Any, kwargs: Any) -> Any:
+        place = places.index(name) if name in places else len(args)
+        return args[place] if place < len(args) else kwargs.get(name)
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        how = _REDUCTIONS.search(str(given("op", args, kwargs)))
+        mark = scope(REDUCE_MARK + how[1].lower()) if how else nullcontext()
+        with scope(GROUP_MARK + group_name(given("group", args, kwargs))), mark:
+            return function(*args, **kwargs)
+
+    return call
 
 
 def _replace(

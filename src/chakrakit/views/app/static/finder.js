@@ -21,6 +21,7 @@ export class Finder {
         for (let first = 0; first !== null; ) {
           const found = await ask("search", { side, text, first });
           if (this.asked !== asked) return;
+          if (found.next === first) await new Promise((done) => setTimeout(done, 200)); // the server is busy
           this.hits.push(...found.hits.map((node) => ({ node, side })));
           total += found.total;
           first = found.next;

@@ -1,0 +1,40 @@
+"""The programs of a workload: one for each distinct one, with the groups and peers that it names."""
+
+from __future__ import annotations
+
+from chakrakit.workloads.description import Decoder, Plan, Step, Vision, Workload
+from chakrakit.workloads.generate.programs import Generated
+
+SMALL = Decoder(layers=4, hidden=64, heads=8, kv_heads=4, ffn=96, vocab=96)
+
+
+def made(plan: Plan, batch: int = 4) -> Generated:
+    return Generated(Workload(model=SMALL, plan=plan, step=Step(seq=16, global_batch=batch)))
+
+
+def test_ranks_of_a_stage_share_a_program_in_the_order_of_their_lowest() -> None:
+    found = made(Plan(dp=2, pp=2)).classes
+    assert [(c.name, c.ranks.tolist()) for c in found] == [("stage 0", [0, 1]), ("stage 1", [2, 3])]
+
+
+def test_a_program_names_the_groups_and_peers_that_it_uses() -> None:
+    first, last = made(Plan(dp=2, tp=2, pp=2)).classes
+    assert {"dp", "tp"} <= set(first.roles)
+    assert first.peers == ("pp:1",)
+    assert last.peers == ("pp:0",)
+
+
+def test_every_rank_is_bound_to_groups_of_its_own() -> None:
+    traces = made(Plan(dp=2, tp=2)).traces()
+    assert traces.bindings[0].body == traces.bindings[3].body
+    tp = [traces.groups[traces.bindings[r].groups["tp"]] for r in (0, 3)]
+    dp = [traces.groups[traces.bindings[r].groups["dp"]] for r in (0, 3)]
+    assert tp == [(0, 1), (2, 3)]
+    assert dp == [(0, 2), (1, 3)]
+
+
+def test_passes_and_tokens_count_the_whole_step() -> None:
+    found = made(Plan(dp=2), batch=8)
+    assert (found.size, found.passes, found.tokens) == (2, 4, 8 * 16)
+    images = Workload(model=Vision(layers=1, hidden=64, heads=4, ffn=96), step=Step(global_batch=3))
+    assert Generated(images).tokens == 3 * images.model.tokens

@@ -1,0 +1,45 @@
+"""Workloads from files and dictionaries, with models by name, and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from chakrakit.errors import ConfigError
+from chakrakit.workloads.description.description import Plan, Step, Workload
+from chakrakit.workloads.models import named
+from chakrakit.workloads.models.files import from_plain, read_workload, write_workload
+
+
+def test_descriptions_round_trip(tmp_path) -> None:
+    workload = Workload(
+        model=named("mixtral-8x7b"), plan=Plan(dp=4, ep=4), step=Step(seq=64, global_batch=4)
+    )
+    write_workload(workload, tmp_path / "w.yaml")
+    assert read_workload(tmp_path / "w.yaml") == workload
+
+
+def test_descriptions_say_where_they_are_wrong(tmp_path) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text("model: llama3.1-8b\nplan: {tp: two}\n")
+    with pytest.raises(ConfigError, match=r"Expected `int`, got `str` - at `\$\.plan\.tp`"):
+        read_workload(file)
+    file.write_text("model: llama3.1-8b\nplan: {tensor: 2}\n")
+    with pytest.raises(ConfigError, match="unknown field `tensor`"):
+        read_workload(file)
+    file.write_text("model: {base: llama3.1-8b, layers: 2}\n")
+    assert read_workload(file).model == named("llama3.1-8b").replace(layers=2)
+    file.write_text("- a\n")
+    with pytest.raises(ConfigError, match="should hold model, plan and step"):
+        read_workload(file)
+
+
+def test_a_training_step_has_a_micro_batch_for_every_replica_where_nothing_says_more() -> None:
+    model = {"model": "llama3.1-8b"}
+    assert (
+        from_plain({**model, "plan": {"dp": 4}, "step": {"micro_batch": 2}}).step.global_batch == 8
+    )
+    told = from_plain({**model, "plan": {"dp": 4}, "step": {"global_batch": 16}})
+    assert told.step.global_batch == 16
+    assert (
+        from_plain({**model, "plan": {"dp": 4}, "step": {"kind": "prefill"}}).step.global_batch == 1
+    )

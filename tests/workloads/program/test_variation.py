@@ -1,0 +1,59 @@
+"""Ranks that differ: documents of many lengths, and tokens that favour some experts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from chakrakit.workloads.description import Decoder, Lengths, Plan, Step, Workload
+from chakrakit.workloads.program.layout import Layout
+from chakrakit.workloads.program.program import stage_program
+from chakrakit.workloads.program.variation import document_lengths, variants, varied
+
+SMALL = Decoder(layers=2, hidden=64, heads=8, vocab=96, ffn=96)
+MOE = SMALL.replace(experts=4, top_k=2, expert_ffn=32)
+
+
+def layout(model: Decoder = SMALL, plan: Plan = Plan(dp=2), **step: object) -> Layout:  # noqa: B008
+    own = Step(seq=64, global_batch=4, **step)  # type: ignore[arg-type]
+    return Layout(Workload(model=model, plan=plan, step=own))
+
+
+def test_ranks_are_alike_unless_documents_or_experts_tell_them_apart() -> None:
+    [alike] = variants(layout(), 0)
+    assert (alike.name, alike.ranks.tolist()) == ("stage 0", [0, 1])
+    documents = list(variants(layout(lengths=Lengths(mean=16)), 0))
+    assert [v.name for v in documents] == ["stage 0 dp0", "stage 0 dp1"]
+    skewed = list(variants(layout(MOE, Plan(dp=2, ep=2), imbalance=0.5), 0))
+    assert [v.name for v in skewed] == ["stage 0 ep0 edp0", "stage 0 ep1 edp0"]
+
+
+def test_attention_costs_the_squares_of_the_documents() -> None:
+    """Four documents of 16 in a sequence of 64 cost a quarter of one of 64."""
+    one = layout(lengths=Lengths(mean=16))
+    whole = stage_program(one, 0)
+    [first, _] = variants(one, 0)
+    core = whole.columns["core"] > 0
+    part = varied(one, whole, first)
+    assert (4 * part.columns["flops"][core] == whole.columns["flops"][core]).all()
+    assert (part.columns["flops"][~core] == whole.columns["flops"][~core]).all()
+
+
+def test_tokens_of_all_experts_of_a_group_add_up() -> None:
+    one = layout(MOE, Plan(dp=2, ep=2), imbalance=0.5)
+    whole = stage_program(one, 0)
+    parts = [varied(one, whole, v) for v in variants(one, 0)]
+    routed = (whole.columns["routed"] > 0) & (whole.columns["flops"] > 0)
+    assert routed.any()
+    sums = sum(p.columns["flops"][routed] for p in parts)
+    assert (sums == 2 * whole.columns["flops"][routed]).all()
+    assert (parts[0].columns["flops"][routed] != parts[1].columns["flops"][routed]).any()
+
+
+@pytest.mark.parametrize("distribution", ["fixed", "uniform", "lognormal"])
+def test_lengths_are_whole_and_have_about_the_mean(distribution: str) -> None:
+    lengths = Lengths(distribution=distribution, mean=50, sigma=0.5)  # type: ignore[arg-type]
+    drawn = document_lengths(lengths, 50, 4000, np.random.default_rng(1))
+    assert (drawn == np.rint(drawn)).all()
+    assert drawn.min() >= 1
+    assert drawn.mean() == pytest.approx(50, rel=0.05)
