@@ -45,8 +45,8 @@ def examined(
     """A call held against the guard, with 1 GiB of room: its arguments, and what was replaced."""
     import torch
 
-    from chakrakit.replayer.runner.guard import Guard, Room
+    from chakrakit.replayer.runner.guard import Guard, MemoryBudget
 
     names = [a.name for a in operator._schema.arguments if not a.kwarg_only]
     given = dict(zip(names, arguments, strict=False)) | named
-    return given, Guard(torch, Room({"cpu": GIB})).examine(operator, given, list(made))
+    return given, Guard(torch, MemoryBudget({"cpu": GIB})).examine(operator, given, list(made))

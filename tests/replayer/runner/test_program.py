@@ -8,7 +8,7 @@ from support.recorded import ADD, EMBEDDING, MM, Sheet, plain, tensor
 from support.replayed import plan_text
 
 torch = pytest.importorskip("torch")
-from chakrakit.replayer.runner.guard import room_for  # noqa: E402
+from chakrakit.replayer.runner.guard import memory_budget  # noqa: E402
 from chakrakit.replayer.runner.program import Program  # noqa: E402
 from chakrakit.replayer.runner.storages import make_externals  # noqa: E402
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def checked(plan):
     with torch.inference_mode():
-        program = Program(torch, plan, "cpu", [], room_for(torch, "cpu", 1))
+        program = Program(torch, plan, "cpu", [], memory_budget(torch, "cpu", 1))
         make_externals(torch, plan, program.slots, "cpu", program.guard)
         program.check()
     return program
