@@ -1,4 +1,4 @@
-"""Plans made from recordings written by hand, and calls as the runner's guard sees them."""
+"""Plans of one rank from a sheet of operators, and calls as the runner's guard sees them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,35 @@ from typing import Any
 
 import msgspec
 
+from chakrakit.replayer.plan import Plan
 from chakrakit.replayer.plan.options import ReplayOptions
 from chakrakit.replayer.run.session import prepare
-from support.recorded import Sheet
+from support.recorded import Sheet, plain, several, tensor
 
+ONE = plain(1, "Int")
 SETTINGS = {"iterations": 1, "warmup": 0, "timeout_s": 60.0}
 """How the runner is told to run a plan once."""
 GIB = 1 << 30
 
 
-def plan_of(sheet: Sheet, folder: Path, **options: Any) -> dict[str, Any]:
-    """The plan of the only rank, as the runner reads it."""
-    plans = prepare(sheet.traces(folder), ReplayOptions(**options)).plans
-    found: dict[str, Any] = json.loads(msgspec.json.encode(plans[0]))
-    return found
+def plan_of(sheet: Sheet, folder: Path, **options: Any) -> Plan:
+    """The plan of the only rank."""
+    return prepare(sheet.traces(folder), ReplayOptions(**options)).plans[0]
+
+
+def plan_text(sheet: Sheet, folder: Path, **options: Any) -> dict[str, Any]:
+    """The same as the runner reads it."""
+    return json.loads(msgspec.json.encode(plan_of(sheet, folder, **options)))
+
+
+def reduce_of(storage: int, size: int = 4) -> list[dict[str, Any]]:
+    """The arguments of an all-reduce that nobody waits for."""
+    given = [
+        several(tensor(storage, size)),
+        plain("<Object>", "Object"),
+        plain("<Object>", "Object"),
+    ]
+    return [*given, plain("<None>", "None"), plain(True, "Bool"), plain(-1, "Int")]
 
 
 def examined(
@@ -30,8 +45,8 @@ def examined(
     """A call held against the guard, with 1 GiB of room: its arguments, and what was replaced."""
     import torch
 
-    from chakrakit.replayer.runner.guard import Guard, Room
+    from chakrakit.replayer.runner.guard import Guard, MemoryBudget
 
     names = [a.name for a in operator._schema.arguments if not a.kwarg_only]
     given = dict(zip(names, arguments, strict=False)) | named
-    return given, Guard(torch, Room({"cpu": GIB})).examine(operator, given, list(made))
+    return given, Guard(torch, MemoryBudget({"cpu": GIB})).examine(operator, given, list(made))

@@ -99,6 +99,7 @@ def test_any_run_has_a_timeline(tmp_path_factory, rank):
     folder = tmp_path_factory.mktemp("t")
     for name, chrome in (("t.pftrace", False), ("t.json", True)):
         write_timeline(run, folder / name, chrome=chrome)
+        assert (folder / name).stat().st_size > 0
 
 
 def test_nodes_that_never_ran_are_counted():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from chakrakit.machines.calibrate.calibrate import (
     network_from_nccl_tests,
     profile_from_micro,
     profile_from_trace,
+    read_nccl_log,
 )
 from chakrakit.machines.device.profile import Profile, Profiled, Row
 from support.launched import launched_product
@@ -121,6 +123,11 @@ def test_a_number_that_is_none_is_refused_with_its_file(tmp_path):
     file.write_text(nccl_log([(8, 1.0)]).replace("    1.00", "1.0.0"))
     with pytest.raises(FormatError, match=r"all_reduce.log.*'1\.0\.0' is no size or time"):
         network_from_nccl_tests([file])
+
+
+def test_a_log_without_end_is_not_read_whole():
+    with pytest.raises(ConfigError, match="/dev/zero: larger than 16 MiB"):
+        read_nccl_log(Path("/dev/zero"))
 
 
 def test_a_network_model_without_bandwidth_is_refused():

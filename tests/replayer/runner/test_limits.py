@@ -15,15 +15,6 @@ from chakrakit.replayer.runner.limits import (
     check_plan,
     read_plan,
 )
-from support.recorded import ADD, Sheet, plain, tensor
-from support.replayed import plan_of
-
-
-@pytest.fixture
-def plan(tmp_path):
-    sheet = Sheet()
-    sheet.op("aten::add", ADD, [tensor(1, 4), tensor(2, 4), plain(1, "Int")], [tensor(3, 4)])
-    return plan_of(sheet, tmp_path)
 
 
 @pytest.mark.parametrize("time", [{"host_ns": 1 << 62}, {"gap_ns": 1 << 50}, {"device_ns": -5}])

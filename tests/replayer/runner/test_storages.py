@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.runner.guard import Guard, Room
+from chakrakit.replayer.runner.guard import Guard, MemoryBudget
 from chakrakit.replayer.runner.limits import ReplayError
 from chakrakit.replayer.runner.measure import run_plan
 from chakrakit.replayer.runner.storages import bounded, make_externals
-from support.recorded import ADD, Sheet, plain, tensor
-from support.replayed import GIB, SETTINGS, plan_of
+from support.replayed import GIB, SETTINGS
 
 torch = pytest.importorskip("torch")
-
-
-@pytest.fixture
-def plan(tmp_path):
-    sheet = Sheet()
-    sheet.op("aten::add", ADD, [tensor(1, 4), tensor(2, 4), plain(1, "Int")], [tensor(3, 4)])
-    return plan_of(sheet, tmp_path)
 
 
 def huge_external(plan):
@@ -93,7 +85,7 @@ def test_values_are_such_that_no_operator_chokes_on_them(fill, dtype, holds):
         "fill": fill,
         "views": [[0, dtype, [40], [1], 0]],
     }
-    slots, guard = [None], Guard(torch, Room({"cpu": GIB}))
+    slots, guard = [None], Guard(torch, MemoryBudget({"cpu": GIB}))
     make_externals(torch, {"rank": 0, "externals": [external], "steps": []}, slots, "cpu", guard)
     assert bool(holds(slots[0]))
     expected = {"index": (0, 4), "zero": (0, 0), "one": (1, 1)}

@@ -251,7 +251,8 @@ def test_a_wrong_node_is_an_error_that_says_where_and_what(
         ('{}\n{"id": 1}\n{"id": ', "line 3"),
         ('{"": 1}', "no place"),
         ('{"version": "\udcff"}', "not UTF-8"),
-        ('{"a":' * 100_000, "line 1"),
+        ('{"a":' * 100_000, "line 1: nested far deeper"),
+        ('{"version": ' + "9" * 6000 + "}", "line 1: a number of more digits"),
     ],
 )
 def test_a_wrong_document_is_an_error(text: str, problem: str) -> None:

@@ -50,4 +50,4 @@ def test_the_axis_has_round_values(top, values):
     "lines", [[], [Line("one", [(3, 4.0)])], [Line("flat", [(1, 0.0), (2, 0.0)])]]
 )
 def test_little_to_draw_is_drawn_all_the_same(lines):
-    drawn(*lines)
+    assert "Title <1>" in "".join(drawn(*lines).itertext())

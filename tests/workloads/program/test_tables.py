@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit.workloads.layers import INPUT, Node
-from chakrakit.workloads.program.tables import PHASES, Codes, TextTables, picked, table_of
+from chakrakit.workloads.program.tables import (
+    PHASES,
+    Codes,
+    TextTables,
+    TiledColumns,
+    picked,
+    table_of,
+)
 
 
 def nodes() -> list[Node]:
@@ -45,3 +52,22 @@ def test_a_part_keeps_what_is_within_it() -> None:
     assert part.own.tolist() == [[0, 1]]
     assert (part.inputs.tolist(), part.saved.tolist()) == ([0], [[4, 1]])
     assert len(table_of([], TextTables(), "forward")) == 0
+
+
+def test_rows_of_a_table_are_repeated_and_lengthened() -> None:
+    table = {"op": np.array([1, 2]), "flops": np.array([10, 20])}
+    columns = TiledColumns(table, np.array([0, 1, 0]), {"task": np.array([0, 1, 2])})
+    assert {name: column.tolist() for name, column in columns.items()} == {
+        "op": [1, 2, 1],
+        "flops": [10, 20, 10],
+        "task": [0, 1, 2],
+    }
+    longer = columns.with_rows([{"op": np.array([7]), "flops": np.array([70])}], -1)
+    told = longer.with_columns(stream=np.array([4, 4, 4, 5]))
+    assert {name: column.tolist() for name, column in told.items()} == {
+        "op": [1, 2, 1, 7],
+        "flops": [10, 20, 10, 70],
+        "task": [0, 1, 2, -1],
+        "stream": [4, 4, 4, 5],
+    }
+    assert "stream" not in columns

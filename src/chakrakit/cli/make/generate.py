@@ -76,8 +76,9 @@ def _print(figures: Any) -> None:
     out.print(
         f"{figures.model}: {figures.parameters:,} parameters{active}, {figures.ranks:,} ranks"
     )
+    batches = "micro-batch" if figures.micro_batches == 1 else "micro-batches"
     out.print(
-        f"{figures.micro_batches} micro-batches, {figures.tokens:,} tokens, "
+        f"{figures.micro_batches} {batches}, {figures.tokens:,} tokens, "
         f"{figures.flops_total:.6g} FLOPs per step, bubble {figures.bubble_fraction:.2%}"
     )
     kinds = list(dict.fromkeys(k for c in figures.per_rank for k in c.memory))

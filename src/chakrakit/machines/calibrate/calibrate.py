@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from chakrakit.configuration import read_json
+from chakrakit.configuration import read_bounded, read_json
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.machines.device import Profile, Row
 from chakrakit.machines.operations import operations_of
@@ -186,10 +186,7 @@ def _number(text: str, path: Path) -> float:
 
 def read_nccl_log(path: Path) -> tuple[str, int, list[tuple[float, float]]]:
     """The collective, how many ranks, and (bytes, us) points of a log; bytes as nccl-tests count them."""
-    try:
-        text = path.read_text(errors="replace")
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
+    text = read_bounded(path).decode(errors="replace")
     title = _TITLE.search(text) or _TITLE.search(path.name)
     ranks = len(_DEVICE_LINE.findall(text))
     found = (m for line in text.splitlines() if (m := _LINE.match(line)))

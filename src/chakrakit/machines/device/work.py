@@ -57,12 +57,6 @@ class WorkModel(Protocol):
         ...
 
 
-def measured_ns(trace: Trace) -> I64:
-    """What a scheduler gives a row: its own time where the trace knows it, else its duration."""
-    own = trace.column("own_ns", -1).astype(np.int64)
-    return np.where(own >= 0, own, trace.duration_ns)
-
-
 def measured_rows(trace: Trace) -> Mask:
     """Rows that somebody timed: they say when they started, how long they took, or their own time."""
     timed = trace.has("own_ns") | trace.has("duration_ns") | trace.has("start_time_ns")
@@ -77,7 +71,7 @@ def work_rows(trace: Trace) -> Mask:
 
 def as_measured(trace: Trace) -> Costs:
     """Recorded nanoseconds as costs; rows nobody timed have none."""
-    nanos = measured_ns(trace)
+    nanos = trace.own_ns
     wrong = np.flatnonzero((nanos < 0) | (nanos > MOST_NS))
     if len(wrong):
         row = int(wrong[0])
@@ -125,6 +119,7 @@ class Roofline:
         """Computed where the trace knows the work."""
         flops = trace.column("num_ops", 0).astype(np.float64)
         moved = trace.column("tensor_size", 0).astype(np.float64)
+        _refuse_below_zero(trace, "num_ops", flops)
         host = on_host(trace)
         memory = trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
         known = work_rows(trace) & (~host | memory) & ((flops > 0) | (moved > 0))
@@ -140,6 +135,16 @@ class Roofline:
         else:
             seconds = _achieved_seconds(flops, moved, kinds, codes, _as_rated(device))
         return computed_costs(trace, known, seconds, CostSource.ROOFLINE)
+
+
+def _refuse_below_zero(trace: Trace, name: str, values: F64) -> None:
+    """Bytes have no sign in a trace; operations do, and would count as none."""
+    wrong = np.flatnonzero(values < 0)
+    if len(wrong):
+        row = int(wrong[0])
+        raise TraceError(
+            f"node {trace.ids[row]} ({trace[row].name!r}) has {name} {values[row]:.0f}; give 0 or more"
+        )
 
 
 class Auto:

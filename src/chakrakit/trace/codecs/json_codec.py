@@ -94,10 +94,19 @@ def _decode(text: bytes, name: str, line: int) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise FormatError(f"line {line:,}: {error}", path=name) from None
+        raise FormatError(f"line {line:,}: {_problem(error)}", path=name) from None
     if not isinstance(found, dict):
         raise FormatError(f"line {line:,}: a node should be an object", path=name)
     return found
+
+
+def _problem(error: Exception) -> str:
+    """What Python says of deep nesting and long numbers is advice to programmers."""
+    if isinstance(error, RecursionError):
+        return "nested far deeper than the nodes of a trace are"
+    if "integer string conversion" in str(error):
+        return "a number of more digits than any field of a trace has"
+    return str(error)
 
 
 def _scan_objects(objects: Objects, name: str) -> Iterator[Trace]:
@@ -214,7 +223,7 @@ def _objects_in(
             if not last:
                 return
             place = line + text.count("\n", 0, at)
-            raise FormatError(f"line {place:,}: {error}", path=name) from None
+            raise FormatError(f"line {place:,}: {_problem(error)}", path=name) from None
         if not isinstance(found, dict):
             raise FormatError("not a trace: a JSON value that is not an object", path=name)
         yield at, end, found

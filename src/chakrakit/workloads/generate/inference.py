@@ -24,6 +24,7 @@ from chakrakit.workloads.program import (
     Program,
     Template,
     TextTables,
+    TiledColumns,
     finished,
     table_of,
 )
@@ -92,9 +93,8 @@ class Serving:
         build = _Joined(self, stage, messages)
         for number in range(len(self.passes)):
             build.add(number)
-        return finished(
-            self.layouts[0], stage, build.columns(), build.data(), build.tags(), build.held()
-        )
+        columns = TiledColumns({}, np.zeros(0, np.int64), build.columns())
+        return finished(self.layouts[0], stage, columns, build.data(), build.tags(), build.held())
 
     def cache_changes(self, number: int) -> tuple[int, int]:
         """Tokens that iteration adds to the cache, and that it releases as their requests end."""

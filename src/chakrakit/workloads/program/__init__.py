@@ -13,7 +13,7 @@ from chakrakit.workloads.program.program import (
     streams_of,
 )
 from chakrakit.workloads.program.step_end import step_end_nodes
-from chakrakit.workloads.program.tables import COLUMNS, TextTables, table_of
+from chakrakit.workloads.program.tables import COLUMNS, TextTables, TiledColumns, table_of
 from chakrakit.workloads.program.task_templates import OWN, Template
 from chakrakit.workloads.program.traces import MeshBindings, trace_of
 from chakrakit.workloads.program.variation import document_lengths, variants, varied
@@ -29,6 +29,7 @@ __all__ = [
     "Stage",
     "Template",
     "TextTables",
+    "TiledColumns",
     "document_lengths",
     "finished",
     "header",

@@ -15,7 +15,7 @@ from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.description import PipelineTask
 from chakrakit.workloads.program.layout import HeldWeight, Layout
 from chakrakit.workloads.program.step_end import StepEndNode, step_end_nodes
-from chakrakit.workloads.program.tables import COLUMNS, table_of
+from chakrakit.workloads.program.tables import COLUMNS, TiledColumns, table_of
 from chakrakit.workloads.program.task_templates import (
     BACKWARD,
     BEFORE,
@@ -39,7 +39,7 @@ class Program:
     """All nodes of one stage. `columns` are by row; `data` and `control` are pairs of rows."""
 
     stage: int
-    columns: dict[str, I64]
+    columns: Mapping[str, I64]
     data: I64
     control: I64
     held: list[HeldWeight] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Program:
     """Bytes that are there before the first node: a cache."""
 
     def __len__(self) -> int:
-        return len(self.columns["op"])
+        return len(self.columns["stream"])
 
 
 class Stage:
@@ -75,8 +75,8 @@ class Stage:
                 found["W", number] = chunk.weights()
         return found
 
-    def columns(self) -> dict[str, I64]:
-        """The templates' columns repeated, with micro-batch, chunk and tag."""
+    def columns(self) -> TiledColumns:
+        """The templates' columns repeated, with micro-batch, chunk and task."""
         keys = list(self.templates)
         base = np.cumsum([0] + [len(self.templates[k]) for k in keys])
         where = {k: int(b) for k, b in zip(keys, base[:-1], strict=True)}
@@ -84,11 +84,12 @@ class Stage:
         shift = np.array([where[c.kind, c.chunk] for c in self.tasks]) - self.starts
         rows = np.arange(self.size) + np.repeat(shift, sizes)
         joined = {c: np.concatenate([self.templates[k].columns[c] for k in keys]) for c in COLUMNS}
-        columns = {c: v[rows] for c, v in joined.items()}
-        columns["micro_batch"] = np.repeat([c.micro_batch for c in self.tasks], sizes)
-        columns["chunk"] = np.repeat([c.chunk for c in self.tasks], sizes)
-        columns["task"] = np.repeat(np.arange(len(self.tasks)), sizes)
-        return columns
+        own = {
+            "micro_batch": np.repeat([c.micro_batch for c in self.tasks], sizes),
+            "chunk": np.repeat([c.chunk for c in self.tasks], sizes),
+            "task": np.repeat(np.arange(len(self.tasks)), sizes),
+        }
+        return TiledColumns(joined, rows, own)
 
     def edges(self) -> tuple[I64, I64]:
         """Data and control edges of all tasks."""
@@ -170,14 +171,14 @@ def stage_program(layout: Layout, stage: int) -> Program:
 def finished(
     layout: Layout,
     stage: int,
-    columns: dict[str, I64],
+    columns: TiledColumns,
     data: I64,
     tags: I64,
     held: list[HeldWeight],
     control: I64 | None = None,
 ) -> Program:
     """A program from its rows: streams, and the order on them."""
-    columns = {**columns, "stream": streams_of(layout, columns), "tag": tags}
+    columns = columns.with_columns(stream=streams_of(layout, columns), tag=tags)
     keys = distinct(_keys(data, len(tags)))
     strict = layout.workload.plan.strict
     ordered = _in_order(columns["stream"], keys) if strict else data[:0]
@@ -187,13 +188,10 @@ def finished(
 
 
 def _with_step_end(
-    layout: Layout, columns: dict[str, I64], tail: Sequence[StepEndNode], made: Stage
-) -> tuple[dict[str, I64], I64]:
+    layout: Layout, columns: TiledColumns, tail: Sequence[StepEndNode], made: Stage
+) -> tuple[TiledColumns, I64]:
     """Adds the tail's rows; returns the columns and the edges into them."""
     parts = [table_of([t.node], layout.book, t.phase).columns for t in tail]
-    out = {c: np.concatenate([columns[c], *(p[c] for p in parts)]) for c in COLUMNS}
-    for name in ("micro_batch", "chunk", "task"):
-        out[name] = np.concatenate([columns[name], np.full(len(tail), -1)])
     ends = _last_rows(layout, columns)
     pairs: list[tuple[int, int]] = []
     for i, t in enumerate(tail):
@@ -201,7 +199,7 @@ def _with_step_end(
         if t.node.role in ACROSS_STAGES:
             sources |= ends
         pairs += [(s, made.size + i) for s in sorted(sources) if s >= 0]
-    return out, np.array(pairs, np.int64).reshape(-1, 2)
+    return columns.with_rows(parts, -1), np.array(pairs, np.int64).reshape(-1, 2)
 
 
 def _last_rows(layout: Layout, columns: Mapping[str, I64]) -> set[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -135,3 +135,37 @@ def picked(table: NodeTable, rows: Mask) -> tuple[NodeTable, I64]:
         saved[saved[:, 1] >= 0],
     )
     return part, place
+
+
+class TiledColumns(Mapping[str, I64]):
+    """Rows of a small table, repeated.
+
+    A column is made when it is asked for: each is as long as a program, there are many, and most questions
+    need a few of them.
+    """
+
+    def __init__(self, table: Mapping[str, I64], rows: I64, own: Mapping[str, I64]) -> None:
+        """`rows` of `table`, and the columns that are a program's own."""
+        self._table, self._rows, self._own = table, rows, own
+
+    def __getitem__(self, name: str) -> I64:
+        found = self._own.get(name)
+        return self._table[name][self._rows] if found is None else found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._table, *self._own))
+
+    def __len__(self) -> int:
+        return len(self._table) + len(self._own)
+
+    def with_rows(self, parts: Sequence[Mapping[str, I64]], own: int) -> TiledColumns:
+        """More rows at the end, for which the program's own columns have one value."""
+        table = {n: np.concatenate([v, *(p[n] for p in parts)]) for n, v in self._table.items()}
+        size, added = len(self._table["op"]), sum(len(p["op"]) for p in parts)
+        rows = np.concatenate([self._rows, np.arange(size, size + added)])
+        more = {n: np.concatenate([v, np.full(added, own)]) for n, v in self._own.items()}
+        return TiledColumns(table, rows, more)
+
+    def with_columns(self, **own: I64) -> TiledColumns:
+        """More columns."""
+        return TiledColumns(self._table, self._rows, {**self._own, **own})

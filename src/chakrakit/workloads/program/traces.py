@@ -81,7 +81,7 @@ def _texts(texts: Sequence[str], codes: I64, mask: Mask) -> pa.Array:
     return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string()))
 
 
-def _names(c: dict[str, I64], book: TextTables) -> pa.Array:
+def _names(c: Mapping[str, I64], book: TextTables) -> pa.Array:
     """`layers.3.attention.qkv`, made once for each layer and name."""
     width = len(book.names.texts)
     keys, rows = np.unique((c["layer"] + 1) * width + c["name"], return_inverse=True)

@@ -52,6 +52,8 @@ def _has_documents(step: Step) -> bool:
 
 def varied(layout: Layout, program: Program, variant: Variant) -> Program:
     """The program as a variant runs it: attention by its documents, experts by their tokens."""
+    if variant.data < 0 and variant.expert < 0:
+        return program
     columns = dict(program.columns)
     if variant.data >= 0:
         _scale(columns, ("flops",), columns["core"] > 0, _document_share(layout, variant, columns))

@@ -7,18 +7,10 @@ import pytest
 from chakrakit.replayer.runner.guard.dry_run import DryRun, Result
 from chakrakit.replayer.runner.guard.refusal import Refused
 from chakrakit.replayer.runner.measure import run_plan
-from support.recorded import ADD, Sheet, plain, tensor
-from support.replayed import SETTINGS, plan_of
+from support.replayed import SETTINGS
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-@pytest.fixture
-def plan(tmp_path):
-    sheet = Sheet()
-    sheet.op("aten::add", ADD, [tensor(1, 4), tensor(2, 4), plain(1, "Int")], [tensor(3, 4)])
-    return plan_of(sheet, tmp_path)
 
 
 def test_an_operator_that_would_resize_what_it_is_given_is_not_called(plan):

@@ -6,7 +6,7 @@ import pytest
 
 from chakrakit.replayer.runner.measure import run_plan
 from support.recorded import ADD, Sheet, plain, several, tensor
-from support.replayed import SETTINGS, plan_of
+from support.replayed import SETTINGS, plan_text
 
 torch = pytest.importorskip("torch")
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def not_covered(sheet, folder):
     """What a replay of one rank could not do, and why."""
-    found = run_plan(plan_of(sheet, folder), SETTINGS, None)
+    found = run_plan(plan_text(sheet, folder), SETTINGS, None)
     return {n["name"]: n["why"] for n in found["not_covered"]}
 
 
@@ -93,7 +93,7 @@ def test_an_index_limit_that_a_plan_made_up_is_not_believed(tmp_path):
         [*given, tensor(3, *small, dtype="long int")],
         [tensor(4, *large)],
     )
-    plan = plan_of(sheet, tmp_path)
+    plan = plan_text(sheet, tmp_path)
     (indices,) = (e for e in plan["externals"] if e["dtype"] == "int64")
     indices["fill"] = {"kind": "index", "limit": 1 << 60}
     assert run_plan(plan, SETTINGS, None)["not_covered"] == []

@@ -13,8 +13,9 @@ from chakrakit.sources.pytorch.collect import raw_folder as module
 def test_a_folder_of_recordings_may_be_replaced(tmp_path):
     for name in ("et_0.json.gz", "kineto_0.json.gz", "capture_3_0.json.gz", "card_0.json.part"):
         (tmp_path / name).touch()
-    module.check_raw(tmp_path)
+    module.check_raw(tmp_path)  # refuses nothing
     module.check_raw(tmp_path / "nothing")
+    assert len(list(tmp_path.iterdir())) == 4  # and removes nothing yet
 
 
 @pytest.mark.parametrize("name", ["et_0.json", "model.pt", ".hidden", "card_x.json"])

@@ -1,0 +1,24 @@
+"""Operators that a replay may call, and those that end it."""
+
+from __future__ import annotations
+
+import pytest
+
+from chakrakit.replayer.runner import ALLOWED, REFUSED
+
+
+def test_what_is_refused_is_never_called():
+    assert not set(REFUSED) & set(ALLOWED)
+    assert "opens a file" in REFUSED["from_file"]
+
+
+@pytest.mark.parametrize("name", ["mm", "add", "embedding", "convolution", "native_layer_norm"])
+def test_the_operators_of_models_are_there(name):
+    assert name in ALLOWED
+
+
+def test_every_operator_is_one_that_pytorch_knows_or_knew():
+    """A name with a slip of the pen would never be replayed: nearly all must be in this PyTorch."""
+    torch = pytest.importorskip("torch")
+    known = {name for name in ALLOWED if hasattr(torch.ops.aten, name)}
+    assert len(known) > 0.97 * len(ALLOWED), sorted(set(ALLOWED) - known)
