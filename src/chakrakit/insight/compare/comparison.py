@@ -124,7 +124,7 @@ def _changes(title: str, changes: Iterable[Change]) -> Table:
         if c.change != "same"
     ]
     head = ("name", "kind", "change", "count A", "count B", "A ms", "B ms", "Δ ms")
-    return Table.of(f"{title}, per step", head, rows)
+    return Table.of(f"{title} per step", head, rows)
 
 
 def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:

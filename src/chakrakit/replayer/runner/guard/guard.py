@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from .dry_run import DryRun
+from .memory_budget import MemoryBudget
 from .ranges import Ranges
 from .refusal import Given, Refused, check_kinds, written_by
-from .room import Room
 from .sizes import check_sizes
 from .values import Values, Want
 
@@ -25,8 +25,8 @@ _BY_VALUE = frozenset(["nonzero", "masked_select", "_unique2", "bincount", "repe
 class Guard:
     """Examines calls. `constants` are tensors it made, by what they replace."""
 
-    def __init__(self, torch: Any, room: Room) -> None:
-        self._torch, self.room = torch, room
+    def __init__(self, torch: Any, budget: MemoryBudget) -> None:
+        self._torch, self.budget = torch, budget
         self.ranges = Ranges(torch)
         self._values = Values(torch)
         self._dry = DryRun(torch)
@@ -54,7 +54,7 @@ class Guard:
             else:
                 given[argument] = [*given[argument]]
                 given[argument][place] = tensor
-        self._ask_room(name, operator, given, made)
+        self._ask_budget(name, operator, given, made)
         return replaced
 
     def done(self, operator: Any, given: Given, results: list[Any]) -> None:
@@ -72,7 +72,7 @@ class Guard:
         for constant in self._constants.get(key, [])[-_REMEMBERED:]:
             if self._torch.equal(constant, tensor) if fits else want.holds(constant):
                 return constant
-        self.room.ask(str(tensor.device), tensor.numel() * tensor.element_size())
+        self.budget.ask(str(tensor.device), tensor.numel() * tensor.element_size())
         made = self._like(tensor, tensor if fits else want.make(tensor))
         if not want.holds(made):
             raise Refused("no values can be made that this would take")
@@ -101,18 +101,18 @@ class Guard:
             made.copy_(values)
         return made
 
-    def _ask_room(
+    def _ask_budget(
         self, name: str, operator: Any, given: Given, made: list[list[int] | None]
     ) -> None:
         """Hold what the call would make against what there is, and against what was recorded."""
         where = _device(self._torch, given)
         if name in _BY_VALUE:
             source = next(v for v in given.values() if isinstance(v, self._torch.Tensor))
-            return self.room.ask(where, source.numel() * 8 * max(source.dim(), 1))
+            return self.budget.ask(where, source.numel() * 8 * max(source.dim(), 1))
         found = self._dry.results(operator, given)
         if found is None:
             return None
-        self.room.ask(where, sum(r.bytes for r in found if r is not None))
+        self.budget.ask(where, sum(r.bytes for r in found if r is not None))
         shapes = [r.shape for r in found if r is not None]
         for shape in made:
             if shape is not None and shape not in shapes:
