@@ -39,6 +39,18 @@ def reduce_of(storage: int, size: int = 4) -> list[dict[str, Any]]:
     return [*given, plain("<None>", "None"), plain(True, "Bool"), plain(-1, "Int")]
 
 
+def small_model() -> Sheet:
+    """An embedding, a product and a sum."""
+    sheet = Sheet()
+    indices = [tensor(1, 50, 8), tensor(2, 6, dtype="long int"), plain(-1, "Int")]
+    sheet.op(
+        "aten::embedding", EMBEDDING, [*indices, *[plain(False, "Bool")] * 2], [tensor(3, 6, 8)]
+    )
+    sheet.op("aten::mm", MM, [tensor(3, 6, 8), tensor(4, 8, 5)], [tensor(5, 6, 5)])
+    sheet.op("aten::add", ADD, [tensor(5, 6, 5), tensor(6, 5), ONE], [tensor(7, 6, 5)])
+    return sheet
+
+
 def examined(
     operator: Any, arguments: Any, made: Any = (), **named: Any
 ) -> tuple[dict[str, Any], Any]:
@@ -50,15 +62,3 @@ def examined(
     names = [a.name for a in operator._schema.arguments if not a.kwarg_only]
     given = dict(zip(names, arguments, strict=False)) | named
     return given, Guard(torch, MemoryBudget({"cpu": GIB})).examine(operator, given, list(made))
-
-
-def small_model() -> Sheet:
-    """An embedding, a product and a sum."""
-    sheet = Sheet()
-    indices = [tensor(1, 50, 8), tensor(2, 6, dtype="long int"), plain(-1, "Int")]
-    sheet.op(
-        "aten::embedding", EMBEDDING, [*indices, *[plain(False, "Bool")] * 2], [tensor(3, 6, 8)]
-    )
-    sheet.op("aten::mm", MM, [tensor(3, 6, 8), tensor(4, 8, 5)], [tensor(5, 6, 5)])
-    sheet.op("aten::add", ADD, [tensor(5, 6, 5), tensor(6, 5), ONE], [tensor(7, 6, 5)])
-    return sheet

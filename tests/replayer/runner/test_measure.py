@@ -10,12 +10,10 @@ from chakrakit.replayer.runner import measure
 from chakrakit.replayer.runner.limits import ReplayError
 from chakrakit.replayer.runner.measure import run_plan
 from support import replayed
-from support.recorded import plain
 from support.replayed import plan_text, small_model
 
 torch = pytest.importorskip("torch")
 SETTINGS = replayed.SETTINGS | {"iterations": 2, "warmup": 1}
-ONE = plain(1, "Int")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from support.recorded import ADD, Sheet, plain, tensor
-from support.replayed import plan_text, small_model
+from support.replayed import ONE, plan_text, small_model
 
 torch = pytest.importorskip("torch")
 from chakrakit.replayer.runner.guard import memory_budget  # noqa: E402
 from chakrakit.replayer.runner.program import Program  # noqa: E402
 from chakrakit.replayer.runner.storages import make_externals  # noqa: E402
 
-ONE = plain(1, "Int")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 

@@ -158,7 +158,7 @@ def _dimension(machine: Machine, k: int) -> str:
         d.joins
     ]
     reduces = ", reduces in the switch" if d.reduction else ""
-    return f"{copies}{d.fabric.shape} of {d.fabric.ports}: {widths} a link, {late}{how}{reduces}"
+    return f"{copies}{d.fabric.shape} of {d.fabric.ports}: {widths} per link, {late}{how}{reduces}"
 
 
 _MOST = 16
