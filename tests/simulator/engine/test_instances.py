@@ -62,6 +62,10 @@ def finished(traces, network, **options):
             "has the root 0 on rank 0 at node 0 ('call of 0') and has the root 1 on rank 1",
         ),
         (
+            calls((BROADCAST, 9, {"comm_src": 7}), (BROADCAST, 9, {})),
+            "has the root 7 on rank 0 at node 0 ('call of 0'), and no member is that rank",
+        ),
+        (
             messages(([(1, 100)], []), ([], [(0, 200)])),
             "rank 0 at node 0 ('give') sends 100 bytes (tag 0) that rank 1 at node 0 ('take') "
             "receives as 200",
