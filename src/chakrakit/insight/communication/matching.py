@@ -62,7 +62,7 @@ class Meeting(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """All calls, one array a fact, and what belongs together.
+    """All calls, one array per fact, and what belongs together.
 
     Collectives: `instance` is the number of the collective a call belongs to (-1 for messages);
     `arrival` when its last rank came, `last` the call of that rank. Messages: `partner` is the other

@@ -128,12 +128,12 @@ class Roofline:
                 f"device {device.name!r} has no peak rate or memory bandwidth, which a "
                 "roofline needs; add `peak` and `memory_bandwidth`"
             )
-        dtypes = dtypes_of(trace)
+        kinds, codes = dtypes_of(trace)
         if _is_training(trace):
-            kinds = np.where(_is_attention(trace), "attention", dtypes.astype(str))
-            seconds = _achieved_seconds(flops, moved, kinds, device)
+            codes = np.where(told_as(trace, "attention"), len(kinds), codes)
+            seconds = _achieved_seconds(flops, moved, [*kinds, "attention"], codes, device)
         else:
-            seconds = roofline_seconds(flops, moved, dtypes, device)
+            seconds = _achieved_seconds(flops, moved, kinds, codes, _as_rated(device))
         return computed_costs(trace, known, seconds, CostSource.ROOFLINE)
 
 
@@ -195,11 +195,16 @@ def computed_costs(trace: Trace, known: Mask, seconds: F64, source: CostSource) 
     )
 
 
-def dtypes_of(trace: Trace) -> Texts:
-    """The element type of each row's work; bf16 where the trace does not say."""
-    if "dtype" not in trace.table.column_names:
-        return np.full(len(trace), "bf16", object)
-    return np.array(trace.table.column("dtype").fill_null("bf16").to_pylist(), object)
+def dtypes_of(trace: Trace) -> tuple[list[str], I64]:
+    """The element types that rows work in, and the number of each row's; bf16 where the trace is silent."""
+    codes, names = trace.texts("dtype")
+    return [*names, "bf16"], np.where(codes < 0, len(names), codes).astype(np.int64)
+
+
+def told_as(trace: Trace, *kinds: str) -> Mask:
+    """Rows whose `op_type` is one of these."""
+    codes, names = trace.texts("op_type")
+    return np.isin(codes, [code for code, name in enumerate(names) if name in kinds])
 
 
 def _is_training(trace: Trace) -> bool:
@@ -210,23 +215,20 @@ def _is_training(trace: Trace) -> bool:
     return not {"backward", "weight", "optimizer"}.isdisjoint(phases)
 
 
-def _is_attention(trace: Trace) -> Mask:
-    """Rows of fused attention, as generated traces say."""
-    if "op_type" not in trace.table.column_names:
-        return np.zeros(len(trace), np.bool_)
-    return np.array([t == "attention" for t in trace.table.column("op_type").to_pylist()], np.bool_)
-
-
 def roofline_seconds(flops: F64, moved: F64, dtypes: Texts, device: Device) -> F64:
     """The roofline's time of each operation, given its work and the element type it is done in."""
-    plain = msgspec.structs.replace(device, achieved={})
-    return _achieved_seconds(flops, moved, dtypes, plain)
+    names, codes = np.unique(dtypes.astype(str), return_inverse=True)
+    return _achieved_seconds(flops, moved, names.tolist(), codes, _as_rated(device))
 
 
-def _achieved_seconds(flops: F64, moved: F64, kinds: Texts, device: Device) -> F64:
+def _as_rated(device: Device) -> Device:
+    """The device by its two efficiencies alone."""
+    return msgspec.structs.replace(device, achieved={})
+
+
+def _achieved_seconds(flops: F64, moved: F64, kinds: list[str], codes: I64, device: Device) -> F64:
     """The same, by what the device achieves in each kind of work: an element type, or `attention`."""
-    names, codes = np.unique(kinds.astype(str), return_inverse=True)
-    rates = np.array([_rate(n, device) or 1.0 for n in names.tolist()])
+    rates = np.array([_rate(kind, device) or 1.0 for kind in kinds])
     share = device.achieved.get("memory", device.memory_efficiency)
     bandwidth = device.memory_bandwidth * share or 1.0
     seconds: F64 = np.maximum(flops / rates[codes], moved / bandwidth)

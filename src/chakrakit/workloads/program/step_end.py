@@ -11,7 +11,7 @@ from chakrakit.workloads.program.layout import HeldWeight, Layout
 from chakrakit.workloads.program.optimizer import optimizer_bytes
 
 ADAM_OPS = 12
-"""Operations a parameter: two moments, their corrections, a root, a division, the update."""
+"""Operations per parameter: two moments, their corrections, a root, a division, the update."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _reduce_bucket(end: _StepEnd, name: str, role: str, bucket: Sequence[HeldWei
 
 
 def _buckets(end: _StepEnd, held: Sequence[HeldWeight]) -> Iterator[list[HeldWeight]]:
-    """Weights from the last to the first, a bucket closed once it is full; FSDP has a bucket a block."""
+    """Weights from the last to the first, a bucket closed once it is full; FSDP has one bucket per block."""
     plan = end.layout.workload.plan
     limit = _bucket_bytes(end)
     bucket: list[HeldWeight] = []
