@@ -165,7 +165,7 @@ def simulate_several(
 
 
 def _print(done: Simulation) -> None:
-    from chakrakit.insight.analysis import count_text
+    from chakrakit.results import counted
     from chakrakit.trace.memory import said_first
 
     s, out = done.summary, console()
@@ -178,7 +178,7 @@ def _print(done: Simulation) -> None:
     _print_compute_sources(s)
     for note in s.notes:
         out.print(note)
-    ranks = count_text(len(s.ranks), "rank")
+    ranks = counted(len(s.ranks), "rank")
     out.print(f"{ranks}, {s.fold.factor:g} for each simulated: {s.fold.why}")
     if s.ghosts:
         out.print(f"{len(s.ghosts)} ranks were not recorded and are assumed symmetric")

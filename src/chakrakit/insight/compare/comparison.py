@@ -89,7 +89,7 @@ class Comparison(Result, msgspec.Struct):
             f"noise {ms(s.noise_ns):,} ms{sign})"
         )
         rows = [
-            (e.what, ms(e.delta_ns), percent(e.delta_ns, abs(s.delta_ns))) for e in self.explained
+            (e.what, ms(e.delta_ns), percent(e.delta_ns, s.delta_ns)) for e in self.explained
         ] or [("nothing: it takes as long", 0.0, 0.0)]
         return [
             *(self.serving.tables() if self.serving else []),
