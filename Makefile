@@ -110,7 +110,7 @@ accuracy: $(VENV)/.built  ## measure every claim on the truth tables in DATA and
 	$(BIN)/python benchmarks/accuracy $(DATA)
 
 bench: $(VENV)/.built  ## measure the claims of the README
-	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline replay view scale sweep search capture; do ../$(BIN)/python $$file.py; done
+	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline replay view scale sweep search serving messages campaign capture; do ../$(BIN)/python $$file.py; done
 
 clean:  ## remove everything that was built
 	rm -rf $(VENV) build dist
