@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import msgspec
+import numpy as np
 
-from chakrakit.results import Result, counted, table_html
+from chakrakit.results import Result, Spread, counted, spread, table_html
 
 
 class Part(msgspec.Struct):
@@ -107,3 +108,8 @@ def test_every_cell_is_escaped():
     assert "<script>" not in html
     for text in ("a&lt;b", "&lt;script&gt;", ">3<", "x &amp; y"):
         assert text in html
+
+
+def test_mean_and_percentiles_of_a_hundred_and_one() -> None:
+    assert spread(np.arange(101.0)) == Spread(50.0, 50.0, 90.0, 99.0)
+    assert spread(np.zeros(0)) == Spread(0.0, 0.0, 0.0, 0.0)

@@ -43,13 +43,18 @@ class Answer(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A recording: its name, the un-profiled step, how many were recorded, whether the device bounds it."""
+    """A recording: its name, the un-profiled step, how many were recorded, the device's share of one."""
 
     name: str
     step_ms: float
     recorded: int
-    device: bool
+    filled: float
     answers: list[Answer]
+
+    @property
+    def device(self) -> bool:
+        """Whether the device bounds the step."""
+        return self.filled >= FILLED
 
 
 def measure(data: Path) -> str:
@@ -60,7 +65,7 @@ def measure(data: Path) -> str:
         "fitted",
         "steps",
         "step ms",
-        "bound",
+        "device works",
         *(h for w in WAYS for h in (w, "error")),
     )
     return "\n\n".join([TEXT, table(heads, map(_line, cases)), _summary(cases)])
@@ -86,7 +91,7 @@ def _case(place: Path, step: float) -> Case:
             found = ck.analyze(run)
             answers.append(Answer(report.step_ns / 1e6, found.bound, found.bound_uncertain))
             busy, steps = busy or _busy_ms(run), steps or len(report.ranks[0].steps)
-    return Case(place.name, step, steps, busy >= FILLED * step, answers)
+    return Case(place.name, step, steps, busy / step, answers)
 
 
 def _bare_ms(card: Path) -> float:
@@ -121,7 +126,7 @@ def _busy_ms(run: Run) -> float:
 
 def _line(case: Case) -> list[str]:
     cells = [case.name, "yes" if case.name in FITTED else "", str(case.recorded)]
-    cells += [f"{case.step_ms:.2f}", "device" if case.device else "not the device"]
+    cells += [f"{case.step_ms:.2f}", f"{case.filled:.0%}"]
     for answer in case.answers:
         cells += [
             f"{answer.bound}{'?' if answer.uncertain else ''}",

@@ -13,14 +13,22 @@ def network(*levels, **more):
 
 def walk(machine, a, b):
     """The vertices a route visits; checks that links join up."""
-    links = machine.routes(np.array([a]), np.array([b])).route(0)
-    at = a
+    return _walked(machine, a, b, machine.routes(np.array([a]), np.array([b])).route(0))
+
+
+def walks(machine):
+    """The same from every device to every other, by pair."""
+    pairs = [(a, b) for a in range(machine.size) for b in range(machine.size) if a != b]
+    routes = machine.routes(*np.array(pairs).T)
+    return {pair: _walked(machine, *pair, routes.route(i)) for i, pair in enumerate(pairs)}
+
+
+def _walked(machine, a, b, links):
     seen = [a]
     for link in links.tolist():
-        assert machine.links.src[link] == at
-        at = int(machine.links.dst[link])
-        seen.append(at)
-    assert at == b
+        assert machine.links.src[link] == seen[-1]
+        seen.append(int(machine.links.dst[link]))
+    assert seen[-1] == b
     return seen
 
 

@@ -11,7 +11,7 @@ import msgspec
 from chakrakit.replayer.plan import Plan
 from chakrakit.replayer.plan.options import ReplayOptions
 from chakrakit.replayer.run.session import prepare
-from support.recorded import Sheet, plain, several, tensor
+from support.recorded import ADD, EMBEDDING, MM, Sheet, plain, several, tensor
 
 ONE = plain(1, "Int")
 SETTINGS = {"iterations": 1, "warmup": 0, "timeout_s": 60.0}
@@ -39,14 +39,26 @@ def reduce_of(storage: int, size: int = 4) -> list[dict[str, Any]]:
     return [*given, plain("<None>", "None"), plain(True, "Bool"), plain(-1, "Int")]
 
 
+def small_model() -> Sheet:
+    """An embedding, a product and a sum."""
+    sheet = Sheet()
+    indices = [tensor(1, 50, 8), tensor(2, 6, dtype="long int"), plain(-1, "Int")]
+    sheet.op(
+        "aten::embedding", EMBEDDING, [*indices, *[plain(False, "Bool")] * 2], [tensor(3, 6, 8)]
+    )
+    sheet.op("aten::mm", MM, [tensor(3, 6, 8), tensor(4, 8, 5)], [tensor(5, 6, 5)])
+    sheet.op("aten::add", ADD, [tensor(5, 6, 5), tensor(6, 5), ONE], [tensor(7, 6, 5)])
+    return sheet
+
+
 def examined(
     operator: Any, arguments: Any, made: Any = (), **named: Any
 ) -> tuple[dict[str, Any], Any]:
     """A call held against the guard, with 1 GiB of room: its arguments, and what was replaced."""
     import torch
 
-    from chakrakit.replayer.runner.guard import Guard, Room
+    from chakrakit.replayer.runner.guard import Guard, MemoryBudget
 
     names = [a.name for a in operator._schema.arguments if not a.kwarg_only]
     given = dict(zip(names, arguments, strict=False)) | named
-    return given, Guard(torch, Room({"cpu": GIB})).examine(operator, given, list(made))
+    return given, Guard(torch, MemoryBudget({"cpu": GIB})).examine(operator, given, list(made))

@@ -17,6 +17,10 @@ def test_people_read_the_same(runs: Path) -> None:
     assert "compute: gemm" in succeeded("compare", runs / "fast", runs / "slow")
 
 
+def test_equal_runs_are_said_to_be_so(runs: Path) -> None:
+    assert "nothing: it takes as long" in succeeded("compare", runs / "fast", runs / "fast")
+
+
 def test_a_broken_rule_exits_1_and_says_which(runs: Path) -> None:
     done = chakra("compare", runs / "fast", runs / "slow", "--fail-if", "step>3%")
     assert done.exit_code == 1

@@ -30,7 +30,7 @@ def test_a_clean_trace_exits_0(clean):
     result = run(clean)
     assert (result.exit_code, result.output) == (
         0,
-        "ok: 2 nodes of 1 ranks, 0 errors, 0 warnings, 0 notes\n",
+        "ok: 2 nodes of 1 rank, 0 errors, 0 warnings, 0 notes\n",
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.analysis import answers, count_text, ranks_text, size_text, time_text
+from chakrakit.insight.analysis import answers, ranks_text, size_text, time_text
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,6 @@ def test_times_have_the_unit_that_suits_them(nanos, text):
 )
 def test_sizes_do_too(count, text):
     assert size_text(count) == text
-
-
-def test_one_is_singular():
-    assert (count_text(1, "rank"), count_text(2, "rank")) == ("1 rank", "2 ranks")
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 import pytest
 
-from chakrakit import Trace
+from chakrakit import NodeType, Trace
+from chakrakit.errors import ChakraError
 from chakrakit.machines.device import Roofline
-from chakrakit.machines.load import parse_machine
+from chakrakit.machines.load import load_machine, parse_machine
 
 PEAKS = {"bf16": 100e12, "fp8": 200e12}
 
@@ -41,3 +42,18 @@ def test_steps_without_a_backward_pass_take_the_efficiencies():
     found = seconds({"memory": 0.5}, tensor_size=[10**9], phase=["forward"])
 
     assert found == pytest.approx(1e-3)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("num_ops", -1, r"node 7 \('k'\) has num_ops -1; give 0 or more"),
+        ("own_ns", -5, r"node 7 \('k'\) has a duration of -5 ns; it must be 0 or more"),
+        ("duration_ns", -5, r"node 7 \('k'\) has a duration of -5 ns; it must be 0 or more"),
+    ],
+)
+def test_what_is_below_zero_is_refused(column, value, says):
+    columns = {"id": [7], "name": ["k"], "type": [NodeType.COMP_NODE], "tensor_size": [1000]}
+    trace = Trace.from_columns({**columns, column: [value]})
+    with pytest.raises(ChakraError, match=says):
+        Roofline().costs(trace, load_machine("dgx-h100").devices[0])

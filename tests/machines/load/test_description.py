@@ -70,7 +70,12 @@ def test_ranks_are_numbers_or_spans(text, ranks):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("0-9", "no rank 9; there are 6"), ("all", "'all' is no list of ranks")]
+    ("text", "said"),
+    [
+        ("0-9", "no rank 9; there are 6"),
+        ("all", "'all' is no list of ranks"),
+        ("4-1", "'4-1' is no list of ranks; write it as in 0-7,16"),
+    ],
 )
 def test_ranks_that_are_not_there_are_refused(text, said):
     with pytest.raises(ConfigError, match=f"m.ranks: {said}"):

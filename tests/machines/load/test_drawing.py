@@ -23,8 +23,8 @@ def test_a_drawing_has_devices_dimensions_and_a_picture():
     assert draw(machine).splitlines() == [
         "mine: 6 devices, 24 links one way",
         "  6 × a, 2 TFLOP/s bf16, 80 GB at 1 TB/s",
-        "  └─ 2 × switch of 3: 10 GB/s a link, 1 us, reduces in the switch",
-        "    └─ ring of 6: 10 GB/s a link, 1 us, every device on it",
+        "  └─ 2 × switch of 3: 10 GB/s per link, 1 us, reduces in the switch",
+        "    └─ ring of 6: 10 GB/s per link, 1 us, every device on it",
         "",
         "  ╞═══════════╡ switch",
         "    │   │   │ ",

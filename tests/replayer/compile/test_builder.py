@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from chakrakit.replayer.plan.plan import Call, Collective, Wait
-from support.planned import ONE, plan_of, reduce_of
 from support.recorded import ADD, ALL_REDUCE, Sheet, tensor
+from support.replayed import ONE, plan_of, reduce_of
 
 
 def test_communication_is_waited_for_where_its_result_is_used(tmp_path):

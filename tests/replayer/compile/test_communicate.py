@@ -7,8 +7,8 @@ import pytest
 from chakrakit.errors import TraceError
 from chakrakit.replayer.plan import Collective
 from chakrakit.sources.pytorch.recorder import REDUCE_MARK
-from support.planned import plan_of, reduce_of
 from support.recorded import ALL_REDUCE, Sheet, plain, tensor
+from support.replayed import plan_of, reduce_of
 
 
 def recorded(*groups: tuple[str, list[int]]) -> Sheet:

@@ -8,8 +8,8 @@ from chakrakit.replayer.plan.options import ReplayOptions
 from chakrakit.replayer.plan.plan import Call, Collective, StandIn
 from chakrakit.replayer.run.session import prepare
 from chakrakit.sources.pytorch.linking.linker import link
-from support.planned import ONE, plan_of, reduce_of
 from support.recorded import ADD, ALL_REDUCE, DATA, MM, Sheet, linked, tensor
+from support.replayed import ONE, plan_of, reduce_of
 
 
 def test_an_operator_that_only_calls_others_is_opened(tmp_path):

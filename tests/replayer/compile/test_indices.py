@@ -12,8 +12,8 @@ from chakrakit.replayer.compile.indices import (
 )
 from chakrakit.replayer.compile.pool import contiguous
 from chakrakit.replayer.plan import Tensor
-from support.planned import ONE, plan_of
 from support.recorded import ADD, EMBEDDING, Sheet, plain, tensor
+from support.replayed import ONE, plan_of
 
 
 def test_indices_stay_below_the_rows_they_choose_from(tmp_path):

@@ -6,8 +6,8 @@ from chakrakit.replayer.compile.memory import Memory
 from chakrakit.replayer.compile.pool import contiguous
 from chakrakit.replayer.plan import Tensor
 from chakrakit.replayer.plan.plan import Call, View
-from support.planned import ONE, plan_of
 from support.recorded import ADD, Sheet, tensor
+from support.replayed import ONE, plan_of
 
 
 def test_a_storage_number_used_again_is_another_storage(tmp_path):

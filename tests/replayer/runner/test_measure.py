@@ -10,24 +10,11 @@ from chakrakit.replayer.runner import measure
 from chakrakit.replayer.runner.limits import ReplayError
 from chakrakit.replayer.runner.measure import run_plan
 from support import replayed
-from support.recorded import ADD, EMBEDDING, MM, Sheet, plain, tensor
-from support.replayed import plan_text
+from support.replayed import plan_text, small_model
 
 torch = pytest.importorskip("torch")
 SETTINGS = replayed.SETTINGS | {"iterations": 2, "warmup": 1}
-ONE = plain(1, "Int")
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-def small_model():
-    sheet = Sheet()
-    indices = [tensor(1, 50, 8), tensor(2, 6, dtype="long int"), plain(-1, "Int")]
-    sheet.op(
-        "aten::embedding", EMBEDDING, [*indices, *[plain(False, "Bool")] * 2], [tensor(3, 6, 8)]
-    )
-    sheet.op("aten::mm", MM, [tensor(3, 6, 8), tensor(4, 8, 5)], [tensor(5, 6, 5)])
-    sheet.op("aten::add", ADD, [tensor(5, 6, 5), tensor(6, 5), ONE], [tensor(7, 6, 5)])
-    return sheet
 
 
 def test_a_step_is_replayed_and_recorded(tmp_path):

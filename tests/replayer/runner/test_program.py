@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from support.recorded import ADD, EMBEDDING, MM, Sheet, plain, tensor
-from support.replayed import plan_text
+from support.recorded import ADD, Sheet, plain, tensor
+from support.replayed import ONE, plan_text, small_model
 
 torch = pytest.importorskip("torch")
-from chakrakit.replayer.runner.guard import room_for  # noqa: E402
+from chakrakit.replayer.runner.guard import memory_budget  # noqa: E402
 from chakrakit.replayer.runner.program import Program  # noqa: E402
 from chakrakit.replayer.runner.storages import make_externals  # noqa: E402
 
-ONE = plain(1, "Int")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def checked(plan):
     with torch.inference_mode():
-        program = Program(torch, plan, "cpu", [], room_for(torch, "cpu", 1))
+        program = Program(torch, plan, "cpu", [], memory_budget(torch, "cpu", 1))
         make_externals(torch, plan, program.slots, "cpu", program.guard)
         program.check()
     return program
-
-
-def small_model():
-    sheet = Sheet()
-    indices = [tensor(1, 50, 8), tensor(2, 6, dtype="long int"), plain(-1, "Int")]
-    sheet.op(
-        "aten::embedding", EMBEDDING, [*indices, *[plain(False, "Bool")] * 2], [tensor(3, 6, 8)]
-    )
-    sheet.op("aten::mm", MM, [tensor(3, 6, 8), tensor(4, 8, 5)], [tensor(5, 6, 5)])
-    sheet.op("aten::add", ADD, [tensor(5, 6, 5), tensor(6, 5), ONE], [tensor(7, 6, 5)])
-    return sheet
 
 
 def test_nothing_of_a_step_is_left_but_what_was_there_before(tmp_path):

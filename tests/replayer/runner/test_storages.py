@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.runner.guard import Guard, Room
+from chakrakit.replayer.runner.guard import Guard, MemoryBudget
 from chakrakit.replayer.runner.limits import ReplayError
 from chakrakit.replayer.runner.measure import run_plan
 from chakrakit.replayer.runner.storages import bounded, make_externals
@@ -85,7 +85,7 @@ def test_values_are_such_that_no_operator_chokes_on_them(fill, dtype, holds):
         "fill": fill,
         "views": [[0, dtype, [40], [1], 0]],
     }
-    slots, guard = [None], Guard(torch, Room({"cpu": GIB}))
+    slots, guard = [None], Guard(torch, MemoryBudget({"cpu": GIB}))
     make_externals(torch, {"rank": 0, "externals": [external], "steps": []}, slots, "cpu", guard)
     assert bool(holds(slots[0]))
     expected = {"index": (0, 4), "zero": (0, 0), "one": (1, 1)}

@@ -19,6 +19,15 @@ from chakrakit.serving.requests import requests_from
         ("closed{concurrency=0}", "a concurrency of 0"),
         ("nothing.csv", "neither a file nor one of"),
         ("poisson{rate=", "--requests"),
+        ("poisson{n=1000000000000}", "n is 1,000,000,000,000; 20,000,000 is the most"),
+        ("clients{clients=1000000000}", "clients times n is 1,000,000,000,000"),
+        ("poisson{prefix=100000000000}", "prefix is 100,000,000,000"),
+        ("poisson{turns=1000,n=100000,prompt=100000}", "shared pieces of 16 tokens"),
+        ("poisson{rate=1e-300,n=3}", "the last of 3 comes after .* give a higher rate"),
+        ("poisson{think=1e300,turns=2}", "give a higher rate or a shorter think"),
+        ("gamma{cv=1e200}", "a cv of 1e[+]200"),
+        ("poisson{seed=-1}", "seed must be 0 or more"),
+        ("poisson{priorities=99999999999999999999}", "priorities|Integer"),
     ],
 )
 def test_bad_processes_are_refused(text: str, message: str) -> None:

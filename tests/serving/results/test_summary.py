@@ -5,15 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from chakrakit.results import Spread
 from chakrakit.serving.results.service_level import ServiceLevel
-from chakrakit.serving.results.summary import Spread, gap_spread, met, spread
+from chakrakit.serving.results.summary import gap_spread, met
 
 NOTHING = Spread(0.0, 0.0, 0.0, 0.0)
-
-
-def test_mean_and_percentiles_of_a_hundred_and_one() -> None:
-    assert spread(np.arange(101.0)) == Spread(50.0, 50.0, 90.0, 99.0)
-    assert spread(np.zeros(0)) == NOTHING
 
 
 def test_gaps_are_the_middle_of_their_bin() -> None:

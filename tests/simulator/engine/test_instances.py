@@ -11,6 +11,7 @@ from support.simulated import machine_of
 
 networks = pytest.mark.parametrize("network", ["flow", "analytical"])
 ALL_REDUCE, BROADCAST = CollectiveType.ALL_REDUCE, CollectiveType.BROADCAST
+ALL_TO_ALL = CollectiveType.ALL_TO_ALL
 
 
 def calls(*of_ranks, groups=None):
@@ -61,6 +62,10 @@ def finished(traces, network, **options):
             "has the root 0 on rank 0 at node 0 ('call of 0') and has the root 1 on rank 1",
         ),
         (
+            calls((BROADCAST, 9, {"comm_src": 7}), (BROADCAST, 9, {})),
+            "has the root 7 on rank 0 at node 0 ('call of 0'), and no member is that rank",
+        ),
+        (
             messages(([(1, 100)], []), ([], [(0, 200)])),
             "rank 0 at node 0 ('give') sends 100 bytes (tag 0) that rank 1 at node 0 ('take') "
             "receives as 200",
@@ -94,7 +99,8 @@ def folded(kind, ranks):
 @pytest.mark.parametrize(
     ("kind", "ranks", "says"),
     [
-        (CollectiveType.ALL_TO_ALL, 12_000, "more than 60,000,000 transfers"),
+        (ALL_TO_ALL, 12_000, "more than 60,000,000 transfers"),
+        (BROADCAST, 12_000, "more than 60,000,000 transfers"),
         pytest.param(
             *(ALL_REDUCE, 131_080, "131,080 members; a collective of 131,072 is the largest"),
             marks=pytest.mark.slow,
@@ -108,11 +114,20 @@ def test_a_collective_too_large_is_refused_before_it_is_made(kind, ranks, says):
 
 
 @networks
-def test_sizes_of_an_all_to_all_and_sizes_not_said_may_differ(network):
-    kind = CollectiveType.ALL_TO_ALL
-    finished(calls((kind, 1000, {}), (kind, 2000, {})), network)
-    finished(calls((ALL_REDUCE, 1000, {}), (ALL_REDUCE, 0, {})), network)
-    finished(calls((BROADCAST, 9, {"comm_src": 1}), (BROADCAST, 9, {})), network)
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        # The largest part of an all-to-all counts for all.
+        (((ALL_TO_ALL, 1000, {}), (ALL_TO_ALL, 2000, {})), (ALL_TO_ALL, 2000, {})),
+        # What one leaves open is what the other says.
+        (((ALL_REDUCE, 1000, {}), (ALL_REDUCE, 0, {})), (ALL_REDUCE, 1000, {})),
+        (((BROADCAST, 9, {"comm_src": 1}), (BROADCAST, 9, {})), (BROADCAST, 9, {"comm_src": 1})),
+    ],
+)
+def test_sizes_of_an_all_to_all_and_sizes_not_said_may_differ(said, meant, network):
+    found = finished(calls(*said), network)
+    assert found.instances.size == [meant[1]]
+    assert found.makespan_ps == finished(calls(meant, meant), network).makespan_ps
 
 
 def test_a_message_to_oneself_takes_the_same_in_both_networks():

@@ -23,6 +23,14 @@ def test_where_all_times_are_measured_no_machine_is_needed():
     assert done.settings["communication"] == "measured"
 
 
+def test_without_a_machine_nothing_is_said_of_one():
+    """No peak to compare with, no power, no price, no memory."""
+    found = timed(communication="measured").facts()
+    assert found.machine == ""
+    assert (found.mfu, found.energy_joules, found.price, found.fits) == (None,) * 4
+    assert "device_memory_bytes" not in timed(communication="measured").settings
+
+
 def test_else_a_machine_must_be_named():
     with pytest.raises(ConfigError, match="say what to simulate on: --machine"):
         timed()

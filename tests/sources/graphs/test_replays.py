@@ -8,7 +8,7 @@ from chakrakit.sources.graphs.captures import Capture, Operator
 from chakrakit.sources.graphs.replays import find_replays, name_rows
 from chakrakit.sources.pytorch.read.kineto import Kind
 from chakrakit.trace.model.edges import EdgeKind
-from support.planned import kinds
+from support.rescheduled import kinds
 
 
 def captured(*names, batch=-1, sorts=None):

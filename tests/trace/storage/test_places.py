@@ -64,6 +64,13 @@ def test_a_directory_of_recordings_says_what_to_do(tmp_path):
         body_files(tmp_path)
 
 
+def test_so_does_a_directory_of_ranks_that_hold_recordings(tmp_path):
+    (tmp_path / "rank0").mkdir()
+    (tmp_path / "rank0" / "kineto.json").write_text('{"schemaVersion": 1, "traceEvents": []}')
+    with pytest.raises(ChakraError, match=f"link it first, chakra link {tmp_path} -o RUN"):
+        body_files(tmp_path)
+
+
 def test_nothing_there_is_refused_with_what_could_be(tmp_path):
     with pytest.raises(ChakraError, match=r"no such file or directory, and no w\.N\.et beside it"):
         rank_files(tmp_path / "w")

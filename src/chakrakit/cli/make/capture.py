@@ -103,13 +103,14 @@ def command(
 
 
 def _print(report: object, output: str | None) -> None:
+    from chakrakit.results import counted
     from chakrakit.sources.capture import CaptureReport
 
     assert isinstance(report, CaptureReport)
     print_table(
         ("kind", "ranks", "nodes", "GFLOP", "parameters", "peak MiB"),
         (
-            (i, k.ranks, k.nodes, k.flops // 10**9, k.parameters, k.peak_bytes >> 20)
+            (i, k.ranks, k.nodes, f"{k.flops / 1e9:,.3f}", k.parameters, k.peak_bytes >> 20)
             for i, k in enumerate(report.kinds)
         ),
     )
@@ -123,7 +124,7 @@ def _print(report: object, output: str | None) -> None:
     for text in report.warnings:
         out.print(f"warning: {text}")
     out.print(
-        f"wrote {report.ranks:,} ranks in {len(report.kinds):,} bodies to {output}"
+        f"wrote {counted(report.ranks, 'rank')} in {counted(len(report.kinds), 'body', 'bodies')} to {output}"
         if output
         else "nothing written; give -o OUT"
     )

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from chakrakit.cli.shared import console, field_options, json_option, print_json, print_table
+from chakrakit.results import counted
 
 
 def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
@@ -62,9 +63,8 @@ def command(
         console().print(verdict)
     _print(figures)
     if output and not dry_run:
-        console().print(
-            f"wrote {figures.ranks:,} ranks in {len(figures.per_rank):,} bodies to {output}"
-        )
+        bodies = counted(len(figures.per_rank), "body", "bodies")
+        console().print(f"wrote {counted(figures.ranks, 'rank')} in {bodies} to {output}")
     elif not dry_run:
         console().print("nothing written; give -o OUT")
     return None
@@ -76,8 +76,9 @@ def _print(figures: Any) -> None:
     out.print(
         f"{figures.model}: {figures.parameters:,} parameters{active}, {figures.ranks:,} ranks"
     )
+    batches = counted(figures.micro_batches, "micro-batch", "micro-batches")
     out.print(
-        f"{figures.micro_batches} micro-batches, {figures.tokens:,} tokens, "
+        f"{batches}, {figures.tokens:,} tokens, "
         f"{figures.flops_total:.6g} FLOPs per step, bubble {figures.bubble_fraction:.2%}"
     )
     kinds = list(dict.fromkeys(k for c in figures.per_rank for k in c.memory))

@@ -165,6 +165,7 @@ def simulate_several(
 
 
 def _print(done: Simulation) -> None:
+    from chakrakit.results import counted
     from chakrakit.trace.memory import said_first
 
     s, out = done.summary, console()
@@ -172,13 +173,13 @@ def _print(done: Simulation) -> None:
     rank = f"rank {s.tightest_rank}"
     if verdict := said_first(s.fits, s.needs_bytes, s.has_bytes, rank):
         out.print(verdict)
-    out.print(
-        f"{s.makespan_ns / 1e6:,.3f} ms on {s.machine} ({s.network} network, {s.compute} compute)"
-    )
+    place = f" on {s.machine} ({s.network} network, {s.compute} compute)"
+    out.print(f"{s.makespan_ns / 1e6:,.3f} ms{place if s.machine else ', all times as measured'}")
     _print_compute_sources(s)
     for note in s.notes:
         out.print(note)
-    out.print(f"{len(s.ranks):,} ranks, {s.fold.factor:g} for each simulated: {s.fold.why}")
+    ranks = counted(len(s.ranks), "rank")
+    out.print(f"{ranks}, {s.fold.factor:g} for each simulated: {s.fold.why}")
     if s.ghosts:
         out.print(f"{len(s.ghosts)} ranks were not recorded and are assumed symmetric")
     figures = [
@@ -190,7 +191,8 @@ def _print(done: Simulation) -> None:
         ("price", s.price, "${:.4g}"),
         ("clock", s.clock_mhz, "{:,.0f} MHz"),
     ]
-    out.print(", ".join(f"{n} {f.format(v)}" for n, v, f in figures if v is not None))
+    if known := [f"{n} {f.format(v)}" for n, v, f in figures if v is not None]:
+        out.print(", ".join(known))
     _print_ranks(s.ranks)
     _print_collectives(s.collectives)
     if s.storage:
@@ -231,5 +233,6 @@ def _print_collectives(collectives: list[CollectiveSummary]) -> None:
         head = (c.collective, c.algorithm, c.members, c.size, c.count)
         ideal = "–" if c.ideal_share is None else f"{c.ideal_share:.0%}"
         rows.append((*head, *times, ideal))
-    heads = ("collective", "algorithm", "of", "bytes", "count", "us", "waited", "GB/s", "ideal")
-    print_table(heads, rows)
+    heads = ("collective", "algorithm", "of", "bytes", "count", "µs", "waited µs", "GB/s", "ideal")
+    if rows:
+        print_table(heads, rows)

@@ -62,6 +62,8 @@ def command(
 def _print(report: ValidationReport) -> None:
     from rich.text import Text
 
+    from chakrakit.results import counted
+
     out = console()
     for repair in report.repairs:
         out.print(Text(f"repaired rank {repair.rank}: {repair.message} ({repair.code})"))
@@ -82,8 +84,9 @@ def _print(report: ValidationReport) -> None:
     verdict = "ok" if report.ok else "not ok"
     out.print(
         Text(
-            f"{verdict}: {report.nodes:,} nodes of {report.ranks:,} ranks, {report.errors:,} errors, "
-            f"{report.warnings:,} warnings, {report.infos:,} notes"
+            f"{verdict}: {counted(report.nodes, 'node')} of {counted(report.ranks, 'rank')}, "
+            f"{counted(report.errors, 'error')}, {counted(report.warnings, 'warning')}, "
+            f"{counted(report.infos, 'note')}"
         )
     )
 

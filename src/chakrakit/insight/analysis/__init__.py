@@ -9,14 +9,7 @@ from chakrakit.insight.analysis.analysis import (
     analyze,
     analyze_rows,
 )
-from chakrakit.insight.analysis.headlines import (
-    Answer,
-    answers,
-    count_text,
-    ranks_text,
-    size_text,
-    time_text,
-)
+from chakrakit.insight.analysis.headlines import Answer, answers, ranks_text, size_text, time_text
 from chakrakit.insight.analysis.servers import server_table
 
 __all__ = [
@@ -27,7 +20,6 @@ __all__ = [
     "analyze",
     "analyze_rows",
     "answers",
-    "count_text",
     "ranks_text",
     "server_table",
     "size_text",

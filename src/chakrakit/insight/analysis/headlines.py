@@ -9,7 +9,7 @@ import numpy as np
 
 from chakrakit.insight.analysis.analysis import Analysis
 from chakrakit.insight.rank import ms, percent, short
-from chakrakit.results import Result
+from chakrakit.results import Result, counted
 from chakrakit.trace.memory import said_first
 
 _NOTABLE = 0.01
@@ -65,11 +65,6 @@ def size_text(count: float) -> str:
     return f"{count:,.0f} B"
 
 
-def count_text(count: int, what: str) -> str:
-    """`1 rank`, `2 ranks`."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def ranks_text(ranks: Sequence[int]) -> str:
     """`rank 5`, `ranks 0–63 (64)`, `ranks 0, 8–15, 24 … (12)`: ascending ranks, cut to a few stretches."""
     if len(ranks) == 1:
@@ -103,15 +98,15 @@ def _step(a: Analysis) -> Iterator[Answer]:
         yield Answer(
             "How long does it take?",
             time_text(a.span_ns),
-            f"from first start to last end, {count_text(len(a.ranks), 'rank')}.",
+            f"from first start to last end, {counted(len(a.ranks), 'rank')}.",
         )
     else:
         how = "marked in the trace" if a.steps.found == "marked" else "found where work repeats"
         yield Answer(
             "How long is a step?",
             time_text(a.steps.median_ns),
-            f"{count_text(count, 'step')} {how}, {time_text(a.span_ns)} in all on "
-            f"{count_text(len(a.ranks), 'rank')}.{_recorded(a)}",
+            f"{counted(count, 'step')} {how}, {time_text(a.span_ns)} in all on "
+            f"{counted(len(a.ranks), 'rank')}.{_recorded(a)}",
         )
 
 

@@ -51,7 +51,7 @@ def own_flows(view: RankView, lane: I32, first: int) -> tuple[Flows, int]:
 
 
 def shared_flows(matched: Matched, first: int, shown: Mask) -> dict[int, Flows]:
-    """One arrow a collective through its members in order of arrival, one per message; by rank.
+    """One arrow per collective through its members in order of arrival, one per message; by rank.
 
     Only calls that are `shown` count, and arrows that have two ends.
     """

@@ -62,7 +62,7 @@ class Meeting(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """All calls, one array a fact, and what belongs together.
+    """All calls, one array per fact, and what belongs together.
 
     Collectives: `instance` is the number of the collective a call belongs to (-1 for messages);
     `arrival` when its last rank came, `last` the call of that rank. Messages: `partner` is the other
@@ -202,7 +202,7 @@ class AllCalls:
         self._run = run
         self._timed: dict[int, RankCalls] = {}
 
-    def look(self, view: RankView) -> RankCalls:
+    def add_view(self, view: RankView) -> RankCalls:
         """Takes a rank's calls as the view shows them."""
         found = calls_of(view, self._run.calls_at(self._run.bindings[view.rank].body))
         self.add(view.rank, found)
@@ -235,7 +235,7 @@ def match_calls(run: Run, folds: Iterable[Sequence[int]] | None = None) -> Match
     """The calls of all ranks; of ranks that are in one of `folds`, the first is looked at."""
     calls = AllCalls(run)
     for like in [(rank,) for rank in run.ranks] if folds is None else folds:
-        timed = calls.look(rank_view(run, like[0]))
+        timed = calls.add_view(rank_view(run, like[0]))
         for rank in like[1:]:
             calls.add(rank, timed)
     return calls.matched()

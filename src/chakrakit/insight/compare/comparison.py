@@ -48,7 +48,7 @@ class Explained(Result, msgspec.Struct):
 
 
 class Change(Result, msgspec.Struct):
-    """One operator, module or group on both sides, a step."""
+    """One operator, module or group on both sides, per step."""
 
     name: str
     kind: str
@@ -89,8 +89,8 @@ class Comparison(Result, msgspec.Struct):
             f"noise {ms(s.noise_ns):,} ms{sign})"
         )
         rows = [
-            (e.what, ms(e.delta_ns), percent(e.delta_ns, abs(s.delta_ns))) for e in self.explained
-        ]
+            (e.what, ms(e.delta_ns), percent(e.delta_ns, s.delta_ns)) for e in self.explained
+        ] or [("nothing: it takes as long", 0.0, 0.0)]
         return [
             *(self.serving.tables() if self.serving else []),
             Table.of(title, ("explained by", "ms", "% of it"), rows),
@@ -124,7 +124,7 @@ def _changes(title: str, changes: Iterable[Change]) -> Table:
         if c.change != "same"
     ]
     head = ("name", "kind", "change", "count A", "count B", "A ms", "B ms", "Δ ms")
-    return Table.of(f"{title}, a step", head, rows)
+    return Table.of(f"{title} per step", head, rows)
 
 
 def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
@@ -233,7 +233,7 @@ def _lists(a: Analysis, b: Analysis, what: str) -> list[Change]:
 
 
 def _matched(a: list[Spent], b: list[Spent], per_a: float, per_b: float) -> list[Change]:
-    """By name and kind, a step and rank."""
+    """By name and kind, per step and rank."""
     left, right = ({(s.name, s.kind): s for s in side} for side in (a, b))
     out = []
     for key in {**left, **right}:
@@ -255,7 +255,7 @@ def _word(counts: tuple[float, float], times: tuple[float, float]) -> str:
 
 
 def _groups(a: Analysis, b: Analysis) -> list[Change]:
-    """Collectives by type and group: transfer and waiting, a step."""
+    """Collectives by type and group: transfer and waiting, per step."""
     sides = []
     for x in (a, b):
         sums: dict[tuple[str, str], Spent] = {}

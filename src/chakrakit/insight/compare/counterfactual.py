@@ -68,7 +68,7 @@ def _side(run: Run) -> _Side:
     labels, steps = [], []
     for view in rank_views(run):
         graphs.add(graph_of(view))
-        calls.look(view)
+        calls.add_view(view)
         events = events_of(view, None)
         names = [
             f"{KIND_NAMES[k]}: {short(events.texts[n])}" if k <= Kind.HOST else KIND_NAMES[k]

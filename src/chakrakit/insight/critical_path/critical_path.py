@@ -297,6 +297,6 @@ def critical_path(run: Run) -> CriticalPath:
     events, calls = {}, AllCalls(run)
     for view in rank_views(run):
         events[view.rank] = events_of(view, run.times_of(view.rank))
-        calls.look(view)
+        calls.add_view(view)
     add_peers(events, calls.matched())
     return walk(events, map(end_of, events.values()), run.span_ns)

@@ -282,7 +282,7 @@ def model_of(run: Run) -> Model:
     graphs, calls = Graphs(), AllCalls(run)
     for view in rank_views(run):
         graphs.add(graph_of(view))
-        calls.look(view)
+        calls.add_view(view)
     return Model(graphs, calls.matched())
 
 

@@ -152,7 +152,7 @@ def what_if(run: Run, faster: list[tuple[str, float]] | None = None) -> WhatIf:
     graphs, calls, names = Graphs(), AllCalls(run), []
     for view in rank_views(run):
         graphs.add(graph_of(view))
-        calls.look(view)
+        calls.add_view(view)
         names.append(names_of(view))
     model = Model(graphs, calls.matched())
     span = run.span_ns

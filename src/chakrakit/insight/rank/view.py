@@ -117,7 +117,7 @@ class RankView:
 
     @property
     def names(self) -> tuple[I32, list[str]]:
-        """A code a row, and the name of each code."""
+        """One code per row, and the name of each code."""
         return self.trace.texts("name")
 
     def name(self, row: int) -> str:
@@ -154,7 +154,7 @@ class RankView:
 
     @cached_property
     def kind(self) -> I8:
-        """A Kind a row. Where nothing runs on a device, the host's innermost operators compute."""
+        """The Kind of each row. Where nothing runs on a device, the host's innermost operators compute."""
         kind = np.full(len(self), Kind.COMPUTE, np.int8)
         kind[self.on_host] = Kind.HOST
         moves = self.trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)

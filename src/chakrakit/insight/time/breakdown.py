@@ -280,5 +280,5 @@ def breakdown(run: Run) -> TimeBreakdown:
     calls = AllCalls(run)
     for view in rank_views(run):
         parts.append(busy_of(view, causes_of(view, run.times_of(view.rank))))
-        calls.look(view)
+        calls.add_view(view)
     return join_breakdown(parts, calls.matched(), span_of(parts))

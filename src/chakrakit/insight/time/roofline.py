@@ -11,7 +11,7 @@ from chakrakit.trace.sets import Run
 
 
 class Point(Result, msgspec.Struct):
-    """An operator on the roofline. `intensity` is operations a byte; `bound` what its peak is set by."""
+    """An operator on the roofline. `intensity` is operations per byte; `bound` what its peak is set by."""
 
     name: str
     shapes: str
@@ -36,7 +36,7 @@ class Roofline(Result, msgspec.Struct):
     points: list[Point]
 
     def table(self) -> Table:
-        """An operator and shapes a row."""
+        """One row per operator and shapes."""
         rows = [
             (
                 p.name,
@@ -52,7 +52,7 @@ class Roofline(Result, msgspec.Struct):
         ]
         mfu = f", MFU {100 * self.mfu:.1f} %" if self.peak_tflops else ""
         head = ("operator", "shapes", "ms", "TFLOP/s", "GB/s", "FLOP/B", "bound by", "% of roof")
-        return Table.of(f"roofline: {self.tflops_per_rank:.2f} TFLOP/s a rank{mfu}", head, rows)
+        return Table.of(f"roofline: {self.tflops_per_rank:.2f} TFLOP/s per rank{mfu}", head, rows)
 
 
 def roofline_of(

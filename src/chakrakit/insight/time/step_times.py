@@ -35,8 +35,15 @@ class Steps(Result, msgspec.Struct):
         """One row per step and rank."""
         rows = [(s.rank, s.step, ms(s.start_ns), ms(s.end_ns), ms(s.period_ns)) for s in self.steps]
         return Table.of(
-            f"steps ({self.found})", ("rank", "step", "start ms", "end ms", "period ms"), rows
+            _TITLES[self.found], ("rank", "step", "start ms", "end ms", "period ms"), rows
         )
+
+
+_TITLES = {
+    "marked": "steps, as the trace marks them",
+    "repeating": "steps, found where work repeats",
+    "none": "one step: the trace marks none and no work repeats",
+}
 
 
 def steps_of(view: RankView) -> tuple[str, list[Step]]:

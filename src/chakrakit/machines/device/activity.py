@@ -9,7 +9,7 @@ import numpy as np
 from chakrakit.arrays import F64, Mask
 from chakrakit.machines.device.device import Device
 from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, held_back, only
-from chakrakit.machines.device.work import Costs, CostSource, WorkModel, dtypes_of
+from chakrakit.machines.device.work import Costs, CostSource, WorkModel, dtypes_of, told_as
 from chakrakit.machines.operations import operations_of
 from chakrakit.trace.model import EdgeKind, NodeType, Trace, dtype_name
 from chakrakit.trace.placement import on_host
@@ -63,7 +63,7 @@ def _work(trace: Trace, rows: Mask) -> tuple[F64, F64, Mask, Mask]:
     """FLOPs and bytes of every row, whether product units do it, and whether it is attention."""
     flops = np.where(rows, trace.column("num_ops", 0), 0).astype(np.float64)
     moved = np.where(rows, trace.column("tensor_size", 0), 0).astype(np.float64)
-    product, attention = _told(trace, ("matmul", "attention")), _told(trace, ("attention",))
+    product, attention = told_as(trace, "matmul", "attention"), told_as(trace, "attention")
     if "op_type" not in trace.table.column_names:
         product = flops > 16 * moved
     if (trace.edges.kind == EdgeKind.LAUNCH).any():
@@ -76,24 +76,17 @@ def _work(trace: Trace, rows: Mask) -> tuple[F64, F64, Mask, Mask]:
     return flops, moved, product, attention
 
 
-def _told(trace: Trace, names: tuple[str, ...]) -> Mask:
-    """Rows whose `op_type` is one of these."""
-    if "op_type" not in trace.table.column_names:
-        return np.zeros(len(trace), np.bool_)
-    return np.isin(np.array(trace.table.column("op_type").to_pylist(), object).astype(str), names)
-
-
 def _product_pj(trace: Trace, constants: PowerConstants) -> F64:
-    names, codes = np.unique(dtypes_of(trace).astype(str), return_inverse=True)
+    names, codes = dtypes_of(trace)
     usual = constants.product_pj.get("bf16", 0.0)
-    each = [constants.product_pj.get(dtype_name(name), usual) for name in names.tolist()]
+    each = [constants.product_pj.get(dtype_name(name), usual) for name in names]
     return np.asarray(np.array(each, np.float64)[codes])
 
 
 def _least_seconds(trace: Trace, flops: F64, device: Device) -> F64:
     """At the peak rates."""
-    names, codes = np.unique(dtypes_of(trace).astype(str), return_inverse=True)
-    rates = np.array([device.peak_rate(n) or np.inf for n in names.tolist()])
+    names, codes = dtypes_of(trace)
+    rates = np.array([device.peak_rate(n) or np.inf for n in names])
     return np.asarray(flops / rates[codes])
 
 

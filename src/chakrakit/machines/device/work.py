@@ -57,12 +57,6 @@ class WorkModel(Protocol):
         ...
 
 
-def measured_ns(trace: Trace) -> I64:
-    """What a scheduler gives a row: its own time where the trace knows it, else its duration."""
-    own = trace.column("own_ns", -1).astype(np.int64)
-    return np.where(own >= 0, own, trace.duration_ns)
-
-
 def measured_rows(trace: Trace) -> Mask:
     """Rows that somebody timed: they say when they started, how long they took, or their own time."""
     timed = trace.has("own_ns") | trace.has("duration_ns") | trace.has("start_time_ns")
@@ -77,7 +71,7 @@ def work_rows(trace: Trace) -> Mask:
 
 def as_measured(trace: Trace) -> Costs:
     """Recorded nanoseconds as costs; rows nobody timed have none."""
-    nanos = measured_ns(trace)
+    nanos = trace.own_ns
     wrong = np.flatnonzero((nanos < 0) | (nanos > MOST_NS))
     if len(wrong):
         row = int(wrong[0])
@@ -125,6 +119,7 @@ class Roofline:
         """Computed where the trace knows the work."""
         flops = trace.column("num_ops", 0).astype(np.float64)
         moved = trace.column("tensor_size", 0).astype(np.float64)
+        _refuse_below_zero(trace, "num_ops", flops)
         host = on_host(trace)
         memory = trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
         known = work_rows(trace) & (~host | memory) & ((flops > 0) | (moved > 0))
@@ -133,13 +128,23 @@ class Roofline:
                 f"device {device.name!r} has no peak rate or memory bandwidth, which a "
                 "roofline needs; add `peak` and `memory_bandwidth`"
             )
-        dtypes = dtypes_of(trace)
+        kinds, codes = dtypes_of(trace)
         if _is_training(trace):
-            kinds = np.where(_is_attention(trace), "attention", dtypes.astype(str))
-            seconds = _achieved_seconds(flops, moved, kinds, device)
+            codes = np.where(told_as(trace, "attention"), len(kinds), codes)
+            seconds = _achieved_seconds(flops, moved, [*kinds, "attention"], codes, device)
         else:
-            seconds = roofline_seconds(flops, moved, dtypes, device)
+            seconds = _achieved_seconds(flops, moved, kinds, codes, _as_rated(device))
         return computed_costs(trace, known, seconds, CostSource.ROOFLINE)
+
+
+def _refuse_below_zero(trace: Trace, name: str, values: F64) -> None:
+    """Bytes have no sign in a trace; operations do, and would count as none."""
+    wrong = np.flatnonzero(values < 0)
+    if len(wrong):
+        row = int(wrong[0])
+        raise TraceError(
+            f"node {trace.ids[row]} ({trace[row].name!r}) has {name} {values[row]:.0f}; give 0 or more"
+        )
 
 
 class Auto:
@@ -190,11 +195,16 @@ def computed_costs(trace: Trace, known: Mask, seconds: F64, source: CostSource) 
     )
 
 
-def dtypes_of(trace: Trace) -> Texts:
-    """The element type of each row's work; bf16 where the trace does not say."""
-    if "dtype" not in trace.table.column_names:
-        return np.full(len(trace), "bf16", object)
-    return np.array(trace.table.column("dtype").fill_null("bf16").to_pylist(), object)
+def dtypes_of(trace: Trace) -> tuple[list[str], I64]:
+    """The element types that rows work in, and the number of each row's; bf16 where the trace is silent."""
+    codes, names = trace.texts("dtype")
+    return [*names, "bf16"], np.where(codes < 0, len(names), codes).astype(np.int64)
+
+
+def told_as(trace: Trace, *kinds: str) -> Mask:
+    """Rows whose `op_type` is one of these."""
+    codes, names = trace.texts("op_type")
+    return np.isin(codes, [code for code, name in enumerate(names) if name in kinds])
 
 
 def _is_training(trace: Trace) -> bool:
@@ -205,23 +215,20 @@ def _is_training(trace: Trace) -> bool:
     return not {"backward", "weight", "optimizer"}.isdisjoint(phases)
 
 
-def _is_attention(trace: Trace) -> Mask:
-    """Rows of fused attention, as generated traces say."""
-    if "op_type" not in trace.table.column_names:
-        return np.zeros(len(trace), np.bool_)
-    return np.array([t == "attention" for t in trace.table.column("op_type").to_pylist()], np.bool_)
-
-
 def roofline_seconds(flops: F64, moved: F64, dtypes: Texts, device: Device) -> F64:
     """The roofline's time of each operation, given its work and the element type it is done in."""
-    plain = msgspec.structs.replace(device, achieved={})
-    return _achieved_seconds(flops, moved, dtypes, plain)
+    names, codes = np.unique(dtypes.astype(str), return_inverse=True)
+    return _achieved_seconds(flops, moved, names.tolist(), codes, _as_rated(device))
 
 
-def _achieved_seconds(flops: F64, moved: F64, kinds: Texts, device: Device) -> F64:
+def _as_rated(device: Device) -> Device:
+    """The device by its two efficiencies alone."""
+    return msgspec.structs.replace(device, achieved={})
+
+
+def _achieved_seconds(flops: F64, moved: F64, kinds: list[str], codes: I64, device: Device) -> F64:
     """The same, by what the device achieves in each kind of work: an element type, or `attention`."""
-    names, codes = np.unique(kinds.astype(str), return_inverse=True)
-    rates = np.array([_rate(n, device) or 1.0 for n in names.tolist()])
+    rates = np.array([_rate(kind, device) or 1.0 for kind in kinds])
     share = device.achieved.get("memory", device.memory_efficiency)
     bandwidth = device.memory_bandwidth * share or 1.0
     seconds: F64 = np.maximum(flops / rates[codes], moved / bandwidth)

@@ -58,7 +58,7 @@ class AnyGraph:
         return self._distance[target]
 
     def routes(self, a: I64, b: I64) -> Routes:
-        """One search a destination, one walk a pair."""
+        """One search per destination, one walk per pair."""
         found = [self._walk(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
         offsets = np.r_[0, np.cumsum([len(f) for f in found])].astype(np.int64)
         return Routes(offsets, np.array([link for f in found for link in f], np.int64))

@@ -324,7 +324,9 @@ def parse_ranks(text: list[int] | str, size: int, where: str) -> list[int]:
     try:
         spans = _spans(text) if isinstance(text, str) else [range(r, r + 1) for r in text]
     except ValueError:
-        raise ConfigError(f"{where}: {text[:80]!r} is no list of ranks; write 0-7,16") from None
+        raise ConfigError(
+            f"{where}: {text[:80]!r} is no list of ranks; write it as in 0-7,16"
+        ) from None
     wrong = [r for span in spans for r in (span[:1], span[-1:]) if r and not 0 <= r[0] < size]
     if wrong:
         raise ConfigError(f"{where}: no rank {wrong[0][0]}; there are {size}")
@@ -333,6 +335,8 @@ def parse_ranks(text: list[int] | str, size: int, where: str) -> list[int]:
 
 def _spans(text: str) -> list[range]:
     ends = [[int(n) for n in part.split("-")] for part in text.split(",")]
+    if any(span[-1] < span[0] for span in ends):
+        raise ValueError(text)
     return [range(span[0], span[-1] + 1) for span in ends]
 
 

@@ -154,11 +154,11 @@ def _dimension(machine: Machine, k: int) -> str:
     widths = " and ".join(show_bandwidth(b) for b in _bandwidths(machine, k)[::-1])
     late = show_time(float(machine.links.latency[first:last].max(initial=0.0)))
     copies = f"{machine.instances(k):,} × " if machine.instances(k) > 1 else ""
-    how = {"rails": "", "flat": ", every device on it", "gateways": ", one gateway a group"}[
+    how = {"rails": "", "flat": ", every device on it", "gateways": ", one gateway per group"}[
         d.joins
     ]
     reduces = ", reduces in the switch" if d.reduction else ""
-    return f"{copies}{d.fabric.shape} of {d.fabric.ports}: {widths} a link, {late}{how}{reduces}"
+    return f"{copies}{d.fabric.shape} of {d.fabric.ports}: {widths} per link, {late}{how}{reduces}"
 
 
 _MOST = 16

@@ -121,7 +121,7 @@ def lines(place: int) -> Maker:
     return make
 
 
-def whole(call: Call) -> Operation | None:
+def read_all(call: Call) -> Operation | None:
     """Looks at all of the first tensor: (elements, bytes)."""
     x = call.tensor(0)
     if x is None or not x.elements:

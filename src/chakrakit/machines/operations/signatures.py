@@ -12,9 +12,9 @@ from chakrakit.machines.operations.rows import (
     lines,
     loss_backward,
     loss_forward,
+    read_all,
     reduction,
     rows,
-    whole,
     window,
 )
 
@@ -90,7 +90,7 @@ _RULES |= dict.fromkeys(
         "masked_select",
         "unique_consecutive",
     ),
-    whole,
+    read_all,
 )
 _RULES |= dict.fromkeys(
     ("amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod", "var", "std", "var_mean",

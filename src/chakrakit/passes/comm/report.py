@@ -13,7 +13,7 @@ from chakrakit.trace.sets import TraceSet
 
 
 def report(before: TraceSet, after: TraceSet) -> dict[str, Any]:
-    """One row a type of communication."""
+    """One row per type of communication."""
     old, new = _counted(before), _counted(after)
     rows = [
         {

@@ -31,26 +31,25 @@ def classes_of(trace: Trace) -> Texts:
     host = on_host(trace)
     compute = trace.is_type(NodeType.COMP_NODE)
     found[compute] = np.where(host[compute], "host", "other")
-    for work in operations_of(trace):
-        found[list(work.rows)] = work.operation.kind
     op_type = texts_of(trace, "op_type")
     told = compute & ~host & (op_type != "")
+    if (compute & ~host & ~told).any():
+        for work in operations_of(trace):
+            found[list(work.rows)] = work.operation.kind
     found[told] = [_OP_TYPES.get(name, name) for name in op_type[told]]
     device = np.flatnonzero(compute & ~host)
     names = names_of(trace)[device]
-    found[device] = [_named(*pair) for pair in zip(names, found[device], strict=True)]
+    found[device[where(names, _COPY.match)]] = "copy"
     found[device] = same_name(names, found[device], found[device] != "other")
     found[trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)] = "copy"
     found[trace.is_type(*COMMUNICATION)] = "communication"
     return found
 
 
-def _named(name: str, known: str) -> str:
-    return "copy" if _COPY.match(name) else known
-
-
 def same_name(names: Texts, values: NDArray[Any], known: Mask) -> NDArray[Any]:
     """Values, where one is not known that of the first node of the same name of which it is."""
+    if known.all():
+        return values
     have = dict(zip(names[known][::-1], values[known][::-1], strict=True))
     out = values.copy()
     for i in np.flatnonzero(~known).tolist():

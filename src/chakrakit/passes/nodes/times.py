@@ -70,12 +70,12 @@ def with_run_times(traces: TraceSet) -> TraceSet:
         key = (binding.body, binding.scale, timing.get(rank, -1))
         if key not in numbers:
             numbers[key] = len(bodies)
-            bodies.append(partial(_settled_body, traces, rank))
+            bodies.append(partial(_timed_body, traces, rank))
         bindings[rank] = replace(binding, body=numbers[key], scale=1.0)
     return TraceSet(bodies, bindings, traces.groups, traces.card.replace(kind="traces"))
 
 
-def _settled_body(traces: TraceSet, rank: int) -> Trace:
+def _timed_body(traces: TraceSet, rank: int) -> Trace:
     if isinstance(traces, Run) and traces.times is not None:
         return traces.timed_body(rank)
     return bind(traces.body(rank), Binding(0, scale=traces.bindings[rank].scale))

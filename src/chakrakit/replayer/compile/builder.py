@@ -78,7 +78,7 @@ class Builder:
         """A communication was issued that nobody waits for yet."""
         self._pending.append(_Pending(self.works, written, read))
 
-    def settle(self, unit: Unit, touched: list[Version], written: list[Version]) -> None:
+    def wait_for_pending(self, unit: Unit, touched: list[Version], written: list[Version]) -> None:
         """Wait for communication whose results are touched or whose sources are overwritten."""
         for work in list(self._pending):
             if _share(work.written, touched) or _share(work.read, written):

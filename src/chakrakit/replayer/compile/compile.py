@@ -128,7 +128,7 @@ class _Compiler:
         written = self.build.versions(
             t for a in schema.arguments if a.written for t in used[a.name]
         )
-        self.build.settle(unit, given, written)
+        self.build.wait_for_pending(unit, given, written)
         self._pin(unit, given)
         made = self._results(call, results, given)
         if schema.name in COPIES:
@@ -293,7 +293,7 @@ class _Compiler:
             self._make(result, unit)
         slots = {t: build.use(t, unit) for t in (*exchange.inputs, *exchange.outputs)}
         read, written = build.versions(exchange.inputs), build.versions(exchange.outputs)
-        build.settle(unit, [*read, *written], written)
+        build.wait_for_pending(unit, [*read, *written], written)
         step = exchange.step(
             build.works,
             [slots[t] for t in exchange.inputs],

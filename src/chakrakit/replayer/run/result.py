@@ -40,7 +40,7 @@ class Spread(Result, msgspec.Struct):
 
 
 class Replaced(Result, msgspec.Struct):
-    """What a stand-in took the place of: `time_ns` is what it took when recorded, a step."""
+    """What a stand-in took the place of: `time_ns` is what it took per step when recorded."""
 
     name: str
     count: int

@@ -16,9 +16,9 @@ from typing import Any
 
 from .collectives import MESSAGES, issue
 from .groups import end_groups, start_groups
-from .guard import Room
+from .guard import MemoryBudget
 from .limits import LONGEST_NS, ReplayError, blamed
-from .measure import check_room, choose_device
+from .measure import checked_budget, choose_device
 from .spin import wait_until
 
 _WAITERS = 64
@@ -37,10 +37,10 @@ def _emulated(plan: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     device = choose_device(torch, plan)
-    room = check_room(torch, plan, device)
+    budget = checked_budget(torch, plan, device)
     groups = start_groups(torch, plan, settings["timeout_s"])
     try:
-        return _Emulation(torch, plan, device, groups, settings, room).result()
+        return _Emulation(torch, plan, device, groups, settings, budget).result()
     finally:
         end_groups(torch)
 
@@ -55,10 +55,10 @@ class _Emulation:
         device: str,
         groups: list[Any],
         settings: dict[str, Any],
-        room: Room,
+        budget: MemoryBudget,
     ) -> None:
         self.torch, self.plan, self.groups, self.settings = torch, plan, groups, settings
-        self.room = room
+        self.budget = budget
         self.nodes = len(plan["durations"])
         self.exchanges = {int(k): v for k, v in plan["communication"].items()}
         self.followers: list[list[int]] = [[] for _ in range(self.nodes)]
@@ -90,7 +90,7 @@ class _Emulation:
         if not hasattr(self, "_shared"):
             sides = ("input", "output")
             most = [max((e.get(s, 0) for e in self.exchanges.values()), default=0) for s in sides]
-            self.room.ask(device, sum(most))
+            self.budget.ask(device, sum(most))
             self._shared = [
                 self.torch.zeros(-(-n // 4) * 4 + 4, dtype=self.torch.uint8, device=device)
                 for n in most
@@ -154,7 +154,7 @@ class _Iteration:
             if not missing:
                 self._ready(node)
         while True:
-            self._settle()
+            self._run_ready()
             if self._issue_next():
                 continue
             if not self.flying:
@@ -177,7 +177,7 @@ class _Iteration:
                 moment = max(moment, self.start[cause] + lag)
         return int(moment)
 
-    def _settle(self) -> None:
+    def _run_ready(self) -> None:
         """Nodes whose causes are known, earliest first; communication waits for its moment."""
         while self.ready:
             moment, node = heapq.heappop(self.ready)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .groups import end_groups, start_groups
-from .guard import Room, limit_process, room_for
+from .guard import MemoryBudget, limit_process, memory_budget
 from .limits import ReplayError, blamed, check_memory
 from .program import Program
 from .settings import apply_settings, set_allocator, threads_of
@@ -39,13 +39,13 @@ def _replayed(plan: dict[str, Any], settings: dict[str, Any], out: Path | None) 
     if "OMP_NUM_THREADS" not in os.environ:
         share = max(1, (os.cpu_count() or 1) // local_ranks(plan))
         torch.set_num_threads(threads_of(chosen, share))
-    room = check_room(torch, plan, device)
+    budget = checked_budget(torch, plan, device)
     groups = start_groups(torch, plan, settings["timeout_s"])
     if settings.get("worker"):
-        limit_process(room, device.startswith("cuda"))
+        limit_process(budget, device.startswith("cuda"))
     try:
         with torch.inference_mode():
-            return _Measurement(torch, plan, device, groups, settings, room).result(out)
+            return _Measurement(torch, plan, device, groups, settings, budget).result(out)
     finally:
         end_groups(torch)
 
@@ -66,12 +66,12 @@ def local_ranks(plan: dict[str, Any]) -> int:
     return int(os.environ.get("LOCAL_WORLD_SIZE", plan["world"]))
 
 
-def check_room(torch: Any, plan: dict[str, Any], device: str) -> Room:
+def checked_budget(torch: Any, plan: dict[str, Any], device: str) -> MemoryBudget:
     """What this rank may take; refuse a plan that says itself that it needs more."""
-    room = room_for(torch, device, local_ranks(plan))
+    budget = memory_budget(torch, device, local_ranks(plan))
     for kind, where in (("cpu", "this machine"), ("cuda", "the GPU")):
-        check_memory(plan["memory"].get(kind, 0), room.limits.get(kind, 0), where)
-    return room
+        check_memory(plan["memory"].get(kind, 0), budget.limits.get(kind, 0), where)
+    return budget
 
 
 class _Measurement:
@@ -84,11 +84,11 @@ class _Measurement:
         device: str,
         groups: list[Any],
         settings: dict[str, Any],
-        room: Room,
+        budget: MemoryBudget,
     ) -> None:
         self.torch, self.plan, self.device, self.settings = torch, plan, device, settings
         self.on_device = device.startswith("cuda")
-        self.program = Program(torch, plan, device, groups, room)
+        self.program = Program(torch, plan, device, groups, budget)
         make_externals(torch, plan, self.program.slots, device, self.program.guard)
         self.program.check()
         self.program.capture()

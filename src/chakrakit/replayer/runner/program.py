@@ -8,7 +8,7 @@ from typing import Any
 from .calling import Bindings, Do, Layout, bind, constant, data_type, find_operator
 from .collectives import issue
 from .graphs import awaited_after, awaited_before, captured, stretches
-from .guard import Guard, Refused, Room, written_by
+from .guard import Guard, MemoryBudget, Refused, written_by
 from .limits import ReplayError, check_operator
 from .spin import cycles_per_ns, spin_host
 from .storages import bounded
@@ -26,14 +26,14 @@ class Program:
     """
 
     def __init__(
-        self, torch: Any, plan: dict[str, Any], device: str, groups: list[Any], room: Room
+        self, torch: Any, plan: dict[str, Any], device: str, groups: list[Any], budget: MemoryBudget
     ) -> None:
         self.torch, self.plan, self.device, self.groups = torch, plan, device, groups
         self.slots: list[Any] = [None] * plan["slots"]
         self.works: dict[int, Any] = {}
         self.marking = False
         self.on_device = device.startswith("cuda")
-        self.guard = Guard(torch, room)
+        self.guard = Guard(torch, budget)
         self._rate = cycles_per_ns(torch) if self.on_device else 0.0
         self.not_covered: list[dict[str, Any]] = []
         self._operators: dict[int, Any] = {}
@@ -118,19 +118,19 @@ class Program:
         """Room for what a stand-in makes."""
         for _, dtype, shape, strides, offset, *where in step.get("made", []):
             size = _extent(shape, strides, offset) * data_type(self.torch, dtype).itemsize
-            self.guard.room.ask(where[0] if where else self.device, size)
+            self.guard.budget.ask(where[0] if where else self.device, size)
 
     def _account(self, step: dict[str, Any]) -> None:
         """What is held after a step."""
-        room = self.guard.room
+        budget = self.guard.budget
         made = [m[0] for m in step.get("made", [])] + [step[k] for k in ("slot",) if k in step]
         for slot in made:
             if self.slots[slot] is not None:
-                room.put(slot, self.slots[slot])
+                budget.put(slot, self.slots[slot])
                 if step["do"] == "stand_in":
                     self.guard.ranges.put(self.slots[slot], None)
         for slot in step.get("free", []):
-            room.drop(slot)
+            budget.drop(slot)
 
     def _shortened(self, i: int, step: dict[str, Any], bindings: Bindings) -> bool:
         """Whether a shorter way to this step's operator was found, and taken once."""

@@ -23,12 +23,12 @@ def make_externals(
         where = device if external["device"] != "cpu" else "cpu"
         if int(external["bytes"]) < 0:
             raise ReplayError(f"a storage of {external['bytes']} bytes")
-        guard.room.ask(where, int(external["bytes"]) + _WIDEST)
+        guard.budget.ask(where, int(external["bytes"]) + _WIDEST)
         whole = _allocate(torch, external, where)
         for slot, dtype, shape, strides, offset in external["views"]:
             kind = data_type(torch, dtype)
             slots[slot] = bounded(torch, whole, kind, shape, strides, offset)
-            guard.room.put(slot, slots[slot])
+            guard.budget.put(slot, slots[slot])
         if not written & {v[0] for v in external["views"]}:
             guard.ranges.put(whole, _range(external["fill"]))
 

@@ -23,9 +23,17 @@ from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import PS_PER_S
 from chakrakit.serving.requests.lengths import Lengths
-from chakrakit.serving.requests.stream import Stream
+from chakrakit.serving.requests.stream import MOST_SECONDS, Stream
 
 UNIT = 16
+_MOST = 20_000_000
+"""Of anything that is drawn one by one, or named: requests, clients, parts of prompts; a gigabyte or two."""
+
+
+def refuse_more(count: int, what: str) -> None:
+    """A ConfigError where there would be more than can be drawn."""
+    if count > _MOST:
+        raise ConfigError(f"requests: {what} is {count:,}; {_MOST:,} is the most")
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,8 +57,10 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ConfigError("requests: n, turns, prefixes and priorities must be 1 or more")
         if not 0 < self.rate < float("inf"):
             raise ConfigError(f"requests: a rate of {self.rate}; give requests per second, above 0")
-        if self.prefix < 0 or self.think < 0 or self.adapters < 0:
-            raise ConfigError("requests: prefix, think and adapters must be 0 or more")
+        if self.prefix < 0 or self.think < 0 or self.adapters < 0 or self.seed < 0:
+            raise ConfigError("requests: prefix, think, adapters and seed must be 0 or more")
+        for name in ("n", "prefix", "prefixes", "turns", "priorities", "adapters"):
+            refuse_more(getattr(self, name), name)
 
     def arrivals(self, rng: np.random.Generator, count: int) -> F64:
         """Seconds, in order."""
@@ -100,6 +110,7 @@ class Clients(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The earliest of all clients' arrivals."""
         if self.clients < 1:
             raise ConfigError(f"requests: {self.clients} clients; give 1 or more")
+        refuse_more(self.clients * count, "clients times n")
         share = 1 / np.arange(1, self.clients + 1)
         rates = self.rate * share / share.sum()
         each = [np.cumsum(_gaps(rng, r, self.cv, count)) for r in rates.tolist()]
@@ -133,9 +144,9 @@ PROCESSES: dict[str, type[Process]] = {
 
 
 def _gaps(rng: np.random.Generator, rate: float, cv: float, count: int) -> F64:
-    if not 0 <= cv < float("inf"):
-        raise ConfigError(f"requests: a cv of {cv}; give 0 or more")
-    if cv == 0:
+    if not 0 <= cv < 1e6:
+        raise ConfigError(f"requests: a cv of {cv}; give 0 or more, and less than 1,000,000")
+    if cv < 1e-6:
         return np.full(count, 1 / rate)
     return np.asarray(rng.gamma(1 / cv**2, cv**2 / rate, count))
 
@@ -154,6 +165,12 @@ def generated(process: Process) -> Stream:
         prompt = _history(prompt, output, session, turn)
     after = np.where(turn > 0, number - 1, -1)
     seconds = np.where(turn > 0, process.think, times[session])
+    latest = float(seconds.max())
+    if not latest < MOST_SECONDS:
+        raise ConfigError(
+            f"requests: the last of {process.n:,} comes after {latest:,.0f} s; give a higher rate or a "
+            f"shorter think, so that it comes before {MOST_SECONDS:,.0f} s"
+        )
     ids, offsets = _ids(process, rng, prompt, session)
     return Stream(
         np.rint(seconds * PS_PER_S).astype(np.int64),
@@ -197,6 +214,7 @@ def _ids(
     # Without sessions nothing after the prefix comes again, so that it needs no name.
     sizes = np.minimum(prompt // UNIT, shared) if process.turns == 1 else prompt // UNIT
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    refuse_more(int(offsets[-1]), f"the number of shared pieces of {UNIT} tokens")
     place = np.arange(int(offsets[-1]), dtype=np.int64) - np.repeat(offsets[:-1], sizes)
     owner = np.where(
         place < shared, 2 * np.repeat(groups[session], sizes), 2 * np.repeat(session, sizes) + 1

@@ -110,7 +110,7 @@ class ModelledSteps:
         return self.device.kernel_overhead if found is None else found.us * 1e-6
 
     def attention(self) -> core.ServingRoofline:
-        """One kernel a layer at the roofline."""
+        """One kernel per layer at the roofline."""
         work, device = self.operators.attention, self.device
         shares = (device.compute_efficiency, device.memory_efficiency)
         if (own := self.constants) is not None:

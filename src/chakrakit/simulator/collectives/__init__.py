@@ -15,6 +15,7 @@ from chakrakit.simulator.collectives.choice import (
 from chakrakit.simulator.collectives.collective_steps import SWITCH, CollectiveSteps, Step
 from chakrakit.simulator.collectives.group_shape import Shape, grid_of, shapes
 from chakrakit.simulator.collectives.pace import (
+    IN_CHUNKS,
     LibraryCall,
     library_call,
     library_steps,
@@ -24,6 +25,7 @@ from chakrakit.simulator.collectives.pace import (
 __all__ = [
     "ALGORITHMS",
     "COLLECTIVES",
+    "IN_CHUNKS",
     "SWITCH",
     "Algorithms",
     "CollectiveSteps",

@@ -55,7 +55,7 @@ def ring_broadcast(n: int, chunks: int = 8, root: int = 0) -> CollectiveSteps:
     """A chain from the root, in chunks, so that all links work at once."""
     ticks = []
     for t in range(chunks + n - 2):
-        hop = np.array([h for h in range(n - 1) if 0 <= t - h < chunks], np.int64)
+        hop = np.arange(max(0, t - chunks + 1), min(n - 1, t + 1))
         ticks.append(step((root + hop) % n, (root + hop + 1) % n, t - hop, 1, chunks))
     return CollectiveSteps(n, chunks, _merged(ticks), name="ring")
 

@@ -84,12 +84,16 @@ def _orders(node: I64) -> list[I64]:
     return orders
 
 
+IN_CHUNKS = ("broadcast", "reduce")
+"""These go around the ring in as many chunks as there are members: their transfers grow as its square."""
+
+
 def library_steps(
     call: LibraryCall, collective: str, n: int, root: int, node: I64
 ) -> CollectiveSteps:
     """The schedule that stands for the library's choice on the machine's links."""
     name = call.choice.algorithm
-    if collective in ("broadcast", "reduce"):
+    if collective in IN_CHUNKS:
         return (a.ring_broadcast if collective == "broadcast" else a.ring_reduce_to)(n, n, root)
     if collective in ("all-to-all", "gather", "scatter"):
         return _exchanged(collective, n, root)

@@ -263,8 +263,7 @@ class Matcher:
                 f"collective {seq} of group {name} is an {COLLECTIVES[kind]} of "
                 f"{max(sizes)} bytes; give comm_size, or --allow-empty"
             )
-        named = (np.flatnonzero(group.members == r) for r in roots if r >= 0)
-        root = next((int(found[0]) for found in named if len(found)), 0)
+        root = said.root_among(group.members, roots, kind)
         owner = (self.matching.part[calls] // self._roles).tolist()
         local = {c: row - int(self.offset[c]) for c, row in zip(owner, rows, strict=True)}
         asked = self._asked[calls].tolist()
@@ -333,3 +332,16 @@ class _Said:
             self.agree(
                 [r if r >= 0 else named for r in roots], lambda i: f"has the root {roots[i]}"
             )
+
+    def root_among(self, members: I64, roots: list[int], kind: int) -> int:
+        """The place of the root that is named among the members, and 0 where none is."""
+        at = next((i for i, root in enumerate(roots) if root >= 0), None)
+        if kind not in ROOTED or at is None:
+            return 0
+        found = np.flatnonzero(members == roots[at])
+        if not len(found):
+            raise TraceError(
+                f"{self.what} has the root {roots[at]} on {self.names.node(self.rows[at])}, and no "
+                "member is that rank; give comm_src as a rank of the group"
+            )
+        return int(found[0])

@@ -16,6 +16,7 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.machines.library import Library
 from chakrakit.simulator.collectives import (
     ALGORITHMS,
+    IN_CHUNKS,
     Algorithms,
     CollectiveSteps,
     Shape,
@@ -159,8 +160,10 @@ class Planner:
             stretch, hop = 1 / library.simple.share, library.simple.hop_us * 1e-6
             first = book.add_at_pace(moves, self.devices, total, stretch, hop)
             return Planned(self._jobs(first), moves.name, plain_cost(library))
-        node = book.machine.instance(self.devices[0], 0)
-        moves = library_steps(found, call.collective, len(self.devices[0]), call.root, node)
+        node, n = book.machine.instance(self.devices[0], 0), len(self.devices[0])
+        if call.collective in IN_CHUNKS:
+            book.check_transfers(len(self.devices) * n * (n - 1))
+        moves = library_steps(found, call.collective, n, call.root, node)
         first = book.add(moves, self.devices, total, found.cost)
         return Planned(self._jobs(first), found.choice.algorithm, found.cost.fixed)
 

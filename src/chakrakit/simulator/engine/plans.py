@@ -125,7 +125,11 @@ class TransferPlans:
         used, number = np.unique(keys, return_inverse=True)
         heads, numbers = _joined(moves)
         step_of = np.repeat(numbers, [len(s.src) for s in moves.steps])
-        steps = {head: np.flatnonzero(step_of == numbers[head]) for head in heads}
+        order = np.argsort(step_of, kind="stable")
+        wanted = np.array([numbers[head] for head in heads], np.int64)
+        first, last = (np.searchsorted(step_of[order], wanted, side) for side in ("left", "right"))
+        ends = zip(heads, first.tolist(), last.tolist(), strict=True)
+        steps = {head: order[a:b] for head, a, b in ends}
         return self._routes(used), number.reshape(-1), steps
 
     def _busiest(self, routes: Routes, which: I64, size: F64) -> float:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from chakrakit.arrays import F64, Texts
+from chakrakit.arrays import F64, I64
 from chakrakit.machines.device import PICO, Device, Draw, PowerLimited, activity_of
 from chakrakit.machines.fabric import Machine
-from chakrakit.passes.nodes import classes_of
+from chakrakit.passes.nodes import classes_of, coded
 from chakrakit.simulator.engine import (
     COMM,
     COMPUTE,
@@ -21,6 +21,8 @@ from chakrakit.simulator.engine import (
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.timing import Intervals
 
+Kinds = tuple[list[str], I64]
+"""The classes of a program's rows, and the number of each row's."""
 IDLE = "idle"
 _CLOSE = 0.995
 """A device that computes for this share of the run is as good as always busy."""
@@ -82,14 +84,14 @@ def energy_of(outcome: Outcome, machine: Machine, limit: PowerLimited) -> Energy
     copies = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
     total: dict[str, float] = {}
     clocks = []
-    kinds: dict[int, Texts] = {}
+    kinds: dict[int, Kinds] = {}
     for c, count in enumerate(copies.tolist()):
         device = _device(outcome, machine, c)
         if not device.power:
             continue
         program = outcome.program(c)
         if id(program) not in kinds:  # classes of ranks share programs
-            kinds[id(program)] = classes_of(program.trace).astype(str)
+            kinds[id(program)] = coded(classes_of(program.trace))
         found, clock = _of_class(outcome, c, device, limit, kinds[id(program)])
         clocks += [clock] if clock else []
         for name, joules in found.items():
@@ -98,7 +100,7 @@ def energy_of(outcome: Outcome, machine: Machine, limit: PowerLimited) -> Energy
 
 
 def _of_class(
-    outcome: Outcome, c: int, device: Device, limit: PowerLimited, kinds: Texts
+    outcome: Outcome, c: int, device: Device, limit: PowerLimited, kinds: Kinds
 ) -> tuple[dict[str, float], float | None]:
     """One device's joules by class of work over the whole run, and its clock."""
     program, rows = outcome.program(c), outcome.rows(c)
@@ -117,10 +119,13 @@ def _of_class(
     extra *= share if draw is None else 1.0
     extra *= min(1.0, max(most - base, 0.0) * makespan / max(extra.sum(), PICO))
     joules = extra + seconds * share * base
-    names, codes = np.unique(kinds[works], return_inverse=True)
-    sums = np.bincount(codes, joules[works], minlength=len(names))
-    found = dict(zip(names.tolist(), sums.tolist(), strict=True))
-    return {**found, IDLE: base * (makespan - busy)}, draw.clock_mhz if draw else None
+    names, codes = kinds
+    sums = np.bincount(codes[works], joules[works], minlength=len(names))
+    found = {names[k]: float(sums[k]) for k in np.unique(codes[works]).tolist()}
+    return {
+        **dict(sorted(found.items())),
+        IDLE: base * (makespan - busy),
+    }, draw.clock_mhz if draw else None
 
 
 def _extra(program: Program, device: Device, draw: Draw, seconds: F64) -> F64:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import WorkModel, work_model
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import load_machine
+from chakrakit.machines.load import load_machine, parse_machine
 from chakrakit.passes.nodes import with_run_times
 from chakrakit.results import Facts
 from chakrakit.simulator.engine import Outcome, SimulationOptions
@@ -17,8 +16,6 @@ from chakrakit.simulator.results.energy import energy_of, run_within_limits
 from chakrakit.simulator.results.result import Detail, to_run
 from chakrakit.simulator.results.summary import SimulationSummary, summarize
 from chakrakit.trace.sets import Run, TraceSet
-
-_DEVICES_PER_NODE = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,7 +56,7 @@ def simulate(
     work = work_model(compute) if isinstance(compute, str) else compute
     chosen = replace(options or SimulationOptions(), work=work)
     if machine is None:
-        machine = _any_machine(traces, chosen)
+        machine = _no_machine(traces, chosen)
     made = load_machine(machine) if isinstance(machine, str) else machine
     if work.name == "measured" or chosen.communication == "measured":
         traces = with_run_times(traces)
@@ -73,14 +70,15 @@ def simulate(
     )
 
 
-def _any_machine(traces: TraceSet, options: SimulationOptions) -> str:
-    """One that is large enough, for a simulation that asks it for nothing else."""
+def _no_machine(traces: TraceSet, options: SimulationOptions) -> Machine:
+    """Room for all ranks and nothing else: no peak, memory, power or price to compare with."""
     if options.work.name != "measured" or options.communication != "measured":
         raise ConfigError(
             "say what to simulate on: --machine NAME_OR_FILE; only --compute measured with "
             "--communication measured needs none"
         )
-    return f"dgx-h100:{max(1, math.ceil(traces.world_size / _DEVICES_PER_NODE))}"
+    level = {"topology": "switch", "size": max(1, traces.world_size), "bandwidth": 1e9}
+    return replace(parse_machine({"network": [level]}, "no machine"), name="")
 
 
 def _memory(machine: Machine) -> dict[str, int]:

@@ -18,7 +18,7 @@ from chakrakit.trace.sets import Card, TraceSet
 from chakrakit.trace.storage import write
 
 if TYPE_CHECKING:
-    from chakrakit.sources.capture.running import Options, Request, Session
+    from chakrakit.sources.capture.running import CaptureOptions, Request, Session
 
 
 class capture:  # noqa: N801 - reads as a verb where it is used
@@ -212,7 +212,9 @@ def capture_traces(
     return _all_ranks(Ranks(options, forked(script.run)), options, card)
 
 
-def _all_ranks(capture_rank: Any, options: Options, card: Card) -> tuple[TraceSet, CaptureReport]:
+def _all_ranks(
+    capture_rank: Any, options: CaptureOptions, card: Card
+) -> tuple[TraceSet, CaptureReport]:
     search = Search(capture_rank, options.ranks)
     kinds = search.kinds()
     report = report_of(kinds, search.families, search.warnings)
@@ -225,14 +227,14 @@ def options_of(
     steps: tuple[int, int] | str | None,
     values: Mapping[str, float],
     local_size: int = 0,
-) -> Options:
-    """Options in their types, or a ConfigError that says which is wrong."""
-    from chakrakit.sources.capture.running import Options
+) -> CaptureOptions:
+    """CaptureOptions in their types, or a ConfigError that says which is wrong."""
+    from chakrakit.sources.capture.running import CaptureOptions
 
     if ranks < 1:
         raise ConfigError(f"{ranks} ranks; give 1 or more")
     name, memory = _device(device)
-    return Options(
+    return CaptureOptions(
         ranks=ranks,
         steps=_window(steps),
         device=name,

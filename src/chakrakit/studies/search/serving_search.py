@@ -115,7 +115,7 @@ class _Search:
         self.given_up += done.outcome.given_up
         return self._result(candidate, done)
 
-    def whole(self, candidate: Candidate) -> ServingPlan:
+    def served_to_end(self, candidate: Candidate) -> ServingPlan:
         """What a candidate comes to when all requests are served, whatever they miss."""
         return self._result(candidate, self.serving(candidate).served(self.level))
 
@@ -244,7 +244,7 @@ def _by_layout(tried: list[Tried]) -> list[Tried]:
 def _nearest(search: _Search, missed: list[Tried]) -> list[ServingPlan]:
     """The two that served most before they were given up, served to the end."""
     far = _by_layout(sorted(missed, key=lambda t: -t[0].attained))[:2]
-    return sorted((search.whole(c) for _, c in far), key=lambda p: -p.attained)
+    return sorted((search.served_to_end(c) for _, c in far), key=lambda p: -p.attained)
 
 
 def _nothing(search: _Search, near: list[ServingPlan], counts: Sequence[int]) -> str:

@@ -120,7 +120,7 @@ class _Format(Protocol):
 
     def edge(self, src: int, dst: int, kind: str, form: str, lag: int, ctrl: bool) -> str: ...
 
-    def tail(self) -> str: ...
+    def footer(self) -> str: ...
 
 
 def _text(form: _Format, trace: Trace) -> Iterator[str]:
@@ -133,7 +133,7 @@ def _text(form: _Format, trace: Trace) -> Iterator[str]:
         yield "".join(map(form.node, keys[first : first + _PIECE].tolist(), rows))
     for first in range(0, len(trace.edges), _PIECE):
         yield "".join(form.edge(*edge) for edge in _edge_rows(trace, keys, first))
-    yield form.tail()
+    yield form.footer()
 
 
 def _keys(trace: Trace) -> U64:
@@ -215,7 +215,7 @@ class _GraphMl:
         data += (_data("edge", "lag_ns", lag) if lag else "") + _data("edge", "ctrl", ctrl)
         return f'<edge id="e{self._edges}" source="n{src}" target="n{dst}">{data}</edge>\n'
 
-    def tail(self) -> str:
+    def footer(self) -> str:
         return "</graph>\n</graphml>\n"
 
 
@@ -246,7 +246,7 @@ class _Dot:
         style = ", style=dashed" if ctrl else ""
         return f"  n{src} -> n{dst} [label={dot_text(label)}{style}];\n"
 
-    def tail(self) -> str:
+    def footer(self) -> str:
         return "}\n"
 
 

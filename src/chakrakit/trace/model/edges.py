@@ -186,7 +186,7 @@ class Edges:
         return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))
 
     def where(self, mask: ArrayLike) -> Edges:
-        """The edges for which the mask (one bool an edge) is true, in order."""
+        """The edges for which the mask (one bool per edge) is true, in order."""
         chosen = column(mask, np.bool_, "mask")
         if len(chosen) != len(self):
             raise TraceError(f"mask has {len(chosen):,} entries for {len(self):,} edges")

@@ -105,7 +105,9 @@ def _lone_file(folder: Place) -> dict[int, Place]:
 
 def _recorded_in(folder: Place) -> str:
     """What to do with a directory of PyTorch's recordings, if it is one."""
-    texts = [f for f in files_in(folder) if re.search(r"\.json(\.gz)?$", f.name)]
+    below = sorted((f for f in _inside(folder) if f.is_dir()), key=lambda f: f.name)[:8]
+    files = [f for place in (folder, *below) for f in files_in(place)]
+    texts = [f for f in files if re.search(r"\.json(\.gz)?$", f.name)]
     for file in texts[:8]:
         with open_input(file) as stream:
             if _RECORDING.search(stream.peek(4096)[:4096]):

@@ -34,7 +34,7 @@ class Intervals:
         return cls(start[first], reach[last])
 
     @classmethod
-    def whole(cls, start: int, end: int) -> Intervals:
+    def one(cls, start: int, end: int) -> Intervals:
         """One interval, or none."""
         return cls.of(np.array([start], np.int64), np.array([end], np.int64))
 

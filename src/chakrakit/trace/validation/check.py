@@ -84,7 +84,9 @@ def check(
     groups = job.groups
     for body in bodies:
         groups = groups.merged(body.groups)
-    if all(body.whole for body in bodies):  # what was cut off would look like missing collectives
+    if all(
+        body.complete for body in bodies
+    ):  # what was cut off would look like missing collectives
         communication = [b.communication for b in bodies]
         check_ranks(World(communication, job.bindings, groups, job.ranks_known), findings)
     dangling, circular = [b.dangling for b in bodies], [b.circular for b in bodies]
@@ -116,7 +118,7 @@ class _Body:
     groups: Groups
     dangling: U64
     circular: U64
-    whole: bool
+    complete: bool
 
 
 def _check_body(

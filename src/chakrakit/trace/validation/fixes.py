@@ -127,7 +127,7 @@ def _write_fixed(
 def _write_set(
     traces: TraceSet, files: object, fixers: list[Fixer], target: str | os.PathLike[str]
 ) -> None:
-    bodies = [partial(f.whole, file) for f, file in zip(fixers, files.values(), strict=True)]  # type: ignore[attr-defined]
+    bodies = [partial(f.repaired, file) for f, file in zip(fixers, files.values(), strict=True)]  # type: ignore[attr-defined]
     if isinstance(traces, Run):
         fixed: TraceSet = Run(
             bodies,
@@ -159,7 +159,7 @@ class Fixer:
         """The body's pieces, repaired."""
         return (self.fixed(piece) for piece in scan_trace(source))
 
-    def whole(self, source: str | os.PathLike[str]) -> Trace:
+    def repaired(self, source: str | os.PathLike[str]) -> Trace:
         """The body, repaired."""
         self.repairs.clear()  # a body may be read more than once
         return Trace.concat(self.pieces(source))

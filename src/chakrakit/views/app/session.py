@@ -73,7 +73,7 @@ class Session:
         return self._pairs.get(key, lambda: pair(a.view(rank), b.view(rank)))
 
     def changes(self, side: ShownRun, rank: int) -> I8:
-        """A RowChange a row of this side's rank."""
+        """One RowChange for each row of this side's rank."""
         found = self._paired(rank)
         if found is None:
             return np.full(len(side.view(rank)), RowChange.ALONE, np.int8)

@@ -11,7 +11,6 @@ from chakrakit.insight.analysis import (
     Analysis,
     Answer,
     answers,
-    count_text,
     ranks_text,
     server_table,
     size_text,
@@ -20,6 +19,7 @@ from chakrakit.insight.analysis import (
 from chakrakit.insight.compare import Comparison
 from chakrakit.insight.rank import Cell, Table, ms, short
 from chakrakit.insight.time import Breakdown, RankTime
+from chakrakit.results import counted
 from chakrakit.views.charts import Markup, charts, join, tag
 from chakrakit.views.pages.page import cell_text, details, page, table_markup
 from chakrakit.views.pages.serving_section import serving_change_parts, serving_parts
@@ -88,7 +88,7 @@ def _time(a: Analysis) -> Iterator[Markup]:
     rows = [(ranks_text(ranks), _parts(first.breakdown)) for ranks, first in shown]
     used = [k for k, _ in rows[0][1] if any(dict(p)[k] for _, p in rows)] if rows else []
     left = sum(len(ranks) for ranks, _ in alike[_BARS:])
-    more = f" The other {count_text(left, 'rank')} are left out: see all tables." if left else ""
+    more = f" The other {counted(left, 'rank')} are left out: see all tables." if left else ""
     grouped = " Ranks with the same times share a bar." if len(alike) < len(a.ranks) else ""
     caption = (
         "Each bar is the whole span; communication only where no computation covers it."
@@ -126,7 +126,7 @@ def _path(a: Analysis) -> Iterator[Markup]:
         charts.figure(
             "Critical path",
             "What the end of the run waited for, moment by moment. "
-            f"{count_text(path.rank_changes, 'change')} of rank, "
+            f"{counted(path.rank_changes, 'change')} of rank, "
             f"{time_text(path.unexplained_ns)} unexplained.",
             charts.stacked([("path", kinds)], total),
         ),

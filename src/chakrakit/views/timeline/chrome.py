@@ -61,7 +61,7 @@ def _head(stream: BinaryIO, line: RankTimeline) -> None:
 
 
 def _write(stream: BinaryIO, lines: Iterator[str]) -> None:
-    """In batches: one write a line would cost more than the line."""
+    """In batches: one write per line would cost more than the line."""
     batch: list[str] = []
     for text in lines:
         batch.append(text)

@@ -78,9 +78,11 @@ def parameters(workload: Workload) -> tuple[int, int]:
     for name, count in Counter(stack.first + stack.rows + stack.last).items():
         for weight in stack.block(name).weights:
             if not weight.tied:
-                total += count * weight.whole
+                total += count * weight.all_elements
                 routed = weight.expert and "moe" in weight.name
-                active += count * (round(weight.whole * share) if routed else weight.whole)
+                active += count * (
+                    round(weight.all_elements * share) if routed else weight.all_elements
+                )
     return total, active
 
 

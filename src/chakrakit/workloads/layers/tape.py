@@ -79,7 +79,7 @@ class Weight:
     """A second copy of a table that another stage holds."""
 
     @property
-    def whole(self) -> int:
+    def all_elements(self) -> int:
         """Elements over all ranks."""
         return self.tensor.elements({})
 

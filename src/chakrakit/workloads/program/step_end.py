@@ -11,7 +11,7 @@ from chakrakit.workloads.program.layout import HeldWeight, Layout
 from chakrakit.workloads.program.optimizer import optimizer_bytes
 
 ADAM_OPS = 12
-"""Operations a parameter: two moments, their corrections, a root, a division, the update."""
+"""Operations per parameter: two moments, their corrections, a root, a division, the update."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class StepEndNode:
 
 @dataclass
 class _StepEnd:
-    """Collects the nodes of one stage's tail."""
+    """Collects the nodes of one stage's end."""
 
     layout: Layout
     stage: int
@@ -75,17 +75,17 @@ class _StepEnd:
 
 def step_end_nodes(layout: Layout, stage: int, held: Sequence[HeldWeight]) -> list[StepEndNode]:
     """What a stage does after its last task."""
-    tail = _StepEnd(layout, stage)
+    end = _StepEnd(layout, stage)
     held = [h for h in held if not (h.weight.tied and layout.tie_is_local)]
     held = sorted(held, key=lambda h: layout.schedule.pieces[stage][h.chunk])
-    gathers = _reduce(tail, held)
-    _reduce_over_tp(tail, held)
-    _reduce_tied(tail, held)
-    _reduce_loss(tail, held)
-    _clip(tail, held)
-    updates = _update(tail, held)
+    gathers = _reduce(end, held)
+    _reduce_over_tp(end, held)
+    _reduce_tied(end, held)
+    _reduce_loss(end, held)
+    _clip(end, held)
+    updates = _update(end, held)
     for name, role, elements in gathers:
-        tail.collective(
+        end.collective(
             name,
             CollectiveType.ALL_GATHER,
             role,
@@ -94,43 +94,41 @@ def step_end_nodes(layout: Layout, stage: int, held: Sequence[HeldWeight]) -> li
             after=updates[-1:],
             phase="optimizer",
         )
-    return tail.nodes
+    return end.nodes
 
 
-def _reduce(tail: _StepEnd, held: Sequence[HeldWeight]) -> list[tuple[str, str, int]]:
+def _reduce(end: _StepEnd, held: Sequence[HeldWeight]) -> list[tuple[str, str, int]]:
     """Reduces gradients over data; returns what must be gathered again after the update."""
     gathers: list[tuple[str, str, int]] = []
-    data = tail.layout.workload.plan.data
+    data = end.layout.workload.plan.data
     if data == "none":
         return gathers
     for expert in (False, True):
-        role = tail.layout.sync_role(expert)
+        role = end.layout.sync_role(expert)
         mine = [h for h in held if h.weight.expert == expert]
-        if mine and tail.ranks(role) > 1:
-            for number, bucket in enumerate(_buckets(tail, mine)):
+        if mine and end.ranks(role) > 1:
+            for number, bucket in enumerate(_buckets(end, mine)):
                 name = f"gradients.{role}.{number}"
-                _reduce_bucket(tail, name, role, bucket)
+                _reduce_bucket(end, name, role, bucket)
                 if data in ("zero1", "zero2"):
                     gathers.append(
-                        (name.replace("gradients", "parameters"), role, tail.elements(bucket))
+                        (name.replace("gradients", "parameters"), role, end.elements(bucket))
                     )
     return gathers
 
 
-def _reduce_bucket(tail: _StepEnd, name: str, role: str, bucket: Sequence[HeldWeight]) -> None:
-    plan = tail.layout.workload.plan
-    count, done = tail.elements(bucket), []
+def _reduce_bucket(end: _StepEnd, name: str, role: str, bucket: Sequence[HeldWeight]) -> None:
+    plan = end.layout.workload.plan
+    count, done = end.elements(bucket), []
     if plan.data == "ddp":
-        tail.gates.append(
-            tail.collective(name, CollectiveType.ALL_REDUCE, role, count, held=bucket)
-        )
+        end.gates.append(end.collective(name, CollectiveType.ALL_REDUCE, role, count, held=bucket))
         return
-    if not tail.layout.sync_each:
-        done = [tail.collective(name, CollectiveType.REDUCE_SCATTER, role, count, held=bucket)]
-    if role == "shard" and tail.ranks("replica") > 1:
-        part = -(-count // tail.ranks("shard"))
+    if not end.layout.sync_each:
+        done = [end.collective(name, CollectiveType.REDUCE_SCATTER, role, count, held=bucket)]
+    if role == "shard" and end.ranks("replica") > 1:
+        part = -(-count // end.ranks("shard"))
         done = [
-            tail.collective(
+            end.collective(
                 f"{name}.replicas",
                 CollectiveType.ALL_REDUCE,
                 "replica",
@@ -139,62 +137,62 @@ def _reduce_bucket(tail: _StepEnd, name: str, role: str, bucket: Sequence[HeldWe
                 after=done,
             )
         ]
-    tail.gates.extend(done)
+    end.gates.extend(done)
 
 
-def _buckets(tail: _StepEnd, held: Sequence[HeldWeight]) -> Iterator[list[HeldWeight]]:
-    """Weights from the last to the first, a bucket closed once it is full; FSDP has a bucket a block."""
-    plan = tail.layout.workload.plan
-    limit = _bucket_bytes(tail)
+def _buckets(end: _StepEnd, held: Sequence[HeldWeight]) -> Iterator[list[HeldWeight]]:
+    """Weights from the last to the first, a bucket closed once it is full; FSDP has one bucket per block."""
+    plan = end.layout.workload.plan
+    limit = _bucket_bytes(end)
     bucket: list[HeldWeight] = []
     for i, one in enumerate(reversed(held)):
         bucket.append(one)
         last = i == len(held) - 1
         following = None if last else held[len(held) - 2 - i]
-        apart = following is None or _apart(tail, one, following)
-        full = tail.elements(bucket) * BYTES[tail.grad_dtype] >= limit and plan.data != "fsdp"
+        apart = following is None or _apart(end, one, following)
+        full = end.elements(bucket) * BYTES[end.grad_dtype] >= limit and plan.data != "fsdp"
         if apart or full:
             yield bucket
             bucket = []
 
 
-def _apart(tail: _StepEnd, one: HeldWeight, other: HeldWeight) -> bool:
+def _apart(end: _StepEnd, one: HeldWeight, other: HeldWeight) -> bool:
     """Whether two weights cannot share a bucket: other FSDP units, or pieces that have copies."""
-    if tail.layout.workload.plan.data == "fsdp":
+    if end.layout.workload.plan.data == "fsdp":
         return (one.chunk, one.block) != (other.chunk, other.block)
-    return tail.layout.has_copies and one.chunk != other.chunk
+    return end.layout.has_copies and one.chunk != other.chunk
 
 
-def _bucket_bytes(tail: _StepEnd) -> float:
-    plan = tail.layout.workload.plan
+def _bucket_bytes(end: _StepEnd) -> float:
+    plan = end.layout.workload.plan
     if plan.bucket_mb:
         return plan.bucket_mb * 2**20
     return 25 * 2**20 if plan.data == "ddp" else 4 * max(40_000_000, 1_000_000 * plan.dp)
 
 
-def _reduce_over_tp(tail: _StepEnd, held: Sequence[HeldWeight]) -> None:
+def _reduce_over_tp(end: _StepEnd, held: Sequence[HeldWeight]) -> None:
     """Weights every tp rank has, whose tokens tp cuts: one all-reduce for all of them."""
-    plan = tail.layout.workload.plan
+    plan = end.layout.workload.plan
     mine = [h for h in held if "tp" in h.weight.partial]
     if plan.tp > 1 and mine:
-        _all_reduce_gradients(tail, "tp", "tp", mine)
+        _all_reduce_gradients(end, "tp", "tp", mine)
 
 
-def _reduce_tied(tail: _StepEnd, held: Sequence[HeldWeight]) -> None:
+def _reduce_tied(end: _StepEnd, held: Sequence[HeldWeight]) -> None:
     """A table that the first and the last stage both have."""
-    layout = tail.layout
-    if layout.tie_is_local or tail.stage not in layout.mesh.ends or not _is_tied(layout):
+    layout = end.layout
+    if layout.tie_is_local or end.stage not in layout.mesh.ends or not _is_tied(layout):
         return
     mine = [h for h in held if h.weight.tied or h.weight.name == "embedding.weight"]
-    _all_reduce_gradients(tail, "tied", "embedding", mine)
+    _all_reduce_gradients(end, "tied", "embedding", mine)
 
 
-def _all_reduce_gradients(tail: _StepEnd, name: str, role: str, held: Sequence[HeldWeight]) -> None:
+def _all_reduce_gradients(end: _StepEnd, name: str, role: str, held: Sequence[HeldWeight]) -> None:
     """One all-reduce of these weights' gradients, after the one before, which later nodes wait for."""
-    count = tail.elements(held)
+    count = end.elements(held)
     kind = CollectiveType.ALL_REDUCE
-    tail.gates.append(
-        tail.collective(f"gradients.{name}", kind, role, count, held=held, after=tail.gates[-1:])
+    end.gates.append(
+        end.collective(f"gradients.{name}", kind, role, count, held=held, after=end.gates[-1:])
     )
 
 
@@ -202,32 +200,32 @@ def _is_tied(layout: Layout) -> bool:
     return any(w.tied for name in layout.stack.last for w in layout.stack.block(name).weights)
 
 
-def _reduce_loss(tail: _StepEnd, held: Sequence[HeldWeight]) -> None:
+def _reduce_loss(end: _StepEnd, held: Sequence[HeldWeight]) -> None:
     """The loss of all data ranks, for people to see, once the last block is through."""
-    layout = tail.layout
-    wanted = layout.workload.step.loss_reduce and tail.stage == layout.mesh.ends[1]
-    if wanted and tail.ranks("dp") > 1:
+    layout = end.layout
+    wanted = layout.workload.step.loss_reduce and end.stage == layout.mesh.ends[1]
+    if wanted and end.ranks("dp") > 1:
         last = [h for h in held if (h.chunk, h.block) == (held[-1].chunk, held[-1].block)]
-        tail.collective("loss", CollectiveType.ALL_REDUCE, "dp", 1, "fp32", held=last)
+        end.collective("loss", CollectiveType.ALL_REDUCE, "dp", 1, "fp32", held=last)
 
 
-def _clip(tail: _StepEnd, held: Sequence[HeldWeight]) -> None:
+def _clip(end: _StepEnd, held: Sequence[HeldWeight]) -> None:
     """The norm of all gradients, over the ranks that have different ones."""
-    layout = tail.layout
+    layout = end.layout
     role = "mp" if layout.workload.plan.data in ("ddp", "none") else "world"
     if layout.has_copies or layout.workload.plan.ep > 1:
         role = "world"
     wanted = layout.workload.step.clip and layout.workload.step.optimizer != "none"
-    if wanted and tail.ranks(role) > 1:
-        gate = tail.collective(
-            "clip", CollectiveType.ALL_REDUCE, role, 1, "fp32", held=held, after=tail.gates
+    if wanted and end.ranks(role) > 1:
+        gate = end.collective(
+            "clip", CollectiveType.ALL_REDUCE, role, 1, "fp32", held=held, after=end.gates
         )
-        tail.gates = [gate]
+        end.gates = [gate]
 
 
-def _update(tail: _StepEnd, held: Sequence[HeldWeight]) -> list[int]:
+def _update(end: _StepEnd, held: Sequence[HeldWeight]) -> list[int]:
     """The optimizer, one node per block."""
-    step = tail.layout.workload.step
+    step = end.layout.workload.step
     if step.optimizer == "none":
         return []
     made: list[int] = []
@@ -235,7 +233,7 @@ def _update(tail: _StepEnd, held: Sequence[HeldWeight]) -> list[int]:
     for h in held:
         blocks.setdefault((h.chunk, h.block), []).append(h)
     for mine in blocks.values():
-        count = sum(optimizer_share(tail.layout, h) for h in mine)
+        count = sum(optimizer_share(end.layout, h) for h in mine)
         ops = ADAM_OPS if step.optimizer == "adam" else 2
         node = Node(
             "optimizer",
@@ -243,11 +241,11 @@ def _update(tail: _StepEnd, held: Sequence[HeldWeight]) -> list[int]:
             vector_ops=ops * count,
             bytes=count * optimizer_bytes(step),
             dtype="fp32",
-            shapes=_sharded_weights(tail.layout, mine),
+            shapes=_sharded_weights(end.layout, mine),
         )
-        after = (*tail.gates, *made[-1:])
-        tail.nodes.append(StepEndNode(node, "optimizer", tuple(mine), after))
-        made.append(len(tail.nodes) - 1)
+        after = (*end.gates, *made[-1:])
+        end.nodes.append(StepEndNode(node, "optimizer", tuple(mine), after))
+        made.append(len(end.nodes) - 1)
     return made
 
 

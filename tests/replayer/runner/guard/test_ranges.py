@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.runner.guard import Guard, Room
+from chakrakit.replayer.runner.guard import Guard, MemoryBudget
 from chakrakit.replayer.runner.guard.ranges import Ranges
 from support.replayed import GIB
 
@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 
 def test_indices_that_are_in_range_by_how_they_were_made_stay_as_computed():
-    guard = Guard(torch, Room({"cpu": GIB}))
+    guard = Guard(torch, MemoryBudget({"cpu": GIB}))
     scores = torch.rand(6, 8)
     topk = torch.ops.aten.topk.default
     values, chosen = topk(scores, 2)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from chakrakit.sources.capture.observing.known import Known
+from chakrakit.sources.capture.observing.known_values import KnownValues
 from chakrakit.sources.capture.observing.recorder import Recorder
 from chakrakit.sources.capture.observing.storages import Storages
 from chakrakit.sources.capture.observing.whereabouts import Whereabouts
@@ -16,7 +16,7 @@ from chakrakit.sources.capture.recording.patches import Patches
 
 @pytest.fixture
 def recorder():
-    made = Recorder(Whereabouts(), Storages(), Known(Patches()))
+    made = Recorder(Whereabouts(), Storages(), KnownValues(Patches()))
     made.recording = True
     with FakeTensorMode(allow_non_fake_inputs=True), made:
         yield made

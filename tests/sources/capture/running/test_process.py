@@ -12,7 +12,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.sources.capture.recording.failures import CaptureError
 from chakrakit.sources.capture.recording.recording import Recording
 from chakrakit.sources.capture.running.process import Ranks, failure_of, recorded
-from chakrakit.sources.capture.running.session import Options
+from chakrakit.sources.capture.running.session import CaptureOptions
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def asked():
 
 def test_what_a_rank_told_is_there_for_those_captured_later(asked):
     requests, run = asked
-    ranks = Ranks(Options(ranks=2, steps=(4, 6)), run)
+    ranks = Ranks(CaptureOptions(ranks=2, steps=(4, 6)), run)
     assert [ranks(0, True).rank, ranks(1, False).rank] == [0, 1]
     assert list(ranks.mail) == ["from 0", "from 1"]
     first, second = requests
@@ -43,7 +43,9 @@ def test_what_a_rank_told_is_there_for_those_captured_later(asked):
 
 def test_a_failure_is_raised_with_the_rank_it_happened_on(asked):
     _, run = asked
-    ranks = Ranks(Options(ranks=2), lambda request: run(request, failure="the script failed"))
+    ranks = Ranks(
+        CaptureOptions(ranks=2), lambda request: run(request, failure="the script failed")
+    )
     with pytest.raises(CaptureError, match=r"^the script failed$"):
         ranks(0, True)
     with pytest.raises(CaptureError, match=r"^the script failed \(rank 1\)$"):
@@ -53,7 +55,7 @@ def test_a_failure_is_raised_with_the_rank_it_happened_on(asked):
 @pytest.mark.parametrize(("status", "said"), [(-11, "signal SIGSEGV"), (3, "exit code 3")])
 def test_a_process_that_left_nothing_is_named_with_how_it_ended(status, said):
     with pytest.raises(CaptureError, match=f"the process of rank 1 ended with {said}"):
-        Ranks(Options(ranks=2), lambda request: status)(1, True)
+        Ranks(CaptureOptions(ranks=2), lambda request: status)(1, True)
 
 
 def test_an_error_is_told_in_words():
@@ -80,7 +82,7 @@ def test_a_session_without_the_steps_says_what_there_was(reached, steps, said):
     session = SimpleNamespace(
         rank=0,
         reached=reached,
-        options=Options(ranks=2, steps=steps),
+        options=CaptureOptions(ranks=2, steps=steps),
         recording=lambda: Recording(rank=0, world=2),
     )
     assert recorded(session, "").failure.startswith(said)

@@ -10,7 +10,7 @@ import torch
 from chakrakit.sources.capture.recording.failures import Finished
 from chakrakit.sources.capture.recording.recording import Op
 from chakrakit.sources.capture.running import session as module
-from chakrakit.sources.capture.running.session import Options, Session
+from chakrakit.sources.capture.running.session import CaptureOptions, Session
 
 
 def train(steps):
@@ -23,7 +23,7 @@ def train(steps):
 
 
 def captured(taken, **options):
-    session = Session(Options(ranks=4, **options), 3)
+    session = Session(CaptureOptions(ranks=4, **options), 3)
     with session:
         train(taken)
     return session.recording()
@@ -57,7 +57,7 @@ def test_the_program_is_told_its_rank_and_all_is_as_before_afterwards(monkeypatc
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.setenv("WORLD_SIZE", "7")
     before = torch.nn.Module._apply
-    with Session(Options(ranks=20, local_size=8), 13):
+    with Session(CaptureOptions(ranks=20, local_size=8), 13):
         told = {n: os.environ[n] for n in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK")}
         assert torch.nn.Module._apply is not before
     assert told == {"RANK": "13", "WORLD_SIZE": "20", "LOCAL_RANK": "5", "GROUP_RANK": "1"}
@@ -66,9 +66,9 @@ def test_the_program_is_told_its_rank_and_all_is_as_before_afterwards(monkeypatc
 
 
 def test_only_the_end_of_the_last_step_ends_the_program_quietly():
-    with Session(Options(ranks=1), 0):
+    with Session(CaptureOptions(ranks=1), 0):
         raise Finished
-    with pytest.raises(ValueError, match="mine"), Session(Options(ranks=1), 0):
+    with pytest.raises(ValueError, match="mine"), Session(CaptureOptions(ranks=1), 0):
         raise ValueError("mine")
 
 

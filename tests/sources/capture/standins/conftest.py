@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from chakrakit.sources.capture.observing.known import Known
+from chakrakit.sources.capture.observing.known_values import KnownValues
 from chakrakit.sources.capture.observing.recorder import Recorder
 from chakrakit.sources.capture.observing.storages import Storages
 from chakrakit.sources.capture.observing.whereabouts import Whereabouts
@@ -23,7 +23,7 @@ def patches() -> Iterator[Patches]:
 
 @pytest.fixture
 def recorder() -> Recorder:
-    made = Recorder(Whereabouts(), Storages(), Known(Patches()))
+    made = Recorder(Whereabouts(), Storages(), KnownValues(Patches()))
     made.recording = True
     return made
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from chakrakit.sources.capture.observing.known import Known
+from chakrakit.sources.capture.observing.known_values import KnownValues
 from chakrakit.sources.capture.recording.failures import NeedsValue
 from chakrakit.sources.capture.standins.values import Placeholder, Values
 
@@ -15,7 +15,7 @@ def installed(patches):
     """Installs the values, some of them declared."""
 
     def install(**declared):
-        known = Known(patches)
+        known = KnownValues(patches)
         Values(patches, known, {k.strip("_"): v for k, v in declared.items()}).install()
         return known
 
@@ -65,7 +65,7 @@ def test_whole_numbers_and_truth_values_are_asked_for(installed, fake):
 
 def test_a_declared_value_is_taken_for_its_line(patches, fake):
     tensor = torch.empty(1, dtype=torch.int64)
-    values = Values(patches, Known(patches), {})
+    values = Values(patches, KnownValues(patches), {})
     try:
         values.value(tensor)
     except NeedsValue as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.trace.model.edges import EdgeKind
-from support.planned import kinds, plan
+from support.rescheduled import kinds, plan
 
 
 @pytest.fixture

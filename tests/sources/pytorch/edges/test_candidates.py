@@ -8,7 +8,7 @@ import pytest
 from chakrakit.sources.pytorch.edges.candidates import Candidates, EdgeList
 from chakrakit.sources.pytorch.edges.soundness import violations
 from chakrakit.trace.model.edges import EdgeForm, EdgeKind
-from support.planned import plan
+from support.rescheduled import plan
 
 
 def test_the_measured_start_of_everything_comes_out_again(two_kernels):
@@ -28,7 +28,7 @@ def test_the_last_cause_takes_the_measured_lag_and_others_their_usual_one():
     causes = Candidates(np.array([0, 0, 25_000]), np.array([10_000, 20_000, 30_000]))
     causes.add(EdgeKind.LAUNCH, EdgeForm.START_START, [0], [2], 6_000)
     causes.add(EdgeKind.STREAM, EdgeForm.FINISH_START, [1], [2], 1_000)
-    edges, refuted = causes.settle()
+    edges, refuted = causes.decide()
     assert list(zip(edges.src, edges.dst, edges.lag, strict=True)) == [(0, 2, 6_000), (1, 2, 5_000)]
     assert len(refuted) == 0
 
@@ -38,7 +38,7 @@ def test_a_usual_lag_never_exceeds_the_measured_one():
     causes = Candidates(np.array([20_000, 0, 25_000]), np.array([22_000, 26_000, 30_000]))
     causes.add(EdgeKind.LAUNCH, EdgeForm.START_START, [0], [2], 6_000)
     causes.add(EdgeKind.STREAM, EdgeForm.FINISH_START, [1], [2], 1_000)
-    assert causes.settle()[0].lag.tolist() == [5_000, -1_000]
+    assert causes.decide()[0].lag.tolist() == [5_000, -1_000]
 
 
 @pytest.mark.parametrize(("ended", "kept"), [(26_000, 1), (26_001, 0)])
@@ -46,13 +46,13 @@ def test_a_cause_that_ended_after_its_effect_began_is_refuted(ended, kept):
     """The clocks of host and device may disagree by a microsecond."""
     causes = Candidates(np.array([0, 25_000]), np.array([ended, 30_000]))
     causes.add(EdgeKind.EVENT, EdgeForm.FINISH_START, [0], [1], 1_000)
-    edges, refuted = causes.settle()
+    edges, refuted = causes.decide()
     assert (len(edges), len(refuted)) == (kept, 1 - kept)
 
 
-def test_nothing_to_settle():
+def test_nothing_to_decide():
     causes = Candidates(np.empty(0, np.int64), np.empty(0, np.int64))
-    assert [len(edges) for edges in causes.settle()] == [0, 0]
+    assert [len(edges) for edges in causes.decide()] == [0, 0]
 
 
 def test_edges_gathered_in_pieces_keep_their_order_and_lags():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.trace.model.edges import EdgeKind
-from support.planned import kinds, plan
+from support.rescheduled import kinds, plan
 
 
 def test_a_tensor_goes_from_its_last_writer_to_its_reader(recording):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chakrakit.sources.pytorch.edges.soundness import violations
 from chakrakit.trace.model.edges import EdgeKind
-from support.planned import kinds, plan
+from support.rescheduled import kinds, plan
 
 
 def test_launch_holds_a_kernel_until_the_host_asks_for_it(two_kernels):

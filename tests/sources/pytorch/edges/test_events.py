@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.trace.model.edges import EdgeKind
-from support.planned import kinds, plan
+from support.rescheduled import kinds, plan
 
 
 def test_an_event_makes_one_stream_wait_for_another(recording):

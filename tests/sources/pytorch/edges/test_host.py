@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.trace.model.edges import EdgeKind
-from support.planned import kinds, plan
+from support.rescheduled import kinds, plan
 
 
 def test_thread_order_keeps_the_hosts_own_gap(recording):

@@ -6,7 +6,7 @@ import numpy as np
 
 from chakrakit.trace.model.edges import EdgeKind
 from chakrakit.trace.timing.scheduler import schedule
-from support.planned import kinds, plan
+from support.rescheduled import kinds, plan
 
 
 def test_waiting_in_a_synchronization_is_not_the_hosts_own_time(two_kernels):

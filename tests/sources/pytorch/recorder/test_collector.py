@@ -50,7 +50,9 @@ def log(monkeypatch):
             found.append("end")
 
     monkeypatch.setattr(collector, "Recording", Recording)
-    monkeypatch.setattr(collector, "mark_groups", lambda settle: lambda: found.append("unmarked"))
+    monkeypatch.setattr(
+        collector, "mark_groups", lambda wait_after: lambda: found.append("unmarked")
+    )
     monkeypatch.setattr(collector, "record_captures", lambda path, free: lambda: None)
     monkeypatch.setattr(collector, "global_settings", lambda: {"threads": 2})
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .guard import Guard
+from .memory_budget import MemoryBudget, limit_process, memory_budget
 from .refusal import Refused, written_by
-from .room import Room, limit_process, room_for
 
-__all__ = ["Guard", "Refused", "Room", "limit_process", "room_for", "written_by"]
+__all__ = ["Guard", "MemoryBudget", "Refused", "limit_process", "memory_budget", "written_by"]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from .dry_run import DryRun
+from .memory_budget import MemoryBudget
 from .ranges import Ranges
 from .refusal import Given, Refused, check_kinds, need, written_by
-from .room import Room
 from .sizes import check_sizes
 from .values import Values, Want
 
@@ -25,8 +25,8 @@ _BY_VALUE = frozenset(["nonzero", "masked_select", "_unique2", "bincount", "repe
 class Guard:
     """Examines calls. `constants` are tensors it made, by what they replace."""
 
-    def __init__(self, torch: Any, room: Room) -> None:
-        self._torch, self.room = torch, room
+    def __init__(self, torch: Any, budget: MemoryBudget) -> None:
+        self._torch, self.budget = torch, budget
         self.ranges = Ranges(torch)
         self._values = Values(torch)
         self._dry = DryRun(torch)
@@ -55,7 +55,7 @@ class Guard:
             else:
                 given[argument] = [*given[argument]]
                 given[argument][place] = tensor
-        self._ask_room(name, operator, given, made)
+        self._ask_budget(name, operator, given, made)
         return replaced
 
     def _check_extents(self, given: Given) -> None:
@@ -63,7 +63,7 @@ class Guard:
         for value in given.values():
             for item in value if isinstance(value, list) else [value]:
                 if isinstance(item, self._torch.Tensor):
-                    most = self.room.limits.get(item.device.type, 0)
+                    most = self.budget.limits.get(item.device.type, 0)
                     extent = item.numel() * item.element_size()
                     need(extent <= most, f"a view of {item.numel():,} elements")
 
@@ -82,7 +82,7 @@ class Guard:
         for constant in self._constants.get(key, [])[-_REMEMBERED:]:
             if self._torch.equal(constant, tensor) if fits else want.holds(constant):
                 return constant
-        self.room.ask(str(tensor.device), tensor.numel() * tensor.element_size())
+        self.budget.ask(str(tensor.device), tensor.numel() * tensor.element_size())
         made = self._like(tensor, tensor if fits else want.make(tensor))
         if not want.holds(made):
             raise Refused("no values can be made that this would take")
@@ -111,7 +111,7 @@ class Guard:
             made.copy_(values)
         return made
 
-    def _ask_room(
+    def _ask_budget(
         self, name: str, operator: Any, given: Given, made: list[list[int] | None]
     ) -> None:
         """Hold what the call would make against what there is, and against what was recorded."""
@@ -120,11 +120,11 @@ class Guard:
             source = next((v for v in given.values() if isinstance(v, self._torch.Tensor)), None)
             if source is None:
                 raise Refused("no tensor among its arguments")
-            return self.room.ask(where, source.numel() * 8 * max(source.dim(), 1))
+            return self.budget.ask(where, source.numel() * 8 * max(source.dim(), 1))
         found = self._dry.results(operator, given)
         if found is None:
             return None
-        self.room.ask(where, sum(r.bytes for r in found if r is not None))
+        self.budget.ask(where, sum(r.bytes for r in found if r is not None))
         shapes = [r.shape for r in found if r is not None]
         for shape in made:
             if shape is not None and shape not in shapes:

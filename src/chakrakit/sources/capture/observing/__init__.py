@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.sources.capture.observing.communication import tensors
-from chakrakit.sources.capture.observing.known import Known
+from chakrakit.sources.capture.observing.known_values import KnownValues
 from chakrakit.sources.capture.observing.recorder import Recorder
 from chakrakit.sources.capture.observing.storages import Storages
 from chakrakit.sources.capture.observing.whereabouts import (
@@ -17,7 +17,7 @@ __all__ = [
     "BACKWARD",
     "OPTIMIZER",
     "RECOMPUTE",
-    "Known",
+    "KnownValues",
     "Recorder",
     "Storages",
     "Whereabouts",

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from chakrakit.sources.capture.observing import communication, sharded, shortcuts
-from chakrakit.sources.capture.observing.known import Known
+from chakrakit.sources.capture.observing.known_values import KnownValues
 from chakrakit.sources.capture.observing.signatures import Signatures
 from chakrakit.sources.capture.observing.storages import Storages
 from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabouts
@@ -52,7 +52,7 @@ class Recorder(TorchDispatchMode):
     not seen. Operators on subclasses (DTensor) are left to them and seen as what they come down to.
     """
 
-    def __init__(self, where: Whereabouts, storages: Storages, known: Known) -> None:
+    def __init__(self, where: Whereabouts, storages: Storages, known: KnownValues) -> None:
         super().__init__()
         self.where, self.storages, self.known = where, storages, known
         self.signatures = Signatures()

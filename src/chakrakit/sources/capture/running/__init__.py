@@ -12,10 +12,10 @@ from chakrakit.sources.capture.running.process import (
     silence,
 )
 from chakrakit.sources.capture.running.script import Script, script_of
-from chakrakit.sources.capture.running.session import Options, Session
+from chakrakit.sources.capture.running.session import CaptureOptions, Session
 
 __all__ = [
-    "Options",
+    "CaptureOptions",
     "Ranks",
     "Request",
     "Script",

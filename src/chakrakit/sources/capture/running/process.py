@@ -14,7 +14,7 @@ import msgspec
 from chakrakit.errors import ChakraError
 from chakrakit.parallel import end_with_parent
 from chakrakit.sources.capture.recording import CaptureError, Recording, is_library
-from chakrakit.sources.capture.running.session import Options, Session
+from chakrakit.sources.capture.running.session import CaptureOptions, Session
 from chakrakit.trace.files import scratch
 
 
@@ -22,7 +22,7 @@ class Request(msgspec.Struct, frozen=True):
     """A rank to capture; `mail` is what ranks captured before have told."""
 
     rank: int
-    options: Options
+    options: CaptureOptions
     mail: dict[str, bytes]
     out: str
     quiet: bool = True
@@ -34,7 +34,9 @@ class Ranks:
     Remembers what ranks told one another, and raises what a script failed with.
     """
 
-    def __init__(self, options: Options, run: Callable[[Request], int], show: bool = True) -> None:
+    def __init__(
+        self, options: CaptureOptions, run: Callable[[Request], int], show: bool = True
+    ) -> None:
         self.options, self._run, self._show = options, run, show
         self.mail: dict[str, bytes] = {}
 

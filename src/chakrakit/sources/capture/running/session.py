@@ -11,7 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from chakrakit.sources.capture.folding import Families, digest
-from chakrakit.sources.capture.observing import Known, Recorder, Storages, Whereabouts
+from chakrakit.sources.capture.observing import KnownValues, Recorder, Storages, Whereabouts
 from chakrakit.sources.capture.recording import Finished, Op, Patches, Recording
 from chakrakit.sources.capture.standins import (
     Cuda,
@@ -32,7 +32,7 @@ from chakrakit.sources.capture.standins import (
 )
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class CaptureOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What every rank of a capture is told."""
 
     ranks: int
@@ -54,13 +54,13 @@ class Session:
     """
 
     def __init__(
-        self, options: Options, rank: int, mail: Mapping[str, bytes] | None = None
+        self, options: CaptureOptions, rank: int, mail: Mapping[str, bytes] | None = None
     ) -> None:
         self.options, self.rank = options, rank
         self.patches = Patches()
         self.storages = Storages()
         self.where = Whereabouts()
-        known = Known(self.patches)
+        known = KnownValues(self.patches)
         self.recorder = Recorder(self.where, self.storages, known)
         self.mail = Mail(mail or {})
         self.distributed = Distributed(self.patches, rank, options.ranks, self.recorder, self.mail)

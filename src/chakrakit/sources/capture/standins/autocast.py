@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,44 +32,11 @@ _FUSED = {"softmax": torch.ops.aten._softmax, "log_softmax": torch.ops.aten._log
 
 def install(patches: Patches) -> None:
     """`autocast("cuda")` and GradScaler work on the host, by a GPU's rules."""
-
-    def on_host(plain: Callable[..., Any]) -> Callable[..., Any]:
-        def init(
-            self: Any,
-            device_type: str = "cuda",
-            dtype: Any = None,
-            enabled: bool = True,
-            cache_enabled: Any = None,
-        ) -> None:
-            cuda = str(device_type).startswith("cuda")
-            if cuda:
-                rules.use()
-                dtype = torch.float16 if dtype is None else dtype
-            plain(self, "cpu" if cuda else device_type, dtype, enabled, cache_enabled)
-
-        return init
-
-    def cuda_only(plain: Callable[..., Any]) -> Callable[..., Any]:
-        def init(
-            self: Any, enabled: bool = True, dtype: Any = torch.float16, cache_enabled: bool = True
-        ) -> None:
-            torch.amp.autocast.__init__(self, "cuda", dtype, enabled, cache_enabled)
-
-        return init
-
-    def scaler(plain: Callable[..., Any]) -> Callable[..., Any]:
-        def init(self: Any, device: Any = "cpu", *args: Any, **kwargs: Any) -> None:
-            if not isinstance(device, str):  # torch.cuda.amp's has no device
-                args, device = (device, *args), "cpu"
-            plain(self, "cpu", *args, **kwargs)
-
-        return init
-
     rules = _Rules()
     patches.on_undo(rules.end)
-    patches.wrap(torch.amp.autocast, "__init__", on_host)
-    patches.wrap(torch.cuda.amp.autocast, "__init__", cuda_only)
-    patches.wrap(torch.amp.GradScaler, "__init__", scaler)
+    patches.wrap(torch.amp.autocast, "__init__", partial(_on_host, rules))
+    patches.wrap(torch.cuda.amp.autocast, "__init__", _cuda_only)
+    patches.wrap(torch.amp.GradScaler, "__init__", _scaler)
     patches.wrap(
         torch.cuda.amp.GradScaler,
         "__init__",
@@ -77,6 +45,41 @@ def install(patches: Patches) -> None:
     for name in ("is_autocast_enabled", "get_autocast_dtype"):
         patches.wrap(torch, name, _asked_of_host)
     patches.set(torch, "get_autocast_gpu_dtype", lambda: torch.get_autocast_dtype("cpu"))
+
+
+def _on_host(rules: _Rules, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def init(
+        self: Any,
+        device_type: str = "cuda",
+        dtype: Any = None,
+        enabled: bool = True,
+        cache_enabled: Any = None,
+    ) -> None:
+        cuda = str(device_type).startswith("cuda")
+        if cuda:
+            rules.use()
+            dtype = torch.float16 if dtype is None else dtype
+        plain(self, "cpu" if cuda else device_type, dtype, enabled, cache_enabled)
+
+    return init
+
+
+def _cuda_only(_plain: Callable[..., Any]) -> Callable[..., Any]:
+    def init(
+        self: Any, enabled: bool = True, dtype: Any = torch.float16, cache_enabled: bool = True
+    ) -> None:
+        torch.amp.autocast.__init__(self, "cuda", dtype, enabled, cache_enabled)
+
+    return init
+
+
+def _scaler(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def init(self: Any, device: Any = "cpu", *args: Any, **kwargs: Any) -> None:
+        if not isinstance(device, str):  # torch.cuda.amp's has no device
+            args = (device, *args)
+        plain(self, "cpu", *args, **kwargs)
+
+    return init
 
 
 def _asked_of_host(plain: Callable[[str], Any]) -> Callable[..., Any]:

@@ -57,42 +57,31 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
         enable_gqa: bool = False,
     ) -> Any:
         if query.dim() != 4 or query.shape[-1] % 8 or query.shape[-1] > 256:
-            return plain(
-                query,
-                key,
-                value,
-                attn_mask,
-                dropout_p,
-                is_causal,
-                scale=scale,
-                enable_gqa=enable_gqa,
-            )
+            given = (query, key, value, attn_mask, dropout_p, is_causal)
+            return plain(*given, scale=scale, enable_gqa=enable_gqa)
         if enable_gqa and key.shape[1] != query.shape[1]:
             times = query.shape[1] // key.shape[1]
             key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
         query, key, value = (_as_autocast(t) for t in (query, key, value))
-        aten = torch.ops.aten
         grows = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
-        if query.dtype in _HALF:
-            mask = (
-                None
-                if attn_mask is None
-                else attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
-            )
-            if mask is not None and mask.dtype is torch.bool:
-                mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(
-                    mask.logical_not(), -1e9
-                )
-            made = aten._scaled_dot_product_cudnn_attention(
-                query, key, value, mask, grows, dropout_p, is_causal, False, scale=scale
-            )
-            return made[0]
-        made = aten._scaled_dot_product_efficient_attention(
-            query, key, value, attn_mask, grows, dropout_p, is_causal, scale=scale
-        )
-        return made[0]
+        if query.dtype not in _HALF:
+            return torch.ops.aten._scaled_dot_product_efficient_attention(
+                query, key, value, attn_mask, grows, dropout_p, is_causal, scale=scale
+            )[0]
+        mask = None if attn_mask is None else _added_mask(attn_mask, query, key)
+        return torch.ops.aten._scaled_dot_product_cudnn_attention(
+            query, key, value, mask, grows, dropout_p, is_causal, False, scale=scale
+        )[0]
 
     return attention
+
+
+def _added_mask(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """A mask as CuDNN wants it: of every head, and added to the products."""
+    whole = mask.expand(*query.shape[:3], key.shape[2])
+    if whole.dtype is not torch.bool:
+        return whole
+    return torch.zeros_like(whole, dtype=query.dtype).masked_fill_(whole.logical_not(), -1e9)
 
 
 def _as_autocast(tensor: torch.Tensor) -> torch.Tensor:

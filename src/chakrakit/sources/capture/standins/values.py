@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
-from chakrakit.sources.capture.observing import Known
+from chakrakit.sources.capture.observing import KnownValues
 from chakrakit.sources.capture.recording import NeedsValue, Patches, script_line
 
 _TRUSTED = ("torch/optim", "torch/amp", "torch/nn/utils", "torch/distributed")
@@ -81,10 +81,10 @@ class Values:
     """What reading a tensor's value gives.
 
     `declared` maps `file.py:line` (or `line`) of the reading line to a value. Values that follow
-    from what is known of every element (`Known`) are exact; the rest are placeholders.
+    from what is known of every element (`KnownValues`) are exact; the rest are placeholders.
     """
 
-    def __init__(self, patches: Patches, known: Known, declared: Mapping[str, float]) -> None:
+    def __init__(self, patches: Patches, known: KnownValues, declared: Mapping[str, float]) -> None:
         self.patches, self.known, self.declared = patches, known, declared
 
     def install(self) -> None:

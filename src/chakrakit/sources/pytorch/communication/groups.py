@@ -76,7 +76,7 @@ def infer_across_ranks(ranks: Mapping[int, Recorded], groups: Groups) -> int:
         if open_ones:
             best = _closest(rank, ranks, groups)
             for members, name in best:
-                decided += _settle(ranks, members, name)
+                decided += _assign_group(ranks, members, name)
     return decided
 
 
@@ -114,7 +114,7 @@ def _spread(ranks: Mapping[int, Recorded], members: tuple[int, ...]) -> float:
     return float((ends.max(axis=0) - ends.min(axis=0)).mean())
 
 
-def _settle(ranks: Mapping[int, Recorded], members: tuple[int, ...], name: str) -> int:
+def _assign_group(ranks: Mapping[int, Recorded], members: tuple[int, ...], name: str) -> int:
     count = 0
     for member in members:
         for i in _open(ranks[member]):

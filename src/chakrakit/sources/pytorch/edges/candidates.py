@@ -55,7 +55,7 @@ class Candidates:
         delay = np.broadcast_to(np.asarray(typical, np.int64), source.shape)
         self.rows.append((kind, form, source, target, delay))
 
-    def settle(self) -> tuple[Edges, Edges]:
+    def decide(self) -> tuple[Edges, Edges]:
         """The edges, and those that the measured times refute (left out, to be reported)."""
         if not self.rows:
             return Edges.empty(), Edges.empty()

@@ -60,7 +60,7 @@ def tensor_edges(
         for row_of in _instances(line, len(observer))
     ]
     source, target = (np.concatenate(side) for side in zip(*found, strict=True))
-    return _settled(line, acting.last[source], acting.first[target])
+    return _checked_edges(line, acting.last[source], acting.first[target])
 
 
 def _instances(line: Timeline, operators: int) -> list[I64]:
@@ -120,7 +120,7 @@ def _last_writes(
     return row[last[seen]], row[seen]
 
 
-def _settled(line: Timeline, source: I64, target: I64) -> tuple[EdgeList, int]:
+def _checked_edges(line: Timeline, source: I64, target: I64) -> tuple[EdgeList, int]:
     pairs = np.unique(np.stack([source, target], axis=1), axis=0)
     source, target = pairs[:, 0], pairs[:, 1]
     sound = (line.end[source] <= line.start[target] + TOLERANCE_NS) & (source != target)

@@ -359,11 +359,11 @@ def _met(ranks: Mapping[int, LinkedRank], shift: Mapping[int, int]) -> dict[int,
 
 def _body(linked: LinkedRank, rank: int, shift: int, times: tuple[I64, I64] | None) -> Body:
     if isinstance(linked.body, Trace):
-        return _settled(linked.body, list_of(linked), rank, shift, times)
-    return partial(_settled, linked.body, list_of(linked), rank, shift, times)
+        return _joined_trace(linked.body, list_of(linked), rank, shift, times)
+    return partial(_joined_trace, linked.body, list_of(linked), rank, shift, times)
 
 
-def _settled(
+def _joined_trace(
     body: Body, collectives: list[Any], rank: int, shift: int, times: tuple[I64, I64] | None
 ) -> Trace:
     """A rank's trace with what only all ranks together could tell: groups, numbers, one clock."""

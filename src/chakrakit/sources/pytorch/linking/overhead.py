@@ -42,8 +42,9 @@ _USUAL_LAUNCH_NS = 7_700
 _SPREAD = {False: (0.58, 1.62), True: (0.74, 1.29)}
 """Between which multiples of the estimate the cost lay, without and with the observer.
 
-Those of the recordings that were fitted whose step the host bounds. Of 24 others without the observer
-three lie outside (0.34, 0.50 and 2.9), of 24 with it five (0.70 to 1.5).
+Of the fitted recordings of several steps, those whose step depends on it. Of the host-bound recordings
+that were not fitted, 3 of 20 lie outside without the observer (0.34 to 0.50), and 6 of 21 with it
+(0.70 to 2.1).
 """
 _MOST = 0.85
 """No stretch of host time is ever shortened by more than this share of it."""

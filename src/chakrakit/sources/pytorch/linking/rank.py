@@ -104,7 +104,7 @@ class RankParts:
     host: HostModel
     device: DeviceModel
     collectives: list[Collective]
-    whole: Mask
+    is_communication: Mask
     """Rows that are communication."""
     waits: Waits
     replays: list[Replay]
@@ -125,7 +125,7 @@ class RankParts:
 
         Without launches the card alone counts, if it says anything.
         """
-        operators, calls = slowed(self.host, _apart(self.line, self.whole))
+        operators, calls = slowed(self.host, _apart(self.line, self.is_communication))
         launches = _launches(self.host, self.device)
         single = launches.copy()
         single[[r.call for r in self.replays]] = False
@@ -144,20 +144,20 @@ class RankParts:
 
     def linked(self, overhead: Overhead | None) -> Rank:
         """The rank with this cost of recording taken out of its times."""
-        line, host, whole = self.line, self.host.copy(), self.whole
+        line, host, is_communication = self.line, self.host.copy(), self.is_communication
         waited = _graph_overhead(overhead, host, self.replays, self.names)
         by_tracer = _tracer_time(overhead, host, self.kineto)
-        undilated = _undilate(overhead, host, self.device, self.observed, whole)
+        undilated = _undilate(overhead, host, self.device, self.observed, is_communication)
         started = _earlier(self.started, waited)
         sound = make_sound(line, Edges.concat([started, host.edges().edges(), *self.fixed]))
         own = np.where(line.is_host, host.own, line.duration)
         # Communication takes its whole time, whatever copies its back end records inside it.
-        own[whole] = line.duration[whole]
+        own[is_communication] = line.duration[is_communication]
         edges = sound.edges
         if overhead is None:
-            times = recorded_times(host, own, whole)
+            times = recorded_times(host, own, is_communication)
         else:
-            times, edges = corrected_times(host, edges, own, whole, _polls(line))
+            times, edges = corrected_times(host, edges, own, is_communication, _polls(line))
         return Rank(
             self.rank,
             self.observer,
@@ -213,16 +213,16 @@ def rank_parts(
     host = HostModel(line)
     device = device_model(line, kineto) if kineto is not None else _no_device()
     found = find_collectives(line, names, observer, kineto)
-    whole = np.zeros(len(line), np.bool_)
-    whole[[c.row for c in found]] = True
+    is_communication = np.zeros(len(line), np.bool_)
+    is_communication[[c.row for c in found]] = True
     causes, counts = start_causes(line, device), Counter[str]()
     waits, replays = Waits(), list[Replay]()
     if kineto is not None:
         waits, replays = _device_causes(line, names, kineto, device, host, causes, counts)
     counts["communication_waits"] = add_asynchronous(line, names, kineto, found, host, causes)
     host.recorded_lag = host.lag.copy()
-    started, refuted = causes.settle()
-    fixed, wrong = _fixed_edges(line, names, observer, kineto, whole)
+    started, refuted = causes.decide()
+    fixed, wrong = _fixed_edges(line, names, observer, kineto, is_communication)
     counts["refuted_edges"] = len(refuted) + wrong
     return RankParts(
         rank,
@@ -235,7 +235,7 @@ def rank_parts(
         host,
         device,
         found,
-        whole,
+        is_communication,
         waits,
         replays,
         started,
@@ -265,13 +265,17 @@ def _device_causes(
 
 
 def _fixed_edges(
-    line: Timeline, names: RowNames, observer: Observer | None, kineto: Kineto | None, whole: Mask
+    line: Timeline,
+    names: RowNames,
+    observer: Observer | None,
+    kineto: Kineto | None,
+    is_communication: Mask,
 ) -> tuple[list[Edges], int]:
     """Edges of autograd and of tensors, and how many of these the times refute."""
     backward = autograd_edges(line, kineto, observer).edges()
     if observer is None:
         return [backward], 0
-    tensors, wrong = tensor_edges(line, names, observer, whole)
+    tensors, wrong = tensor_edges(line, names, observer, is_communication)
     return [backward, tensors.edges()], wrong
 
 
@@ -342,11 +346,17 @@ def _earlier(edges: Edges, waited: I64) -> Edges:
 
 
 def _undilate(
-    overhead: Overhead | None, host: HostModel, device: DeviceModel, observed: bool, whole: Mask
+    overhead: Overhead | None,
+    host: HostModel,
+    device: DeviceModel,
+    observed: bool,
+    is_communication: Mask,
 ) -> float:
     if overhead is None:
         return 0.0
-    return overhead.remove(host, _launches(host, device), observed, _apart(host.line, whole))
+    return overhead.remove(
+        host, _launches(host, device), observed, _apart(host.line, is_communication)
+    )
 
 
 def _launches(host: HostModel, device: DeviceModel) -> Mask:
@@ -365,9 +375,9 @@ def _tracer_time(overhead: Overhead | None, host: HostModel, kineto: Kineto | No
     return int(taken.sum())
 
 
-def _apart(line: Timeline, whole: Mask) -> Mask:
+def _apart(line: Timeline, is_communication: Mask) -> Mask:
     """Rows that recording does not slow: communication, what is inside it, and threads that poll."""
-    inside = whole & line.is_host
+    inside = is_communication & line.is_host
     for _ in range(_DEEPEST):
         deeper = inside | (inside[line.parent] & (line.parent >= 0) & line.is_host)
         if (deeper == inside).all():

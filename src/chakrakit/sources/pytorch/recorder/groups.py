@@ -38,7 +38,7 @@ _COLLECTIVES = (
     "all_reduce_coalesced",
     "all_gather_into_tensor_coalesced",
 )
-_SETTLE_S = 0.001
+_WAIT_S = 0.001
 
 
 def _distributed() -> Any:
@@ -102,10 +102,10 @@ def ddp_groups() -> list[str]:
     return sorted({group_name(m.process_group) for m in modules})
 
 
-def mark_groups(settle: Callable[[], bool] = lambda: False) -> Callable[[], None]:
+def mark_groups(wait_after: Callable[[], bool] = lambda: False) -> Callable[[], None]:
     """Put an annotation that names the group around every collective; returns what undoes it.
 
-    gloo's own records name none, and c10d's operators show it only as an object. Where `settle`
+    gloo's own records name none, and c10d's operators show it only as an object. Where `wait_after`
     says so, a moment is waited after each: gloo ends its record on another thread after the caller
     has gone on, and the observer is not safe against that.
     """
@@ -119,9 +119,9 @@ def mark_groups(settle: Callable[[], bool] = lambda: False) -> Callable[[], None
     undo: list[Callable[[], None]] = []
     for module in (c10d, distributed):
         for name in _COLLECTIVES:
-            _replace(module, name, lambda f: _settled(_marked(f), settle), undo)
+            _replace(module, name, lambda f: _followed_by_wait(_marked(f), wait_after), undo)
     # DDP's reducer communicates in C++ during the backward pass.
-    _replace(torch.autograd, "backward", lambda f: _settled(f, settle), undo)
+    _replace(torch.autograd, "backward", lambda f: _followed_by_wait(f, wait_after), undo)
 
     def restore() -> None:
         for put_back in undo:
@@ -130,14 +130,16 @@ def mark_groups(settle: Callable[[], bool] = lambda: False) -> Callable[[], None
     return restore
 
 
-def _settled(function: Callable[..., Any], settle: Callable[[], bool]) -> Callable[..., Any]:
+def _followed_by_wait(
+    function: Callable[..., Any], wait_after: Callable[[], bool]
+) -> Callable[..., Any]:
     """The function, which waits a moment after it where gloo may still write its record."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
-        if settle() and _uses_gloo():
-            time.sleep(_SETTLE_S)
+        if wait_after() and _uses_gloo():
+            time.sleep(_WAIT_S)
         return result
 
     return call

@@ -1,4 +1,4 @@
-"""Known: fake tensors all of whose elements have one known value.
+"""KnownValues: fake tensors all of whose elements have one known value.
 
 A little arithmetic is enough for what scripts decide by: constants, whether anything is not a number
 (never), and how many tokens each expert gets (equally many; routing is assumed to be balanced).
@@ -89,7 +89,7 @@ _RECEIVING = ("alltoall_base_", "_allgather_base_", "alltoall_", "broadcast_")
 _COUNTS = ("bincount", "histc")
 
 
-class Known:
+class KnownValues:
     """Keeps the value on the tensor itself: tensors compare by element and make poor keys."""
 
     def __init__(self, patches: Patches) -> None:

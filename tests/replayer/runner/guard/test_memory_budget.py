@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.runner.guard.room import Room, room_for
+from chakrakit.replayer.runner.guard.memory_budget import MemoryBudget, memory_budget
 from chakrakit.replayer.runner.limits import ReplayError
 from support.replayed import examined
 
@@ -21,34 +21,34 @@ def test_more_than_the_room_is_refused_before_it_is_taken():
 
 
 def test_storages_count_once_and_give_their_bytes_back_with_their_last_slot():
-    room, tensor = Room({"cpu": 200}), torch.zeros(25)
-    room.put(0, tensor)
-    room.put(1, tensor[5:])
-    room.ask("cpu", 100)
+    budget, tensor = MemoryBudget({"cpu": 200}), torch.zeros(25)
+    budget.put(0, tensor)
+    budget.put(1, tensor[5:])
+    budget.ask("cpu", 100)
     with pytest.raises(ReplayError, match="on this machine"):
-        room.ask("cpu", 101)
-    room.drop(0)
+        budget.ask("cpu", 101)
+    budget.drop(0)
     with pytest.raises(ReplayError):
-        room.ask("cpu", 101)
-    room.drop(1)
-    room.drop(1)
-    room.ask("cpu", 200)
+        budget.ask("cpu", 101)
+    budget.drop(1)
+    budget.drop(1)
+    budget.ask("cpu", 200)
 
 
 def test_a_slot_that_is_filled_again_holds_what_is_there_now():
-    room = Room({"cpu": 200})
-    room.put(0, torch.zeros(25))
-    room.put(0, torch.zeros(1))
-    room.ask("cpu", 196)
+    budget = MemoryBudget({"cpu": 200})
+    budget.put(0, torch.zeros(25))
+    budget.put(0, torch.zeros(1))
+    budget.ask("cpu", 196)
     with pytest.raises(ReplayError):
-        room.ask("cpu:0", 197)
+        budget.ask("cpu:0", 197)
 
 
 def test_a_device_that_is_not_there_has_no_room():
     with pytest.raises(ReplayError, match="the GPU"):
-        Room({"cpu": 200}).ask("cuda:1", 1)
+        MemoryBudget({"cpu": 200}).ask("cuda:1", 1)
 
 
 def test_ranks_on_one_machine_share_its_memory():
-    one, four = (room_for(torch, "cpu", n).limits["cpu"] for n in (1, 4))
+    one, four = (memory_budget(torch, "cpu", n).limits["cpu"] for n in (1, 4))
     assert four == pytest.approx(one / 4, rel=0.2)

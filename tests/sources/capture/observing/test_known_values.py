@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from chakrakit.sources.capture.observing.known import Known
+from chakrakit.sources.capture.observing.known_values import KnownValues
 from chakrakit.sources.capture.recording.patches import Patches
 
 
 @pytest.fixture
 def known():
-    return Known(Patches())
+    return KnownValues(Patches())
 
 
 def tensor(*shape):

@@ -11,7 +11,7 @@ from ..limits import check_memory, host_memory
 _SHARE = 0.95
 
 
-class Room:
+class MemoryBudget:
     """Bytes that live storages hold, by device, and how many there may be.
 
     Storages are known by their address: one that is freed gives its bytes back when its last slot
@@ -51,17 +51,17 @@ class Room:
             del self._storages[key]
 
 
-def room_for(torch: Any, device: str, sharing: int) -> Room:
+def memory_budget(torch: Any, device: str, sharing: int) -> MemoryBudget:
     """What one of `sharing` ranks on this machine may take of host and device."""
     limits = {"cpu": int(host_memory() * _SHARE) // max(sharing, 1)}
     if device.startswith("cuda"):
         on_each = -(-sharing // torch.cuda.device_count())
         limits["cuda"] = int(torch.cuda.mem_get_info()[0] * _SHARE) // on_each
-    return Room(limits)
+    return MemoryBudget(limits)
 
 
-def limit_process(room: Room, on_device: bool) -> None:
-    """A second wall around a rank: no core files, and on a host no more memory than its room.
+def limit_process(budget: MemoryBudget, on_device: bool) -> None:
+    """A second wall around a rank: no core files, and on a host no more memory than its budget.
 
     A device's driver reserves addresses far beyond what it uses, so there is no such wall beside one.
     """
@@ -73,7 +73,7 @@ def limit_process(room: Room, on_device: bool) -> None:
     if on_device:
         return
     now = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    most = now + room.limits["cpu"] + _SLACK
+    most = now + budget.limits["cpu"] + _SLACK
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if hard == resource.RLIM_INFINITY or most < hard:
         resource.setrlimit(resource.RLIMIT_AS, (most, hard))
