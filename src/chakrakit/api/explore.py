@@ -123,40 +123,39 @@ def campaign(
     return result
 
 
+class _Found(Facts):
+    """What a search came to, with the best of it ready to be used."""
+
+    result: Any
+
+    def facts(self) -> msgspec.Struct:
+        """The best and the runners-up."""
+        struct: msgspec.Struct = self.result
+        return struct
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class FoundPlan(Facts):
+class FoundPlan(_Found):
     """The best plan: its workload, and how it compares with the others."""
 
     workload: Workload
     result: SearchResult
 
-    def facts(self) -> msgspec.Struct:
-        """The best plan and the runners-up."""
-        return self.result
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FoundService(Facts):
+class FoundService(_Found):
     """The cheapest way to serve within a level: ready to serve, and how it compares with the others."""
 
     serving: Serving
     result: ServingSearchResult
 
-    def facts(self) -> msgspec.Struct:
-        """The best way and the runners-up."""
-        return self.result
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FoundScript(Facts):
+class FoundScript(_Found):
     """A script's best flags: its traces with them, and how it compares with the others."""
 
     traces: TraceSet
     result: ScriptSearchResult
-
-    def facts(self) -> msgspec.Struct:
-        """The best flags and the runners-up."""
-        return self.result
 
 
 @overload

@@ -244,29 +244,21 @@ def _named(workloads: Mapping[str, Traces] | Sequence[Traces]) -> dict[str, Trac
 
 def _options(
     *,
-    network: Literal["flow", "analytical"] = "flow",
     algorithms: Pairs = (),
     network_model: Path_ | None = None,
-    share_compute: bool = False,
     jitter: float = 0.0,
     stragglers: Pairs = (),
     faults: Iterable[str] = (),
     seed: int = 0,
     assume_missing: Literal["symmetric"] | None = None,
-    allow_empty: bool = False,
-    fold: bool = True,
     **more: Any,
 ) -> SimulationOptions:
-    """Words of the command line as options of the simulator."""
+    """Words of the command line as options of the simulator; `more` is called there as it is here."""
     slow = {int(r): float(f) for r, f in _pairs(stragglers, "--straggler", number=True).items()}
     return SimulationOptions(
-        network=network,
-        fold=fold,
         algorithms=Algorithms(_pairs(algorithms, "--algorithm")),
         disturbance=Disturbance(jitter, seed, slow, tuple(split_fault(t) for t in faults)),
         assume_missing=assume_missing is not None,
-        allow_empty=allow_empty,
-        share_compute=share_compute,
         measured_collectives=read_network_model(os.fspath(network_model))
         if network_model
         else None,

@@ -44,8 +44,8 @@ def test_ranks_that_are_equally_disturbed_have_equal_keys():
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda: Disturbance(jitter=-1), "jitter -1 is not in"),
-        (lambda: Disturbance(seed=-1), "seed -1 is not 0 or more"),
+        (lambda: Disturbance(jitter=-1), "jitter -1; give a share"),
+        (lambda: Disturbance(seed=-1), "seed -1; give 0 or more"),
         (lambda: Disturbance(stragglers={0: 0}), "straggler 0: factor 0"),
         (lambda: Fault("device", 0, -1, 1), "is impossible"),
         (lambda: Fault("device", 0, 0, float("inf")), "is impossible"),

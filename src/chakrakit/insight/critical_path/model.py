@@ -78,11 +78,18 @@ def _lane_edges(view: RankView, edges: Edges) -> Edges:
 
 
 def _thread_edges(view: RankView) -> Edges:
-    """The order on host threads that no edge says, where the times agree with it."""
+    """The order on host threads that no edge says, where the times agree with it.
+
+    A simulator runs host rows that name no thread one at a time.
+    """
     host = view.on_host & view.ran
     if not host.any():
         return Edges.of([], [])
     before, after = implied_order(view.trace)
+    if not view.measured:
+        rows = np.flatnonzero(host & ~view.trace.has("tid") & ~view.is_comm)
+        rows = rows[np.lexsort((rows, view.end[rows], view.start[rows]))]
+        before, after = np.r_[before, rows[:-1]], np.r_[after, rows[1:]]
     told = host[before] & host[after] & (view.end[before] <= view.start[after])
     return Edges.of(before[told], after[told], EdgeKind.THREAD)
 

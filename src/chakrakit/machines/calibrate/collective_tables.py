@@ -122,7 +122,7 @@ _MOST, _LONGEST_S = 1 << 50, 86_400.0
 def _log(source: Path) -> list[Measurement]:
     name, ranks, points = read_nccl_log(source)
     if ranks < 2:
-        raise FormatError("is of one rank, which needs no library", path=str(source))
+        raise FormatError("is of one rank; give logs of two ranks or more", path=str(source))
     return [Measurement(name, ranks, int(size), us * 1e-6) for size, us in points]
 
 

@@ -1,4 +1,4 @@
-"""Machine: devices joined by one fabric a dimension, as one graph with routes."""
+"""Machine: devices joined by one fabric per dimension, as one graph with routes."""
 
 from __future__ import annotations
 

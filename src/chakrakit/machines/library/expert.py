@@ -38,9 +38,13 @@ class Routing(NamedTuple):
         if min(self) < 1:
             raise ConfigError(f"{self}: tokens, hidden, topk and experts must be 1 or more")
         if self.topk > self.experts:
-            raise ConfigError(f"topk {self.topk} of {self.experts} experts")
+            raise ConfigError(
+                f"topk {self.topk} of {self.experts} experts; give fewer than there are"
+            )
         if self.experts < members:
-            raise ConfigError(f"{self.experts} experts on {members} members: some would have none")
+            raise ConfigError(
+                f"{self.experts} experts on {members} members: some would have none; give fewer members"
+            )
 
 
 def token_bytes(collective: str, routing: Routing) -> float:

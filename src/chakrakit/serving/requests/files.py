@@ -36,7 +36,9 @@ def read_requests(path: str | Path, seed: int = 0) -> Stream:
         return _parquet(data, str(path))
     start = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
     if not start:
-        raise FormatError("is empty", path=str(path))
+        raise FormatError(
+            "is empty; docs/serving.md says what a file of requests holds", path=str(path)
+        )
     if start[:1] in b"{[":
         return _json(data, str(path), seed)
     return _csv(data, str(path))

@@ -65,7 +65,9 @@ def read_layers(path: str | Path) -> Layers:
     """The tables of a folder, or of a file and those beside it."""
     place = Path(path)
     if not place.exists():
-        raise ConfigError(f"--layers {path}: no such file or folder")
+        raise ConfigError(
+            f"--layers {path}: no such file or folder; give a folder of measured tables, or one of them"
+        )
     folder = place if place.is_dir() else place.parent
     found = Layers(str(path))
     for file in sorted(f for f in folder.iterdir() if f.name.endswith((".csv", ".csv.gz"))):

@@ -51,9 +51,9 @@ class Disturbance:
 
     def __post_init__(self) -> None:
         if not 0 <= self.jitter < 10:
-            raise ConfigError(f"jitter {self.jitter} is not in 0 … 10")
+            raise ConfigError(f"jitter {self.jitter}; give a share from 0 to 10, such as 0.05")
         if self.seed < 0:
-            raise ConfigError(f"seed {self.seed} is not 0 or more")
+            raise ConfigError(f"seed {self.seed}; give 0 or more")
         for rank, factor in self.stragglers.items():
             if not 0 < factor < 1e6:
                 raise ConfigError(f"straggler {rank}: factor {factor} is not between 0 and 1e6")

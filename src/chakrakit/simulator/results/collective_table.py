@@ -241,7 +241,10 @@ def _expert_rows(
     library, span = machine.library, span_of(machine, devices)
     constants = getattr(library, what) if library is not None else None
     if constants is None:
-        raise ConfigError(f"{machine.name} has no library constants of {what}")
+        raise ConfigError(
+            f"{machine.name} has no library constants of {what}; name a machine that has, such as "
+            f"dgx-h100, or give `library.{what}` in its file"
+        )
     if exchange is None:
         raise ConfigError(f"{what} needs hidden, topk and experts")
     rows = []

@@ -94,12 +94,12 @@ def read_operations(path: str | Path) -> Operations:
             f"no column {missing[0]!r}; a job trace has {', '.join(COLUMNS)}", path=where
         )
     if not table.num_rows:
-        raise FormatError("the job trace has no rows", path=where)
+        raise FormatError("the job trace has no rows; give one that was recorded", path=where)
     numbers = {name: _numbers(table, name, where) for name in NUMBERS}
     start, length = (_nanoseconds(table, name, where) for name in TIMES)
     if (length < 0).any():
         row = int(np.flatnonzero(length < 0)[0])
-        raise FormatError(f"row {row} has a negative duration", path=where)
+        raise FormatError(f"row {row} ends before it starts; leave the row out", path=where)
     found = Operations(where, **numbers, start=start, end=start + length, code=_codes(table, where))
     _check_workers(found)
     return found
@@ -111,9 +111,13 @@ def _numbers(table: pa.Table, name: str, path: str) -> I64:
         raise FormatError(f"column {name!r} should hold whole numbers without gaps", path=path)
     values = np.asarray(column)  # of any width: a cast of numbers beyond 64 bits would be an error
     low = -1 if name in ("mc", "mb_id", "gmc") else 0
-    most = MAX_RANKS if name in ("dp_rank", "stage", "rank") else 1 << 40
-    if (values < low).any() or (values >= most).any():
-        raise FormatError(f"column {name!r} has values out of range", path=path)
+    most = MAX_RANKS - 1 if name in ("dp_rank", "stage", "rank") else 1 << 40
+    wrong = np.flatnonzero((values < low) | (values > most))
+    if len(wrong):
+        row = int(wrong[0])
+        raise FormatError(
+            f"column {name!r}, row {row}: {values[row]} is not from {low} to {most}", path=path
+        )
     return values.astype(np.int64)
 
 

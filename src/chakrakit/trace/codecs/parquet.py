@@ -248,7 +248,7 @@ def _with_private(
     given = private.pop("_layout", pa.nulls(rows, pa.int32()))
     numbers = given.fill_null(-1).to_numpy(zero_copy_only=False)
     if len(numbers) and not (numbers.min() >= 0 and numbers.max() < len(layouts.items)):
-        raise TraceError("a row refers to a layout that is not there")
+        raise TraceError("a row refers to a layout that is not there; convert the trace again")
     plain = {c: v for c, v in data.items() if not c.startswith("_")}
     trace = Trace.with_layouts({**plain, **private}, numbers, layouts, metadata)
     _check_layouts(trace.nodes, layouts, numbers)
@@ -261,7 +261,7 @@ def _check_numbers(names: pa.Array | None) -> None:
         return
     found = pc.min_max(names.indices).as_py()
     if found["min"] is not None and not 0 <= found["min"] <= found["max"] < len(names.dictionary):
-        raise TraceError("a row refers to a name that is not there")
+        raise TraceError("a row refers to a name that is not there; convert the trace again")
 
 
 def _check_layouts(table: pa.Table, layouts: Layouts, rows: I32) -> None:
@@ -279,7 +279,9 @@ def _check_layouts(table: pa.Table, layouts: Layouts, rows: I32) -> None:
         if has.tobytes() not in rows_with:
             rows_with[has.tobytes()] = pa.array(has[rows])
         if not values.is_valid().equals(rows_with[has.tobytes()]):
-            raise TraceError(f"rows and layouts disagree about who has {name!r}")
+            raise TraceError(
+                f"rows and layouts disagree about who has {name!r}; convert the trace again"
+            )
         members = {m for item in used.items for n, m in item.entries if n == name}
         if not all(columns.stores(values.type, m) for m in members):
             raise TraceError(f"a layout's oneof member cannot hold the {values.type} of {name!r}")

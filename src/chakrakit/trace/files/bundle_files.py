@@ -260,7 +260,9 @@ def _unsafe(info: zipfile.ZipInfo) -> str | None:
 
 def _manifest(archive: zipfile.ZipFile, path: Path, problems: list[Problem]) -> Manifest:
     if MANIFEST not in archive.NameToInfo:
-        raise FormatError(f"a zip without {MANIFEST}: not a bundle", path=str(path))
+        raise FormatError(
+            f"a zip without {MANIFEST}, so not a bundle; `chakra bundle` makes one", path=str(path)
+        )
     if any(p.member == MANIFEST for p in problems):
         raise FormatError(problems[0].problem, path=f"{path}/{MANIFEST}")
     place = f"{path}/{MANIFEST}"

@@ -187,7 +187,7 @@ def length(data: Mapping[str, Any]) -> int:
     """How many rows the columns have; a TraceError where they differ."""
     sizes = {name: len(values) for name, values in data.items() if values is not None}
     if len(set(sizes.values())) > 1:
-        raise TraceError(f"columns differ in length: {sizes}")
+        raise TraceError(f"columns differ in length: {sizes}; give one value per node in each")
     return next(iter(sizes.values()), 0)
 
 

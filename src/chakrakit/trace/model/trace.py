@@ -284,7 +284,9 @@ class Trace:
         chosen = np.asarray(rows)
         if chosen.dtype == np.bool_:
             if chosen.shape != (len(self),):
-                raise TraceError(f"a mask of shape {chosen.shape} for {len(self):,} nodes")
+                raise TraceError(
+                    f"a mask of shape {chosen.shape} for {len(self):,} nodes; give one value per node"
+                )
             return np.flatnonzero(chosen)
         numbers = column(chosen, np.int64, "rows")
         check_range(numbers, 0, len(self), "rows", f"the trace has {len(self):,} nodes")

@@ -71,7 +71,7 @@ class Run(TraceSet):
     """A TraceSet in which every node of every rank has a start and an end.
 
     Times are int64 ticks since `epoch_ns`; a tick is `tick_ps` picoseconds. They come from `times`,
-    one entry a *timing class* (ranks with the same times share one; `timing` says which), or, where
+    one entry per *timing class* (ranks with the same times share one; `timing` says which), or, where
     `times` is None, from the nodes themselves, in nanoseconds. `counters` are figures over time, per link
     and per collective.
     """

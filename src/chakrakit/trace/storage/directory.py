@@ -4,7 +4,7 @@ NAME.N.et       the bodies (or .parquet); N is the lowest rank that runs the bod
 ranks.parquet   rank, body, groups, peers, scale, timing; absent when every rank has its own body
 groups.json     {"1": [0, 1], …}
 card.json       who made it, and how
-times/          N.parquet, a file a timing class: start, end and what each node waited for
+times/          N.parquet, one file per timing class: start, end and what each node waited for
 counters/       NAME.parquet
 """
 

@@ -64,5 +64,7 @@ def _topology(name: str, count: int) -> list[Any]:
         ) from None
     devices = list(found.devices)
     if len(devices) < count:
-        raise ConfigError(f"topology {name} has {len(devices)} devices and the mesh {count}")
+        raise ConfigError(
+            f"topology {name} has {len(devices)} devices and the mesh {count}; give a smaller --mesh"
+        )
     return devices
