@@ -240,3 +240,22 @@ def test_no_module_reaches_into_the_private_state_of_another() -> None:
         if name in ours - own
     ]
     assert found == []
+
+
+def does_something(function: ast.FunctionDef) -> bool:
+    """Whether a function has more than a docstring and dots."""
+    return not all(
+        isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant) for s in function.body
+    )
+
+
+def test_every_module_with_code_has_a_test_file_of_its_own() -> None:
+    missing = []
+    for file in files():
+        own = file.relative_to(SOURCE)
+        code = (n for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.FunctionDef))
+        if own.name in ("__init__.py", "__main__.py") or not any(map(does_something, code)):
+            continue
+        if not (ROOT / "tests" / own.parent / f"test_{own.name}").exists():
+            missing.append(str(own))
+    assert missing == []
