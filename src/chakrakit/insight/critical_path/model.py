@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.arrays import F64, I8, I32, I64, Mask
+from chakrakit.arrays import F64, I8, I32, I64, Mask, is_among
 from chakrakit.insight.communication import AllCalls, Matched
 from chakrakit.insight.critical_path.growing_array import GrowingArray
 from chakrakit.insight.rank import RankView, rank_views
@@ -73,7 +73,7 @@ def _lane_edges(view: RankView, edges: Edges) -> Edges:
     before, after = view.lane_pairs
     said = edges.where((edges.form == EdgeForm.FINISH_START) & (edges.lag >= 0))
     known = said.src.astype(np.int64) * len(view) + said.dst
-    new = ~np.isin(before * len(view) + after, known)
+    new = ~is_among(before * len(view) + after, known)
     return Edges.of(before[new], after[new], EdgeKind.STREAM)
 
 
