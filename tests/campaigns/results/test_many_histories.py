@@ -80,6 +80,7 @@ def test_many_histories_are_spread_over_the_cores(histories, engine, jobs, worke
     assert workers_for(histories, engine, jobs) == workers
 
 
-def test_there_is_at_least_one_history(job):
-    with pytest.raises(ConfigError, match="histories is 0; it must be 1 or more"):
-        campaign(job(), histories=0)
+@pytest.mark.parametrize("histories", [0, -1, 1_000_001, 10**30])
+def test_no_history_and_too_many_are_refused(job, histories):
+    with pytest.raises(ConfigError, match=r"histories is .*; it must be from 1 to 1,000,000"):
+        campaign(job(), histories=histories)

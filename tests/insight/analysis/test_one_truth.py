@@ -34,7 +34,7 @@ GENERATED = {
     "pipeline and data parallel": {"pp": 2, "dp": 2},
 }
 RANDOM = [f"random {seed}" for seed in range(6)]
-NETWORKS = [f"network {seed}" for seed in (2, 5, 26, 41, 101, 105, 115, 116, 140)]
+NETWORKS = [f"network {seed}" for seed in (2, 5, 26, 41, 101, 105, 115, 116, 140, 251, 304)]
 """Random bodies with host threads, messages and edges of every form, on random networks."""
 LAUNCHED = [f"launched {seed}" for seed in range(6)]
 """Random ranks with a host thread that launches, synchronizes, and takes several steps."""

@@ -145,7 +145,13 @@ def test_ranks_that_share_times_are_looked_at_once(shape):
     ]
 
 
-@pytest.mark.parametrize("disturbed", [{}, {"stragglers": {3: 1.4}}], ids=["even", "straggler"])
+@pytest.mark.parametrize(
+    "disturbed",
+    [
+        pytest.param({}, marks=pytest.mark.slow, id="even"),
+        pytest.param({"stragglers": {3: 1.4}}, id="straggler"),
+    ],
+)
 def test_figures_of_a_folded_run_are_those_of_looking_at_every_rank(disturbed):
     """Tensor, pipeline and data parallel ranks, folded by the simulator: like ranks count by their number."""
     plan = ck.generate(model="llama-3.1-8b", tp=2, pp=2, dp=4, layers=2, seq=256, global_batch=8)

@@ -59,3 +59,8 @@ def test_a_preset_knows_that_it_is_one_and_a_file_that_it_is_not(tmp_path):
     file.write_text("network: [{topology: ring, size: 4, bandwidth: 1 GB/s}]\n")
     assert not load_machine(str(file)).is_preset
     assert load_machine(str(file)).size == 4
+
+
+def test_a_preset_of_too_many_nodes_says_how_many_there_may_be():
+    with pytest.raises(ConfigError, match=r"2,147,483,648 devices; 1,048,576 is the most"):
+        load_machine("dgx-h100:2147483648")

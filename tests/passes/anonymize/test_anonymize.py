@@ -364,6 +364,7 @@ def _random_traces(draw):
     return chakrakit.TraceSet([t.build()], bindings, groups, card)
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(traces=_random_traces())
 def test_random_traces_keep_their_shape_and_lose_their_names(traces, tmp_path_factory):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
+from chakrakit.errors import ConfigError
 from chakrakit.passes.comm.comm import Comm
 from support.comm_cases import alike, edges_of, generated, gradients, makespan, values_of
 
@@ -130,3 +131,11 @@ def test_held_memory_is_held_once():
     for column in ("mem_alloc", "mem_free"):
         before, after = (t.body(0).column(column, 0).sum() for t in (traces, out))
         assert before == after > 0
+
+
+@pytest.mark.parametrize("change", [{"parts": 10**9}, {"size": "1 B"}])
+def test_a_call_is_not_cut_into_millions(change):
+    t = TraceBuilder()
+    t.collective("c", CollectiveType.ALL_REDUCE, 1 << 30)
+    with pytest.raises(ConfigError, match=r"1 calls .* pieces; 1,000,000 is the most: give fewer"):
+        TraceSet([t.build(), t.build()]) | Comm("split", **change)

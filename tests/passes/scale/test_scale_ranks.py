@@ -92,6 +92,7 @@ def scalable(seed):
     return small, small.replace(plan=small.plan.replace(dp=dp), step=step)
 
 
+@pytest.mark.slow
 def test_random_plans_scale_as_they_are_generated_or_say_why_not():
     compared = refused = 0
     for seed in range(36):

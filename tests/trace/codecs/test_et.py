@@ -66,6 +66,7 @@ def noisy(rng: Random, nodes: int) -> bytes:
     )
 
 
+@pytest.mark.slow
 @given(seeds)
 @settings(max_examples=300, deadline=None)
 def test_canonical_files_come_back_byte_by_byte(seed: int) -> None:
@@ -73,6 +74,7 @@ def test_canonical_files_come_back_byte_by_byte(seed: int) -> None:
     assert written(read(data)) == data
 
 
+@pytest.mark.slow
 @given(seeds)
 @settings(max_examples=500, deadline=None)
 def test_any_encoding_comes_back_as_the_same_messages(seed: int) -> None:

@@ -40,6 +40,7 @@ def test_nodes_come_back_from_json_byte_by_byte(seed: int) -> None:
     assert [json_objects.node(o) for o in json_lines(file_of(nodes))] == nodes
 
 
+@pytest.mark.slow
 @given(seeds)
 @settings(max_examples=300, deadline=None)
 def test_nodes_in_any_encoding_come_back_as_the_same_messages(seed: int) -> None:
@@ -48,6 +49,7 @@ def test_nodes_in_any_encoding_come_back_as_the_same_messages(seed: int) -> None
     assert [canonical("Node", b) for b in back] == [canonical("Node", n) for n in nodes]
 
 
+@pytest.mark.slow
 @given(seeds)
 @settings(max_examples=200, deadline=None)
 def test_the_whole_way_from_file_to_json_and_back(seed: int) -> None:

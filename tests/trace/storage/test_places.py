@@ -71,6 +71,14 @@ def test_so_does_a_directory_of_ranks_that_hold_recordings(tmp_path):
         body_files(tmp_path)
 
 
+def test_a_directory_of_several_sets_names_them(tmp_path):
+    for job in ("b", "a"):
+        (tmp_path / job).mkdir()
+        (tmp_path / job / f"{job}.0.et").write_bytes(b"")
+    with pytest.raises(ChakraError, match=f"a, b in it hold traces: give one, as {tmp_path}/a"):
+        body_files(tmp_path)
+
+
 def test_nothing_there_is_refused_with_what_could_be(tmp_path):
     with pytest.raises(ChakraError, match=r"no such file or directory, and no w\.N\.et beside it"):
         rank_files(tmp_path / "w")

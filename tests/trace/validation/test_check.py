@@ -63,6 +63,7 @@ def test_truncation_at_every_byte_is_a_finding_or_a_shorter_trace(tmp_path):
         assert set(ck.validate(tmp_path / "t.et").counts) <= {"framing", "no-nodes"}
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_random_valid_traces_are_ok(data):

@@ -83,6 +83,7 @@ def test_a_set_is_repaired_into_a_directory(tmp_path):
     assert ck.read(tmp_path / "out").ranks == (0, 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_circles_are_found_across_pieces_and_repair_leaves_none(seed):

@@ -29,6 +29,8 @@ PIECE = 250
 
 MANY = 1000
 """From so many histories on, starting workers pays."""
+MOST = 1_000_000
+"""Outcomes are kept until the last is there; a mean of so many is sure to a thousandth of their spread."""
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -50,8 +52,8 @@ def campaign(
 ) -> CampaignResult:
     """Many random histories of a job, and with `changes` what one more spare and so on would give."""
     made = job if isinstance(job, Job) else read_job(job)
-    if histories < 1:
-        raise ConfigError(f"histories is {histories}; it must be 1 or more")
+    if not 1 <= histories <= MOST:
+        raise ConfigError(f"histories is {histories:,}; it must be from 1 to {MOST:,}")
     outcomes = run_histories(made.plan, histories, seed, workers)
     tried = sensitivity(made, outcomes, seed) if changes else []
     return _result(made, outcomes, seed, tried)

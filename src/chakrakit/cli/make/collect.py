@@ -10,7 +10,12 @@ from chakrakit.cli.shared import json_option, print_json
 
 
 @click.command(name="collect", context_settings={"ignore_unknown_options": True})
-@click.option("--steps", default="10:12", show_default=True, help="First and last (not included).")
+@click.option(
+    "--steps",
+    default="10:12",
+    show_default=True,
+    help="The first step to record and the one after the last.",
+)
 @click.option(
     "-o",
     "--output",

@@ -24,16 +24,23 @@ if TYPE_CHECKING:
 @click.option(
     "--engine",
     default="vllm",
+    show_default=True,
     metavar="NAME{OPTION=VALUE}",
     help="vllm, sglang, trtllm or transformers, with options as that engine names them.",
 )
 @click.option("--tp", type=int, default=1, help="Tensor-parallel ranks of an engine.")
 @click.option("--pp", type=int, default=1, help="Pipeline stages of an engine.")
 @click.option("--dp", type=int, default=1, help="Data-parallel attention ranks of an engine.")
-@click.option("--ep", type=int, default=1, help="Expert-parallel ranks, within --dp.")
+@click.option(
+    "--ep", type=int, default=1, help="Expert-parallel ranks of an engine, among those of --dp."
+)
 @click.option("--replicas", type=int, default=1, help="Engines behind the router.")
-@click.option("--prefill", type=int, default=0, help="Engines for prompts only.")
-@click.option("--decode", type=int, default=0, help="Engines for outputs only.")
+@click.option(
+    "--prefill", type=int, default=0, help="Engines that only process prompts; needs --decode."
+)
+@click.option(
+    "--decode", type=int, default=0, help="Engines that only generate outputs; needs --prefill."
+)
 @click.option(
     "--prefill-tp", type=int, default=0, help="Tensor-parallel ranks of an engine for prompts."
 )
@@ -53,17 +60,33 @@ if TYPE_CHECKING:
 @click.option(
     "--compute", default="auto", help="auto (the device's own profile), roofline, or a profile."
 )
-@click.option("--dtype", default="bf16", help="Element type: bf16, fp16 or fp32.")
-@click.option("--quantization", default="", help="fp8 for weights and matmuls of one byte.")
-@click.option("--slo", metavar="ttft=MS,tpot=MS", help="Service level that goodput counts.")
+@click.option(
+    "--dtype", default="bf16", show_default=True, help="Element type: bf16, fp16 or fp32."
+)
+@click.option(
+    "--quantization",
+    default="",
+    help="fp8: weights and matmuls of one byte; fp4: weights of four bits.",
+)
+@click.option(
+    "--slo", metavar="ttft=MS,tpot=MS", help="Service level; goodput counts the requests within it."
+)
 @click.option("--seed", type=int, help="Seed of a process; wins over the one it names.")
 @click.option("--first", type=int, metavar="N", help="Only the first N requests.")
-@click.option("--rate-scale", type=float, default=1.0, help="Arrivals this many times as fast.")
-@click.option("--prompt-scale", type=float, default=1.0, help="Prompts this many times as long.")
-@click.option("--output-scale", type=float, default=1.0, help="Outputs this many times as long.")
+@click.option(
+    "--rate-scale", type=float, default=1.0, help="Let requests arrive this many times as fast."
+)
+@click.option(
+    "--prompt-scale", type=float, default=1.0, help="Make prompts this many times as long."
+)
+@click.option(
+    "--output-scale", type=float, default=1.0, help="Make outputs this many times as long."
+)
 @click.option("--spread", type=float, default=0.0, help="Move arrivals later by up to S seconds.")
 @click.option(
-    "--policy", metavar="FILE.py:CLASS", help="Decisions of your own; see docs/serving.md."
+    "--policy",
+    metavar="FILE.py:CLASS",
+    help="A class with scheduling decisions of your own; see docs/serving.md.",
 )
 @click.option(
     "--expand", metavar="FROM:TO|step:N", help="Write these seconds, or this step, as operators."

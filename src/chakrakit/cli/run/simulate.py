@@ -35,19 +35,40 @@ _ASTRA_NAMES = (
     metavar="SYSTEM NETWORK MEMORY",
     help="Simulate as ASTRA-sim does, with its system JSON, network YAML and memory JSON.",
 )
-@click.option("--groups", metavar="FILE", help="Communicator groups, JSON.")
+@click.option("--groups", metavar="FILE", help="With --astra: communicator groups, JSON.")
 @click.option(
     "--backend",
     type=click.Choice(["unaware", "aware"]),
     default="unaware",
-    help="Network without or with congestion.",
+    show_default=True,
+    help="With --astra: the network without or with congestion.",
 )
-@click.option("--queues", type=int, default=1, help="Queues per network dimension.")
-@click.option("--injection-scale", type=float, default=1.0, help="Multiplies `endpoint-delay`.")
-@click.option("--rendezvous", is_flag=True, help="A send waits until its receive is posted.")
-@click.option("--lenient", is_flag=True, help="ASTRA-sim's answer where it is wrong or incomplete.")
+@click.option(
+    "--queues",
+    type=int,
+    default=1,
+    show_default=True,
+    help="With --astra: queues per network dimension.",
+)
+@click.option(
+    "--injection-scale",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="With --astra: multiplies `endpoint-delay`.",
+)
+@click.option(
+    "--rendezvous", is_flag=True, help="With --astra: a send waits until its receive is posted."
+)
+@click.option(
+    "--lenient",
+    is_flag=True,
+    help="With --astra: give ASTRA-sim's answer also where it is wrong or incomplete.",
+)
 @click.option("--no-fold", is_flag=True, help="Simulate every rank; the answer is the same.")
-@click.option("--astra-log", is_flag=True, help="Print ASTRA-sim's own summary lines.")
+@click.option(
+    "--astra-log", is_flag=True, help="With --astra: print ASTRA-sim's own summary lines."
+)
 @click.option("-o", "--output", metavar="RUN", help="Write every node's times as a Run.")
 @native_options
 @json_option

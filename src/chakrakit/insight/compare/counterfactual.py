@@ -34,15 +34,17 @@ class _Side:
     model: Model
     label: I32
     texts: list[str]
-    steps: list[StepRows]
+    steps: list[StepRows | None]
+    """None for a rank whose run is one step."""
 
     def step(self, own: I64 | None = None) -> int:
         """The usual step with the model's times or these, as `compare` takes it; without steps, the whole."""
         timed = self.model.schedule(own)
         ranks = []
-        for rows, (_, first) in zip(self.steps, self.model.offset.items(), strict=True):
-            spans = rows.spans(timed.start[first:], timed.end[first:])
-            ranks.append({s.number: s.period for s in spans})
+        for rows, first in zip(self.steps, self.model.offset.values(), strict=True):
+            if rows is not None:
+                spans = rows.spans(timed.start[first:], timed.end[first:])
+                ranks.append({s.number: s.period for s in spans})
         return slowest(ranks) if any(ranks) else int(timed.end.max(initial=0))
 
 
@@ -74,7 +76,8 @@ def _side(run: Run) -> _Side:
             f"{KIND_NAMES[k]}: {short(events.texts[n])}" if k <= Kind.HOST else KIND_NAMES[k]
             for k, n in zip(view.kind.tolist(), events.operator.tolist(), strict=True)
         ]
-        steps.append(rows_of_steps(view)[1])
+        found, rows = rows_of_steps(view)
+        steps.append(None if found == "none" else rows)
         labels.append(np.array([texts.setdefault(t, len(texts)) for t in names], np.int32))
     model = Model(graphs, calls.matched())
     return _Side(model, np.concatenate([*labels, np.zeros(0, np.int32)]), list(texts), steps)

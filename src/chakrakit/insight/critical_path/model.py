@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.arrays import F64, I8, I32, I64, Mask
+from chakrakit.arrays import F64, I8, I32, I64, Mask, is_among
 from chakrakit.insight.communication import AllCalls, Matched
 from chakrakit.insight.critical_path.growing_array import GrowingArray
 from chakrakit.insight.rank import RankView, rank_views
@@ -73,16 +73,23 @@ def _lane_edges(view: RankView, edges: Edges) -> Edges:
     before, after = view.lane_pairs
     said = edges.where((edges.form == EdgeForm.FINISH_START) & (edges.lag >= 0))
     known = said.src.astype(np.int64) * len(view) + said.dst
-    new = ~np.isin(before * len(view) + after, known)
+    new = ~is_among(before * len(view) + after, known)
     return Edges.of(before[new], after[new], EdgeKind.STREAM)
 
 
 def _thread_edges(view: RankView) -> Edges:
-    """The order on host threads that no edge says, where the times agree with it."""
+    """The order on host threads that no edge says, where the times agree with it.
+
+    A simulator runs host rows that name no thread one at a time.
+    """
     host = view.on_host & view.ran
     if not host.any():
         return Edges.of([], [])
     before, after = implied_order(view.trace)
+    if not view.measured:
+        rows = np.flatnonzero(host & ~view.trace.has("tid") & ~view.is_comm)
+        rows = rows[np.lexsort((rows, view.end[rows], view.start[rows]))]
+        before, after = np.r_[before, rows[:-1]], np.r_[after, rows[1:]]
     told = host[before] & host[after] & (view.end[before] <= view.start[after])
     return Edges.of(before[told], after[told], EdgeKind.THREAD)
 

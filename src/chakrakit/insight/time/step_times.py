@@ -56,7 +56,7 @@ def steps_of(view: RankView) -> tuple[str, list[Step]]:
 
 
 def rows_of_steps(view: RankView) -> tuple[str, StepRows]:
-    """How a rank's steps were found, and the rows that make them up."""
+    """How a rank's steps were found (`none`: the run is one), and the rows that make them up."""
     number, found = _numbers(view)
     return found, step_rows(view.trace, view.ran, view.works_on_device, number)
 

@@ -12,7 +12,7 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load.description import machine_document, parse_machine
 
 _PRESETS = Path(__file__).parent.parent / "presets"
-_NAME = re.compile(r"(?P<name>[a-z0-9.-]+?)(:(?P<nodes>\d{1,7}))?$")
+_NAME = re.compile(r"(?P<name>[a-z0-9.-]+?)(:(?P<nodes>\d{1,20}))?$")
 
 
 def preset_names() -> list[str]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.errors import TraceError
+from chakrakit.errors import ConfigError, TraceError
 from chakrakit.passes.comm.channels import Channel
 from chakrakit.passes.comm.job import Job
 from chakrakit.passes.comm.meeting import Meeting
@@ -122,6 +122,10 @@ def _fused(buckets: Sequence[I64], rewrite: Rewrite) -> None:
             rewrite.absorb(row, last)
 
 
+_MOST_PIECES = 1_000_000
+"""Of one group's calls; each becomes a node of every body that takes part."""
+
+
 # --- cutting ------------------------------------------------------------------------------------
 
 
@@ -135,6 +139,11 @@ def _split(job: Job, channel: Channel, chosen: I64, size: float, parts: int = 0)
     large = np.flatnonzero(counts > 1)
     if not len(large):
         return
+    if counts.sum() > _MOST_PIECES:
+        raise ConfigError(
+            f"comm: {len(large):,} calls of one group would become {int(counts[large].sum()):,} pieces; "
+            f"{_MOST_PIECES:,} is the most: give fewer parts, or a larger size"
+        )
     seqs = job.renumber(channel, counts)
     for side in channel.sides:
         first = None if seqs is None else seqs[large]

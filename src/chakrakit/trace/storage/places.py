@@ -99,14 +99,31 @@ def body_files(folder: Place) -> dict[int, Place]:
 def _lone_file(folder: Place) -> dict[int, Place]:
     files = [f for f in files_in(folder) if re.search(r"\.et(\.gz|\.zst)?$", f.name)]
     if len(files) != 1:
-        raise ChakraError(f"{folder}: no NAME.N.et files in this directory{_recorded_in(folder)}")
+        more = _sets_in(folder) or _recorded_in(folder)
+        raise ChakraError(f"{folder}: no NAME.N.et files in this directory{more}")
     return {0: files[0]}
+
+
+def _sets_in(folder: Place) -> str:
+    """Which folders inside hold traces, such as those of several jobs."""
+    found = [f.name for f in _folders_in(folder) if any(map(_is_ranked, files_in(f)))]
+    return (
+        f"; {', '.join(found)} in it hold traces: give one, as {folder}/{found[0]}" if found else ""
+    )
+
+
+def _is_ranked(file: Place) -> bool:
+    return RANKED.fullmatch(file.name) is not None
+
+
+def _folders_in(folder: Place) -> list[Place]:
+    """The first few folders in a folder, sorted."""
+    return sorted((f for f in _inside(folder) if f.is_dir()), key=lambda f: f.name)[:8]
 
 
 def _recorded_in(folder: Place) -> str:
     """What to do with a directory of PyTorch's recordings, if it is one."""
-    below = sorted((f for f in _inside(folder) if f.is_dir()), key=lambda f: f.name)[:8]
-    files = [f for place in (folder, *below) for f in files_in(place)]
+    files = [f for place in (folder, *_folders_in(folder)) for f in files_in(place)]
     texts = [f for f in files if re.search(r"\.json(\.gz)?$", f.name)]
     for file in texts[:8]:
         with open_input(file) as stream:
