@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from claim import machine_of, need, percent, table
+from claim import machine_of, need, percent, spread, table
 
 from chakrakit import Trace
 from chakrakit.machines.device import CostSource, Device, Profiled, find_profile
@@ -18,18 +18,30 @@ PROGRAMS = (
     ("dense LM, training", "llama_1b_b4_s2048", False),
     ("dense LM, training", "bert", True),
     ("dense LM, training", "llama_3b", False),
+    ("dense LM, training", "bert_mlm", False),
+    ("dense LM, training", "graphed", False),
+    ("T5, training", "encoder_decoder", False),
     ("inference", "llama_1b_infer_b8_s1024", False),
+    ("inference, sampling of tokens", "sampling", True),
     ("decode over 8,192 tokens", "decode_cat", True),
     ("mixture of experts", "moe_capacity", True),
     ("mixture of experts", "moe_mixtral", True),
     ("mixture of experts", "moe_shared", False),
+    ("mixture of experts", "moe_hf_mixtral", False),
     ("DLRM", "dlrm_sparse", True),
     ("DLRM", "dlrm_dense", False),
     ("ViT", "vit_amp", False),
     ("diffusion, sampling", "unet_sample", True),
     ("diffusion, training", "latent_diffusion", False),
+    ("U-Net, training", "unet_training", False),
+    ("GAN", "gan", False),
+    ("recurrent: LSTM", "lstm", True),
+    ("recurrent: LSTM", "lstm_lm", True),
+    ("recurrent: GRU", "recogniser", True),
+    ("Conformer", "conformer", True),
     ("state space model", "mamba", False),
     ("graph attention", "graph_attention", False),
+    ("graph network", "gnn", False),
     ("ConvNeXt", "convnext", False),
     ("ResNet", "resnet50_b128", True),
     ("ResNet", "resnet18_amp", True),
@@ -56,14 +68,16 @@ def measure(data: Path) -> str:
         )[0].trace(0)
         measured, found, beyond = _device_ms(trace, profile, device)
         error = found / measured - 1
-        errors[seen].append(abs(error))
+        errors[seen].append(error)
         cells = [kind, name, "yes" if seen else "no", f"{measured:.2f}", f"{found:.2f}"]
         lines.append([*cells, percent(error, signed=True), percent(beyond)])
-    totals = TOTALS.format(
-        *(percent(float(np.median(errors[seen]))) for seen in (False, True)),
-        percent(float(np.median(errors[False] + errors[True]))),
-    )
-    return "\n\n".join([TEXT, table(HEADS, lines), totals])
+    groups = {
+        "not looked at": errors[False],
+        "looked at": errors[True],
+        "all": errors[False] + errors[True],
+    }
+    totals = [(name, len(found), *spread(found)) for name, found in groups.items()]
+    return "\n\n".join([TEXT, table(HEADS, lines), table(TOTALS, totals)])
 
 
 def _device_ms(trace: Trace, profile: Profiled, device: Device) -> tuple[float, float, float]:
@@ -83,7 +97,7 @@ The sum of kernel times of one recorded step (PyTorch 2.11, one NVIDIA H200) aga
 operators run one by one with a cold and with a warm cache, never on these programs. Which
 operators it tells apart, and by what, was decided while looking at the recordings marked "yes"; of the others
 only the totals were computed. Indices are assumed to be uniform: `moe_capacity` sends many tokens to one row,
-which shapes do not show. The clock is the highest; what a power limit adds is not in this table."""
-TOTALS = (
-    "Median absolute error: {} over the recordings not looked at, {} over the others, {} over all."
-)
+which shapes do not show. Recurrent layers (LSTM, GRU) were timed in 51 shapes, too few for what cuDNN chooses
+among; the loss of `conformer` (CTC) was not timed at all. `gan` takes 0.8 ms in all, in convolutions
+smaller than any that was timed. The clock is the highest; what a power limit adds is not in this table."""
+TOTALS = ("recordings", "number", "median absolute error", "90 %", "worst")

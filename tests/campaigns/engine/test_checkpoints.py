@@ -9,6 +9,7 @@ import pytest
 
 from chakrakit.campaigns.engine import CHECKPOINT_POLICIES, NEVER, SCOPES, Situation, Tier
 from chakrakit.campaigns.engine.checkpoints import cadence_of
+from chakrakit.errors import ConfigError
 
 
 def test_a_write_longer_than_the_interval_holds_the_next_snapshot(job):
@@ -89,3 +90,17 @@ def test_tiers_are_multiples_of_the_shortest():
     made = msgspec.convert({"tiers": text}, CHECKPOINT_POLICIES["tiered"])
     assert made.every(NOW) == 10
     assert [tier.multiple for tier in made.tiers(NOW)] == [1, 4]
+
+
+@pytest.mark.parametrize("multiples", [(1, 4_294_967_296), (64, 81)])
+def test_a_pattern_of_tiers_that_never_comes_round(multiples):
+    with pytest.raises(ConfigError, match="let longer intervals be small multiples"):
+        cadence_of(10, tuple(Tier(multiple=m, stalls=(1.0,)) for m in multiples))
+
+
+def test_differences_without_end_are_refused(job):
+    with pytest.raises(ConfigError, match="<= 4095"):
+        job(
+            checkpoint="{policy: differential, interval_steps: 10, seconds: 1, difference_seconds: 1, "
+            "differences: 4611686018427387904}"
+        )

@@ -18,7 +18,7 @@ from chakrakit.replayer.run import export
 from chakrakit.replayer.run.session import prepare
 from chakrakit.replayer.runner.limits import ReplayError, read_plan
 from chakrakit.trace.model import CollectiveType
-from fuzz.formats.replays import MACHINE, mutate_plan
+from fuzz.formats.replays import limit_machine, mutate_plan
 from fuzz.fuzz_format import Format
 from fuzz.mutation import gzipped, mutate_json
 
@@ -118,10 +118,9 @@ def _child(plan: Path, rank: int, ranks: int, scratch: Path) -> int:
 
 def _rank(path: Path) -> int:
     from chakrakit.replayer.runner.emulate import run_emulation
-    from chakrakit.replayer.runner.guard import room
     from chakrakit.replayer.runner.measure import run_plan
 
-    room.host_memory = lambda: MACHINE
+    limit_machine()
     try:
         plan = read_plan(path)
         run = run_emulation if "durations" in plan else run_plan

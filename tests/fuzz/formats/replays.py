@@ -27,7 +27,7 @@ from fuzz.hostile import hostile, places
 from fuzz.mutation import gzipped, mutate_json
 
 _SETTINGS = {"iterations": 1, "warmup": 0, "timeout_s": 20.0}
-MACHINE = 400 << 20
+_MACHINE = 400 << 20
 """Bytes of the machine that replays believe to have: a plan may take what there is, and no more."""
 _TOGETHER = 6
 """Operators in one recording: more would be lost with the first that is refused."""
@@ -282,16 +282,23 @@ def _replay_plan(folder: Path) -> None:
 
 
 def _run(plan: dict[str, Any]) -> None:
-    from chakrakit.replayer.runner.guard import room
+    from chakrakit.replayer.runner import measure
     from chakrakit.replayer.runner.limits import ReplayError
-    from chakrakit.replayer.runner.measure import run_plan
 
     gc.freeze()  # the runner looks for garbage before it times anything, and PyTorch is large
-    room.host_memory = lambda: MACHINE
+    limit_machine()
     try:
-        run_plan(plan, _SETTINGS, None)
+        measure.run_plan(plan, _SETTINGS, None)
     except ReplayError as error:
         raise ChakraError(str(error)) from None
+
+
+def limit_machine() -> None:
+    """Let replays in this process believe that the machine has little memory."""
+    from chakrakit.replayer.runner import measure
+    from chakrakit.replayer.runner.guard import MemoryBudget
+
+    measure.memory_budget = lambda *_: MemoryBudget({"cpu": _MACHINE})
 
 
 def _format(name: str, seed: Callable[[Path], None], mutate: Any, replay: Step) -> Format:

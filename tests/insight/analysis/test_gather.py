@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 import chakrakit as ck
+from chakrakit.errors import TraceError
 from chakrakit.insight.analysis import gather
 from chakrakit.insight.analysis.analysis import AnalysisOptions, analyze
 from chakrakit.insight.critical_path import events
 from chakrakit.insight.rank.load import as_run
 from chakrakit.parallel import Workers
+from chakrakit.trace.sets import Card, Times
 from support.engines import ENGINES
 
 
@@ -112,3 +115,20 @@ def test_calls_of_groups_that_become_one_are_numbered_anew(pickled: Workers) -> 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_gives_the_same(unfolded: ck.Run, engine: str) -> None:
     assert answer(unfolded) == answer(unfolded, Workers(engine, 2))
+
+
+@pytest.mark.parametrize(
+    ("tick_ps", "row", "says"),
+    [
+        (1, 2**31 - 1, "row 0 waited for row 2147483647 of rank 0, which has fewer"),
+        (2**63, -1, "check tick_ps in card.json"),
+    ],
+)
+def test_damaged_times_are_refused_before_they_are_used(tick_ps, row, says):
+    builder = ck.TraceBuilder()
+    builder.comp("k", duration_ns=5)
+    one = np.ones(1, np.int64)
+    times = Times(0 * one, 5 * one, (row * one).astype(np.int32), (-one).astype(np.int32))
+    run = ck.Run([builder.build()], times=[times], card=Card(kind="run", tick_ps=tick_ps))
+    with pytest.raises(TraceError, match=says):
+        analyze(run, AnalysisOptions())

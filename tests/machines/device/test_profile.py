@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device.profile import ClassModel, Row, find_profile, read_profile
+from chakrakit.machines.device.profile import (
+    ClassModel,
+    Profile,
+    Profiled,
+    Row,
+    find_profile,
+    read_profile,
+)
 from chakrakit.machines.operations import Operation, gemm_operation
 
 
@@ -39,6 +46,20 @@ def test_without_a_shape_flops_and_bytes_are_asked():
     op = gemm_operation(1024, 2048, 2048)
     found = ClassModel(ideal_table()).predict(Operation("gemm", (), op.flops, op.bytes))
     assert found.us == pytest.approx(op.flops / 500e6, rel=0.1)
+
+
+def test_nothing_is_extrapolated_beyond_what_the_device_can_do():
+    """Its table gets faster and faster; beyond it memory is the limit."""
+    rows = [Row([n], n / 1000 / (n / 1e6) ** 0.5, 0.0, float(n)) for n in (10**6, 10**7, 10**8)]
+    limits = {"peak": {"bf16": 1e15}, "memory_bandwidth": 10e9, "cache_bytes": 1e6}
+    model = Profiled(Profile(classes={"elementwise": rows}, **limits))
+    inside, beyond = (
+        model.predict(Operation("elementwise", (n,), 0.0, float(n))) for n in (10**8, 10**12)
+    )
+    assert inside is not None
+    assert inside.us == pytest.approx(rows[2].us, rel=0.05)
+    assert beyond is not None
+    assert beyond.us == pytest.approx((1e12 - 1e6) / 10e9 * 1e6)
 
 
 def test_unaligned_products_are_a_class_apart():

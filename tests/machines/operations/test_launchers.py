@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit import EdgeKind, Trace, TraceBuilder
-from chakrakit.machines.operations import gemm_operation, operations_of
+from chakrakit.machines.operations import Operation, gemm_operation, operations_of
 from chakrakit.machines.operations.launchers import Launchers
 from support.launched import launched_product
 
@@ -54,3 +54,10 @@ def test_the_host_has_no_device_operations():
     t = TraceBuilder()
     t.comp("aten::mm", is_cpu_op=True, tid=1, num_ops=5, tensor_size=5)
     assert operations_of(t.build()) == []
+
+
+def test_a_generated_update_of_parameters_is_that_of_a_fused_optimizer():
+    t = TraceBuilder()
+    t.comp("update", op_type="optimizer", num_ops=10, tensor_size=1_000_000)
+    [work] = operations_of(t.build())
+    assert work.operation == Operation("adamw", (), 0.0, 1e6)

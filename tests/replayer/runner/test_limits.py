@@ -33,7 +33,7 @@ STEP = {
 
 
 def made(*steps, slots=3, groups=1):
-    return {"slots": slots, "groups": [{}] * groups, "steps": list(steps)}
+    return {"slots": slots, "groups": [{"ranks": [0, 1]}] * groups, "steps": list(steps)}
 
 
 def test_a_plan_of_known_steps_passes():
@@ -69,7 +69,7 @@ EMULATED = {
     "release": [0, 0],
     "lanes": [0, -1],
     "waits": [[], [[0, 0, 3]]],
-    "groups": [{}],
+    "groups": [{"ranks": [0, 1]}],
     "communication": {"1": {"op": "all_reduce", "group": 0, "input": 64, "output": 64}},
     "order": [1],
 }
@@ -135,3 +135,11 @@ def test_memory_that_does_not_fit_is_said_in_gibibytes():
     check_memory(1 << 30, 1 << 30, "this machine")
     with pytest.raises(ReplayError, match=r"2\.0 GiB on this machine"):
         check_memory(2 << 30, 1 << 30, "this machine")
+
+
+@pytest.mark.parametrize("root", [2, 8, -1])
+def test_a_communication_with_somebody_who_is_no_member(root):
+    """gloo ends the process over a message to one."""
+    step = {"do": "collective", "op": "send", "group": 0, "inputs": [0], "root": root}
+    with pytest.raises(ReplayError, match=f"step 0: member {root} of a group of 2"):
+        check_plan(made(step))

@@ -64,10 +64,11 @@ def test_attributes_become_columns_and_bits_say_which_are_there() -> None:
     ]
 
 
-def test_groups_must_have_numbers() -> None:
+@pytest.mark.parametrize("name", ["tp", "-1", "1.5", "9" * 23])
+def test_groups_must_have_numbers(name: str) -> None:
     t = TraceBuilder()
-    t.collective("c", CollectiveType.ALL_REDUCE, 64, pg_name="tp")
-    with pytest.raises(TraceError, match="'tp' is not the number of a communicator group"):
+    t.collective("c", CollectiveType.ALL_REDUCE, 64, pg_name=name)
+    with pytest.raises(TraceError, match=f"'{name}' is not the number of a communicator group"):
         trace_columns(t.build())
 
 

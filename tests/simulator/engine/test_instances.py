@@ -89,6 +89,14 @@ def test_what_disagrees_is_said_with_both_nodes(traces, says, network):
     assert says in str(error.value)
 
 
+@pytest.mark.parametrize("seq", [-(2**63), -1, 0, 2**62, 2**63 - 1])
+def test_any_number_of_a_call_is_a_number(seq):
+    """Numbers only say which calls meet: the time is that of calls without one."""
+    given = calls(*[(ALL_REDUCE, 1 << 20, {"comm_seq": seq})] * 2)
+    plain = calls(*[(ALL_REDUCE, 1 << 20, {})] * 2)
+    assert finished(given, "flow").makespan_ps == finished(plain, "flow").makespan_ps
+
+
 def folded(kind, ranks):
     t = TraceBuilder()
     t.collective("c", kind, 10**6)

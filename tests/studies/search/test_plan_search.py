@@ -16,18 +16,8 @@ from chakrakit.studies.search.plan_search import SearchResult, machine_for, sear
 from chakrakit.studies.search.space import space_of, workloads
 from chakrakit.workloads.description.description import Decoder, Step, Workload
 from chakrakit.workloads.generate.generator import generate
-from chakrakit.workloads.models import named
+from support.small_space import FEW, MODEL, STEP
 
-MODEL = named("llama3.1-8b").replace(layers=2)
-STEP = Step(seq=1024, global_batch=8)
-FEW: dict[str, list[Any]] = {
-    "tp": [1, 2],
-    "pp": [1, 2],
-    "micro_batch": [1, 2],
-    "recompute": ["none", "full"],
-    "schedule": ["1f1b"],
-    "data": ["zero1"],
-}
 MIXED = Decoder(
     name="moe",
     layers=4,

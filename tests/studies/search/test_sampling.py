@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import pytest
 
 from chakrakit.errors import MissingExtra
 from chakrakit.studies.search.plan_search import search
-from chakrakit.workloads.description.description import Step
-from chakrakit.workloads.models import named
-
-MODEL = named("llama3.1-8b").replace(layers=2)
-
-
-STEP = Step(seq=1024, global_batch=8)
-
-
-FEW: dict[str, list[Any]] = {
-    "tp": [1, 2],
-    "pp": [1, 2],
-    "micro_batch": [1, 2],
-    "recompute": ["none", "full"],
-    "schedule": ["1f1b"],
-    "data": ["zero1"],
-}
+from support.small_space import FEW, MODEL, STEP
 
 
 @pytest.mark.slow

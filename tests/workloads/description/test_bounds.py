@@ -13,6 +13,12 @@ CONFIG = {
     "intermediate_size": 1024, "vocab_size": 1000,
 }  # fmt: skip
 
+LATENT = {
+    "num_experts_per_tok": 1, "moe_intermediate_size": 8, "n_shared_experts": 1, "first_k_dense_replace": 1,
+    "n_routed_experts": 2, "kv_lora_rank": 2**31, "qk_nope_head_dim": 2**31, "qk_rope_head_dim": 8,
+    "v_head_dim": 16,
+}  # fmt: skip
+
 
 @pytest.mark.parametrize(
     ("part", "says"),
@@ -51,6 +57,7 @@ def test_a_step_or_plan_too_large(part, says):
         ({"hidden_size": None}, "missing required field `hidden`"),
         ({"hidden_size": 2**70}, "hidden is 1,180,591,620,717,411,303,424"),
         ({"num_experts": 2**40, "num_experts_per_tok": 2}, "operations; 2^62 is the most"),
+        ({"model_type": "deepseek_v3", **LATENT}, "operations; 2^62 is the most"),
         ({"model_type": "gpt2"}, "gpt2 configuration without 'n_layer'"),
     ],
 )

@@ -48,7 +48,7 @@ def test_a_layer_is_attention_and_an_mlp_behind_norms_and_beside_residuals() -> 
     qkv, out, up, down = 16 * 48, 16 * 16, 16 * 48, 24 * 16
     core = 2 * 32 * 4 * 8
     assert sum(n.flops for n in block.forward) == 2 * 8 * (qkv + out + up + down) + core
-    assert sum(w.whole for w in block.weights) == qkv + out + up + down + 2 * 16
+    assert sum(w.all_elements for w in block.weights) == qkv + out + up + down + 2 * 16
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_the_embedding_has_positions_where_the_model_learns_them() -> None:
     tape = Tape("embedding", Settings({}))
     tape.finish(embedding(tape, MODEL.replace(positions=64), tokens(), ()))
     assert [n.name for n in tape.forward] == ["embedding", "positions", "positions.add"]
-    assert [w.whole for w in tape.weights] == [32 * 16, 64 * 16]
+    assert [w.all_elements for w in tape.weights] == [32 * 16, 64 * 16]
 
 
 def test_the_head_gives_a_loss_in_training_and_logits_of_sampled_tokens_in_inference() -> None:

@@ -41,7 +41,7 @@ def test_a_vocabulary_is_filled_up_to_the_ranks_that_share_it() -> None:
     tables = {}
     for whole in (True, False):
         stack = stack_of(MODEL, Plan(tp=2, vocab_parallel=whole), STEP)
-        tables[whole] = stack.block("embedding").weights[0].whole
+        tables[whole] = stack.block("embedding").weights[0].all_elements
     assert tables == {True: 34 * 16, False: 33 * 16}
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from chakrakit.errors import ConfigError
 from chakrakit.workloads.layers import INPUT, Node
 from chakrakit.workloads.program.tables import (
     PHASES,
@@ -71,3 +73,10 @@ def test_rows_of_a_table_are_repeated_and_lengthened() -> None:
         "stream": [4, 4, 4, 5],
     }
     assert "stream" not in columns
+
+
+def test_a_node_with_numbers_beyond_64_bits_is_named() -> None:
+    with pytest.raises(ConfigError, match="wide has numbers beyond 64 bits; check the sizes"):
+        table_of(
+            [Node("a", "matmul"), Node("wide", "matmul", flops=2**63)], TextTables(), "forward"
+        )

@@ -11,10 +11,12 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from chakrakit.campaigns.engine.bounds import LONGEST_PATTERN, Differences
 from chakrakit.campaigns.engine.cadence import Cadence
 from chakrakit.campaigns.engine.closed_forms import daly_interval, young_interval
 from chakrakit.campaigns.engine.failures import SCOPES, Scope
-from chakrakit.configuration import Count, Natural, NotNegative
+from chakrakit.configuration import Count, NotNegative
+from chakrakit.errors import ConfigError
 
 
 class Tier(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,7 +185,7 @@ class Differential(CheckpointPolicy, frozen=True, kw_only=True):
     seconds: NotNegative
     """Of a full copy."""
     difference_seconds: NotNegative
-    differences: Natural
+    differences: Differences
     restore_seconds: NotNegative = 0.0
     apply_seconds: NotNegative = 0.0
 
@@ -233,6 +235,11 @@ def whole_steps(seconds: float, situation: Situation) -> int:
 def cadence_of(every: int, tiers: tuple[Tier, ...]) -> Cadence:
     """All tiers' stalls as one pattern; a checkpoint that several tiers take stops the job for each."""
     period = math.lcm(*(tier.multiple * len(tier.stalls) for tier in tiers))
+    if period > LONGEST_PATTERN:
+        raise ConfigError(
+            f"the tiers come together every {period:,} checkpoints; {LONGEST_PATTERN:,} is the most: let "
+            "longer intervals be small multiples of the shorter ones"
+        )
     stalls = [0.0] * period
     for tier in tiers:
         for n, i in enumerate(range(tier.multiple - 1, period, tier.multiple)):

@@ -122,7 +122,7 @@ class RankTasks:
         """A rank, for whoever looks at it."""
         run, binding = self._run, self._run.bindings[rank]
         body = run.body_at if self._workers is None else run.reader_of
-        times = None if run.times is None else run.times[run.timing[rank]]
+        times = None if run.times is None else run.sound_times(rank)
         # On a worker the body is read anyway; here it is shared by all ranks that run it.
         calls = run.calls_at(binding.body) if self._workers is None else None
         return RankTask(rank, body(binding.body), binding, times, run.tick_ps, self._wanted, calls)

@@ -101,8 +101,18 @@ class Profiled:
         """None for an operation no class knows."""
         key = operation, round(resident, 2)
         if key not in self._known:
-            self._known[key] = self._predict(*key)
+            found = self._predict(*key)
+            self._known[key] = found and self._possible(found, operation)
         return self._known[key]
+
+    def _possible(self, found: Prediction, operation: Operation) -> Prediction:
+        """The prediction, but nothing extrapolated that memory or product units could not do."""
+        own = self.profile
+        if not found.extrapolated or not own.peak or not own.memory_bandwidth:
+            return found
+        from_memory = max(0.0, operation.bytes - own.cache_bytes)
+        least = max(operation.flops / max(own.peak.values()), from_memory / own.memory_bandwidth)
+        return found._replace(us=max(found.us, least * 1e6))
 
     def _predict(self, operation: Operation, resident: float) -> Prediction | None:
         exact = operation.table or operation.kind

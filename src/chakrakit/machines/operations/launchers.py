@@ -20,6 +20,8 @@ from chakrakit.trace.model import EdgeKind, NodeType, Trace
 from chakrakit.trace.placement import on_host
 
 _OP_TYPES = {"matmul": "gemm", "attention": "attention"}
+_OPTIMIZER = "optimizer"
+"""What generators call an update of parameters; frameworks fuse it, as they do AdamW."""
 _MEMORY = re.compile("Mem(set|cpy)")
 _GENERATED = ("triton_", "aten::")
 """How operators begin that have shapes: PyTorch's own, and kernels generated for fused ones."""
@@ -103,7 +105,10 @@ class Launchers:
 
     def _counted(self, row: int) -> Operation | None:
         flops, moved = float(self._flops[row]), float(self._moved[row])
-        kind = _OP_TYPES.get(self._text["op_type"](row))
+        op_type = self._text["op_type"](row)
+        if op_type == _OPTIMIZER and moved:
+            return Operation("adamw", (), 0.0, moved)
+        kind = _OP_TYPES.get(op_type)
         if kind is not None and flops:
             return Operation(kind, (), flops, moved)
         return streaming(int(moved)) if moved else None

@@ -66,7 +66,7 @@ def blamed(what: str) -> Iterator[None]:
 
 def check_plan(plan: dict[str, Any]) -> None:
     """Operators, slots and groups; raises a ReplayError that says which step is wrong."""
-    slots, groups = int(plan["slots"]), len(plan["groups"])
+    slots, groups = int(plan["slots"]), plan["groups"]
     if not 0 <= slots <= _MOST_SLOTS:
         raise ReplayError(f"{slots:,} slots")
     _check_waits(plan["steps"])
@@ -89,17 +89,20 @@ def _check_waits(steps: list[dict[str, Any]]) -> None:
         raise ReplayError(f"an iteration that waits {sum(times) / 1e9:,.0f} s, or less than none")
 
 
-def check_group(step: dict[str, Any], groups: int, place: str) -> None:
-    """A communication that there is, on a group that there is."""
+def check_group(step: dict[str, Any], groups: list[dict[str, Any]], place: str) -> None:
+    """A communication that there is, on a group that there is, from or to one of its members."""
     if step.get("reduce", "sum") not in REDUCTIONS:
         raise ReplayError(f"{place}: no reduction {step['reduce']!r}")
-    if step["op"] not in WAYS or not 0 <= int(step["group"]) < groups:
+    if step["op"] not in WAYS or not 0 <= int(step["group"]) < len(groups):
         raise ReplayError(f"{place}: {step['op']!r} on group {step['group']}")
+    members = len(groups[int(step["group"])]["ranks"])
+    if not 0 <= int(step.get("root", 0)) < members:
+        raise ReplayError(f"{place}: member {step['root']} of a group of {members}")
 
 
 def check_emulation(plan: dict[str, Any]) -> None:
     """Nodes, what they wait for, and communication."""
-    nodes, groups = len(plan["durations"]), len(plan["groups"])
+    nodes, groups = len(plan["durations"]), plan["groups"]
     if any(len(plan[column]) != nodes for column in ("release", "lanes", "waits")):
         raise ReplayError("the plan's columns differ in length")
     if min([*plan["durations"], *plan["release"]], default=0) < 0:

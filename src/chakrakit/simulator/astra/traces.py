@@ -88,8 +88,10 @@ def _groups(trace: Trace) -> I64:
     coded = trace.table.column("pg_name").combine_chunks().dictionary_encode()
     names = coded.dictionary.to_pylist()
     for name in names:
-        if name and not name.isdecimal():
-            raise TraceError(f"`pg_name` {name!r} is not the number of a communicator group")
+        if name and not (name.isdecimal() and len(name) < 20 and int(name) < 1 << 63):
+            raise TraceError(
+                f"`pg_name` {name[:40]!r} is not the number of a communicator group, below 2^63"
+            )
     numbers = np.array([int(name or 0) for name in names] + [0], np.int64)
     chosen: I64 = numbers[coded.indices.fill_null(len(names)).to_numpy()]
     return chosen

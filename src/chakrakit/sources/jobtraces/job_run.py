@@ -67,12 +67,11 @@ def read_job_trace(path: str | Path) -> Run:
 def _orders(operations: Operations) -> dict[int, Order]:
     """The order of every stage, from the first step of the first replica that has it."""
     out = {}
-    for stage in range(operations.stages):
+    for stage in np.unique(operations.stage).tolist():
         here = operations.take(operations.stage == stage)
-        if len(here):
-            here = here.take(here.step == here.step.min())
-            here = here.take(here.dp_rank == here.dp_rank.min())
-            out[stage] = order_of(Worker(here, operations.stages, operations.chunks))
+        here = here.take(here.step == here.step.min())
+        here = here.take(here.dp_rank == here.dp_rank.min())
+        out[stage] = order_of(Worker(here, operations.stages, operations.chunks))
     return out
 
 
@@ -88,7 +87,8 @@ def _step_begins(operations: Operations) -> dict[int, int]:
 
 def _groups(at: Mapping[tuple[int, int], int], stages: int) -> Groups:
     replicas = sorted({d for d, _ in at})
-    found = {f"stage {s}": [at[d, s] for d in replicas if (d, s) in at] for s in range(stages)}
+    present = sorted({s for _, s in at})
+    found = {f"stage {s}": [at[d, s] for d in replicas if (d, s) in at] for s in present}
     for d in replicas:
         ends = {at[d, s]: None for s in (0, stages - 1) if (d, s) in at}
         found[f"embedding {d}"] = list(ends)

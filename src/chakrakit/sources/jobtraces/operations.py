@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import FormatError
+from chakrakit.trace.communication import MAX_RANKS
 from chakrakit.trace.files import read_parquet
 
 NUMBERS = ("dp_rank", "stage", "rank", "step", "seq_id", "mc", "mb_id", "gmc")
@@ -110,10 +111,12 @@ def _numbers(table: pa.Table, name: str, path: str) -> I64:
         raise FormatError(f"column {name!r} should hold whole numbers without gaps", path=path)
     values = np.asarray(column)  # of any width: a cast of numbers beyond 64 bits would be an error
     low = -1 if name in ("mc", "mb_id", "gmc") else 0
-    if (values < low).any() or (values > 1 << 40).any():
-        row = int(np.flatnonzero((values < low) | (values > 1 << 40))[0])
+    most = MAX_RANKS - 1 if name in ("dp_rank", "stage", "rank") else 1 << 40
+    wrong = np.flatnonzero((values < low) | (values > most))
+    if len(wrong):
+        row = int(wrong[0])
         raise FormatError(
-            f"column {name!r}, row {row}: {values[row]} is not from {low} to 2^40", path=path
+            f"column {name!r}, row {row}: {values[row]} is not from {low} to {most}", path=path
         )
     return values.astype(np.int64)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
+from chakrakit.errors import ConfigError
 from chakrakit.workloads.layers import INPUT, Node
 
 PHASES = ("forward", "backward", "weight", "recompute", "optimizer", "sync")
@@ -84,7 +85,13 @@ class NodeTable:
 def table_of(nodes: Sequence[Node], book: TextTables, phase: str) -> NodeTable:
     """A list of nodes as columns."""
     values = [_values(n, book, phase) for n in nodes]
-    array = np.array(values, np.int64).reshape(len(nodes), len(COLUMNS))
+    try:
+        array = np.array(values, np.int64).reshape(len(nodes), len(COLUMNS))
+    except OverflowError:
+        large = max(nodes, key=lambda node: max(node.flops, node.bytes))
+        raise ConfigError(
+            f"{large.name} has numbers beyond 64 bits; check the sizes of the model"
+        ) from None
     own = [(d, i) for i, n in enumerate(nodes) for d in n.deps if d >= 0]
     return NodeTable(
         {c: np.ascontiguousarray(array[:, k]) for k, c in enumerate(COLUMNS)},

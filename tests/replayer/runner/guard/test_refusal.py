@@ -10,7 +10,7 @@ from support.replayed import examined
 torch = pytest.importorskip("torch")
 
 
-@pytest.mark.parametrize("kind", ["dtype", "layout", "memory_format"])
+@pytest.mark.parametrize("kind", ["dtype", "layout", "memory_format", "reduction"])
 @pytest.mark.parametrize("number", [2**31 - 1, -1, 99, 1.5, True])
 def test_a_kind_that_pytorch_has_not_numbered(kind, number):
     """It is taken on trust: `randperm` with element type 2147483647 ends the process."""

@@ -31,6 +31,15 @@ BAD = {
         torch.ops.aten.embedding_dense_backward.default,
         (f(2, 8), torch.zeros(1000, dtype=torch.long), 10, -1, False),
     ),
+    "bags that are neither summed nor averaged": (
+        torch.ops.aten._embedding_bag_forward_only.default,
+        (f(8, 4), i(1, 2), i(0), False, 9),
+    ),
+    "a view of more elements than memory could hold": (
+        torch.ops.aten.sum.default,
+        (torch.zeros(1).expand(1 << 40),),
+    ),
+    "nothing to count": (torch.ops.aten.bincount.default, (None,)),
     "lists of different lengths": (torch.ops.aten._foreach_add_.List, ([f(4), f(4)], [f(4)])),
     "lists of different shapes": (torch.ops.aten._foreach_mul_.List, ([f(4)], [f(400)])),
     "an empty list": (torch.ops.aten._foreach_copy_.default, ([], [f(4)])),

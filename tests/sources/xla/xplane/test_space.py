@@ -91,3 +91,9 @@ def test_damage_is_one_clear_error():
     ) as error:
         read_planes(b"\x0a\x7fshort", "run.xplane.pb")
     assert error.value.path == "run.xplane.pb"
+
+
+def test_a_stat_of_bytes_that_is_a_number_has_no_bytes():
+    plane = message((2, "/host:CPU"), (5, entry(3, (2, "size"))), (6, message((1, 3), (6, 5))))
+    (found,) = read_planes(message((1, plane)))
+    assert found.stats == {"size": 0}

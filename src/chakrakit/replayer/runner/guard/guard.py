@@ -12,7 +12,7 @@ from typing import Any
 from .dry_run import DryRun
 from .memory_budget import MemoryBudget
 from .ranges import Ranges
-from .refusal import Given, Refused, check_kinds, written_by
+from .refusal import Given, Refused, check_kinds, need, written_by
 from .sizes import check_sizes
 from .values import Values, Want
 
@@ -41,6 +41,7 @@ class Guard:
         """
         name = operator._schema.name.partition("::")[2]
         check_kinds(given)
+        self._check_extents(given)
         check_sizes(name, given)
         wanted = self._values.wanted(name, given, made)
         replaced = {
@@ -56,6 +57,15 @@ class Guard:
                 given[argument][place] = tensor
         self._ask_budget(name, operator, given, made)
         return replaced
+
+    def _check_extents(self, given: Given) -> None:
+        """Views have no more elements than memory could hold: there may be any number of a storage of one."""
+        for value in given.values():
+            for item in value if isinstance(value, list) else [value]:
+                if isinstance(item, self._torch.Tensor):
+                    most = self.budget.limits.get(item.device.type, 0)
+                    extent = item.numel() * item.element_size()
+                    need(extent <= most, f"a view of {item.numel():,} elements")
 
     def done(self, operator: Any, given: Given, results: list[Any]) -> None:
         """A call was made: what is known of values after it."""
@@ -107,7 +117,9 @@ class Guard:
         """Hold what the call would make against what there is, and against what was recorded."""
         where = _device(self._torch, given)
         if name in _BY_VALUE:
-            source = next(v for v in given.values() if isinstance(v, self._torch.Tensor))
+            source = next((v for v in given.values() if isinstance(v, self._torch.Tensor)), None)
+            if source is None:
+                raise Refused("no tensor among its arguments")
             return self.budget.ask(where, source.numel() * 8 * max(source.dim(), 1))
         found = self._dry.results(operator, given)
         if found is None:

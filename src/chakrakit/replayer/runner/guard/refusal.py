@@ -18,12 +18,19 @@ def need(holds: bool, what: str) -> None:
         raise Refused(what)
 
 
-_KINDS = {"dtype": 16, "layout": 1, "memory_format": 4}
+_KINDS = {
+    "dtype": 16,
+    "layout": 1,
+    "memory_format": 4,
+    "reduction": 3,
+    "interpolation_mode": 3,
+    "padding_mode": 3,
+}
 """How many of each PyTorch has numbered; it does not check the number and crashes over a wrong one."""
 
 
 def check_kinds(given: Given) -> None:
-    """Element types, layouts and memory formats may be numbers, of those that there are."""
+    """Element types, layouts, reductions and the like may be numbers, of those that there are."""
     for name, value in given.items():
         kind = next((k for k in _KINDS if name.endswith(k)), None)
         if kind is not None and isinstance(value, int | float):

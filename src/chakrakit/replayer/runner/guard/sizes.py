@@ -185,6 +185,7 @@ def _bags(given: Given) -> None:
     indices, offsets, weight = given["indices"], given["offsets"], given["weight"]
     need(weight.dim() == 2 and indices.dim() == 1 and offsets.dim() == 1, "no table, bags and rows")
     need(indices.dtype == offsets.dtype, "indices and offsets of different types")
+    need(given.get("mode", 0) in (0, 1, 2), "neither sums nor means nor maxima of bags")
     factors = given.get("per_sample_weights")
     need(factors is None or sizes(factors) == sizes(indices), "not one weight per index")
     need(not given.get("include_last_offset") or count(offsets) > 0, "no last offset")

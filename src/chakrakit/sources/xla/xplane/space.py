@@ -71,7 +71,7 @@ class Plane:
             return self._stat_names.get(stat.integer(7), "")
         if 5 in stat:
             return stat.text(5)
-        if 6 in stat:
+        if stat.raw(6):
             return stat.raw(6)[-1]
         if 2 in stat and stat.raw(2):
             return struct.unpack("<d", stat.raw(2)[-1])[0]
