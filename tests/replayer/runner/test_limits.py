@@ -107,6 +107,7 @@ def test_an_emulation_is_checked_too(changes, said):
         (gzip.compress(b'{"format": "chakra-replay", "version": 9}'), "this runner knows 1"),
         (gzip.compress(b'{"format": "chakra-replay", "version": 1}'), "is damaged: KeyError"),
     ],
+    ids=["not packed", "not JSON", "a list", "another version", "nothing in it"],
 )
 def test_a_file_that_is_no_plan_is_named(tmp_path, content, said):
     (tmp_path / "plan_0.json.gz").write_bytes(content)
