@@ -7,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.slow
 def test_without_its_tables_the_page_is_not_touched(tmp_path):
     page = tmp_path / "accuracy.md"
     page.write_text("as it was")

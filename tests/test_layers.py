@@ -57,13 +57,19 @@ def is_package(module: str) -> bool:
 
 
 @cache
+def nodes_of(file: Path) -> tuple[ast.AST, ...]:
+    """Everything in a source file."""
+    return tuple(ast.walk(ast.parse(file.read_text())))
+
+
+@cache
 def imports(file: Path) -> tuple[tuple[str, str], ...]:
     """What a file imports, wherever in it: (module, name in it or "")."""
     return tuple(_imports(file))
 
 
 def _imports(file: Path) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in nodes_of(file):
         if isinstance(node, ast.Import):
             yield from ((a.name, "") for a in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -218,7 +224,7 @@ def private_attributes(file: Path) -> tuple[set[str], list[tuple[int, str]]]:
     """Private names that a file's classes define, and those it asks other objects for, by line."""
     own: set[str] = set()
     asked = []
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in nodes_of(file):
         if isinstance(node, ast.ClassDef):
             own |= {n.name for n in node.body if isinstance(n, ast.FunctionDef)}
         if not isinstance(node, ast.Attribute) or not node.attr.startswith("_"):
@@ -253,7 +259,7 @@ def test_every_module_with_code_has_a_test_file_of_its_own() -> None:
     missing = []
     for file in files():
         own = file.relative_to(SOURCE)
-        code = (n for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.FunctionDef))
+        code = (n for n in nodes_of(file) if isinstance(n, ast.FunctionDef))
         if own.name in ("__init__.py", "__main__.py") or not any(map(does_something, code)):
             continue
         if not (ROOT / "tests" / own.parent / f"test_{own.name}").exists():

@@ -33,6 +33,7 @@ def test_there_is_an_example_for_every_decision() -> None:
     assert all(len(file.read_text().splitlines()) < 60 for file in FILES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "better"),
     [

@@ -45,6 +45,7 @@ def test_what_is_no_error_on_purpose_is_found(tmp_path: Path) -> None:
     assert (tmp_path / "in" / "number").read_text() == "7"
 
 
+@pytest.mark.slow
 def test_memory_beyond_the_limit_is_found(tmp_path: Path) -> None:
     """A reader that takes 600 MB for a file of a few bytes, after one that took as much and gave it back."""
 

@@ -23,6 +23,7 @@ def outcomes(function: Callable[[Any], Any], items: Any, engine: str) -> list[tu
     return [(o.value, o.error) for o in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_death_an_error_and_a_killer_cost_only_themselves(engine: str, tmp_path: Path) -> None:
     """One item's worker is killed once, one item always kills its worker, one raises."""

@@ -51,6 +51,7 @@ def test_runs_with_shared_programs(simulated: ck.Run, pickled: Workers) -> None:
     assert answer(simulated) == answer(simulated, pickled)
 
 
+@pytest.mark.slow
 def test_runs_of_a_file_a_rank(unfolded: ck.Run, pickled: Workers) -> None:
     assert unfolded.body_count == len(unfolded)
     assert answer(unfolded) == answer(unfolded, pickled)

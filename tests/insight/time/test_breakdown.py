@@ -131,6 +131,7 @@ def figures(run: Run) -> tuple[int, int, int, int, int, int]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HTA)
 def test_exact_times_agree_with_a_plain_sweep(name):
     events = device_events(name, 1000, whole=False)
@@ -184,6 +185,7 @@ def test_pipeline_ranks_wait_for_messages(linked):
         assert rank.breakdown.bubble_ns > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt_fsdp_tp_4", "gpt_pp_2", "cnn_ddp_2"])
 def test_host_communication_agrees_with_the_kineto_files(linked, name):
     """gloo communicates on host threads: the union of its ranges, rank by rank, to the nanosecond."""

@@ -12,6 +12,7 @@ from chakrakit.machines.load.description import parse_machine
 from support.networks import LINK, MACHINES, network, walk, walks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ring", "line", "full", "switch", "torus", "mesh", "fat tree"])
 def test_routes_by_arithmetic_are_as_short_as_those_by_search(name):
     machine = MACHINES[name]

@@ -265,6 +265,7 @@ SIMULATED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SIMULATED)
 def test_simulated_time_is_equal_on_three_machines(name):
     make, ranks, compute = SIMULATED[name]

@@ -41,6 +41,7 @@ def random_traces(seed):
     return random_case(seed)[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6))
 def test_edits_change_times_and_nothing_else(seed):

@@ -67,6 +67,7 @@ def test_a_profile_gives_the_times_the_simulator_gets_from_it():
     assert ends[0] == pytest.approx(ends[1], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_there_and_back_gives_the_measured_times():
     there = measured() | Recost("dgx-a100", measured_on="dgx-h200")
     back = there | Recost("dgx-h200", measured_on="dgx-a100")
@@ -160,6 +161,7 @@ def test_precision_of_traces_without_times_needs_no_machine():
     assert "fp8" in after.body_at(0).nodes["dtype"].to_pylist()
 
 
+@pytest.mark.slow
 def test_element_types_that_were_only_guessed_are_not_written():
     recost = Recost("dgx-h200", measured_on="dgx-h200", dtypes={"gemm": "fp8"})
     after = (measured() | recost).trace(0)

@@ -64,6 +64,7 @@ def test_folded_unfolded_and_the_oracle_agree():
     assert any(factors)
 
 
+@pytest.mark.slow
 def test_they_agree_where_communication_needs_room_on_devices():
     factors = [compare(seed, crowded_case) for seed in range(20)]
     assert any(factors)

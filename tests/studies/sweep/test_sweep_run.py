@@ -109,6 +109,7 @@ def test_a_failed_point_is_a_row_with_its_error(
     assert (again.done, again.failed, again.reused) == (12, 0, 8)
 
 
+@pytest.mark.slow
 def test_a_point_whose_worker_died_is_tried_again(done: Path, tmp_path: Path) -> None:
     """It says nothing about the point."""
     study = read_study(done / "tiny.yaml")

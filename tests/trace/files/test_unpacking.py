@@ -19,6 +19,7 @@ def test_plain_and_packed_bytes() -> None:
     assert unpacked(gzip.compress(TEXT) + gzip.compress(b"more") + b"\0\0", "x") == TEXT + b"more"
 
 
+@pytest.mark.slow
 def test_a_bomb_is_refused_while_it_is_unpacked() -> None:
     data = gzip.compress(bytes(200 << 20))
     told = pytest.raises(FormatError, match=r"more than 100 times its size")

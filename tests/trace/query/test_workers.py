@@ -76,6 +76,7 @@ quick = settings(
 )
 
 
+@pytest.mark.slow
 @quick
 @some_sets
 def test_validation_finds_the_same(pickled: Workers, seed: int, folded: bool) -> None:
@@ -84,6 +85,7 @@ def test_validation_finds_the_same(pickled: Workers, seed: int, folded: bool) ->
         assert validate(traces, keep=keep, workers=pickled) == validate(traces, keep=keep)
 
 
+@pytest.mark.slow
 @quick
 @some_sets
 def test_matching_gives_the_same(pickled: Workers, seed: int, folded: bool) -> None:
@@ -104,6 +106,7 @@ def test_queries_give_the_same(pickled: Workers, sql: str, folded: bool) -> None
     assert here.to_pylist() == there.to_pylist()
 
 
+@pytest.mark.slow
 def test_a_streamed_set_and_a_shared_one_say_the_same() -> None:
     """The same ranks, each with its own body and sharing them: two ways to one table."""
     rng = np.random.default_rng(3)

@@ -75,6 +75,7 @@ def test_false_length_costs_no_memory() -> None:
         list(Feeder(trace(varint(2**31 - 1) + b"abc")))
 
 
+@pytest.mark.slow
 def test_name_of_fifty_megabytes() -> None:
     name = "x" * 50_000_000
     feeder = Feeder(trace(node(1, name=name), node(2, [1])))

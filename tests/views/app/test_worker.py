@@ -32,6 +32,7 @@ def test_a_task_that_is_not_begun_can_be_cancelled():
     assert worker.submit(lambda: "next").result() == "next"
 
 
+@pytest.mark.slow
 def test_the_program_ends_while_a_task_runs():
     program = (
         "import time; from chakrakit.views.app import worker; "

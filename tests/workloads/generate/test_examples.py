@@ -13,6 +13,7 @@ from support.paths import EXAMPLES
 EXAMPLES = sorted((EXAMPLES).glob("generate_*.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_example(path: Path) -> None:
     done = subprocess.run([sys.executable, path], capture_output=True, text=True)

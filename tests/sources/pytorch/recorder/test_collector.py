@@ -33,6 +33,7 @@ def test_the_collector_needs_only_pytorch_and_the_standard_library():
 @pytest.fixture
 def log(monkeypatch):
     """What is recorded, in order: files as they are opened, steps, and ends."""
+    pytest.importorskip("torch", reason="pip install torch")
     found = []
 
     class Recording:
