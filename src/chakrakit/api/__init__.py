@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from chakrakit.api.astra import simulate_as_astra
     from chakrakit.api.explore import FoundPlan, FoundScript, FoundService, campaign, search, sweep
     from chakrakit.api.look import analyze, compare
     from chakrakit.api.machines import calibrate, collective, list_machines
@@ -57,6 +58,7 @@ _HOME = {
     "report": "pages",
     "search": "explore",
     "simulate": "simulation",
+    "simulate_as_astra": "astra",
     "simulate_jobs": "simulation",
     "sweep": "explore",
     "transform": "traces",
@@ -92,6 +94,7 @@ __all__ = [
     "report",
     "search",
     "simulate",
+    "simulate_as_astra",
     "simulate_jobs",
     "sweep",
     "transform",

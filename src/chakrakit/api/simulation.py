@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from chakrakit.api.astra import ASTRA_OPTIONS, simulate_as_astra
 from chakrakit.api.inputs import Path_, Traces, traces_of
-from chakrakit.errors import ConfigError, nearest
+from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine
-from chakrakit.simulator.astra import AstraOptions, AstraSimulation, read_config
-from chakrakit.simulator.astra import simulate as simulate_as_astra
-from chakrakit.simulator.astra import to_run as astra_run
+from chakrakit.simulator.astra import AstraSimulation
 from chakrakit.simulator.collectives import Algorithms
 from chakrakit.simulator.engine import Disturbance, SimulationOptions
 from chakrakit.simulator.jobs import JobsSimulation, place_jobs, read_job_placement
@@ -132,7 +130,7 @@ def simulate(
     if astra is not None:
         others = {"machine": machine, "compute": compute, "placement": placement, "detail": detail}
         _refuse_changed(settings | others)
-        return _simulate_as_astra(workload, astra, output, fold=fold, **more)
+        return simulate_as_astra(workload, astra, output, fold=fold, **more)
     _refuse_astra_options(more)
     places = read_placement(os.fspath(placement)) if placement else None
     options = _options(**settings, fold=fold, placement=places, **more)
@@ -140,10 +138,6 @@ def simulate(
     if output is not None:
         write(done.run(detail), output)
     return done
-
-
-_ASTRA_OPTIONS = ("groups", *(f.name for f in fields(AstraOptions) if f.name != "fold"))
-"""Options that only ASTRA-sim's engine has."""
 
 
 def _refuse_changed(settings: dict[str, Any]) -> None:
@@ -156,30 +150,8 @@ def _refuse_changed(settings: dict[str, Any]) -> None:
 
 def _refuse_astra_options(given: Iterable[str]) -> None:
     for name in given:
-        if name in _ASTRA_OPTIONS:
+        if name in ASTRA_OPTIONS:
             raise ConfigError(f"{name} is for astra: give it with ASTRA-sim's three files")
-
-
-def _simulate_as_astra(
-    workload: Traces,
-    files: Sequence[Path_],
-    output: Path_ | None,
-    *,
-    groups: Path_ | None = None,
-    **options: Any,
-) -> AstraSimulation:
-    for name in options:
-        if name not in (*_ASTRA_OPTIONS, "fold"):
-            raise ConfigError(f"astra has no option {name!r}; {nearest(name, _ASTRA_OPTIONS)}")
-    if len(files) != 3:
-        raise ConfigError(f"astra has {len(files)} files; give the system, the network, the memory")
-    system, network, memory = (os.fspath(path) for path in files)
-    config = read_config(system, network, memory, None if groups is None else os.fspath(groups))
-    given = workload if isinstance(workload, TraceSet) else os.fspath(workload)
-    done = simulate_as_astra(given, config, AstraOptions(**options))
-    if output is not None:
-        write(astra_run(done, traces_of(workload)), output)
-    return done
 
 
 def simulate_jobs(

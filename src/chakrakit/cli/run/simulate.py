@@ -127,9 +127,9 @@ def _simulate_astra(
     as_json: bool,
     **settings: Any,
 ) -> None:
-    from chakrakit.api import simulate
+    from chakrakit.api import simulate_as_astra
 
-    result = simulate(workload, astra=files, fold=not no_fold, **settings)
+    result = simulate_as_astra(workload, files, fold=not no_fold, **settings)
     for key in result.config.ignored:
         click.echo(f"note: {key}", err=True)
     if astra_log:

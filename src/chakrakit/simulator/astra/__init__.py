@@ -1,14 +1,25 @@
-"""ASTRA-sim's files in, ASTRA-sim's cycles out. Sealed: shares only the traces' formats and Run."""
+"""ASTRA-sim's files in, ASTRA-sim's cycles out. Sealed: shares only the traces' formats and Run.
+
+What needs Arrow is imported when first used: cycles alone do not pay for it.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from chakrakit.simulator.astra.config import Config, make_config, read_config
-from chakrakit.simulator.astra.log import log_lines
 from chakrakit.simulator.astra.options import AstraOptions
 from chakrakit.simulator.astra.result import AstraSimulation, AstraSummary
-from chakrakit.simulator.astra.run import to_run
 from chakrakit.simulator.astra.simulation import simulate, simulate_program
 from chakrakit.simulator.astra.summary import about, rows
+
+if TYPE_CHECKING:
+    from chakrakit.simulator.astra.log import log_lines
+    from chakrakit.simulator.astra.run import to_run
+
+_HOME = {"log_lines": "log", "to_run": "run"}
+"""Name → the module that has it."""
 
 __all__ = [
     "AstraOptions",
@@ -24,3 +35,11 @@ __all__ = [
     "simulate_program",
     "to_run",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'chakrakit.simulator.astra' has no attribute {name!r}")
+    value = getattr(import_module(f"chakrakit.simulator.astra.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
