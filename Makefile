@@ -72,14 +72,14 @@ fuzz: codec-fuzz $(VENV)/.built  ## feed mutated traces to the codec under the s
 
 SANITIZED_TESTS ?= tests/core tests/trace/codecs/test_et.py tests/trace/codecs/test_et_edits.py \
 	tests/trace/codecs/test_json_text.py tests/trace/model/test_graph.py tests/trace/timing/test_scheduler.py \
-	tests/trace/storage/test_feeder.py tests/trace/storage/test_feeder_input.py tests/simulator/astra tests/simulator/engine/test_engine.py \
+	tests/trace/storage/test_feeder.py tests/trace/storage/test_feeder_input.py tests/simulator/astra tests/simulator/engine/test_native.py tests/simulator/engine/test_folding.py \
 	tests/simulator/engine/test_network.py tests/simulator/engine/test_device_sharing.py tests/simulator/engine/test_input.py \
 	tests/sources/pytorch/read/test_readers.py tests/sources/pytorch/linking/test_damage.py
 
 sanitize: $(SANITIZED)/.built $(TEST_VENV)/.wheel  ## run the core's tests under the address and undefined-behaviour sanitizers
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 CHAKRA_EXPECT_SANITIZER=1 PYTHONPATH=$(SANITIZED_SITE) \
-	$(TEST_VENV)/bin/python -m pytest -q -n 2 --dist worksteal -m 'not slow' --hypothesis-profile quick $(SANITIZED_TESTS)
+	$(TEST_VENV)/bin/python -m pytest -q -n 2 --dist worksteal -m 'not slow' $(SANITIZED_TESTS)
 
 wheel: dist/.built  ## build the wheel into dist/
 

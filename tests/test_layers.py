@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -265,3 +266,9 @@ def test_every_module_with_code_has_a_test_file_of_its_own() -> None:
         if not (ROOT / "tests" / own.parent / f"test_{own.name}").exists():
             missing.append(str(own))
     assert missing == []
+
+
+def test_files_that_the_makefile_names_are_there() -> None:
+    named = re.findall(r"tests/[\w/]+\.py", (ROOT / "Makefile").read_text())
+    assert named
+    assert [name for name in named if not (ROOT / name).exists()] == []

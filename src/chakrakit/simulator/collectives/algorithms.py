@@ -1,7 +1,7 @@
 """The algorithms of collectives, each as CollectiveSteps for n members.
 
-Every function says what its transfers are in its docstring; `tests/simulator/test_algorithms.py` carries
-values through all of them.
+Every function says what its transfers are in its docstring;
+`tests/simulator/collectives/test_algorithms.py` carries values through all of them.
 """
 
 from __future__ import annotations
