@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.engine import Outcome
+from chakrakit.simulator.results.history import history_table
 from chakrakit.simulator.results.storage import server_uses
 from chakrakit.simulator.results.summary import class_memory
 from chakrakit.trace.counters import storage_table
@@ -41,7 +42,7 @@ def to_run(
     }
     if outcome.stored is not None:
         counters["storage"] = storage_table(server_uses(outcome, machine))
-    memory = memory_table(outcome)
+    memory = history_table(outcome) or memory_table(outcome)
     if memory is not None:
         counters["memory"] = memory
     if detail == "full":

@@ -14,6 +14,7 @@ from chakrakit.results import Result
 from chakrakit.simulator.collectives import data_bytes, ideal_seconds, moved_bytes
 from chakrakit.simulator.engine import COMM, COMPUTE, MESSAGE, Outcome
 from chakrakit.simulator.results.energy import Energy
+from chakrakit.simulator.results.history import history_peaks
 from chakrakit.simulator.results.storage import server_uses
 from chakrakit.trace.counters import ServerUse
 from chakrakit.trace.memory import Allocations, allocations_of, fit_fields, fit_of
@@ -140,10 +141,12 @@ def summarize(
     """The summary of an outcome; `settings` gives network, compute and machine by name."""
     classes = [_class_summary(outcome, c) for c in range(outcome.classes.count)]
     membership = outcome.membership
-    ranks = [
-        msgspec.structs.replace(classes[int(c)][0], rank=rank)
-        for rank, c in zip(membership.ranks, outcome.classes.rank, strict=True)
-    ]
+    recorded = history_peaks(outcome)
+    ranks = []
+    for rank, c in zip(membership.ranks, outcome.classes.rank.tolist(), strict=True):
+        own = classes[c][0]
+        peak = recorded.get(rank, own.peak_bytes)
+        ranks.append(msgspec.structs.replace(own, rank=rank, peak_bytes=peak))
     makespan = outcome.makespan_ps / PS_PER_NS
     peaks = [m for _, m in classes if m is not None]
     highest = max(peaks, key=lambda m: m.peak_bytes) if peaks else None
