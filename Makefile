@@ -79,7 +79,7 @@ SANITIZED_TESTS ?= tests/core tests/trace/codecs/test_et.py tests/trace/codecs/t
 sanitize: $(SANITIZED)/.built $(TEST_VENV)/.wheel  ## run the core's tests under the address and undefined-behaviour sanitizers
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 CHAKRA_EXPECT_SANITIZER=1 PYTHONPATH=$(SANITIZED_SITE) \
-	$(TEST_VENV)/bin/python -m pytest -q -n 2 --dist worksteal -m 'not slow' $(SANITIZED_TESTS)
+	$(TEST_VENV)/bin/python -m pytest -q -n 2 --dist worksteal $(SANITIZED_TESTS)
 
 wheel: dist/.built  ## build the wheel into dist/
 
