@@ -1,8 +1,5 @@
 """What differs among values and rows, as NumPy gives it."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -30,19 +27,3 @@ def test_rows_that_differ_in_order_and_which_each_row_is(size):
     expected, inverse = np.unique(table, axis=0, return_inverse=True)
     assert rows.tolist() == expected.tolist()
     assert which.tolist() == inverse.reshape(-1).tolist()
-
-
-def test_pyarrow_converts_without_pandas_and_gives_it_when_asked():
-    """In a process of its own: pyarrow looks for pandas once per process."""
-    pytest.importorskip("pandas")
-    program = (
-        "import sys, numpy as np, pyarrow as pa\n"
-        "from chakrakit.arrays import keep_pandas_out\n"
-        "keep_pandas_out()\n"
-        "table = pa.table({'a': np.arange(3)})\n"
-        "assert table['a'].to_numpy().tolist() == [0, 1, 2]\n"
-        "assert 'pandas' not in sys.modules\n"
-        "assert table.to_pandas()['a'].tolist() == [0, 1, 2]\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

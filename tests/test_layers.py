@@ -16,7 +16,7 @@ from support.paths import ROOT
 
 SOURCE = Path(chakrakit.__file__).parent
 LAYERS = [
-    {"errors", "arrays"},
+    {"errors", "arrays", "start_up"},
     {"results"},
     {"configuration"},
     {"parallel"},

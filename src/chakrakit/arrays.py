@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,30 +59,3 @@ def _differ(columns: Sequence[I64]) -> Mask:
     for column in columns:
         new[1:] |= column[1:] != column[:-1]
     return new
-
-
-class _NoPandas(MetaPathFinder):
-    """Finds everything but pandas."""
-
-    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError(fullname)
-        return None
-
-
-def keep_pandas_out() -> None:
-    """Lets pyarrow believe that pandas is not installed; for processes of our own.
-
-    The first conversion between pyarrow and NumPy imports pandas where it is installed: 0.3 s that no
-    command needs. `to_pandas` looks for it again, and so goes on working.
-    """
-    import pyarrow as pa
-
-    if "pandas" in sys.modules:
-        return
-    finder = _NoPandas()
-    sys.meta_path.insert(0, finder)
-    try:
-        pa.chunked_array([pa.array(np.zeros(1))]).to_numpy()
-    finally:
-        sys.meta_path.remove(finder)

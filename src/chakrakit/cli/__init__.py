@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, _end)
         if argv is None and given and not {"-h", "--help", "--version"}.intersection(given):
-            from chakrakit.arrays import keep_pandas_out
+            from chakrakit.start_up import keep_pandas_out
 
             keep_pandas_out()
         return group.main(arguments, prog_name="chakra", **options)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from typing import Any
 
-from chakrakit.arrays import keep_pandas_out
 from chakrakit.parallel.orphans import watch_parent
 from chakrakit.parallel.outcome import Outcome, attempt, text_of
+from chakrakit.start_up import keep_pandas_out
 
 
 class Local:

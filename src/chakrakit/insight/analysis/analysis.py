@@ -63,7 +63,7 @@ from chakrakit.insight.time import (
 )
 from chakrakit.parallel import Workers
 from chakrakit.results import Result
-from chakrakit.trace.counters import ServerUse, servers_of
+from chakrakit.trace.counters import ServerUse, history_of, servers_of
 from chakrakit.trace.memory import fit_fields, fit_of
 from chakrakit.trace.sets import Footprint, RecordedStep, Run, footprint_of, recorded_step_of
 
@@ -301,9 +301,8 @@ def _blamed(run: Run, parts: GatheredFacts) -> dict[str, Any]:
 def _memory(run: Run, parts: GatheredFacts) -> Memory:
     """From the tensors that nodes name, or from the allocator's history where it was recorded."""
     found = join_memory(parts.memory, run)
-    if run.card.settings.get("memory") != "allocator" or "memory" not in run.counters:
-        return found
-    return with_history(found, run.counters["memory"])
+    history = history_of(run.card.settings, run.counters)
+    return found if history is None else with_history(found, history)
 
 
 def _path(

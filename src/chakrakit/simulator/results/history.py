@@ -11,15 +11,14 @@ import pyarrow as pa
 
 from chakrakit.arrays import I64
 from chakrakit.simulator.engine import Outcome
+from chakrakit.trace.counters import history_of
 from chakrakit.trace.sets import Run
 
 
 def recorded_history(outcome: Outcome) -> pa.Table | None:
     """The history that the traces come with, as recorded: rank, time_ns and bytes; None without one."""
     traces = outcome.membership.traces
-    if not isinstance(traces, Run) or traces.card.settings.get("memory") != "allocator":
-        return None
-    return traces.counters.get("memory")
+    return history_of(traces.card.settings, traces.counters) if isinstance(traces, Run) else None
 
 
 def history_peaks(outcome: Outcome) -> dict[int, int]:

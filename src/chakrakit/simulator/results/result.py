@@ -12,7 +12,7 @@ from chakrakit.simulator.engine import Outcome
 from chakrakit.simulator.results.history import history_table
 from chakrakit.simulator.results.storage import server_uses
 from chakrakit.simulator.results.summary import class_memory
-from chakrakit.trace.counters import storage_table
+from chakrakit.trace.counters import as_recorded, storage_table
 from chakrakit.trace.placement import nested_ends
 from chakrakit.trace.sets import Run, Times
 
@@ -29,7 +29,9 @@ def to_run(
     times = [_times(outcome, c, detail != "summary") for c in range(outcome.classes.count)]
     timing = {rank: int(c) for rank, c in zip(traces.ranks, outcome.classes.rank, strict=True)}
     # What the workload is stays known; how a recording was taken concerns its times alone.
-    workload = {k: v for k, v in traces.card.settings.items() if k != "undilate"}
+    history = history_table(outcome)
+    workload = as_recorded(traces.card.settings, history is not None)
+    workload.pop("undilate", None)
     card = traces.card.replace(
         tool="chakra simulate",
         settings={**workload, "engine": "native", **settings},
@@ -42,7 +44,7 @@ def to_run(
     }
     if outcome.stored is not None:
         counters["storage"] = storage_table(server_uses(outcome, machine))
-    memory = history_table(outcome) or memory_table(outcome)
+    memory = history or memory_table(outcome)
     if memory is not None:
         counters["memory"] = memory
     if detail == "full":

@@ -22,6 +22,7 @@ from chakrakit.sources.rocprof import read_processes
 from chakrakit.sources.snapshots import memory_table, read_snapshot
 from chakrakit.sources.xla.hlo import parse_hlo
 from chakrakit.sources.xla.xplane import read_devices
+from chakrakit.trace.counters import as_recorded
 from chakrakit.trace.sets import Run
 
 Linked = tuple[Run, LinkReport]
@@ -67,7 +68,7 @@ def _with_memory(run: Run, paths: list[Path]) -> Run:
             path=str(paths[0]),
         )
     joined = {rank: history for rank, (_, history) in zip(ranks, histories, strict=False)}
-    settings = {**run.card.settings, "memory": "allocator"}
+    settings = as_recorded(run.card.settings)
     table = pa.table(memory_table(joined, run.epoch_ns))
     return run.with_counters({"memory": table}).with_card(run.card.replace(settings=settings))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.trace.counters.counters import Counters, Series
+from chakrakit.trace.counters.history import as_recorded, history_of
 from chakrakit.trace.counters.schemas import SCHEMAS, Column, CounterSchema
 from chakrakit.trace.counters.storage import ServerUse, servers_of, storage_table
 
@@ -13,6 +14,8 @@ __all__ = [
     "Counters",
     "Series",
     "ServerUse",
+    "as_recorded",
+    "history_of",
     "servers_of",
     "storage_table",
 ]

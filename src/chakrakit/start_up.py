@@ -1,0 +1,35 @@
+"""What processes of our own, commands and workers, do before anything else."""
+
+from __future__ import annotations
+
+import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+
+
+class _NoPandas(MetaPathFinder):
+    """Finds everything but pandas."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname)
+        return None
+
+
+def keep_pandas_out() -> None:
+    """Lets pyarrow believe that pandas is not installed; for processes of our own.
+
+    The first conversion between pyarrow and NumPy imports pandas where it is installed: 0.3 s that no
+    command needs. `to_pandas` looks for it again, and so goes on working.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    if "pandas" in sys.modules:
+        return
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.chunked_array([pa.array(np.zeros(1))]).to_numpy()
+    finally:
+        sys.meta_path.remove(finder)
