@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from chakrakit.trace.model import element_bytes
+from chakrakit.operators import find_type
 
 _ELEMENT = re.compile(r"Tensor\(((?:nullptr \()?[^()]*)\)")
 _NOTHING = "nullptr"
@@ -169,7 +169,9 @@ def _operand(shape: Any, name: str, strides: Any, told: Any) -> Operand | None:
     described = isinstance(told, list) and len(told) == _DESCRIBED and isinstance(told[1], int)
     if described and isinstance(told[5], str) and told[5].startswith("cpu"):
         return None
-    size = int(element_bytes(name)) or (told[4] if described and isinstance(told[4], int) else 4)
+    element = find_type(name)
+    recorded = told[4] if described and isinstance(told[4], int) else 4
+    size = recorded if element is None else element.bytes_of(1)
     return Operand(tuple(shape), size, name, steps, told[1] if described else -1)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from chakrakit.machines.operations.calls import Call, Operand
 from chakrakit.machines.operations.operation import Operation
+from chakrakit.operators import dtype_name
 
 _TENSOR_CORES = re.compile("tf32|s1688|tensorop|nvjet_sm90_s", re.IGNORECASE)
 """Kernels of single-precision products that run on tensor cores; the graph alone does not say."""
@@ -25,7 +26,7 @@ def _precision(call: Call, operand: Operand) -> str:
     """`` for 16 bits, else the type; what kernels' names say of single precision is believed."""
     if operand.each == 2:
         return ""
-    if operand.dtype != "float":
+    if dtype_name(operand.dtype) != "fp32":
         return f".{operand.each * 8}"
     return ".tf32" if any(_TENSOR_CORES.search(k) for k in call.kernels) else ".fp32"
 

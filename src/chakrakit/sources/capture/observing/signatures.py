@@ -8,35 +8,12 @@ from typing import Any
 
 import torch
 
+from chakrakit.operators import TYPES
 from chakrakit.sources.capture.recording import Signature
 from chakrakit.sources.pytorch.work import Call, flops, is_contraction, moves_bytes
 
-_TYPES = {
-    torch.float32: "float",
-    torch.float64: "double",
-    torch.float16: "c10::Half",
-    torch.bfloat16: "c10::BFloat16",
-    torch.int64: "long int",
-    torch.int32: "int",
-    torch.int16: "short int",
-    torch.int8: "signed char",
-    torch.uint8: "unsigned char",
-    torch.bool: "bool",
-    torch.complex64: "c10::complex<float>",
-    torch.complex128: "c10::complex<double>",
-}
-SHORT = {
-    torch.float32: "fp32",
-    torch.float64: "fp64",
-    torch.float16: "fp16",
-    torch.bfloat16: "bf16",
-    torch.int64: "int64",
-    torch.int32: "int32",
-    torch.int8: "int8",
-    torch.uint8: "uint8",
-    torch.bool: "bool",
-}
-"""Element types by the names that generated workloads and machines use."""
+_TYPES = {getattr(torch, t.torch): t for t in TYPES if hasattr(torch, t.torch or "?")}
+"""Element types by PyTorch's own objects, as far as this PyTorch has them."""
 
 
 class Signatures:
@@ -140,7 +117,8 @@ def _stride(value: Any) -> Any:
 
 def _type(value: Any) -> str:
     if isinstance(value, torch.Tensor):
-        return f"Tensor({_TYPES.get(value.dtype, str(value.dtype))})"
+        element = _TYPES.get(value.dtype)
+        return f"Tensor({value.dtype if element is None else element.cpp})"
     if isinstance(value, (list, tuple)):
         return f"GenericList[{','.join(_type(v) for v in value)}]"
     names = {bool: "Bool", int: "Int", float: "Double", str: "String", type(None): "None"}
@@ -180,7 +158,8 @@ def _dtype(given: list[Any], results: list[Any]) -> str:
     for value in (*results, *given):
         first = value[0] if isinstance(value, (list, tuple)) and value else value
         if isinstance(first, torch.Tensor):
-            return SHORT.get(first.dtype, str(first.dtype).removeprefix("torch."))
+            element = _TYPES.get(first.dtype)
+            return str(first.dtype).removeprefix("torch.") if element is None else element.name
     return ""
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from chakrakit.arrays import I64
+from chakrakit.operators import ElementType, find_type
 from chakrakit.sources.pytorch.communication import names as words
 from chakrakit.sources.pytorch.communication.dimensions import plain_values, tensor_sizes
 from chakrakit.sources.pytorch.match import RowNames, Timeline, nearest
 from chakrakit.sources.pytorch.read import Extras, Kineto, Observer, json_list, whole
 from chakrakit.sources.pytorch.recorder import GROUP_MARK
-from chakrakit.trace.model import CollectiveType, element_bytes
+from chakrakit.trace.model import CollectiveType
 
 _NESTED = 6
 """How many rows up the mark or functional operator of a collective is looked for."""
@@ -329,12 +330,12 @@ def _extras(observer: Observer | None, kineto: Kineto | None) -> list[tuple[Extr
 
 def _read_facts(out: Collective, facts: dict[str, str]) -> None:
     """Sizes, splits and group as NCCL's records give them."""
-    item = int(element_bytes(facts.get("dtype", "")))
+    element = find_type(facts.get("dtype", ""))
     out.dtype = facts.get("dtype", out.dtype).lower()
-    if item and "In msg nelems" in facts:
-        out.in_bytes = _item_bytes(facts["In msg nelems"], item)
-    if item and "Out msg nelems" in facts:
-        out.out_bytes = _item_bytes(facts["Out msg nelems"], item)
+    if element is not None and "In msg nelems" in facts:
+        out.in_bytes = _message_bytes(facts["In msg nelems"], element)
+    if element is not None and "Out msg nelems" in facts:
+        out.out_bytes = _message_bytes(facts["Out msg nelems"], element)
     out.in_splits = _numbers(facts.get("In split size", "")) or out.in_splits
     out.out_splits = _numbers(facts.get("Out split size", "")) or out.out_splits
     out.group = facts.get("Process Group Name", out.group)
@@ -349,6 +350,13 @@ def _read_facts(out: Collective, facts: dict[str, str]) -> None:
 def _numbers(text: str) -> list[int]:
     found = json_list(text)  # long lists are abbreviated with dots, and then give nothing
     return found if _is_split(found) else []
+
+
+def _message_bytes(items: object, element: ElementType) -> int:
+    """Bytes of so many elements; -1 where that cannot be."""
+    count = whole(items)
+    size = None if count is None else whole(element.bytes_of(count))
+    return -1 if size is None else size
 
 
 def _item_bytes(items: object, width: object) -> int:
