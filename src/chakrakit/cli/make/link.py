@@ -104,8 +104,8 @@ def print_summary(report: LinkReport, output: Path) -> None:
     ]
     head = ("rank", "operators", "device", "comm", "measured ms", "scheduled ms", "violations")
     print_table(head, rows)
-    if report.step_ns:
-        out.print(_steps(report))
+    if report.recording is not None and report.step_ns:
+        out.print(report.recording.sentence)
     skew = report.clock.get("residual_skew_ns") or {}
     if skew:
         out.print(f"clocks: {report.clock['rule']}, residual skew {skew['median'] / 1e3:,.1f} µs")
@@ -115,19 +115,6 @@ def print_summary(report: LinkReport, output: Path) -> None:
         for warning in rank.warnings:
             out.print(f"rank {rank.rank}: {warning}")
     out.print(f"wrote {output}")
-
-
-def _steps(report: LinkReport) -> str:
-    from chakrakit.trace.sets import RecordedStep
-
-    return RecordedStep(
-        recorded_step_ns=report.recorded_step_ns,
-        step_ns=report.step_ns,
-        unprofiled_step_ns=report.unprofiled_step_ns,
-        corrected=report.corrected,
-        least_step_ns=report.least_step_ns,
-        most_step_ns=report.most_step_ns,
-    ).sentence
 
 
 def _details(rank: RankReport) -> None:
