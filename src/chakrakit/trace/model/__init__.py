@@ -27,6 +27,7 @@ from chakrakit.trace.model.element_types import dtype_name, element_bytes, eleme
 from chakrakit.trace.model.graph import Graph
 from chakrakit.trace.model.layouts import Layout, Layouts
 from chakrakit.trace.model.metadata import Metadata
+from chakrakit.trace.model.nesting import SLACK_NS, depth_of, nearest_kept, nested
 from chakrakit.trace.model.node import Node
 from chakrakit.trace.model.schema import (
     COMMUNICATION,
@@ -37,7 +38,7 @@ from chakrakit.trace.model.schema import (
     collective_words,
     node_type_name,
 )
-from chakrakit.trace.model.trace import Trace
+from chakrakit.trace.model.trace import PARENT_COLUMNS, Trace
 from chakrakit.trace.model.vocabulary import Attribute, by_name
 from chakrakit.trace.model.wire import field_bytes, varint
 
@@ -47,6 +48,8 @@ __all__ = [
     "IO_COLUMNS",
     "KIND_BITS",
     "MAX_ROWS",
+    "PARENT_COLUMNS",
+    "SLACK_NS",
     "STORAGE_TYPES",
     "Attribute",
     "CollectiveType",
@@ -71,6 +74,7 @@ __all__ = [
     "column",
     "column_name",
     "columns",
+    "depth_of",
     "dtype_name",
     "edge_codes",
     "edge_columns_that_fit",
@@ -78,6 +82,8 @@ __all__ = [
     "element_bytes",
     "element_types",
     "field_bytes",
+    "nearest_kept",
+    "nested",
     "node_type_name",
     "resolve",
     "storage_of_member",
