@@ -56,8 +56,8 @@ def test_a_row_starts_when_its_lane_is_free():
 
 def test_a_row_ends_when_its_work_is_done_or_with_what_runs_inside():
     t = ck.TraceBuilder()
-    t.comp("outer", is_cpu_op=True, tid=1, own_ns=5)
-    t.comp("inner", is_cpu_op=True, tid=1)
+    outer = t.comp("outer", is_cpu_op=True, tid=1, own_ns=5)
+    t.comp("inner", is_cpu_op=True, tid=1, parent=outer)
     found = causes(t, (0, 30), (5, 28))
     assert (found.end[0], found.end_row[0]) == (Cause.INSIDE, 1)
     assert (found.end[1], found.end_row[1], found.end_when[1]) == (Cause.OWN, -1, 28)

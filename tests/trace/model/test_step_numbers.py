@@ -1,12 +1,11 @@
-"""Steps of a trace: as nodes say, or where device work repeats."""
+"""Steps of a trace: as nodes say, or where work repeats."""
 
 import numpy as np
 import pytest
 
 from chakrakit import TraceBuilder
 from chakrakit.trace.model import EdgeKind
-from chakrakit.trace.placement import step_numbers, steps_of
-from chakrakit.trace.placement.step_numbers import repeating_period
+from chakrakit.trace.model.step_numbers import repeating_period
 
 
 @pytest.mark.parametrize(
@@ -32,19 +31,26 @@ def kernels(names, **fields):
 
 
 def test_marks_come_first():
-    trace = kernels("abcdabcd", step=3)
-    assert steps_of(trace).tolist() == [3] * 8
+    assert kernels("abcdabcd", step=3).step.tolist() == [3] * 8
 
 
 def test_repetition_numbers_the_steps():
-    trace = kernels("abcdabcd")
-    numbers, how = step_numbers(trace, np.arange(8), trace.start_ns)
-    assert (numbers.tolist(), how) == ([0] * 4 + [1] * 4, "repeating")
+    assert kernels("abcdabcd").step.tolist() == [0] * 4 + [1] * 4
 
 
 def test_without_either_there_are_no_steps():
-    trace = kernels("abcdefgh")
-    assert step_numbers(trace, np.arange(8), trace.start_ns)[1] == "none"
+    assert kernels("abcdefgh").step.tolist() == [-1] * 8
+
+
+def test_without_a_device_the_hosts_innermost_rows_repeat():
+    """Every `step` calls a, b, c and d; nothing else would repeat often enough to be numbered."""
+    t = TraceBuilder()
+    for i in range(2):
+        t.comp("step", is_cpu_op=True, tid=1, start_ns=1000 * i, duration_ns=900)
+        for k, name in enumerate("abcd"):
+            start = 1000 * i + 100 * k + 1
+            t.comp(name, is_cpu_op=True, tid=1, start_ns=start, duration_ns=50)
+    assert t.build().step.tolist() == [0] * 5 + [1] * 5
 
 
 def test_a_host_row_belongs_to_what_it_launches_next():
@@ -57,4 +63,4 @@ def test_a_host_row_belongs_to_what_it_launches_next():
         kernel = t.comp(name, start_time_ns=2 + 10 * i, duration_ns=5, stream=7)
         if i in (0, 4):
             t.edge(hosts[i // 4], kernel, EdgeKind.LAUNCH)
-    assert steps_of(t.build()).tolist() == [0, 1, 1] + [0] * 4 + [1] * 4
+    assert t.build().step.tolist() == [0, 1, 1] + [0] * 4 + [1] * 4
