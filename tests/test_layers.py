@@ -17,6 +17,7 @@ from support.paths import ROOT
 SOURCE = Path(chakrakit.__file__).parent
 LAYERS = [
     {"errors", "arrays", "start_up"},
+    {"operators"},
     {"results"},
     {"configuration"},
     {"parallel"},

@@ -12,7 +12,7 @@ from chakrakit.machines.device.profile import (
     find_profile,
     read_profile,
 )
-from chakrakit.machines.operations import Operation, gemm_operation
+from chakrakit.operators import Operation, gemm_operation
 
 
 def ideal_table():

@@ -11,7 +11,7 @@ import numpy as np
 from chakrakit.configuration import LARGEST_WRITTEN, read_json
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Profile, Row
-from chakrakit.machines.operations import Operation, operation_of, read_call
+from chakrakit.operators import Operation, operation_of, read_call
 
 _STREAMS = ("add", "mul", "copy", "sub", "div")
 """Operators that only stream through memory; together they are what any other one is taken for."""

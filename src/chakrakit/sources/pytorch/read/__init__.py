@@ -22,10 +22,9 @@ from chakrakit.sources.pytorch.read.kineto import (
 )
 from chakrakit.sources.pytorch.read.observer import Extras, Observer, read_observer
 from chakrakit.sources.pytorch.read.texts import Texts
-from chakrakit.sources.pytorch.read.values import LARGEST, Whole, json_list, json_value, whole
+from chakrakit.sources.pytorch.read.values import Whole, whole
 
 __all__ = [
-    "LARGEST",
     "NUMBERS",
     "TEXTS",
     "Extras",
@@ -40,8 +39,6 @@ __all__ = [
     "check_times",
     "find_pairs",
     "identify",
-    "json_list",
-    "json_value",
     "rank_in_name",
     "read_bytes",
     "read_head",

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.pytorch.read import LARGEST
+from chakrakit.operators import LARGEST
 from chakrakit.sources.xla.hlo.model import Module, Shape
 from chakrakit.sources.xla.hlo.proto import read_proto
 from chakrakit.sources.xla.hlo.replicas import MOST_DEVICES
