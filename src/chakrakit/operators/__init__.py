@@ -31,7 +31,19 @@ from chakrakit.operators.communication import (
     is_kernel,
     is_record,
 )
-from chakrakit.operators.element_types import dtype_name, element_bytes, element_types
+from chakrakit.operators.element_types import (
+    TYPES,
+    ElementType,
+    WorkingType,
+    dtype_name,
+    element_bytes,
+    element_type,
+    figure_for,
+    find_type,
+    rate_name,
+    type_of_code,
+    type_of_cpp,
+)
 from chakrakit.operators.operation import Operation
 from chakrakit.operators.products import gemm_operation
 from chakrakit.operators.streaming import streamed
@@ -41,19 +53,24 @@ __all__ = [
     "LARGEST",
     "PARAMETERS",
     "SPACES",
+    "TYPES",
     "Call",
     "Cost",
+    "ElementType",
     "Operand",
     "Operation",
     "Operator",
     "RecordedTensor",
     "Texts",
     "Work",
+    "WorkingType",
     "collective_of",
     "cost_of",
     "dtype_name",
     "element_bytes",
-    "element_types",
+    "element_type",
+    "figure_for",
+    "find_type",
     "gemm_operation",
     "is_communication",
     "is_device_record",
@@ -67,8 +84,11 @@ __all__ = [
     "mentioned_tensors",
     "operation_of",
     "operator_of",
+    "rate_name",
     "read_call",
     "recorded_tensor",
     "short_name",
     "streamed",
+    "type_of_code",
+    "type_of_cpp",
 ]

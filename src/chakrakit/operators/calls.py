@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from chakrakit.operators.element_types import element_bytes
+from chakrakit.operators.element_types import find_type
 
 _ELEMENT = re.compile(r"Tensor\(((?:nullptr \()?[^()]*)\)")
 _NOTHING = "nullptr"
@@ -337,7 +337,8 @@ def _operand(shape: Any, name: str, strides: Any, told: Any) -> Operand | None:
         return None
     steps = tuple(strides) if _whole_numbers(strides) and len(strides) == len(shape) else None
     tensor = recorded_tensor(told)
-    width = int(element_bytes(name)) or (tensor.width if tensor else 4)
+    element, recorded = find_type(name), tensor.width if tensor else 4
+    width = recorded if element is None else element.bytes_of(1)
     storage = tensor.storage if tensor else -1
     on_host = tensor is not None and tensor.device.startswith(_HOST)
     return Operand(tuple(shape), width, name, steps, storage, on_host)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from chakrakit.operators.calls import Call, Operand
+from chakrakit.operators.element_types import dtype_name
 from chakrakit.operators.formulas import (
     attention_flops,
     convolution_flops,
@@ -33,7 +34,7 @@ def _precision(call: Call, operand: Operand) -> str:
     """`` for 16 bits, else the type; what kernels' names say of single precision is believed."""
     if operand.each == 2:
         return ""
-    if operand.dtype != "float":
+    if dtype_name(operand.dtype) != "fp32":
         return f".{operand.each * 8}"
     return ".tf32" if any(_TENSOR_CORES.search(k) for k in call.kernels) else ".fp32"
 

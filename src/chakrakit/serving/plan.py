@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 
 from chakrakit.errors import ConfigError
+from chakrakit.operators import WorkingType
 from chakrakit.workloads.description import Decoder, Plan, Step
 
 
@@ -58,7 +61,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 def serving_step(dtype: str, quantization: str = "") -> Step:
     """The step that operators are recorded under."""
-    if dtype not in ("bf16", "fp16", "fp32") or quantization not in ("", "fp8", "fp4"):
+    if dtype not in get_args(WorkingType) or quantization not in ("", "fp8", "fp4"):
         raise ConfigError(
             f"--dtype {dtype} --quantization {quantization}: give bf16, fp16 or fp32, and fp8 or fp4 "
             "for matmuls"

@@ -81,7 +81,7 @@ def _secrets(traces):
     # The header says how many bytes the model's state has, by kind: figures, and words of the vocabulary.
     state = [model_state(traces.body_at(i)) for i in range(traces.body_count)]
     keys |= {part.kind for parts in state for part in parts}
-    words = {w for w in found - names if any(p.fullmatch(w) for p in _WORDS.values())}
+    words = {w for w in found - names if any(is_word(w) for is_word in _WORDS.values())}
     return {
         t
         for t in found - keys - words

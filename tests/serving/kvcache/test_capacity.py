@@ -26,6 +26,14 @@ def test_a_token_takes_keys_and_values_of_every_layer():
     assert capacity("vllm{kv_cache_dtype=fp8}").bytes_per_token == 32 * 8 * 128 * 2
 
 
+def test_a_cache_may_be_narrower_than_the_model():
+    """Keys and values of two bytes beside weights of four."""
+    step = serving_step("fp32")
+    operators = StepOperators(MODEL, Layout().plan(1, MODEL), step, False)
+    engine = engine_from("vllm{kv_cache_dtype=bfloat16}")
+    assert capacity_of(engine, operators, DEVICE).bytes_per_token == 32 * 8 * 128 * 2 * 2
+
+
 def test_what_is_left_of_memory_is_cut_into_blocks():
     found = capacity()
     assert found.left == pytest.approx(

@@ -16,6 +16,7 @@ from chakrakit.configuration import read_bounded, read_json
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.machines.device import Profile, Row
 from chakrakit.machines.operations import operations_of
+from chakrakit.operators import TYPES
 from chakrakit.trace.model import Trace
 
 _CLASSES = {
@@ -35,7 +36,7 @@ _BY_BYTES = {"elementwise", "sum", "mean", "adamw"}
 """Classes that only stream through memory: their bytes tell all."""
 _ROWS_OF_ELEMENTS = {"softmax_bf16", "layer_norm_bf16", "layer_norm", "layer_norm_backward"}
 """Benchmarks whose shape is (rows, elements of two bytes); the classes count bytes."""
-_DTYPE = re.compile(r"_(bf16|fp16|fp32|tf32|fp8)$")
+_DTYPE = re.compile(f"_({'|'.join(t.name for t in TYPES if t.kind == 'float')})$")
 
 
 class _MicroRow(msgspec.Struct):

@@ -18,9 +18,9 @@ from chakrakit.errors import ConfigError, FormatError
 from chakrakit.machines.calibrate.calibrate import read_nccl_log
 from chakrakit.machines.fabric import Machine, span_of
 from chakrakit.machines.library import Measurement, fit_library, predict
+from chakrakit.operators import find_type
 from chakrakit.results import Result
 from chakrakit.trace.files import check_columns, read_parquet, replacing
-from chakrakit.trace.model import dtype_name, element_bytes
 
 _COLLECTIVE = ("collective", "op", "operation")
 _MEMBERS = ("members", "gpus", "ranks")
@@ -151,7 +151,8 @@ def _of_one_dtype(columns: dict[str, list[Any]]) -> list[bool]:
     rows = len(next(iter(columns.values()), []))
     if types is None or len(set(types)) < 2:
         return [True] * rows
-    two = [element_bytes(str(t)) == 2 and dtype_name(str(t)) != "int16" for t in types]
+    elements = [find_type(str(t)) for t in types]
+    two = [e is not None and (e.bits, e.kind) == (16, "float") for e in elements]
     return two if any(two) else [True] * rows
 
 

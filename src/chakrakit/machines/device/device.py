@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device.power import PowerConstants, check_power
 from chakrakit.machines.device.quantities import Quantity, parse, positive
+from chakrakit.operators import WorkingType, dtype_name, figure_for
 from chakrakit.results import short_repr
-from chakrakit.trace.model import dtype_name
 
 
 class DeviceText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -65,12 +67,12 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
         return short_repr(self)
 
     def peak_rate(self, dtype: str) -> float:
-        """The rate for a dtype; where the device does not name it, the widest type it has."""
-        name = dtype_name(dtype)
-        if name in self.peak:
-            return self.peak[name]
-        fallbacks = [n for n in ("bf16", "fp16", "fp32") if n in self.peak]
-        return self.peak[fallbacks[0]] if fallbacks else max(self.peak.values(), default=0.0)
+        """The rate for a dtype; where the device does not name it, that of the type models work in."""
+        own = figure_for(self.peak, dtype)
+        if own is not None:
+            return own
+        usual = [self.peak[name] for name in get_args(WorkingType) if name in self.peak]
+        return usual[0] if usual else max(self.peak.values(), default=0.0)
 
 
 def read_device(text: DeviceText, where: str) -> Device:
@@ -86,7 +88,7 @@ def read_device(text: DeviceText, where: str) -> Device:
         check_power(text.dynamic, f"{where}.dynamic")
     return Device(
         name=text.name,
-        peak={d: positive(v, "rate", f"{where}.peak.{d}") for d, v in text.peak.items()},
+        peak=_peaks(text, where),
         memory=parse(text.memory, "bytes", f"{where}.memory"),
         memory_bandwidth=parse(text.memory_bandwidth, "bandwidth", f"{where}.memory_bandwidth"),
         compute_efficiency=text.compute_efficiency,
@@ -103,10 +105,18 @@ def read_device(text: DeviceText, where: str) -> Device:
     )
 
 
+def _peaks(text: DeviceText, where: str) -> dict[str, float]:
+    """Rates by the short names of element types, however the file spells them."""
+    peaks = {dtype_name(d): positive(v, "rate", f"{where}.peak.{d}") for d, v in text.peak.items()}
+    if len(peaks) < len(text.peak):
+        raise ConfigError(f"{where}.peak: {', '.join(text.peak)} name one element type twice")
+    return peaks
+
+
 def _check_achieved(text: DeviceText, where: str) -> None:
-    known = [*text.peak, "attention", "memory"]
+    known = [*map(dtype_name, text.peak), "attention", "memory"]
     for name, share in text.achieved.items():
-        if name not in known:
+        if dtype_name(name) not in known:
             raise ConfigError(f"{where}.achieved: no {name!r}; {nearest(name, known)}")
         if not 0 < share <= 1:
             raise ConfigError(f"{where}.achieved.{name}: {share} is not in (0, 1]")

@@ -13,7 +13,8 @@ import numpy as np
 from chakrakit.arrays import F64, I8, I64, Mask, Texts
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device.clock import HORIZON_DAYS, MOST_NS, MOST_SECONDS, PS_PER_NS
-from chakrakit.machines.device.device import Device, dtype_name
+from chakrakit.machines.device.device import Device
+from chakrakit.operators import figure_for
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.placement import on_host, stored
 
@@ -237,6 +238,8 @@ def _achieved_seconds(flops: F64, moved: F64, kinds: list[str], codes: I64, devi
 
 def _rate(kind: str, device: Device) -> float:
     """Fused attention counts in 16 bits, whatever its element type is called."""
-    dtype = "bf16" if kind == "attention" else dtype_name(kind)
-    share = device.achieved.get(dtype, device.compute_efficiency)
-    return device.peak_rate(dtype) * device.achieved.get(dtype_name(kind), share)
+    dtype = "bf16" if kind == "attention" else kind
+    for name in (kind, dtype):
+        if (share := figure_for(device.achieved, name)) is not None:
+            return device.peak_rate(dtype) * share
+    return device.peak_rate(dtype) * device.compute_efficiency

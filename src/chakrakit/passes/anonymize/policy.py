@@ -6,11 +6,12 @@ Whatever is not listed here is dropped, so that an attribute nobody has thought 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from chakrakit.errors import ConfigError, nearest
+from chakrakit.operators import find_type
 from chakrakit.trace.model import IO_COLUMNS, by_name
 
 Treatment = Literal["kept", "words", "renamed", "dropped"]
@@ -69,21 +70,16 @@ _NUMBERS = (
     "generation_qq",
     "generation_requests",
 )
-_TYPES = re.compile(
-    r"(c10::)?(mx|nv)?(b?float|fp|bf|tf|u?int|complex|half|double|bool|byte|char|short|long|mask"
-    r"|unsigned char|signed char|long int|qu?int)\d*(_?e\dm\d(fn|fnuz)?|_t)?",
-    re.IGNORECASE,
-)
-_WORDS = {
-    "phase": re.compile("forward|backward|weight|recompute|sync|optimizer|other"),
-    "op_type": re.compile("matmul|attention|vector|lookup|optimizer"),
+_WORDS: dict[str, Callable[[str], object]] = {
+    "phase": re.compile("forward|backward|weight|recompute|sync|optimizer|other").fullmatch,
+    "op_type": re.compile("matmul|attention|vector|lookup|optimizer").fullmatch,
     "comm_algorithm": re.compile(
         "auto|ring|direct|halving-doubling|double-tree|hierarchical|in-switch|"
         "pairwise|tree|dissemination"
-    ),
-    "storage": re.compile("local|disk|peers?|memory|remote|store|storage"),
-    "dtype": _TYPES,
-    "comm_dtype": _TYPES,
+    ).fullmatch,
+    "storage": re.compile("local|disk|peers?|memory|remote|store|storage").fullmatch,
+    "dtype": find_type,
+    "comm_dtype": find_type,
 }
 """Text that says no more than the vocabulary does; any other value in these columns is renamed."""
 _RENAMED = ("name", "pg_name", "module")
@@ -127,7 +123,7 @@ class Policy:
 
     def is_word(self, column: str, text: str) -> bool:
         """Whether a text of a `words` column may stay."""
-        return _WORDS[column].fullmatch(text) is not None
+        return _WORDS[column](text) is not None
 
 
 def _check_known(names: Collection[str], known: Collection[str]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from chakrakit.operators import element_bytes
 from chakrakit.passes.comm.rewrite import Rewrite
-from chakrakit.trace.model import Trace, element_bytes
+from chakrakit.trace.model import Trace
 
 
 def element_size(body: Trace, row: int) -> int:

@@ -7,8 +7,9 @@ import numpy as np
 from chakrakit.arrays import F64, Texts
 from chakrakit.machines.device import Device, roofline_seconds
 from chakrakit.machines.operations import operations_of
+from chakrakit.operators import element_bytes
 from chakrakit.passes.nodes import names_of, same_name, texts_of
-from chakrakit.trace.model import NodeType, Trace, element_bytes
+from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.placement import on_host
 
 

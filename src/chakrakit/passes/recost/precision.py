@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from chakrakit.arrays import F64, Mask, Texts
 from chakrakit.machines.operations import Launchers
+from chakrakit.operators import TYPES, dtype_name, element_bytes
 from chakrakit.passes.nodes import classes_of, is_compute, of_classes, texts_of
-from chakrakit.trace.model import COMMUNICATION, Trace, dtype_name, element_bytes
+from chakrakit.trace.model import COMMUNICATION, Trace
 
-FLOATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4")
+FLOATS = tuple(t.name for t in TYPES if t.kind == "float")
 """Element types that can stand for each other; whole numbers stay what they are."""
-_TENSOR = re.compile(r"(?:Tensor|GenericList\[Tensor)\(([\w:]+)")
+_TENSOR = re.compile(r"(?:Tensor|GenericList\[Tensor)\(([^()]+)")
 _SIZES = ("comm_size", "out_size")
 
 

@@ -11,17 +11,18 @@ from typing import Any, Literal
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.errors import ConfigError, TraceError
+from chakrakit.errors import ConfigError, TraceError, nearest
 from chakrakit.machines.device import PS_PER_NS, Device, Roofline, WorkModel
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine
+from chakrakit.operators import dtype_name
 from chakrakit.passes.base import Pass, map_bodies
 from chakrakit.passes.nodes import classes_of, of_classes, texts_of, with_own_ns, with_run_times
 from chakrakit.passes.recost.changes import by_class
 from chakrakit.passes.recost.device_ratios import device_ratios
 from chakrakit.passes.recost.edit import Edit
 from chakrakit.passes.recost.precision import FLOATS, in_precision, with_dtypes, without_guesses
-from chakrakit.trace.model import Trace, dtype_name
+from chakrakit.trace.model import Trace
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 
@@ -62,9 +63,7 @@ class Recost(Pass):
             )
         for name, dtype in self.dtypes.items():
             if dtype_name(dtype) not in FLOATS:
-                raise ConfigError(
-                    f"dtypes: {name}: no type {dtype!r}; there are {', '.join(FLOATS)}"
-                )
+                raise ConfigError(f"dtypes: {name}: no type {dtype!r}; {nearest(dtype, FLOATS)}")
         for name, factor in self.scale.items():
             if not 0 <= factor < math.inf:
                 raise ConfigError(f"scale: {name}: {factor}; it should be 0 or more, and finite")

@@ -37,10 +37,10 @@ from chakrakit.replayer.plan import (
     Tensor,
     Unsupported,
     World,
-    element_type,
     plan_value,
     recorded_tensors,
     storages_in,
+    tensor_type,
 )
 from chakrakit.replayer.recording import Do, Recording, Unit, find_units
 from chakrakit.trace.model import EdgeKind
@@ -174,7 +174,7 @@ class _Compiler:
             return None
         ((device, storage),) = storages_in(value)
         known = self.build.memory.current.get((device, storage))
-        dtype = element_type(kind)
+        dtype = tensor_type(kind)
         there = known is not None and not known.external and (dtype, (), (), 0) in known.slots
         return NUMBERS[kind] if device == "cpu" and not there else None
 

@@ -15,23 +15,24 @@ import msgspec
 import numpy as np
 
 from chakrakit.errors import TraceError
+from chakrakit.operators import find_type
 from chakrakit.replayer.compile.builder import Builder
 from chakrakit.replayer.compile.exchanged import Exchanged
 from chakrakit.replayer.compile.from_shapes import Written, made_call
 from chakrakit.replayer.compile.pool import Pool
 from chakrakit.replayer.plan import (
+    ITEM_BYTES,
     AnyStep,
     Call,
     Collective,
     StandIn,
     Unsupported,
     Wait,
-    element_type,
+    tensor_type,
 )
 from chakrakit.replayer.recording import Do, Recording, Unit
 from chakrakit.replayer.runner import ALLOWED
 
-_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64"}
 _ADAM_BYTES = 28
 """Per parameter in single precision: weight and two moments read and written, gradient read."""
 
@@ -111,7 +112,7 @@ class Generated:
         if name.startswith("aten::"):
             return self._captured(unit, name)
         shapes = self._shapes(unit.row)
-        dtype = _DTYPES.get(self.seen.texts("dtype")[unit.row], "float32")
+        dtype = _computed_in(self.seen.texts("dtype")[unit.row])
         if kind == "matmul" and shapes:
             return [self._product(unit, name, shapes, dtype)]
         if kind == "attention" and len(shapes) >= 3:
@@ -125,7 +126,7 @@ class Generated:
         if name.removeprefix("aten::") not in ALLOWED:
             raise Unsupported("not an operator that a replay calls")
         given, gives = (self.seen.arguments(unit.row, side) for side in ("inputs", "outputs"))
-        result = next((element_type(t) for t in gives.types if isinstance(t, str)), None)
+        result = next((tensor_type(t) for t in gives.types if isinstance(t, str)), None)
         written = Written(name, given.shapes, given.types, given.strides, given.values, result)
         return [made_call(written, self._maker(unit))]
 
@@ -229,7 +230,7 @@ class Generated:
 
     def _elements(self, unit: Unit, name: str, dtype: str) -> Call:
         """As many bytes as the node moves: two tensors read and one written for a sum, else one each."""
-        width = {"float32": 4, "float64": 8}.get(dtype, 2)
+        width = ITEM_BYTES[dtype]
         passes = 3 if name.endswith(".add") else 2
         count = self.seen.number("tensor_size", unit.row, 0) // (passes * width)
         if count < 1:
@@ -277,6 +278,14 @@ class Generated:
 
 _ATTENTION = "aten::scaled_dot_product_attention"
 _FLASH_BACKWARD = "aten::_scaled_dot_product_flash_attention_backward"
+
+
+def _computed_in(dtype: str) -> str:
+    """PyTorch's name of an element type; float32 for those that its products and sums do not take."""
+    element = find_type(dtype)
+    if element is None or element.kind != "float" or element.bits < 16:
+        return "float32"
+    return element.torch or "float32"
 
 
 def _turned(shape: list[int]) -> tuple[int, int]:

@@ -23,17 +23,19 @@ from chakrakit.replayer.plan.ranks import WORLD_NAME, World
 from chakrakit.replayer.plan.schema_text import OperatorSchema, parse_schema
 from chakrakit.replayer.plan.tensors import (
     INTEGERS,
+    ITEM_BYTES,
     Tensor,
     Unsupported,
-    element_type,
     item_types,
     storages_in,
+    tensor_type,
 )
 from chakrakit.replayer.plan.values import check_integer, plan_value, recorded_tensors
 
 __all__ = [
     "FORMAT",
     "INTEGERS",
+    "ITEM_BYTES",
     "VERSION",
     "WORLD_NAME",
     "AnyStep",
@@ -54,10 +56,10 @@ __all__ = [
     "Wait",
     "World",
     "check_integer",
-    "element_type",
     "item_types",
     "parse_schema",
     "plan_value",
     "recorded_tensors",
     "storages_in",
+    "tensor_type",
 ]

@@ -6,36 +6,15 @@ import math
 from typing import Any, NamedTuple
 
 from chakrakit.errors import TraceError
-from chakrakit.operators import mentioned_tensors, recorded_tensor
+from chakrakit.operators import TYPES, mentioned_tensors, recorded_tensor, type_of_cpp
 from chakrakit.replayer.plan.schema_text import split_list
-from chakrakit.trace.model import element_bytes
 
-_TYPES = {
-    "float": "float32",
-    "double": "float64",
-    "c10::Half": "float16",
-    "c10::BFloat16": "bfloat16",
-    "long int": "int64",
-    "long": "int64",
-    "int": "int32",
-    "short int": "int16",
-    "short": "int16",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "bool": "bool",
-    "c10::complex<float>": "complex64",
-    "c10::complex<double>": "complex128",
-    "c10::Float8_e4m3fn": "float8_e4m3fn",
-    "c10::Float8_e5m2": "float8_e5m2",
-    "unsigned short": "uint16",
-    "unsigned int": "uint32",
-    "unsigned long": "uint64",
+ITEM_BYTES = {
+    t.torch: t.bytes_of(1) for t in TYPES if t.torch and t.kind != "other" and t.bits % 8 == 0
 }
-"""C++'s names of element types → PyTorch's."""
+"""Bytes of an element of every type that a replay can make tensors of, by PyTorch's name of it."""
 
-ITEM_BYTES = {name: int(element_bytes(name)) for name in _TYPES.values()}
-
-INTEGERS = frozenset(n for n in ITEM_BYTES if n.startswith(("int", "uint")))
+INTEGERS = frozenset(t.torch for t in TYPES if t.torch in ITEM_BYTES and t.kind == "int")
 
 _MOST_BYTES = 1 << 48
 _MOST_DIMENSIONS = 64
@@ -85,10 +64,9 @@ def read_tensor(value: list[Any], shape: Any, kind: str, strides: Any, place: st
     storage, offset, elements, width, device = value[1:]
     if not device:  # of a sparse tensor PyTorch records neither storage nor device
         raise Unsupported("sparse tensors")
-    name = kind.removeprefix("Tensor(").removesuffix(")")
-    if name not in _TYPES:
+    name, dtype = _element_text(kind), tensor_type(kind)
+    if dtype is None:
         raise Unsupported(f"tensors of {name or 'unknown type'}")
-    dtype = _TYPES[name]
     bytes_each = ITEM_BYTES[dtype]
     sizes = _sizes(shape, "shape", place)
     steps = _sizes(strides, "strides", place)
@@ -132,9 +110,14 @@ def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(out))
 
 
-def element_type(kind: str) -> str | None:
+def tensor_type(kind: str) -> str | None:
     """PyTorch's name of a tensor's type, from `Tensor(float)` or as Kineto writes it; None for others."""
-    return _TYPES.get(kind.removeprefix("Tensor(").removesuffix(")"))
+    element = type_of_cpp(_element_text(kind))
+    return element.torch if element is not None and element.torch in ITEM_BYTES else None
+
+
+def _element_text(kind: str) -> str:
+    return kind.removeprefix("Tensor(").removesuffix(")")
 
 
 def item_types(kind: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from chakrakit.errors import TraceError
-from chakrakit.operators import is_recorded_tensor
+from chakrakit.operators import is_recorded_tensor, type_of_code
 from chakrakit.replayer.plan.schema_text import Argument
 from chakrakit.replayer.plan.tensors import (
     Tensor,
@@ -17,34 +17,6 @@ from chakrakit.replayer.plan.tensors import (
     read_tensor,
 )
 
-_DTYPES = (
-    "uint8",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "float32",
-    "float64",
-    "complex32",
-    "complex64",
-    "complex128",
-    "bool",
-    "qint8",
-    "quint8",
-    "qint32",
-    "bfloat16",
-    "quint4x2",
-    "quint2x4",
-    "bits1x8",
-    "bits2x4",
-    "bits4x2",
-    "bits8",
-    "bits16",
-    "float8_e5m2",
-    "float8_e4m3fn",
-)
-"""PyTorch's data types by the numbers it records for them."""
 _FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 _NOTHING = ("<None>", "<Generator>")
 _LONGEST_TEXT = 64
@@ -69,9 +41,9 @@ def plan_value(
     if value in _NOTHING or kind == "None":
         return None
     if argument.type.startswith("ScalarType") and type(value) is int:
-        return {"dtype": _named(_DTYPES, value, "data type")}
+        return {"dtype": _data_type(value)}
     if argument.type.startswith("MemoryFormat") and type(value) is int:
-        return {"format": _named(_FORMATS, value, "memory format")}
+        return {"format": _memory_format(value)}
     if argument.type.startswith("Layout"):
         return None  # strided, as all tensors here
     if argument.type.startswith("Device"):
@@ -81,10 +53,17 @@ def plan_value(
     return _plain(value)
 
 
-def _named(names: tuple[str, ...], number: int, what: str) -> str:
-    if not 0 <= number < len(names):
-        raise Unsupported(f"{what} {number}")
-    return names[number]
+def _data_type(number: int) -> str:
+    element = type_of_code("torch", number)
+    if element is None:
+        raise Unsupported(f"data type {number}")
+    return element.torch
+
+
+def _memory_format(number: int) -> str:
+    if not 0 <= number < len(_FORMATS):
+        raise Unsupported(f"memory format {number}")
+    return _FORMATS[number]
 
 
 def _tensors(value: Any, shape: Any, kind: str, strides: Any, use: Use, place: str) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from chakrakit.errors import ConfigError
+from chakrakit.operators import rate_name
 from chakrakit.passes.base import split
 from chakrakit.serving.engine.options import EngineOptions
 
@@ -76,6 +77,11 @@ class _Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         raise NotImplementedError
 
 
+def _cache_type(option: str) -> str:
+    """The element type of an engine's KV cache, from its own option; empty for that of the model."""
+    return "" if option == "auto" else rate_name(option)
+
+
 class Vllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """vLLM, version 1 engine; defaults of its server."""
 
@@ -123,7 +129,7 @@ class Vllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
             adapter_rank=self.max_lora_rank,
             max_context=self.max_model_len,
             priorities=self.scheduling_policy == "priority",
-            cache_dtype="fp8" if self.kv_cache_dtype == "fp8" else "",
+            cache_dtype=_cache_type(self.kv_cache_dtype),
             **self._own(),
         )
 
@@ -178,7 +184,7 @@ class Sglang(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
             max_adapters=self.max_loras_per_batch,
             adapter_rank=self.max_lora_rank,
             max_context=self.context_length,
-            cache_dtype="" if self.kv_cache_dtype == "auto" else "fp8",
+            cache_dtype=_cache_type(self.kv_cache_dtype),
             **self._own(),
         )
 
@@ -216,7 +222,7 @@ class Trtllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
             graphs=tuple(sorted(set(self.cuda_graph_batch_sizes))),
             drafts=self.max_draft_len,
             max_context=self.max_seq_len,
-            cache_dtype="" if self.kv_cache_dtype == "auto" else "fp8",
+            cache_dtype=_cache_type(self.kv_cache_dtype),
             **self._own(),
         )
 

@@ -6,9 +6,9 @@ import msgspec
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Device
+from chakrakit.operators import element_bytes
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.steps import StepOperators
-from chakrakit.trace.model import element_bytes
 
 RESERVE_BYTES = 1_400_000_000
 """Context, workspaces, communication buffers and captured graphs. From a published pair of figures for

@@ -59,7 +59,7 @@ def pool_joules(
     base = (device.idle_power + draw.clock_watts) * rest
     found: dict[str, float] = {}
     for name, flops, moved, dtype in _work(load, work, lengths):
-        each = device.dynamic.product_pj.get(dtype, device.dynamic.product_pj.get("bf16", 0.0))
+        each = device.dynamic.product(dtype)
         each *= device.dynamic.attention if name == "attention" else 1.0
         through = device.dynamic.memory_pj + device.dynamic.cache_pj
         joules = load.tp * (flops * each + moved * through) * PICO

@@ -23,7 +23,6 @@ from chakrakit.trace.model.edges import (
     check_range,
     column,
 )
-from chakrakit.trace.model.element_types import dtype_name, element_bytes, element_types
 from chakrakit.trace.model.graph import Graph
 from chakrakit.trace.model.layouts import Layout, Layouts
 from chakrakit.trace.model.metadata import Metadata
@@ -71,12 +70,9 @@ __all__ = [
     "column",
     "column_name",
     "columns",
-    "dtype_name",
     "edge_codes",
     "edge_columns_that_fit",
     "edge_columns_that_mean_something",
-    "element_bytes",
-    "element_types",
     "field_bytes",
     "node_type_name",
     "resolve",

@@ -15,13 +15,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from chakrakit.trace.model import CollectiveType, element_bytes
+from chakrakit.operators import TYPES
+from chakrakit.trace.model import CollectiveType
 
-BYTES = {
-    name: int(element_bytes(name))
-    for name in ("fp32", "bf16", "fp16", "fp8", "int64", "int32", "mask")
-}
-"""Bytes of an element."""
+BYTES = {t.name: t.bytes_of(1) for t in TYPES if t.bits % 8 == 0}
+"""Bytes of an element, by the short name of its type; types of less than a byte have no such number."""
 
 Degrees = Mapping[str, int]
 """Size of each mesh axis; an axis it does not name has one rank."""

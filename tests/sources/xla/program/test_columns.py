@@ -45,6 +45,11 @@ def test_backward_is_told_by_where_an_instruction_came_from():
     )
 
 
+def test_narrow_types_have_the_names_that_devices_have_rates_for():
+    body = _traced("%n = f8e4m3fn[8] convert(%a)", "ROOT %m = s4[8] convert(%n)")(0, {})
+    assert [body[i].get("dtype") for i in range(2)] == ["fp8_e4m3", "int4"]
+
+
 def test_communication_has_no_work_and_computation_no_group():
     body = _traced(
         "%r = f32[8] all-reduce(%a), replica_groups={{0,1}}", "ROOT %n = f32[8] negate(%r)"

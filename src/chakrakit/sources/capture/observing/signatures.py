@@ -8,35 +8,11 @@ from typing import Any
 
 import torch
 
-from chakrakit.operators import Call, Cost, Operand, cost_of, operator_of
+from chakrakit.operators import TYPES, Call, Cost, Operand, cost_of, operator_of
 from chakrakit.sources.capture.recording import Signature
 
-_TYPES = {
-    torch.float32: "float",
-    torch.float64: "double",
-    torch.float16: "c10::Half",
-    torch.bfloat16: "c10::BFloat16",
-    torch.int64: "long int",
-    torch.int32: "int",
-    torch.int16: "short int",
-    torch.int8: "signed char",
-    torch.uint8: "unsigned char",
-    torch.bool: "bool",
-    torch.complex64: "c10::complex<float>",
-    torch.complex128: "c10::complex<double>",
-}
-SHORT = {
-    torch.float32: "fp32",
-    torch.float64: "fp64",
-    torch.float16: "fp16",
-    torch.bfloat16: "bf16",
-    torch.int64: "int64",
-    torch.int32: "int32",
-    torch.int8: "int8",
-    torch.uint8: "uint8",
-    torch.bool: "bool",
-}
-"""Element types by the names that generated workloads and machines use."""
+_TYPES = {getattr(torch, t.torch): t for t in TYPES if hasattr(torch, t.torch or "?")}
+"""Element types by PyTorch's own objects, as far as this PyTorch has them."""
 
 
 class Signatures:
@@ -139,7 +115,8 @@ def _stride(value: Any) -> Any:
 
 def _type(value: Any) -> str:
     if isinstance(value, torch.Tensor):
-        return f"Tensor({_TYPES.get(value.dtype, str(value.dtype))})"
+        element = _TYPES.get(value.dtype)
+        return f"Tensor({value.dtype if element is None else element.cpp})"
     if isinstance(value, (list, tuple)):
         return f"GenericList[{','.join(_type(v) for v in value)}]"
     names = {bool: "Bool", int: "Int", float: "Double", str: "String", type(None): "None"}
@@ -163,7 +140,8 @@ def _text(value: Any) -> str:
 def _operand(value: Any) -> Operand | list[Operand] | None:
     """An argument as the table of operators takes it."""
     if isinstance(value, torch.Tensor):
-        name = _TYPES.get(value.dtype, str(value.dtype))
+        element = _TYPES.get(value.dtype)
+        name = str(value.dtype) if element is None else element.cpp
         return Operand(tuple(value.shape), value.element_size(), name, tuple(value.stride()))
     if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
         return [t for v in value for t in _tensors(_operand(v))]
@@ -187,5 +165,6 @@ def _dtype(given: list[Any], results: list[Any]) -> str:
     for value in (*results, *given):
         first = value[0] if isinstance(value, (list, tuple)) and value else value
         if isinstance(first, torch.Tensor):
-            return SHORT.get(first.dtype, str(first.dtype).removeprefix("torch."))
+            element = _TYPES.get(first.dtype)
+            return str(first.dtype).removeprefix("torch.") if element is None else element.name
     return ""

@@ -11,8 +11,9 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.operators import (
     PARAMETERS,
+    ElementType,
     RecordedTensor,
-    element_bytes,
+    find_type,
     is_communication,
     is_dispatched,
     is_kernel,
@@ -336,12 +337,12 @@ def _extras(observer: Observer | None, kineto: Kineto | None) -> list[tuple[Extr
 
 def _read_facts(out: Collective, facts: dict[str, str]) -> None:
     """Sizes, splits and group as NCCL's records give them."""
-    item = int(element_bytes(facts.get("dtype", "")))
+    element = find_type(facts.get("dtype", ""))
     out.dtype = facts.get("dtype", out.dtype).lower()
-    if item and "In msg nelems" in facts:
-        out.in_bytes = _item_bytes(facts["In msg nelems"], item)
-    if item and "Out msg nelems" in facts:
-        out.out_bytes = _item_bytes(facts["Out msg nelems"], item)
+    if element is not None and "In msg nelems" in facts:
+        out.in_bytes = _message_bytes(facts["In msg nelems"], element)
+    if element is not None and "Out msg nelems" in facts:
+        out.out_bytes = _message_bytes(facts["Out msg nelems"], element)
     out.in_splits = _numbers(facts.get("In split size", "")) or out.in_splits
     out.out_splits = _numbers(facts.get("Out split size", "")) or out.out_splits
     out.group = facts.get("Process Group Name", out.group)
@@ -358,11 +359,11 @@ def _numbers(text: str) -> list[int]:
     return found if _is_split(found) else []
 
 
-def _item_bytes(items: object, width: object) -> int:
-    """Bytes of so many items; -1 where that cannot be."""
-    count, each = whole(items), whole(width)
-    fits = count is not None and each is not None and whole(count * each) is not None
-    return count * each if fits and count is not None and each is not None else -1
+def _message_bytes(items: object, element: ElementType) -> int:
+    """Bytes of so many elements; -1 where that cannot be."""
+    count = whole(items)
+    size = None if count is None else whole(element.bytes_of(count))
+    return -1 if size is None else size
 
 
 def _bytes(tensors: list[RecordedTensor]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from chakrakit.operators import element_bytes, json_list, json_value
+from chakrakit.operators import find_type, json_list, json_value
 from chakrakit.sources.pytorch.read import Kineto, whole
 
 
@@ -14,12 +14,11 @@ def tensor_sizes(kineto: Kineto, event: int) -> tuple[list[int], str]:
     dims, types = _texts(kineto, "in_dims", event), _texts(kineto, "in_types", event)
     sizes, dtype = [], ""
     for shape, kind in zip(dims, types, strict=False):
-        said = str(kind).removeprefix("c10::").lower()
-        each = int(element_bytes(said))
-        if each and isinstance(shape, list):
-            size = math.prod(n for n in shape if type(n) is int) * each
+        element = find_type(str(kind))
+        if element is not None and isinstance(shape, list):
+            size = element.bytes_of(math.prod(n for n in shape if type(n) is int))
             sizes.append(-1 if whole(size) is None else size)
-            dtype = dtype or said
+            dtype = dtype or str(kind).removeprefix("c10::").lower()
     return sizes, dtype
 
 

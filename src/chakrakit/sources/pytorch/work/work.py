@@ -15,7 +15,7 @@ from chakrakit.operators import (
     Cost,
     Texts,
     cost_of,
-    element_bytes,
+    find_type,
     json_list,
     json_value,
     operator_of,
@@ -114,7 +114,7 @@ def _from_dimensions(kineto: Kineto, event: I64) -> tuple[I64, I64]:
 def _kineto_call(name: str, dims: str, types: str, strides: str, values: str) -> Call:
     """Kineto's texts in the observer's words: `float` is a `Tensor(float)`, `"[1, 1]"` is a list."""
     kinds = [str(kind) for kind in json_list(types)] or ["float"] * len(json_list(dims))
-    named = [f"Tensor({kind})" if element_bytes(kind) else kind for kind in kinds]
+    named = [f"Tensor({kind})" if find_type(kind) else kind for kind in kinds]
     told = [_plain(value) for value in json_list(values)]
     return read_call(name, dims, _text(named), strides, _text(told))
 

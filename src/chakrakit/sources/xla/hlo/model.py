@@ -6,38 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-BITS = {
-    "pred": 8,
-    "s2": 2,
-    "s4": 4,
-    "s8": 8,
-    "s16": 16,
-    "s32": 32,
-    "s64": 64,
-    "u2": 2,
-    "u4": 4,
-    "u8": 8,
-    "u16": 16,
-    "u32": 32,
-    "u64": 64,
-    "f16": 16,
-    "bf16": 16,
-    "f32": 32,
-    "f64": 64,
-    "c64": 64,
-    "c128": 128,
-    "f8e5m2": 8,
-    "f8e4m3fn": 8,
-    "f8e4m3b11fnuz": 8,
-    "f8e5m2fnuz": 8,
-    "f8e4m3fnuz": 8,
-    "f8e4m3": 8,
-    "f8e3m4": 8,
-    "f4e2m1fn": 4,
-    "f8e8m0fnu": 8,
-    "token": 0,
-    "opaque": 0,
-}
+from chakrakit.operators import TYPES
+
+BITS = {t.hlo: t.bits for t in TYPES if t.hlo} | {"token": 0, "opaque": 0}
 """Bits of one element by XLA's name of its type."""
 
 

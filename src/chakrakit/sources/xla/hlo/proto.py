@@ -3,43 +3,12 @@
 from __future__ import annotations
 
 from chakrakit.errors import FormatError
+from chakrakit.operators import TYPES
 from chakrakit.sources.xla.hlo.model import Computation, Instruction, Module, Shape
 from chakrakit.sources.xla.hlo.replicas import Groups, iota_groups, mesh_groups
 from chakrakit.sources.xla.hlo.wire import Message
 
-_TYPES = {
-    1: "pred",
-    2: "s8",
-    3: "s16",
-    4: "s32",
-    5: "s64",
-    6: "u8",
-    7: "u16",
-    8: "u32",
-    9: "u64",
-    10: "f16",
-    11: "f32",
-    12: "f64",
-    13: "tuple",
-    14: "opaque",
-    15: "c64",
-    16: "bf16",
-    17: "token",
-    18: "c128",
-    19: "f8e5m2",
-    20: "f8e4m3fn",
-    21: "s4",
-    22: "u4",
-    23: "f8e4m3b11fnuz",
-    24: "f8e5m2fnuz",
-    25: "f8e4m3fnuz",
-    26: "s2",
-    27: "u2",
-    28: "f8e4m3",
-    29: "f8e3m4",
-    32: "f4e2m1fn",
-    33: "f8e8m0fnu",
-}
+_TYPES = {t.hlo_code: t.hlo for t in TYPES if t.hlo} | {13: "tuple", 14: "opaque", 17: "token"}
 """PrimitiveType of xla_data.proto."""
 
 

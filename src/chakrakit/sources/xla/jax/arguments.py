@@ -6,20 +6,9 @@ import re
 from typing import Any
 
 from chakrakit.errors import ConfigError
+from chakrakit.operators import find_type
 
 _ARGUMENT = re.compile(r"^([a-z]\w*)\[([\d,\s]*)\](?:@(.*))?$")
-_TYPES = {
-    "f32": "float32",
-    "f64": "float64",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "s32": "int32",
-    "s64": "int64",
-    "s8": "int8",
-    "u8": "uint8",
-    "u32": "uint32",
-    "pred": "bool",
-}
 
 
 def parse_argument(text: str, mesh: Any) -> Any:
@@ -29,13 +18,13 @@ def parse_argument(text: str, mesh: Any) -> Any:
     from jax.sharding import NamedSharding, PartitionSpec
 
     match = _ARGUMENT.match(text.strip())
-    kind = _TYPES.get(match[1], match[1]) if match else ""
-    if match is None or not hasattr(jnp, kind):
+    element = find_type(match[1]) if match else None
+    if match is None or element is None or not hasattr(jnp, element.numpy or "?"):
         raise ConfigError(f"argument {text!r}; give a type and a shape such as bf16[16,1024]@x,-")
     shape = tuple(int(d) for d in match[2].split(",") if d.strip())
     axes = [None if a.strip() in ("-", "") else _axes(a, mesh) for a in (match[3] or "").split(",")]
     sharding = NamedSharding(mesh, PartitionSpec(*axes)) if match[3] else None
-    return jax.ShapeDtypeStruct(shape, getattr(jnp, kind), sharding=sharding)
+    return jax.ShapeDtypeStruct(shape, getattr(jnp, element.numpy), sharding=sharding)
 
 
 def _axes(text: str, mesh: Any) -> Any:

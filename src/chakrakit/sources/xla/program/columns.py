@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.errors import FormatError
+from chakrakit.operators import dtype_name
 from chakrakit.sources.pytorch.read import whole
 from chakrakit.sources.xla.hlo import Module
 from chakrakit.sources.xla.program.rows import Program, Row
@@ -21,16 +22,6 @@ Pairs = tuple[tuple[int, int], ...]
 Ends = tuple[int | None, int | None]
 Peers = Mapping[Pairs, Ends]
 """For each permutation, whom a rank hears from and whom it sends to."""
-_NAMES = {
-    "f32": "fp32",
-    "f64": "fp64",
-    "f16": "fp16",
-    "pred": "bool",
-    "s32": "int32",
-    "s64": "int64",
-    "s8": "int8",
-    "u8": "uint8",
-}
 _CYCLES = re.compile(r"estimated_cycles\W+(\d+)")
 
 
@@ -88,8 +79,7 @@ def _computes(row: Row) -> bool:
 
 
 def _dtype(row: Row) -> str:
-    dtype = row.step.instruction.shape.first.dtype
-    return _NAMES.get(dtype, dtype)
+    return dtype_name(row.step.instruction.shape.first.dtype)
 
 
 def _computation(module: Module, rows: list[Row]) -> dict[str, pa.Array]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import FormatError
+from chakrakit.operators import find_type
 from chakrakit.sources.activities import Activities
 from chakrakit.sources.pytorch.read import Kind, Kineto, whole
 from chakrakit.sources.xla.hlo import Instruction, Module, parse_hlo
@@ -28,20 +29,6 @@ _COLLECTIVES = {
     "ragged-all-to-all": "all_to_all",
     "collective-permute": "send",
     "collective-broadcast": "broadcast",
-}
-_TORCH_TYPES = {
-    "f64": "double",
-    "f32": "float",
-    "f16": "half",
-    "bf16": "bfloat16",
-    "s64": "long",
-    "s32": "int",
-    "s16": "short",
-    "s8": "char",
-    "u8": "byte",
-    "pred": "bool",
-    "u32": "int",
-    "u64": "long",
 }
 _SIZE = re.compile(r"(?:num_bytes|size):(\d+)")
 _GRID = re.compile(r"grid:(\d+),(\d+),(\d+) block:(\d+),(\d+),(\d+)")
@@ -279,7 +266,7 @@ class _Device:
             self.groups[name] = list(mine)
             self.activities.say(row, "Process Group Name", name)
         if shape is not None:
-            self.activities.say(row, "dtype", _TORCH_TYPES.get(shape.dtype, shape.dtype))
+            self.activities.say(row, "dtype", _scalar_type(shape.dtype))
             self.activities.say(row, "In msg nelems", int(np.prod(shape.dims, dtype=np.int64)))
 
     def _steps(self, length: int, main: str) -> I64:
@@ -347,3 +334,9 @@ def _number(event: Event, name: str, missing: int = -1) -> int:
 def _launched(event: Event, first: int) -> str:
     match = _GRID.search(str(event.stats.get("kernel_details", "")))
     return f"[{', '.join(match.groups()[first : first + 3])}]" if match else ""
+
+
+def _scalar_type(dtype: str) -> str:
+    """XLA's element type as PyTorch records that of a collective; its short name where PyTorch has none."""
+    element = find_type(dtype)
+    return dtype if element is None else (element.scalar or element.name).lower()
