@@ -9,18 +9,34 @@ every element of the result, elements of the padding included, which is what ker
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from math import prod
+from typing import NamedTuple
 
-NORM, LAYER_NORM, NORM_BACKWARD = 5, 8, 14
-"""Operations per element: a mean of squares and a scaling; two moments, a shift and a scaling; gradients."""
-SOFTMAX, SOFTMAX_BACKWARD = 5, 4
+
+class PerElement(NamedTuple):
+    """Operations for every element, of an operator and of its gradient."""
+
+    forward: int
+    backward: int
+
+
+NORM = PerElement(5, 14)
+"""A mean of squares and a scaling."""
+LAYER_NORM = PerElement(8, 14)
+"""Two moments, a shift and a scaling; batch and group norms alike."""
+SOFTMAX = PerElement(5, 4)
 """Largest, difference, exponential, sum, quotient; product, sum, difference, product."""
-GELU, GELU_BACKWARD, SILU, SILU_BACKWARD = 10, 15, 5, 8
-"""An error function counts about eight, a logistic function about four."""
-ADAM, ADAMW, SGD = 14, 16, 4
-"""Per parameter: two moments, corrections, root, quotient and step; the decay besides; momentum and step."""
+GELU = PerElement(10, 15)
+"""An error function counts about eight."""
+SILU = PerElement(5, 8)
+"""A logistic function counts about four."""
+SWIGLU = PerElement(SILU.forward + 1, SILU.backward + 2)
+"""SiLU of one half times the other; the gradient has a product for each half."""
 LSTM_CELL, GRU_CELL = 13, 10
 """Per element of the state, once products gave the gates: sums of gates, activations, the new state."""
+ADAM, ADAMW, SGD = 14, 16, 4
+"""Per parameter: two moments, corrections, root, quotient and step; the decay besides; momentum and step."""
 
 
 def product_flops(m: int, n: int, k: int, batch: int = 1) -> int:
@@ -29,16 +45,25 @@ def product_flops(m: int, n: int, k: int, batch: int = 1) -> int:
 
 
 def attention_flops(
-    scores: int, width: int, value_width: int, *, causal: bool = False, backward: bool = False
+    scores: int | Fraction,
+    width: int,
+    value_width: int,
+    *,
+    causal: bool = False,
+    backward: bool = False,
+    scores_again: bool = True,
 ) -> int:
     """Attention with `scores` pairs of a query and a key, over batch and query heads.
 
     Forward there are two products per score: with a key of `width`, with a value of `value_width`. Backward
-    each has two gradients, and fused kernels make the scores once more. Fewer heads of keys than of queries
-    spare nothing: every query head has scores of its own. Causality spares half.
+    each has two gradients, and fused kernels make the scores once more; without `scores_again` it is what
+    the model needs, whoever keeps the scores. Fewer heads of keys than of queries spare nothing: every query
+    head has scores of its own. Causality spares half.
     """
-    per_score = 6 * width + 4 * value_width if backward else 2 * (width + value_width)
-    return scores * per_score // (2 if causal else 1)
+    per_score = 2 * (width + value_width)
+    if backward:
+        per_score = 2 * per_score + 2 * width * scores_again
+    return int(scores * per_score // (2 if causal else 1))
 
 
 def convolution_flops(pixels: int, weight: Sequence[int]) -> int:

@@ -16,7 +16,7 @@ _INDEXING = "gather scatter"
 _CALLS = """
     custom-call fusion call while conditional reduce reduce-window map async-start async-done async-update
 """
-COLLECTIVES = {
+HLO_COLLECTIVES = {
     "all-reduce": "ALL_REDUCE",
     "all-gather": "ALL_GATHER",
     "reduce-scatter": "REDUCE_SCATTER",
@@ -35,7 +35,7 @@ _WORK = {
         (Work.INDEX, _INDEXING),
         (Work.FUSED, _CALLS),
         (Work.MATRIX, "dot convolution"),
-        (Work.COMMUNICATION, " ".join(COLLECTIVES)),
+        (Work.COMMUNICATION, " ".join(HLO_COLLECTIVES)),
     )
     for opcode in opcodes.split()
 }

@@ -257,6 +257,9 @@ ALLOCATIONS = frozenset(_ALLOCATIONS.split())
 QUESTIONS = frozenset(_QUESTIONS.split())
 """The host asks something about a tensor, or says something of it."""
 
+IDENTITIES = frozenset(("detach", "lift", "lift_fresh"))
+"""Views that are the very tensor they were given."""
+
 COPIES = frozenset(_COPIES.split())
 """Values are moved, repeated or set; nothing is computed with them."""
 

@@ -9,6 +9,8 @@ from chakrakit.operators.calls import Call, Operand
 from chakrakit.operators.operation import Operation
 from chakrakit.operators.products import broadcast_elements
 
+STREAMS = ("add", "mul", "copy", "sub", "div")
+"""Operators that only stream through memory; together they are what any other one is taken for."""
 SMALLEST = 1
 """Bytes of an operation that is known to move some, but not how many."""
 _FLAGS = frozenset(

@@ -8,6 +8,7 @@ a correction, is one line here.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
@@ -16,7 +17,7 @@ from typing import NamedTuple
 from chakrakit.operators import formulas, indexing, streaming
 from chakrakit.operators.calls import LARGEST, Call, Operand, short_name
 from chakrakit.operators.communication import is_communication
-from chakrakit.operators.names import ALLOCATIONS, COPIES, INDEXING, QUESTIONS, VIEWS
+from chakrakit.operators.names import ALLOCATIONS, COPIES, IDENTITIES, INDEXING, QUESTIONS, VIEWS
 from chakrakit.operators.operation import Count, Measure, Operation
 from chakrakit.operators.products import (
     Attention,
@@ -267,39 +268,39 @@ _ENTRIES: dict[str, Entry] = {
     "_foreach_mm": _matrix(count_listed, streaming.of_products),
     "mkldnn_rnn_layer": _matrix(_layers(1), streaming.of_products),
     "mkldnn_rnn_layer_backward": _matrix(_layers(2), streaming.of_products),
-    "native_layer_norm": _vector(_each(formulas.LAYER_NORM), rows("layer_norm", 2)),
+    "native_layer_norm": _vector(_each(formulas.LAYER_NORM.forward), rows("layer_norm", 2)),
     "native_layer_norm_backward": _vector(
-        _each(formulas.NORM_BACKWARD), rows("layer_norm_backward", 3)
+        _each(formulas.NORM.backward), rows("layer_norm_backward", 3)
     ),
-    "_fused_rms_norm": _vector(_each(formulas.NORM), rows("layer_norm", 2)),
+    "_fused_rms_norm": _vector(_each(formulas.NORM.forward), rows("layer_norm", 2)),
     "_fused_rms_norm_backward": _vector(
-        _each(formulas.NORM_BACKWARD), rows("layer_norm_backward", 3)
+        _each(formulas.NORM.backward), rows("layer_norm_backward", 3)
     ),
-    "_softmax": _vector(_each(formulas.SOFTMAX), rows("softmax", 2)),
-    "_log_softmax": _vector(_each(formulas.SOFTMAX), rows("softmax", 2)),
+    "_softmax": _vector(_each(formulas.SOFTMAX.forward), rows("softmax", 2)),
+    "_log_softmax": _vector(_each(formulas.SOFTMAX.forward), rows("softmax", 2)),
     "_softmax_backward_data": _vector(
-        _each(formulas.SOFTMAX_BACKWARD), rows("softmax_backward", 3)
+        _each(formulas.SOFTMAX.backward), rows("softmax_backward", 3)
     ),
     "_log_softmax_backward_data": _vector(
-        _each(formulas.SOFTMAX_BACKWARD), rows("softmax_backward", 3)
+        _each(formulas.SOFTMAX.backward), rows("softmax_backward", 3)
     ),
-    "native_group_norm": _vector(_each(formulas.LAYER_NORM), groups("layer_norm", 2)),
+    "native_group_norm": _vector(_each(formulas.LAYER_NORM.forward), groups("layer_norm", 2)),
     "native_group_norm_backward": _vector(
-        _each(formulas.NORM_BACKWARD), groups("layer_norm_backward", 3)
+        _each(formulas.NORM.backward), groups("layer_norm_backward", 3)
     ),
-    "native_batch_norm": _vector(_each(formulas.LAYER_NORM), channels("batch_norm", 2)),
-    "cudnn_batch_norm": _vector(_each(formulas.LAYER_NORM), channels("batch_norm", 2)),
-    "_native_batch_norm_legit": _vector(_each(formulas.LAYER_NORM), streaming.elementwise),
+    "native_batch_norm": _vector(_each(formulas.LAYER_NORM.forward), channels("batch_norm", 2)),
+    "cudnn_batch_norm": _vector(_each(formulas.LAYER_NORM.forward), channels("batch_norm", 2)),
+    "_native_batch_norm_legit": _vector(_each(formulas.LAYER_NORM.forward), streaming.elementwise),
     "native_batch_norm_backward": _vector(
-        _each(formulas.NORM_BACKWARD), channels("batch_norm_backward", 3)
+        _each(formulas.NORM.backward), channels("batch_norm_backward", 3)
     ),
     "cudnn_batch_norm_backward": _vector(
-        _each(formulas.NORM_BACKWARD), channels("batch_norm_backward", 3)
+        _each(formulas.NORM.backward), channels("batch_norm_backward", 3)
     ),
-    "gelu": _vector(_each(formulas.GELU), streaming.elementwise),
-    "gelu_backward": _vector(_each(formulas.GELU_BACKWARD), streaming.elementwise),
-    "silu": _vector(_each(formulas.SILU), streaming.elementwise),
-    "silu_backward": _vector(_each(formulas.SILU_BACKWARD), streaming.elementwise),
+    "gelu": _vector(_each(formulas.GELU.forward), streaming.elementwise),
+    "gelu_backward": _vector(_each(formulas.GELU.backward), streaming.elementwise),
+    "silu": _vector(_each(formulas.SILU.forward), streaming.elementwise),
+    "silu_backward": _vector(_each(formulas.SILU.backward), streaming.elementwise),
     "_fused_adam": _vector(_each(formulas.ADAM), streaming.of_lists),
     "_fused_adamw": _vector(_each(formulas.ADAMW), streaming.of_lists),
     "_fused_sgd": _vector(_each(formulas.SGD), streaming.of_lists),
@@ -352,6 +353,9 @@ _WORK = {
     )
     for name in names
 }
+_OPTIMIZERS = re.compile(r"^Optimizer\.step|_foreach_|_fused_adam|addcdiv|addcmul")
+_FOLDED_LISTS = frozenset(("_foreach_norm", "_foreach_max", "_foreach_powsum", "_foreach_mm"))
+"""Operators over lists that do more than treat every element alike."""
 TABLED = frozenset(_ENTRIES)
 """Names of operators with an entry of their own, in the form that does not work in place."""
 
@@ -373,6 +377,23 @@ def operator_of(name: str) -> Operator:
     count = _pointwise if work is Work.VECTOR else _nothing
     listed = short.startswith(_LISTS)
     return Operator(short, work, count, streaming.of_lists if listed else streaming.elementwise)
+
+
+def by_elements(name: str) -> bool:
+    """Whether an operator treats lists of tensors element by element, so that shards can be treated alone."""
+    operator = operator_of(name)
+    return operator.name.startswith(_LISTS) and operator.name not in _FOLDED_LISTS
+
+
+def is_optimizer(name: str) -> bool:
+    """Whether a row belongs to an update of parameters, by the operators that optimizers are made of."""
+    return _OPTIMIZERS.search(name) is not None
+
+
+def is_silent(name: str) -> bool:
+    """Whether a device never sees an operator: a question of the host, or the same tensor once more."""
+    operator = operator_of(name)
+    return operator.work is Work.QUESTION or operator.name in IDENTITIES
 
 
 def operation_of(call: Call) -> Operation | None:

@@ -7,7 +7,6 @@ the allocator, tensors only Python held) is not seen.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.arrays import I8, I64, Mask
-from chakrakit.operators import LARGEST, json_list, mentioned_tensors
+from chakrakit.operators import LARGEST, is_optimizer, json_list, mentioned_tensors
 from chakrakit.trace.memory.allocations import BEFORE, KINDS, Allocations
 from chakrakit.trace.model import Trace
 
 _SIDES = ("inputs", "outputs")
 _ROUND = 512
 """PyTorch's caching allocator hands out multiples of this many bytes."""
-_OPTIMIZER = re.compile(r"^Optimizer\.step|_foreach_|_fused_adam|addcdiv|addcmul")
 _DEVICES = ("cuda", "hip", "xpu", "privateuse")
 _BEFORE_LABEL = "(before the window)"
 
@@ -173,7 +171,7 @@ def _begins(start: I64, end: I64, storage: I64, row: I64, makes: Mask) -> Mask:
 def _kinds(trace: Trace, maker: I64, row: I64, first: I64) -> I8:
     """By when a storage was made and used: see docs/insight.md."""
     told = _texts(trace, "phase")
-    optimizer = _matches(trace, _OPTIMIZER) | (told == "optimizer")
+    optimizer = _in_optimizer(trace) | (told == "optimizer")
     forward = told == "forward"
     only_optimizer = np.minimum.reduceat(optimizer[row].astype(np.int8), first) > 0
     in_forward = np.maximum.reduceat(forward[row].astype(np.int8), first) > 0
@@ -197,9 +195,9 @@ def _texts(trace: Trace, column: str) -> Any:
     return np.asarray(values.to_numpy(zero_copy_only=False), object).astype(str)
 
 
-def _matches(trace: Trace, pattern: re.Pattern[str]) -> Mask:
+def _in_optimizer(trace: Trace) -> Mask:
     codes, texts = trace.texts("name")
-    return np.array([bool(pattern.search(t or "")) for t in texts] or [False])[codes]
+    return np.array([is_optimizer(t or "") for t in texts] or [False])[codes]
 
 
 def _labels(trace: Trace, maker: I64) -> tuple[Any, tuple[str, ...]]:
