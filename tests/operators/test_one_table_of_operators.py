@@ -24,10 +24,10 @@ _WORDS = """
     abs add alias all angle any arange attention batch_norm bmm cat cauchy ceil chunk clip clone complex conj
     conv1d conv2d copy cos cov cross data diff dist dot dropout embedding empty eq erf exp expand exponential
     eye fill flip floor frac full gather ge gelu geometric gradient group_norm gt hypot index inner inverse
-    item layer_norm le lerp linear log log_normal lt mH mT matmul max mean median min mm mode mul narrow ne norm
-    normal ones outer pad permute polar pow prod put rand random range ravel real reduce relu repeat reshape
-    roll round scatter select sigmoid sign silu sin slice softmax sort split sqrt square squeeze stack std
-    std_mean sub sum swapaxes t take tan tanh tile to trace transpose trunc unbind unfold uniform unique
+    item layer_norm le lerp linear log log_normal lt mH mT matmul max mean median min mm mode mul narrow ne
+    norm normal ones outer pad permute polar pow prod put rand random range ravel real reduce relu repeat
+    reshape roll round scatter select sigmoid sign silu sin slice softmax sort split sqrt square squeeze stack
+    std std_mean sub sum swapaxes t take tan tanh tile to trace transpose trunc unbind unfold uniform unique
     update var view where zero zeros
 """
 WORDS = frozenset(_WORDS.split())
