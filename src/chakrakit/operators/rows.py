@@ -88,7 +88,7 @@ def reduction(kind: str, place: int) -> Measure:
         where = ".all" if results == 1 else ".inner" if together else ".outer"
         if together and 0 in axes and len(axes) < len(x.shape):
             where = ".both"
-        moved = x.touched + results * x.each
+        moved = x.touched + results_of(call, x, place) * x.each
         return Operation(
             kind, (results, length * x.each), 0.0, float(moved), f"{call.short}{where}"
         )

@@ -79,7 +79,7 @@ class Operator(NamedTuple):
     count: Count
     measure: Measure
     plain: bool = False
-    """Whether its work depends on arguments that are no tensors."""
+    """Whether its work depends on arguments that are no tensors, even where its results are recorded."""
 
     @property
     def on_products(self) -> bool:
@@ -306,9 +306,9 @@ _ENTRIES: dict[str, Entry] = {
     "_fused_sgd": _vector(_each(formulas.SGD), streaming.of_lists),
     "_thnn_fused_lstm_cell": _vector(_each(formulas.LSTM_CELL, 2), streaming.elementwise),
     "_thnn_fused_gru_cell": _vector(_each(formulas.GRU_CELL, 2), streaming.elementwise),
-    "sum": _vector(_folded(1), reduction("sum", 1), plain=True),
-    "mean": _vector(_folded(1), reduction("mean", 1), plain=True),
-    "linalg_vector_norm": _vector(_folded(2), reduction("elementwise", 2), plain=True),
+    "sum": _vector(_folded(1), reduction("sum", 1)),
+    "mean": _vector(_folded(1), reduction("mean", 1)),
+    "linalg_vector_norm": _vector(_folded(2), reduction("elementwise", 2)),
     "nll_loss_forward": _vector(_each(1, 1), loss_forward),
     "nll_loss_backward": _vector(_each(1, 2), loss_backward),
     "nll_loss2d_forward": _vector(_each(1, 1), loss_forward),
@@ -337,7 +337,7 @@ _ENTRIES: dict[str, Entry] = {
 _ENTRIES |= {n: (Work.ATTENTION, a.count, a.measure, True) for n, a in _ATTENTION.items()}
 _ENTRIES |= {n: _matrix(c.count, c.measure, plain=True) for n, c in _CONVOLUTIONS.items()}
 _ENTRIES |= {n: _matrix(r.count, r.measure, plain=True) for n, r in _RECURRENT.items()}
-_ENTRIES |= {n: _vector(_folded(1), reduction("elementwise", 1), plain=True) for n in _FOLDS}
+_ENTRIES |= {n: _vector(_folded(1), reduction("elementwise", 1)) for n in _FOLDS}
 _ENTRIES |= {n: _vector(_each(1), lines(1)) for n in _SCANS}
 _ENTRIES |= {n: _vector(_each(1), read_all) for n in _READS}
 _ENTRIES |= {n: _vector(_pointwise, window(place)) for n, place in _POOLS.items()}
