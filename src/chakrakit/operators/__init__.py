@@ -1,7 +1,36 @@
-"""What every room must know of operators and their tensors, once."""
+"""What every room must know of operators and their tensors, once.
+
+One reader of recorded arguments (`calls`), one table of what operators compute, touch and alias (`table`),
+one of names of communication (`communication`), one of XLA's opcodes (`hlo`), and the closed forms.
+"""
 
 from __future__ import annotations
 
+from chakrakit.operators.calls import (
+    LARGEST,
+    Call,
+    Operand,
+    RecordedTensor,
+    Texts,
+    is_in_place,
+    is_recorded_tensor,
+    json_list,
+    json_value,
+    mentioned_tensors,
+    read_call,
+    recorded_tensor,
+    short_name,
+)
+from chakrakit.operators.communication import (
+    PARAMETERS,
+    SPACES,
+    collective_of,
+    is_communication,
+    is_device_record,
+    is_dispatched,
+    is_kernel,
+    is_record,
+)
 from chakrakit.operators.element_types import (
     TYPES,
     ElementType,
@@ -15,17 +44,100 @@ from chakrakit.operators.element_types import (
     type_of_code,
     type_of_cpp,
 )
+from chakrakit.operators.formulas import (
+    ADAM,
+    GELU,
+    LAYER_NORM,
+    NORM,
+    SGD,
+    SILU,
+    SOFTMAX,
+    SWIGLU,
+    PerElement,
+    attention_flops,
+    convolution_flops,
+    product_flops,
+)
+from chakrakit.operators.hlo import HLO_COLLECTIVES, opcode_work
+from chakrakit.operators.names import COMPOSITE, REFUSED, REPLAYED
+from chakrakit.operators.operation import Operation
+from chakrakit.operators.products import gemm_operation
+from chakrakit.operators.streaming import STREAMS, streamed
+from chakrakit.operators.table import (
+    TABLED,
+    Cost,
+    Operator,
+    Work,
+    by_elements,
+    cost_of,
+    is_optimizer,
+    is_silent,
+    operation_of,
+    operator_of,
+)
 
 __all__ = [
+    "ADAM",
+    "COMPOSITE",
+    "GELU",
+    "HLO_COLLECTIVES",
+    "LARGEST",
+    "LAYER_NORM",
+    "NORM",
+    "PARAMETERS",
+    "REFUSED",
+    "REPLAYED",
+    "SGD",
+    "SILU",
+    "SOFTMAX",
+    "SPACES",
+    "STREAMS",
+    "SWIGLU",
+    "TABLED",
     "TYPES",
+    "Call",
+    "Cost",
     "ElementType",
+    "Operand",
+    "Operation",
+    "Operator",
+    "PerElement",
+    "RecordedTensor",
+    "Texts",
+    "Work",
     "WorkingType",
+    "attention_flops",
+    "by_elements",
+    "collective_of",
+    "convolution_flops",
+    "cost_of",
     "dtype_name",
     "element_bytes",
     "element_type",
     "figure_for",
     "find_type",
+    "gemm_operation",
+    "is_communication",
+    "is_device_record",
+    "is_dispatched",
+    "is_in_place",
+    "is_kernel",
+    "is_optimizer",
+    "is_record",
+    "is_recorded_tensor",
+    "is_silent",
+    "json_list",
+    "json_value",
+    "mentioned_tensors",
+    "opcode_work",
+    "operation_of",
+    "operator_of",
+    "product_flops",
     "rate_name",
+    "read_call",
+    "recorded_tensor",
+    "short_name",
+    "streamed",
     "type_of_code",
     "type_of_cpp",
 ]

@@ -14,7 +14,7 @@ from chakrakit.machines.device.profile import (
     read_profile,
 )
 from chakrakit.machines.load import parse_machine
-from chakrakit.machines.operations import Operation, gemm_operation
+from chakrakit.operators import Operation, gemm_operation
 
 
 def ideal_table():

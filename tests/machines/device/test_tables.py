@@ -3,7 +3,7 @@
 import pytest
 
 from chakrakit.machines.device.tables import ClassModel, Row
-from chakrakit.machines.operations import Operation
+from chakrakit.operators import Operation
 
 
 def test_rows_whose_shapes_differ_in_length_are_looked_up_by_work():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from chakrakit import EdgeKind, Trace, TraceBuilder
-from chakrakit.machines.operations import Operation, gemm_operation, operations_of
+from chakrakit.machines.operations import operations_of
 from chakrakit.machines.operations.launchers import Launchers
+from chakrakit.operators import Operation, gemm_operation
 from support.launched import launched_product
 
 

@@ -5,7 +5,6 @@ import pytest
 from chakrakit.errors import TraceError
 from chakrakit.replayer.plan.tensors import (
     Unsupported,
-    is_tensor,
     is_undefined,
     item_types,
     read_tensor,
@@ -67,9 +66,3 @@ def test_types():
     assert item_types("Int") == []
     assert is_undefined("Tensor(nullptr (uninitialized))")
     assert not is_undefined("GenericList[Tensor(nullptr (uninitialized))]")
-
-
-@pytest.mark.parametrize("value", [None, [1, 2], [1, 2, 3, 4, 5, 6], [True, 2, 3, 4, 5, "cpu"]])
-def test_what_is_no_tensor(value):
-    assert is_tensor(VALUE)
-    assert not is_tensor(value)

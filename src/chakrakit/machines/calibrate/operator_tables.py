@@ -11,11 +11,7 @@ import numpy as np
 from chakrakit.configuration import LARGEST_WRITTEN, read_json
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Profile, Row
-from chakrakit.machines.operations import Operation, operation_of, read_call
-
-_STREAMS = ("add", "mul", "copy", "sub", "div")
-"""Operators that only stream through memory; together they are what any other one is taken for."""
-
+from chakrakit.operators import STREAMS, Operation, operation_of, read_call
 
 CLOSE, SAME, SMALL = 0.35, 0.05, 1 << 20
 """Octaves in every dimension and share of the time within which two rows say the same; bytes below which an
@@ -114,13 +110,13 @@ def _is_latency(name: str, rows: list[Row]) -> bool:
 def _add_streams(classes: dict[str, list[Row]]) -> None:
     """Classes for operators that nobody timed: (bytes), and (elements, bytes, run) of strided memory."""
     plain: dict[int, list[Row]] = defaultdict(list)
-    for row in (r for name in _STREAMS for r in classes.get(name, [])):
+    for row in (r for name in STREAMS for r in classes.get(name, [])):
         plain[round(row.bytes)].append(row)
     if plain:
         classes["elementwise"] = [_median([size], rows) for size, rows in sorted(plain.items())]
     for tail in (".strided", ".broadcast"):
         alike: dict[tuple[int, ...], list[Row]] = defaultdict(list)
-        for row in (r for name in _STREAMS for r in classes.get(name + tail, [])):
+        for row in (r for name in STREAMS for r in classes.get(name + tail, [])):
             alike[tuple(row.shape)].append(row)
         if alike:
             classes[f"elementwise{tail}"] = [_median(list(s), r) for s, r in sorted(alike.items())]

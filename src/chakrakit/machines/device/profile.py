@@ -23,7 +23,8 @@ from chakrakit.machines.device.work import (
     WorkModel,
     as_measured,
 )
-from chakrakit.machines.operations import Operation, operations_of
+from chakrakit.machines.operations import operations_of
+from chakrakit.operators import Operation
 from chakrakit.trace.files import replacing
 from chakrakit.trace.model import Trace
 

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
-from chakrakit.machines.operations import Operation
+from chakrakit.operators import Operation
 
 NEAR = 0.05
 """Squared distance, in octaves, below which rows count about the same."""

@@ -1,25 +1,7 @@
-"""What a trace's device rows compute: operators as calls, and the class and size of their work."""
+"""What a trace's device rows compute: the operators that launched them, and the rows of each operation."""
 
 from __future__ import annotations
 
-from chakrakit.machines.operations.calls import Call, Operand, read_call, read_operands
-from chakrakit.machines.operations.contractions import gemm_operation
-from chakrakit.machines.operations.launchers import Launchers, operations_of
-from chakrakit.machines.operations.operation import Operation, Touch, Work
-from chakrakit.machines.operations.signatures import operation_of
-from chakrakit.machines.operations.streaming import streaming
+from chakrakit.machines.operations.launchers import Launchers, Touch, Work, operations_of
 
-__all__ = [
-    "Call",
-    "Launchers",
-    "Operand",
-    "Operation",
-    "Touch",
-    "Work",
-    "gemm_operation",
-    "operation_of",
-    "operations_of",
-    "read_call",
-    "read_operands",
-    "streaming",
-]
+__all__ = ["Launchers", "Touch", "Work", "operations_of"]

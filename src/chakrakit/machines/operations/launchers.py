@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from chakrakit.machines.operations.calls import Call, Operand, read_call, read_operands
-from chakrakit.machines.operations.operation import Operation, Touch, Work
-from chakrakit.machines.operations.signatures import operation_of
-from chakrakit.machines.operations.streaming import streaming
+from chakrakit.operators import Call, Operand, Operation, Texts, operation_of, read_call, streamed
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
 from chakrakit.trace.placement import on_host
 
@@ -25,6 +23,23 @@ _OPTIMIZER = "optimizer"
 _MEMORY = re.compile("Mem(set|cpy)")
 _GENERATED = ("triton_", "aten::")
 """How operators begin that have shapes: PyTorch's own, and kernels generated for fused ones."""
+
+
+class Touch(NamedTuple):
+    """Bytes of one storage that an operation reads or writes."""
+
+    storage: int
+    bytes: int
+
+
+class Work(NamedTuple):
+    """An operation and the device rows that carry it out."""
+
+    rows: tuple[int, ...]
+    operation: Operation
+    operator: str
+    reads: tuple[Touch, ...] = ()
+    writes: tuple[Touch, ...] = ()
 
 
 def operations_of(trace: Trace) -> list[Work]:
@@ -78,14 +93,12 @@ class Launchers:
         call = self._call(operator, kernels)
         found = operation_of(call)
         if found is None:
-            found = streaming(max(int(self._moved[r]) for r in kernels))
+            found = streamed(max(int(self._moved[r]) for r in kernels))
         return Work(rows, found, call.name, _touches(call.tensors), _touches(call.outputs))
 
     def _call(self, row: int, kernels: tuple[int, ...]) -> Call:
         text = {c: of(row) for c, of in self._text.items()}
-        outputs = read_operands(
-            text["outputs_shapes"], text["outputs_types"], text["outputs_values"]
-        )
+        outputs = Texts(text["outputs_shapes"], text["outputs_types"], "", text["outputs_values"])
         return read_call(
             self.name(row), text["inputs_shapes"], text["inputs_types"], text["inputs_strides"],
             text["inputs_values"], outputs=outputs, kernels=tuple(self.name(k) for k in kernels),
@@ -109,7 +122,7 @@ class Launchers:
         kind = _OP_TYPES.get(op_type)
         if kind is not None and flops:
             return Operation(kind, (), flops, moved)
-        return streaming(int(moved)) if moved else None
+        return streamed(int(moved)) if moved else None
 
 
 _COLUMNS = (

@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from chakrakit.errors import TraceError
-from chakrakit.operators import TYPES, type_of_cpp
+from chakrakit.operators import TYPES, mentioned_tensors, recorded_tensor, type_of_cpp
 from chakrakit.replayer.plan.schema_text import split_list
 
 ITEM_BYTES = {
@@ -54,16 +54,6 @@ class Tensor(NamedTuple):
         return self.dtype, list(self.shape), list(self.strides), self.offset
 
 
-def is_tensor(value: Any) -> bool:
-    """Whether a value is `[tensor, storage, offset, elements, element bytes, device]`."""
-    return (
-        isinstance(value, list)
-        and len(value) == 6
-        and isinstance(value[5], str)
-        and all(type(v) is int for v in value[:5])
-    )
-
-
 def is_undefined(kind: str) -> bool:
     """Whether a recorded type is that of a tensor that is not there; a list of some is a list."""
     return _UNDEFINED in kind and kind.startswith("Tensor(")
@@ -71,8 +61,8 @@ def is_undefined(kind: str) -> bool:
 
 def read_tensor(value: list[Any], shape: Any, kind: str, strides: Any, place: str) -> Tensor:
     """A recorded tensor; a TraceError for one that cannot be, Unsupported for an unknown type or layout."""
-    storage, offset, elements, width = value[1:5]
-    if not value[5]:  # of a sparse tensor PyTorch records neither storage nor device
+    storage, offset, elements, width, device = value[1:]
+    if not device:  # of a sparse tensor PyTorch records neither storage nor device
         raise Unsupported("sparse tensors")
     name, dtype = _element_text(kind), tensor_type(kind)
     if dtype is None:
@@ -82,9 +72,12 @@ def read_tensor(value: list[Any], shape: Any, kind: str, strides: Any, place: st
     steps = _sizes(strides, "strides", place)
     if len(steps) != len(sizes):
         steps = _contiguous(sizes)
-    if offset < 0 or elements < 0:
-        raise TraceError(f"{place}: a tensor with offset {offset} and {elements} elements")
-    found = Tensor(storage, value[5], dtype, sizes, steps, offset)
+    if recorded_tensor(value) is None:
+        raise TraceError(
+            f"{place}: a tensor with offset {offset} and {elements:,} elements of {width} bytes; "
+            "no machine has them"
+        )
+    found = Tensor(storage, device, dtype, sizes, steps, offset)
     if found.elements != elements:
         raise TraceError(
             f"{place}: a tensor of shape {list(sizes)[:8]} cannot have {elements:,} elements"
@@ -135,8 +128,4 @@ def item_types(kind: str) -> list[str]:
 
 def storages_in(value: Any) -> set[tuple[str, int]]:
     """(device, number) of every storage that recorded values mention."""
-    if is_tensor(value):
-        return {(value[5], value[1])}
-    if not isinstance(value, list | tuple):
-        return set()
-    return {key for item in value for key in storages_in(item)}
+    return {(tensor.device, tensor.storage) for tensor, _, _ in mentioned_tensors(value)}

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from chakrakit.errors import TraceError
-from chakrakit.operators import type_of_code
+from chakrakit.operators import is_recorded_tensor, type_of_code
 from chakrakit.replayer.plan.schema_text import Argument
 from chakrakit.replayer.plan.tensors import (
     Tensor,
     Unsupported,
-    is_tensor,
     is_undefined,
     item_types,
     read_tensor,
@@ -71,7 +70,7 @@ def _tensors(value: Any, shape: Any, kind: str, strides: Any, use: Use, place: s
     """A tensor, nothing, or a list of them."""
     if is_undefined(kind) or value in _NOTHING or kind == "None":
         return None
-    if is_tensor(value):
+    if is_recorded_tensor(value):
         return {"slot": use(read_tensor(value, shape, kind, strides, place))}
     if not isinstance(value, list):
         return _plain(value)  # a number where a tensor may stand
@@ -114,7 +113,7 @@ def recorded_tensors(item: tuple[Any, Any, str, Any], place: str) -> list[Any]:
     value, shape, kind, strides = item
     if is_undefined(kind) or not isinstance(value, list):
         return [None]
-    if is_tensor(value):
+    if is_recorded_tensor(value):
         return [read_tensor(value, shape, kind, strides, place)]
     types = item_types(kind)
     if len(types) != len(value):

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from chakrakit.errors import TraceError
+from chakrakit.operators import PARAMETERS, is_record
 from chakrakit.replayer.plan import OperatorSchema, parse_schema
 from chakrakit.replayer.recording.recording import Recording
 from chakrakit.replayer.runner import ALLOWED, COMPOSITE, FUNCTIONAL, ISSUED, NO_WORK, REFUSED
 
 _FUSED = re.compile(r"CompiledFxGraph|^triton_|inductor")
 """Code of a compiler: work that no operator says."""
-_RECORD_OF_COMM = re.compile(r"^(gloo|nccl|mpi|ucc|xccl):\w|^record_param_comms$")
 _IN_PYTHON = re.compile(r"^Python(Subclass|Dispatch|TLSSnapshot)")
 """An operator on a tensor of another kind (DTensor): Python calls others on the local parts."""
 _SYNCHRONIZE = re.compile(r"^(cuda|hip)(Device|Stream|Event)Synchronize$")
@@ -95,7 +95,7 @@ def _decide(
     seen: Recording, row: int, calls_others: bool, dispatched: set[int]
 ) -> tuple[Do, OperatorSchema | None]:
     name = seen.names[row]
-    if _RECORD_OF_COMM.search(name):
+    if name == PARAMETERS or is_record(name):
         return Do.INSIDE, None  # the operator that issued it is replayed
     schema = parse_schema(seen.schemas[row])
     if schema is None:

@@ -12,7 +12,7 @@ import chakrakit.core as core
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Device, Profiled, find_profile, roofline_seconds
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.operations import Operation
+from chakrakit.operators import Operation
 from chakrakit.serving.calibration import Constants
 from chakrakit.serving.steps.collectives import times_on
 from chakrakit.serving.steps.costing import StepCost, in_pieces, roofline_attention

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from chakrakit.operators import json_value
 from chakrakit.sources.nsys.tables import Tables
-from chakrakit.sources.pytorch.read import json_value, whole
+from chakrakit.sources.pytorch.read import whole
 
 _OPERATOR = re.compile(r", (?:op_id|seq|sizes|input_op_ids) = ")
 _SEQUENCE = re.compile(r", seq = (\d+)")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-
 import numpy as np
 
 from chakrakit.arrays import Mask
+from chakrakit.operators import is_device_record
 from chakrakit.trace.model import COMMUNICATION, NodeType, Trace
-
-_DONE_BY_DEVICE = re.compile(r"^(nccl|rccl)")
 
 
 def on_host(trace: Trace) -> Mask:
@@ -48,9 +44,4 @@ def is_communication(trace: Trace) -> Mask:
 
 def _named_for_device(trace: Trace) -> Mask:
     codes, texts = trace.texts("name")
-    return np.array([_is_device_name(str(t)) for t in texts] or [False])[codes]
-
-
-@lru_cache(4096)
-def _is_device_name(text: str) -> bool:
-    return _DONE_BY_DEVICE.match(text) is not None
+    return np.array([is_device_record(str(t)) for t in texts] or [False])[codes]

@@ -11,10 +11,13 @@ from dataclasses import replace
 from fractions import Fraction
 from math import prod
 
+from chakrakit.operators import LAYER_NORM, NORM, SOFTMAX, PerElement, product_flops
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
 from chakrakit.workloads.layers.tape import Grads, Node, Tape, Weight
 
+ONE = PerElement(1, 2)
+"""An operation per element; its gradient reads twice as much."""
 REPLICABLE = ("tp", "cp")
 """Axes over which the same tokens' work could be done twice; data ranks have tokens of their own."""
 
@@ -70,7 +73,7 @@ def _matmul_node(
     return Node(
         name,
         "matmul",
-        2 * _product(dims, tape),
+        product_flops(_product(dims, tape), 1, 1),
         bytes=moved,
         dtype=kind,
         routed=routed,
@@ -118,7 +121,7 @@ def vector(
     inputs: Sequence[Tensor],
     out: Tensor | None = None,
     *,
-    ops: int = 1,
+    ops: PerElement = ONE,
     keeps: Sequence[Tensor] = (),
     mask: bool = False,
     weights: Sequence[Weight] = (),
@@ -138,7 +141,7 @@ def vector(
     node = Node(
         name,
         "vector",
-        vector_ops=ops * result.elements(tape.degrees),
+        vector_ops=ops.forward * result.elements(tape.degrees),
         bytes=moved,
         dtype=result.dtype,
         routed=routed,
@@ -153,7 +156,8 @@ def vector(
         _owe(weight, first.dims[:-1])
 
     def back(grad: Tensor) -> Grads:
-        again = node.again(name=f"{name}.dx", vector_ops=2 * node.vector_ops, free=freed)
+        count = ops.backward * result.elements(tape.degrees)
+        again = node.again(name=f"{name}.dx", vector_ops=count, free=freed)
         dx = tape.emit_backward(again, [grad], keeps)
         for weight in weights:
             weight.grad_node = dx
@@ -185,16 +189,17 @@ def add(tape: Tape, name: str, x: Tensor, y: Tensor) -> Tensor:
 def dropout(tape: Tape, name: str, x: Tensor, like: Tensor) -> Tensor:
     """Dropout of x once it is cut like the tensor it will be added to."""
     x = tape.reshard(x, _whole(like), name)
-    return vector(tape, name, [x], ops=2, mask=True)
+    return vector(tape, name, [x], ops=PerElement(2, 4), mask=True)
 
 
 def norm(tape: Tape, name: str, x: Tensor, kind: str = "rms") -> Tensor:
     """RMS or layer norm over the last dimension."""
     size = Dim(x.dims[-1].size)
     weights = [tape.weight(f"{name}.weight", size, kind="vector")]
+    ops = LAYER_NORM if kind == "layer" else NORM
     if kind == "layer":
         weights.append(tape.weight(f"{name}.bias", size, kind="vector"))
-    return vector(tape, name, [x], ops=5, keeps=[x], weights=weights)
+    return vector(tape, name, [x], ops=ops, keeps=[x], weights=weights)
 
 
 def lookup(tape: Tape, name: str, table: Weight, rows: Sequence[Dim], pooling: int = 1) -> Tensor:
@@ -228,7 +233,7 @@ def cross_entropy(tape: Tape, name: str, logits: Tensor) -> Tensor:
     node = Node(
         name,
         "vector",
-        vector_ops=5 * logits.elements(tape.degrees),
+        vector_ops=SOFTMAX.forward * logits.elements(tape.degrees),
         bytes=logits.bytes(tape.degrees) + kept.bytes(tape.degrees),
         dtype="fp32",
     )
@@ -241,7 +246,8 @@ def cross_entropy(tape: Tape, name: str, logits: Tensor) -> Tensor:
     out = Tensor(logits.dims[:-1], "fp32", node=place)
 
     def back(grad: Tensor) -> Grads:
-        again = node.again(name=f"{name}.dx", vector_ops=node.vector_ops // 2, free=freed)
+        count = SOFTMAX.backward * logits.elements(tape.degrees)
+        again = node.again(name=f"{name}.dx", vector_ops=count, free=freed)
         dx = tape.emit_backward(again, [grad], [kept])
         return [(logits, Tensor(logits.dims, logits.dtype, node=dx))]
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from chakrakit.operators import ADAM, SGD
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.layers import BYTES, Node
 from chakrakit.workloads.program.layout import HeldWeight, Layout
 from chakrakit.workloads.program.optimizer import optimizer_bytes
-
-ADAM_OPS = 12
-"""Operations per parameter: two moments, their corrections, a root, a division, the update."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +232,7 @@ def _update(end: _StepEnd, held: Sequence[HeldWeight]) -> list[int]:
         blocks.setdefault((h.chunk, h.block), []).append(h)
     for mine in blocks.values():
         count = sum(optimizer_share(end.layout, h) for h in mine)
-        ops = ADAM_OPS if step.optimizer == "adam" else 2
+        ops = ADAM if step.optimizer == "adam" else SGD
         node = Node(
             "optimizer",
             "optimizer",

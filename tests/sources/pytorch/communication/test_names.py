@@ -2,13 +2,8 @@
 
 import pytest
 
-from chakrakit.sources.pytorch.communication.names import (
-    RECV,
-    SEND,
-    UNKNOWN,
-    is_communication,
-    kind_of,
-)
+from chakrakit.operators import is_communication
+from chakrakit.sources.pytorch.communication.names import RECV, SEND, UNKNOWN, kind_of
 from chakrakit.trace.model import CollectiveType as C
 
 

@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from chakrakit.operators import SPACES, is_silent
 from chakrakit.sources.capture.observing import communication, sharded, shortcuts
 from chakrakit.sources.capture.observing.known_values import KnownValues
 from chakrakit.sources.capture.observing.signatures import Signatures
@@ -22,21 +23,7 @@ from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabout
 from chakrakit.sources.capture.recording import Comm, NeedsValue, Op, script_line
 
 _PLAIN = {torch.Tensor, FakeTensor, torch.nn.Parameter, torch.nn.Buffer}
-_NOISE = (
-    "prim::device",
-    "aten::detach",
-    "aten::lift_fresh",
-    "aten::lift",
-    "prim::layout",
-    "aten::sym_size",
-    "aten::sym_stride",
-    "aten::sym_numel",
-    "aten::is_pinned",
-    "aten::record_stream",
-    "aten::_local_scalar_dense",
-    "aten::_has_same_storage_numel",
-    "aten::is_same_size",
-)
+_NOISE = ("prim::device", "prim::layout")
 _PROFILER = ("profiler::",)
 
 
@@ -125,7 +112,7 @@ class Recorder(TorchDispatchMode):
 
     def _is_noise(self, func: Any) -> bool:
         name = self.signatures.name(func)
-        return name in _NOISE or name.startswith(_PROFILER)
+        return name in _NOISE or is_silent(name) or name.startswith(_PROFILER)
 
     def _run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if func is torch.ops.aten.bincount.default and len(args) + len(kwargs) > 1:
@@ -211,7 +198,7 @@ class Recorder(TorchDispatchMode):
         return written
 
     def _communication(self, space: str, name: str, args: Any, kwargs: Any, out: Any) -> int:
-        if space not in communication.SPACES:
+        if space not in SPACES:
             return -1
         comm = communication.read(name, args, kwargs, out)
         if comm is None:

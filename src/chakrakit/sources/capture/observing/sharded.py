@@ -10,38 +10,12 @@ from typing import Any
 import torch
 from torch.distributed.tensor import DTensor
 
-_ELEMENTWISE = (
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "lerp",
-    "addcmul",
-    "addcdiv",
-    "sqrt",
-    "rsqrt",
-    "neg",
-    "zero",
-    "copy",
-    "maximum",
-    "minimum",
-    "clamp_max",
-    "clamp_min",
-    "pow",
-    "sign",
-    "reciprocal",
-    "abs",
-    "exp",
-)
-_FUSED = ("aten::_fused_adam_", "aten::_fused_adamw_", "aten::_fused_sgd_", "aten::_fused_adagrad_")
-_NAMES = frozenset(f"aten::_foreach_{n}{end}" for n in _ELEMENTWISE for end in ("", "_")) | set(
-    _FUSED
-)
+from chakrakit.operators import by_elements
 
 
 def fits(func: Any, args: Any) -> bool:
     """Whether an operator treats lists of sharded tensors element by element, all cut the same."""
-    if getattr(getattr(func, "_schema", None), "name", "") not in _NAMES:
+    if not by_elements(getattr(getattr(func, "_schema", None), "name", "")):
         return False
     lists = [
         a for a in args if isinstance(a, (list, tuple)) and a and isinstance(a[0], torch.Tensor)

@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 
-from chakrakit.operators import TYPES
+from chakrakit.operators import TYPES, Call, Cost, Operand, cost_of, operator_of
 from chakrakit.sources.capture.recording import Signature
-from chakrakit.sources.pytorch.work import Call, flops, is_contraction, moves_bytes
 
 _TYPES = {getattr(torch, t.torch): t for t in TYPES if hasattr(torch, t.torch or "?")}
 """Element types by PyTorch's own objects, as far as this PyTorch has them."""
@@ -54,11 +53,10 @@ class Signatures:
         results = list(out) if isinstance(out, tuple) else [out]
         inputs, outputs = [_shape(a) for a in given], [_shape(r) for r in results]
         values = [_value(a) for a in given]
-        call = Call(name, inputs, outputs, values)
-        work = flops(call)
-        dense = is_contraction(name)
-        still = not moves_bytes(name) or _is_view(func, args)
-        moved = 0 if still else sum(_bytes(x) for x in (*given, *results))
+        operator = operator_of(name)
+        still = not operator.touches_memory or _is_view(func, args)
+        made = [t for r in results for t in _tensors(_operand(r))]
+        cost = Cost() if still else cost_of(Call(name, [_operand(a) for a in given], values, made))
         return Signature(
             name,
             _text(inputs),
@@ -68,11 +66,11 @@ class Signatures:
             _text([_type(r) for r in results]),
             _text([_stride(r) for r in results]),
             _text(values),
-            work if dense else 0,
-            0 if dense or still else work,
-            moved,
+            cost.flops,
+            cost.vector_ops,
+            cost.bytes,
             _dtype(given, results),
-            _op_type(name, dense),
+            operator.op_type,
             still,
         )
 
@@ -139,10 +137,19 @@ def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _bytes(value: Any) -> int:
+def _operand(value: Any) -> Operand | list[Operand] | None:
+    """An argument as the table of operators takes it."""
     if isinstance(value, torch.Tensor):
-        return value.numel() * value.element_size()
-    return sum(_bytes(v) for v in value) if isinstance(value, (list, tuple)) else 0
+        element = _TYPES.get(value.dtype)
+        name = str(value.dtype) if element is None else element.cpp
+        return Operand(tuple(value.shape), value.element_size(), name, tuple(value.stride()))
+    if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
+        return [t for v in value for t in _tensors(_operand(v))]
+    return None
+
+
+def _tensors(operand: Operand | list[Operand] | None) -> list[Operand]:
+    return operand if isinstance(operand, list) else [] if operand is None else [operand]
 
 
 def _is_view(func: Any, args: Any) -> bool:
@@ -161,11 +168,3 @@ def _dtype(given: list[Any], results: list[Any]) -> str:
             element = _TYPES.get(first.dtype)
             return str(first.dtype).removeprefix("torch.") if element is None else element.name
     return ""
-
-
-def _op_type(name: str, dense: bool) -> str:
-    if dense:
-        return "attention" if "attention" in name else "matmul"
-    if "embedding" in name or name in ("aten::index_select", "aten::gather", "aten::index"):
-        return "lookup"
-    return "vector"

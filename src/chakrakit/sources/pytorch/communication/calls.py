@@ -9,18 +9,27 @@ from typing import Any
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.operators import ElementType, find_type
+from chakrakit.operators import (
+    PARAMETERS,
+    ElementType,
+    RecordedTensor,
+    find_type,
+    is_communication,
+    is_dispatched,
+    is_kernel,
+    is_record,
+    json_list,
+    mentioned_tensors,
+)
 from chakrakit.sources.pytorch.communication import names as words
 from chakrakit.sources.pytorch.communication.dimensions import plain_values, tensor_sizes
 from chakrakit.sources.pytorch.match import RowNames, Timeline, nearest
-from chakrakit.sources.pytorch.read import Extras, Kineto, Observer, json_list, whole
+from chakrakit.sources.pytorch.read import Extras, Kineto, Observer, whole
 from chakrakit.sources.pytorch.recorder import GROUP_MARK
 from chakrakit.trace.model import CollectiveType
 
 _NESTED = 6
 """How many rows up the mark or functional operator of a collective is looked for."""
-_LISTS = 8
-"""How deep lists of tensors are looked into; PyTorch's have two levels."""
 _RANKS = 1 << 31
 """Ranks and tags are below this; what is not is taken for damage."""
 
@@ -75,13 +84,11 @@ class _Finder:
         self, line: Timeline, names: RowNames, observer: Observer | None, kineto: Kineto | None
     ) -> None:
         self.line, self.names, self.observer, self.kineto = line, names, observer, kineto
-        self.marker = names.where(words.MARKER.match) & line.is_host
-        self.parameters = names.where(lambda s: s == words.PARAMETERS)
-        self.dispatched = names.where(
-            lambda s: words.DISPATCHED.match(s) and words.is_communication(s)
-        )
-        self.functional = names.where(words.is_communication) & ~self.dispatched
-        self.kernel = names.where(words.KERNEL.search) & (line.lane >= 0)
+        self.marker = names.where(is_record) & line.is_host
+        self.parameters = names.where(lambda s: s == PARAMETERS)
+        self.dispatched = names.where(is_dispatched)
+        self.functional = names.where(is_communication) & ~self.dispatched
+        self.kernel = names.where(is_kernel) & (line.lane >= 0)
         self.marked = names.where(lambda s: s.startswith(GROUP_MARK))
         self.extras = [_Rows(line, x) for x in _extras(observer, kineto)]
         if kineto is not None:
@@ -359,27 +366,15 @@ def _message_bytes(items: object, element: ElementType) -> int:
     return -1 if size is None else size
 
 
-def _item_bytes(items: object, width: object) -> int:
-    """Bytes of so many items; -1 where that cannot be."""
-    count, each = whole(items), whole(width)
-    fits = count is not None and each is not None and whole(count * each) is not None
-    return count * each if fits and count is not None and each is not None else -1
+def _bytes(tensors: list[RecordedTensor]) -> int:
+    """Bytes of some tensors; -1 where they cannot be."""
+    total = sum(t.bytes for t in tensors)
+    return -1 if whole(total) is None else total
 
 
-def _bytes(tensors: list[list[Any]]) -> int:
-    """Bytes of some tensors; -1 where one of them cannot be."""
-    sizes = [_item_bytes(t[3], t[4]) for t in tensors]
-    total = sum(sizes)
-    return -1 if min(sizes) < 0 or whole(total) is None else total
-
-
-def _tensors(value: Any, nested: int = _LISTS) -> list[list[Any]]:
+def _tensors(value: Any) -> list[RecordedTensor]:
     """The tensors in an argument: itself, or those of a list."""
-    if not isinstance(value, list) or not value or not nested:
-        return []
-    if len(value) == 6 and isinstance(value[5], str) and isinstance(value[0], int):
-        return [value]
-    return [t for item in value for t in _tensors(item, nested - 1)]
+    return [tensor for tensor, _, _ in mentioned_tensors(value)]
 
 
 def _is_split(value: Any) -> bool:

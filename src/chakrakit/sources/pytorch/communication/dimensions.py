@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from chakrakit.operators import find_type
-from chakrakit.sources.pytorch.read import Kineto, json_list, json_value, whole
+from chakrakit.operators import find_type, json_list, json_value
+from chakrakit.sources.pytorch.read import Kineto, whole
 
 
 def tensor_sizes(kineto: Kineto, event: int) -> tuple[list[int], str]:

@@ -25,10 +25,9 @@ from chakrakit.sources.pytorch.read.kineto import (
 )
 from chakrakit.sources.pytorch.read.observer import Extras, Observer, read_observer
 from chakrakit.sources.pytorch.read.texts import Texts
-from chakrakit.sources.pytorch.read.values import LARGEST, Whole, json_list, json_value, whole
+from chakrakit.sources.pytorch.read.values import Whole, whole
 
 __all__ = [
-    "LARGEST",
     "NUMBERS",
     "TEXTS",
     "Extras",
@@ -45,8 +44,6 @@ __all__ = [
     "find_pairs",
     "identify",
     "identify_head",
-    "json_list",
-    "json_value",
     "pairs_of",
     "rank_in_name",
     "read_bytes",

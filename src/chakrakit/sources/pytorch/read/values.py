@@ -1,14 +1,13 @@
-"""Values inside recordings, which anybody may have written: whole numbers that fit, lists of JSON."""
+"""Values inside recordings, which anybody may have written: whole numbers that fit."""
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
-LARGEST = 1 << 62
-"""Sums and differences of two numbers up to this still fit into 64 bits."""
+from chakrakit.operators import LARGEST
+
 Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 """A field of a recording that is a number up to `LARGEST`, by which msgspec refuses others."""
 
@@ -22,17 +21,3 @@ def whole(said: object, most: int = LARGEST) -> int | None:
             return None
     fits = isinstance(said, int) and not isinstance(said, bool) and -most <= said <= most
     return said if fits and isinstance(said, int) else None
-
-
-def json_value(text: str | None) -> Any:
-    """What a text of JSON says; None where it is none, or is nested deeper than anything real."""
-    try:
-        return json.loads(text) if text else None
-    except (ValueError, RecursionError):
-        return None
-
-
-def json_list(text: str | None) -> list[Any]:
-    """The list that a text of JSON says; [] for all else."""
-    found = json_value(text)
-    return found if isinstance(found, list) else []

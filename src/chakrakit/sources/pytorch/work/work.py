@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.arrays import I32, I64, Mask
+from chakrakit.arrays import I64, Mask
+from chakrakit.operators import (
+    Call,
+    Cost,
+    Texts,
+    cost_of,
+    find_type,
+    json_list,
+    json_value,
+    operator_of,
+    read_call,
+)
 from chakrakit.sources.pytorch.match import RowNames, Timeline, nearest
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
-from chakrakit.sources.pytorch.work.flops import (
-    Call,
-    flops,
-    is_contraction,
-    moves_bytes,
-    parse_shapes,
-)
-
-_NEEDS_VALUES = ("convolution", "attention")
-_MOST_BYTES = float(1 << 62)
-"""Tensors larger than this are damage, and count nothing."""
 
 
 def work_of_rows(
@@ -38,19 +39,25 @@ def work_of_rows(
     moved = np.zeros(len(line), np.int64)
     if observer is not None:
         rows = np.flatnonzero(counted & (line.operator >= 0))
-        operator = line.operator[rows]
-        count[rows] = _observer_flops(observer, operator)
-        moved[rows] = _observer_bytes(observer)[operator]
-        moved[rows[~names.where(moves_bytes)[rows]]] = 0
+        count[rows], moved[rows] = _observed(observer, line.operator[rows])
     elif kineto is not None:
         rows = np.flatnonzero(counted & (line.event >= 0) & (line.kind == Kind.OPERATOR))
-        count[rows] = _kineto_flops(kineto, line.event[rows])
+        count[rows], moved[rows] = _from_dimensions(kineto, line.event[rows])
     return _to_workers(line, count, moved)
+
+
+def touches_memory(name: str) -> bool:
+    """Whether an operator reads or writes elements; views and allocations do not."""
+    return operator_of(name).touches_memory
+
+
+def _on_products(name: str) -> bool:
+    return operator_of(name).on_products
 
 
 def _last_contractions(line: Timeline, names: RowNames) -> Mask:
     """Contractions inside which there is no further one."""
-    out: Mask = (line.kind == Kind.OPERATOR) & line.is_host & names.where(is_contraction)
+    out: Mask = (line.kind == Kind.OPERATOR) & line.is_host & names.where(_on_products)
     above = np.unique(line.parent[out])
     while len(above) and above[-1] >= 0:
         out[above[above >= 0]] = False
@@ -62,56 +69,79 @@ def innermost(line: Timeline, names: RowNames) -> Mask:
     """Host operators that leave their work to no other; views and allocations inside do not count."""
     operators: Mask = (line.kind == Kind.OPERATOR) & line.is_host
     out = operators.copy()
-    working = operators & names.where(moves_bytes) & (line.parent >= 0) & ~line.astray
+    working = operators & names.where(touches_memory) & (line.parent >= 0) & ~line.astray
     out[line.parent[np.flatnonzero(working)]] = False
     return out
 
 
-def _observer_flops(observer: Observer, operator: I64) -> I64:
-    columns = observer.text_columns
-    wants = observer.texts.where(lambda s: any(w in s for w in _NEEDS_VALUES))
-    special = np.where(wants[observer.name[operator]], operator, -1)
-    keys = (observer.name, columns["in_shapes"], columns["out_shapes"])
-    return _per_distinct(
-        [k[operator] for k in keys] + [special],
-        lambda name, ins, outs, row: flops(
-            Call(
-                observer.texts[name],
-                parse_shapes(observer.texts[ins]),
-                parse_shapes(observer.texts[outs]),
-                parse_shapes(observer.in_values[row].as_py()) if row >= 0 else [],
-            )
-        ),
-    )
+def _observed(observer: Observer, operator: I64) -> tuple[I64, I64]:
+    """(FLOPs, bytes) of recorded operators.
+
+    Values are read where an operator's work depends on plain arguments: they name the tensors, so that no
+    two calls have the same.
+    """
+    texts, columns = observer.texts, observer.text_columns
+    plain = texts.where(lambda name: operator_of(name).plain)
+    special = np.where(plain[observer.name[operator]], operator, -1)
+    sides = ("in_shapes", "in_types", "in_strides", "out_shapes", "out_types", "out_strides")
+
+    def ask(name: int, *text: int) -> Cost:
+        *numbers, row = text
+        shapes, types, strides, *results = (texts[n] for n in numbers)
+        values = observer.in_values[row].as_py() if row >= 0 else ""
+        return cost_of(
+            read_call(texts[name], shapes, types, strides, values, outputs=Texts(*results))
+        )
+
+    keys = [observer.name[operator], *(columns[side][operator] for side in sides), special]
+    return _per_distinct(keys, ask)
 
 
-def _kineto_flops(kineto: Kineto, event: I64) -> I64:
+def _from_dimensions(kineto: Kineto, event: I64) -> tuple[I64, I64]:
+    """(FLOPs, bytes) by what Kineto alone says; without types no bytes, and of lists of tensors nothing."""
     texts, columns = kineto.texts, kineto.text_columns
-    keys: list[I32 | I64] = [kineto.name[event], columns["in_dims"][event]]
-    return _per_distinct(
-        keys, lambda name, dims: flops(Call(texts[name], parse_shapes(texts[dims]), [], []))
-    )
+    sides = ("in_dims", "in_types", "in_strides", "in_values")
+
+    def ask(name: int, *text: int) -> Cost:
+        dims, types, strides, values = (texts[n] for n in text)
+        cost = cost_of(_kineto_call(texts[name], dims, types, strides, values))
+        return cost if types else cost._replace(bytes=0)
+
+    keys = [kineto.name[event], *(columns[side][event] for side in sides)]
+    return _per_distinct(keys, ask)
 
 
-def _per_distinct(keys: Sequence[NDArray[Any]], ask: Callable[..., int]) -> I64:
-    """One answer per distinct combination of keys, spread over all rows."""
+def _kineto_call(name: str, dims: str, types: str, strides: str, values: str) -> Call:
+    """Kineto's texts in the observer's words: `float` is a `Tensor(float)`, `"[1, 1]"` is a list."""
+    kinds = [str(kind) for kind in json_list(types)] or ["float"] * len(json_list(dims))
+    named = [f"Tensor({kind})" if find_type(kind) else kind for kind in kinds]
+    told = [_plain(value) for value in json_list(values)]
+    return read_call(name, dims, _text(named), strides, _text(told))
+
+
+def _plain(value: Any) -> Any:
+    """An argument, which Kineto writes as Python prints it."""
+    truth = {"True": True, "False": False}
+    return truth.get(value, json_value(value)) if isinstance(value, str) else None
+
+
+def _text(values: list[Any]) -> str:
+    return msgspec.json.encode(values).decode()
+
+
+def _per_distinct(keys: Sequence[NDArray[Any]], ask: Callable[..., Cost]) -> tuple[I64, I64]:
+    """(FLOPs, bytes): one answer per distinct combination of keys, spread over all rows."""
     table = np.stack([np.asarray(k, np.int64) for k in keys], axis=1)
     if not len(table):
-        return np.empty(0, np.int64)
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     mixed = np.zeros(len(table), np.int64)
     for column in table.T:
         _, number = np.unique(column, return_inverse=True)
         _, mixed = np.unique(mixed * (int(number.max()) + 1) + number, return_inverse=True)
     _, first = np.unique(mixed, return_index=True)
-    answers = np.array([ask(*row) for row in table[first].tolist()], np.int64)
-    return answers[mixed]
-
-
-def _observer_bytes(observer: Observer) -> I64:
-    table = observer.tensors
-    size = table.elements.astype(np.float64) * table.itemsize
-    total = np.bincount(table.node, np.maximum(size, 0.0), len(observer))
-    return np.where(total < _MOST_BYTES, total, 0).astype(np.int64)
+    answers = [ask(*row) for row in table[first].tolist()]
+    found = np.array([(cost.ops, cost.bytes) for cost in answers], np.int64)[mixed]
+    return found[:, 0], found[:, 1]
 
 
 def _to_workers(line: Timeline, count: I64, moved: I64) -> tuple[I64, I64]:

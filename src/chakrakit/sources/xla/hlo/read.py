@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.pytorch.read import LARGEST
+from chakrakit.operators import LARGEST
 from chakrakit.sources.xla.hlo.model import Module, Shape
 from chakrakit.sources.xla.hlo.proto import read_proto
 from chakrakit.sources.xla.hlo.replicas import MOST_DEVICES

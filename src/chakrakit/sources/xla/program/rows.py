@@ -5,21 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from chakrakit.operators import HLO_COLLECTIVES
 from chakrakit.sources.xla.hlo import Instruction, Module
 from chakrakit.sources.xla.program.memory import memory_of
 from chakrakit.sources.xla.program.unrolled import Step, Unrolled
 from chakrakit.trace.model import CollectiveType, NodeType
 
-_C = CollectiveType
-KINDS = {
-    "all-reduce": _C.ALL_REDUCE,
-    "all-gather": _C.ALL_GATHER,
-    "reduce-scatter": _C.REDUCE_SCATTER,
-    "all-to-all": _C.ALL_TO_ALL,
-    "ragged-all-to-all": _C.ALL_TO_ALL,
-    "collective-broadcast": _C.BROADCAST,
-}
-_PERMUTE = "collective-permute"
+KINDS = {opcode: CollectiveType[kind] for opcode, kind in HLO_COLLECTIVES.items() if kind != "SEND"}
+_PERMUTE = next(opcode for opcode, kind in HLO_COLLECTIVES.items() if kind == "SEND")
+"""Messages between pairs of devices."""
 COMPUTE, COMMUNICATION, RECEIVE = 0, 1, 2
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from chakrakit.errors import FormatError
+from chakrakit.operators import Work, opcode_work
 from chakrakit.sources.xla.hlo import Computation, Instruction, Module
-from chakrakit.sources.xla.program.work import FREE
 
 MOST_STEPS = 5_000_000
 _TRIPS = re.compile(r"known_trip_count\W+n\W+(\d+)")
@@ -89,7 +89,7 @@ class Unrolled:
             return _Value(_NOBODY, operands)
         if i.opcode == "get-tuple-element" and operands:
             return operands[0].part(i.index)
-        if i.opcode in FREE:
+        if opcode_work(i.opcode) is Work.VIEW:
             return _Value(_NOBODY.union(*(o.all for o in operands)))
         if i.opcode in ("call", "while", "conditional") and i.called:
             return self._called(i, operands, depth)
@@ -109,7 +109,9 @@ class Unrolled:
         state = operands[0] if operands else _Value()
         body = self._computation(self._body(i))
         trips = int(found[1]) if found else 1
-        self._check(trips * max(1, sum(x.opcode not in FREE for x in body.instructions)))
+        self._check(
+            trips * max(1, sum(opcode_work(x.opcode) is not Work.VIEW for x in body.instructions))
+        )
         for _ in range(trips):
             state = self._run(body, [state], depth + 1)
         return state

@@ -7,65 +7,9 @@ import re
 from functools import lru_cache
 
 from chakrakit.errors import FormatError
+from chakrakit.operators import Work, convolution_flops, opcode_work, product_flops
 from chakrakit.sources.xla.hlo import Computation, Instruction, Module
 
-FREE = frozenset(
-    (
-        "parameter",
-        "constant",
-        "tuple",
-        "get-tuple-element",
-        "bitcast",
-        "after-all",
-        "partition-id",
-        "replica-id",
-        "opt-barrier",
-        "domain",
-        "iota",
-        "add-dependency",
-    )
-)
-"""Opcodes that stand for no work when they are not fused into something."""
-_MOVES = (
-    frozenset(
-        (
-            "broadcast",
-            "reshape",
-            "transpose",
-            "copy",
-            "slice",
-            "dynamic-slice",
-            "dynamic-update-slice",
-            "concatenate",
-            "pad",
-            "gather",
-            "reverse",
-            "convert",
-            "bitcast-convert",
-            "copy-start",
-            "copy-done",
-            "rng-bit-generator",
-            "slice-start",
-            "slice-done",
-            "infeed",
-            "outfeed",
-            "sort",
-            "custom-call",
-            "fusion",
-            "call",
-            "while",
-            "conditional",
-            "scatter",
-            "reduce",
-            "reduce-window",
-            "map",
-            "async-start",
-            "async-done",
-            "async-update",
-        )
-    )
-    | FREE
-)
 _LIBRARY = re.compile(r"gemm|matmul", re.I)
 """Libraries' matrix products, as `__cublas$gemm`."""
 _CONTRACTED = re.compile(r"lhs_contracting_dimensions\W+\[([^\]]*)\]")
@@ -81,20 +25,21 @@ def flops(module: Module, instruction: Instruction, inside: Computation) -> tupl
         summed = math.prod(
             operands[0].dims[d] for d in instruction.contracting if 0 <= d < len(operands[0].dims)
         )
-        return 2 * instruction.shape.elements * summed, 0
+        return product_flops(instruction.shape.elements, 1, summed), 0
     if instruction.opcode == "custom-call" and _LIBRARY.search(instruction.target) and operands:
         contracted = _CONTRACTED.search(instruction.backend)
         dims = [int(d) for d in re.findall(r"\d+", contracted[1])] if contracted else [-1]
         rank = len(operands[0].dims)
         summed = math.prod(operands[0].dims[d] for d in dims if -rank <= d < rank)
-        return 2 * instruction.shape.first.elements * summed, 0
+        return product_flops(instruction.shape.first.elements, 1, summed), 0
     if instruction.opcode == "convolution" and len(operands) > 1:
         kernel, features = operands[1].dims, instruction.kernel_features
         outputs = kernel[features] if 0 <= features < len(kernel) else 1
-        return 2 * instruction.shape.elements * math.prod(kernel) // max(outputs, 1), 0
+        return convolution_flops(instruction.shape.elements, kernel) // max(outputs, 1), 0
     if instruction.opcode == "reduce" and operands:
         return 0, max(operands[0].elements - instruction.shape.first.elements, 0)
-    return 0, 0 if instruction.opcode in _MOVES else instruction.shape.elements
+    computes = opcode_work(instruction.opcode) is Work.VECTOR
+    return 0, instruction.shape.elements if computes else 0
 
 
 def _of_called(module: Module, instruction: Instruction) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import FormatError
-from chakrakit.operators import find_type
+from chakrakit.operators import HLO_COLLECTIVES, find_type
 from chakrakit.sources.activities import Activities
 from chakrakit.sources.pytorch.read import Kind, Kineto, whole
 from chakrakit.sources.xla.hlo import Instruction, Module, parse_hlo
@@ -21,15 +21,6 @@ from chakrakit.sources.xla.xplane.space import Event, Plane, read_planes
 _DEVICE = re.compile(r"^/device:(?:GPU|TPU|CUSTOM)[^:]*:(\d{1,9})(?!\d)")
 _STREAM = re.compile(r"^Stream #(\d{1,18})(?!\d)")
 _OPERATIONS = ("XLA Ops", "Async XLA Ops")
-_COLLECTIVES = {
-    "all-reduce": "allreduce",
-    "all-gather": "allgather",
-    "reduce-scatter": "reduce_scatter",
-    "all-to-all": "all_to_all",
-    "ragged-all-to-all": "all_to_all",
-    "collective-permute": "send",
-    "collective-broadcast": "broadcast",
-}
 _SIZE = re.compile(r"(?:num_bytes|size):(\d+)")
 _GRID = re.compile(r"grid:(\d+),(\d+),(\d+) block:(\d+),(\d+),(\d+)")
 
@@ -257,9 +248,9 @@ class _Device:
     def _say_collective(self, row: int, instruction: Instruction, shape: Any) -> None:
         """Group and size of a collective; the end of an asynchronous one moves nothing."""
         opcode = instruction.opcode.removesuffix("-start")
-        if opcode not in _COLLECTIVES:
+        if opcode not in HLO_COLLECTIVES:
             return
-        self.activities.say(row, "Collective name", _COLLECTIVES[opcode])
+        self.activities.say(row, "Collective name", HLO_COLLECTIVES[opcode].lower())
         mine = next((g for g in instruction.groups if self.device in g), ())
         if mine:
             name = ",".join(map(str, mine))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from chakrakit.machines.operations.calls import Call, Operand
-from chakrakit.machines.operations.contractions import gemm_operation, is_attention
-from chakrakit.machines.operations.signatures import operation_of
+from chakrakit.operators.calls import Call, Operand
+from chakrakit.operators.products import gemm_operation
+from chakrakit.operators.table import Work, operation_of, operator_of
 
 
 def bf16(*shape, strides=None):
@@ -82,7 +82,7 @@ def test_fewer_heads_in_the_cache_are_grouped_and_one_query_is_decoding():
     ],
 )
 def test_which_operators_are_fused_attention(name, known):
-    assert is_attention(name) is known
+    assert (operator_of(f"aten::{name}").work is Work.ATTENTION) is known
 
 
 def test_a_convolution_counts_results_and_tells_the_memory_format():

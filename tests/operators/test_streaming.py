@@ -2,8 +2,8 @@
 
 import pytest
 
-from chakrakit.machines.operations.calls import Call, Operand
-from chakrakit.machines.operations.signatures import operation_of
+from chakrakit.operators.calls import Call, Operand
+from chakrakit.operators.table import operation_of
 
 
 def fp32(*shape, strides=None):

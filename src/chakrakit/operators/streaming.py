@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from chakrakit.machines.operations.calls import Call, Operand
-from chakrakit.machines.operations.operation import Operation
+from chakrakit.operators.calls import Call, Operand
+from chakrakit.operators.operation import Operation
+from chakrakit.operators.products import broadcast_elements
 
+STREAMS = ("add", "mul", "copy", "sub", "div")
+"""Operators that only stream through memory; together they are what any other one is taken for."""
 SMALLEST = 1
 """Bytes of an operation that is known to move some, but not how many."""
 _FLAGS = frozenset(
@@ -18,20 +21,10 @@ _FLAGS = frozenset(
 _FILLS = frozenset(("fill", "zero", "uniform", "normal", "random", "bernoulli"))
 
 
-def streaming(moved: int) -> Operation:
+def streamed(moved: int) -> Operation:
     """Whatever only passes through memory."""
     size = max(SMALLEST, moved)
     return Operation("elementwise", (size,), 0.0, float(size))
-
-
-def _broadcast(shapes: Sequence[tuple[int, ...]]) -> int:
-    """Elements of the shape that all of these expand to; of the largest where they do not fit."""
-    length = max((len(s) for s in shapes), default=0)
-    padded = [(1,) * (length - len(s)) + s for s in shapes]
-    columns = list(zip(*padded, strict=True))
-    if any(len({*column} - {1}) > 1 for column in columns):
-        return max(math.prod(s) for s in shapes)
-    return math.prod(max(column) for column in columns) if padded else 0
 
 
 def elementwise(call: Call) -> Operation | None:
@@ -39,7 +32,7 @@ def elementwise(call: Call) -> Operation | None:
     tensors = call.tensors
     if not tensors:
         return None
-    elements = _broadcast([t.shape for t in tensors])
+    elements = broadcast_elements([t.shape for t in tensors])
     wide = [t for t in tensors if t.elements * 2 > elements] or tensors
     each = 1 if call.short in _FLAGS else max(t.each for t in wide)
     read = tensors[1:] if call.short in _FILLS else tensors
@@ -115,6 +108,12 @@ def of_lists(call: Call) -> Operation | None:
     kind = "adamw" if call.short == "_fused_adamw" else "elementwise"
     shape = (len(lists[0]), sum(t.elements for t in lists[0]), moved)
     return Operation(kind, shape, 0.0, float(max(SMALLEST, moved)), call.short)
+
+
+def of_products(call: Call) -> Operation | None:
+    """Products that no profile has measured: FLOPs and bytes alone tell their size."""
+    moved = sum(t.touched for t in (*call.tensors, *call.outputs))
+    return Operation("gemm", (), 0.0, float(moved), call.short) if moved else None
 
 
 def fused(call: Call) -> Operation | None:

@@ -1,7 +1,7 @@
 """Operators that look at whole rows: what a profile keys them by, and the bytes that stream by."""
 
-from chakrakit.machines.operations.calls import Call, Operand
-from chakrakit.machines.operations.signatures import operation_of
+from chakrakit.operators.calls import Call, Operand
+from chakrakit.operators.table import operation_of
 
 
 def fp32(*shape, strides=None):

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-from chakrakit.machines.operations.calls import Call, Operand
-from chakrakit.machines.operations.operation import Operation
-
-Maker = Callable[[Call], Operation | None]
+from chakrakit.operators.calls import Call, Operand
+from chakrakit.operators.operation import Measure, Operation
 
 
-def rows(kind: str, passes: int, table: str = "") -> Maker:
+def rows(kind: str, passes: int, table: str = "") -> Measure:
     """(rows, bytes of a row) of the first tensor, of which as many as `passes` stream by."""
 
-    def make(call: Call) -> Operation | None:
+    def measure(call: Call) -> Operation | None:
         x = call.tensor(0)
         if x is None or not x.elements or not x.shape:
             return None
@@ -24,13 +21,13 @@ def rows(kind: str, passes: int, table: str = "") -> Maker:
             kind, (count, length), 0.0, float(passes * count * length), table or call.short
         )
 
-    return make
+    return measure
 
 
-def groups(kind: str, passes: int) -> Maker:
+def groups(kind: str, passes: int) -> Measure:
     """Images normalised in groups of channels: (groups of all images, bytes of a group)."""
 
-    def make(call: Call) -> Operation | None:
+    def measure(call: Call) -> Operation | None:
         x = call.tensor(0)
         numbers = [v for v in call.values if isinstance(v, int) and not isinstance(v, bool)]
         if x is None or not x.elements or len(x.shape) < 3:
@@ -41,13 +38,13 @@ def groups(kind: str, passes: int) -> Maker:
         table = call.short + ("" if x.contiguous else ".last") + (".fp32" if x.each == 4 else "")
         return Operation(kind, (count, length), 0.0, float(passes * x.elements * x.each), table)
 
-    return make
+    return measure
 
 
-def channels(kind: str, passes: int) -> Maker:
+def channels(kind: str, passes: int) -> Measure:
     """Images normalised by channel: (values per channel, channels)."""
 
-    def make(call: Call) -> Operation | None:
+    def measure(call: Call) -> Operation | None:
         x = call.tensor(0)
         if x is None or len(x.shape) < 2 or not x.elements:
             return None
@@ -59,7 +56,7 @@ def channels(kind: str, passes: int) -> Maker:
         table = call.short + ("" if last else ".nchw") + (".fp32" if x.each == 4 else "")
         return Operation(name, shape, 0.0, moved, table)
 
-    return make
+    return measure
 
 
 def _axes(value: Any, rank: int) -> list[int]:
@@ -69,10 +66,18 @@ def _axes(value: Any, rank: int) -> list[int]:
     return [v % rank for v in listed if isinstance(v, int) and -rank <= v < rank] if rank else []
 
 
-def reduction(kind: str, place: int) -> Maker:
+def results_of(call: Call, x: Operand, place: int) -> int:
+    """Results of a reduction of x: as recorded, else by the axes that are the argument at `place`."""
+    if call.outputs:
+        return call.outputs[0].elements
+    axes = _axes(call.value(place), len(x.shape)) or range(len(x.shape))
+    return x.elements // max(1, math.prod(x.shape[a] for a in axes))
+
+
+def reduction(kind: str, place: int) -> Measure:
     """(results, bytes that make one), apart by whether they lie together; axes are an argument."""
 
-    def make(call: Call) -> Operation | None:
+    def measure(call: Call) -> Operation | None:
         x = call.tensor(0)
         if x is None or not x.elements:
             return None
@@ -83,12 +88,12 @@ def reduction(kind: str, place: int) -> Maker:
         where = ".all" if results == 1 else ".inner" if together else ".outer"
         if together and 0 in axes and len(axes) < len(x.shape):
             where = ".both"
-        moved = x.touched + results * x.each
+        moved = x.touched + results_of(call, x, place) * x.each
         return Operation(
             kind, (results, length * x.each), 0.0, float(moved), f"{call.short}{where}"
         )
 
-    return make
+    return measure
 
 
 def _reduces_neighbours(x: Operand, axes: list[int]) -> bool:
@@ -100,13 +105,13 @@ def _reduces_neighbours(x: Operand, axes: list[int]) -> bool:
     return bool(long) and min(long, key=lambda i: (strides[i], -i)) in axes
 
 
-def lines(place: int) -> Maker:
+def lines(place: int) -> Measure:
     """Sorts, scans and selections: (rows, elements of a row, bytes of an element).
 
     Along an axis whose elements lie apart they are a class of their own: a scan then goes step by step.
     """
 
-    def make(call: Call) -> Operation | None:
+    def measure(call: Call) -> Operation | None:
         x = call.tensor(0)
         if x is None or not x.elements:
             return None
@@ -118,7 +123,7 @@ def lines(place: int) -> Maker:
         table = call.short + (".outer" if math.prod(x.shape[axis + 1 :]) > 1 else "")
         return Operation("elementwise", (count, length, x.each), 0.0, moved, table)
 
-    return make
+    return measure
 
 
 def read_all(call: Call) -> Operation | None:
@@ -148,10 +153,10 @@ def loss_backward(call: Call) -> Operation | None:
     return Operation("elementwise", (count, length), 0.0, float(count * length), call.short)
 
 
-def window(place: int) -> Maker:
+def window(place: int) -> Measure:
     """Pooling and resizing: (bytes of the smaller image, bytes of the larger), by memory format."""
 
-    def make(call: Call) -> Operation | None:
+    def measure(call: Call) -> Operation | None:
         images = [t for t in call.tensors if len(t.shape) == 4 and t.each < 8 and t.elements]
         x = call.tensor(place)
         if x is None or not images:
@@ -161,4 +166,4 @@ def window(place: int) -> Maker:
         table = call.short + (".last" if last else "")
         return Operation("elementwise", (x.elements, round(moved)), 0.0, moved, table)
 
-    return make
+    return measure

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
+
+from chakrakit.operators.calls import Call
 
 
 class Operation(NamedTuple):
@@ -10,7 +13,7 @@ class Operation(NamedTuple):
 
     `kind` is the class that people and passes speak of (`gemm`, `attention`, `elementwise`); `table` the
     finer one that a profile may have measured (`gemm.fp32.nt`, `embedding`), asked first. `shape` is what
-    the table is keyed by, or nothing.
+    the table is keyed by, or nothing. `flops` are those of product units, `vector_ops` all others.
     """
 
     kind: str
@@ -18,20 +21,10 @@ class Operation(NamedTuple):
     flops: float
     bytes: float
     table: str = ""
+    vector_ops: float = 0.0
 
 
-class Touch(NamedTuple):
-    """Bytes of one storage that an operation reads or writes."""
-
-    storage: int
-    bytes: int
-
-
-class Work(NamedTuple):
-    """An operation and the device rows that carry it out."""
-
-    rows: tuple[int, ...]
-    operation: Operation
-    operator: str
-    reads: tuple[Touch, ...] = ()
-    writes: tuple[Touch, ...] = ()
+Measure = Callable[[Call], Operation | None]
+"""The class, size and bytes of a call; None where its tensors are unknown. The table adds its FLOPs."""
+Count = Callable[[Call], int]
+"""The floating-point operations of a call; 0 where its tensors are unknown."""

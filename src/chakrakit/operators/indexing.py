@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from chakrakit.machines.operations.calls import Call, Operand
-from chakrakit.machines.operations.operation import Operation
+from chakrakit.operators.calls import Call, Operand
+from chakrakit.operators.operation import Operation
 
 
 def _operation(

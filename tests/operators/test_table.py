@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chakrakit.machines.operations import Call, Operand, operation_of, read_call
+from chakrakit.operators import Call, Operand, operation_of, read_call
 
 BF16, FP32, INT = "Tensor(c10::BFloat16)", "Tensor(float)", "Tensor(long int)"
 
