@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 import chakrakit
 from chakrakit import CollectiveType, Run, TraceBuilder, TraceSet, write
-from chakrakit.cli import group
+from chakrakit.commands import group
 from chakrakit.errors import ChakraError
 from support.astra_cases import system, write_files
 
