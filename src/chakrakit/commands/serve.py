@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_
-from chakrakit.commands.options import Option, public
+from chakrakit.commands.options import Option, public, settings_of
 from chakrakit.commands.output import Json, console, print_json, print_table
 
 if TYPE_CHECKING:
@@ -28,7 +28,13 @@ class ServeOptions(TypedDict, total=False):
 
     output: Annotated[
         Path_ | None,
-        Option("Write a Run with requests.parquet.", None, flags="-o --output", metavar="RUN"),
+        Option(
+            "Write a Run with requests.parquet.",
+            None,
+            flags="-o --output",
+            metavar="RUN",
+            on_card=False,
+        ),
     ]
     slo: Annotated[
         str | None,
@@ -136,7 +142,8 @@ def serve(
     """
     from chakrakit.serving import serve as serve_stream
 
-    return serve_stream(model, machine, requests, engine, **options)
+    asked = settings_of(ServeOptions, options)
+    return serve_stream(model, machine, requests, engine, asked=asked, **options)
 
 
 @command_of(serve)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -326,9 +326,13 @@ def serve(
     output: str | os.PathLike[str] | None = None,
     slo: str | None = None,
     expand: str | None = None,
+    asked: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> ServeResult:
-    """Serves a stream; `settings` are those of `serving_of`, and `chakrakit.serve` explains them all."""
+    """Serves a stream; `settings` are those of `serving_of`, and `chakrakit.serve` explains them all.
+
+    `asked` is what the card of the Run says of them beside what came of it.
+    """
     serving = serving_of(model, machine, requests, engine, **settings)
     level = ServiceLevel.parse(slo)
     if expand is not None:
@@ -338,7 +342,9 @@ def serve(
     if output is None:
         return serving.served(level).result()
     served = serving.served(level, record_steps=True)
-    write_run(served, Path(output), serving.card())
+    card = serving.card()
+    card["settings"] = {**(asked or {}), **card["settings"]}
+    write_run(served, Path(output), card)
     return served.result()
 
 
