@@ -30,8 +30,7 @@ LAYERS = [
     {"studies"},
     {"campaigns"},
     {"views"},
-    {"api"},
-    {"cli"},
+    {"commands"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 COMPILED = "chakrakit.core"
@@ -192,8 +191,10 @@ def test_no_room_has_the_name_of_a_public_function() -> None:
 
 def test_the_rule_sees_an_import_that_breaks_it(tmp_path: Path) -> None:
     file = tmp_path / "x.py"
-    file.write_text("def f():\n    from chakrakit.cli import main\n    import chakrakit.views.web")
-    assert [room_of(m) for m, _ in imports(file)] == ["cli", "views"]
+    file.write_text(
+        "def f():\n    from chakrakit.commands import main\n    import chakrakit.views.web"
+    )
+    assert [room_of(m) for m, _ in imports(file)] == ["commands", "views"]
 
 
 def foreign_imports(runner: Path) -> list[str]:

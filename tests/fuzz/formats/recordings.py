@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from chakrakit.cli import main
+from chakrakit.commands import main
 from chakrakit.sources.flight_recorder import read_dump
 from chakrakit.sources.nccl_inspector import read_inspector
 from chakrakit.sources.nsys import read_processes as read_nsys
