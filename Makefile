@@ -7,7 +7,7 @@ CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 PACKAGE := $(shell find src/chakrakit -type f -not -name '*.pyc' -not -name '*.so')
 CORE_TESTS := $(wildcard tests/core/*.cpp tests/core/*.hpp tests/fuzz/*.cpp)
 
-.PHONY: help accuracy demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean
+.PHONY: help stubs accuracy demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -47,6 +47,10 @@ format: $(VENV)/.built  ## rewrite sources in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CORE) $(CORE_TESTS)
+
+stubs: $(VENV)/.built  ## write what type checkers read, and the list of what is published, from the sources
+	PYTHONPATH=src:tests $(BIN)/python tests/support/stub.py
+	PYTHONPATH=src:tests $(BIN)/python tests/support/published.py
 
 # One build under the address and undefined-behaviour sanitizers: the unit tests, the codec's fuzzer, and the package
 # in a folder that comes first on Python's path.

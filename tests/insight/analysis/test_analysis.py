@@ -7,7 +7,7 @@ import json
 import pytest
 
 import chakrakit as ck
-from chakrakit.cli import main
+from chakrakit.commands import main
 from chakrakit.insight.analysis.analysis import analyze
 from chakrakit.insight.critical_path.critical_path import critical_path
 from chakrakit.insight.time.breakdown import breakdown

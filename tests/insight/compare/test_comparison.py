@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.cli import main
+from chakrakit.commands import main
 from chakrakit.errors import ConfigError
 from chakrakit.insight.compare.comparison import compare, failures, parse_rule
 from chakrakit.trace.model.trace import Trace

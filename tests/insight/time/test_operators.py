@@ -51,8 +51,8 @@ def test_like_ranks_are_added_as_often_as_there_are(two_ranks):
 def test_a_host_operator_has_its_own_time_without_what_runs_inside_it():
     """An operator of 30 with a call of the runtime from 10 to 15 that launches a kernel of 50."""
     t = ck.TraceBuilder()
-    t.comp("op", is_cpu_op=True, tid=1)
-    call = t.comp("cudaLaunchKernel", is_cpu_op=True, tid=1)
+    operator = t.comp("op", is_cpu_op=True, tid=1)
+    call = t.comp("cudaLaunchKernel", is_cpu_op=True, tid=1, parent=operator)
     kernel = t.comp("kernel", stream=7)
     t.edge(call, kernel, ck.EdgeKind.LAUNCH)
     times = Times(np.array([0, 10, 20]), np.array([30, 15, 70]))

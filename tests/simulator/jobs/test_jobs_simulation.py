@@ -7,7 +7,7 @@ import json
 import pytest
 
 import chakrakit as ck
-from chakrakit.cli import main
+from chakrakit.commands import main
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.machines.load import load_machine
 from chakrakit.simulator.jobs import join_jobs, place_jobs, simulate_jobs

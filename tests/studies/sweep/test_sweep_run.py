@@ -138,7 +138,7 @@ def test_passes_are_an_axis(study_file: Path) -> None:
 
 
 def command(study: Path, folder: Path, *more: str) -> list[str]:
-    code = "from chakrakit.cli import main; main()"
+    code = "from chakrakit.commands import main; main()"
     return [sys.executable, "-c", code, "sweep", str(study), "-o", str(folder), "--json", *more]
 
 

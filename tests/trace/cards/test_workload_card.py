@@ -168,7 +168,7 @@ def test_settings_that_are_anything_are_survived(value: Any) -> None:
 
 
 def test_the_schema_in_the_docs_is_this_one() -> None:
-    from chakrakit.cli.shared.schemas import schema_text
+    from chakrakit.commands.schemas import schema_text
 
     file = DOCS / "schemas" / "workload-card.json"
     assert file.read_bytes() == schema_text("workload-card")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.cli import main
+from chakrakit.commands import main
 from chakrakit.insight.analysis.analysis import analyze
 from chakrakit.insight.analysis.headlines import answers
 from chakrakit.insight.compare.comparison import compare_analyses

@@ -8,7 +8,7 @@ import json
 import pytest
 
 import chakrakit as ck
-from chakrakit.cli import main
+from chakrakit.commands import main
 from chakrakit.errors import ConfigError
 from chakrakit.views.timeline.timeline_file import timeline_format
 

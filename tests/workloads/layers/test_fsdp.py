@@ -20,7 +20,7 @@ def block() -> Block:
         Node("a.dw", "matmul", deps=[0], weight=True),
     ]
     weight = Weight("w", Tensor((Dim(10),), "bf16"), grad_node=1)
-    return Block("layer", forward, backward, [weight], 8, 8, 1, 0)
+    return Block("layer", forward, backward, [weight], 8, 1, 0)
 
 
 def test_a_shard_is_rounded_up_and_what_is_gathered_is_held() -> None:

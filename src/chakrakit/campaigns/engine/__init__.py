@@ -11,14 +11,7 @@ from chakrakit.campaigns.engine.checkpoints import (
     Tier,
     Tiered,
 )
-from chakrakit.campaigns.engine.closed_forms import (
-    daly_interval,
-    enough_nodes,
-    expected_failures,
-    expected_seconds,
-    waiting_share,
-    young_interval,
-)
+from chakrakit.campaigns.engine.closed_forms import daly_interval, young_interval
 from chakrakit.campaigns.engine.durations import Duration, Exponential, Fixed, Uniform, Weibull
 from chakrakit.campaigns.engine.failures import SCOPES, LoggedFailure, Process, Scope, Slowness
 from chakrakit.campaigns.engine.history import History, Watcher
@@ -58,9 +51,5 @@ __all__ = [
     "Watcher",
     "Weibull",
     "daly_interval",
-    "enough_nodes",
-    "expected_failures",
-    "expected_seconds",
-    "waiting_share",
     "young_interval",
 ]

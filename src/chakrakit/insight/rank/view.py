@@ -16,14 +16,7 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.trace.communication import Binding, bind
 from chakrakit.trace.model import NodeType, Trace, collective_name
-from chakrakit.trace.placement import (
-    NO_LANE,
-    callers_in,
-    is_communication,
-    lane_number,
-    lane_of,
-    on_host,
-)
+from chakrakit.trace.placement import NO_LANE, is_communication, lane_number, lane_of, on_host
 from chakrakit.trace.sets import Run, Times, check_length, whole_ns
 from chakrakit.trace.timing import Intervals, held_back
 
@@ -173,8 +166,8 @@ class RankView:
 
     @cached_property
     def parent(self) -> I32:
-        """For host rows, the host row around it on its thread; -1 for none."""
-        return callers_in(self.trace, self.start, self.end, self.ran)
+        """For host rows, the host row that each runs inside of; -1 for none."""
+        return self.trace.parent
 
     @cached_property
     def is_leaf(self) -> Mask:

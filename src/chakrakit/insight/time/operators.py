@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I64, Mask
 from chakrakit.insight.rank import Kind, RankView, Table, ms, percent, rank_views, short, us
 from chakrakit.results import Result
+from chakrakit.trace.placement import outlives_parent
 from chakrakit.trace.sets import Run
 
 Totals = dict[tuple[str, ...], list[int]]
@@ -187,9 +188,9 @@ def _add_host(out: RankOperators, view: RankView) -> None:
 
 
 def _own_host(view: RankView, rows: I64) -> I64:
-    """Self time: a row without what runs inside it."""
+    """Self time: a row without what runs inside it; what ran on without it does not count."""
     inside = np.zeros(len(view), np.int64)
-    nested = np.flatnonzero(view.parent >= 0)
+    nested = np.flatnonzero((view.parent >= 0) & ~outlives_parent(view.trace))
     np.add.at(inside, view.parent[nested], view.duration[nested])
     alone = np.maximum(np.minimum(view.duration - inside, view.own), 0)
     return np.asarray(alone[rows], np.int64)

@@ -8,7 +8,7 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.insight.rank import RankView, Table, ms, rank_views
 from chakrakit.results import Result
-from chakrakit.trace.placement import StepRows, slowest, step_numbers, step_rows
+from chakrakit.trace.placement import StepRows, slowest, step_rows
 from chakrakit.trace.sets import Run
 
 
@@ -62,15 +62,11 @@ def rows_of_steps(view: RankView) -> tuple[str, StepRows]:
 
 
 def _numbers(view: RankView) -> tuple[I64, str]:
-    """The step of each row, -1 for none, and how it was found."""
-    rows = np.flatnonzero(view.works_on_device & ~np.asarray(view.trace.column("orphan", False)))
-    if "step" in view.trace.table.column_names:
-        number = np.asarray(view.trace.column("step", -1), np.int64)
-        if (number[rows] >= 0).any():
-            return number, "marked"
-    number = np.full(len(view), -1, np.int64)
-    number[rows], found = step_numbers(view.trace, rows, view.start)
-    return number, found
+    """The step of each row, -1 for none, and how it is known."""
+    number = view.trace.step
+    if (number >= 0).any():
+        return number, "marked" if view.trace.has("step").any() else "repeating"
+    return np.zeros(len(view), np.int64), "none"
 
 
 def join_steps(parts: list[tuple[str, list[Step]]], span: int) -> Steps:

@@ -64,7 +64,7 @@ class Launchers:
         self._launch: dict[int, int] = dict(
             zip(edges.dst[launch].tolist(), edges.src[launch].tolist(), strict=True)
         )
-        self._caller = _callers(trace) if self._launch else {}
+        self._parent = trace.parent
         names = trace.names.combine_chunks()
         self._names = names.dictionary.to_pylist()
         self._codes = names.indices.to_numpy()
@@ -78,13 +78,11 @@ class Launchers:
 
     def operator(self, kernel: int) -> int | None:
         """The innermost operator around a kernel's launch that has shapes."""
-        row = self._launch.get(kernel)
-        for _ in range(64):
-            if row is None:
-                return None
+        row = self._launch.get(kernel, -1)
+        while row >= 0:
             if self.name(row).startswith(_GENERATED) and self._text["inputs_shapes"](row):
                 return row
-            row = self._caller.get(row)
+            row = int(self._parent[row])
         return None
 
     def work(self, operator: int, rows: tuple[int, ...]) -> Work | None:
@@ -142,19 +140,3 @@ def _texts(trace: Trace, column: str) -> Callable[[int], str]:
         return lambda _row: ""
     values = trace.table.column(column)
     return lambda row: values[row].as_py() or ""
-
-
-def _callers(trace: Trace) -> dict[int, int]:
-    """The host row around each host row: the last one on its thread that began before and ends after."""
-    host = np.flatnonzero(on_host(trace) & trace.has("tid"))
-    tid, start, end = trace.column("tid", -1), trace.start_ns, trace.end_ns
-    order = host[np.lexsort((host, -end[host], start[host], tid[host]))]
-    out: dict[int, int] = {}
-    around: list[int] = []
-    for row in order.tolist():
-        while around and (tid[around[-1]] != tid[row] or end[around[-1]] < end[row]):
-            around.pop()
-        if around:
-            out[row] = around[-1]
-        around.append(row)
-    return out

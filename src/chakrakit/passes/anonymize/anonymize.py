@@ -134,6 +134,7 @@ class _Worker:
 
     def anonymized(self, trace: Trace) -> Trace:
         """A body rebuilt from what may stay, so that nothing else can come along."""
+        trace = trace.with_nesting()  # the times that tell it may go
         data: dict[str, Any] = {}
         for column in trace.table.column_names:
             treatment = self.policy.treatment(column)
@@ -147,6 +148,8 @@ class _Worker:
             data[column] = pc.if_else(means, data[column], None)
         data |= self._starts(trace, data)
         made = self._with_state(trace, Trace.from_columns(data, None, _header(trace.metadata)))
+        if "parent" in data:  # ids that no node has could say anything
+            made = made.with_parent(trace.parent)
         return made if self.policy.times == "exact" else _in_issue_order(trace, made)
 
     def _with_state(self, trace: Trace, made: Trace) -> Trace:
@@ -201,4 +204,5 @@ def _in_issue_order(before: Trace, after: Trace) -> Trace:
     edges = before.edges
     if "edge_lags_ns" not in after.table.column_names:
         edges = dataclasses.replace(edges, lag=np.zeros(len(edges), np.int64))
-    return after.with_columns({"id": number}).with_edges(edges)
+    moved = after.with_columns({"id": number}).with_edges(edges)
+    return moved.with_parent(after.parent) if after.has("parent").any() else moved

@@ -47,6 +47,7 @@ _NUMBERS = (
     "edge_kinds",
     "layer",
     "micro_batch",
+    "parent",
     "step",
     "chunk",
     "device",

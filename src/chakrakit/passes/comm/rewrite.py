@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from chakrakit.arrays import I64, U64, Mask
+from chakrakit.arrays import I32, I64, U64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.passes.comm.values import edited
 from chakrakit.passes.comm.waits import turn_edges
-from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace, resolve
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
 
 _SHARED = (
     "start_time_micros",
@@ -149,16 +149,16 @@ class Rewrite:
         place = np.full(len(self.body) + len(self._added), -1, np.int64)
         place[order] = np.arange(len(order))
         made = self._edited(order, place)
-        if "caller" in made.table.column_names:
-            made = made.with_columns({"caller": self._callers(made, place, ids)})
-        return made.with_columns({"id": ids}).with_edges(self._wired(place))
+        made = made.with_columns({"id": ids}).with_edges(self._wired(place))
+        return (
+            made.with_parent(self._parents(order, place)) if (self.body.parent >= 0).any() else made
+        )
 
-    def _callers(self, made: Trace, place: I64, ids: U64) -> pa.Array:
-        """The attribute that names another node by its id, which may have moved."""
-        said, has = made.column("caller", 0).astype(np.int64), made.has("caller")
-        rows = resolve(self.body.ids, said.astype(np.uint64))
-        moved = ids[place[self.first[rows]]].astype(np.int64)
-        return pa.array(np.where(rows >= 0, moved, said), mask=~has)
+    def _parents(self, order: I64, place: I64) -> I32:
+        """What each row runs inside of, in the new order: an added row where the one it is like does."""
+        like = np.r_[np.arange(len(self.body)), np.array([a.like for a in self._added], np.int64)]
+        outer = self.body.parent[like[order]]
+        return np.where(outer >= 0, place[self.first[outer]], -1).astype(np.int32)
 
     def _arranged(self, kept: I64) -> tuple[I64, U64]:
         """Rows in their new order in the file, and their ids: later ones move up to make room."""

@@ -19,7 +19,6 @@ from chakrakit.passes.nodes.attributes import (
 )
 from chakrakit.passes.nodes.classes import COMPUTE, classes_of, is_compute
 from chakrakit.trace.model import Trace
-from chakrakit.trace.placement import steps_of
 from chakrakit.trace.sets import TraceSet
 
 
@@ -46,7 +45,7 @@ class Selection:
         if self.phases:
             found &= where(texts_of(trace, "phase"), set(self.phases).__contains__)
         if self.steps:
-            found &= np.isin(steps_of(trace), self.steps)
+            found &= np.isin(trace.step, self.steps)
         if self.nodes:
             found &= np.isin(trace.ids, np.array(self.nodes, np.uint64))
         return found
@@ -74,7 +73,7 @@ class Selection:
 def _words(trace: Trace, field: str) -> set[object]:
     """What nodes could have been chosen by; ids are too many to list."""
     if field == "steps":
-        return set(steps_of(trace)[steps_of(trace) >= 0].tolist())
+        return set(trace.step[trace.step >= 0].tolist())
     if field == "nodes":
         return {int(trace.ids.min()), int(trace.ids.max())} if len(trace) else set()
     texts = {"names": names_of, "modules": modules_of, "classes": classes_of}

@@ -16,13 +16,24 @@ from chakrakit.passes.portable.numbered_groups import NumberedGroups
 from chakrakit.passes.portable.pieces import TimedRows
 from chakrakit.passes.portable.plain_graph import GAP, PlainGraph, plain_graph
 from chakrakit.trace.communication import Binding
-from chakrakit.trace.model import COMMUNICATION, EdgeForm, EdgeKind, Edges, NodeType, Trace
+from chakrakit.trace.model import (
+    COMMUNICATION,
+    PARENT_COLUMNS,
+    EdgeForm,
+    EdgeKind,
+    Edges,
+    NodeType,
+    Trace,
+)
 from chakrakit.trace.placement import NO_LANE, is_communication, lane_of, on_host, stream_lane
 from chakrakit.trace.sets import Run, TraceSet, whole_ns
 from chakrakit.trace.timing import plain_span_ns
 
 _OURS = {"id", "name", "type", "start_time_micros", "duration_micros", "ctrl_deps", "data_deps"}
-_DROPPED = {"edge_kinds", "edge_lags_ns", "own_ns", "start_time_ns", "duration_ns", "is_cpu_op"}
+_DROPPED = {
+    "edge_kinds", "edge_lags_ns", "own_ns", "start_time_ns", "duration_ns", "is_cpu_op", *PARENT_COLUMNS
+}  # fmt: skip
+"""What means something else, or nothing, of pieces: they run one after another, none inside another."""
 _WORK = ("num_ops", "tensor_size")
 _MEMBERS = ("inputs_", "outputs_")
 

@@ -7,7 +7,6 @@ import numpy as np
 from chakrakit.arrays import I32, I64, Mask
 from chakrakit.trace.model import EdgeKind, Trace
 from chakrakit.trace.placement import on_host
-from chakrakit.trace.timing import callers
 
 
 class Calls:
@@ -20,9 +19,7 @@ class Calls:
 
     def __init__(self, trace: Trace, chosen: Mask) -> None:
         self.host = on_host(trace)
-        nested = self.host & trace.is_timed  # without times, nobody knows what ran inside what
-        self.caller = callers(trace, trace.start_ns, trace.end_ns, nested)
-        self.call = _outermost(chosen & self.host, self.caller)
+        self.call = _outermost(chosen & self.host, trace.parent)
         launch = trace.edges.where(trace.edges.kind == EdgeKind.LAUNCH)
         self.call[launch.dst] = np.where(
             chosen[launch.dst] & (self.call[launch.src] < 0), launch.dst, self.call[launch.src]
@@ -40,14 +37,14 @@ class Calls:
         return rows[final]
 
 
-def _outermost(chosen: Mask, caller: I32) -> I64:
+def _outermost(chosen: Mask, parent: I32) -> I64:
     """For each row the outermost chosen row that it is, or is inside of; -1 for none.
 
     By doubling: every round looks twice as far outwards.
     """
     rows = np.arange(len(chosen))
     found = np.where(chosen, rows, -1)
-    up = np.where(caller >= 0, caller, rows).astype(np.int64)
+    up = np.where(parent >= 0, parent, rows).astype(np.int64)
     while (up != up[up]).any():
         found = np.where(found[up] >= 0, found[up], found)
         up = up[up]

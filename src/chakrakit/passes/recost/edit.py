@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from chakrakit.arrays import I32, I64
+from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import MOST_NS
 from chakrakit.passes.base import Pass, with_bodies
@@ -84,8 +84,8 @@ class Edit(Pass):
         calls = Calls(trace, meant)
         if not (self.names or self.modules or self.nodes):  # every node by itself, no calls
             rows = np.flatnonzero(meant & there)
-            return _Chosen(rows, rows, calls.caller)
-        return _Chosen(np.flatnonzero(there & (calls.call >= 0)), calls.last(there), calls.caller)
+            return _Chosen(rows, rows)
+        return _Chosen(np.flatnonzero(there & (calls.call >= 0)), calls.last(there))
 
     def _edited(self, traces: TraceSet, number: int, chosen: _Chosen) -> Trace:
         trace = traces.body_at(number)
@@ -101,7 +101,7 @@ class Edit(Pass):
         edges = trace.edges
         meant = np.zeros(len(trace), np.bool_)
         meant[chosen.rows] = True
-        holder = np.where(chosen.caller >= 0, chosen.caller, np.arange(len(trace)))
+        holder = np.where(trace.parent >= 0, trace.parent, np.arange(len(trace)))
         scaled = meant[holder[edges.dst]] & np.isin(edges.kind, _HOST_EDGES) & (edges.lag > 0)
         if self.scale == 1 or not scaled.any():
             return trace
@@ -112,11 +112,10 @@ class Edit(Pass):
 
 @dataclass(frozen=True, eq=False)
 class _Chosen:
-    """Of a body: the rows to scale, the last of each call, and who called whom."""
+    """Of a body: the rows to scale, and the last of each call."""
 
     rows: I64
     last: I64
-    caller: I32
 
 
 def _hint(traces: TraceSet, on: str) -> str:

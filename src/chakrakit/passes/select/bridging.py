@@ -25,7 +25,7 @@ def with_bridging_edges(trace: Trace, kept: Mask) -> Trace:
     """
     if kept.all():
         return trace
-    part = trace.select(kept)
+    part = trace.with_nesting().select(kept)
     found = list(_Bridges(trace, kept).found())
     if not found:
         return part

@@ -9,7 +9,7 @@ import numpy as np
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.passes.base import Pass, narrow
-from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace, nearest_kept
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 
@@ -56,7 +56,7 @@ class Compact(Pass):
         moved = Edges(
             place[edges.src], place[edges.dst], edges.kind, edges.form, edges.lag, edges.ctrl
         )
-        return trace.select(kept).with_edges(moved)
+        return trace.with_nesting().select(kept).with_edges(moved)
 
     def _may_go(self, trace: Trace) -> Mask:
         host = on_host(trace) & trace.is_type(NodeType.COMP_NODE)
@@ -70,6 +70,7 @@ class _Chain:
 
     def __init__(self, trace: Trace) -> None:
         self.edges = edges = trace.edges
+        self.parent, self.thread = trace.parent, trace.column("tid", 0)
         rows = len(trace)
         self.time = trace.column("own_ns", -1)
         self.time = np.where(self.time >= 0, self.time, trace.duration_ns)
@@ -93,14 +94,13 @@ class _Chain:
         after = np.flatnonzero(goes[edges.src] & ~goes[edges.dst])
         first = root[edges.src[after]]
         joined = self.entry[first]
-        kinds = np.where(edges.form[joined] == EdgeForm.START_START, EdgeKind.CALL, EdgeKind.THREAD)
-        new = Edges.of(
-            edges.src[joined],
-            edges.dst[after],
-            kinds.astype(np.int8),
-            edges.form[joined],
-            lag[edges.src[after]] + edges.lag[after],
-        )
+        src, dst, form = edges.src[joined], edges.dst[after], edges.form[joined]
+        # On one thread a call is what goes from a row to one inside of it.
+        inside = nearest_kept(self.parent, ~goes)[dst] == src
+        calls = inside | (self.thread[src] != self.thread[dst])
+        calls &= form == EdgeForm.START_START
+        kinds = np.where(calls, EdgeKind.CALL, EdgeKind.THREAD).astype(np.int8)
+        new = Edges.of(src, dst, kinds, form, lag[edges.src[after]] + edges.lag[after])
         return Edges.concat([edges.where(~goes[edges.src] & ~goes[edges.dst]), new])
 
     def _collapsed(self, goes: Mask) -> tuple[I64, I64]:

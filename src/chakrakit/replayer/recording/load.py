@@ -40,7 +40,7 @@ def one_step(traces: TraceSet, step: int) -> dict[int, Trace]:
 
 
 def _cut(trace: Trace, step: int, rank: int) -> Trace:
-    numbers = trace.column("step", -1)
+    numbers = trace.step
     known = np.unique(numbers[numbers >= 0])
     if step < 0:
         return trace if len(known) < 2 else trace.select(numbers == known[-1])

@@ -16,10 +16,6 @@ from chakrakit.arrays import I32, Mask
 from chakrakit.errors import TraceError
 from chakrakit.trace.model import COMMUNICATION, EdgeKind, Trace
 from chakrakit.trace.placement import on_host
-from chakrakit.trace.timing import nested
-
-_SLACK_NS = 10_000
-"""By how much an operator may outlive the one it is in: clocks are read one after the other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,20 +82,7 @@ class Recording:
     @cached_property
     def parents(self) -> list[int]:
         """The row a host row runs inside of; -1 for none and for rows of a device."""
-        if "caller" not in self.trace.table.column_names:
-            return self._nested_by_time()
-        callers = self.trace.column("caller", -1)
-        rows = {int(node): row for row, node in enumerate(self.trace.ids.tolist())}
-        return [rows.get(int(c), -1) if int(c) >= 0 else -1 for c in callers.tolist()]
-
-    def _nested_by_time(self) -> list[int]:
-        rows = np.flatnonzero(np.array(self.host, np.bool_))
-        threads = np.array(self.threads, np.int64)[rows]
-        start, end = self.trace.start_ns[rows], self.trace.end_ns[rows]
-        outer = nested(threads, start, end, _SLACK_NS)
-        parent = np.full(len(self), -1, np.int64)
-        parent[rows[outer >= 0]] = rows[outer[outer >= 0]]
-        found: list[int] = parent.tolist()
+        found: list[int] = self.trace.parent.tolist()
         return found
 
     @cached_property

@@ -181,10 +181,9 @@ def _compared(summary: Summary, outcomes: list[_Outcome], slowest: list[int]) ->
     pairs = [
         (summary.original[i % len(summary.original)], outcome) for i, outcome in enumerate(outcomes)
     ]
-    told = summary.recording
-    unprofiled = (told.unprofiled_step_ns or told.step_ns) if told else 0
+    known_ns = summary.recording.program_step_ns if summary.recording else 0
     return compare_with_recording(
-        step_ns=unprofiled or max(o.step_ns for o in summary.original),
+        step_ns=known_ns or max(o.step_ns for o in summary.original),
         kernel_ns=max(o.kernel_ns for o in summary.original),
         kernels=[
             (o.kernels, {n: c for n, (c, _) in outcome.kernels.items()}) for o, outcome in pairs

@@ -20,8 +20,6 @@ from chakrakit.serving.steps import StepCost, picoseconds
 Columns = dict[str, NDArray[np.int64]]
 Role = Literal["whole", "prefill", "decode"]
 Router = Literal["turn", "least", "prefix"]
-ROLES: tuple[Role, ...] = ("whole", "prefill", "decode")
-ROUTERS: tuple[Router, ...] = ("turn", "least", "prefix")
 
 MASK_BYTES = 2
 """An element of an attention mask in bf16."""
@@ -79,7 +77,6 @@ class Outcome:
     pieces: Columns
     moves: Columns
     totals: list[dict[str, Any]] = field(default_factory=list)
-    end_ps: int = 0
     given_up: bool = False
     """Too many requests missed the service level, and the rest was not served."""
 
@@ -103,7 +100,6 @@ def run(setup: Setup) -> Outcome:
         cluster.pieces(),
         cluster.moves(),
         [cluster.totals(e) for e in range(count)],
-        cluster.now(),
         cluster.given_up(),
     )
 

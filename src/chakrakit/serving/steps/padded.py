@@ -8,14 +8,12 @@ in ten.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from chakrakit.arrays import F64
 from chakrakit.machines.device import Device
 from chakrakit.serving.steps.operators import StepOperators
 
@@ -103,9 +101,6 @@ def line(points: list[tuple[int, float]], x: float) -> float:
     i = int(np.clip(np.searchsorted(xs, x) - 1, 0, len(xs) - 2))
     value = ys[i] + (x - xs[i]) * (ys[i + 1] - ys[i]) / (xs[i + 1] - xs[i])
     return float(max(value, 0.0)) * 1e-6
-
-
-Elementwise = Callable[[F64], F64]
 
 
 def separate_kernels(operators: StepOperators) -> list[tuple[int, float]]:

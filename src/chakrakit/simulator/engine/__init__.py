@@ -9,6 +9,7 @@ from chakrakit.simulator.engine.native import Simulation, SimulationOptions, run
 from chakrakit.simulator.engine.one_collective import one_collective
 from chakrakit.simulator.engine.outcome import Outcome
 from chakrakit.simulator.engine.planner import Custom, Fixed
+from chakrakit.simulator.engine.policies import CollectivePolicy, DispatchPolicy
 from chakrakit.simulator.engine.program import COMM, COMPUTE, Program
 from chakrakit.simulator.engine.stored import StoredOperations, most_at_once
 
@@ -16,7 +17,9 @@ __all__ = [
     "COMM",
     "COMPUTE",
     "MESSAGE",
+    "CollectivePolicy",
     "Custom",
+    "DispatchPolicy",
     "Disturbance",
     "Fault",
     "Fixed",

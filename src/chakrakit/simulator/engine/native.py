@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -68,6 +69,8 @@ class SimulationOptions:
     collectives: CollectivePolicy | None = None
     communication: Literal["simulated", "measured"] = "simulated"
     """`measured`: every transfer takes the time the trace says, on whatever machine."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What the user asked for, in plain values; only the card of the Run says it again."""
 
 
 def run(traces: TraceSet, machine: Machine, options: SimulationOptions | None = None) -> Outcome:

@@ -11,12 +11,7 @@ from chakrakit.simulator.results.collective_table import (
     time_collective,
 )
 from chakrakit.simulator.results.result import Detail, to_run
-from chakrakit.simulator.results.settings import (
-    read_network_model,
-    read_placement,
-    split_fault,
-    split_pair,
-)
+from chakrakit.simulator.results.settings import read_network_model, read_placement, split_fault
 from chakrakit.simulator.results.simulation import Simulation, simulate
 from chakrakit.simulator.results.summary import CollectiveSummary, RankSummary, SimulationSummary
 
@@ -35,7 +30,6 @@ __all__ = [
     "read_placement",
     "simulate",
     "split_fault",
-    "split_pair",
     "time_collective",
     "to_run",
 ]

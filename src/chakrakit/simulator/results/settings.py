@@ -1,4 +1,4 @@
-"""The simulator's settings as words: RANK=FACTOR, KIND:TARGET@NS=FACTOR."""
+"""The simulator's settings as words: KIND:TARGET@NS=FACTOR."""
 
 from __future__ import annotations
 
@@ -12,19 +12,6 @@ from chakrakit.simulator.engine import Fault, Fixed
 _FAULT = re.compile(
     r"(?P<kind>device|link):(?P<target>[^@]+)@(?P<at>[0-9.eE+]+)=(?P<factor>[0-9.eE+-]+)$"
 )
-
-
-def split_pair(text: str, option: str, number: bool = False) -> tuple[str, str]:
-    """`a=b` in two; with `number`, both must be numbers."""
-    left, sign, right = text.partition("=")
-    if not (left and sign and right):
-        raise ConfigError(f"{option} {text!r}: write it as LEFT=RIGHT")
-    if number:
-        try:
-            int(left), float(right)
-        except ValueError:
-            raise ConfigError(f"{option} {text!r}: write it as RANK=FACTOR") from None
-    return left, right
 
 
 def split_fault(text: str) -> Fault:

@@ -66,7 +66,7 @@ def simulate(
         outcome,
         made,
         summarize(outcome, made, names, energy_of(outcome, made, limit)),
-        {**names, **_memory(made), **_settings(chosen)},
+        {**_settings(chosen), **names, **_memory(made)},
     )
 
 
@@ -88,17 +88,9 @@ def _memory(machine: Machine) -> dict[str, int]:
 
 
 def _settings(options: SimulationOptions) -> dict[str, Any]:
-    """What else was asked for, for the card."""
-    d = options.disturbance
+    """What was asked for and what came of it, for the card."""
     found: dict[str, Any] = {"algorithms": dict(options.algorithms.fixed) or "auto"}
-    if d.jitter or d.stragglers or d.faults:
-        slow = {str(rank): factor for rank, factor in d.stragglers.items()}
-        faults = [str(f) for f in d.faults]
-        found |= {"jitter": d.jitter, "seed": d.seed, "stragglers": slow, "faults": faults}
+    found |= options.settings
     if options.placement is not None:
         found["placement"] = list(options.placement)
-    if options.communication != "simulated":
-        found["communication"] = options.communication
-    if options.assume_missing:
-        found["assume_missing"] = "symmetric"
     return found

@@ -185,8 +185,7 @@ def _step(outcome: Outcome) -> float:
         trace = outcome.program(c).trace
         rows = outcome.rows(c)
         works = on_device(trace) | is_communication(trace)
-        number = np.asarray(trace.column("step", -1), np.int64)
-        found = marked_steps(trace, outcome.start[rows], outcome.end[rows], works, number)
+        found = marked_steps(trace, outcome.start[rows], outcome.end[rows], works)
         periods.append({s.number: s.period for s in found})
     return slowest(periods) / PS_PER_NS
 

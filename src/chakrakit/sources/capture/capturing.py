@@ -22,36 +22,10 @@ if TYPE_CHECKING:
 
 
 class capture:  # noqa: N801 - reads as a verb where it is used
-    """Capture the surrounding program as one of `ranks` ranks, with nothing allocated and no network.
-
-        with chakrakit.capture(ranks=1024, device="h100") as c:
-            train()
-        c.traces  # a folded TraceSet of all 1,024 ranks
-        c.report  # what `chakra capture --json` prints
+    """The surrounding program as one of `ranks` ranks; `chakrakit.capture` says how to use it.
 
     The block runs here as rank 0 and ends after the last step asked for. It runs again, in processes of
     their own, for further ranks, as many as it takes to know all kinds of them.
-
-    Parameters
-    ----------
-    ranks
-        Number of ranks.
-    device
-        Name of a GPU, such as `h100`: the program is told that it has one, and operators are those that
-        PyTorch chooses there. Without it the program runs on the devices it names.
-    steps
-        First step to record and the one after the last, as `(2, 3)` or `"2:3"`; a step ends with the
-        optimizer's. By default the second step, or the only one.
-    values
-        Values that the program decides by, by the `file.py:line` that reads them.
-    output
-        Where to write the traces: a directory, or `NAME.N.et` for one file per rank.
-
-    Examples
-    --------
-    >>> with ck.capture(ranks=1024, device="h100", output="traces"):  # doctest: +SKIP
-    ...     train()
-
     """
 
     traces: TraceSet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.inputs.identify import Format, format_of
+from chakrakit.sources.inputs.identify import Format
 from chakrakit.sources.inputs.linking import link
 
-__all__ = ["Format", "format_of", "link"]
+__all__ = ["Format", "link"]

@@ -6,11 +6,12 @@ import zlib
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from chakrakit.sources.flight_recorder import is_dump
 from chakrakit.sources.nccl_inspector import is_inspector
 from chakrakit.sources.nsys import is_export
-from chakrakit.sources.pytorch.read import identify, read_head
+from chakrakit.sources.pytorch.read import Source, identify_head, read_head
 from chakrakit.sources.rocprof import is_rocprof
 from chakrakit.sources.snapshots import is_snapshot
 from chakrakit.sources.xla.hlo import is_hlo
@@ -46,14 +47,26 @@ _LATER: tuple[tuple[Format, Callable[[bytes], bool]], ...] = (
 """What could be mistaken for one of the others is asked about last."""
 
 
-def format_of(path: Path) -> Format | None:
-    """The format of a file, plain or gzipped; None for anything else."""
+class Recognised(NamedTuple):
+    """A file, plain or gzipped, as its first bytes show it."""
+
+    path: Path
+    format: Format | None
+    """None for what is no recording."""
+    pytorch: Source | None = None
+    """What more they say of one of PyTorch's files."""
+
+
+def recognise(path: Path) -> Recognised:
+    """Looks at a file's first bytes once."""
     try:
         head = read_head(path)
     except zlib.error:
-        return None
-    found = next((name for name, test in _TESTS if test(head)), None)
-    if found is None and identify(path) is not None:
-        return Format.PYTORCH
+        return Recognised(path, None)
+    for name, test in _TESTS:
+        if test(head):
+            return Recognised(path, name)
+    if (source := identify_head(path, head)) is not None:
+        return Recognised(path, Format.PYTORCH, source)
     # Kineto lists process groups under the same key.
-    return found or next((name for name, test in _LATER if test(head)), None)
+    return Recognised(path, next((name for name, test in _LATER if test(head)), None))

@@ -7,25 +7,28 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
 from chakrakit.errors import ConfigError, FormatError
+from chakrakit.parallel import spread
 from chakrakit.sources.calls import Calls, Group, Recording, link_calls
 from chakrakit.sources.flight_recorder import read_dump
-from chakrakit.sources.inputs.identify import Format, format_of
+from chakrakit.sources.inputs.identify import Format, Recognised, recognise
 from chakrakit.sources.nccl_inspector import Inspected, read_inspector
-from chakrakit.sources.nsys import find_processes, read_process
-from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link_found
-from chakrakit.sources.pytorch.read import Found, Kineto, Pair, find_pairs, rank_in_name, read_bytes
-from chakrakit.sources.rocprof import read_processes
+from chakrakit.sources.nsys import read_processes as read_nsys
+from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link_found, workers_for
+from chakrakit.sources.pytorch.read import Found, Kineto, Pair, pairs_of, rank_in_name, read_bytes
+from chakrakit.sources.rocprof import read_processes as read_rocprof
 from chakrakit.sources.snapshots import memory_table, read_snapshot
-from chakrakit.sources.xla.hlo import parse_hlo
+from chakrakit.sources.xla.hlo import Module, parse_hlo
 from chakrakit.sources.xla.xplane import read_devices
 from chakrakit.trace.counters import as_recorded
 from chakrakit.trace.sets import Run
 
 Linked = tuple[Run, LinkReport]
+Item = TypeVar("Item")
 
 
 def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Linked:
@@ -37,7 +40,8 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
     `LinkOptions`. Returns the Run and a report of what was matched, inferred and left out.
     """
     chosen = options or LinkOptions()
-    found, ignored = _sorted(_files([Path(p) for p in inputs]))
+    files = [recognise(path) for path in _files([Path(p) for p in inputs])]
+    found, ignored = _sorted(files)
     if not found:
         raise FormatError(
             "no recording among the inputs; give files that PyTorch's profiler or flight recorder, "
@@ -45,7 +49,10 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
             path=", ".join(map(str, inputs)) or None,
         )
     kind = _one_kind(found, ignored)
-    if kind == Format.XPLANE:
+    if kind == Format.PYTORCH:
+        sources = [file.pytorch for file in files if file.pytorch is not None]
+        run, report = link_found(pairs_of(sources, ignored), chosen)
+    elif kind == Format.XPLANE:
         run, report = _profiles(found[kind], found.get(Format.HLO, []), ignored, chosen)
     else:
         run, report = _LINKERS[kind](found[kind], ignored, chosen)
@@ -85,16 +92,15 @@ def _files(inputs: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(out))
 
 
-def _sorted(files: list[Path]) -> tuple[dict[Format, list[Path]], dict[str, str]]:
+def _sorted(files: list[Recognised]) -> tuple[dict[Format, list[Path]], dict[str, str]]:
     """Files by format, and those that are passed over with the reason why."""
     found: dict[Format, list[Path]] = {}
     ignored: dict[str, str] = {}
-    for path in files:
-        kind = format_of(path)
-        if kind is None:
-            ignored[str(path)] = "not a recording of a known kind"
+    for file in files:
+        if file.format is None:
+            ignored[str(file.path)] = "not a recording of a known kind"
         else:
-            found.setdefault(kind, []).append(path)
+            found.setdefault(file.format, []).append(file.path)
     return found, ignored
 
 
@@ -123,62 +129,59 @@ def _one_kind(found: dict[Format, list[Path]], ignored: dict[str, str]) -> Forma
     return kind
 
 
-def _pytorch(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
-    found = find_pairs(paths)
-    found.ignored = ignored | found.ignored
-    return link_found(found, options)
-
-
 def _nsys(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
-    processes = [p for path in paths for p in find_processes(path)]
-    loads = [(p.path, partial(read_process, p)) for p in processes]
-    return _activities(loads, ignored, options)
+    return _activities(_events(read_nsys, paths, options), ignored, options)
 
 
 def _rocprof(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
-    counted = [(path, len(read_processes(read_bytes(path), str(path)))) for path in paths]
-    loads = [(path, partial(_rocprof_process, path, i)) for path, n in counted for i in range(n)]
-    return _activities(loads, ignored, options)
+    return _activities(_events(_rocprof_processes, paths, options), ignored, options)
 
 
-def _rocprof_process(path: Path, number: int) -> Kineto:
-    return read_processes(read_bytes(path), str(path))[number]
+def _rocprof_processes(path: Path) -> list[Kineto]:
+    return read_rocprof(read_bytes(path), str(path))
 
 
 def _profiles(
     paths: list[Path], programs: list[Path], ignored: dict[str, str], options: LinkOptions
 ) -> Linked:
     """Devices of all profiles; HLO files help where a profile holds no modules."""
-    counted = [
-        (path, device) for path in paths for device in read_devices(read_bytes(path), str(path))
-    ]
-    loads = [(path, partial(_profiled_device, path, device, programs)) for path, device in counted]
-    devices = [device for _, device in counted]
-    ranks = devices if len(set(devices)) == len(devices) else list(range(len(devices)))
-    return _activities(loads, ignored, options, ranks)
-
-
-def _profiled_device(path: Path, device: int, programs: list[Path]) -> Kineto:
     modules = [parse_hlo(read_bytes(p), str(p)) for p in programs]
-    return read_devices(read_bytes(path), str(path), modules)[device]
+    numbered = _events(partial(_profiled_devices, modules=modules), paths, options)
+    devices = [device for _, (device, _) in numbered]
+    ranks = devices if len(set(devices)) == len(devices) else list(range(len(devices)))
+    return _activities([(path, kineto) for path, (_, kineto) in numbered], ignored, options, ranks)
+
+
+def _profiled_devices(path: Path, modules: list[Module]) -> list[tuple[int, Kineto]]:
+    return list(read_devices(read_bytes(path), str(path), modules).items())
+
+
+def _events(
+    read: Callable[[Path], list[Item]], paths: list[Path], options: LinkOptions
+) -> list[tuple[Path, Item]]:
+    """What each file holds of every process or device in it; a file is read once for all of them."""
+    if options.times:
+        raise ConfigError("--times goes with PyTorch's observer files; these recordings have times")
+    workers = workers_for([path.stat().st_size for path in paths], options)
+    read_files = zip(paths, spread(read, paths, workers), strict=True)
+    return [(path, item) for path, items in read_files for item in items]
 
 
 def _activities(
-    loads: Sequence[tuple[Path, Callable[[], Kineto]]],
+    recorded: Sequence[tuple[Path, Kineto]],
     ignored: dict[str, str],
     options: LinkOptions,
     numbers: Sequence[int] | None = None,
 ) -> Linked:
     """Processes become ranks: as numbered, by their files' names where each has a number, else in order."""
-    if options.times:
-        raise ConfigError("--times goes with PyTorch's observer files; these recordings have times")
-    if not loads:
+    if not recorded:
         raise FormatError("no process in these recordings did anything; there is nothing to link")
-    told = [rank_in_name(path) for path, _ in loads]
+    told = [rank_in_name(path) for path, _ in recorded]
     by_name = len(set(told)) == len(told) > 1 and min(told) >= 0
-    ranks = numbers or (told if by_name else range(len(loads)))
+    ranks = numbers or (told if by_name else range(len(recorded)))
     pairs = [
-        Pair(rank, None, path, load=load) for rank, (path, load) in zip(ranks, loads, strict=True)
+        Pair(rank, None, path, events=kineto)
+        for rank, (path, kineto) in zip(ranks, recorded, strict=True)
     ]
     return link_found(Found(sorted(pairs, key=lambda p: p.rank), ignored), options)
 
@@ -237,7 +240,6 @@ def _with_members(calls: Calls, members: dict[str, tuple[int, ...]]) -> Calls:
 
 
 _LINKERS: dict[Format, Callable[[list[Path], dict[str, str], LinkOptions], Linked]] = {
-    Format.PYTORCH: _pytorch,
     Format.NSYS: _nsys,
     Format.ROCPROF: _rocprof,
     Format.FLIGHT_RECORDER: _dumps,

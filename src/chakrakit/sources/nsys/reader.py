@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,58 +53,53 @@ _PROCESS = ~0xFFFFFF
 _NO_STREAM = 0xFFFFFFFF
 
 
-@dataclass(frozen=True)
-class Process:
-    """One process of an export that used a GPU, and the GPU it used most."""
+def read_processes(path: Path) -> list[Kineto]:
+    """All events of each process of an export, by device and number.
 
-    path: Path
-    number: int
-    """As the export writes it: the upper bits of every thread's number."""
-    device: int
-
-    @property
-    def pid(self) -> int:
-        """The operating system's number."""
-        return (self.number >> 24) & 0xFFFFFF
-
-
-def find_processes(path: Path) -> list[Process]:
-    """The processes with GPU work, or calls into CUDA where there is none, by device and number."""
+    Times are ns since the session began, which the file gives in UTC.
+    """
     with open_tables(path) as tables:
-        device: dict[int, int] = {}
-        for table in (_KERNEL, _GRAPH, _MEMCPY, _MEMSET):
-            rows = tables.numbers(table, ("globalPid", "deviceId"))
-            pairs, count = np.unique(
-                np.stack([rows["globalPid"], rows["deviceId"]]), axis=1, return_counts=True
-            )
-            for i in np.argsort(-count, kind="stable").tolist():
-                device.setdefault(int(pairs[0, i]), int(pairs[1, i]))
-        if not device:
-            threads = tables.numbers(_RUNTIME, ("globalTid",))["globalTid"]
-            device = dict.fromkeys(np.unique(threads & _PROCESS).tolist(), -1)
+        readers = [_Reader(tables, number) for number in _processes(tables)]
+        for part in _PARTS:  # of all processes in turn, since they share the tables
+            for reader in readers:
+                part(reader)
+        session = _session(tables)
+        return [reader.activities.kineto(**session) for reader in readers]
+
+
+def _processes(tables: Tables) -> list[int]:
+    """The processes with GPU work, or calls into CUDA where there is none, by device and number.
+
+    A number is as the export writes it: the upper bits of every thread's number.
+    """
+    device: dict[int, int] = {}
+    for table in (_KERNEL, _GRAPH, _MEMCPY, _MEMSET):
+        rows = tables.numbers(table, ("globalPid", "deviceId"))
+        pairs, count = np.unique(
+            np.stack([rows["globalPid"], rows["deviceId"]]), axis=1, return_counts=True
+        )
+        for i in np.argsort(-count, kind="stable").tolist():
+            device.setdefault(int(pairs[0, i]), int(pairs[1, i]))
+    if not device:
+        threads = tables.numbers(_RUNTIME, ("globalTid",))["globalTid"]
+        device = dict.fromkeys(np.unique(threads & _PROCESS).tolist(), -1)
     if not device:
         raise FormatError(
             "this export holds neither GPU activities nor CUDA calls; record with `nsys profile "
             "--trace=cuda,nvtx` and export again",
-            path=str(path),
+            path=tables.path,
         )
-    return sorted(
-        (Process(path, number, d) for number, d in device.items()),
-        key=lambda p: (p.device, p.number),
-    )
+    return sorted(device, key=lambda number: (device[number], number))
 
 
-def read_process(process: Process) -> Kineto:
-    """All events of one process; times are ns since the session began, which the file gives in UTC."""
-    with open_tables(process.path) as tables:
-        reader = _Reader(tables, process.number)
-        reader.read()
-        return reader.activities.kineto(
-            _session_start(tables),
-            host_name=_host_name(tables),
-            distributed={},
-            devices=_devices(tables),
-        )
+def _session(tables: Tables) -> dict[str, Any]:
+    """What all processes of an export share."""
+    return {
+        "base_ns": _session_start(tables),
+        "host_name": _host_name(tables),
+        "distributed": {},
+        "devices": _devices(tables),
+    }
 
 
 def _session_start(tables: Tables) -> int:
@@ -131,19 +125,9 @@ class _Reader:
         self.tables, self.process = tables, process
         self.pid = (process >> 24) & 0xFFFFFF
         self.activities = Activities(tables.path)
-        self.strings = {
-            tables.whole(i, "StringIds"): str(v)
-            for i, v in tables.rows("StringIds", ("id", "value"))
-        }
+        self.strings = tables.strings
 
-    def read(self) -> None:
-        """Host first, as its rows enclose the device's."""
-        self._ranges()
-        self._calls()
-        self._kernels()
-        self._graphs()
-        self._copies()
-        self._syncs()
+    def _overheads(self) -> None:
         for table in _OVERHEADS:
             rows = self.tables.numbers(table, ("globalTid",))["globalTid"]
             self.activities.leave_out("overhead", int(((rows & _PROCESS) == self.process).sum()))
@@ -329,6 +313,18 @@ class _Reader:
         for i, (*_, facts) in enumerate(kept):
             for key, value in communication_facts(facts).items():
                 self.activities.say(first + i, key, value)
+
+
+_PARTS: tuple[Callable[[_Reader], None], ...] = (
+    _Reader._ranges,
+    _Reader._calls,
+    _Reader._kernels,
+    _Reader._graphs,
+    _Reader._copies,
+    _Reader._syncs,
+    _Reader._overheads,
+)
+"""Host first, as its rows enclose the device's."""
 
 
 def _no_range(kind: Any, end: Any, tid: Any, end_tid: Any) -> str:

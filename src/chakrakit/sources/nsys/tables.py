@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from chakrakit.trace.files import unpacked
 _MAGIC = b"SQLite format 3\0"
 _MARK = "META_DATA_EXPORT"
 _MOST = 1 << 63
+Answer = TypeVar("Answer")
 
 
 def is_export(head: bytes) -> bool:
@@ -24,11 +26,19 @@ def is_export(head: bytes) -> bool:
     return head.startswith(_MAGIC)
 
 
+_KEPT = 2
+"""Answers that are kept: what a process is asked about at a time is in one table or two."""
+
+
 class Tables:
-    """An open export. Tables are lazy and columns come and go with the version: ask by name."""
+    """An open export. Tables are lazy and columns come and go with the version: ask by name.
+
+    The last answers are kept, so that a table is read once where its processes are read in turn.
+    """
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection, self.path = connection, path
+        self._kept: dict[tuple[Any, ...], Any] = {}
         rows = self._fetch(
             "select name, sql from sqlite_master where type = 'table' and sql not like '%virtual%'"
         )
@@ -50,17 +60,38 @@ class Tables:
                 path=self.path,
             ) from None
 
+    @cached_property
+    def strings(self) -> dict[int, str]:
+        """Texts by the numbers that other tables use for them."""
+        rows = self._rows("StringIds", ("id", "value"), "")
+        return {self.whole(i, "StringIds"): str(v) for i, v in rows}
+
     def rows(self, table: str, columns: Sequence[str], where: str = "") -> list[tuple[Any, ...]]:
         """Rows of a table; a column that it does not have is None, an absent table has no rows."""
+        return self._answer(self._rows, table, tuple(columns), where)
+
+    def numbers(self, table: str, columns: Sequence[str], where: str = "") -> dict[str, I64]:
+        """Numeric columns; -1 where there is none."""
+        return self._answer(self._numbers, table, tuple(columns), where)
+
+    def _answer(self, read: Callable[..., Answer], *question: Any) -> Answer:
+        key = read.__name__, *question
+        if key not in self._kept:
+            self._kept[key] = read(*question)
+            if len(self._kept) > _KEPT:
+                del self._kept[next(iter(self._kept))]
+        answer: Answer = self._kept[key]
+        return answer
+
+    def _rows(self, table: str, columns: tuple[str, ...], where: str) -> list[tuple[Any, ...]]:
         if table not in self._columns:
             return []
         known = self._columns[table]
         picked = ", ".join(f'"{c}"' if c in known else "null" for c in columns)
         return self._fetch(f'select {picked} from "{table}" {where}')
 
-    def numbers(self, table: str, columns: Sequence[str], where: str = "") -> dict[str, I64]:
-        """Numeric columns; -1 where there is none."""
-        rows = self.rows(table, columns, where)
+    def _numbers(self, table: str, columns: tuple[str, ...], where: str) -> dict[str, I64]:
+        rows = self._rows(table, columns, where)
         whole = np.array([[self.whole(v, table) for v in row] for row in rows], np.int64).reshape(
             len(rows), len(columns)
         )

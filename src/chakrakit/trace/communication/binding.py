@@ -52,6 +52,7 @@ def bind(body: Trace, binding: Binding) -> Trace:
         if binding.peers and end in body.table.column_names:
             changed[end] = _moved(body, end, binding.peers)
     if binding.scale != 1.0:
+        body = body.with_nesting()  # scaled times say no longer what ran inside what
         changed |= _scaled(body, binding.scale)
     return body.with_columns(changed)
 

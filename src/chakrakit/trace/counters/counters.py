@@ -51,10 +51,6 @@ class Counters(Mapping[str, pa.Table]):
     def __len__(self) -> int:
         return len(self._tables)
 
-    def with_table(self, name: str, table: Any) -> Counters:
-        """The same with one more table, or another of that name."""
-        return Counters({**self._tables, name: table})
-
     def series(self, rank: int) -> list[Series]:
         """Everything over time that is known of a rank; with several labels, a series for each."""
         found: list[Series] = []

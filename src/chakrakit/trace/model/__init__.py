@@ -26,6 +26,7 @@ from chakrakit.trace.model.edges import (
 from chakrakit.trace.model.graph import Graph
 from chakrakit.trace.model.layouts import Layout, Layouts
 from chakrakit.trace.model.metadata import Metadata
+from chakrakit.trace.model.nesting import SLACK_NS, depth_of, nearest_kept, nested
 from chakrakit.trace.model.node import Node
 from chakrakit.trace.model.schema import (
     COMMUNICATION,
@@ -36,7 +37,7 @@ from chakrakit.trace.model.schema import (
     collective_words,
     node_type_name,
 )
-from chakrakit.trace.model.trace import Trace
+from chakrakit.trace.model.trace import PARENT_COLUMNS, Trace
 from chakrakit.trace.model.vocabulary import Attribute, by_name
 from chakrakit.trace.model.wire import field_bytes, varint
 
@@ -46,6 +47,8 @@ __all__ = [
     "IO_COLUMNS",
     "KIND_BITS",
     "MAX_ROWS",
+    "PARENT_COLUMNS",
+    "SLACK_NS",
     "STORAGE_TYPES",
     "Attribute",
     "CollectiveType",
@@ -70,10 +73,13 @@ __all__ = [
     "column",
     "column_name",
     "columns",
+    "depth_of",
     "edge_codes",
     "edge_columns_that_fit",
     "edge_columns_that_mean_something",
     "field_bytes",
+    "nearest_kept",
+    "nested",
     "node_type_name",
     "resolve",
     "storage_of_member",

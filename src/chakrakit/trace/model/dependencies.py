@@ -18,7 +18,6 @@ from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges
 
 KIND_BITS = 0x1F
 FORM_SHIFT = 5
-EDGE_COLUMNS = ("data_deps", "ctrl_deps", "edge_kinds", "edge_lags_ns")
 
 
 def resolve(ids: U64, wanted: U64) -> I32:

@@ -285,7 +285,8 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
         "step",
         _M.int64_val,
         "",
-        "number of the training or inference step",
+        "number of the training or inference step the node belongs to; absent: none, or, if no node has it, "
+        "as repeated work tells",
         "chakrakit",
         "chakrakit",
     ),
@@ -324,12 +325,20 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
         "chakrakit",
     ),
     _A(
+        "parent",
+        _M.uint64_val,
+        "id",
+        "the host node that this one runs inside of; absent: none, or, if no node has it, as times tell",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
         "caller",
         _M.int64_val,
         "id",
-        "the node this one ran inside of, where no times tell",
+        "what `parent` was called where no times tell; read, no longer written",
+        "chakrakit before",
         "chakrakit",
-        "chakrakit replay",
     ),
     _A(
         "kernel_backend",

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from chakrakit.trace.model.edges import EdgeForm, EdgeKind
+from chakrakit.trace.model.nesting import SLACK_NS
 from chakrakit.trace.model.vocabulary import NODE_ATTRIBUTES
 
 HEADER_ATTRIBUTES: tuple[tuple[str, str, str, str], ...] = (
@@ -29,7 +30,8 @@ HEADER_ATTRIBUTES: tuple[tuple[str, str, str, str], ...] = (
 
 def page() -> str:
     """`docs/vocabulary.md`."""
-    return "\n".join([_INTRODUCTION, *_attribute_table(), *_header_table(), *_edge_tables(), ""])
+    parts = [*_attribute_table(), _NESTING.rstrip(), *_header_table(), *_edge_tables()]
+    return "\n".join([_INTRODUCTION, *parts, ""])
 
 
 _INTRODUCTION = """\
@@ -59,6 +61,30 @@ def _header_table() -> list[str]:
     rows = [(f"`{n}`", f"`{m}`", meaning, by) for n, m, meaning, by in HEADER_ATTRIBUTES]
     head = ("attribute", "member", "meaning", "written by")
     return ["", "## Attributes of the header", "", *_table(head, rows)]
+
+
+_NESTING = f"""
+## Nesting and steps
+
+Which node runs inside which is a fact of the program and not of the times it has been given since, so
+whoever makes a trace writes it: `parent` is the id of the host node around a host node, as `parent_id` is
+in Perfetto. A kernel has no parent; a `launch` edge leads to it from the host node that started it.
+`trace.parent` gives rows instead of ids. A pass that leaves a node out gives what ran inside of it to the
+next node around.
+
+`parent` is what counts. A `call` edge is only a constraint on starts. On one host thread it leads from a
+node to the first one inside of it, so it agrees with `parent`; between threads it says that one handed
+work to the other, which is then inside of nothing there.
+
+Where no node has a `parent`, times tell: a host node is inside the innermost one on its thread (`tid`)
+that began before and has not ended. If it outlives that one by more than {SLACK_NS // 1000} µs, it is
+asynchronous: it was begun there, but nothing that runs meanwhile is inside of it. Without times, `call`
+edges tell.
+
+`step` is the number of the step a node belongs to, `trace.step` by row. Where no node has it, the
+device's work (without a device, that of the innermost host nodes) is searched for a sequence of names
+that repeats.
+"""
 
 
 def _edge_tables() -> list[str]:
@@ -100,7 +126,7 @@ _KIND_MEANINGS = {
     "THREAD": "order on one host thread; the lag is the host's own gap",
     "EVENT": "a stream waits for an event of another",
     "SYNC": "a host operation waits for device work to end",
-    "CALL": "a caller and what it calls",
+    "CALL": "a caller and what it calls first; see `parent`",
     "AUTOGRAD": "a forward operation and its backward",
     "INFERRED": "found by a tool, not recorded",
 }

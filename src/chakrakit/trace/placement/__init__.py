@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.trace.placement.calls import callers_in, nested_ends
+from chakrakit.trace.placement.calls import nested_ends, outlives_parent
 from chakrakit.trace.placement.lanes import (
     NO_LANE,
     has_edges,
@@ -15,7 +15,6 @@ from chakrakit.trace.placement.lanes import (
     stream_lane,
 )
 from chakrakit.trace.placement.rows import is_communication, kernels, on_device, on_host, stored
-from chakrakit.trace.placement.step_numbers import step_numbers, steps_of
 from chakrakit.trace.placement.steps import (
     StepRows,
     StepSpan,
@@ -31,7 +30,6 @@ __all__ = [
     "NO_LANE",
     "StepRows",
     "StepSpan",
-    "callers_in",
     "has_edges",
     "implied_order",
     "is_communication",
@@ -45,12 +43,11 @@ __all__ = [
     "on_device",
     "on_host",
     "ordered_by_edges",
+    "outlives_parent",
     "seen_whole",
     "slowest",
     "slowest_periods",
-    "step_numbers",
     "step_rows",
-    "steps_of",
     "stored",
     "stream_lane",
     "usual_period",

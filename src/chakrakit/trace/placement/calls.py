@@ -1,26 +1,20 @@
-"""Who called whom on the host, which is a fact of the trace and not of the times it is given later."""
+"""What follows from which row runs inside which: when a caller is over, and what ran on without it."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from chakrakit.arrays import I32, I64, Mask
-from chakrakit.trace.model import Trace
+from chakrakit.trace.model import SLACK_NS, Trace, depth_of
 from chakrakit.trace.placement.rows import is_communication, on_host
-from chakrakit.trace.timing import SLACK_NS, callers
-
-_DEEPEST = 64
 
 
-def callers_in(trace: Trace, start: I64, end: I64, ran: Mask) -> I32:
-    """For each host row, the host row around it; -1 for none.
-
-    Where the trace itself has times they tell, and `start` and `end`, which a simulator or a replay
-    may have given its rows since, only where it has none.
-    """
-    if trace.is_timed:
-        return callers(trace, trace.start_ns, trace.end_ns, on_host(trace))
-    return callers(trace, start, end, on_host(trace) & ran)
+def outlives_parent(trace: Trace) -> Mask:
+    """Rows that began inside another and ran on by themselves, as asynchronous work does."""
+    if not trace.is_timed:
+        return np.zeros(len(trace), np.bool_)
+    outer, end = trace.parent, trace.end_ns
+    return np.asarray((outer >= 0) & (end > end[outer] + SLACK_NS))
 
 
 def nested_ends(trace: Trace, start: I64, end: I64, per_ns: int = 1) -> I64:
@@ -33,22 +27,17 @@ def nested_ends(trace: Trace, start: I64, end: I64, per_ns: int = 1) -> I64:
     host = on_host(trace)
     if not trace.is_timed or not host.any():
         return end
-    outer = callers_in(trace, start, end, host)
-    inner = np.flatnonzero((outer >= 0) & (end >= 0))
-    told = trace.end_ns
-    # What outlived its caller in the trace, as asynchronous work does, does not hold it up.
-    held = told[inner] <= told[outer[inner]] + SLACK_NS
-    inner = inner[held & ~is_communication(trace)[outer[inner]]]
+    outer, recorded_end = trace.parent, trace.end_ns
+    held = (outer >= 0) & (end >= 0) & ~outlives_parent(trace) & ~is_communication(trace)[outer]
+    inner = np.flatnonzero(held)
     if not len(inner):
         return end
     out = end.copy()
-    follower = _next_on_thread(trace, outer, host)
-    level = _levels(outer, inner)
-    for depth in range(int(level.max()), -1, -1):
-        rows = inner[level == depth]
-        last = _last_inside(outer, rows, told)
+    follower = _next_on_thread(trace, host)
+    for rows in _innermost_first(inner, depth_of(outer)[inner]):
+        last = _last_inside(outer, rows, recorded_end)
         around = outer[last]
-        tail = np.maximum(told[around] - told[last], 0) * per_ns
+        tail = np.maximum(recorded_end[around] - recorded_end[last], 0) * per_ns
         until = out[last] + tail
         after = follower[around]
         bounded = (after >= 0) & (start[np.maximum(after, 0)] >= out[last])
@@ -58,16 +47,11 @@ def nested_ends(trace: Trace, start: I64, end: I64, per_ns: int = 1) -> I64:
     return out
 
 
-def _levels(outer: I32, rows: I64) -> I64:
-    """How many rows are around each."""
-    level = np.zeros(len(rows), np.int64)
-    above = outer[rows]
-    for _ in range(_DEEPEST):
-        above = np.where(above >= 0, outer[np.maximum(above, 0)], -1)
-        if not (above >= 0).any():
-            break
-        level += above >= 0
-    return level
+def _innermost_first(rows: I64, depth: I32) -> list[I64]:
+    """The rows of each depth together."""
+    order = np.argsort(-depth, kind="stable")
+    bounds = np.flatnonzero(np.diff(depth[order])) + 1
+    return np.split(rows[order], bounds)
 
 
 def _last_inside(outer: I32, rows: I64, end: I64) -> I64:
@@ -77,7 +61,7 @@ def _last_inside(outer: I32, rows: I64, end: I64) -> I64:
     return order[last]
 
 
-def _next_on_thread(trace: Trace, outer: I32, host: Mask) -> I64:
+def _next_on_thread(trace: Trace, host: Mask) -> I64:
     """The row that comes next on its thread after all that is inside a row; -1 for none."""
     rows = np.flatnonzero(host & trace.has("tid"))
     thread = trace.column("tid", 0)[rows]

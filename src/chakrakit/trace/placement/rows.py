@@ -1,4 +1,4 @@
-"""Host or device: the one reading of `is_cpu_op`, and what follows from it for communication."""
+"""Host or device, and what follows from it for communication."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from chakrakit.trace.model import COMMUNICATION, NodeType, Trace
 
 def on_host(trace: Trace) -> Mask:
     """Rows that run on the host; a row that does not say so runs on a device."""
-    if "is_cpu_op" not in trace.table.column_names:
-        return np.zeros(len(trace), np.bool_)
-    return np.asarray(trace.column("is_cpu_op", False), np.bool_)
+    return trace.on_host
 
 
 def on_device(trace: Trace) -> Mask:

@@ -31,6 +31,11 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """How long the busiest device works for the step."""
 
     @property
+    def program_step_ns(self) -> int:
+        """The best that is known of a step of the program itself: timed alone, else the run's own."""
+        return self.unprofiled_step_ns or self.step_ns
+
+    @property
     def dilation(self) -> float:
         """How many times too long the run's own step is; 0 where nobody timed the program alone."""
         return self.step_ns / self.unprofiled_step_ns if self.unprofiled_step_ns else 0.0

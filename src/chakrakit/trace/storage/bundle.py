@@ -45,7 +45,6 @@ from chakrakit.trace.files import (
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.storage.directory import fill_directory, fresh_directory
 
-SUFFIX = ".chakra"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's first moment: when it was packed is nobody's business
 _ADDED = "files"
 _MADE = ("versions", "collection", "measured")

@@ -137,6 +137,13 @@ CODES: tuple[Code, ...] = (
             "Remove the dependency where the trace is made",
         ),
         (
+            "dangling-parent",
+            "warning",
+            "`parent` names an id that no node has",
+            "The node counts as running inside nothing, so that time is not told apart as it was",
+            "Make the trace again, or remove the attribute from every node: then times tell",
+        ),
+        (
             "self-control!",
             "error",
             "A node has a control dependency on itself",

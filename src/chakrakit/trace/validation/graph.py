@@ -26,6 +26,15 @@ from chakrakit.trace.validation.spool import Entries, Spool
 
 _SHOWN = 8
 _FORM, _CTRL = np.uint8(0x7F), np.uint8(0x80)
+_DANGLING = {
+    "dangling-data": (
+        "data_deps",
+        "find the lost node, or remove the reference if what it made is not needed",
+    ),
+    "dangling-control": ("ctrl_deps", "--fix drops the reference"),
+    "dangling-parent": ("parent", "make the trace again, or remove the attribute everywhere"),
+}
+"""Where a reference that leads nowhere stands, and what to do about it."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,7 @@ class GraphChecker:
         self._rank, self._findings = rank, findings
         self._seen = IdSet()
         self._open: list[_Open] = []
+        self._open_parents: list[tuple[U64, I64]] = []
         self._spans: list[tuple[I64, I64]] = []
         self.spool = Spool()
         self.dangling_control = np.zeros(0, np.uint64)
@@ -69,6 +79,7 @@ class GraphChecker:
             self._report(code, piece, deps.dst[own & (deps.ctrl == ctrl)], "depends on itself")
         self._place(deps, resolve(ids, deps.ids), ~own, base)
         self._seen.add(ids)
+        self._note_parents(piece, base)
         dst = deps.dst[~own].astype(np.int64) + base
         form |= np.where(deps.ctrl, _CTRL, np.uint8(0))
         self.spool.add(piece, Entries(deps.ids[~own], dst, form[~own]))
@@ -83,6 +94,14 @@ class GraphChecker:
         if len(unseen):
             dst = deps.dst[unseen].astype(np.int64) + base
             self._open.append(_Open(deps.ids[unseen], dst, deps.ctrl[unseen]))
+
+    def _note_parents(self, piece: Trace, base: int) -> None:
+        """Parents that have not been seen by now are there later, or nowhere."""
+        rows = np.flatnonzero(piece.has("parent"))
+        wanted = piece.column("parent", 0)[rows].astype(np.uint64)
+        unseen = ~self._seen.contains(wanted)
+        if unseen.any():
+            self._open_parents.append((wanted[unseen], rows[unseen] + base))
 
     def _check_edge_columns(self, piece: Trace, deps: Dependencies, codes: U8) -> U8:
         """Reports what does not fit; gives each entry's form, finish→start where it is not known."""
@@ -124,7 +143,11 @@ class GraphChecker:
     # --- after the last piece -----------------------------------------------------------------
 
     def finish(self) -> None:
-        """Reports dangling dependencies and a cycle, if there is one."""
+        """Reports dangling dependencies and parents, and a cycle, if there is one."""
+        if self._open_parents:
+            src, dst = (np.concatenate([p[i] for p in self._open_parents]) for i in (0, 1))
+            self._open_parents.clear()
+            self._report_dangling("dangling-parent", src, dst, ~self._seen.contains(src))
         if self._open:
             src, dst, ctrl = (
                 np.concatenate([getattr(o, f) for o in self._open]) for f in ("src", "dst", "ctrl")
@@ -144,15 +167,10 @@ class GraphChecker:
         chosen = chosen[np.argsort(dst[chosen], kind="stable")]
         kept = chosen[: self._findings.room(code, self._rank)]
         nodes = self.spool.nodes(dst[kept].tolist())
-        list_name = "data_deps" if code == "dangling-data" else "ctrl_deps"
-        cure = (
-            "find the lost node, or remove the reference if what it made is not needed"
-            if code == "dangling-data"
-            else "--fix drops the reference"
-        )
+        column, cure = _DANGLING[code]
         for i in kept.tolist():
             node, name = nodes[int(dst[i])]
-            text = f"{list_name} names id {src[i]}, which no node has; {cure}"
+            text = f"{column} names id {src[i]}, which no node has; {cure}"
             self._findings.add(code, self._rank, text, node=node, name=name)
         self._findings.count(code, self._rank, len(chosen) - len(kept))
 

@@ -10,7 +10,7 @@ import numpy as np
 from chakrakit.errors import FormatError
 from chakrakit.trace.model import Attribute, Member, Trace, by_name, columns, wire
 
-_NAME, _DOC = 1, 2
+_NAME = 1
 
 
 @dataclass(frozen=True)

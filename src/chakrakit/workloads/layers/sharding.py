@@ -70,11 +70,6 @@ class Tensor:
         """Bytes one rank holds."""
         return self.elements(degrees) * BYTES[self.dtype]
 
-    def with_axes(self, *axes: tuple[str, ...]) -> Tensor:
-        """The same sizes with dimensions cut by these axes, nothing partial."""
-        dims = tuple(Dim(d.size, a) for d, a in zip(self.dims, axes, strict=True))
-        return Tensor(dims, self.dtype, needs_grad=self.needs_grad)
-
     def where(self, axis: str) -> int:
         """The dimension this axis cuts; -1 for none."""
         return next((i for i, d in enumerate(self.dims) if axis in d.axes), -1)

@@ -1,4 +1,4 @@
-"""Workloads from YAML files and plain dictionaries, with models by name, and back."""
+"""Workloads from YAML files and plain dictionaries, with models by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import msgspec
 
 from chakrakit.configuration import read_document
 from chakrakit.errors import ConfigError
-from chakrakit.trace.files import replacing
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.models.naming import named
 
@@ -43,12 +42,3 @@ def read_workload(path: str | Path) -> Workload:
         return from_plain(document.content, str(path))
     except ConfigError as error:
         raise document.pointed(str(error)) from None
-
-
-def write_workload(workload: Workload, path: str | Path) -> None:
-    """As YAML that `read_workload` gives back."""
-    import yaml
-
-    text = yaml.safe_dump(msgspec.to_builtins(workload), sort_keys=False)
-    with replacing(Path(path)) as temporary:
-        temporary.write_text(text)

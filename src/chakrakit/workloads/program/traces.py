@@ -28,8 +28,13 @@ def trace_of(
     rank: int,
     version: str,
     header: Mapping[str, str] | None = None,
+    *,
+    one_step: bool = True,
 ) -> Trace:
-    """The program as its first rank's trace; groups are named by role."""
+    """The program as its first rank's trace; groups are named by role.
+
+    A program that is `one_step` of training says so; of inference, iterations repeat as they do.
+    """
     c = program.columns
     types = np.array([_TYPES.get(t, NodeType.COMP_NODE) for t in book.ops.texts], np.int32)[c["op"]]
     compute, collective = types == NodeType.COMP_NODE, types == NodeType.COMM_COLL_NODE
@@ -61,6 +66,7 @@ def trace_of(
         "chunk": _where(c["chunk"], c["chunk"] > 0),
         "mem_alloc": _where(c["alloc"], c["alloc"] > 0),
         "mem_free": _where(c["free"], c["free"] > 0),
+        **({"step": np.zeros(len(types), np.int64)} if one_step else {}),
     }
     return Trace.from_columns(data, _edges(program), Metadata.of(version, **(header or {})))
 

@@ -68,8 +68,3 @@ def test_a_backward_operator_belongs_to_the_module_that_made_its_node(model):
     with where.in_phase(BACKWARD):
         out.sum().backward()
     assert seen == ["0"]
-
-
-def test_an_annotation_has_one_number():
-    where = Whereabouts()
-    assert [where.annotate(t) for t in ("data", "loss", "data")] == [1, 2, 1]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chakrakit.sources.pytorch.communication.calls import Collective
 from chakrakit.sources.pytorch.communication.clocks import Recorded
+from chakrakit.sources.pytorch.linking.cards import RankCard
 from chakrakit.sources.pytorch.linking.linked_rank import LinkedRank
 from chakrakit.sources.pytorch.linking.report import InOut, RankReport
 from chakrakit.sources.pytorch.linking.step_facts import RankRecording
@@ -34,7 +36,9 @@ def linked_rank(tmp_path: Path) -> Callable[..., LinkedRank]:
     """Makes what is known of a rank from its calls and groups; its files are in `tmp_path`."""
 
     def make(
-        calls: Sequence[Collective] = (), groups: dict[str, tuple[int, ...]] | None = None
+        calls: Sequence[Collective] = (),
+        groups: dict[str, tuple[int, ...]] | None = None,
+        card: dict[str, Any] | None = None,
     ) -> LinkedRank:
         none = InOut(0, 0)
         report = RankReport(
@@ -50,6 +54,8 @@ def linked_rank(tmp_path: Path) -> Callable[..., LinkedRank]:
         times = [100] * len(calls)
         seen = Recorded(list(calls), times, times)
         facts = RankRecording(None, 0, second_pass=False)
-        return LinkedRank(Trace.from_columns({"name": []}), report, seen, groups or {}, 0, 1, facts)
+        beside = RankCard(0, tmp_path / "card_0.json", card or {})
+        body = Trace.from_columns({"name": []})
+        return LinkedRank(body, report, seen, groups or {}, 0, 1, facts, beside)
 
     return make

@@ -46,7 +46,7 @@ def started(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [
         sys.executable,
         "-c",
-        "from chakrakit.cli import main; main()",
+        "from chakrakit.commands import main; main()",
         "capture",
         *arguments,
     ]

@@ -232,7 +232,6 @@ class Recorder(TorchDispatchMode):
                 max(taken, 0),
                 freed + early,
                 is_host,
-                where.annotation,
                 where.micro_batch,
             )
         )

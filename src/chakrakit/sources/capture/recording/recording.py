@@ -60,7 +60,6 @@ class Op(msgspec.Struct, array_like=True):
     alloc: int = 0
     free: int = 0
     is_host: bool = False
-    annotation: int = 0
     micro_batch: int = -1
 
 
@@ -83,7 +82,6 @@ class Recording(msgspec.Struct, kw_only=True):
     signatures: list[Signature] = []
     comms: list[Comm] = []
     modules: list[str] = []
-    annotations: list[str] = []
     groups: list[Group] = []
     steps: list[int] = []
     parameters: int = 0

@@ -177,7 +177,6 @@ class Session:
             signatures=self.recorder.signatures.listed,
             comms=self.recorder.comms,
             modules=self.where.modules,
-            annotations=self.where.annotations,
             groups=self.distributed.groups,
             parameters=self._parameters,
             stubbed=list(self.patches.stubbed),

@@ -60,12 +60,7 @@ except ImportError:
 
 
 class collect:  # noqa: N801 - reads as a verb where it is used
-    """Record steps of the surrounding program and leave a linked run in `directory`.
-
-        with chakrakit.collect("run", steps=(10, 12)) as c:
-            for batch in data:
-                train(batch)
-                c.step()
+    """The recording of the surrounding program; `chakrakit.collect` says how to use it.
 
     Every rank records itself; rank 0 waits for the others' files and links them all. `report` is
     what `chakra link` says, on rank 0, after the context is left.

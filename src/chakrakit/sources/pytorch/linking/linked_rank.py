@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from chakrakit.sources.pytorch.communication import Groups as RecordedGroups
 from chakrakit.sources.pytorch.communication import Recorded
+from chakrakit.sources.pytorch.linking.cards import RankCard
 from chakrakit.sources.pytorch.linking.report import RankReport
 from chakrakit.sources.pytorch.linking.step_facts import RankRecording
 from chakrakit.trace.communication import Body
@@ -24,11 +24,7 @@ class LinkedRank:
     epoch: int
     base_ns: int
     facts: RankRecording
-
-
-def collector_card(linked: LinkedRank, rank: int) -> Path:
-    """Where the collector left the card of a rank."""
-    return Path(linked.report.files[0]).parent / f"card_{rank}.json"
+    card: RankCard
 
 
 def list_of(linked: LinkedRank) -> list[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from chakrakit.parallel import Workers, spread
 from chakrakit.sources.graphs import Capture
 from chakrakit.sources.pytorch.communication import Clock, Recorded, align_clocks, groups_of
 from chakrakit.sources.pytorch.communication import Groups as RecordedGroups
-from chakrakit.sources.pytorch.linking.cards import card_of, overhead_of, read_card
-from chakrakit.sources.pytorch.linking.linked_rank import LinkedRank, collector_card, list_of
+from chakrakit.sources.pytorch.linking.cards import RankCard, cards_of, overhead_of
+from chakrakit.sources.pytorch.linking.linked_rank import LinkedRank, list_of
 from chakrakit.sources.pytorch.linking.meeting import meet
 from chakrakit.sources.pytorch.linking.nodes import communication_columns, time_columns, to_trace
 from chakrakit.sources.pytorch.linking.overhead import Overhead, cost_spread, fit
@@ -40,13 +40,12 @@ from chakrakit.sources.pytorch.read import (
     Pair,
     find_pairs,
     identify,
-    read_bytes,
     read_kineto,
     read_observer,
 )
 from chakrakit.trace.communication import Binding, Body, Groups
 from chakrakit.trace.model import Trace
-from chakrakit.trace.sets import Card, RecordedStep, Run, recorded_step_of
+from chakrakit.trace.sets import Card, Run, recorded_step_of
 
 _PER_BYTE = 2.5
 """Most memory linking takes, as a multiple of the uncompressed files."""
@@ -86,6 +85,14 @@ class LinkOptions:
             raise ConfigError("--as-recorded and --undilate exclude each other; give one of them")
 
 
+class _Parts(NamedTuple):
+    """What one rank is linked from."""
+
+    pair: Pair
+    card: RankCard
+    captures: list[Capture]
+
+
 def link(
     inputs: Iterable[str | Path], options: LinkOptions | None = None
 ) -> tuple[Run, LinkReport]:
@@ -104,21 +111,13 @@ def link_found(found: Found, options: LinkOptions | None = None) -> tuple[Run, L
     groups = numbered_groups(ranks, groups)
     clock = align_clocks({r: x.recorded for r, x in ranks.items()})
     run = _run(ranks, clock, groups)
-    known = recorded_step_of(run.card) or RecordedStep()
     report = LinkReport(
         ranks=[_finished(ranks[r], clock, inferred) for r in sorted(ranks)],
         groups={name: list(members) for name, members in groups.items()},
         ignored_files=found.ignored,
         clock={"rule": clock.rule, "matched": clock.matched, "residual_skew_ns": clock.skew_ns},
         overhead=run.card.settings.get("undilate", {}),
-        recorded_step_ns=known.recorded_step_ns,
-        corrected_step_ns=known.step_ns if known.corrected else 0,
-        unprofiled_step_ns=known.unprofiled_step_ns,
-        step_ns=known.step_ns,
-        corrected=known.corrected,
-        warning=known.warning,
-        least_step_ns=known.least_step_ns,
-        most_step_ns=known.most_step_ns,
+        recording=recorded_step_of(run.card),
     )
     return run, report
 
@@ -139,9 +138,9 @@ def _take_times(found: Found, options: LinkOptions) -> None:
 def _note_unused(found: Found, ranks: Mapping[int, LinkedRank]) -> None:
     """Cards that were read are not left out; second recordings of something else are."""
     for pair in found.pairs:
-        card = card_of(pair)
-        if card is not None and read_card(card):
-            found.ignored.pop(str(card), None)
+        card = ranks[pair.rank].card
+        if card.fields:
+            found.ignored.pop(str(card.path), None)
         if pair.times is not None and str(pair.times) not in ranks[pair.rank].report.files:
             found.ignored[str(pair.times)] = "its operators are not those of the observer's file"
 
@@ -160,21 +159,26 @@ def _times_by_rank(times: Sequence[Path], pairs: list[Pair]) -> dict[int, Path]:
     return {pair.rank: path for pair, path in zip(pairs, times, strict=True)}
 
 
-def _cost(options: LinkOptions, pair: Pair) -> Overhead | None:
+def _cost(options: LinkOptions, known: Overhead | None) -> Overhead | None:
     """What recording cost this rank: as given, as its card says, or by the default model."""
     if options.as_recorded:
         return None
     if options.overhead is not None:
         return options.overhead
-    return overhead_of(pair) or Overhead()
+    return known or Overhead()
 
 
 def _link_all(pairs: list[Pair], options: LinkOptions) -> dict[int, LinkedRank]:
     """In this process, or on workers where that is asked for or worth it."""
     sizes = [_size(p) for p in pairs]
-    workers = _workers(sizes, options)
+    workers = workers_for(sizes, options)
     spool = None if workers is None else Spool(options.spool)
-    done = spread(partial(_link_one, options=options, spool=spool), pairs, workers)
+    captures = _captures(pairs)
+    parts = [
+        _Parts(pair, card, [c for path in pair.captures for c in captures[path]])
+        for pair, card in zip(pairs, cards_of(pairs), strict=True)
+    ]
+    done = spread(partial(_link_one, options=options, spool=spool), parts, workers)
     ranks = {p.rank: linked for p, linked in zip(pairs, done, strict=True)}
     if spool is not None:
         for rank, linked in ranks.items():
@@ -182,7 +186,16 @@ def _link_all(pairs: list[Pair], options: LinkOptions) -> dict[int, LinkedRank]:
     return ranks
 
 
-def _workers(sizes: list[int], options: LinkOptions) -> Workers | None:
+def _captures(pairs: list[Pair]) -> dict[Path, list[Capture]]:
+    """Graphs as they were captured, by file; ranks may share one."""
+    holder = {path: pair for pair in pairs for path in pair.captures}
+    return {
+        path: captures_of(link_rank(0, None, read_kineto(pair.content(path), str(path))))
+        for path, pair in holder.items()
+    }
+
+
+def workers_for(sizes: list[int], options: LinkOptions) -> Workers | None:
     """As many as memory and cores allow; a cluster has memory of its own."""
     room = max(1, int(options.memory_bytes / (_PER_BYTE * max(sizes, default=1) + 1)))
     if options.engine not in (None, "local"):
@@ -200,8 +213,9 @@ def _size(pair: Pair) -> int:
     )
 
 
-def _link_one(pair: Pair, options: LinkOptions, spool: Spool | None) -> LinkedRank:
-    linked, facts, files = _read_and_link(pair, options)
+def _link_one(parts: _Parts, options: LinkOptions, spool: Spool | None) -> LinkedRank:
+    linked, facts, files = _read_and_link(parts, options)
+    pair = parts.pair
     line = linked.line
     if not len(line):
         raise TraceError(f"{pair.paths[0]} holds no operator; record at least one step")
@@ -221,18 +235,19 @@ def _link_one(pair: Pair, options: LinkOptions, spool: Spool | None) -> LinkedRa
         epoch,
         kineto.base_ns if kineto is not None else 0,
         facts,
+        parts.card,
     )
 
 
-def _read_and_link(pair: Pair, options: LinkOptions) -> tuple[Rank, RankRecording, list[str]]:
+def _read_and_link(found: _Parts, options: LinkOptions) -> tuple[Rank, RankRecording, list[str]]:
     """One rank, with recording's cost scaled to the un-recorded step where one was timed."""
+    pair, known = found.pair, overhead_of(found.card)
     observer, kineto, joined = _read_pair(pair, required=bool(options.times))
-    captures = [c for path in pair.captures for c in _read_captures(path)]
-    cost = _cost(options, pair)
+    cost = _cost(options, known)
     if cost is not None and not _applies(cost, options, pair, kineto):
         cost = None
 
-    parts = rank_parts(pair.rank, observer, kineto, joined, captures)
+    parts = rank_parts(pair.rank, observer, kineto, joined, found.captures)
     cost = cost and parts.cost(cost)
 
     def linked_with(factor: float) -> Rank:
@@ -246,7 +261,6 @@ def _read_and_link(pair: Pair, options: LinkOptions) -> tuple[Rank, RankRecordin
         linked = replace(linked_with(factor), overhead_factor=factor)
     linked = parts.with_graphs(linked)
     second = [] if joined is None or pair.times is None else [str(pair.times)]
-    known = overhead_of(pair)
     facts = RankRecording(cost, known.step_ns if known else 0, bool(second))
     guessed = cost is not None and not cost.step_ns and options.overhead is None
     if guessed and len(linked.device.rows):
@@ -255,17 +269,13 @@ def _read_and_link(pair: Pair, options: LinkOptions) -> tuple[Rank, RankRecordin
     return linked, facts, [*map(str, pair.paths), *second]
 
 
-def _read_captures(path: Path) -> list[Capture]:
-    return captures_of(link_rank(0, None, read_kineto(read_bytes(path), str(path))))
-
-
 def _applies(cost: Overhead, options: LinkOptions, pair: Pair, kineto: Kineto | None) -> bool:
     """The default model is of Kineto on hosts that launch work on a device; others need figures."""
     if kineto is None:
         return False
     if cost.measured or cost.step_ns or options.undilate or options.overhead is not None:
         return True
-    return pair.load is None and bool(kineto.is_device.any())
+    return pair.events is None and bool(kineto.is_device.any())
 
 
 def _read_pair(pair: Pair, required: bool) -> tuple[Observer | None, Kineto | None, Join | None]:
@@ -276,18 +286,17 @@ def _read_pair(pair: Pair, required: bool) -> tuple[Observer | None, Kineto | No
     """
     observer = kineto = None
     if pair.observer is not None:
-        observer = read_observer(read_bytes(pair.observer), str(pair.observer))
+        observer = read_observer(pair.content(pair.observer), str(pair.observer))
     if pair.times is not None:
         if observer is None:
             raise ConfigError(f"--times {pair.times} needs an observer file to give it structure")
-        kineto = read_kineto(read_bytes(pair.times), str(pair.times))
+        kineto = read_kineto(pair.content(pair.times), str(pair.times))
         joined = align_passes(observer, kineto)
         if required or _same_program(observer, joined):
             return observer, kineto, joined
-    if pair.load is not None:
-        kineto = pair.load()
-    elif pair.kineto is not None:
-        kineto = read_kineto(read_bytes(pair.kineto), str(pair.kineto))
+    kineto = pair.events
+    if kineto is None and pair.kineto is not None:
+        kineto = read_kineto(pair.content(pair.kineto), str(pair.kineto))
     if kineto is not None and not len(kineto):
         raise FormatError(
             "holds no event with a start and a duration; record at least one step",
@@ -321,8 +330,7 @@ def _host(linked: Rank) -> str:
 
 def _collector(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
     """What the collector's card of the first rank says of machine and versions; nothing without one."""
-    first = min(ranks)
-    said = read_card(collector_card(ranks[first], first))
+    said = ranks[min(ranks)].card.of_collector
     names = ("torch", "python", "host", "device", "steps", "settings")
     found = {k: said[k] for k in names if k in said}
     return {"collector": found} if found else {}

@@ -82,9 +82,8 @@ def _places(linked: Rank) -> Columns:
         "tid": _some(tids[line.thread], host),
         "stream": _some(streams[line.lane], device),
         "device": _some(devices[line.lane], device),
+        "parent": _some(line.parent, host & (line.parent >= 0)),
     }
-    if linked.kineto is None:
-        out["caller"] = _some(line.parent, line.parent >= 0)
     orphan = np.zeros(len(line), np.bool_)
     orphan[linked.device.orphans] = True
     if orphan.any():

@@ -16,6 +16,7 @@ from chakrakit.sources.pytorch.linking.rank import Rank
 from chakrakit.sources.pytorch.match import Timeline
 from chakrakit.sources.pytorch.read import Kind
 from chakrakit.trace.model import EdgeKind
+from chakrakit.trace.sets import RecordedStep
 from chakrakit.trace.timing import schedule
 
 
@@ -69,6 +70,8 @@ class LinkReport(Result, msgspec.Struct, kw_only=True):
     ignored_files: dict[str, str] = {}
     clock: dict[str, Any] = {}
     overhead: dict[str, Any] = {}
+    recording: RecordedStep | None = None
+    """What is known of the step; the fields below say the same under the names they had before."""
     step_ns: int = 0
     """The step of the run that was written."""
     recorded_step_ns: int = 0
@@ -81,6 +84,16 @@ class LinkReport(Result, msgspec.Struct, kw_only=True):
     """Between these the step lies where that cost is an estimate; 0 where it is not."""
     most_step_ns: int = 0
     warning: str = ""
+
+    def __post_init__(self) -> None:
+        if (step := self.recording) is not None:
+            self.step_ns = step.step_ns
+            self.recorded_step_ns = step.recorded_step_ns
+            self.corrected_step_ns = step.step_ns if step.corrected else 0
+            self.unprofiled_step_ns = step.unprofiled_step_ns
+            self.corrected = step.corrected
+            self.least_step_ns, self.most_step_ns = step.least_step_ns, step.most_step_ns
+            self.warning = step.warning
 
 
 def report_rank(linked: Rank, files: list[str]) -> RankReport:

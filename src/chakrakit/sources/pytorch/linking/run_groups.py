@@ -12,8 +12,7 @@ from chakrakit.sources.pytorch.communication import (
     name_peers,
     number_in_groups,
 )
-from chakrakit.sources.pytorch.linking.cards import read_card
-from chakrakit.sources.pytorch.linking.linked_rank import LinkedRank, collector_card, list_of
+from chakrakit.sources.pytorch.linking.linked_rank import LinkedRank, list_of
 from chakrakit.trace.communication import positive_names
 
 
@@ -53,7 +52,7 @@ def numbered_groups(ranks: Mapping[int, LinkedRank], groups: RecordedGroups) -> 
 def resolve_groups(ranks: dict[int, LinkedRank], groups: RecordedGroups) -> dict[int, int]:
     """Groups and sequence numbers of all ranks; returns how many of each rank were inferred."""
     for rank, linked in ranks.items():
-        _ddp_groups(linked, rank)
+        _ddp_groups(linked)
         assign_groups(list_of(linked), groups, rank)
     infer_across_ranks({r: x.recorded for r, x in ranks.items()}, groups)
     for linked in ranks.values():
@@ -65,9 +64,9 @@ def resolve_groups(ranks: dict[int, LinkedRank], groups: RecordedGroups) -> dict
     return {r: sum(c.inferred for c in list_of(x)) for r, x in ranks.items()}
 
 
-def _ddp_groups(linked: LinkedRank, rank: int) -> None:
+def _ddp_groups(linked: LinkedRank) -> None:
     """DDP's reducer names no group; the collector's card says which one DDP uses."""
-    names = read_card(collector_card(linked, rank)).get("ddp_groups") or []
+    names = linked.card.of_collector.get("ddp_groups") or []
     for c in list_of(linked) if len(names) == 1 else ():
         if c.group is None and not c.is_message:
             c.group, c.inferred = str(names[0]), True

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import numpy as np
-
 from chakrakit.sources.pytorch.linking.overhead import Overhead
 from chakrakit.sources.pytorch.linking.report import RankReport
 from chakrakit.trace.model import Trace
@@ -53,8 +51,7 @@ def recording(
 def steps_of(trace: Trace) -> dict[int, int]:
     """Periods of a linked rank's steps, from the times in its nodes; none where it marks none."""
     works = on_device(trace) | is_communication(trace)
-    number = np.asarray(trace.column("step", -1), np.int64)
-    found = marked_steps(trace, trace.start_ns, trace.end_ns, works, number)
+    found = marked_steps(trace, trace.start_ns, trace.end_ns, works)
     return {s.number: s.period for s in found}
 
 

@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import chakrakit.core as core
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.sources.pytorch.match.joining import Join
 from chakrakit.sources.pytorch.match.transfers import transfer_times
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
+from chakrakit.trace.model import nested
 
 Parts = tuple[NDArray[Any], ...]
 """event, operator, start, end, kind, process and thread (or device and stream) of some rows."""
-
-_SLACK_NS = 10_000
-"""By how much a call may outlive the operator it is in: host and device clocks differ a little."""
 
 
 @dataclass(frozen=True)
@@ -155,12 +152,10 @@ def _nesting(thread: I32, start: I64, end: I64, kind: I8) -> tuple[I64, Mask]:
     parent = np.full(len(start), -1, np.int64)
     astray = np.zeros(len(start), np.bool_)
     rows = np.flatnonzero(thread >= 0)
-    rows = rows[np.argsort(thread[rows], kind="stable")]
-    if len(rows):
-        outer, loose = core.nest(thread[rows], start[rows], end[rows], _SLACK_NS)
-        inside = outer >= 0
-        parent[rows[inside]] = rows[outer[inside]]
-        astray[rows] = loose.astype(np.bool_) & (kind[rows] != Kind.CALL)
+    outer, outlives = nested(thread[rows], start[rows], end[rows])
+    inside = outer >= 0
+    parent[rows[inside]] = rows[outer[inside]]
+    astray[rows] = outlives & (kind[rows] != Kind.CALL)
     return parent, astray
 
 

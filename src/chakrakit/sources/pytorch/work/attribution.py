@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import chakrakit.core as core
 from chakrakit.arrays import I64
 from chakrakit.sources.pytorch.match import RowNames, Timeline, inherit, nearest
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
 from chakrakit.sources.pytorch.work.batches import read_batch
+from chakrakit.trace.model import nested
 
 PHASES = ("forward", "backward", "optimizer", "other")
 _STEP = re.compile(r"^ProfilerStep#(\d{1,18})$")
@@ -165,7 +165,7 @@ def _from_stack(line: Timeline, kineto: Kineto, own: I64, known: dict[str, int])
     threads = np.array([number.get((int(kineto.pid[e]), int(kineto.tid[e])), -1) for e in events])
     order = np.lexsort((-kineto.end[events], kineto.start[events], threads))
     events, threads = events[order], threads[order].astype(np.int32)
-    outer, _ = core.nest(threads, kineto.start[events], kineto.end[events], 0)
+    outer, _ = nested(threads, kineto.start[events], kineto.end[events])
     paths: list[str] = []
     for event, thread, above in zip(events.tolist(), threads.tolist(), outer.tolist(), strict=True):
         name = kineto.texts[kineto.name[event]].removeprefix(_IN_STACK)

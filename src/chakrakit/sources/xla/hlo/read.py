@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from chakrakit.errors import FormatError
 from chakrakit.operators import LARGEST
@@ -11,7 +10,6 @@ from chakrakit.sources.xla.hlo.model import Module, Shape
 from chakrakit.sources.xla.hlo.proto import read_proto
 from chakrakit.sources.xla.hlo.replicas import MOST_DEVICES
 from chakrakit.sources.xla.hlo.text import read_text
-from chakrakit.trace.files import unpacked
 
 _TEXT = re.compile(rb"^HloModule\s", re.M)
 
@@ -42,15 +40,6 @@ def _begins_like_module(head: bytes) -> bool:
             return False
         at += 2 + head[at + 1]
     return True
-
-
-def read_hlo(path: str | Path) -> Module:
-    """The module in a file: `.hlo.pb`, a serialized module, or text."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
-    return parse_hlo(unpacked(data, str(path)), str(path))
 
 
 def _proto(data: bytes) -> Module:

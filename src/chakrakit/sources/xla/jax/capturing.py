@@ -29,36 +29,7 @@ from chakrakit.trace.storage import write
 def capture_jax(
     fn: Any, *shapes: Any, mesh: Any = "1", topology: str = ""
 ) -> tuple[TraceSet, CaptureReport]:
-    """Compile a JAX function for a mesh without running it; the traces of all its devices.
-
-    Parameters
-    ----------
-    fn
-        A function, jitted or not, or what `jax.jit(…).lower(…)` gives. A parameter called `mesh` is given
-        the mesh.
-    shapes
-        Its arguments: `jax.ShapeDtypeStruct`s or arrays (also trees of them), shapes, or text such as
-        `bf16[16,1024]@x,-`, which cuts the first dimension along the mesh's axis x.
-    mesh
-        A `jax.sharding.Mesh`, or its shape: `4x4` (axes x and y) or `data=4,model=4`. CPU devices are made
-        where there are not enough others.
-    topology
-        A TPU topology to compile for, such as `v5e:4x4`, where libtpu is installed.
-
-    Returns
-    -------
-    A folded TraceSet and the report that `chakra capture --json` prints.
-
-    Examples
-    --------
-    >>> from importlib.util import find_spec
-    >>> def product():
-    ...     _, report = ck.capture_jax(lambda x, w: x @ w, "f32[8,16]", "f32[16,4]", mesh="1")
-    ...     return report.kinds[0].flops
-    >>> product() if find_spec("jax") else 1024
-    1024
-
-    """
+    """The traces of a compiled JAX function and their report; `chakrakit.capture_jax` says what it takes."""
     if find_spec("jax") is None:
         raise MissingExtra("capturing JAX programs", "jax")
     grid = make_mesh(parse_mesh(mesh), topology) if isinstance(mesh, str) else mesh
