@@ -23,7 +23,7 @@ def module() -> str:
     refused = "\n".join(f'    "{name}": "{why}",' for name, why in REFUSED.items())
     return f'''"""Which operators a replay may call, and which of them only call others.
 
-Written from the table of operators (chakrakit.operators) by tests/support/replayable.py; change it there.
+Written from the table of operators by tests/support/replayable.py: change it there.
 Names are those of ATen, without `aten::`. Whoever runs a plan checks against this list; a plan is not
 trusted to have done so.
 """
