@@ -7,7 +7,6 @@ CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 PACKAGE := $(shell find src/chakrakit -type f -not -name '*.pyc' -not -name '*.so')
 CORE_TESTS := $(wildcard tests/core/*.cpp tests/core/*.hpp tests/fuzz/*.cpp)
 
-
 .PHONY: help stubs accuracy demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean mutants
 
 help:  ## list the targets
