@@ -33,6 +33,7 @@ from functools import cache
 from importlib.util import cache_from_source
 from itertools import islice
 from pathlib import Path
+from site import getsitepackages
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
@@ -311,6 +312,26 @@ def _without_repeats(stages: list[list[Path]]) -> Iterator[tuple[Path, ...]]:
         earlier.update(stage)
 
 
+def _compiled_core() -> list[Path]:
+    """The extension module, which an editable installation has beside other packages."""
+    places = [Path(folder) / "chakrakit" for folder in getsitepackages()]
+    return [file for place in places if place != PACKAGE for file in place.glob("core*.so")]
+
+
+def _editable_finders() -> set[str]:
+    """Modules by which an editable installation finds the sources before Python's path is asked.
+
+    An empty one of the same name that comes first on the path takes the place of each.
+    """
+    lines = {
+        line
+        for folder in getsitepackages()
+        for file in Path(folder).glob("*chakrakit*.pth")
+        for line in file.read_text().splitlines()
+    }
+    return {line.removeprefix("import ") for line in lines if line.startswith("import ")}
+
+
 class Copy:
     """The sources in a folder of their own, in which one file at a time is changed."""
 
@@ -319,15 +340,21 @@ class Copy:
         self.memory = memory
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(PACKAGE, folder / "chakrakit", ignore=ignored)
-        # Stands before the module of this name by which an editable installation finds the sources first.
-        (folder / "_chakrakit_editable.py").write_text("")
+        for core in _compiled_core():
+            shutil.copy(core, folder / "chakrakit")
+        for name in _editable_finders():
+            (folder / f"{name}.py").write_text("")
 
     def check(self) -> None:
         """Fails unless tests would import this copy."""
-        command = [sys.executable, "-c", "import chakrakit; print(chakrakit.__file__)"]
-        where = subprocess.check_output(command, env=self._environment(), cwd=ROOT, text=True)
-        if self.folder not in Path(where.strip()).parents:
-            raise SystemExit(f"{sys.executable} imports {where.strip()} and not the changed copy")
+        command = [sys.executable, "-c", "import chakrakit.core; print(chakrakit.core.__file__)"]
+        done = subprocess.run(
+            command, env=self._environment(), cwd=ROOT, capture_output=True, text=True
+        )
+        where = Path(done.stdout.strip())
+        if done.returncode or self.folder not in where.parents:
+            problem = done.stderr or f"it imports {where}"
+            raise SystemExit(f"{sys.executable} does not import the changed copy: {problem}")
 
     @contextmanager
     def changed(self, mutant: Mutant) -> Iterator[None]:

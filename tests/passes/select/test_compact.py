@@ -46,6 +46,18 @@ def test_a_chain_becomes_one_edge_with_the_time_in_between():
     assert first.lag[0] == 5 + 10 + 2 + 20 + 3
 
 
+@pytest.mark.parametrize("last_first", [False, True])
+def test_edges_may_be_in_any_order(last_first):
+    t = chakrakit.TraceBuilder()
+    for name in "abc":
+        t.comp(name, is_cpu_op=True, duration_ns=10)
+    for parent in (1, 0) if last_first else (0, 1):
+        t.edge(parent, parent + 1, EdgeKind.THREAD)
+    out = Compact().compacted(t.build())
+    assert out.names.to_pylist() == ["a", "c"]
+    assert out.edges.lag.tolist() == [10]
+
+
 def test_a_trace_without_such_nodes_comes_back_as_it_is():
     trace = Compact().compacted(_chain())
     assert Compact().compacted(trace) is trace
