@@ -90,7 +90,7 @@ def done(*words):
         ("query {w} SELECT(nme)FROM(nodes)", "columns of nodes: rank, row, id, name"),
         pytest.param(
             "replay {run} --step 99",
-            "no such step of rank 0; there are none",
+            "no such step of rank 0; its steps: 0",
             marks=pytest.mark.skipif(find_spec("torch") is None, reason="replay needs PyTorch"),
         ),
         (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chakrakit.errors import ConfigError, TraceError, nearest
+from chakrakit.errors import ConfigError, TraceError, listed
 from chakrakit.sources.pytorch.linking import link
 from chakrakit.sources.pytorch.read import identify
 from chakrakit.trace.model import Trace
@@ -47,6 +47,6 @@ def _cut(trace: Trace, step: int, rank: int) -> Trace:
         return trace.select(numbers == known[-1]) if marked else trace
     if step not in known:
         raise ConfigError(
-            f"--step {step}: no such step of rank {rank}; {nearest(step, known.tolist())}"
+            f"--step {step}: no such step of rank {rank}; its steps: {listed(known) or 'none'}"
         )
     return trace.select(numbers == step)
