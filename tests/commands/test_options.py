@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import click
@@ -16,6 +18,7 @@ from chakrakit.commands import simulate as simulate_module
 from chakrakit.commands.command import command
 from chakrakit.commands.options import Argument, Option, Parameter, parameters_of, public
 from chakrakit.commands.simulate import SimulateOptions
+from support.paths import ROOT
 
 SHELL_ONLY = {"demo": "a list of commands to read", "completion": "a script for shells"}
 OTHER_NAMES = {"machines": "list_machines"}
@@ -61,6 +64,16 @@ def test_and_an_option_of_the_command(at_altitude: Any, traces: ck.TraceSet, tmp
     assert "Where it stands:\n  --altitude FLOAT  Metres above the sea.  [default: 0.0]" in told
     context = made.make_context("simulate", ["w", "--altitude", "1500"])
     assert context.params["altitude"] == 1500.0
+
+
+def test_the_change_that_contributing_shows_fits_the_struct() -> None:
+    (shown,) = re.findall(
+        r"```diff\n@@.*?@@\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S
+    )
+    added = [line for line in shown.splitlines() if line.startswith("+")]
+    around = "".join(f"{line[1:]}\n" for line in shown.splitlines() if line not in added)
+    assert len(added) == 1
+    assert around in Path(simulate_module.__file__).read_text()
 
 
 def test_what_is_asked_for_is_on_the_card(traces: ck.TraceSet) -> None:

@@ -94,12 +94,12 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
 
     A termination ends like Ctrl-C does: what was begun is removed, then the process ends.
     """
-    given = sys.argv[1:] if argv is None else argv
+    typed = sys.argv[1:] if argv is None else argv
     try:
-        arguments = [a for a in given if a != "--debug"]  # wherever it stands
+        arguments = [a for a in typed if a != "--debug"]  # wherever it stands
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, _end)
-        if argv is None and given and not {"-h", "--help", "--version"}.intersection(given):
+        if argv is None and typed and not {"-h", "--help", "--version"}.intersection(typed):
             from chakrakit.start_up import keep_pandas_out
 
             keep_pandas_out()
@@ -109,7 +109,7 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
     except Exception as error:
         from chakrakit.errors import ChakraError
 
-        if "--debug" in given or not isinstance(error, (ChakraError, OSError)):
+        if "--debug" in typed or not isinstance(error, (ChakraError, OSError)):
             raise
         if not isinstance(error, BrokenPipeError):
             click.echo(f"error: {error}", err=True)

@@ -86,14 +86,14 @@ def _pack(traces: Any, output: Path_, options: BundleOptions) -> BundleReport:
 
     card = read_card_file(Path(options["card"])) if options["card"] else {}
     fields = overlaid(card, fields_from(options["fields"]))
-    told, done = progress_of(options), count(1)
+    report_progress, done = progress_of(options), count(1)
     with traces.uncached():
         return write_bundle(
             traces,
             output,
             fields,
             list(options["add"]),
-            lambda _rank: told(next(done), traces.body_count),
+            lambda _rank: report_progress(next(done), traces.body_count),
         )
 
 

@@ -208,9 +208,9 @@ def _captured(
 
     if ranks is None:
         raise click.UsageError("give --ranks N")
-    given = {p.name: p.value_of(options[p.name]) for p in fields_of(CaptureOptions)}
+    settings = {p.name: p.value_of(options[p.name]) for p in fields_of(CaptureOptions)}
     with private_temporary("chakra-capture"):  # PyTorch leaves empty caches where they go
-        return capture_command(program, ranks=ranks, **given)
+        return capture_command(program, ranks=ranks, **settings)
 
 
 def _compiled(

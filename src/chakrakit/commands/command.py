@@ -40,14 +40,14 @@ class GroupedCommand(click.Command):
     """A command whose help lists its arguments, and its options under their headings."""
 
     def __init__(self, name: str, parameters: Sequence[Parameter], **attributes: Any) -> None:
-        self.told = {p.name: p.option for p in parameters}
+        self.options = {p.name: p.option for p in parameters}
         super().__init__(name, params=[_parameter(p) for p in parameters], **attributes)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes one section for the arguments, one for the plain options, and one for each heading."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
-            option = self.told.get(str(parameter.name))
+            option = self.options.get(str(parameter.name))
             if isinstance(option, Argument):
                 sections["Arguments"].append((parameter.make_metavar(ctx), option.help))
             elif record := parameter.get_help_record(ctx):
@@ -79,8 +79,8 @@ def _argument(parameter: Parameter) -> click.Argument:
 def _option(parameter: Parameter) -> click.Option:
     option, default = parameter.option, parameter.default
     shown = default is not None and default is not False and default not in ((), "")
-    told = f"{option.help} May be repeated." if parameter.is_repeated else option.help
-    attributes: dict[str, Any] = {"help": told, "show_default": shown}
+    text = f"{option.help} May be repeated." if parameter.is_repeated else option.help
+    attributes: dict[str, Any] = {"help": text, "show_default": shown}
     if parameter.is_required:
         attributes |= {"required": True, "show_default": False}
     elif not isinstance(default, tuple):

@@ -56,12 +56,12 @@ _PARTS = {
 def description_options() -> list[Parameter]:
     """An option for every field of a workload's description, from its type and the text below it."""
     docs = field_docs()
-    found = []
+    parameters = []
     for name, (part, kind) in field_types().items():
         listed: dict[str, Any] = {"parse": numbers_of, "metavar": "N,N,…"} if _is_list(kind) else {}
         option = Option(docs[name], None, group=_PARTS[part], on_card=False, **listed)
-        found.append(Parameter(name, kind, None, option))
-    return found
+        parameters.append(Parameter(name, kind, None, option))
+    return parameters
 
 
 def _is_list(kind: Any) -> bool:
@@ -83,8 +83,8 @@ def generate(
 
     Examples
     --------
-    >>> made = ck.generate(model="gpt3-125m", dp=4, tp=2, seq=512, global_batch=8)
-    >>> made.figures.ranks, len(made.traces)
+    >>> small = ck.generate(model="gpt3-125m", dp=4, tp=2, seq=512, global_batch=8)
+    >>> small.figures.ranks, len(small.traces)
     (8, 8)
 
     """

@@ -38,10 +38,10 @@ def info(
 @command_of(info)
 def command(*, json: Json = False, **options: Any) -> None:
     """What a trace holds: ranks, nodes, edges, types, groups, communication."""
-    found = info(**options)
+    contents = info(**options)
     if json:
-        return print_json(found)
-    return _print(found)
+        return print_json(contents)
+    return _print(contents)
 
 
 def _print(info: Info) -> None:

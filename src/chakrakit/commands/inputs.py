@@ -103,13 +103,13 @@ def progress_of(options: ProgressOption) -> Progress:
 
 def pairs_of(texts: Iterable[str]) -> dict[str, str]:
     """`["all-reduce=ring"]` as a mapping."""
-    found = {}
+    pairs = {}
     for text in texts:
         left, sign, right = text.partition("=")
         if not (left and sign and right):
             raise ValueError("write it as LEFT=RIGHT")
-        found[left] = right
-    return found
+        pairs[left] = right
+    return pairs
 
 
 def mapping_of(pairs: Pairs) -> Mapping[Any, Any]:

@@ -136,40 +136,40 @@ class Parameter(NamedTuple):
         """Its long spelling."""
         return self.spellings[-1].partition("/")[0]
 
-    def value_of(self, given: Any) -> Any:
-        """What was given, checked, with text parsed, and one alone as the only one of several."""
-        if given is None and isinstance(self.default, tuple):
+    def value_of(self, value: Any) -> Any:
+        """The value, checked; text is parsed, and one alone becomes the only one of several."""
+        if value is None and isinstance(self.default, tuple):
             return self.default
-        if isinstance(given, Mapping):
-            return given
+        if isinstance(value, Mapping):
+            return value
         if self.is_repeated:
-            alone = isinstance(given, str | os.PathLike) or not isinstance(given, Iterable)
-            given = (given,) if alone else tuple(given)
-        texts = given if self.is_repeated else (given,)
+            alone = isinstance(value, str | os.PathLike) or not isinstance(value, Iterable)
+            value = (value,) if alone else tuple(value)
+        texts = value if self.is_repeated else (value,)
         if self.option.parse is not None and texts and all(isinstance(t, str) for t in texts):
-            given = self._parsed(given)
-        self._check(given)
-        return given
+            value = self._parsed(value)
+        self._check(value)
+        return value
 
-    def _parsed(self, given: Any) -> Any:
+    def _parsed(self, value: Any) -> Any:
         assert self.option.parse is not None
         try:
-            return self.option.parse(given)
+            return self.option.parse(value)
         except ValueError as error:
-            words = " ".join(given) if self.is_repeated else given
+            words = " ".join(value) if self.is_repeated else value
             raise ConfigError(f"{self.flag} {words}: {error}") from None
 
-    def _check(self, given: Any) -> None:
-        if given is self.default:
+    def _check(self, value: Any) -> None:
+        if value is self.default:
             return
-        if self.choices and given is not None and given not in self.choices:
-            raise ConfigError(f"{self.flag} {given}: {nearest(given, self.choices)}")
+        if self.choices and value is not None and value not in self.choices:
+            raise ConfigError(f"{self.flag} {value}: {nearest(value, self.choices)}")
         least, most = self.option.least, self.option.most
-        if least is None or not isinstance(given, int | float):
+        if least is None or not isinstance(value, int | float):
             return
-        if given < least or (most is not None and given > most):
+        if value < least or (most is not None and value > most):
             limits = f"{least} or more" if most is None else f"{least} to {most}"
-            raise ConfigError(f"{self.flag} {given}: give {limits}")
+            raise ConfigError(f"{self.flag} {value}: give {limits}")
 
 
 # --- reading them -------------------------------------------------------------------------------
@@ -177,31 +177,31 @@ class Parameter(NamedTuple):
 
 def fields_of(struct: type) -> list[Parameter]:
     """The options that a `TypedDict` declares, those it inherits first."""
-    found = []
+    parameters = []
     for name, reference in struct.__annotations__.items():
         text = reference.__forward_arg__ if isinstance(reference, ForwardRef) else reference
         home = getattr(reference, "__forward_module__", None) or struct.__module__
         kind, option = _read(text, vars(sys.modules[home]))
         assert option is not None, f"{struct.__name__}.{name} has no Option"
-        found.append(Parameter(name, kind, option.default, option))
-    return found
+        parameters.append(Parameter(name, kind, option.default, option))
+    return parameters
 
 
 def arguments_of(function: Callable[..., Any]) -> list[Parameter]:
     """The parameters of a function that have an `Option` or `Argument`."""
     unwrapped: Any = inspect.unwrap(function)
-    found = []
+    parameters = []
     for name, parameter in inspect.signature(unwrapped).parameters.items():
         kind, option = _read(parameter.annotation, unwrapped.__globals__)
         if option is not None:
-            found.append(Parameter(name, kind, parameter.default, option, parameter.kind))
-    return found
+            parameters.append(Parameter(name, kind, parameter.default, option, parameter.kind))
+    return parameters
 
 
 def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
     """All options and arguments of a public function."""
-    found: list[Parameter] = function.__dict__["parameters"]
-    return found
+    parameters: list[Parameter] = function.__dict__["parameters"]
+    return parameters
 
 
 def _read(annotation: Any, names: dict[str, Any]) -> tuple[Any, Option | None]:
@@ -248,9 +248,9 @@ def public(*structs: type | list[Parameter], others: str = "") -> Callable[[Func
         def called(*arguments: Any, **keywords: Any) -> Any:
             bound = _bound(function.__name__, signature, arguments, keywords)
             for parameter in parameters:
-                given = bound.arguments[parameter.name]
+                value = bound.arguments[parameter.name]
                 if parameter.kind is not parameter.kind.VAR_POSITIONAL:
-                    bound.arguments[parameter.name] = parameter.value_of(given)
+                    bound.arguments[parameter.name] = parameter.value_of(value)
             return function(*bound.args, **bound.kwargs)
 
         called.__dict__.update(parameters=parameters, __signature__=signature)
@@ -270,12 +270,12 @@ def _signature(
     kinds = inspect.Parameter
     by_name = [p for p in parameters if p.kind is kinds.KEYWORD_ONLY]
     by_place = [p for p in parameters if p.kind is not kinds.KEYWORD_ONLY]
-    made = [
+    inspected = [
         kinds(p.name, p.kind, default=p.default, annotation=p.type) for p in (*by_place, *by_name)
     ]
     if others:
-        made.append(kinds(others, kinds.VAR_KEYWORD, annotation=Any))
-    return own.replace(parameters=made)
+        inspected.append(kinds(others, kinds.VAR_KEYWORD, annotation=Any))
+    return own.replace(parameters=inspected)
 
 
 def _bound(
@@ -299,24 +299,24 @@ def _documented(text: str, parameters: list[Parameter]) -> str:
     """A docstring with its parameters before the first section."""
     if not parameters:
         return text
-    at = found.start() if (found := _SECTION.search(text)) else len(text)
+    at = section.start() if (section := _SECTION.search(text)) else len(text)
     lines = ["Parameters", "----------"]
     for parameter in parameters:
-        told = in_python(_told(parameter), parameters)
-        wrapped = textwrap.wrap(told, _WIDTH, initial_indent="    ", subsequent_indent="    ")
+        sentence = in_python(_explained(parameter), parameters)
+        wrapped = textwrap.wrap(sentence, _WIDTH, initial_indent="    ", subsequent_indent="    ")
         lines += [parameter.name, *wrapped]
     return "\n".join([text[:at].rstrip(), "", *lines, "", text[at:]])
 
 
-def _told(parameter: Parameter) -> str:
+def _explained(parameter: Parameter) -> str:
     """An option's help, with what the command line shows around it: its heading and its spelling."""
     option = parameter.option
-    told = f"{option.group}: {option.help}" if option.group.startswith("With ") else option.help
+    text = f"{option.group}: {option.help}" if option.group.startswith("With ") else option.help
     if not parameter.is_repeated or not option.metavar:
-        return told
+        return text
     kinds = (str(kind).partition("[")[0] for kind in parameter.alternatives)
     mapped = ", or a mapping" if any(kind.endswith("Mapping") for kind in kinds) else ""
-    return f"{told} A list of `{option.metavar}`{mapped}."
+    return f"{text} A list of `{option.metavar}`{mapped}."
 
 
 _FLAG = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)")
@@ -326,8 +326,8 @@ def in_python(text: str, parameters: Iterable[Parameter]) -> str:
     """Help as Python says it: `--two-words` is `two_words`; what stands in backticks stays."""
     names = {spelling: p.name for p in parameters for spelling in p.spellings}
 
-    def named(found: re.Match[str]) -> str:
-        flag = found[1]
+    def named(match: re.Match[str]) -> str:
+        flag = match[1]
         if flag not in names and not flag.startswith("--"):
             return flag
         return f"`{names.get(flag, flag[2:].replace('-', '_'))}`"

@@ -58,12 +58,16 @@ def report(
     from chakrakit.trace.files import open_output
     from chakrakit.views.pages import html_report, markdown_report
 
-    timed, told, chosen = traces_of(run, timed=True), progress_of(options), analyzing(options)
-    result = analyze_run(timed, chosen, told)
+    timed, report_progress, chosen = (
+        traces_of(run, timed=True),
+        progress_of(options),
+        analyzing(options),
+    )
+    result = analyze_run(timed, chosen, report_progress)
     facts, comparison, against = facts_of(timed, _path(run)), None, options["against"]
     if against is not None:
         other = traces_of(against, timed=True)
-        comparison = compare_analyses([analyze_run(other, chosen, told)], [result])
+        comparison = compare_analyses([analyze_run(other, chosen, report_progress)], [result])
         facts |= {"against": _path(against) or other.card.name}
     page = markdown_report if options["md"] else html_report
     with open_output(os.fspath(output or _page_of(options["md"])), binary_only=False) as stream:

@@ -288,8 +288,8 @@ def search_script(
     from chakrakit.studies.search import search_script as search_flags
     from chakrakit.trace.storage import write
 
-    known = {p.name for p in fields_of(ScriptSearchOptions)}
-    axes = {name: list(values) for name, values in options.items() if name not in known}
+    own = {p.name for p in fields_of(ScriptSearchOptions)}
+    axes = {name: list(values) for name, values in options.items() if name not in own}
     settings = _common(options) | {"given": axes}
     settings |= {name: options[name] for name in ("device", "objective")}
     result, traces = search_flags(command, _counts(gpus), machine, **settings)
@@ -324,8 +324,8 @@ def search(
 
     Examples
     --------
-    >>> found = ck.search("gpt3-125m", 8, "dgx-h100", seq=512, tp=[1, 2], pp=[1], data=["ddp"])
-    >>> found.result.best.gpus
+    >>> best = ck.search("gpt3-125m", 8, "dgx-h100", seq=512, tp=[1, 2], pp=[1], data=["ddp"])
+    >>> best.result.best.gpus
     8
 
     """
@@ -348,8 +348,8 @@ def search(
 
 def _places(options: Mapping[str, Any]) -> dict[str, Any]:
     """Keywords that are no option: places in a script's command."""
-    known = {p.name for p in fields_of(SearchOptions)}
-    return {name: value for name, value in options.items() if name not in known}
+    options_of_all = {p.name for p in fields_of(SearchOptions)}
+    return {name: value for name, value in options.items() if name not in options_of_all}
 
 
 def _refuse(chosen: Mapping[str, Any], struct: type, other: str) -> None:
@@ -387,20 +387,20 @@ def command(
     chakra search --capture 'torchrun train.py --tp {tp}' --axis tp=1,2,4,8 --gpus 64 --machine dgx-h100
     """
     with progress("plans") as show:
-        found: Any = search(model, progress=show, **options | values_of(axes))
+        outcome: Any = search(model, progress=show, **options | values_of(axes))
     if json:
-        return print_json(found.result)
+        return print_json(outcome.result)
     if options["serve"]:
-        return print_served(found.result)
+        return print_served(outcome.result)
     if options["capture"] is not None:
-        return print_script(found.result, options["output"])
-    return print_plans(found.result, options["output"], options["compute"])
+        return print_script(outcome.result, options["output"])
+    return print_plans(outcome.result, options["output"], options["compute"])
 
 
-def print_plans(found: SearchResult, output: str | None, compute: str) -> None:
+def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
     """The best plan, the others, and why."""
     out = console()
-    plans = [("best", found.best), *((str(i), r) for i, r in enumerate(found.runners_up, 2))]
+    plans = [("best", result.best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
     head = (
         "",
         "gpus",
@@ -418,16 +418,16 @@ def print_plans(found: SearchResult, output: str | None, compute: str) -> None:
         "GiB",
     )
     print_table(head, [(name, *_plan_cells(plan)) for name, plan in plans])
-    out.print(f"best: {found.best.why}")
+    out.print(f"best: {result.best.why}")
     for name, plan in plans[1:]:
         out.print(f"{name}: {plan.why}")
     out.print(
-        f"{found.evaluated:,} plans simulated, {found.pruned:,} decided by their bounds, "
-        f"{found.over_memory:,} of them by memory; {found.method}, by {found.objective}, on "
-        f"{found.machine}"
+        f"{result.evaluated:,} plans simulated, {result.pruned:,} decided by their bounds, "
+        f"{result.over_memory:,} of them by memory; {result.method}, by {result.objective}, on "
+        f"{result.machine}"
     )
     if output:
-        out.print(f"again: chakra simulate {output} --machine {found.machine} --compute {compute}")
+        out.print(f"again: chakra simulate {output} --machine {result.machine} --compute {compute}")
 
 
 def _plan_cells(plan: PlanResult) -> tuple[object, ...]:
@@ -465,15 +465,15 @@ _SERVED_HEAD = (
 )
 
 
-def print_served(found: ServingSearchResult) -> None:
+def print_served(result: ServingSearchResult) -> None:
     """The best way, the others, and why."""
-    plans = [("best", found.best), *((str(i), r) for i, r in enumerate(found.runners_up, 2))]
+    plans = [("best", result.best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
     print_table(_SERVED_HEAD, [(name, *_served_cells(plan)) for name, plan in plans])
     lines = [
         *(f"{name}: {plan.why}" for name, plan in plans),
-        f"{found.served:,} ways served, {found.given_up:,} of them given up when they had missed "
-        f"{found.level}; {found.over_memory:,} do not fit; on {found.machine}",
-        f"again: {found.command}",
+        f"{result.served:,} ways served, {result.given_up:,} of them given up when they had missed "
+        f"{result.level}; {result.over_memory:,} do not fit; on {result.machine}",
+        f"again: {result.command}",
     ]
     for line in lines:
         console().print(line, markup=False)
@@ -493,22 +493,22 @@ def _served_cells(plan: ServingPlan) -> tuple[object, ...]:
     )
 
 
-def print_script(found: ScriptSearchResult, output: str | None) -> None:
+def print_script(result: ScriptSearchResult, output: str | None) -> None:
     """The best flags, the others, why, and what was refused."""
-    plans = [("best", found.best), *((str(i), r) for i, r in enumerate(found.runners_up, 2))]
-    head = ("", "gpus", *found.best.flags, "step ms", "MFU %", "GiB")
+    plans = [("best", result.best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
+    head = ("", "gpus", *result.best.flags, "step ms", "MFU %", "GiB")
     print_table(head, [(name, *_script_cells(plan)) for name, plan in plans])
     lines = [f"{name}: {plan.why}" for name, plan in plans]
-    for one in found.refused:
+    for one in result.refused:
         flags = " ".join(f"{name}={value}" for name, value in one.flags.items())
         lines.append(f"refused: {one.gpus} gpus {flags}: {one.error}")
     lines.append(
-        f"{found.evaluated:,} combinations simulated, {len(found.refused):,} refused; by "
-        f"{found.objective}, on {found.machine}"
+        f"{result.evaluated:,} combinations simulated, {len(result.refused):,} refused; by "
+        f"{result.objective}, on {result.machine}"
     )
-    lines.append(f"again: chakra capture --ranks {found.best.gpus} -- {found.best.command}")
+    lines.append(f"again: chakra capture --ranks {result.best.gpus} -- {result.best.command}")
     if output:
-        lines.append(f"again: chakra simulate {output} --machine {found.machine}")
+        lines.append(f"again: chakra simulate {output} --machine {result.machine}")
     for line in lines:
         console().print(line, markup=False)
 

@@ -299,31 +299,31 @@ def simulate_jobs(
     from chakrakit.trace.storage import write_directories
 
     jobs = _named(workloads)
-    found = load_machine(machine) if isinstance(machine, str) else machine
+    loaded = load_machine(machine) if isinstance(machine, str) else machine
     sizes = [len(traces) for traces in jobs.values()]
     placement = os.fspath(options["placement"] or "packed")
     if placement in ("packed", "spread"):
-        places = place_jobs(sizes, found, spread=placement == "spread")
+        places = place_jobs(sizes, loaded, spread=placement == "spread")
     else:
         places = read_job_placement(placement, list(jobs), sizes)
     chosen = _engine_options(options, NativeRunOptions)
-    done = run_jobs(jobs, found, placement=places, compute=options["compute"], options=chosen)
+    done = run_jobs(jobs, loaded, placement=places, compute=options["compute"], options=chosen)
     if options["output"] is not None:
         write_directories(done.runs(options["detail"]), Path(options["output"]))
     return done
 
 
 def _named(workloads: Mapping[str, Traces] | Sequence[Traces]) -> dict[str, TraceSet]:
-    """Jobs by name; of those given by path, the last part of it, numbered where two are called the same."""
+    """Jobs by name: of a path its last part, numbered where two are called the same."""
     from chakrakit.trace.sets import TraceSet
 
     if isinstance(workloads, Mapping):
-        return {name: traces_of(given) for name, given in workloads.items()}
+        return {name: traces_of(workload) for name, workload in workloads.items()}
     jobs: dict[str, TraceSet] = {}
-    for number, given in enumerate(workloads):
-        name = f"job {number}" if isinstance(given, TraceSet) else Path(os.fspath(given)).name
+    for number, workload in enumerate(workloads):
+        name = f"job {number}" if isinstance(workload, TraceSet) else Path(os.fspath(workload)).name
         same = sum(other == name or other.startswith(f"{name} ") for other in jobs)
-        jobs[f"{name} {same + 1}" if same else name] = traces_of(given)
+        jobs[f"{name} {same + 1}" if same else name] = traces_of(workload)
     return jobs
 
 
@@ -436,8 +436,8 @@ def _print(done: Simulation) -> None:
         ("price", s.price, "${:.4g}"),
         ("clock", s.clock_mhz, "{:,.0f} MHz"),
     ]
-    if known := [f"{n} {f.format(v)}" for n, v, f in figures if v is not None]:
-        out.print(", ".join(known))
+    if sentences := [f"{n} {f.format(v)}" for n, v, f in figures if v is not None]:
+        out.print(", ".join(sentences))
     _print_ranks(s.ranks)
     _print_collectives(s.collectives)
     if s.storage:

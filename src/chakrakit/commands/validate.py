@@ -62,10 +62,10 @@ def validate(
     from chakrakit.trace.validation import validate as check
 
     keep = None if options["everything"] else KEEP
-    workers, told, output = workers_of(options), progress_of(options), options["output"]
+    workers, report_progress, output = workers_of(options), progress_of(options), options["output"]
 
     def read(piece: int) -> None:
-        told(piece, None)
+        report_progress(piece, None)
 
     if output is None:
         return check(traces, keep=keep, progress=read, workers=workers)

@@ -43,11 +43,11 @@ def view(
     _serve(runs, options, lambda _address: None)
 
 
-def _serve(runs: tuple[Path_, ...], options: ViewOptions, told: Any) -> None:
+def _serve(runs: tuple[Path_, ...], options: ViewOptions, announce: Any) -> None:
     from chakrakit.views.app import open_session, serve  # needs the extra `view`
 
     session = open_session([os.fspath(run) for run in runs])
-    serve(session, options["port"], options["browser"], told)
+    serve(session, options["port"], options["browser"], announce)
 
 
 @command_of(view)

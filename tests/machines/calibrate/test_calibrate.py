@@ -47,6 +47,23 @@ def test_micro_files_are_checked(tmp_path):
         profile_from_micro(file)
 
 
+@pytest.mark.parametrize(
+    ("op", "kind", "shape"),
+    [
+        ("layer_norm_bf16", "layer_norm", [8, 2048]),  # rows, and bytes of a row
+        ("softmax_bf16", "softmax", [8, 2048]),
+        ("copy_bf16", "elementwise", [32_768]),
+        ("mm_bf16", "gemm", [8, 1024]),
+    ],
+)
+def test_a_benchmark_s_row_is_told_in_the_terms_of_its_class(op, kind, shape, tmp_path):
+    row = {"op": op, "shape": [8, 1024], "us": 2.0, "flops": 7.0, "bytes": 32_768.0}
+    (tmp_path / "m.json").write_text(json.dumps({"rows": [row]}))
+    flops = 7.0 if kind == "gemm" else 0.0
+    classes = profile_from_micro(tmp_path / "m.json").classes
+    assert classes == {kind: [Row(shape, 2.0, flops, 32_768.0)]}
+
+
 def test_merging_keeps_the_first_of_equal_shapes():
     a = Profile(classes={"gemm": [Row([1], 1.0)]}, fitted_on=["a"])
     b = Profile(classes={"gemm": [Row([1], 9.0), Row([2], 2.0)]}, fitted_on=["b"])

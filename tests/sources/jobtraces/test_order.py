@@ -111,6 +111,20 @@ def test_compute_in_order_and_messages_with_what_they_belong_to():
     }
 
 
+def test_parameters_are_gathered_before_the_first_forward_of_their_chunk():
+    worker = _worker(
+        0,
+        1,
+        ("params-all-gather", 0, 0, 5),
+        ("forward-compute", 0, 5, 10),
+        ("forward-compute", 1, 10, 15),
+    )
+    assert set(order_of(worker).edges) == {
+        (("params-all-gather", 0), ("forward-compute", 0)),
+        (("forward-compute", 0), ("forward-compute", 1)),
+    }
+
+
 def test_messages_out_of_the_last_stage_have_no_other_end():
     """They are recorded all the same, and wait for their compute."""
     worker = _worker(1, 2, ("forward-compute", 0, 0, 10), ("forward-send", 0, 10, 12))

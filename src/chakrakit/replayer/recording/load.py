@@ -42,8 +42,9 @@ def one_step(traces: TraceSet, step: int) -> dict[int, Trace]:
 def _cut(trace: Trace, step: int, rank: int) -> Trace:
     numbers = trace.step
     known = np.unique(numbers[numbers >= 0])
-    if step < 0:
-        return trace if len(known) < 2 else trace.select(numbers == known[-1])
+    if step < 0:  # steps that were only found, since work repeats, are not cut apart unasked
+        marked = len(known) > 1 and trace.has("step").any()
+        return trace.select(numbers == known[-1]) if marked else trace
     if step not in known:
         raise ConfigError(
             f"--step {step}: no such step of rank {rank}; {nearest(step, known.tolist())}"
