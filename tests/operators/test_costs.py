@@ -306,3 +306,11 @@ def test_sizes_that_no_machine_has_count_nothing():
 @pytest.mark.parametrize("name", ["triton_poi_fused_add", "myops::view", "c10d::allreduce_"])
 def test_of_others_operators_only_bytes_are_known(name):
     assert cost_of(Call(name, [operand([10])])) == (0, 0, 20)
+
+
+def test_numbers_are_sizes_to_a_generated_kernel_and_to_no_other():
+    """A rank among the arguments of somebody's operator says nothing of how much it touches."""
+    table, result = operand([1000]), [operand([6])]
+    assert cost_of(Call("triton_poi_fused_index", [table], [None, 4, 2])).bytes == 16
+    ranks = {cost_of(Call("fsdp::copy_in", [table], [None, 4, r], result)) for r in range(3)}
+    assert ranks == {(0, 0, 2 * 1006)}

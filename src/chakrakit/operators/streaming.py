@@ -110,6 +110,12 @@ def of_lists(call: Call) -> Operation | None:
     return Operation(kind, shape, 0.0, float(max(SMALLEST, moved)), call.short)
 
 
+def unknown(call: Call) -> Operation | None:
+    """An operator of which nothing is known but its tensors, each of which is touched once."""
+    moved = sum(t.touched for t in (*call.tensors, *call.outputs))
+    return streamed(moved) if moved else None
+
+
 def of_products(call: Call) -> Operation | None:
     """Products that no profile has measured: FLOPs and bytes alone tell their size."""
     moved = sum(t.touched for t in (*call.tensors, *call.outputs))

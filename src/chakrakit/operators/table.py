@@ -242,6 +242,8 @@ _READS = (
 _POOLS = {"max_pool2d_with_indices": 0, "max_pool2d_with_indices_backward": 1, "avg_pool2d": 0,
           "avg_pool2d_backward": 1, "upsample_nearest2d": 0, "upsample_nearest2d_backward": 0,
           "upsample_bilinear2d": 0, "upsample_bilinear2d_backward": 0}  # fmt: skip
+_GENERATED = "triton_"
+"""How kernels begin that a compiler made of several operators."""
 _LISTS = ("_foreach_", "_fused_ad", "_fused_sgd", "_amp_foreach")
 """How operators over lists of tensors begin."""
 
@@ -369,8 +371,11 @@ def operator_of(name: str) -> Operator:
     space, _, _ = name.partition("::")
     short = short_name(name)
     if space != "aten":
+        generated = name.startswith(_GENERATED)
         work = Work.COMMUNICATION if is_communication(name) else Work.FUSED
-        return Operator(short, work, _nothing, streaming.fused, True)
+        return Operator(
+            short, work, _nothing, streaming.fused if generated else streaming.unknown, generated
+        )
     if short in _ENTRIES:
         return Operator(short, *_ENTRIES[short])
     work = _WORK.get(short, Work.VECTOR)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.operators import PerElement
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.layers.operators import (
     cross_entropy,
@@ -63,7 +62,7 @@ def test_work_that_no_axis_cuts_is_done_by_all_of_them() -> None:
 def test_a_vector_operation_counts_its_result_and_twice_that_in_backward() -> None:
     t = tape()
     x = t.input(Dim(8), Dim(16))
-    block = t.finish(vector(t, "v", [x], ops=PerElement(5, 10), keeps=[x]))
+    block = t.finish(vector(t, "v", [x], ops=5, keeps=[x]))
     assert (block.forward[0].vector_ops, block.forward[0].bytes) == (5 * 128, 2 * 256)
     assert (block.backward[0].vector_ops, block.backward[0].free) == (10 * 128, 256)
 

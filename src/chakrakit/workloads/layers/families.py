@@ -301,7 +301,7 @@ def _crossed(tape: Tape, model: Recommender, x: Tensor) -> Tensor:
     for i in range(model.cross_layers):
         small = linear(tape, f"cross.{i}.down", y, Dim(model.cross_rank))
         wide = linear(tape, f"cross.{i}.up", small, Dim(width), bias=True)
-        y = vector(tape, f"cross.{i}.gate", [start, wide, y], ops=PerElement(2, 4), keeps=[wide])
+        y = vector(tape, f"cross.{i}.gate", [start, wide, y], ops=2, keeps=[wide])
     return y
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from chakrakit.operators import GELU, NORM, SOFTMAX, SWIGLU, PerElement
+from chakrakit.operators import GELU, NORM, SOFTMAX, SWIGLU
 from chakrakit.workloads.description import Decoder
 from chakrakit.workloads.layers.attention import Core, attention
 from chakrakit.workloads.layers.operators import (
@@ -212,15 +212,7 @@ def _combine(tape: Tape, model: Decoder, routed: Tensor, x: Tensor, chosen: Tens
     back = Tensor((Dim(model.experts), each, routed.dims[2]), tape.settings.dtype, open_sums)
     home = tape.reshard(routed, back, "moe.combine", routed=True)
     merged = Tensor(x.dims, x.dtype, home.partial)
-    return vector(
-        tape,
-        "moe.unpermute",
-        [home, chosen],
-        merged,
-        ops=PerElement(2, 4),
-        keeps=[home],
-        linear=True,
-    )
+    return vector(tape, "moe.unpermute", [home, chosen], merged, ops=2, keeps=[home], linear=True)
 
 
 # --- whole blocks -------------------------------------------------------------------------------

@@ -16,8 +16,6 @@ from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
 from chakrakit.workloads.layers.tape import Grads, Node, Tape, Weight
 
-ONE = PerElement(1, 2)
-"""An operation per element; its gradient reads twice as much."""
 REPLICABLE = ("tp", "cp")
 """Axes over which the same tokens' work could be done twice; data ranks have tokens of their own."""
 
@@ -121,7 +119,7 @@ def vector(
     inputs: Sequence[Tensor],
     out: Tensor | None = None,
     *,
-    ops: PerElement = ONE,
+    ops: int | PerElement = 1,
     keeps: Sequence[Tensor] = (),
     mask: bool = False,
     weights: Sequence[Weight] = (),
@@ -130,10 +128,12 @@ def vector(
 ) -> Tensor:
     """An element by element operation; inputs of the same size are brought to the cutting of the first.
 
-    `out` is the result where it is not like the first input. Gradients are like the inputs. `mask`
-    keeps one byte per element (dropout). Sums still open are closed first, unless the operation is
-    `linear`: then its result is as open as its first input.
+    `ops` are operations per element; of a plain number the gradient has twice as many. `out` is the result
+    where it is not like the first input. Gradients are like the inputs. `mask` keeps one byte per element
+    (dropout). Sums still open are closed first, unless the operation is `linear`: then its result is as
+    open as its first input.
     """
+    each = ops if isinstance(ops, PerElement) else PerElement(ops, 2 * ops)
     first = inputs[0] if linear else _whole(inputs[0])
     alike = [_like(tape, t, first, name) for t in inputs]
     result = Tensor((out or first).dims, (out or first).dtype, (out or first).partial)
@@ -141,7 +141,7 @@ def vector(
     node = Node(
         name,
         "vector",
-        vector_ops=ops.forward * result.elements(tape.degrees),
+        vector_ops=each.forward * result.elements(tape.degrees),
         bytes=moved,
         dtype=result.dtype,
         routed=routed,
@@ -156,7 +156,7 @@ def vector(
         _owe(weight, first.dims[:-1])
 
     def back(grad: Tensor) -> Grads:
-        count = ops.backward * result.elements(tape.degrees)
+        count = each.backward * result.elements(tape.degrees)
         again = node.again(name=f"{name}.dx", vector_ops=count, free=freed)
         dx = tape.emit_backward(again, [grad], keeps)
         for weight in weights:
@@ -189,7 +189,7 @@ def add(tape: Tape, name: str, x: Tensor, y: Tensor) -> Tensor:
 def dropout(tape: Tape, name: str, x: Tensor, like: Tensor) -> Tensor:
     """Dropout of x once it is cut like the tensor it will be added to."""
     x = tape.reshard(x, _whole(like), name)
-    return vector(tape, name, [x], ops=PerElement(2, 4), mask=True)
+    return vector(tape, name, [x], ops=2, mask=True)
 
 
 def norm(tape: Tape, name: str, x: Tensor, kind: str = "rms") -> Tensor:
