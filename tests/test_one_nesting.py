@@ -16,8 +16,8 @@ import pytest
 import chakrakit as ck
 from chakrakit.arrays import I32, Mask
 from chakrakit.insight.rank import rank_view, tracks_of
-from chakrakit.machines.operations import Launchers
-from chakrakit.passes.recost.calls import Calls
+from chakrakit.machines.device import Launchers
+from chakrakit.passes.edit import Calls
 from chakrakit.replayer.recording import Recording
 from chakrakit.trace.model import EdgeForm, EdgeKind, Trace, nearest_kept
 from chakrakit.trace.sets import Run

@@ -35,12 +35,12 @@ from itertools import product
 from study import Row, Study, markdown, prediction, span
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
+from chakrakit.machines import parse_machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import parse_machine
 from chakrakit.passes.comm import Comm
 from chakrakit.simulator.collectives import Algorithms
 from chakrakit.simulator.engine import SimulationOptions, run
-from chakrakit.views.charts import Line, line_chart
+from chakrakit.views.lines import Line, line_chart
 
 NODES, WIDTH = 4, 8
 RANKS = NODES * WIDTH

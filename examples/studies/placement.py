@@ -36,9 +36,9 @@ from study import Row, Study
 
 from chakrakit import TraceSet
 from chakrakit.insight.communication import communication
+from chakrakit.machines import parse_machine
 from chakrakit.machines.device import Roofline
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import parse_machine
 from chakrakit.passes.select import Select
 from chakrakit.simulator.collectives import Algorithms
 from chakrakit.simulator.engine import Outcome, SimulationOptions, run

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from study import Row, markdown, prediction, span
 
-from chakrakit.views.charts import Line, line_chart
+from chakrakit.views.lines import Line, line_chart
 
 Key = tuple[str, str, float]
 """Kind, site and oversubscription."""

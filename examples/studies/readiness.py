@@ -38,8 +38,8 @@ from readiness_said import draw, table, verdict
 from study import Row, Study
 
 from chakrakit import TraceBuilder, TraceSet
+from chakrakit.machines import parse_machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import parse_machine
 from chakrakit.simulator.engine import SimulationOptions, run
 from chakrakit.simulator.results import simulate
 from chakrakit.workloads.description import schedule_named

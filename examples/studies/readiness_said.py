@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from study import Row, interval, markdown, prediction, span
 
-from chakrakit.views.charts import Line, line_chart
+from chakrakit.views.lines import Line, line_chart
 
 KEYS = ("sweep", "source", "spread", "stages", "batches", "limit", "transfer")
 

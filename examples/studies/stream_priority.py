@@ -35,11 +35,11 @@ from itertools import product
 from study import Row, Study, markdown, prediction, span
 
 from chakrakit import Binding, CollectiveType, EdgeForm, EdgeKind, Groups, TraceBuilder, TraceSet
+from chakrakit.machines import parse_machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import parse_machine
 from chakrakit.simulator.collectives import Algorithms
 from chakrakit.simulator.engine import SimulationOptions, run, with_bandwidth
-from chakrakit.views.charts import Line, line_chart
+from chakrakit.views.lines import Line, line_chart
 
 RANKS = 8
 COMPUTE_NS = 8_000_000

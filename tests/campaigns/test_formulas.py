@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from chakrakit.campaigns.engine import daly_interval, young_interval
-from chakrakit.campaigns.results import campaign
+from chakrakit.campaigns import campaign
+from chakrakit.campaigns.checkpoints import daly_interval, young_interval
 from support.campaign_formulas import (
     enough_nodes,
     expected_failures,

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from chakrakit import TraceBuilder, TraceSet, read, write
 from chakrakit.commands import group, main
 from chakrakit.errors import ChakraError, ConfigError
+from chakrakit.machines import load_machine
 from chakrakit.machines.device import Roofline
-from chakrakit.machines.load import load_machine
 from chakrakit.simulator.engine import Disturbance
 from chakrakit.simulator.results import simulate, split_fault
 
@@ -143,7 +143,7 @@ def test_a_search_of_the_web_app_takes_time_in_proportion():
 @pytest.mark.slow
 def test_a_long_log_of_measurements_is_fitted_like_a_short_one():
     """1,200 sizes on two straight lines: the cut is found, and not every way to cut is tried."""
-    from chakrakit.machines.calibrate.calibrate import fit_ranges
+    from chakrakit.machines.calibrate import fit_ranges
 
     sizes = np.geomspace(8, 2**30, 1200)
     points = [(s, max(20 + s / 1e3, s / 2e3 + 500)) for s in sizes.tolist()]

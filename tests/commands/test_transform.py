@@ -13,7 +13,7 @@ import chakrakit as ck
 from chakrakit import TraceBuilder, TraceSet
 from chakrakit.commands import main
 from chakrakit.commands.schemas import result_type
-from chakrakit.trace.storage.store import read, write
+from chakrakit.trace.storage import read, write
 
 
 def chakra(*arguments):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chakrakit.operators.calls import (
+from chakrakit.operators import (
     Operand,
     RecordedTensor,
     Texts,

@@ -1,7 +1,6 @@
 """Operators that pick or place rows: the bytes they touch, not those of the table."""
 
-from chakrakit.operators.calls import Call, Operand
-from chakrakit.operators.table import operation_of
+from chakrakit.operators import Call, Operand, operation_of
 
 TABLE = Operand((1000, 64), 2, "c10::BFloat16")
 ROW = 64 * 2

@@ -2,9 +2,7 @@
 
 import pytest
 
-from chakrakit.operators.calls import Call, Operand
-from chakrakit.operators.products import gemm_operation
-from chakrakit.operators.table import Work, operation_of, operator_of
+from chakrakit.operators import Call, Operand, Work, gemm_operation, operation_of, operator_of
 
 
 def bf16(*shape, strides=None):

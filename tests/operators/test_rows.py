@@ -1,7 +1,6 @@
 """Operators that look at whole rows: what a profile keys them by, and the bytes that stream by."""
 
-from chakrakit.operators.calls import Call, Operand
-from chakrakit.operators.table import operation_of
+from chakrakit.operators import Call, Operand, operation_of
 
 
 def fp32(*shape, strides=None):

@@ -2,8 +2,7 @@
 
 import pytest
 
-from chakrakit.operators.calls import Call, Operand
-from chakrakit.operators.table import operation_of
+from chakrakit.operators import Call, Operand, operation_of
 
 
 def fp32(*shape, strides=None):

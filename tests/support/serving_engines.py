@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from chakrakit.serving import EngineOptions
 from chakrakit.serving.cluster import Outcome, PoolSetup
-from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.requests import Stream, stream_of
 from chakrakit.serving.steps import StepCost

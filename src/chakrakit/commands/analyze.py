@@ -26,8 +26,8 @@ from chakrakit.commands.output import (
 
 if TYPE_CHECKING:
     from chakrakit.commands.inputs import Traces
-    from chakrakit.insight.analysis import Analysis
-    from chakrakit.insight.analysis import AnalysisOptions as Analyzing
+    from chakrakit.insight import Analysis
+    from chakrakit.insight import AnalysisOptions as Analyzing
 
 
 def factors_of(texts: Iterable[str]) -> dict[str, float]:
@@ -87,7 +87,7 @@ def analyze(
     True
 
     """
-    from chakrakit.insight.analysis import analyze as analyze_run
+    from chakrakit.insight import analyze as analyze_run
     from chakrakit.trace.sets import Run
 
     timed = traces_of(run, timed=True)
@@ -98,7 +98,7 @@ def analyze(
 
 def analyzing(options: AnalysisOptions) -> Analyzing:
     """The options as the analysis takes them."""
-    from chakrakit.insight.analysis import AnalysisOptions as Analyzing
+    from chakrakit.insight import AnalysisOptions as Analyzing
 
     faster = tuple(mapping_of(options["faster"]).items())
     return Analyzing(faster or None, options["peak_tflops"], options["peak_gbps"])

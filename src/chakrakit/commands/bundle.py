@@ -81,8 +81,7 @@ def bundle(
 
 
 def _pack(traces: Any, output: Path_, options: BundleOptions) -> BundleReport:
-    from chakrakit.trace.cards import fields_from, overlaid, read_card_file
-    from chakrakit.trace.storage import write_bundle
+    from chakrakit.trace.storage import fields_from, overlaid, read_card_file, write_bundle
 
     card = read_card_file(Path(options["card"])) if options["card"] else {}
     fields = overlaid(card, fields_from(options["fields"]))

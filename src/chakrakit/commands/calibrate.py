@@ -12,7 +12,7 @@ from chakrakit.commands.output import Json, print_json, print_table
 from chakrakit.errors import ConfigError
 
 if TYPE_CHECKING:
-    from chakrakit.machines.calibrate import CalibrationReport
+    from chakrakit.machines import CalibrationReport
     from chakrakit.machines.fabric import Machine
 
 
@@ -71,12 +71,12 @@ def calibrate(
     >>> ck.calibrate("run", output="profile.json").fitted_on  # doctest: +SKIP
 
     """
-    from chakrakit.machines.calibrate import (
+    from chakrakit.machines import (
         calibrate_collectives,
         calibrate_network,
         calibrate_profile,
+        load_machine,
     )
-    from chakrakit.machines.load import load_machine
 
     paths, target = [Path(source) for source in sources], Path(options["output"])
     machine, logs = options["machine"], options["nccl_tests"]

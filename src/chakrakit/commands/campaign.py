@@ -11,8 +11,7 @@ from chakrakit.commands.options import Argument, Option, public
 from chakrakit.commands.output import Json, console, print_json, print_table
 
 if TYPE_CHECKING:
-    from chakrakit.campaigns.job import Job
-    from chakrakit.campaigns.results import CampaignResult
+    from chakrakit.campaigns import CampaignResult, Job
 
 
 class CampaignOptions(EngineOption, total=False):
@@ -44,7 +43,7 @@ def campaign(
     job: Annotated[
         Path_ | Job,
         Argument(
-            "The job's file (docs/campaigns.md), or in Python what `chakrakit.campaigns.job.read_job` "
+            "The job's file (docs/campaigns.md), or in Python what `chakrakit.campaigns.job` "
             "gives.",
             metavar="JOB.yaml",
         ),
@@ -65,9 +64,8 @@ def campaign(
     1.0
 
     """
-    from chakrakit.campaigns.job import Job, read_job
-    from chakrakit.campaigns.results import campaign as run_campaign
-    from chakrakit.campaigns.results import history_run, workers_for
+    from chakrakit.campaigns import Job, history_run, read_job, workers_for
+    from chakrakit.campaigns import campaign as run_campaign
     from chakrakit.trace.storage import write
 
     described = job if isinstance(job, Job) else read_job(os.fspath(job))

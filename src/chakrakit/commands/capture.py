@@ -14,8 +14,8 @@ from chakrakit.commands.options import Argument, Option, fields_of, picked, publ
 from chakrakit.commands.output import Json, console, print_json, print_table
 
 if TYPE_CHECKING:
-    from chakrakit.sources.capture import CaptureReport
     from chakrakit.sources.capture import capture as Capturing  # noqa: N812 - a class
+    from chakrakit.sources.capture.folding import CaptureReport
     from chakrakit.trace.sets import TraceSet
 
 JaxOption = partial(Option, group="With --jax")
@@ -158,7 +158,7 @@ def capture_jax(
     1024
 
     """
-    from chakrakit.sources.xla.jax import capture_jax as compiled
+    from chakrakit.sources.xla import capture_jax as compiled
 
     mesh = "1" if options["mesh"] is None else options["mesh"]
     return compiled(fn, *shapes, mesh=mesh, topology=options["topology"])
@@ -216,7 +216,7 @@ def _captured(
 def _compiled(
     target: str, shapes: tuple[str, ...], ranks: int | None, options: dict[str, Any]
 ) -> CaptureReport:
-    from chakrakit.sources.xla.jax import capture_jax_command
+    from chakrakit.sources.xla import capture_jax_command
 
     if options["mesh"] is None and ranks is None:
         raise click.UsageError("give --mesh, such as 4x4")

@@ -12,7 +12,7 @@ from chakrakit.commands.options import Argument, Option, picked, public
 from chakrakit.commands.output import Json, print_json
 
 if TYPE_CHECKING:
-    from chakrakit.sources.pytorch.collect import collect as Collecting  # noqa: N812 - a class
+    from chakrakit.sources.pytorch import collect as Collecting
 
 
 class CollectOptions(TypedDict, total=False):
@@ -63,7 +63,7 @@ def collect(
     ...     train(c.step)
 
     """
-    from chakrakit.sources.pytorch.collect import collect as Collecting  # noqa: N812 - a class
+    from chakrakit.sources.pytorch import collect as Collecting
 
     return Collecting(directory, steps, **options)
 
@@ -85,7 +85,7 @@ def command(
     A step ends with the optimizer's step; step 0 is over before it can be recorded.
     Example: chakra collect --steps 10:12 -- torchrun train.py
     """
-    from chakrakit.sources.pytorch.collect import collect_command
+    from chakrakit.sources.pytorch import collect_command
 
     target = Path(directory)
     report = collect_command(program, target, **picked(collect_command, options))

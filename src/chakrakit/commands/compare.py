@@ -15,7 +15,7 @@ from chakrakit.commands.output import Json, console, print_json, print_tables
 
 if TYPE_CHECKING:
     from chakrakit.commands.inputs import Traces
-    from chakrakit.insight.compare import Comparison
+    from chakrakit.insight import Comparison
     from chakrakit.trace.sets import Run
 
 
@@ -53,8 +53,8 @@ def compare(
     True
 
     """
-    from chakrakit.insight.compare import compare as compare_runs
-    from chakrakit.insight.compare import failures, parse_rule
+    from chakrakit.insight import compare as compare_runs
+    from chakrakit.insight import failures, parse_rule
 
     for rule in options["fail_if"]:
         parse_rule(rule)

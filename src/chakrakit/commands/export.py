@@ -74,7 +74,7 @@ def export(
     True
 
     """
-    from chakrakit.views.timeline import TimelineOptions, timeline_format, write_timeline
+    from chakrakit.views import TimelineOptions, timeline_format, write_timeline
 
     asked = {"perfetto": options["perfetto"], "chrome": options["chrome"]}
     if timeline := timeline_format(target, **asked):
@@ -106,7 +106,7 @@ def command(traces: str, target: str, *, json: Json = False, **options: Any) -> 
     OUT.pftrace and OUT.json (also .gz) are timelines of the ranks, to be opened at ui.perfetto.dev:
     slices in ns on serial tracks, arrows for dependencies, counters for memory and links.
     """
-    from chakrakit.views.timeline import timeline_format
+    from chakrakit.views import timeline_format
 
     asked = {name: options[name] for name in ("perfetto", "chrome")}
     timeline = timeline_format(target, **asked) is not None

@@ -111,7 +111,7 @@ def generate(
 
 
 def _with_fit(figures: Figures, machine: str) -> Figures:
-    from chakrakit.machines.load import load_machine
+    from chakrakit.machines import load_machine
     from chakrakit.workloads.generate import with_fit
 
     smallest = min(load_machine(machine).devices, key=lambda device: device.memory)

@@ -79,7 +79,7 @@ def link(
 
     """
     from chakrakit.commands.results import LinkedRun
-    from chakrakit.sources.inputs import link as link_files
+    from chakrakit.sources import link as link_files
     from chakrakit.sources.pytorch.linking import LinkOptions as Linking
     from chakrakit.trace.storage import write
 

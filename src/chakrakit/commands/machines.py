@@ -9,7 +9,7 @@ from chakrakit.commands.options import Argument, public
 from chakrakit.commands.output import Json, console, print_json, print_table
 
 if TYPE_CHECKING:
-    from chakrakit.machines.load import MachinesReport
+    from chakrakit.machines import MachinesReport
 
 
 @public()
@@ -33,7 +33,7 @@ def list_machines(
     16
 
     """
-    from chakrakit.machines.load import MachinesReport, describe, load_machine, overview
+    from chakrakit.machines import MachinesReport, describe, load_machine, overview
 
     if name is None:
         return MachinesReport(presets=overview())
@@ -46,7 +46,7 @@ def command(name: str | None, *, json: Json = False) -> None:
 
     Files are our own YAML or JSON, InfraGraph's, or ASTRA-sim's network YAML.
     """
-    from chakrakit.machines.load import draw, load_machine
+    from chakrakit.machines import draw, load_machine
 
     if json:
         return print_json(list_machines(name))

@@ -12,7 +12,7 @@ from chakrakit.commands.options import Argument, Option, picked, public
 from chakrakit.commands.output import Json, console, print_json, print_recording, print_table
 
 if TYPE_CHECKING:
-    from chakrakit.replayer.run import RankResult, ReplayReport
+    from chakrakit.replayer import RankResult, ReplayReport
 
 _SHOWN = 12
 
@@ -76,9 +76,9 @@ def replay(
     >>> ck.replay("run", device="cuda").step_ns.median  # doctest: +SKIP
 
     """
-    from chakrakit.replayer.plan import ReplayOptions
-    from chakrakit.replayer.run import export as export_replay
-    from chakrakit.replayer.run import replay as replay_trace
+    from chakrakit.replayer import ReplayOptions
+    from chakrakit.replayer import export as export_replay
+    from chakrakit.replayer import replay as replay_trace
 
     chosen = ReplayOptions(**picked(ReplayOptions, options))
     export, output = options["export"], options["output"]

@@ -16,7 +16,7 @@ from chakrakit.commands.output import Json, print_json, progress
 
 if TYPE_CHECKING:
     from chakrakit.commands.inputs import Traces
-    from chakrakit.insight.analysis import Analysis
+    from chakrakit.insight import Analysis
 
 
 class ReportOptions(AnalysisOptions, ProgressOption, total=False):
@@ -52,11 +52,11 @@ def report(
     True
 
     """
-    from chakrakit.insight.analysis import analyze as analyze_run
-    from chakrakit.insight.compare import compare_analyses
+    from chakrakit.insight import analyze as analyze_run
+    from chakrakit.insight import compare_analyses
     from chakrakit.insight.rank import facts_of
     from chakrakit.trace.files import open_output
-    from chakrakit.views.pages import html_report, markdown_report
+    from chakrakit.views import html_report, markdown_report
 
     timed, report_progress, chosen = (
         traces_of(run, timed=True),

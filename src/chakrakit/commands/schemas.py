@@ -10,24 +10,24 @@ from typing import Any
 import msgspec
 
 RESULTS = {
-    "analyze": "chakrakit.insight.analysis.analysis.Analysis",
+    "analyze": "chakrakit.insight.analysis.Analysis",
     "bundle": "chakrakit.trace.storage.bundle.BundleReport",
-    "calibrate": "chakrakit.machines.calibrate.calibrated.CalibrationReport",
-    "campaign": "chakrakit.campaigns.results.result.CampaignResult",
-    "capture": "chakrakit.sources.capture.folding.report.CaptureReport",
+    "calibrate": "chakrakit.machines.calibrated.CalibrationReport",
+    "campaign": "chakrakit.campaigns.result.CampaignResult",
+    "capture": "chakrakit.sources.capture.folding.folded.CaptureReport",
     "collect": "chakrakit.sources.pytorch.linking.report.LinkReport",
     "collective": "chakrakit.simulator.results.collective_table.CollectiveTable",
-    "compare": "chakrakit.insight.compare.comparison.Comparison",
+    "compare": "chakrakit.insight.comparison.Comparison",
     "convert": "chakrakit.commands.results.Converted",
     "export": "chakrakit.trace.codecs.graph_export.Exported",
     "generate": "chakrakit.workloads.generate.figures.Figures",
     "info": "chakrakit.trace.query.description.Info",
     "link": "chakrakit.sources.pytorch.linking.report.LinkReport",
-    "machines": "chakrakit.machines.load.drawing.MachinesReport",
-    "models": "chakrakit.workloads.generate.model_list.ModelList",
+    "machines": "chakrakit.machines.drawing.MachinesReport",
+    "models": "chakrakit.workloads.generate.figures.ModelList",
     "query": "chakrakit.commands.results.QueryResult",
-    "replay": "chakrakit.replayer.run.result.ReplayReport",
-    "report": "chakrakit.insight.analysis.analysis.Analysis",
+    "replay": "chakrakit.replayer.result.ReplayReport",
+    "report": "chakrakit.insight.analysis.Analysis",
     "search": "chakrakit.studies.search.plan_search.SearchResult",
     "search-capture": "chakrakit.studies.search.script_search.ScriptSearchResult",
     "search-serve": "chakrakit.studies.search.serving_search.ServingSearchResult",
@@ -35,13 +35,13 @@ RESULTS = {
     "simulate": "chakrakit.simulator.results.summary.SimulationSummary",
     "simulate-astra": "chakrakit.simulator.astra.result.AstraSummary",
     "transform": "chakrakit.passes.base.pipeline.Transformed",
-    "transform-list": "chakrakit.passes.base.catalog.PassList",
+    "transform-list": "chakrakit.passes.base.registry.PassList",
     "sweep": "chakrakit.studies.sweep.sweep_run.SweepResult",
     "validate": "chakrakit.trace.validation.findings.ValidationReport",
 }
 """Command → the Struct it prints with --json; `transform-list` is `transform --list`, and so on."""
 
-FILES = {"workload-card": "chakrakit.trace.cards.workload_card.WorkloadCard"}
+FILES = {"workload-card": "chakrakit.trace.storage.cards.WorkloadCard"}
 """Files that users write → the Struct they are read into."""
 
 

@@ -262,7 +262,7 @@ def search_service(
 ) -> FoundService:
     """Find the cheapest plan, pools and batch limits that serve a stream within a level."""
     from chakrakit.commands.results import FoundService
-    from chakrakit.serving import ServiceLevel, write_run
+    from chakrakit.serving.results import ServiceLevel, write_run
     from chakrakit.studies.search import search_serving
 
     requests, slo, output = options["requests"], options["slo"], options["output"]

@@ -13,9 +13,9 @@ from chakrakit.commands.output import Json, console, print_json, print_table
 
 if TYPE_CHECKING:
     from chakrakit.machines.fabric import Machine
-    from chakrakit.serving import ServeResult
-    from chakrakit.serving.engine import EngineOptions
+    from chakrakit.serving import EngineOptions
     from chakrakit.serving.requests import Stream
+    from chakrakit.serving.results import ServeResult
     from chakrakit.workloads.description import Model
 
 LaidOut = partial(Option, group="Engines")

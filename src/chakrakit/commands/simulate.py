@@ -49,9 +49,9 @@ if TYPE_CHECKING:
         DispatchPolicy,
         SimulationOptions,
     )
-    from chakrakit.simulator.jobs import JobsSimulation
     from chakrakit.simulator.results import (
         CollectiveSummary,
+        JobsSimulation,
         RankSummary,
         Simulation,
         SimulationSummary,
@@ -293,9 +293,9 @@ def simulate_jobs(
     [('a', 1.0), ('b', 1.0)]
 
     """
-    from chakrakit.machines.load import load_machine
-    from chakrakit.simulator.jobs import place_jobs, read_job_placement
-    from chakrakit.simulator.jobs import simulate_jobs as run_jobs
+    from chakrakit.machines import load_machine
+    from chakrakit.simulator.results import place_jobs, read_job_placement
+    from chakrakit.simulator.results import simulate_jobs as run_jobs
     from chakrakit.trace.storage import write_directories
 
     jobs = _named(workloads)
@@ -441,7 +441,7 @@ def _print(done: Simulation) -> None:
     _print_ranks(s.ranks)
     _print_collectives(s.collectives)
     if s.storage:
-        from chakrakit.insight.analysis import server_table
+        from chakrakit.insight import server_table
 
         print_tables([], [server_table(s.storage)], len(s.storage))
 

@@ -60,7 +60,7 @@ def sweep(
     """
     from chakrakit.studies.sweep import read_study
     from chakrakit.studies.sweep import sweep as run_sweep
-    from chakrakit.views.pages import write_sweep_report
+    from chakrakit.views import write_sweep_report
 
     read, folder = read_study(os.fspath(study)), _folder(study, output)
     options["progress"] = progress_of(options)
@@ -95,7 +95,7 @@ def command(study: str, *, output: str | None, json: Json = False, **options: An
 def _print(result: SweepResult, report: Path) -> None:
     import pyarrow.parquet as pq
 
-    from chakrakit.studies.sweep import serving_findings
+    from chakrakit.studies.sweep import findings as serving_findings
 
     table = pq.read_table(result.table)
     if serving_findings.is_serving(table):
@@ -128,7 +128,8 @@ def _print_steps(table: pa.Table) -> None:
 
 
 def _print_served(table: pa.Table) -> None:
-    from chakrakit.studies.sweep import findings, serving_findings
+    from chakrakit.studies.sweep import findings
+    from chakrakit.studies.sweep import findings as serving_findings
 
     names = findings.varied(table)
     figures = ("output_tokens_per_s_per_device", "goodput", *serving_findings.LATENCIES)

@@ -10,6 +10,7 @@ from chakrakit.operators.calls import (
     LARGEST,
     Call,
     Operand,
+    Operation,
     RecordedTensor,
     Texts,
     is_in_place,
@@ -60,7 +61,6 @@ from chakrakit.operators.formulas import (
 )
 from chakrakit.operators.hlo import HLO_COLLECTIVES, opcode_work
 from chakrakit.operators.names import COMPOSITE, REFUSED, REPLAYED
-from chakrakit.operators.operation import Operation
 from chakrakit.operators.products import gemm_operation
 from chakrakit.operators.streaming import STREAMS, streamed
 from chakrakit.operators.table import (

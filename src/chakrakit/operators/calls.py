@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -346,3 +346,28 @@ def _operand(shape: Any, name: str, strides: Any, told: Any) -> Operand | None:
 
 def _nested(shape: Any) -> bool:
     return isinstance(shape, list) and bool(shape) and all(isinstance(s, list) for s in shape)
+
+
+# Operation: a class of work and its size, in the terms that profiles are made in.
+
+
+class Operation(NamedTuple):
+    """A class of work and its size.
+
+    `kind` is the class that people and passes speak of (`gemm`, `attention`, `elementwise`); `table` the
+    finer one that a profile may have measured (`gemm.fp32.nt`, `embedding`), asked first. `shape` is what
+    the table is keyed by, or nothing. `flops` are those of product units, `vector_ops` all others.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    flops: float
+    bytes: float
+    table: str = ""
+    vector_ops: float = 0.0
+
+
+Measure = Callable[[Call], Operation | None]
+"""The class, size and bytes of a call; None where its tensors are unknown. The table adds its FLOPs."""
+Count = Callable[[Call], int]
+"""The floating-point operations of a call; 0 where its tensors are unknown."""

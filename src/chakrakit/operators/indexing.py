@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from chakrakit.operators.calls import Call, Operand
-from chakrakit.operators.operation import Operation
+from chakrakit.operators.calls import Call, Operand, Operation
 
 
 def _operation(

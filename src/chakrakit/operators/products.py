@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from chakrakit.operators.calls import Call, Operand
+from chakrakit.operators.calls import Call, Count, Measure, Operand, Operation
 from chakrakit.operators.element_types import dtype_name
 from chakrakit.operators.formulas import (
     attention_flops,
@@ -17,7 +17,6 @@ from chakrakit.operators.formulas import (
     recurrent_flops,
     transposed_size,
 )
-from chakrakit.operators.operation import Count, Measure, Operation
 
 _TENSOR_CORES = re.compile("tf32|s1688|tensorop|nvjet_sm90_s", re.IGNORECASE)
 """Kernels of single-precision products that run on tensor cores; the graph alone does not say."""

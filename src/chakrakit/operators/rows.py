@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from chakrakit.operators.calls import Call, Operand
-from chakrakit.operators.operation import Measure, Operation
+from chakrakit.operators.calls import Call, Measure, Operand, Operation
 
 
 def rows(kind: str, passes: int, table: str = "") -> Measure:

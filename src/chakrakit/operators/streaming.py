@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from chakrakit.operators.calls import Call, Operand
-from chakrakit.operators.operation import Operation
+from chakrakit.operators.calls import Call, Operand, Operation
 from chakrakit.operators.products import broadcast_elements
 
 STREAMS = ("add", "mul", "copy", "sub", "div")

@@ -15,10 +15,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from chakrakit.operators import formulas, indexing, streaming
-from chakrakit.operators.calls import LARGEST, Call, Operand, short_name
+from chakrakit.operators.calls import LARGEST, Call, Count, Measure, Operand, Operation, short_name
 from chakrakit.operators.communication import is_communication
 from chakrakit.operators.names import ALLOCATIONS, COPIES, IDENTITIES, INDEXING, QUESTIONS, VIEWS
-from chakrakit.operators.operation import Count, Measure, Operation
 from chakrakit.operators.products import (
     Attention,
     Convolution,

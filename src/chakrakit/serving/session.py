@@ -12,16 +12,14 @@ from typing import Any
 import msgspec
 
 from chakrakit.errors import ConfigError
+from chakrakit.machines import load_machine
 from chakrakit.machines.device import Device
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import load_machine
 from chakrakit.serving.calibration import Constants, constants_of
 from chakrakit.serving.cluster import PoolSetup, Role, Router, Setup, run
 from chakrakit.serving.engine import EngineOptions, engine_from
-from chakrakit.serving.feasible import check_feasible
-from chakrakit.serving.handover import Handover
 from chakrakit.serving.kvcache import Capacity, capacity_of
-from chakrakit.serving.plan import Layout, serving_step
+from chakrakit.serving.plan import Handover, Layout, check_feasible, serving_step
 from chakrakit.serving.policies import hooks_of, policy_from
 from chakrakit.serving.requests import Stream, requests_from
 from chakrakit.serving.results import (

@@ -1,1 +1,16 @@
 """Runs and facts as something to look at. Nothing here computes what insight could."""
+
+from __future__ import annotations
+
+from chakrakit.views.report import html_report, markdown_report
+from chakrakit.views.sweep_report import write_sweep_report
+from chakrakit.views.timeline import TimelineOptions, timeline_format, write_timeline
+
+__all__ = [
+    "TimelineOptions",
+    "html_report",
+    "markdown_report",
+    "timeline_format",
+    "write_sweep_report",
+    "write_timeline",
+]

@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from chakrakit.commands import main
-from chakrakit.sources.flight_recorder import read_dump
-from chakrakit.sources.nccl_inspector import read_inspector
+from chakrakit.sources.calls import read_dump, read_inspector
 from chakrakit.sources.nsys import read_processes as read_nsys
 from chakrakit.sources.pytorch.linking.rank import link_rank
 from chakrakit.sources.pytorch.read import Kineto, read_kineto, read_observer
 from chakrakit.sources.rocprof import read_processes
 from chakrakit.sources.snapshots import read_snapshot
-from chakrakit.sources.xla.hlo import parse_hlo
+from chakrakit.sources.xla import parse_hlo, read_devices
 from chakrakit.sources.xla.program import traces_of
-from chakrakit.sources.xla.xplane import read_devices
 from chakrakit.trace.storage import write
 from fuzz.fuzz_format import Format, Step
 from fuzz.mutation import (

@@ -7,7 +7,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.insight.diagnosis import RankPace, slow_ranks
-from chakrakit.machines.load import load_machine
+from chakrakit.machines import load_machine
 from chakrakit.simulator.engine import Disturbance, Fault, SimulationOptions
 from chakrakit.simulator.results import simulate
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import chakrakit as ck
-from chakrakit.insight.rank import rank_view
-from chakrakit.insight.rank.causes import Cause, Causes, causes_of
+from chakrakit.insight.rank import Cause, Causes, causes_of, rank_view
 from chakrakit.trace.sets import Times, run_of
 
 

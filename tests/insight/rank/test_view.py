@@ -7,7 +7,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ChakraError
-from chakrakit.insight.rank.view import Kind, RankView, body_view, comm_name, rank_view, view_of
+from chakrakit.insight.rank import Kind, RankView, body_view, comm_name, rank_view, view_of
 from chakrakit.trace.sets import Times
 
 AR = ck.CollectiveType.ALL_REDUCE

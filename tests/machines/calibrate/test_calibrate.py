@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from chakrakit.errors import ConfigError, FormatError
-from chakrakit.machines.calibrate.calibrate import (
-    NetworkModel,
+from chakrakit.machines import NetworkModel
+from chakrakit.machines.calibrate import (
     fit_ranges,
     merge_profiles,
     network_from_nccl_tests,
@@ -18,7 +18,7 @@ from chakrakit.machines.calibrate.calibrate import (
     profile_from_trace,
     read_nccl_log,
 )
-from chakrakit.machines.device.profile import Profile, Profiled, Row
+from chakrakit.machines.device import Profile, Profiled, Row
 from support.launched import launched_product
 
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.calibrate.operator_tables import is_operator_table, profile_from_operators
-from chakrakit.machines.device.profile import Profiled
+from chakrakit.machines.device import Profiled
+from chakrakit.machines.operator_tables import is_operator_table, profile_from_operators
 from chakrakit.operators import Operation
 
 

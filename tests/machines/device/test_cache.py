@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.machines.device.cache import Cache
-from chakrakit.machines.operations import Touch, Work
+from chakrakit.machines.device.launchers import Touch, Work
+from chakrakit.machines.device.profile import Cache
 from chakrakit.operators import Operation
 
 

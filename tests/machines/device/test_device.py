@@ -3,7 +3,7 @@
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device.device import DeviceText, read_device
+from chakrakit.machines.device import DeviceText, read_device
 
 
 def device(**fields):

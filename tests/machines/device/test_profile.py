@@ -4,16 +4,9 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device.profile import (
-    ClassModel,
-    Prediction,
-    Profile,
-    Profiled,
-    Row,
-    find_profile,
-    read_profile,
-)
-from chakrakit.machines.load import parse_machine
+from chakrakit.machines import parse_machine
+from chakrakit.machines.device import ClassModel, Prediction, Profile, Profiled, Row, find_profile
+from chakrakit.machines.device.profile import read_profile
 from chakrakit.operators import Operation, gemm_operation
 
 

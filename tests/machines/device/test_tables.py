@@ -2,7 +2,7 @@
 
 import pytest
 
-from chakrakit.machines.device.tables import ClassModel, Row
+from chakrakit.machines.device import ClassModel, Row
 from chakrakit.operators import Operation
 
 

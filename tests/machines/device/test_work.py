@@ -4,9 +4,8 @@ import pytest
 
 from chakrakit import CollectiveType, NodeType, Trace, TraceBuilder
 from chakrakit.errors import ChakraError
-from chakrakit.machines.device import CostSource, Roofline
-from chakrakit.machines.device.work import Auto, Measured
-from chakrakit.machines.load import load_machine, parse_machine
+from chakrakit.machines import load_machine, parse_machine
+from chakrakit.machines.device import Auto, CostSource, Measured, Roofline
 
 PEAKS = {"bf16": 100e12, "fp8": 200e12}
 

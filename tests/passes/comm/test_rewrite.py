@@ -6,7 +6,7 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, EdgeKind, TraceBuilder, TraceSet
 from chakrakit.errors import TraceError
-from chakrakit.passes.comm.comm import Comm
+from chakrakit.passes.comm import Comm
 from chakrakit.passes.comm.rewrite import Rewrite
 from support.comm_cases import alike, edges_of, gradients
 

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chakrakit import EdgeForm, EdgeKind, Run, TraceBuilder
-from chakrakit.passes.select.bridging import with_bridging_edges
-from chakrakit.passes.select.select import Select
-from chakrakit.trace.validation.check import validate
+from chakrakit.passes.select import Select, with_bridging_edges
+from chakrakit.trace.validation import validate
 from support.recorded import linked
 
 START, END = 0, 1

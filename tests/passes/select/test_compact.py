@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import chakrakit
-from chakrakit.passes.select.compact import Compact
-from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges
-from chakrakit.trace.timing.scheduler import schedule
+from chakrakit.passes.compact import Compact
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges
+from chakrakit.trace.timing import schedule
 from support import paths
 from support.recorded import linked
 

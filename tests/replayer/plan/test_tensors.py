@@ -3,7 +3,7 @@
 import pytest
 
 from chakrakit.errors import TraceError
-from chakrakit.replayer.plan.tensors import (
+from chakrakit.replayer.tensors import (
     Unsupported,
     is_undefined,
     item_types,

@@ -5,9 +5,10 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError
+from chakrakit.serving import Layout
 from chakrakit.serving.engine import engine_from
 from chakrakit.serving.kvcache import Capacity, capacity_of
-from chakrakit.serving.plan import Layout, serving_step
+from chakrakit.serving.plan import serving_step
 from chakrakit.serving.steps import StepOperators
 from chakrakit.workloads.models import named
 

@@ -5,8 +5,8 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, Edges, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ChakraError, ConfigError, TraceError
+from chakrakit.machines import read_machine
 from chakrakit.machines.device import HORIZON_PS, MOST_NS
-from chakrakit.machines.load import read_machine
 from chakrakit.simulator.engine import Disturbance, Fault, SimulationOptions, run
 
 DAY = 86400 * 10**9

@@ -4,7 +4,7 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.simulator.engine import Fault
-from chakrakit.simulator.results.settings import read_placement, split_fault
+from chakrakit.simulator.results import read_placement, split_fault
 
 
 @pytest.mark.parametrize(

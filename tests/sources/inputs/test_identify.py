@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from chakrakit.sources.inputs.identify import Format, recognise
+from chakrakit.sources.inputs import Format, recognise
 from support.recorders import dump_of
 
 DUMP = dump_of(0, 4, 3, seed=0)

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from chakrakit.errors import ConfigError, FormatError
-from chakrakit.sources.inputs import linking
-from chakrakit.sources.inputs.linking import link
-from chakrakit.sources.nccl_inspector import Inspected
+from chakrakit.sources import inputs as linking
+from chakrakit.sources import link
+from chakrakit.sources.calls import Inspected
 from chakrakit.sources.pytorch.linking import LinkOptions
 from support.recorders import dump_of
 

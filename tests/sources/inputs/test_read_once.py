@@ -14,8 +14,8 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.insight.rank import read_run
-from chakrakit.sources.inputs import link
-from chakrakit.sources.nsys.tables import Tables
+from chakrakit.sources import link
+from chakrakit.sources.nsys import Tables
 from chakrakit.sources.pytorch.linking import LinkOptions
 from chakrakit.sources.pytorch.read import read_bytes, read_kineto
 from support.job_traces import write_job

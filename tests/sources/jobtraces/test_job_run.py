@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit.sources.jobtraces import read_job_trace
+from chakrakit.sources import read_job_trace
 from support.job_traces import write_job
 
 

@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chakrakit.sources.jobtraces import read_job_trace
-from chakrakit.sources.jobtraces.operations import OPERATIONS, Operations
-from chakrakit.sources.jobtraces.order import Worker, order_of
+from chakrakit.sources import read_job_trace
+from chakrakit.sources.jobtraces import OPERATIONS, Operations, Worker, order_of
 from support.job_traces import write_job
 
 

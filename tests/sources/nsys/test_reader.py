@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.insight.analysis import analyze
-from chakrakit.sources.inputs import link
+from chakrakit.insight import analyze
+from chakrakit.sources import link
 from chakrakit.sources.nsys import read_processes
 from chakrakit.sources.pytorch.linking import LinkOptions
 from chakrakit.sources.pytorch.read import Kind, Kineto, read_bytes, read_kineto

@@ -5,7 +5,7 @@ import pytest
 
 from chakrakit import TraceBuilder
 from chakrakit.trace.model import EdgeKind
-from chakrakit.trace.model.step_numbers import repeating_period
+from chakrakit.trace.model.nesting import repeating_period
 
 
 @pytest.mark.parametrize(

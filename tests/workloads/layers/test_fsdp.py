@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chakrakit.trace.model import CollectiveType
-from chakrakit.workloads.layers.fsdp import Unit, elements, sharded
-from chakrakit.workloads.layers.sharding import Dim, Tensor
-from chakrakit.workloads.layers.tape import INPUT, Block, Node, Weight
+from chakrakit.workloads.layers import (
+    INPUT,
+    Block,
+    Dim,
+    Node,
+    Tensor,
+    Unit,
+    Weight,
+    elements,
+    sharded,
+)
 
 UNIT = Unit(10, "dp", 4, "bf16", "fp32", reshard=True, scatter=True)
 

@@ -2,8 +2,8 @@
 
 from chakrakit import generate
 from chakrakit.trace.model import CollectiveType
-from chakrakit.workloads.layers.overlap import overlapped
-from chakrakit.workloads.layers.tape import Block, Node
+from chakrakit.workloads.layers import Block, Node
+from chakrakit.workloads.layers.stack import overlapped
 
 
 def node(name, op, *deps, comm=None):

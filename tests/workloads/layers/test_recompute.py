@@ -2,8 +2,8 @@
 
 import pytest
 
-from chakrakit.workloads.layers.recompute import recomputed
-from chakrakit.workloads.layers.tape import INPUT, Block, Node
+from chakrakit.workloads.layers import INPUT, Block, Node
+from chakrakit.workloads.layers.stack import recomputed
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from chakrakit.trace.model import CollectiveType
-from chakrakit.workloads.layers.operators import add, matmul, vector
-from chakrakit.workloads.layers.sharding import Dim, Tensor
-from chakrakit.workloads.layers.tape import INPUT, Settings, Tape
+from chakrakit.workloads.layers import INPUT, Dim, Tape, Tensor, add, vector
+from chakrakit.workloads.layers.operators import matmul
+from chakrakit.workloads.layers.tape import Settings
 
 
 def tape(tp: int = 1, **settings: bool) -> Tape:

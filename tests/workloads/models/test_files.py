@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.description.description import Plan, Step, Workload
-from chakrakit.workloads.models import named
-from chakrakit.workloads.models.files import from_plain, read_workload
+from chakrakit.workloads.description import Plan, Step, Workload
+from chakrakit.workloads.models import from_plain, named, read_workload
 
 
 def test_a_description_is_a_model_a_plan_and_a_step(tmp_path) -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from chakrakit.operators import ADAM
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.program.layout import Layout
-from chakrakit.workloads.program.program import Stage
-from chakrakit.workloads.program.step_end import StepEndNode, optimizer_share, step_end_nodes
+from chakrakit.workloads.program import Layout, Stage, step_end_nodes
+from chakrakit.workloads.program.step_end import StepEndNode, optimizer_share
 
 SMALL = Decoder(layers=2, hidden=64, heads=8, vocab=96, ffn=96)
 PARAMETERS = 2 * (4 * 64 * 64 + 3 * 64 * 96 + 2 * 64) + 2 * 96 * 64 + 64

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from chakrakit.workloads.layers import INPUT, Block, Node
-from chakrakit.workloads.program.tables import TextTables
+from chakrakit.workloads.program import OWN, Template, TextTables
 from chakrakit.workloads.program.task_templates import (
     BACKWARD,
     BEFORE,
     FORWARD,
-    OWN,
     Chunk,
     Link,
     Tables,
-    Template,
 )
 
 BOOK = TextTables()

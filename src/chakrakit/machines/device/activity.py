@@ -8,9 +8,9 @@ import numpy as np
 
 from chakrakit.arrays import F64, Mask
 from chakrakit.machines.device.device import Device
+from chakrakit.machines.device.launchers import operations_of
 from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, held_back, only
 from chakrakit.machines.device.work import Costs, CostSource, WorkModel, dtypes_of, told_as
-from chakrakit.machines.operations import operations_of
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
 from chakrakit.trace.placement import on_host
 

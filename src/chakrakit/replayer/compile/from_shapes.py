@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from chakrakit.replayer.compile.indices import WITH_NUMBERS
-from chakrakit.replayer.plan import Call, Unsupported, item_types, tensor_type
+from chakrakit.replayer.plan import Call
+from chakrakit.replayer.tensors import Unsupported, item_types, tensor_type
 
 ANY_OVERLOAD = "*"
 """An overload that the runner finds by what it is given."""

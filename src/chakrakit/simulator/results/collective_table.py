@@ -11,6 +11,7 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, nearest
+from chakrakit.machines import load_machine
 from chakrakit.machines.device import Quantity, parse
 from chakrakit.machines.fabric import Machine, span_of
 from chakrakit.machines.library import (
@@ -27,7 +28,6 @@ from chakrakit.machines.library import (
     throughput_seconds,
     token_bytes,
 )
-from chakrakit.machines.load import load_machine
 from chakrakit.operators import element_type
 from chakrakit.results import Curve, Result
 from chakrakit.simulator.collectives import ALGORITHMS, COLLECTIVES

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I64
 from chakrakit.operators import find_type
 from chakrakit.sources.calls.record import STATES, Calls
-from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Metadata, NodeType, Trace
 
 _PEERS = re.compile(r"(?<!\d)(\d{1,9})\s*(->|<-)\s*(\d{1,9})(?!\d)")

@@ -5,23 +5,21 @@ from __future__ import annotations
 from chakrakit.trace.model import columns, wire
 from chakrakit.trace.model.builder import TraceBuilder
 from chakrakit.trace.model.columns import IO_COLUMNS, STORAGE_TYPES, column_name, storage_of_member
-from chakrakit.trace.model.dependencies import (
+from chakrakit.trace.model.edges import (
     FORM_SHIFT,
     KIND_BITS,
-    Dependencies,
-    edge_codes,
-    edge_columns_that_fit,
-    edge_columns_that_mean_something,
-    resolve,
-)
-from chakrakit.trace.model.edges import (
     MAX_ROWS,
+    Dependencies,
     EdgeForm,
     EdgeKind,
     Edges,
     Scalar,
     check_range,
     column,
+    edge_codes,
+    edge_columns_that_fit,
+    edge_columns_that_mean_something,
+    resolve,
 )
 from chakrakit.trace.model.graph import Graph
 from chakrakit.trace.model.layouts import Layout, Layouts

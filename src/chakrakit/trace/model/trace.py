@@ -12,17 +12,44 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from chakrakit.arrays import I32, I64, U64, Mask
-from chakrakit.errors import TraceError, nearest
+from chakrakit.errors import MissingExtra, TraceError, nearest
 from chakrakit.results import SHOWN_ROWS, table_html
-from chakrakit.trace.model import columns, dependencies, nesting, raw, step_numbers
-from chakrakit.trace.model.edges import EdgeKind, Edges, check_range, column
+from chakrakit.trace.model import columns, nesting
+from chakrakit.trace.model import edges as dependencies
+from chakrakit.trace.model import layouts as raw
+from chakrakit.trace.model import nesting as step_numbers
+from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges, check_range, column
 from chakrakit.trace.model.graph import Graph
 from chakrakit.trace.model.layouts import HAS_INPUTS, HAS_OUTPUTS, Layout, Layouts
 from chakrakit.trace.model.metadata import Metadata
-from chakrakit.trace.model.networkx_graph import networkx_graph
-from chakrakit.trace.model.node import Node
+from chakrakit.trace.model.node import Node, NodeTable
 from chakrakit.trace.model.schema import COMMUNICATION, Member, NodeType, node_type_name
 from chakrakit.trace.model.vocabulary import by_name
+
+# A trace's graph for networkx, with names, types and durations on nodes, kinds and lags on edges.
+
+
+def networkx_graph(trace: NodeTable) -> Any:
+    """A MultiDiGraph over node ids; parallel edges of different kinds are kept."""
+    try:
+        import networkx
+    except ModuleNotFoundError:
+        raise MissingExtra("to_networkx", "networkx") from None
+    graph = networkx.MultiDiGraph()
+    ids = trace.table.column("id").to_pylist()
+    names = trace.table.column("name").to_pylist()
+    types = trace.table.column("type").to_pylist()
+    for row, (node, name, kind) in enumerate(zip(ids, names, types, strict=True)):
+        duration = int(trace.duration_ns[row])
+        graph.add_node(node, name=name, type=node_type_name(kind), duration_ns=duration)
+    edges = trace.edges
+    for src, dst, kind, form, lag in zip(
+        edges.src, edges.dst, edges.kind, edges.form, edges.lag, strict=True
+    ):
+        names_of = {"kind": EdgeKind(int(kind)).name, "form": EdgeForm(int(form)).name}
+        graph.add_edge(ids[src], ids[dst], **names_of, lag_ns=int(lag))
+    return graph
+
 
 PARENT_COLUMNS = ("parent", "caller")
 """What says which node a row runs inside of; `caller` in traces that earlier versions wrote."""

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from chakrakit.trace.placement.calls import nested_ends, outlives_parent
-from chakrakit.trace.placement.lanes import (
+from chakrakit.trace.placement.rows import (
     NO_LANE,
     has_edges,
     implied_order,
+    is_communication,
     issue_order,
     issued,
+    kernels,
     lane_number,
     lane_of,
+    nested_ends,
+    on_device,
+    on_host,
     ordered_by_edges,
+    outlives_parent,
+    stored,
     stream_lane,
 )
-from chakrakit.trace.placement.rows import is_communication, kernels, on_device, on_host, stored
 from chakrakit.trace.placement.steps import (
     StepRows,
     StepSpan,

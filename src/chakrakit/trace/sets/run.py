@@ -25,9 +25,9 @@ from chakrakit.trace.communication import (
     read_calls,
     tables_of,
 )
-from chakrakit.trace.counters import Counters
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets.card import Card
+from chakrakit.trace.sets.counters import Counters
 from chakrakit.trace.sets.traceset import TraceSet
 from chakrakit.trace.timing import held_back
 

@@ -24,9 +24,17 @@ import pyarrow.parquet as pq
 from chakrakit.errors import ChakraError, FormatError, TraceError
 from chakrakit.trace.codecs import read_trace, write_trace
 from chakrakit.trace.communication import Binding, Groups
-from chakrakit.trace.counters import SCHEMAS, Counters
 from chakrakit.trace.files import claimed, read_parquet, remove_empty, replacing, take_place
-from chakrakit.trace.sets import Card, Run, Times, TraceSet, read_card, write_card
+from chakrakit.trace.sets import (
+    SCHEMAS,
+    Card,
+    Counters,
+    Run,
+    Times,
+    TraceSet,
+    read_card,
+    write_card,
+)
 from chakrakit.trace.storage.places import RANKED, Place, files_in, groups_beside, prefix_of
 
 _RANKS = pa.schema(

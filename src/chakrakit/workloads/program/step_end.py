@@ -7,9 +7,22 @@ from dataclasses import dataclass, field
 
 from chakrakit.operators import ADAM, SGD
 from chakrakit.trace.model import CollectiveType
+from chakrakit.workloads.description import Step
 from chakrakit.workloads.layers import BYTES, Node
 from chakrakit.workloads.program.layout import HeldWeight, Layout
-from chakrakit.workloads.program.optimizer import optimizer_bytes
+
+# Bytes of an optimizer: what it keeps for each parameter, and what an update moves.
+
+
+def optimizer_state(step: Step) -> int:
+    """Bytes per parameter: a master copy in fp32 unless parameters are, and Adam's two moments."""
+    master = 0 if step.dtype == "fp32" else 4
+    return {"adam": master + 8, "sgd": master, "none": 0}[step.optimizer]
+
+
+def optimizer_bytes(step: Step) -> int:
+    """Bytes a parameter's update moves: gradient in, state in and out, parameter out."""
+    return BYTES[step.grad_dtype or "fp32"] + 2 * optimizer_state(step) + BYTES[step.dtype]
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from chakrakit.sources.capture.observing.whereabouts import (
-    BACKWARD,
-    FORWARD,
-    OPTIMIZER,
-    RECOMPUTE,
-    Whereabouts,
-)
+from chakrakit.sources.capture.observing import BACKWARD, OPTIMIZER, RECOMPUTE, Whereabouts
+from chakrakit.sources.capture.observing.whereabouts import FORWARD
 
 
 @pytest.fixture

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from chakrakit.sources.pytorch.communication.calls import Collective
-from chakrakit.sources.pytorch.communication.clocks import Recorded
-from chakrakit.sources.pytorch.linking.cards import RankCard
-from chakrakit.sources.pytorch.linking.linked_rank import LinkedRank
-from chakrakit.sources.pytorch.linking.report import InOut, RankReport
-from chakrakit.sources.pytorch.linking.step_facts import RankRecording
-from chakrakit.trace.model.trace import Trace
+from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.clocks import Recorded
+from chakrakit.sources.pytorch.linking import InOut, RankReport
+from chakrakit.sources.pytorch.linking.step_facts import LinkedRank, RankCard, RankRecording
+from chakrakit.trace.model import Trace
 from support.recording import Recording
 
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from chakrakit.errors import ChakraError
-from chakrakit.sources.pytorch.linking.cards import cards_of, overhead_of
 from chakrakit.sources.pytorch.linking.overhead import Overhead
-from chakrakit.sources.pytorch.read.files import Pair
+from chakrakit.sources.pytorch.linking.step_facts import cards_of, overhead_of
+from chakrakit.sources.pytorch.read import Pair
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from chakrakit.sources.pytorch.linking.linker import link
-from chakrakit.trace.model.schema import NodeType
+from chakrakit.sources.pytorch.linking import link
+from chakrakit.trace.model import NodeType
 from support import paths
 
 DATA = paths.DATA / "pytorch"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.communication.calls import Collective
-from chakrakit.sources.pytorch.linking.linked_rank import list_of
+from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.linking.step_facts import list_of
 
 
 def test_collectives_are_changed_in_place(linked_rank):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from chakrakit.sources.pytorch.linking import InOut, LinkReport
 from chakrakit.sources.pytorch.linking.rank import link_rank
-from chakrakit.sources.pytorch.linking.report import InOut, LinkReport, report_rank
-from chakrakit.sources.pytorch.read.kineto import read_kineto
-from chakrakit.sources.pytorch.read.observer import read_observer
+from chakrakit.sources.pytorch.linking.report import report_rank
+from chakrakit.sources.pytorch.read import read_kineto, read_observer
 from chakrakit.trace.sets import RecordedStep
 
 

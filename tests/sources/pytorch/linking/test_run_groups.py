@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.communication.calls import Collective
-from chakrakit.sources.pytorch.linking.run_groups import (
-    merged_groups,
-    numbered_groups,
-    resolve_groups,
-)
-from chakrakit.trace.model.schema import CollectiveType as C
+from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.linking.linker import merged_groups, numbered_groups, resolve_groups
+from chakrakit.trace.model import CollectiveType as C
 
 
 def call(group=None):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.sources.pytorch.linking.rank import link_rank
-from chakrakit.sources.pytorch.read.kineto import read_kineto
-from chakrakit.sources.pytorch.work.work import innermost, work_of_rows
+from chakrakit.sources.pytorch.read import read_kineto
+from chakrakit.sources.pytorch.work import innermost, work_of_rows
 
 PRODUCT = 2 * 4 * 4 * 4
 """FLOPs of two matrices of 4 by 4, the shape of every tensor of these recordings."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.xla.hlo.read import is_hlo, parse_hlo
+from chakrakit.sources.xla import is_hlo, parse_hlo
 from support.foreign_files import HLO
 
 

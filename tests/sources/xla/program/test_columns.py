@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.xla.hlo import Module, parse_hlo
-from chakrakit.sources.xla.program import program_of, traces_of
-from chakrakit.sources.xla.program.columns import body_of
+from chakrakit.sources.xla import Module, parse_hlo
+from chakrakit.sources.xla.columns import body_of
+from chakrakit.sources.xla.program import traces_of
+from chakrakit.sources.xla.rows import program_of
 from support.foreign_files import HLO
 
 

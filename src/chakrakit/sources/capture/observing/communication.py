@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 
 from chakrakit.sources.capture.recording import Comm
-from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.model import CollectiveType
 
 _C = CollectiveType

@@ -9,8 +9,8 @@ import numpy as np
 from chakrakit.arrays import I64, Mask
 from chakrakit.operators import PARAMETERS, Work, is_device_record, is_record, operator_of
 from chakrakit.sources.pytorch.edges.candidates import TOLERANCE_NS, EdgeList
-from chakrakit.sources.pytorch.match import RowNames, Timeline, nearest
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
+from chakrakit.sources.pytorch.timeline import RowNames, Timeline, nearest
 from chakrakit.sources.pytorch.work import innermost, touches_memory
 from chakrakit.trace.model import EdgeForm, EdgeKind
 

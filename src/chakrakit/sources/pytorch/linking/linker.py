@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pickle
+import tempfile
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -14,25 +18,32 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, FormatError, TraceError
 from chakrakit.parallel import Workers, spread
-from chakrakit.sources.graphs import Capture
-from chakrakit.sources.pytorch.communication import Clock, Recorded, align_clocks, groups_of
-from chakrakit.sources.pytorch.communication import Groups as RecordedGroups
-from chakrakit.sources.pytorch.linking.cards import RankCard, cards_of, overhead_of
-from chakrakit.sources.pytorch.linking.linked_rank import LinkedRank, list_of
+from chakrakit.sources.pytorch.calls import assign_groups, name_peers, number_in_groups
+from chakrakit.sources.pytorch.clocks import Clock, Recorded, align_clocks, align_windows
+from chakrakit.sources.pytorch.graphs import Capture
+from chakrakit.sources.pytorch.groups import Groups as RecordedGroups
+from chakrakit.sources.pytorch.groups import groups_of, infer_across_ranks
+from chakrakit.sources.pytorch.joining import Join
 from chakrakit.sources.pytorch.linking.meeting import meet
 from chakrakit.sources.pytorch.linking.nodes import communication_columns, time_columns, to_trace
 from chakrakit.sources.pytorch.linking.overhead import Overhead, cost_spread, fit
-from chakrakit.sources.pytorch.linking.periods import device_time, steady_period
 from chakrakit.sources.pytorch.linking.rank import Rank, captures_of, link_rank, rank_parts
-from chakrakit.sources.pytorch.linking.report import LinkReport, RankReport, report_rank
-from chakrakit.sources.pytorch.linking.run_groups import (
-    merged_groups,
-    numbered_groups,
-    resolve_groups,
+from chakrakit.sources.pytorch.linking.report import (
+    LinkReport,
+    RankReport,
+    device_time,
+    report_rank,
+    steady_period,
 )
-from chakrakit.sources.pytorch.linking.spool import Spool
-from chakrakit.sources.pytorch.linking.step_facts import RankRecording, recording
-from chakrakit.sources.pytorch.match import Join, align_passes
+from chakrakit.sources.pytorch.linking.step_facts import (
+    LinkedRank,
+    RankCard,
+    RankRecording,
+    cards_of,
+    list_of,
+    overhead_of,
+    recording,
+)
 from chakrakit.sources.pytorch.read import (
     Found,
     Kineto,
@@ -43,9 +54,102 @@ from chakrakit.sources.pytorch.read import (
     read_kineto,
     read_observer,
 )
-from chakrakit.trace.communication import Binding, Body, Groups
+from chakrakit.sources.pytorch.two_passes import align_passes
+from chakrakit.trace.communication import Binding, Body, Groups, positive_names
+from chakrakit.trace.files import claimed
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, Run, recorded_step_of
+
+# Traces that workers linked, kept on disk until they are written: one rank is in memory at a time.
+
+
+class Spool:
+    """A folder of this run alone, which goes when nothing refers to it any more.
+
+    Only its owner removes it: copies that workers get know the place and no more.
+    """
+
+    def __init__(self, parent: Path | None = None) -> None:
+        if parent is not None:
+            parent.mkdir(parents=True, exist_ok=True)
+        owned = contextlib.ExitStack()
+        beside = Path(parent or tempfile.gettempdir(), "linking")
+        self.place = owned.enter_context(claimed(beside, folder=True, mode=0o700))
+        weakref.finalize(self, owned.close)
+
+    def __getstate__(self) -> dict[str, Path]:
+        return {"place": self.place}
+
+    def put(self, rank: int, trace: Trace) -> None:
+        """Keeps a rank's trace."""
+        with (self.place / str(rank)).open("wb") as stream:
+            pickle.dump(trace, stream, protocol=5)
+
+    def get(self, rank: int) -> Trace:
+        """The trace again: our own worker wrote it, in a folder that only we can enter."""
+        with (self.place / str(rank)).open("rb") as stream:
+            trace: Trace = pickle.load(stream)
+        return trace
+
+
+# The groups of all linked ranks: merged, inferred where files name none, and numbered.
+
+
+def merged_groups(ranks: Mapping[int, LinkedRank]) -> RecordedGroups:
+    """The groups that any rank knows; see `_add_unnamed` for where none does."""
+    out: RecordedGroups = {}
+    for linked in ranks.values():
+        for name, members in linked.groups.items():
+            out.setdefault(name, members)
+    _add_unnamed(ranks, out)
+    return out
+
+
+def _add_unnamed(ranks: Mapping[int, LinkedRank], groups: RecordedGroups) -> None:
+    """Where no file describes groups: those who communicate in one are in it; with none, all are in one."""
+    if groups:
+        return  # a name that is not among them is a mistake that validation tells
+    used: dict[str, set[int]] = {}
+    for rank, linked in ranks.items():
+        for c in list_of(linked):
+            if c.group is not None and c.group not in groups:
+                used.setdefault(c.group, set()).add(rank)
+    groups |= {name: tuple(sorted(members)) for name, members in used.items()}
+    if not groups and len(ranks) > 1:
+        groups["0"] = tuple(sorted(ranks))
+
+
+def numbered_groups(ranks: Mapping[int, LinkedRank], groups: RecordedGroups) -> RecordedGroups:
+    """The groups under names that every reader takes: simulators refuse a group 0, PyTorch's default."""
+    names = positive_names(groups)
+    for linked in ranks.values():
+        for call in list_of(linked):
+            call.group = names.get(call.group, call.group) if call.group is not None else None
+    return {names[name]: members for name, members in groups.items()}
+
+
+def resolve_groups(ranks: dict[int, LinkedRank], groups: RecordedGroups) -> dict[int, int]:
+    """Groups and sequence numbers of all ranks; returns how many of each rank were inferred."""
+    for rank, linked in ranks.items():
+        _ddp_groups(linked)
+        assign_groups(list_of(linked), groups, rank)
+    infer_across_ranks({r: x.recorded for r, x in ranks.items()}, groups)
+    for linked in ranks.values():
+        name_peers(list_of(linked), groups)
+        number_in_groups(list_of(linked))
+    align_windows(
+        {r: x.recorded for r, x in ranks.items()}, {r: x.base_ns for r, x in ranks.items()}
+    )
+    return {r: sum(c.inferred for c in list_of(x)) for r, x in ranks.items()}
+
+
+def _ddp_groups(linked: LinkedRank) -> None:
+    """DDP's reducer names no group; the collector's card says which one DDP uses."""
+    names = linked.card.of_collector.get("ddp_groups") or []
+    for c in list_of(linked) if len(names) == 1 else ():
+        if c.group is None and not c.is_message:
+            c.group, c.inferred = str(names[0]), True
+
 
 _PER_BYTE = 2.5
 """Most memory linking takes, as a multiple of the uncompressed files."""

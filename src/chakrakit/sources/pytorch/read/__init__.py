@@ -24,8 +24,7 @@ from chakrakit.sources.pytorch.read.kineto import (
     read_kineto,
 )
 from chakrakit.sources.pytorch.read.observer import Extras, Observer, read_observer
-from chakrakit.sources.pytorch.read.texts import Texts
-from chakrakit.sources.pytorch.read.values import Whole, whole
+from chakrakit.sources.pytorch.read.texts import Texts, Whole, whole
 
 __all__ = [
     "NUMBERS",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from chakrakit.errors import FormatError
 from chakrakit.sources.pytorch.read.kineto import Kineto
-from chakrakit.sources.pytorch.read.values import whole
+from chakrakit.sources.pytorch.read.texts import whole
 from chakrakit.trace.files import GZIP, unpacked
 
 _HEAD = 1 << 16
