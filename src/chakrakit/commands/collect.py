@@ -12,7 +12,7 @@ from chakrakit.commands.options import Argument, Option, picked, public
 from chakrakit.commands.output import Json, print_json
 
 if TYPE_CHECKING:
-    from chakrakit.sources.pytorch import collect as Collecting
+    from chakrakit.sources.pytorch import Collection
 
 
 class CollectOptions(TypedDict, total=False):
@@ -43,7 +43,7 @@ def collect(
         Option("The first step to record and the one after the last.", metavar="A:B"),
     ] = "10:12",
     **options: Unpack[CollectOptions],
-) -> Collecting:
+) -> Collection:
     """Record steps of the surrounding program and leave a linked run in `directory`.
 
         with chakrakit.collect("run", steps=(10, 12)) as c:
@@ -63,9 +63,9 @@ def collect(
     ...     train(c.step)
 
     """
-    from chakrakit.sources.pytorch import collect as Collecting
+    from chakrakit.sources.pytorch import Collection
 
-    return Collecting(directory, steps, **options)
+    return Collection(directory, steps, **options)
 
 
 @command_of(collect, ignore_unknown_options=True)

@@ -38,10 +38,8 @@ class Odd(Pass):
 @pytest.fixture(autouse=True)
 def _known(monkeypatch):
     monkeypatch.setitem(registry.PASSES, "odd", "odd:Odd")
-    monkeypatch.setattr(
-        "chakrakit.passes.base.registry.pass_class",
-        lambda name: Odd if name == "odd" else registry.pass_class(name),
-    )
+    listed = registry.pass_class
+    monkeypatch.setattr(registry, "pass_class", lambda name: Odd if name == "odd" else listed(name))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chakrakit.errors import ChakraError, ConfigError
-from chakrakit.sources.pytorch import collect, collect_command
+from chakrakit.sources.pytorch import Collection, collect_command
 from chakrakit.sources.pytorch.collection import _wait_for, link_collected, raw_folder
 
 
@@ -54,7 +54,7 @@ def test_files_of_others_in_the_raw_folder_stay(tmp_path):
         collect_command(["no-such-program"], tmp_path / "run", "1:2")
     with (
         pytest.raises(ChakraError, match=r"has other things in it \(notes.txt\)"),
-        collect(tmp_path / "run"),
+        Collection(tmp_path / "run"),
     ):
         pass
     assert sorted(f.name for f in raw.iterdir()) == ["card_0.json", "notes.txt"]

@@ -32,8 +32,8 @@ from chakrakit.trace.model import Trace
 
 # Residency: which share of what an operation reads is still in the device's cache.
 #
-# A storage is found in the cache if, since it was last touched, no more than the cache's size has been touched
-# besides it. Operations are taken in the order of the trace; what it does not know (tensors without a
+# A storage is found in the cache if, since it was last touched, no more than the cache's size has been
+# touched besides it. Operations are taken in the order of the trace; what it does not know (tensors without a
 # storage) is not in the cache.
 
 
@@ -69,10 +69,10 @@ class Cache:
 # Tables: measured operations of one class, and times for others read off between them.
 #
 # A prediction starts from the class's own roofline (the best rate and bandwidth in the table, and its
-# shortest time) and multiplies it by what neighbouring rows took over theirs: a plane through the nearest rows
-# in the logarithms of the shape, the closer ones counting more, its slopes held back where rows are few. It
-# never leaves the neighbours' mean by more than a factor, so that far from all rows the roofline decides, which
-# grows with the work as it should. The error estimate comes from leaving each row out in turn,
+# shortest time) and multiplies it by what neighbouring rows took over theirs: a plane through the nearest
+# rows in the logarithms of the shape, the closer ones counting more, its slopes held back where rows are few.
+# It never leaves the neighbours' mean by more than a factor, so that far from all rows the roofline decides,
+# which grows with the work as it should. The error estimate comes from leaving each row out in turn,
 # and grows with the distance to the nearest row.
 
 

@@ -115,7 +115,7 @@ except ImportError:
 """
 
 
-class collect:  # noqa: N801 - reads as a verb where it is used
+class Collection:
     """The recording of the surrounding program; `chakrakit.collect` says how to use it.
 
     Every rank records itself; rank 0 waits for the others' files and links them all. `report` is
@@ -138,7 +138,7 @@ class collect:  # noqa: N801 - reads as a verb where it is used
         self._raw = raw_folder(self.directory)
         self._collector = Collector(self._raw, window, two_pass=two_pass, stacks=stacks)
 
-    def __enter__(self) -> collect:
+    def __enter__(self) -> Collection:
         check_raw(self._raw)
         check_output(self.directory)
         try:

@@ -196,7 +196,7 @@ def _compressor(raw: BinaryIO, target: str) -> Iterator[BinaryIO]:
 
 
 _PIECE = 1 << 20
-_UNPACKING_MOST_TIMES = 100
+_MOST_EXPANSION = 100
 """The most regular recordings shrink to a thirtieth; gzip itself ends at a thousandth."""
 _ROOM = 64 << 20
 
@@ -220,12 +220,12 @@ def _pieces(data: bytes, path: str, cut_off: bool) -> Iterator[bytes]:
 
 
 def _within(pieces: Iterator[bytes], size: int, path: str) -> Iterator[bytes]:
-    left = _UNPACKING_MOST_TIMES * size + _ROOM
+    left = _MOST_EXPANSION * size + _ROOM
     for piece in pieces:
         left -= len(piece)
         if left < 0:
             raise FormatError(
-                f"unpacks to more than {_UNPACKING_MOST_TIMES} times its size, as no recording does; unpack it first "
+                f"unpacks to more than {_MOST_EXPANSION} times its size, as no recording does; unpack it first "
                 "if that is right",
                 path=path,
             )
