@@ -225,8 +225,8 @@ def _within(pieces: Iterator[bytes], size: int, path: str) -> Iterator[bytes]:
         left -= len(piece)
         if left < 0:
             raise FormatError(
-                f"unpacks to more than {_MOST_EXPANSION} times its size, as no recording does; unpack it first "
-                "if that is right",
+                f"unpacks to more than {_MOST_EXPANSION} times its size, as no recording does; unpack it "
+                "first if that is right",
                 path=path,
             )
         yield piece

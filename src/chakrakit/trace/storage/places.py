@@ -24,8 +24,8 @@ from chakrakit.trace.files import (
 # `PREFIX.N` files put in place together: a set is all old or all new, whenever its writer is stopped.
 #
 # Files are written into a folder `.PREFIX.set`, which appears whole, by one rename. From then on the set is
-# the new one: its files are moved to where they belong, and if the writer does not get to it, the next reader or
-# writer of the prefix does.
+# the new one: its files are moved to where they belong, and if the writer does not get to it, the next
+# reader or writer of the prefix does.
 
 
 _SET = ".set"
