@@ -371,10 +371,12 @@ class Copy:
         file.write_bytes(text)
         Path(cache_from_source(str(file))).unlink(missing_ok=True)
 
-    def run(self, files: Sequence[Path], limit: float | None) -> tuple[int | None, str]:
+    def run(
+        self, files: Sequence[Path], limit: float | None = None, options: Sequence[str] = ()
+    ) -> tuple[int | None, str]:
         """Pytest's exit status, or None if it ran longer than so many seconds; and what it printed."""
         process = subprocess.Popen(
-            self._command(files),
+            [*self._command(files), *options],
             env=self._environment(),
             cwd=ROOT,
             stdout=subprocess.PIPE,
@@ -394,7 +396,7 @@ class Copy:
             process.wait()
 
     def _command(self, files: Sequence[Path]) -> list[str]:
-        options = ["-q", "-x", "-m", "not slow", "--hypothesis-profile", "quick"]
+        options = ["-q", "-m", "not slow", "--hypothesis-profile", "quick"]
         options += ["-p", "no:cacheprovider", f"--basetemp={self.folder / 'temporary'}"]
         names = [str(file.relative_to(ROOT)) for file in files]
         return [sys.executable, "-m", "pytest", *options, *names]
@@ -429,7 +431,7 @@ class Trial:
         self.copies: queue.Queue[Copy] = queue.Queue()
         for number in range(jobs):
             self.copies.put(Copy(folder / str(number), max(LEAST_MEMORY, share)))
-        self.unchanged: dict[tuple[Path, ...], Future[float]] = {}
+        self.unchanged: dict[tuple[Path, ...], Future[Unchanged]] = {}
         self.lock = threading.Lock()
 
     def __call__(self, mutant: Mutant) -> Verdict:
@@ -437,38 +439,51 @@ class Trial:
         copy = self.copies.get()
         try:
             for files in stages_of(mutant.file):
-                limit = SLOWER * self._seconds_unchanged(files, copy)
+                unchanged = self._unchanged(files, copy)
                 with copy.changed(mutant):
-                    status, output = copy.run(files, limit)
+                    status, output = copy.run(
+                        files, SLOWER * unchanged.seconds, ["-x", *unchanged.left_out]
+                    )
                 if status is None or status not in PASSED:
                     return Verdict(mutant, True, _failed_test(output) if status else "time")
             return Verdict(mutant, False, "")
         finally:
             self.copies.put(copy)
 
-    def _seconds_unchanged(self, files: tuple[Path, ...], copy: Copy) -> float:
+    def _unchanged(self, files: tuple[Path, ...], copy: Copy) -> Unchanged:
         with self.lock:
             first = files not in self.unchanged
-            seconds = self.unchanged.setdefault(files, Future())
+            future = self.unchanged.setdefault(files, Future())
         if first:
             try:
-                seconds.set_result(_seconds(files, copy))
+                future.set_result(_without_change(files, copy))
             except BaseException as problem:
-                seconds.set_exception(problem)
-        return seconds.result()
+                future.set_exception(problem)
+        return future.result()
 
 
 PASSED = {0, 5}
 """Pytest's status where all tests passed, and where there were none."""
 
 
-def _seconds(files: tuple[Path, ...], copy: Copy) -> float:
-    """How long the tests take on unchanged sources, where they have to pass."""
+@dataclass(frozen=True)
+class Unchanged:
+    """How long some tests take on unchanged sources, and which of them fail there and are left out."""
+
+    seconds: float
+    left_out: tuple[str, ...]
+
+
+def _without_change(files: tuple[Path, ...], copy: Copy) -> Unchanged:
     start = time.monotonic()
-    status, output = copy.run(files, None)
-    if status not in PASSED:
-        raise SystemExit(f"without any change, these tests fail:\n{output[-4000:]}")
-    return time.monotonic() - start
+    status, output = copy.run(files)
+    seconds = time.monotonic() - start
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    if status not in PASSED and not failed:
+        raise SystemExit(f"without any change, these tests do not run:\n{output[-4000:]}")
+    for name in failed:
+        print(f"left out, since it fails without any change: {name}", flush=True)
+    return Unchanged(seconds, tuple(f"--deselect={name}" for name in failed))
 
 
 def _failed_test(output: str) -> str:
