@@ -23,20 +23,20 @@ def distinct(values: I64) -> I64:
     Sorting millions of numbers takes a twentieth of the time of NumPy's `unique`, which hashes them.
     """
     ordered = np.sort(values)
-    kept: I64 = ordered[_differ([ordered])]
-    return kept
+    distinct_values: I64 = ordered[_differ([ordered])]
+    return distinct_values
 
 
-def is_among(values: I64, known: I64) -> Mask:
+def is_among(values: I64, candidates: I64) -> Mask:
     """Which of the values are among those known.
 
     Searching among sorted numbers takes a tenth of the time of NumPy's `isin`, which hashes them.
     """
-    if not len(known):
+    if not len(candidates):
         return np.zeros(len(values), np.bool_)
-    ordered = np.sort(known)
-    found: Mask = ordered[np.searchsorted(ordered[1:], values, "right")] == values
-    return found
+    ordered = np.sort(candidates)
+    matches: Mask = ordered[np.searchsorted(ordered[1:], values, "right")] == values
+    return matches
 
 
 def distinct_rows(columns: Sequence[I64]) -> tuple[I64, I64]:
@@ -46,10 +46,10 @@ def distinct_rows(columns: Sequence[I64]) -> tuple[I64, I64]:
     """
     order = np.lexsort(columns[::-1])
     new = _differ([column[order] for column in columns])
-    which = np.empty(len(order), np.int64)
-    which[order] = np.cumsum(new) - 1
+    positions = np.empty(len(order), np.int64)
+    positions[order] = np.cumsum(new) - 1
     first = order[new]
-    return np.stack([column[first] for column in columns], axis=1), which
+    return np.stack([column[first] for column in columns], axis=1), positions
 
 
 def _differ(columns: Sequence[I64]) -> Mask:

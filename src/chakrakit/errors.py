@@ -47,16 +47,16 @@ class DeadlockError(ChakraError):
 class MissingExtra(ChakraError):  # noqa: N818 - reads as what it is
     """An optional dependency is needed and not installed."""
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional package: pip install 'chakrakit[{extra}]'")
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an optional package: pip install 'chakrakit[{extra}]'")
 
 
 _SHOWN = 12
 
 
-def nearest(name: object, known: Iterable[object], few: int = _SHOWN) -> str:
+def nearest(name: object, names: Iterable[object], few: int = _SHOWN) -> str:
     """What to say after "no X named …": the nearest names, or those there are, shortened."""
-    texts = [str(k) for k in known]
+    texts = [str(k) for k in names]
     spelled = {t.lower(): t for t in texts}
     close = (
         get_close_matches(str(name).lower(), spelled, 3) if str(name).strip("-0123456789") else []

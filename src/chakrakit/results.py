@@ -95,9 +95,9 @@ class Facts:
     def _repr_html_(self) -> str:
         struct = self.facts()
         rows = _rows(struct)
-        fields = {n: v for n, v in _said(_fields(struct)).items() if not _holds(v, rows)}
-        shown = ((name, _short(value, quote="", sep=",")) for name, value in fields.items())
-        head = table_html((), shown, type(self).__name__)
+        fields = {n: v for n, v in _without_empty(_fields(struct)).items() if not _holds(v, rows)}
+        cells = ((name, _short(value, quote="", sep=",")) for name, value in fields.items())
+        head = table_html((), cells, type(self).__name__)
         return head + (_rows_html(rows) if rows else "")
 
 
@@ -126,16 +126,16 @@ class Result(Facts):
 def short_repr(struct: msgspec.Struct, name: str = "") -> str:
     """A repr of one screen: fields that say nothing are left out, long values cut or counted."""
     name = name or type(struct).__name__
-    parts = [f"{k}={_short(v)}" for k, v in _said(_fields(struct)).items()]
+    parts = [f"{k}={_short(v)}" for k, v in _without_empty(_fields(struct)).items()]
     text = f"{name}({', '.join(parts)})"
     if len(text) > _LINE:
         text = "\n".join([f"{name}(", *(f"  {part}," for part in parts), ")"])
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def counted(number: int, what: str, plural: str = "") -> str:
+def counted(number: int, noun: str, plural: str = "") -> str:
     """`1 rank`, `1,024 ranks`."""
-    return f"{number:,} {what if number == 1 else plural or what + 's'}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 class Spread(Result, msgspec.Struct, frozen=True):
@@ -184,7 +184,7 @@ def _fields(struct: msgspec.Struct) -> dict[str, Any]:
     return {name: getattr(struct, name) for name in struct.__struct_fields__}
 
 
-def _said(fields: Mapping[str, object]) -> dict[str, object]:
+def _without_empty(fields: Mapping[str, object]) -> dict[str, object]:
     """Without what is None or empty, unless everything is."""
     empty: tuple[object, ...] = (None, "", [], {}, ())
     return {n: v for n, v in fields.items() if v not in empty} or dict(fields)
@@ -202,13 +202,13 @@ def _holds(value: object, rows: Sequence[msgspec.Struct]) -> bool:
 
 def _flat(struct: msgspec.Struct) -> dict[str, Any]:
     """Fields as plain values; those of structs inside by `outer.inner`."""
-    found: dict[str, Any] = {}
+    flat_fields: dict[str, Any] = {}
     for name, value in _fields(struct).items():
         if isinstance(value, msgspec.Struct):
-            found |= {f"{name}.{inner}": v for inner, v in _flat(value).items()}
+            flat_fields |= {f"{name}.{inner}": v for inner, v in _flat(value).items()}
         else:
-            found[name] = msgspec.to_builtins(value)
-    return found
+            flat_fields[name] = msgspec.to_builtins(value)
+    return flat_fields
 
 
 def _is_plain(value: object) -> bool:
@@ -235,7 +235,7 @@ def _short(value: object, quote: str = "'", sep: str = "_") -> str:
 
 def _short_struct(struct: msgspec.Struct, quote: str, sep: str) -> str:
     """The first plain values of a struct; `…` where it has more."""
-    fields = _said(_fields(struct))
+    fields = _without_empty(_fields(struct))
     plain = [(k, v) for k, v in fields.items() if _is_plain(v)][:_INLINE]
     parts = [f"{name}={_short(value, quote, sep)}" for name, value in plain]
     more = ["…"] if len(parts) < len(fields) else []

@@ -28,8 +28,10 @@ class Document:
     def __init__(self, text: str, path: str) -> None:
         self.path = path
         self._text = text
-        found = _as_json(text, path)
-        self.content: Any = found if found is not None else constructed(self._top, path)
+        json_content = _as_json(text, path)
+        self.content: Any = (
+            json_content if json_content is not None else constructed(self._top, path)
+        )
 
     @cached_property
     def _top(self) -> Any:
@@ -42,10 +44,10 @@ class Document:
         except ConfigError:  # JSON that YAML does not take, as with tabs
             return 1
         for step in place:
-            found = _child(node, step)
-            if found is None:
+            child = _child(node, step)
+            if child is None:
                 return line
-            node, line = found
+            node, line = child
         return line
 
     def error(self, place: Place, message: str) -> ConfigError:
@@ -59,14 +61,14 @@ class Document:
         except msgspec.ValidationError as error:
             raise self.converted(str(error), (), []) from None
 
-    def converted(self, message: str, base: Place, known: list[str]) -> ConfigError:
+    def converted(self, message: str, base: Place, field_names: list[str]) -> ConfigError:
         """An error of msgspec's, with the line it is about and the nearest of the names there are."""
-        place, told = base + place_in(message), _AT.sub("", message)
+        place, problem = base + place_in(message), _AT.sub("", message)
         unknown = _UNKNOWN.search(message)
-        if unknown and known:
-            told = f"no field {unknown[1]!r}; {nearest(unknown[1], known)}"
-            return self.error((*place, unknown[1]), told)
-        return self.error(place, f"{'.'.join(map(str, place))}: {told}" if place else told)
+        if unknown and field_names:
+            problem = f"no field {unknown[1]!r}; {nearest(unknown[1], field_names)}"
+            return self.error((*place, unknown[1]), problem)
+        return self.error(place, f"{'.'.join(map(str, place))}: {problem}" if place else problem)
 
     def pointed(self, message: str) -> ConfigError:
         """The error with this message and the line of the place it names.
@@ -77,8 +79,8 @@ class Document:
         place = _steps(spelled[1]) if spelled else place_in(message)
         if not place:
             return ConfigError(message)
-        told = message.removeprefix(self.path).removeprefix(": ").removeprefix(".")
-        return self.error(place, told)
+        problem = message.removeprefix(self.path).removeprefix(": ").removeprefix(".")
+        return self.error(place, problem)
 
 
 def place_in(message: str) -> Place:
@@ -98,10 +100,10 @@ def read_document(path: str | Path, holds: str) -> Document:
 
 def parse_document(data: bytes, where: str, holds: str) -> Document:
     """A mapping's text."""
-    found = Document(as_text(data, where), where)
-    if not isinstance(found.content, dict):
+    document = Document(as_text(data, where), where)
+    if not isinstance(document.content, dict):
         raise ConfigError(f"{where}: should hold {holds}")
-    return found
+    return document
 
 
 def _as_json(text: str, where: str) -> Any:

@@ -74,22 +74,22 @@ T = TypeVar("T")
 _BYTE = re.compile(r" \(byte (\d+)\)")
 
 
-def read_json(path: str | Openable, kind: type[T], what: str, largest: int = LARGEST) -> T:
+def read_json(path: str | Openable, kind: type[T], expected: str, largest: int = LARGEST) -> T:
     """A JSON file as a `kind`; `what` it should be, for errors, as in "a profile"."""
-    return decode_json(read_bounded(path, largest), kind, str(path), what)
+    return decode_json(read_bounded(path, largest), kind, str(path), expected)
 
 
-def decode_json(data: bytes, kind: type[T], where: str, what: str) -> T:
+def decode_json(data: bytes, kind: type[T], where: str, expected: str) -> T:
     """JSON text as a `kind`; `where` it stands and `what` it should be are for errors."""
     try:
-        check_depth(msgspec.json.decode(data), f"{where}: not {what}")
+        check_depth(msgspec.json.decode(data), f"{where}: not {expected}")
         return msgspec.json.decode(data, type=kind)
     except RecursionError:
-        raise _too_deep(f"{where}: not {what}") from None
+        raise _too_deep(f"{where}: not {expected}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         at = _BYTE.search(str(error))
         line = "" if at is None else f":{data[: int(at[1])].count(10) + 1}"
-        raise ConfigError(f"{where}{line}: not {what}: {_BYTE.sub('', str(error))}") from None
+        raise ConfigError(f"{where}{line}: not {expected}: {_BYTE.sub('', str(error))}") from None
 
 
 def check_depth(content: Any, where: str) -> None:

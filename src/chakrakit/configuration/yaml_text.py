@@ -74,20 +74,20 @@ class _Measure:
 
     def __init__(self, where: str) -> None:
         self.where = where
-        self.known: dict[int, tuple[int, int] | None] = {}
+        self.extents: dict[int, tuple[int, int] | None] = {}
         """By node: values and levels below it; None while it is being looked at."""
 
     def take(self, node: Any, depth: int) -> tuple[int, int]:
         """Values and levels of a node that stands at this depth."""
-        if id(node) not in self.known:
-            self.known[id(node)] = None
-            self.known[id(node)] = self._measured(node, depth)
-        found = self.known[id(node)]
-        if found is None:
+        if id(node) not in self.extents:
+            self.extents[id(node)] = None
+            self.extents[id(node)] = self._measured(node, depth)
+        extent = self.extents[id(node)]
+        if extent is None:
             raise self._error(node, "an alias inside of what it stands for")
-        if depth + found[1] > DEEPEST:
+        if depth + extent[1] > DEEPEST:
             raise self._error(node, f"nested more than {DEEPEST} levels deep")
-        return found
+        return extent
 
     def _measured(self, node: Any, depth: int) -> tuple[int, int]:
         if isinstance(node, yaml.ScalarNode):
@@ -105,15 +105,15 @@ class _Measure:
 
     def _values(self, node: Any) -> list[Any]:
         """What a mapping's keys stand for; YAML takes the last of two equal keys and says nothing."""
-        seen: set[str] = set()
+        key_texts: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag not in _KEYS:
                 raise self._error(key, "a key that is neither text nor a number")
-            if key.value in seen:
+            if key.value in key_texts:
                 raise self._error(key, f"{key.value!r} is there twice; keep one of them")
             if len(key.value) > _LONGEST_NUMBER and key.tag in _NUMBERS:
                 raise self._error(key, f"a number of {len(key.value):,} characters")
-            seen.add(key.value)
+            key_texts.add(key.value)
         return [value for _, value in node.value]
 
     def _error(self, node: Any, message: str) -> ConfigError:
@@ -132,5 +132,5 @@ def _line(error: Exception) -> str:
 
 
 def _problem(error: Exception) -> str:
-    told = getattr(error, "problem", None) or str(error)
-    return " ".join(str(told).split())
+    problem = getattr(error, "problem", None) or str(error)
+    return " ".join(str(problem).split())

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from chakrakit.operators.calls import (
     LARGEST,
+    ArgumentTexts,
     Call,
     Operand,
     Operation,
     RecordedTensor,
-    Texts,
     is_in_place,
     is_recorded_tensor,
     json_list,
@@ -95,6 +95,7 @@ __all__ = [
     "SWIGLU",
     "TABLED",
     "TYPES",
+    "ArgumentTexts",
     "Call",
     "Cost",
     "ElementType",
@@ -103,7 +104,6 @@ __all__ = [
     "Operator",
     "PerElement",
     "RecordedTensor",
-    "Texts",
     "Work",
     "WorkingType",
     "attention_flops",

@@ -159,8 +159,8 @@ class Operand(NamedTuple):
         """Bytes of it in memory: a dimension of stride 0 repeats the same ones."""
         if self.strides is None or len(self.strides) != len(self.shape):
             return self.elements * self.each
-        kept = [n for n, s in zip(self.shape, self.strides, strict=True) if s]
-        return math.prod(kept) * self.each if self.elements else 0
+        stored_sizes = [n for n, s in zip(self.shape, self.strides, strict=True) if s]
+        return math.prod(stored_sizes) * self.each if self.elements else 0
 
     @property
     def run(self) -> int:
@@ -261,7 +261,7 @@ def is_in_place(name: str) -> bool:
     return name.endswith("_") and not name.endswith("__")
 
 
-class Texts(NamedTuple):
+class ArgumentTexts(NamedTuple):
     """The recorded texts of one side of a call."""
 
     shapes: str = ""
@@ -276,7 +276,7 @@ def read_call(
     types: str,
     strides: str = "",
     values: str = "",
-    outputs: Texts | None = None,
+    outputs: ArgumentTexts | None = None,
     kernels: tuple[str, ...] = (),
 ) -> Call:
     """A call from the texts of a row.
@@ -284,13 +284,13 @@ def read_call(
     Tensors on the host count where the whole call is on the host; beside tensors of a device they are
     numbers that are given to a kernel.
     """
-    told = json_list(values)
-    inputs = _arguments(Texts(shapes, types, strides), told)
+    recorded_values = json_list(values)
+    inputs = _arguments(ArgumentTexts(shapes, types, strides), recorded_values)
     results = _opened(_arguments(outputs, json_list(outputs.values))) if outputs else []
     if any(not t.on_host for t in (*_opened(inputs), *results)):
         inputs = [_without_host(argument) for argument in inputs]
         results = [t for t in results if not t.on_host]
-    return Call(name, inputs, told, results, kernels)
+    return Call(name, inputs, recorded_values, results, kernels)
 
 
 def _opened(arguments: Sequence[Argument]) -> list[Operand]:
@@ -306,37 +306,37 @@ def _without_host(argument: Argument) -> Argument:
     return None if argument is None or argument.on_host else argument
 
 
-def _arguments(texts: Texts, told: list[Any]) -> list[Argument]:
+def _arguments(texts: ArgumentTexts, recorded_values: list[Any]) -> list[Argument]:
     """One entry per shape; shapes beyond the types that are told are of the first one's."""
     shapes, steps = json_list(texts.shapes), json_list(texts.strides)
     kinds = [kind if isinstance(kind, str) else "" for kind in json_list(texts.types)]
     kinds += [kinds[0] if kinds and shape else "" for shape in shapes[len(kinds) :]]
     return [
-        _argument(shape, kind, _at(steps, i), _at(told, i))
+        _argument(shape, kind, _at(steps, i), _at(recorded_values, i))
         for i, (shape, kind) in enumerate(zip(shapes, kinds, strict=False))
     ]
 
 
-def _argument(shape: Any, kind: str, strides: Any, told: Any) -> Argument:
+def _argument(shape: Any, kind: str, strides: Any, recorded_value: Any) -> Argument:
     names = _ELEMENT.findall(kind)
     if kind.startswith("GenericList") or (_nested(shape) and names):
         if not names or not isinstance(shape, list):
             return None
         names = names if len(names) == len(shape) else names[:1] * len(shape)
         items = (
-            _operand(one, name, _at(strides, i), _at(told, i))
-            for i, (one, name) in enumerate(zip(shape, names, strict=True))
+            _operand(item_shape, name, _at(strides, i), _at(recorded_value, i))
+            for i, (item_shape, name) in enumerate(zip(shape, names, strict=True))
         )
         return [item for item in items if item is not None]
-    return _operand(shape, names[0], strides, told) if names else None
+    return _operand(shape, names[0], strides, recorded_value) if names else None
 
 
-def _operand(shape: Any, name: str, strides: Any, told: Any) -> Operand | None:
+def _operand(shape: Any, name: str, strides: Any, recorded_value: Any) -> Operand | None:
     """A tensor by its shape and type; `told` is what the recorded values say of it."""
     if name.startswith(_NOTHING) or not _whole_numbers(shape) or min(shape, default=0) < 0:
         return None
     steps = tuple(strides) if _whole_numbers(strides) and len(strides) == len(shape) else None
-    tensor = recorded_tensor(told)
+    tensor = recorded_tensor(recorded_value)
     element, recorded = find_type(name), tensor.width if tensor else 4
     width = recorded if element is None else element.bytes_of(1)
     storage = tensor.storage if tensor else -1

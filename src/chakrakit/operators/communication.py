@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 
-class Library(NamedTuple):
+class LibraryNames(NamedTuple):
     """A communication library by the names it leaves in recordings."""
 
     name: str
@@ -24,13 +24,13 @@ class Library(NamedTuple):
 
 
 LIBRARIES = (
-    Library("nccl", r"nccl(Dev)?Kernel"),
-    Library("rccl", r"rccl|msccl"),
-    Library("gloo"),
-    Library("mpi"),
-    Library("ucc"),
-    Library("xccl"),
-    Library("hccl"),
+    LibraryNames("nccl", r"nccl(Dev)?Kernel"),
+    LibraryNames("rccl", r"rccl|msccl"),
+    LibraryNames("gloo"),
+    LibraryNames("mpi"),
+    LibraryNames("ucc"),
+    LibraryNames("xccl"),
+    LibraryNames("hccl"),
 )
 """PyTorch records a call of a library as `nccl:all_reduce`."""
 

@@ -67,9 +67,9 @@ class ElementType(msgspec.Struct, frozen=True):
     @property
     def spellings(self) -> tuple[str, ...]:
         """Every way to write the type, the short name first, in the ecosystems' own case."""
-        own = (self.name, self.torch, self.scalar, self.cpp, self.clang)
-        others = (self.hlo, self.numpy, self.nccl, *self.also)
-        return tuple(dict.fromkeys(text for text in (*own, *others) if text))
+        torch_spellings = (self.name, self.torch, self.scalar, self.cpp, self.clang)
+        other_spellings = (self.hlo, self.numpy, self.nccl, *self.also)
+        return tuple(dict.fromkeys(text for text in (*torch_spellings, *other_spellings) if text))
 
 
 _T = ElementType

@@ -238,18 +238,22 @@ class Attention(NamedTuple):
         if tensors is None:
             return None
         query, key, value = tensors
-        batch, heads, own = query.shape[0], query.shape[3 - self.rows], key.shape[3 - self.rows]
+        batch, heads, key_heads = (
+            query.shape[0],
+            query.shape[3 - self.rows],
+            key.shape[3 - self.rows],
+        )
         queries, keys, head = query.shape[self.rows], key.shape[self.rows], query.shape[3]
         moved = query.touched + key.touched + value.touched
         moved += batch * heads * queries * head * query.each
         kind = "attention_backward" if self.backward else "attention"
         masked = ".masked" * (self.mask >= 0 and call.tensor(self.mask) is not None)
         if queries == 1 and not self.backward:
-            shape = (batch * own, heads // max(1, own), keys, head)
+            shape = (batch * key_heads, heads // max(1, key_heads), keys, head)
             return Operation(kind, shape, 0.0, float(moved), f"decode.{self.backend}{masked}")
         table = f"{kind}.{self.backend}" + ".fp32" * (query.each == 4)
         table += ".causal" * self.causes(call) + masked + ".dropout" * self._drops(call)
-        table += ".grouped" * (own != heads)
+        table += ".grouped" * (key_heads != heads)
         size = (batch * heads, queries, keys, head)
         return Operation(kind, size, 0.0, float(moved * (1 + self.backward)), table)
 
@@ -276,7 +280,7 @@ class Convolution(NamedTuple):
     more: int = -1
     """The padding of a transposed one's result."""
     image: int = 0
-    wanted: int = -1
+    output_mask: int = -1
     """Backward: for which of image, weight and bias a gradient is wanted."""
     always_transposed: bool = False
 
@@ -287,8 +291,8 @@ class Convolution(NamedTuple):
 
     def is_transposed(self, call: Call) -> bool:
         """Whether every element of the image spreads over a window of the result."""
-        told = self.transposed >= 0 and call.value(self.transposed) is True
-        return self.always_transposed or told
+        flagged = self.transposed >= 0 and call.value(self.transposed) is True
+        return self.always_transposed or flagged
 
     def result(self, call: Call, x: Operand, w: Operand) -> tuple[int, ...]:
         """The result's size without batch and channels: as recorded, else from the arguments."""
@@ -314,8 +318,10 @@ class Convolution(NamedTuple):
         """One forward; backward one for the gradient of the image and one for that of the weight."""
         if not self.backward:
             return 1
-        wanted = next((v for v in (call.value(self.wanted), *call.values) if _is_flags(v)), None)
-        return 2 if wanted is None else sum(bool(w) for w in wanted[:2])
+        output_mask = next(
+            (v for v in (call.value(self.output_mask), *call.values) if _is_flags(v)), None
+        )
+        return 2 if output_mask is None else sum(bool(w) for w in output_mask[:2])
 
     def operands(self, call: Call) -> tuple[Operand, Operand] | None:
         """Image and weight; None where one is not there or they do not fit."""
@@ -342,8 +348,8 @@ class Convolution(NamedTuple):
         x, w = operands
         groups = max(1, call.number(self.groups, 1)) if self.groups >= 0 else 1
         outputs = w.shape[1] * groups if self.is_transposed(call) else w.shape[0]
-        made = x.shape[0] * math.prod(self.result(call, x, w)) * outputs
-        moved = float(self.passes(call) * x.each * (x.elements + made))
+        result_elements = x.shape[0] * math.prod(self.result(call, x, w)) * outputs
+        moved = float(self.passes(call) * x.each * (x.elements + result_elements))
         if len(x.shape) > 4:
             name = "conv_backward" if self.backward else "conv"
             return Operation(name, (), 0.0, moved, f"{name}.volume")

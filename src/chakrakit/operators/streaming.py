@@ -35,8 +35,8 @@ def elementwise(call: Call) -> Operation | None:
     wide = [t for t in tensors if t.elements * 2 > elements] or tensors
     each = 1 if call.short in _FLAGS else max(t.each for t in wide)
     read = tensors[1:] if call.short in _FILLS else tensors
-    written = tensors[0].touched if call.in_place or call.short in _FILLS else elements * each
-    moved = sum(t.touched for t in read) + written
+    written_bytes = tensors[0].touched if call.in_place or call.short in _FILLS else elements * each
+    moved = sum(t.touched for t in read) + written_bytes
     name = call.short
     if any(1 < t.elements < elements for t in tensors):
         name += ".broadcast"
@@ -96,14 +96,14 @@ def of_lists(call: Call) -> Operation | None:
     lists = [x for x in call.inputs if isinstance(x, list) and x]
     if not lists:
         return None
-    sizes = [sum(t.touched for t in one) for one in lists]
-    written = sizes[: _LISTS_WRITTEN.get(call.short, 1)]
+    sizes = [sum(t.touched for t in tensors) for tensors in lists]
+    written_sizes = sizes[: _LISTS_WRITTEN.get(call.short, 1)]
     if call.short == "_fused_adam" or call.short == "_fused_adamw":
-        written = [sizes[0], *sizes[2:4]]
+        written_sizes = [sizes[0], *sizes[2:4]]
     read = [] if call.short == "_foreach_zero" else sizes
     if call.short == "_foreach_norm":
-        written = []
-    moved = sum(read) + sum(written)
+        written_sizes = []
+    moved = sum(read) + sum(written_sizes)
     kind = "adamw" if call.short == "_fused_adamw" else "elementwise"
     shape = (len(lists[0]), sum(t.elements for t in lists[0]), moved)
     return Operation(kind, shape, 0.0, float(max(SMALLEST, moved)), call.short)

@@ -120,8 +120,8 @@ def _elements(operands: Iterable[Operand]) -> int:
 
 def _argument(call: Call, index: int) -> int:
     """Elements of a tensor, or of all tensors of a list."""
-    one = call.tensor(index)
-    return one.elements if one is not None else _elements(call.listed(index))
+    operand = call.tensor(index)
+    return operand.elements if operand is not None else _elements(call.listed(index))
 
 
 def _nothing(_: Call) -> int:
@@ -227,7 +227,7 @@ _CONVOLUTIONS = {
     "_conv_depthwise2d": Convolution(4, 5, 6),
     "_slow_conv2d_forward": Convolution(4, 5, -1),
     "convolution_backward": Convolution(
-        4, 5, 6, groups=9, transposed=7, more=8, image=1, wanted=10
+        4, 5, 6, groups=9, transposed=7, more=8, image=1, output_mask=10
     ),
 }
 _RECURRENT = {"_cudnn_rnn": Recurrent(1, 6), "_cudnn_rnn_backward": Recurrent(2, 10)}
@@ -406,8 +406,8 @@ def operation_of(call: Call) -> Operation | None:
     operation = operator.measure(call)
     if operation is None:
         return None
-    flops, others = _counted(operator, call)
-    return operation._replace(flops=float(flops), vector_ops=float(others))
+    flops, vector_ops = _counted(operator, call)
+    return operation._replace(flops=float(flops), vector_ops=float(vector_ops))
 
 
 def cost_of(call: Call) -> Cost:

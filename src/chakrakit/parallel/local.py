@@ -79,7 +79,7 @@ class Local:
         from joblib.externals.loky import ProcessPoolExecutor
 
         self._mine.pool = pool = ProcessPoolExecutor(
-            1, initializer=_outlive_nothing, initargs=(os.getpid(),)
+            1, initializer=_prepare_worker, initargs=(os.getpid(),)
         )
         self._pools.append(pool)
         return pool
@@ -94,7 +94,7 @@ class Local:
         self._threads.shutdown(cancel_futures=True)
 
 
-def _outlive_nothing(parent: int) -> None:
+def _prepare_worker(parent: int) -> None:
     """A worker leaves Ctrl-C to its parent, and ends when the parent is gone, however it went."""
     import signal
 

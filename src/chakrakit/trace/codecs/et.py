@@ -49,13 +49,13 @@ def scan(stream: io.BufferedReader, name: str, rows: int = CHUNK_ROWS) -> Iterat
 
 def recast(trace: Trace, keep: set[str]) -> Trace:
     """The same trace with only these attributes as columns, the others raw."""
-    known = [(n, s) for n, s in columns.known_columns() if n in keep]
-    seen = {n for n, _ in known}
-    for name in sorted(keep - seen):
+    column_storages = [(n, s) for n, s in columns.known_columns() if n in keep]
+    vocabulary_names = {n for n, _ in column_storages}
+    for name in sorted(keep - vocabulary_names):
         kind = trace.table.schema.field(columns.column_name(name)).type
         storage = columns.STORAGE_TYPES.index(columns.storage_type(kind, name))
-        known.append((name, storage))
-    decoder = core.Decoder(known, len(known))
+        column_storages.append((name, storage))
+    decoder = core.Decoder(column_storages, len(column_storages))
     header = np.frombuffer(wire.frame(trace.metadata.raw or b""), np.uint8)
     batches = []
     for data in (header, *frames(trace)):
@@ -121,8 +121,8 @@ def _batches(
     while not last:
         if filled == len(buffer):
             buffer = np.concatenate([buffer, np.empty_like(buffer)])
-        got = stream.readinto(memoryview(buffer)[filled:])  # type: ignore[arg-type]
-        filled, last = filled + got, got == 0
+        received = stream.readinto(memoryview(buffer)[filled:])  # type: ignore[arg-type]
+        filled, last = filled + received, received == 0
         position = 0
         while True:
             position += _decode(decoder, buffer[position:filled], last, rows, name)

@@ -57,9 +57,9 @@ class Selection:
 
 def type_code(name: str) -> int:
     """4 for `COMP_NODE` or `COMP`; the number of `NODE_TYPE_42`."""
-    known = name.upper().removesuffix("_NODE") + "_NODE"
-    if known in NodeType.__members__:
-        return NodeType[known]
+    member_name = name.upper().removesuffix("_NODE") + "_NODE"
+    if member_name in NodeType.__members__:
+        return NodeType[member_name]
     if match := re.fullmatch(r"NODE_TYPE_(-?\d{1,9})", name.upper()):
         return int(match[1])
     raise ConfigError(f"{name!r} is not a node type; {nearest(name, NodeType.__members__)}")
@@ -71,8 +71,8 @@ def _matching(trace: Trace, pattern: str) -> Mask:
     except re.error as error:
         raise ConfigError(f"{pattern!r} is not a regular expression: {error}") from None
     names = trace.names.combine_chunks()
-    found = np.array([bool(regex.search(n)) for n in names.dictionary.to_pylist()], np.bool_)
-    return found[names.indices.to_numpy()] if len(trace) else np.zeros(0, np.bool_)
+    name_matches = np.array([bool(regex.search(n)) for n in names.dictionary.to_pylist()], np.bool_)
+    return name_matches[names.indices.to_numpy()] if len(trace) else np.zeros(0, np.bool_)
 
 
 def _near(trace: Trace, node_id: int, hops: int) -> Mask:
@@ -93,8 +93,8 @@ def export(
 ) -> Exported:
     """Writes the graph; `.graphml` or `.dot` in the name says how."""
     kind = _format_of(os.fspath(path))
-    chosen = selection or Selection()
-    mask = chosen.rows(trace)
+    effective_selection = selection or Selection()
+    mask = effective_selection.rows(trace)
     part = trace if mask.all() else trace.select(mask)
     with open_output(path, binary_only=False) as stream:
         for text in _text(kind(), part):

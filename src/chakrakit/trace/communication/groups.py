@@ -79,10 +79,10 @@ def read_groups(path: Path | BundlePath) -> Groups:
     return _checked(read_json(path, dict[str, list[_Rank]], _LIKE, LARGEST_WRITTEN), str(path))
 
 
-def parse_groups(found: Any, path: str) -> Groups:
+def parse_groups(content: Any, path: str) -> Groups:
     """Groups from a decoded JSON object."""
     try:
-        return _checked(msgspec.convert(found, dict[str, list[_Rank]]), path)
+        return _checked(msgspec.convert(content, dict[str, list[_Rank]]), path)
     except msgspec.ValidationError as error:
         raise FormatError(f"not {_LIKE}: {error}", path=path) from None
 
@@ -100,11 +100,11 @@ def groups_in(trace: Trace) -> Groups:
     A group with an empty list of ranks is the whole world; it is left out, since its size is not known.
     """
     rows = np.flatnonzero(trace.types == NodeType.METADATA_NODE)
-    found: dict[str, tuple[int, ...]] = {}
+    groups: dict[str, tuple[int, ...]] = {}
     names = trace.names.take(pa.array(rows)).cast(pa.string())
     for row in rows[pc.match_substring(names, "process_group:init").to_numpy()].tolist():
-        found.update(_parse_init(trace[row].get("inputs_values") or ""))
-    return Groups(found)
+        groups.update(_parse_init(trace[row].get("inputs_values") or ""))
+    return Groups(groups)
 
 
 def _parse_init(text: str) -> dict[str, tuple[int, ...]]:
@@ -133,10 +133,10 @@ def positive_names(names: Iterable[str]) -> dict[str, str]:
 
     Simulators of the Chakra world number groups from 1.
     """
-    given = list(names)
-    kept = {n for n in given if n.isdecimal() and str(int(n)) == n and int(n) > 0}
-    free = (str(n) for n in count(1) if str(n) not in kept)
-    return {name: name if name in kept else next(free) for name in given}
+    old_names = list(names)
+    numbered = {n for n in old_names if n.isdecimal() and str(int(n)) == n and int(n) > 0}
+    free = (str(n) for n in count(1) if str(n) not in numbered)
+    return {name: name if name in numbered else next(free) for name in old_names}
 
 
 # Binding: how a rank runs a body that it shares with other ranks.
@@ -196,9 +196,9 @@ def _renamed(names: pa.ChunkedArray, groups: Mapping[str, str]) -> pa.ChunkedArr
 
 def _moved(body: Trace, end: str, peers: Mapping[int, int]) -> pa.Array:
     values = body.column(end, -1)
-    known = np.unique(values)
-    moved = np.array([peers.get(int(v), int(v)) for v in known], np.int64)
-    return pa.array(moved[np.searchsorted(known, values)], mask=~body.has(end))
+    distinct_ends = np.unique(values)
+    moved = np.array([peers.get(int(v), int(v)) for v in distinct_ends], np.int64)
+    return pa.array(moved[np.searchsorted(distinct_ends, values)], mask=~body.has(end))
 
 
 def _scaled(body: Trace, scale: float) -> dict[str, object]:

@@ -77,9 +77,9 @@ def _unfolding(stream: IO[bytes], raw: io.BufferedReader, name: str) -> io.Buffe
     """What a compressed file holds, up to a limit that follows its size; a pipe has no size to go by."""
     if not raw.seekable():
         return _buffered(stream)
-    here = raw.tell()
+    position = raw.tell()
     size = raw.seek(0, io.SEEK_END)
-    raw.seek(here)
+    raw.seek(position)
     return io.BufferedReader(_Patient(stream, _MOST_TIMES * size + _BUFFER, name), _BUFFER)
 
 
@@ -196,9 +196,9 @@ def _compressor(raw: BinaryIO, target: str) -> Iterator[BinaryIO]:
 
 
 _PIECE = 1 << 20
-_UNPACKING_MOST_TIMES = 100
+_MOST_TIMES_IN_MEMORY = 100
 """The most regular recordings shrink to a thirtieth; gzip itself ends at a thousandth."""
-_ROOM = 64 << 20
+_SMALL_FILE_ROOM = 64 << 20
 
 
 def unpacked(data: bytes, path: str, cut_off: bool = False) -> bytes:
@@ -215,17 +215,17 @@ def _pieces(data: bytes, path: str, cut_off: bool) -> Iterator[bytes]:
             yield piece
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         if not cut_off:
-            told = f"the gzip data is damaged or cut off: {error}"
-            raise FormatError(told, path=path) from None
+            message = f"the gzip data is damaged or cut off: {error}"
+            raise FormatError(message, path=path) from None
 
 
 def _within(pieces: Iterator[bytes], size: int, path: str) -> Iterator[bytes]:
-    left = _UNPACKING_MOST_TIMES * size + _ROOM
+    remaining = _MOST_TIMES_IN_MEMORY * size + _SMALL_FILE_ROOM
     for piece in pieces:
-        left -= len(piece)
-        if left < 0:
+        remaining -= len(piece)
+        if remaining < 0:
             raise FormatError(
-                f"unpacks to more than {_UNPACKING_MOST_TIMES} times its size, as no recording does; unpack it first "
+                f"unpacks to more than {_MOST_TIMES_IN_MEMORY} times its size, as no recording does; unpack it first "
                 "if that is right",
                 path=path,
             )
@@ -235,7 +235,7 @@ def _within(pieces: Iterator[bytes], size: int, path: str) -> Iterator[bytes]:
 # Tables in Parquet files, and what must hold of any table's columns before one is looked up by name.
 
 
-def read_parquet(source: IO[Any], path: str, what: str = "Parquet file") -> pa.Table:
+def read_parquet(source: IO[Any], path: str, expected: str = "Parquet file") -> pa.Table:
     """A whole table, checked; a FormatError names the file and says what it should have been."""
     # Only here: commands that read no table start without Arrow.
     import pyarrow as pa
@@ -247,7 +247,7 @@ def read_parquet(source: IO[Any], path: str, what: str = "Parquet file") -> pa.T
         names = table.column_names
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise FormatError(f"not the {what} it should be: {reason}", path=path) from None
+        raise FormatError(f"not the {expected} it should be: {reason}", path=path) from None
     check_columns(names, path)
     return table
 

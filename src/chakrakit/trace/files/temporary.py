@@ -26,12 +26,12 @@ except ImportError:  # without locks nobody can tell what a killed writer left, 
     fcntl = None  # type: ignore[assignment]
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
-_LONGEST = 200
+_KEPT_CHARACTERS = 200
 
 
 def temporary_name(target: Path) -> Path:
     """A new name beside the target."""
-    return target.with_name(f".{target.name[:_LONGEST]}.{secrets.token_hex(4)}.tmp")
+    return target.with_name(f".{target.name[:_KEPT_CHARACTERS]}.{secrets.token_hex(4)}.tmp")
 
 
 @contextlib.contextmanager
@@ -44,13 +44,13 @@ def scratch(name: str) -> Iterator[Path]:
 @contextlib.contextmanager
 def private_temporary(name: str) -> Iterator[Path]:
     """What this process and those it starts put into the temporary folder goes with the block."""
-    variable, known = os.environ.get("TMPDIR"), tempfile.tempdir
+    variable, previous_folder = os.environ.get("TMPDIR"), tempfile.tempdir
     with scratch(name) as folder:
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
         try:
             yield folder
         finally:
-            tempfile.tempdir = known
+            tempfile.tempdir = previous_folder
             os.environ.pop("TMPDIR")
             if variable is not None:
                 os.environ["TMPDIR"] = variable
@@ -103,8 +103,8 @@ def remove_stale(target: Path) -> None:
         return  # inside a temporary there is one writer, and nothing stale
     with contextlib.suppress(OSError):
         for entry in os.scandir(target.parent):
-            found = _TEMPORARY.fullmatch(entry.name)
-            if found is not None and found["name"] == target.name[:_LONGEST]:
+            match = _TEMPORARY.fullmatch(entry.name)
+            if match is not None and match["name"] == target.name[:_KEPT_CHARACTERS]:
                 _remove_unlocked(Path(entry.path))
 
 
@@ -126,8 +126,8 @@ def _remove(path: Path) -> None:
             path.unlink()
 
 
-_EXCHANGE = 2
-_HERE = -100
+_RENAME_EXCHANGE = 2
+_AT_FDCWD = -100
 """Linux's RENAME_EXCHANGE and AT_FDCWD."""
 
 
@@ -160,7 +160,7 @@ def _exchange(a: Path, b: Path) -> bool:
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None:
         return False
-    if rename(_HERE, os.fsencode(a), _HERE, os.fsencode(b), _EXCHANGE) == 0:
+    if rename(_AT_FDCWD, os.fsencode(a), _AT_FDCWD, os.fsencode(b), _RENAME_EXCHANGE) == 0:
         return True
     code = ctypes.get_errno()
     if code in (errno.ENOSYS, errno.EINVAL):

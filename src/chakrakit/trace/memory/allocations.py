@@ -27,10 +27,10 @@ class MemoryFit(msgspec.Struct, frozen=True):
 
 def fit_of(needs: dict[int, int], has: dict[int, int]) -> MemoryFit | None:
     """The verdict for ranks with known needs on devices of known size; None where nothing is known."""
-    known = [(n - has[rank], n, rank) for rank, n in needs.items() if n and has.get(rank)]
-    if not known:
+    shortfalls = [(n - has[rank], n, rank) for rank, n in needs.items() if n and has.get(rank)]
+    if not shortfalls:
         return None
-    _, need, rank = max(known, key=lambda found: (found[0], -found[2]))
+    _, need, rank = max(shortfalls, key=lambda shortfall: (shortfall[0], -shortfall[2]))
     return MemoryFit(need <= has[rank], need, has[rank], rank)
 
 
@@ -41,7 +41,9 @@ def fit_fields(fit: MemoryFit | None) -> dict[str, Any]:
     return {"fits": fit.fits, "needs_bytes": fit.needs_bytes, "has_bytes": fit.has_bytes}
 
 
-def said_first(fits: bool | None, needs: int | None, has: int | None, who: str = "a rank") -> str:
+def shortage_line(
+    fits: bool | None, needs: int | None, has: int | None, who: str = "a rank"
+) -> str:
     """The line that a result begins with where memory does not suffice, else nothing."""
     if fits is not False or needs is None or has is None:
         return ""
@@ -163,8 +165,10 @@ class Allocations:
         ran = end >= np.maximum(start, 0)
         first = int(start[ran].min()) if ran.any() else 0
         row = np.maximum(self.row, 0)
-        own = np.where(self.at_end, end[row], start[row]) if len(start) else np.zeros(len(self))
-        at = np.where((self.row == BEFORE) | ~(ran[row] if len(ran) else False), first, own)
+        row_time = (
+            np.where(self.at_end, end[row], start[row]) if len(start) else np.zeros(len(self))
+        )
+        at = np.where((self.row == BEFORE) | ~(ran[row] if len(ran) else False), first, row_time)
         return np.maximum.accumulate(at).astype(np.int64)
 
     def peak_time(self, start: I64, end: I64) -> int:

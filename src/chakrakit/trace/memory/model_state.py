@@ -61,8 +61,8 @@ def model_state(trace: Trace) -> list[StatePart]:
 
 def with_model_state(trace: Trace, parts: Iterable[StatePart]) -> Trace:
     """The trace with this state in its header; other attributes stay."""
-    known = {k: v for k, v in trace.metadata.attributes.items() if k != ATTRIBUTE}
-    plain = {k: v for k, v in known.items() if isinstance(v, str | int | float | bool)}
+    other_attributes = {k: v for k, v in trace.metadata.attributes.items() if k != ATTRIBUTE}
+    plain = {k: v for k, v in other_attributes.items() if isinstance(v, str | int | float | bool)}
     header = Metadata.of(trace.metadata.version, **plain, **state_attribute(parts))
     return trace.with_metadata(header)
 

@@ -34,13 +34,13 @@ def from_counts(trace: Trace, start: I64, end: I64) -> Allocations | None:
     at_end = np.tile([False, True], len(order))
     size = np.stack([alloc[order], -free[order]], 1).reshape(-1)
     kind = np.repeat(_kinds(trace)[order], 2)
-    kept = size != 0
+    nonzero = size != 0
     return Allocations(
-        row[kept],
-        at_end[kept],
-        size[kept],
-        kind[kept],
-        np.zeros(int(kept.sum()), np.int32),
+        row[nonzero],
+        at_end[nonzero],
+        size[nonzero],
+        kind[nonzero],
+        np.zeros(int(nonzero.sum()), np.int32),
         _LABELS,
         "bytes that nodes take and release",
     )
@@ -56,8 +56,8 @@ def _issue_order(trace: Trace, start: I64) -> I64:
 
 def _kinds(trace: Trace) -> I8:
     """What the nodes' bytes are for; they are released without saying by whom they were taken."""
-    said = str(trace.metadata.attributes.get(HELD_KIND, "activations"))
-    usual = KINDS.index(said) if said in KINDS else KINDS.index("other")
+    held_kind = str(trace.metadata.attributes.get(HELD_KIND, "activations"))
+    usual = KINDS.index(held_kind) if held_kind in KINDS else KINDS.index("other")
     return np.full(len(trace), usual, np.int8)
 
 
@@ -123,9 +123,9 @@ def _lives(
 
 def _listed(trace: Trace, column: str) -> list[tuple[int, str, int]]:
     """(row, name, bytes) of every tensor in a list of `name, bytes, …`."""
-    found: list[tuple[int, str, int]] = []
+    tensors: list[tuple[int, str, int]] = []
     if column not in trace.table.column_names:
-        return found
+        return tensors
     for row, items in enumerate(trace.table.column(column).to_pylist()):
         texts = items or []
         for name, size in zip(texts[::2], texts[1::2], strict=False):
@@ -134,8 +134,8 @@ def _listed(trace: Trace, column: str) -> list[tuple[int, str, int]]:
                 raise TraceError(
                     f"node {trace.ids[row]}: {column} should list name, bytes, …; {size!r} is no number"
                 )
-            found.append((row, name, int(digits)))
-    return found
+            tensors.append((row, name, int(digits)))
+    return tensors
 
 
 def allocations_of(
@@ -151,11 +151,11 @@ def allocations_of(
     finish = trace.end_ns if end is None else end
     parts = [from_model_state(trace)]
     for source in (from_counts, from_named_tensors, from_storages):
-        found = source(trace, begin, finish)
-        if found is not None:
-            parts.append(found)
+        account = source(trace, begin, finish)
+        if account is not None:
+            parts.append(account)
             break
-    known = [p for p in parts if p is not None]
-    if not known:
+    accounts = [p for p in parts if p is not None]
+    if not accounts:
         return None
-    return Allocations.joined(known, known[-1].source) if len(known) > 1 else known[0]
+    return Allocations.joined(accounts, accounts[-1].source) if len(accounts) > 1 else accounts[0]

@@ -43,8 +43,8 @@ class Metadata:
         """The message as its JSON object: `version`, `attr`."""
         if self.raw is None:
             return {}
-        found: dict[str, Any] = msgspec.json.decode(core.json_metadata(self.raw))
-        return found
+        message: dict[str, Any] = msgspec.json.decode(core.json_metadata(self.raw))
+        return message
 
     @property
     def version(self) -> str:

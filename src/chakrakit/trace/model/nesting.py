@@ -16,9 +16,9 @@ from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges, resolve
 # In which step a row runs, where no node says it: found where the same work repeats.
 
 
-_ALIKE = 0.95
+_REPEATING_SHARE = 0.95
 """The share of names that must come again one period later: steps differ a little in what they log."""
-_TRIED = 32
+_TRIED_NAMES = 32
 
 
 def repeating_steps(name: I32, start: I64, works: Mask) -> I64:
@@ -35,13 +35,15 @@ def repeating_steps(name: I32, start: I64, works: Mask) -> I64:
 def filled(number: I64, start: I64, thread: I64, among: Mask) -> I64:
     """Rows without a step take the next one on their thread, and the last ones the one before."""
     number, rows = number.copy(), np.flatnonzero(among)
-    for one in np.unique(thread[rows]).tolist():
-        mine = rows[thread[rows] == one]
-        mine = mine[np.argsort(start[mine], kind="stable")]
-        known = np.flatnonzero(number[mine] >= 0)
-        if len(known):
-            after = np.minimum(np.searchsorted(known, np.arange(len(mine))), len(known) - 1)
-            number[mine] = number[mine[known[after]]]
+    for thread_id in np.unique(thread[rows]).tolist():
+        thread_rows = rows[thread[rows] == thread_id]
+        thread_rows = thread_rows[np.argsort(start[thread_rows], kind="stable")]
+        numbered = np.flatnonzero(number[thread_rows] >= 0)
+        if len(numbered):
+            after = np.minimum(
+                np.searchsorted(numbered, np.arange(len(thread_rows))), len(numbered) - 1
+            )
+            number[thread_rows] = number[thread_rows[numbered[after]]]
     return number
 
 
@@ -49,14 +51,17 @@ def repeating_period(codes: I32) -> int:
     """The length after which names repeat, 0 if they do not: tried are gaps between rare names."""
     values, counts = np.unique(codes, return_counts=True)
     again = counts >= 2
-    rare = values[again][np.argsort(counts[again], kind="stable")][:_TRIED]
+    rare = values[again][np.argsort(counts[again], kind="stable")][:_TRIED_NAMES]
     tried: set[int] = set()
     for value in rare.tolist():
         gaps = np.diff(np.flatnonzero(codes == value))
         tried.add(int(np.median(gaps)))
     for period in sorted(tried):
         # Shorter than that, and a loop inside a step would pass for the step.
-        if 4 <= period <= len(codes) // 2 and (codes[period:] == codes[:-period]).mean() >= _ALIKE:
+        if (
+            4 <= period <= len(codes) // 2
+            and (codes[period:] == codes[:-period]).mean() >= _REPEATING_SHARE
+        ):
             return period
     return 0
 
@@ -115,10 +120,10 @@ def parents_by_calls(edges: Edges, among: Mask) -> I32:
     return without_circles(parent)
 
 
-def parents_by_id(ids: U64, wanted: U64, said: Mask) -> I32:
+def parents_by_id(ids: U64, parent_ids: U64, has_parent: Mask) -> I32:
     """The row of each row's parent, which nodes name by its id; -1 for none and for one that is not there."""
     parent = np.full(len(ids), -1, np.int32)
-    parent[said] = resolve(ids, wanted[said])
+    parent[has_parent] = resolve(ids, parent_ids[has_parent])
     return without_circles(parent, ids)
 
 
@@ -132,22 +137,22 @@ def without_circles(parent: I32, ids: U64 | None = None) -> I32:
         at = np.where(at >= 0, at[at], -1)
     caught = np.flatnonzero(at >= 0)
     if len(caught):
-        named = caught[0] if ids is None else ids[caught[0]]
+        node_id = caught[0] if ids is None else ids[caught[0]]
         raise TraceError(
-            f"node {named} runs inside itself, as `parent` or calls of {len(caught):,} nodes say; "
+            f"node {node_id} runs inside itself, as `parent` or calls of {len(caught):,} nodes say; "
             "remove that attribute, and times tell what runs inside what"
         )
     return parent
 
 
-def nearest_kept(parent: I32, kept: Mask) -> I32:
+def nearest_kept(parent: I32, is_kept: Mask) -> I32:
     """For each row the nearest row around it that is kept; -1 for none."""
     outer = parent.copy()
-    open_rows = np.flatnonzero((outer >= 0) & ~kept[outer])
+    open_rows = np.flatnonzero((outer >= 0) & ~is_kept[outer])
     while len(open_rows):
         outer[open_rows] = outer[outer[open_rows]]
         open_rows = open_rows[outer[open_rows] >= 0]
-        open_rows = open_rows[~kept[outer[open_rows]]]
+        open_rows = open_rows[~is_kept[outer[open_rows]]]
     return outer
 
 

@@ -92,12 +92,12 @@ class Node:
     @property
     def attributes(self) -> dict[str, Any]:
         """All attributes this node has, by name. Those kept raw are not among them."""
-        found = {}
+        values = {}
         for column in self.trace.nodes.column_names:
             name, value = columns.attribute_name(column), self.get(column)
             if name is not None and value is not None:
-                found[name] = value
-        return found
+                values[name] = value
+        return values
 
     @property
     def parents(self) -> list[tuple[Node, EdgeKind]]:
@@ -110,8 +110,10 @@ class Node:
     def children(self) -> list[tuple[Node, EdgeKind]]:
         """The nodes that depend on this one, with the kind of each edge."""
         graph, edges = self.trace.graph, self.trace.edges
-        found = graph.out_edges[graph.out_offsets[self.row] : graph.out_offsets[self.row + 1]]
-        return [self._end(edges.dst[i], edges.kind[i]) for i in found]
+        edge_numbers = graph.out_edges[
+            graph.out_offsets[self.row] : graph.out_offsets[self.row + 1]
+        ]
+        return [self._end(edges.dst[i], edges.kind[i]) for i in edge_numbers]
 
     def _end(self, row: Any, kind: Any) -> tuple[Node, EdgeKind]:
         return Node(self.trace, int(row)), EdgeKind(int(kind))
@@ -125,6 +127,6 @@ class Node:
             ("duration", f"{self.duration_ns:,} ns"),
         ]
         rows += [(name, str(value)[:200]) for name, value in self.attributes.items()]
-        shown = self.parents[:SHOWN_ROWS]
-        rows += [("depends on", f"{p.id} {p.name} ({k.name.lower()})") for p, k in shown]
+        parents = self.parents[:SHOWN_ROWS]
+        rows += [("depends on", f"{p.id} {p.name} ({k.name.lower()})") for p, k in parents]
         return table_html(("", ""), rows, f"{self.id} {self.name}")

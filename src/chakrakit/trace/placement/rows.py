@@ -28,18 +28,20 @@ def stored(trace: Trace) -> Mask:
     """Rows that read from or write to a store of the machine: memory operations that name one."""
     if "storage" not in trace.table.column_names:
         return np.zeros(len(trace), np.bool_)
-    named = trace.column("storage", "") != ""
-    return np.asarray(named & trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE))
+    names_a_store = trace.column("storage", "") != ""
+    return np.asarray(
+        names_a_store & trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
+    )
 
 
 def is_communication(trace: Trace) -> Mask:
     """Collectives and messages. What the host says of one before a kernel does it (NCCL) is not it."""
-    found = trace.is_type(*COMMUNICATION)
+    candidates = trace.is_type(*COMMUNICATION)
     host = on_host(trace)
-    if not (found & host).any():
-        return found
+    if not (candidates & host).any():
+        return candidates
     unknown = trace.is_type(NodeType.COMM_COLL_NODE) & ~trace.has("comm_type")
-    return np.asarray(found & ~(host & (unknown | _named_for_device(trace))))
+    return np.asarray(candidates & ~(host & (unknown | _named_for_device(trace))))
 
 
 def _named_for_device(trace: Trace) -> Mask:
@@ -109,11 +111,11 @@ def ordered_by_edges(trace: Trace, host: bool) -> bool:
 def implied_order(trace: Trace) -> tuple[I64, I64]:
     """Pairs of rows that follow each other on a lane whose order no edge says."""
     lane, place = lane_of(trace), issue_order(trace)
-    said = np.zeros(len(trace), np.bool_)
+    ordered = np.zeros(len(trace), np.bool_)
     for host in (False, True):
         if ordered_by_edges(trace, host):
-            said |= lane % 2 == int(host)
-    rows = np.flatnonzero((lane != NO_LANE) & ~said)
+            ordered |= lane % 2 == int(host)
+    rows = np.flatnonzero((lane != NO_LANE) & ~ordered)
     rows = rows[np.lexsort((place[rows], lane[rows]))]
     same = lane[rows[1:]] == lane[rows[:-1]]
     return rows[:-1][same], rows[1:][same]
@@ -141,8 +143,10 @@ def nested_ends(trace: Trace, start: I64, end: I64, per_ns: int = 1) -> I64:
     if not trace.is_timed or not host.any():
         return end
     outer, recorded_end = trace.parent, trace.end_ns
-    held = (outer >= 0) & (end >= 0) & ~outlives_parent(trace) & ~is_communication(trace)[outer]
-    inner = np.flatnonzero(held)
+    delays_caller = (
+        (outer >= 0) & (end >= 0) & ~outlives_parent(trace) & ~is_communication(trace)[outer]
+    )
+    inner = np.flatnonzero(delays_caller)
     if not len(inner):
         return end
     out = end.copy()
@@ -181,11 +185,11 @@ def _next_on_thread(trace: Trace, host: Mask) -> I64:
     start, end = trace.start_ns[rows], trace.end_ns[rows]
     order = np.lexsort((-end, start, thread))
     rows, thread, start, end = rows[order], thread[order], start[order], end[order]
-    found = np.full(len(trace), -1, np.int64)
+    following = np.full(len(trace), -1, np.int64)
     for name in np.unique(thread).tolist():
         first, last = np.searchsorted(thread, [name, name + 1])
         place = first + np.searchsorted(start[first:last], end[first:last], side="left")
         place = np.maximum(place, np.arange(first, last) + 1)
         inside = place < last
-        found[rows[first:last][inside]] = rows[place[inside]]
-    return found
+        following[rows[first:last][inside]] = rows[place[inside]]
+    return following

@@ -46,9 +46,9 @@ _Task = tuple[int, Body]
 def can_stream(traces: TraceSet) -> bool:
     """Whether every rank has its own body, as it stands, with its times in it."""
     bindings = traces.bindings.values()
-    own = len({b.body for b in bindings}) == len(bindings) > 1
+    unshared = len({b.body for b in bindings}) == len(bindings) > 1
     timed = isinstance(traces, Run) and traces.times is not None
-    return own and not timed and all(b.is_plain for b in bindings)
+    return unshared and not timed and all(b.is_plain for b in bindings)
 
 
 class StreamedTable(ds.InMemoryDataset):  # type: ignore[misc]
@@ -80,7 +80,7 @@ class _Source:
         return spread(function, tasks, self._workers)
 
     def pieces(
-        self, columns: list[str] | None, chosen: ds.Expression | None
+        self, columns: list[str] | None, row_filter: ds.Expression | None
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """The schema of some columns, and their rows rank by rank."""
         schema = (
@@ -92,7 +92,7 @@ class _Source:
             schema=self.schema,
             mixed=self._mixed,
             columns=schema.names,
-            chosen=chosen,
+            row_filter=row_filter,
         )
         return schema, (b for table in self._spread(cut) for b in table.to_batches())
 
@@ -101,11 +101,11 @@ class _Source:
 class _Scan:
     source: _Source
     columns: list[str] | None
-    chosen: ds.Expression | None
+    row_filter: ds.Expression | None
 
     def to_reader(self) -> pa.RecordBatchReader:
         """What DuckDB reads."""
-        return pa.RecordBatchReader.from_batches(*self.source.pieces(self.columns, self.chosen))
+        return pa.RecordBatchReader.from_batches(*self.source.pieces(self.columns, self.row_filter))
 
 
 def _table(task: _Task, table_of: TableOf) -> pa.Table:
@@ -124,15 +124,15 @@ def _piece(
     schema: pa.Schema,
     mixed: frozenset[str],
     columns: list[str],
-    chosen: ds.Expression | None,
+    row_filter: ds.Expression | None,
 ) -> pa.Table:
     """A rank's rows as the whole table has them: only what was asked for."""
     table = _table(task, table_of)
-    told = str(chosen)  # names every column that the filter looks at
-    used = [f for f in schema if f.name in columns or f.name in told]
+    filter_text = str(row_filter)  # names every column that the filter looks at
+    used = [f for f in schema if f.name in columns or f.name in filter_text]
     whole = pa.table({f.name: _column(table, f, f.name in mixed) for f in used})
-    if chosen is not None:
-        whole = whole.filter(chosen)
+    if row_filter is not None:
+        whole = whole.filter(row_filter)
     return whole.select(columns).combine_chunks()
 
 
@@ -175,11 +175,11 @@ def query(
     DuckDB's settings. With `workers`, ranks are read there, one per task.
     """
     duckdb = _duckdb()
-    found = traces if isinstance(traces, TraceSet) else _opened(traces)
+    trace_set = traces if isinstance(traces, TraceSet) else _opened(traces)
     with duckdb.connect(":memory:") as connection:
         try:
             _check_is_select(duckdb, connection, sql)
-            _make_tables(connection, found, sql, workers)
+            _make_tables(connection, trace_set, sql, workers)
             _lock(connection)
             return _fetched(connection.sql(sql), limit)
         except duckdb.Error as error:
@@ -187,9 +187,9 @@ def query(
 
 
 def _opened(path: Source) -> TraceSet:
-    found = read(path)
-    found.cache_bytes = _CACHE
-    return found
+    traces = read(path)
+    traces.cache_bytes = _CACHE
+    return traces
 
 
 def _duckdb() -> Any:
@@ -251,9 +251,9 @@ def _make_nodes(connection: duckdb.DuckDBPyConnection, traces: TraceSet) -> None
     if isinstance(traces, Run) and traces.times is not None:
         connection.register("_times", sql_tables.times(traces))
         times = 'JOIN _times t ON t.timing = r.timing AND t."row" = n."row"'
-    chosen = ", ".join(_expressions(traces, table.column_names, bool(times)))
+    select_list = ", ".join(_expressions(traces, table.column_names, bool(times)))
     connection.execute(
-        f"CREATE VIEW nodes AS SELECT r.rank, {chosen} "
+        f"CREATE VIEW nodes AS SELECT r.rank, {select_list} "
         f"FROM _ranks r JOIN _nodes n ON n.body = r.body {times}"
     )
 
@@ -268,20 +268,20 @@ def _expressions(traces: TraceSet, names: list[str], timed: bool) -> Iterator[st
 
 def _bound(traces: TraceSet, timed: bool) -> dict[str, str]:
     """The columns in which a rank may differ from its body, as SQL."""
-    bindings, found = traces.bindings.values(), {}
+    bindings, expressions = traces.bindings.values(), {}
     if any(b.groups for b in bindings):
-        found["pg_name"] = _mapped("r.groups", "n.pg_name")
+        expressions["pg_name"] = _mapped("r.groups", "n.pg_name")
     if any(b.peers for b in bindings):
-        found |= {end: _mapped("r.peers", f"n.{end}") for end in ("comm_src", "comm_dst")}
+        expressions |= {end: _mapped("r.peers", f"n.{end}") for end in ("comm_src", "comm_dst")}
     if any(b.scale != 1.0 for b in bindings):
         for name in ("num_ops", "tensor_size", "duration_ns"):
-            found[name] = _scaled(name)
-        found["end_ns"] = f"n.start_ns + {found['duration_ns']}"
-        found["duration_micros"] = f"({found['duration_ns']} // 1000)::UBIGINT"
+            expressions[name] = _scaled(name)
+        expressions["end_ns"] = f"n.start_ns + {expressions['duration_ns']}"
+        expressions["duration_micros"] = f"({expressions['duration_ns']} // 1000)::UBIGINT"
     if timed:
-        found |= {"start_ns": "t.start_ns", "end_ns": "t.end_ns"}
-        found["duration_ns"] = "t.end_ns - t.start_ns"
-    return found
+        expressions |= {"start_ns": "t.start_ns", "end_ns": "t.end_ns"}
+        expressions["duration_ns"] = "t.end_ns - t.start_ns"
+    return expressions
 
 
 def _mapped(table: str, column: str) -> str:
@@ -297,11 +297,11 @@ def _scaled(name: str) -> str:
 def _fetched(relation: Any, limit: int | None) -> pa.Table:
     # DuckDB 2 has a new name for what 1 called fetch_arrow_reader.
     reader = (getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader)()
-    batches, left = [], limit
+    batches, remaining = [], limit
     for batch in reader:
-        batches.append(batch if left is None else batch.slice(0, left))
-        left = None if left is None else left - len(batches[-1])
-        if left is not None and left <= 0:
+        batches.append(batch if remaining is None else batch.slice(0, remaining))
+        remaining = None if remaining is None else remaining - len(batches[-1])
+        if remaining is not None and remaining <= 0:
             break
     return _whole_numbers(pa.Table.from_batches(batches, reader.schema))
 

@@ -52,7 +52,7 @@ def read_card(path: Path | BundlePath) -> Card:
 # Footprint: what a simulated run takes and gives (energy, carbon, money, tokens), and how sure that is.
 
 
-_KEY = "footprint"
+_FOOTPRINT_KEY = "footprint"
 
 
 class Footprint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,22 +77,22 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def figures(self) -> dict[str, float]:
         """What is known, one number per name."""
-        found = {n: getattr(self, n) for n in self.__struct_fields__ if n != "energy_by_class"}
-        return {name: value for name, value in found.items() if value is not None}
+        fields = {n: getattr(self, n) for n in self.__struct_fields__ if n != "energy_by_class"}
+        return {name: value for name, value in fields.items() if value is not None}
 
     def put(self, card: Card) -> Card:
         """The card with this on it."""
-        told = {"passes": len(card.passes), **msgspec.to_builtins(self)}
-        return card.replace(measured={**card.measured, _KEY: told})
+        entry = {"passes": len(card.passes), **msgspec.to_builtins(self)}
+        return card.replace(measured={**card.measured, _FOOTPRINT_KEY: entry})
 
 
 def footprint_of(card: Card) -> Footprint | None:
     """What a run's card says; None where it says nothing, or passes changed the run since."""
-    told = card.measured.get(_KEY)
-    if not isinstance(told, dict) or told.get("passes") != len(card.passes):
+    entry = card.measured.get(_FOOTPRINT_KEY)
+    if not isinstance(entry, dict) or entry.get("passes") != len(card.passes):
         return None
     try:
-        return msgspec.convert({k: v for k, v in told.items() if k != "passes"}, Footprint)
+        return msgspec.convert({k: v for k, v in entry.items() if k != "passes"}, Footprint)
     except msgspec.ValidationError:
         return None
 
@@ -104,7 +104,7 @@ DILATED = 1.2
 """A step that recording made longer than this many times is not what the program does."""
 FILLED = 0.88
 """A device that works this share of a step bounds it."""
-_RECORDED_STEP_KEY = "recording"
+_RECORDING_KEY = "recording"
 
 
 class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -182,17 +182,17 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     def put(self, card: Card) -> Card:
         """The card with this on it."""
-        told = {**card.measured, _RECORDED_STEP_KEY: msgspec.to_builtins(self)}
-        return card.replace(measured=told)
+        measured = {**card.measured, _RECORDING_KEY: msgspec.to_builtins(self)}
+        return card.replace(measured=measured)
 
 
 def recorded_step_of(card: Card) -> RecordedStep | None:
     """What a run's card says of its recording; None for what was never recorded."""
-    told = card.measured.get(_RECORDED_STEP_KEY)
-    if not isinstance(told, dict):
+    entry = card.measured.get(_RECORDING_KEY)
+    if not isinstance(entry, dict):
         return None
     try:
-        return msgspec.convert(told, RecordedStep)
+        return msgspec.convert(entry, RecordedStep)
     except msgspec.ValidationError:
         return None
 

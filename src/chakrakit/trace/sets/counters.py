@@ -33,7 +33,7 @@ class CounterSchema:
     """A table of figures. A *series* has `rank`, `time_ns` and one `value` column, held until the next."""
 
     name: str
-    what: str
+    meaning: str
     columns: tuple[Column, ...]
     value: str = ""
     """The column that a timeline draws; "" for a table that is no series."""
@@ -50,9 +50,9 @@ _RANK = Column("rank", pa.int64())
 _TIME = Column("time_ns", pa.int64(), "ns")
 
 
-def _series(name: str, what: str, value: Column, label: Column | None = None) -> CounterSchema:
+def _series(name: str, meaning: str, value: Column, label: Column | None = None) -> CounterSchema:
     columns = (_RANK, _TIME, *((label,) if label else ()), value)
-    return CounterSchema(name, what, columns, value.name, label.name if label else "")
+    return CounterSchema(name, meaning, columns, value.name, label.name if label else "")
 
 
 SCHEMAS: dict[str, CounterSchema] = {
@@ -180,32 +180,34 @@ class Counters(Mapping[str, pa.Table]):
 
     def series(self, rank: int) -> list[Series]:
         """Everything over time that is known of a rank; with several labels, a series for each."""
-        found: list[Series] = []
+        all_series: list[Series] = []
         for name, table in self._tables.items():
             schema = SCHEMAS.get(name)
             if schema is not None and schema.value:
-                found += _counters_series(
+                all_series += _labelled_series(
                     schema, table.filter(pc.equal(table.column("rank"), rank))
                 )
-        return found
+        return all_series
 
 
 def _checked(name: str, table: Any) -> pa.Table:
     schema = SCHEMAS.get(name)
     try:
-        made = table if isinstance(table, pa.Table) else pa.table(table)
-        return made if schema is None else _typed(schema, made)
+        arrow_table = table if isinstance(table, pa.Table) else pa.table(table)
+        return arrow_table if schema is None else _typed(schema, arrow_table)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise TraceError(f"counter {name!r}: {str(error).splitlines()[0]}") from None
 
 
 def _typed(schema: CounterSchema, table: pa.Table) -> pa.Table:
-    known = {c.name: c for c in schema.columns}
+    columns = {c.name: c for c in schema.columns}
     for column in table.column_names:
-        if column not in known:
-            raise TraceError(f"counter {schema.name!r} has no {column!r}; {nearest(column, known)}")
+        if column not in columns:
+            raise TraceError(
+                f"counter {schema.name!r} has no {column!r}; {nearest(column, columns)}"
+            )
     arrays = []
-    for column in known.values():
+    for column in columns.values():
         if column.name in table.column_names:
             array = table.column(column.name).cast(column.type)
         elif column.default is not None:
@@ -217,12 +219,12 @@ def _typed(schema: CounterSchema, table: pa.Table) -> pa.Table:
         arrays.append(array)
     fields = [
         pa.field(c.name, c.type, False, {"unit": c.unit} if c.unit else None)
-        for c in known.values()
+        for c in columns.values()
     ]
     return pa.table(arrays, schema=pa.schema(fields))
 
 
-def _counters_series(schema: CounterSchema, table: pa.Table) -> list[Series]:
+def _labelled_series(schema: CounterSchema, table: pa.Table) -> list[Series]:
     table = table.sort_by("time_ns")
     texts = table.column(schema.label).to_pylist() if schema.label else [""] * table.num_rows
     time, value = (table.column(c).to_numpy() for c in ("time_ns", schema.value))
@@ -242,8 +244,8 @@ _SETTING, _RECORDED = "memory", "allocator"
 
 def as_recorded(settings: Mapping[str, Any], recorded: bool = True) -> dict[str, Any]:
     """The settings of a run's card, saying that its `memory` counter is an allocator's history, or not."""
-    others = {name: value for name, value in settings.items() if name != _SETTING}
-    return {**others, _SETTING: _RECORDED} if recorded else others
+    other_settings = {name: value for name, value in settings.items() if name != _SETTING}
+    return {**other_settings, _SETTING: _RECORDED} if recorded else other_settings
 
 
 def history_of(settings: Mapping[str, Any], counters: Mapping[str, pa.Table]) -> pa.Table | None:

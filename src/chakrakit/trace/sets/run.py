@@ -150,23 +150,23 @@ class Run(TraceSet):
         if times.binding_row is None:
             return times
         rows = np.flatnonzero(times.binding_row >= 0)
-        cause, other = times.binding_row[rows], np.full(len(rows), rank)
+        cause, cause_rank = times.binding_row[rows], np.full(len(rows), rank)
         if times.binding_rank is not None:
-            other = np.where(times.binding_rank[rows] < 0, rank, times.binding_rank[rows])
+            cause_rank = np.where(times.binding_rank[rows] < 0, rank, times.binding_rank[rows])
         ranks, sizes = self._rows_by_rank
-        at = np.minimum(np.searchsorted(ranks, other), len(ranks) - 1)
-        here = ranks[at] == other
-        lost = np.flatnonzero(here & (cause >= sizes[at]))
+        at = np.minimum(np.searchsorted(ranks, cause_rank), len(ranks) - 1)
+        present = ranks[at] == cause_rank
+        lost = np.flatnonzero(present & (cause >= sizes[at]))
         if len(lost):
             raise TraceError(
-                f"rank {rank}: row {rows[lost[0]]} waited for row {cause[lost[0]]} of rank {other[lost[0]]}, "
+                f"rank {rank}: row {rows[lost[0]]} waited for row {cause[lost[0]]} of rank {cause_rank[lost[0]]}, "
                 "which has fewer; the times are damaged: make the run again"
             )
-        if here.all():
+        if present.all():
             return times
-        known = times.binding_row.copy()
-        known[rows[~here]] = -1
-        return replace(times, binding_row=known)
+        binding_row = times.binding_row.copy()
+        binding_row[rows[~present]] = -1
+        return replace(times, binding_row=binding_row)
 
     @cached_property
     def _rows_by_rank(self) -> tuple[I64, I64]:
@@ -195,8 +195,8 @@ class Run(TraceSet):
             timed = timed.with_columns({_NANOS["start_time"]: start})
         waited = held_back(trace, start, end)
         if waited.any():
-            own, said = trace.own_ns, trace.has("own_ns") | waited
-            timed = timed.with_columns({"own_ns": pa.array(own, mask=~said)})
+            own_ns, has_own = trace.own_ns, trace.has("own_ns") | waited
+            timed = timed.with_columns({"own_ns": pa.array(own_ns, mask=~has_own)})
         return self._numbered(timed, rank)
 
     def _numbered(self, timed: Trace, rank: int) -> Trace:
@@ -234,10 +234,10 @@ class Run(TraceSet):
     @cached_property
     def folds(self) -> list[tuple[int, ...]]:
         """Ranks that run the same program at the same times, ascending; by the first of each."""
-        found: dict[Hashable, list[int]] = {}
+        ranks_alike: dict[Hashable, list[int]] = {}
         for rank in self.ranks:
-            found.setdefault(self.likeness(rank), []).append(rank)
-        return [tuple(ranks) for ranks in found.values()]
+            ranks_alike.setdefault(self.likeness(rank), []).append(rank)
+        return [tuple(ranks) for ranks in ranks_alike.values()]
 
     @cached_property
     def span(self) -> tuple[int, int]:
@@ -326,19 +326,19 @@ def check_length(times: int, nodes: int, rank: int) -> None:
         raise TraceError(f"rank {rank} has {nodes:,} nodes and times for {times:,}")
 
 
-def _exact(what: str, nanos: I64) -> dict[str, object]:
+def _exact(quantity: str, nanos: I64) -> dict[str, object]:
     """Microseconds for every reader, and the exact value where they do not say it."""
     return {
-        f"{what}_micros": np.maximum(nanos, 0) // 1000,
-        _NANOS[what]: pa.array(nanos, mask=nanos % 1000 == 0),
+        f"{quantity}_micros": np.maximum(nanos, 0) // 1000,
+        _NANOS[quantity]: pa.array(nanos, mask=nanos % 1000 == 0),
     }
 
 
 def _numbers(calls: Calls, rows: int) -> I64:
     """The number of each collective by its row; -1 for other rows."""
-    found = np.full(rows, -1, np.int64)
-    found[calls.row[calls.collective]] = calls.number[calls.collective]
-    return found
+    numbers = np.full(rows, -1, np.int64)
+    numbers[calls.row[calls.collective]] = calls.number[calls.collective]
+    return numbers
 
 
 _NANOS = {"start_time": "start_time_ns", "duration": "duration_ns"}

@@ -31,7 +31,7 @@ _ARCH = {
 }
 
 
-def known_card(traces: TraceSet) -> dict[str, Any]:
+def derived_card(traces: TraceSet) -> dict[str, Any]:
     """The fields that are known without asking anybody, as nested dictionaries."""
     card = traces.card
     settings = card.settings
@@ -39,7 +39,7 @@ def known_card(traces: TraceSet) -> dict[str, Any]:
     collector = _mapping(settings.get("collector"))
     devices |= {"model": _text(collector.get("device"))}
     workload = {**_generated(settings), "hardware": {"xpu_spec": devices}}
-    return _known(
+    return _without_empty(
         {
             "workload": workload,
             "Model-executor": _executor(settings, collector),
@@ -121,9 +121,9 @@ def _measured(traces: TraceSet) -> dict[str, Any]:
     return {**span, **traces.card.measured}
 
 
-def _known(section: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(section: Mapping[str, Any]) -> dict[str, Any]:
     """Without what is empty."""
-    inner = {k: _known(v) if isinstance(v, dict) else v for k, v in section.items()}
+    inner = {k: _without_empty(v) if isinstance(v, dict) else v for k, v in section.items()}
     return {k: v for k, v in inner.items() if v is not None and v != {} and v != [] and v != ""}
 
 
@@ -323,11 +323,11 @@ def card_from(plain: Any, where: str) -> WorkloadCard:
 
 
 def _explained(text: str) -> str:
-    what, _, place = text.partition(" - at `$")
+    problem, _, place = text.partition(" - at `$")
     place = place.rstrip("`").lstrip(".")
-    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", what)
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", problem)
     if unknown is None:
-        return f"{place}: {what}{_choices(place)}" if place else what
+        return f"{place}: {problem}{_choices(place)}" if place else problem
     name = ".".join(filter(None, (place, unknown[1])))
     leaves = {f.rpartition(".")[2]: f for f in fields()}
     hint = nearest(unknown[1], leaves)
@@ -360,18 +360,18 @@ def _leaves(
 def read_card_file(path: Path) -> dict[str, Any]:
     """A card from a YAML (or JSON) file, checked, as nested dictionaries."""
     document = read_document(path, "the fields of a card, as in `description: …`")
-    found: dict[str, Any] = document.content
+    content: dict[str, Any] = document.content
     try:
-        card_from(found, str(path))
+        card_from(content, str(path))
     except ConfigError as error:
         raise document.pointed(str(error)) from None
-    return found
+    return content
 
 
-def fields_from(given: Iterable[str]) -> dict[str, Any]:
+def fields_from(texts: Iterable[str]) -> dict[str, Any]:
     """`a.b=value` texts as nested dictionaries; values are read as YAML reads them."""
-    found: dict[str, Any] = {}
-    for text in given:
+    fields: dict[str, Any] = {}
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise ConfigError(
@@ -384,8 +384,8 @@ def fields_from(given: Iterable[str]) -> dict[str, Any]:
         for part in reversed(name.split(".")):
             nested = {part: nested}
         card_from(nested, f"--field {text}")
-        found = overlaid(found, nested)
-    return found
+        fields = overlaid(fields, nested)
+    return fields
 
 
 def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -400,5 +400,5 @@ def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any
 
 def plain_card(card: WorkloadCard) -> dict[str, Any]:
     """As nested dictionaries, without what is not known."""
-    found: dict[str, Any] = msgspec.to_builtins(card)
-    return {"version": card.version, **found}
+    sections: dict[str, Any] = msgspec.to_builtins(card)
+    return {"version": card.version, **sections}

@@ -212,10 +212,10 @@ def feeder_paths() -> FeederPaths:
 
     """
     home = Path(str(core.__file__)).parent
-    found = sorted((home / "lib").glob("libchakrafeeder.*"))
-    if not found:
+    libraries = sorted((home / "lib").glob("libchakrafeeder.*"))
+    if not libraries:
         raise TraceError(f"libchakrafeeder is not in {home / 'lib'}: reinstall chakrakit")
-    return FeederPaths(home / "include", found[0], home / "lib")
+    return FeederPaths(home / "include", libraries[0], home / "lib")
 
 
 _CORE_ERRORS = (core.FormatError, core.FeedError)

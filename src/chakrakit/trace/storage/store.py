@@ -235,10 +235,10 @@ def _write_ranks(traces: TraceSet, pattern: str, step: Callable[[int], Any]) -> 
 def _refuse_mixture(traces: TraceSet, prefix: Path) -> None:
     """Files of ranks that this set does not have would be read back as part of it."""
     old = ranked_files(prefix.parent, prefix.name) if prefix.parent.is_dir() else {}
-    other = sorted(set(old) - set(traces.ranks))
-    if other:
+    foreign_ranks = sorted(set(old) - set(traces.ranks))
+    if foreign_ranks:
         raise ChakraError(
-            f"{prefix}: ranks {listed(other)} of another set are there ({old[other[0]].name}), and would "
+            f"{prefix}: ranks {listed(foreign_ranks)} of another set are there ({old[foreign_ranks[0]].name}), and would "
             "be read together with these; remove them, or give another name"
         )
 
@@ -264,12 +264,12 @@ def convert(
     if to_file and len(files) == 1 and not _is_folded(path):
         return _stream(next(iter(files.values())), target, step)
     traces = read(path)
-    done = 0
+    ranks_written = 0
 
     def count(_rank: int) -> None:
-        nonlocal done
-        done += 1
-        step(done, len(traces))
+        nonlocal ranks_written
+        ranks_written += 1
+        step(ranks_written, len(traces))
 
     return write(traces, target, progress=count)
 

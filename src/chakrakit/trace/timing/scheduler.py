@@ -227,13 +227,13 @@ _CURES = {
 def _deadlock_text(circle: _Circle, edges: Edges, resource: ArrayLike | None) -> str:
     # That a row ends after it starts needs no saying.
     waits = np.flatnonzero(circle.reasons != Reason.OWN)
-    shown = [_clause(circle, int(i), edges, resource) for i in waits[:_SHOWN]]
+    clauses = [_clause(circle, int(i), edges, resource) for i in waits[:_SHOWN]]
     if len(waits) > _SHOWN:
-        shown.append(f"and {len(waits) - _SHOWN:,} more")
+        clauses.append(f"and {len(waits) - _SHOWN:,} more")
     rows = len(np.unique(circle.events >> 1))
     who = f"{rows:,} rows wait for each other" if rows > 1 else "a row waits for itself"
     cure = " or ".join(cure for reason, cure in _CURES.items() if reason in circle.reasons)
-    return f"{who} and can never run: {'; '.join(shown)}. To go on, {cure}"
+    return f"{who} and can never run: {'; '.join(clauses)}. To go on, {cure}"
 
 
 def _clause(circle: _Circle, i: int, edges: Edges, resource: ArrayLike | None) -> str:
@@ -273,8 +273,8 @@ def held_back(trace: Trace, start: I64, end: I64) -> Mask:
 
     `start` and `end` are a run's times of the rows; their own work is what the trace says it is.
     """
-    held = np.zeros(len(trace), np.bool_)
+    bound_by_edge = np.zeros(len(trace), np.bool_)
     edges = trace.edges.where(trace.edges.form == EdgeForm.FINISH_FINISH)
     at = end[edges.src] + edges.lag
-    held[edges.dst[np.abs(at - end[edges.dst]) <= _ROUNDING_NS]] = True
-    return held & (trace.own_ns < end - start)
+    bound_by_edge[edges.dst[np.abs(at - end[edges.dst]) <= _ROUNDING_NS]] = True
+    return bound_by_edge & (trace.own_ns < end - start)
