@@ -1,4 +1,4 @@
-"""The types of arrays, one name for each element type, and what differs among their values."""
+"""Names for array types, one per element type, and fast stand-ins for NumPy's `unique` and `isin`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Texts = NDArray[np.object_]
 
 
 def distinct(values: I64) -> I64:
-    """The values that differ, in order.
+    """Each distinct value once, ascending.
 
     Sorting millions of numbers takes a twentieth of the time of NumPy's `unique`, which hashes them.
     """
@@ -28,7 +28,7 @@ def distinct(values: I64) -> I64:
 
 
 def is_among(values: I64, candidates: I64) -> Mask:
-    """Which of the values are among those known.
+    """For each value, whether it is one of the candidates.
 
     Searching among sorted numbers takes a tenth of the time of NumPy's `isin`, which hashes them.
     """
@@ -40,7 +40,7 @@ def is_among(values: I64, candidates: I64) -> Mask:
 
 
 def distinct_rows(columns: Sequence[I64]) -> tuple[I64, I64]:
-    """The rows of a table that differ, in order, and which of them each row is.
+    """The distinct rows of a table, in order, and for each row the position of its distinct row.
 
     Sorting by column takes a twentieth of the time of `unique` along an axis, which compares rows as bytes.
     """
@@ -53,7 +53,7 @@ def distinct_rows(columns: Sequence[I64]) -> tuple[I64, I64]:
 
 
 def _differ(columns: Sequence[I64]) -> Mask:
-    """Whether each row of a sorted table is another one than the row before it."""
+    """Whether each row of a sorted table differs from the row before it; the first one does."""
     new = np.zeros(len(columns[0]), np.bool_)
     new[:1] = True
     for column in columns:

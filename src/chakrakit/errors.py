@@ -33,7 +33,7 @@ class FormatError(ChakraError):
 
 
 class TraceError(ChakraError):
-    """A trace was read but what was asked of it cannot be done."""
+    """A trace was read, but cannot be used for what the caller wants."""
 
 
 class ConfigError(ChakraError):
@@ -41,7 +41,7 @@ class ConfigError(ChakraError):
 
 
 class DeadlockError(ChakraError):
-    """Some work waits for what never comes."""
+    """Some work can never run, because it waits for something that never happens."""
 
 
 class MissingExtra(ChakraError):  # noqa: N818 - reads as what it is
@@ -52,10 +52,11 @@ class MissingExtra(ChakraError):  # noqa: N818 - reads as what it is
 
 
 _SHOWN = 12
+"""Names that a message lists: about as many as fit two lines of a terminal."""
 
 
 def nearest(name: object, names: Iterable[object], few: int = _SHOWN) -> str:
-    """What to say after "no X named …": the nearest names, or those there are, shortened."""
+    """The end of a message "no X named …": the names most like it or, if none is, the names there are."""
     texts = [str(k) for k in names]
     spelled = {t.lower(): t for t in texts}
     close = (

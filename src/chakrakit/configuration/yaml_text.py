@@ -1,8 +1,8 @@
-"""YAML of bounded depth and size, aliases counted for what they stand for.
+"""YAML of bounded depth and size, where an alias counts as much as what it stands for.
 
 PyYAML composes nodes by recursion (in C without any limit), an alias costs nothing where it stands and
-everything where it is followed, and some scalars are arithmetic. So the events are looked at first, which
-needs no recursion, then the graph of nodes, and only what is small becomes Python's objects.
+everything where it is followed, and some scalars are arithmetic. So the events are checked first, which
+needs no recursion, then the graph of nodes, and only what is small becomes Python objects.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from chakrakit.errors import ConfigError
 MOST_VALUES = 200_000
 """Scalars, lists and mappings, those behind aliases once for each alias; larger files can be JSON."""
 _LONGEST_NUMBER = 400
+"""Characters. The largest float has 309 digits; longer integers take quadratic time to convert."""
 _NUMBERS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}
 _KEYS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "merge", "value")}
 _TYPED = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -29,7 +30,7 @@ def decode_yaml(text: str, where: str, typed: bool = True) -> Any:
 
 
 def composed(text: str, where: str, typed: bool = True) -> Any:
-    """The graph of nodes, with the lines they stand on; checked."""
+    """The YAML nodes of a text, which know their lines; their depth and size are checked."""
     loader = _TYPED if typed else _UNTYPED
     try:
         _check_events(text, loader, where)
@@ -42,7 +43,7 @@ def composed(text: str, where: str, typed: bool = True) -> Any:
 
 
 def constructed(node: Any, where: str, typed: bool = True) -> Any:
-    """The content of a graph of nodes that was checked."""
+    """The Python objects that checked nodes stand for."""
     if node is None:
         return None
     kind = yaml.constructor.SafeConstructor if typed else yaml.constructor.BaseConstructor
@@ -70,15 +71,15 @@ def _check_events(text: str, loader: Any, where: str) -> None:
 
 
 class _Measure:
-    """How large and how deep nodes are with their aliases followed; each node is looked at once."""
+    """Measures how large and how deep nodes are with their aliases followed; visits each node once."""
 
     def __init__(self, where: str) -> None:
         self.where = where
         self.extents: dict[int, tuple[int, int] | None] = {}
-        """By node: values and levels below it; None while it is being looked at."""
+        """By node: values and levels below it; None while it is being measured."""
 
     def take(self, node: Any, depth: int) -> tuple[int, int]:
-        """Values and levels of a node that stands at this depth."""
+        """How many values and levels a node has; refuses what is deeper than `DEEPEST` in all."""
         if id(node) not in self.extents:
             self.extents[id(node)] = None
             self.extents[id(node)] = self._measured(node, depth)
@@ -104,7 +105,7 @@ class _Measure:
         return total, 1 + max((height for _, height in sizes), default=0)
 
     def _values(self, node: Any) -> list[Any]:
-        """What a mapping's keys stand for; YAML takes the last of two equal keys and says nothing."""
+        """The values of a mapping. Two equal keys are refused: YAML would silently take the last."""
         key_texts: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag not in _KEYS:

@@ -1,4 +1,4 @@
-"""What every room must know of operators and their tensors, once.
+"""What every room needs to know about operators and their tensors, in one place.
 
 One reader of recorded arguments (`calls`), one table of what operators compute, touch and alias (`table`),
 one of names of communication (`communication`), one of XLA's opcodes (`hlo`), and the closed forms.

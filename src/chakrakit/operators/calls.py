@@ -1,8 +1,8 @@
-"""Calls: the one reader of recorded arguments.
+"""Calls of operators: the one reader of recorded arguments, and Operation, the work of a call.
 
 Recorders write an operator's arguments as texts: `inputs_shapes`, `inputs_types`, `inputs_strides` and
 `inputs_values`, where a tensor is `[tensor, storage, offset, elements, element bytes, device]`. Anybody may
-have written them, so whatever they do not say, or say in a form that no tensor has, is unknown and never an
+have written them, so what is missing, or has a form that no tensor has, counts as unknown and is never an
 error.
 """
 
@@ -31,7 +31,7 @@ _NESTED = 8
 
 
 def json_value(text: str | None) -> Any:
-    """What a text of JSON says; None where it is none, or is nested deeper than anything real."""
+    """A JSON text decoded; None where it is empty, not JSON, or nested too deeply to be real."""
     if not text:
         return None
     try:
@@ -41,7 +41,7 @@ def json_value(text: str | None) -> Any:
 
 
 def _lenient(text: str) -> Any:
-    """PyTorch also writes NaN and Infinity, which are no JSON."""
+    """The same for texts with NaN or Infinity, which PyTorch writes although JSON does not have them."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -49,7 +49,7 @@ def _lenient(text: str) -> Any:
 
 
 def json_list(text: str | None) -> list[Any]:
-    """The list that a text of JSON says; [] for all else."""
+    """The list in a JSON text; [] for anything else."""
     parsed = json_value(text)
     return parsed if isinstance(parsed, list) else []
 
@@ -74,7 +74,7 @@ class RecordedTensor(NamedTuple):
         return self.elements * self.width
 
     def extent(self, shape: Any, strides: Any) -> int:
-        """Bytes from the storage's begin to the tensor's last element; an expanded tensor is small."""
+        """Bytes from the storage's beginning to the tensor's last element; an expanded tensor is small."""
         elements = self.elements
         if _whole_numbers(shape) and _whole_numbers(strides) and 0 < len(shape) == len(strides):
             last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if n > 1)
@@ -93,7 +93,7 @@ def is_recorded_tensor(value: Any) -> bool:
 
 
 def recorded_tensor(value: Any) -> RecordedTensor | None:
-    """The tensor that a recorded value is; None for one that cannot be.
+    """A recorded value as a tensor; None where it cannot be one.
 
     This is the one rule: five whole numbers within 62 bits and a device; offset, elements and their
     size are not below 0, and its bytes are within 62 bits as well.
@@ -139,7 +139,7 @@ def _at(values: Any, index: int) -> Any:
 
 
 class Operand(NamedTuple):
-    """A tensor of a call. `storage` is -1 where it is not known, and strides are none then too."""
+    """A tensor of a call; `storage` is -1, and `strides` None, where the recording does not have it."""
 
     shape: tuple[int, ...]
     each: int
@@ -151,7 +151,7 @@ class Operand(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """How many elements it has to the program."""
+        """How many elements the program sees in it."""
         return math.prod(self.shape)
 
     @property
@@ -176,7 +176,7 @@ class Operand(NamedTuple):
 
     @property
     def contiguous(self) -> bool:
-        """Whether it lies in memory as the program counts it."""
+        """Whether its elements lie in memory in the order in which the program counts them."""
         return self.run >= self.elements * self.each
 
     @property
@@ -281,8 +281,8 @@ def read_call(
 ) -> Call:
     """A call from the texts of a row.
 
-    Tensors on the host count where the whole call is on the host; beside tensors of a device they are
-    numbers that are given to a kernel.
+    Tensors on the host are kept only where the whole call is on the host; beside tensors of a device they
+    are numbers that a kernel is passed.
     """
     recorded_values = json_list(values)
     inputs = _arguments(ArgumentTexts(shapes, types, strides), recorded_values)
@@ -307,7 +307,7 @@ def _without_host(argument: Argument) -> Argument:
 
 
 def _arguments(texts: ArgumentTexts, recorded_values: list[Any]) -> list[Argument]:
-    """One entry per shape; shapes beyond the types that are told are of the first one's."""
+    """One argument per shape; a shape for which no type is recorded has the first one's type."""
     shapes, steps = json_list(texts.shapes), json_list(texts.strides)
     kinds = [kind if isinstance(kind, str) else "" for kind in json_list(texts.types)]
     kinds += [kinds[0] if kinds and shape else "" for shape in shapes[len(kinds) :]]
@@ -332,7 +332,7 @@ def _argument(shape: Any, kind: str, strides: Any, recorded_value: Any) -> Argum
 
 
 def _operand(shape: Any, name: str, strides: Any, recorded_value: Any) -> Operand | None:
-    """A tensor by its shape and type; `told` is what the recorded values say of it."""
+    """A tensor from its shape and type; `recorded_value` is its entry among the recorded values."""
     if name.startswith(_NOTHING) or not _whole_numbers(shape) or min(shape, default=0) < 0:
         return None
     steps = tuple(strides) if _whole_numbers(strides) and len(strides) == len(shape) else None
@@ -354,7 +354,7 @@ def _nested(shape: Any) -> bool:
 class Operation(NamedTuple):
     """A class of work and its size.
 
-    `kind` is the class that people and passes speak of (`gemm`, `attention`, `elementwise`); `table` the
+    `kind` is the class that people and passes name (`gemm`, `attention`, `elementwise`); `table` the
     finer one that a profile may have measured (`gemm.fp32.nt`, `embedding`), asked first. `shape` is what
     the table is keyed by, or nothing. `flops` are those of product units, `vector_ops` all others.
     """
@@ -368,6 +368,6 @@ class Operation(NamedTuple):
 
 
 Measure = Callable[[Call], Operation | None]
-"""The class, size and bytes of a call; None where its tensors are unknown. The table adds its FLOPs."""
+"""Gives the class, size and bytes of a call; None where its tensors are unknown. The table adds FLOPs."""
 Count = Callable[[Call], int]
-"""The floating-point operations of a call; 0 where its tensors are unknown."""
+"""Gives the floating-point operations of a call; 0 where its tensors are unknown."""

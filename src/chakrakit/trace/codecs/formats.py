@@ -64,14 +64,16 @@ _KINDS = (
 
 
 def _refuse_other(stream: io.BufferedReader, name: str) -> None:
-    """A FormatError for a file that is known to be something else, plain text included."""
+    """Raises a FormatError for a file that is recognised as something else, plain text included."""
     head = stream.peek(512)[:512]
     for at, mark, description in _KINDS:
         if head[at:].startswith(mark):
             raise FormatError(f"{description}, not a trace; {_FORMATS}", path=name)
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text.startswith(b"{") and len(head) > 3 and _is_text(head):
-        description = "JSON, but no trace" if text.startswith(b"[") else "plain text, not a trace"
+        description = (
+            "JSON, but not a trace" if text.startswith(b"[") else "plain text, not a trace"
+        )
         raise FormatError(f"{description}; {_FORMATS}", path=name)
 
 
@@ -216,6 +218,6 @@ def write_trace(trace: Trace, path: str | os.PathLike[str]) -> dict[str, int]:
 
 
 def left_out(writer: TraceWriter) -> dict[str, int]:
-    """What a closed writer had no place for."""
+    """What a closed writer had no place for: name → how many values."""
     counts: dict[str, int] = getattr(writer, "left_out", {})
     return counts

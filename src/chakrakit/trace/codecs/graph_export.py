@@ -19,6 +19,7 @@ from chakrakit.trace.files import open_output
 from chakrakit.trace.model import EdgeForm, EdgeKind, NodeType, Trace, node_type_name
 
 _PIECE = 8192
+"""Nodes or edges whose text is made at a time; it bounds memory, and more would not be faster."""
 _COLUMNS = ("is_cpu_op", "comm_type", "comm_size", "comm_src", "comm_dst", "pg_name", "stream")
 _GRAPHML_TYPES = {"uint64": "long", "int64": "long", "bool": "boolean"}
 
@@ -36,7 +37,7 @@ class Exported(Result, msgspec.Struct):
 
 @dataclass(frozen=True)
 class Selection:
-    """Which nodes to take: those for which all that is given holds."""
+    """Which nodes to take: those that meet every condition given."""
 
     around: int | None = None
     """The id of a node; takes what is within `hops` edges of it, in either direction."""
@@ -56,7 +57,7 @@ class Selection:
 
 
 def type_code(name: str) -> int:
-    """4 for `COMP_NODE` or `COMP`; the number of `NODE_TYPE_42`."""
+    """The number of a node type: 4 for `COMP_NODE` or `COMP`, 42 for `NODE_TYPE_42`."""
     member_name = name.upper().removesuffix("_NODE") + "_NODE"
     if member_name in NodeType.__members__:
         return NodeType[member_name]
@@ -91,10 +92,9 @@ def _near(trace: Trace, node_id: int, hops: int) -> Mask:
 def export(
     trace: Trace, path: str | os.PathLike[str], selection: Selection | None = None
 ) -> Exported:
-    """Writes the graph; `.graphml` or `.dot` in the name says how."""
+    """Writes the graph in the format of the name's suffix, `.graphml` or `.dot`."""
     kind = _format_of(os.fspath(path))
-    effective_selection = selection or Selection()
-    mask = effective_selection.rows(trace)
+    mask = (selection or Selection()).rows(trace)
     part = trace if mask.all() else trace.select(mask)
     with open_output(path, binary_only=False) as stream:
         for text in _text(kind(), part):
@@ -251,6 +251,6 @@ class _Dot:
 
 
 def dot_text(value: str) -> str:
-    """A quoted string; nothing in it is markup or an escape of DOT's but line ends."""
+    """A quoted DOT string in which everything but line ends stands for itself."""
     text = value.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\0", "\ufffd")
     return '"' + text.replace("\n", "\\n") + '"'

@@ -1,7 +1,7 @@
-"""Traces as JSON: one valid document of ours, the reference jsonizer's objects, the feeder's graph.
+"""Traces as JSON: chakrakit's document, the reference jsonizer's objects, the feeder's graph.
 
-Ours is `{"format": "chakra-trace", "version": 1, "metadata": {…}, "nodes": [` with one node per line, so that
-it can be written and read in pieces; every member, unknown field and odd value survives. The same
+chakrakit's is `{"format": "chakra-trace", "version": 1, "metadata": {…}, "nodes": [` with one node per line,
+so that it can be written and read in pieces; every member, unknown field and odd value survives. The same
 document laid out in another way is read too, but as a whole.
 """
 
@@ -22,10 +22,12 @@ from chakrakit.trace.model import Metadata, Trace, wire
 
 _FORMAT = "chakra-trace"
 _TEXT_ROWS = 8192
+"""Nodes whose text is made at a time; see `JsonWriter.write` for why not more."""
 _HEAD = b'{"format": "chakra-trace", "version": 1, "metadata": '
 _NODES = b', "nodes": [\n'
 _TAIL = b"\n]}\n"
 _BLOCK = 1 << 20
+"""Bytes read at a time."""
 _FOREIGN_KEYS = {
     "schema": "this is a PyTorch execution trace; `chakra link` makes a Chakra trace of it",
     "traceEvents": "this is a Kineto or Chrome trace; `chakra link` makes a Chakra trace of it",
@@ -101,7 +103,7 @@ def _decode(text: bytes, name: str, line: int) -> dict[str, Any]:
 
 
 def _problem(error: Exception) -> str:
-    """What Python says of deep nesting and long numbers is advice to programmers."""
+    """An error's text for users: Python's own about deep nesting and long numbers is for programmers."""
     if isinstance(error, RecursionError):
         return "nested far deeper than the nodes of a trace are"
     if "integer string conversion" in str(error):
@@ -110,7 +112,7 @@ def _problem(error: Exception) -> str:
 
 
 def _scan_objects(objects: Objects, name: str) -> Iterator[Trace]:
-    """By what the first object is: a whole document of ours or the feeder's, or the header."""
+    """Reads what the first object says it is: chakrakit's or the feeder's document, or a header."""
     _, first = next(objects, ("", {}))
     for key, cure in _FOREIGN_KEYS.items():
         if key in first:

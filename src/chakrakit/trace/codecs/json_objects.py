@@ -1,6 +1,6 @@
 """Nodes and headers as JSON objects, turned into protobuf messages.
 
-Takes ours (snake_case, numbers as numbers) and protobuf's own (camelCase, 64-bit integers as strings,
+Takes chakrakit's form (snake_case, numbers as numbers) and protobuf's (camelCase, 64-bit integers as strings,
 lists as `{"values": […]}`). Nothing is guessed: a key that is not known, a number that does not fit or
 a value of another type is an error that names it.
 """
@@ -32,11 +32,11 @@ _NODE_KEYS = frozenset(
     }
 )
 _IO_KEYS = ("values", "shapes", "types", "strides")
-_LARGEST_UINT64 = 2**64 - 1
+_LARGEST_UINT64 = 2**64 - 1  # ids and times are uint64 in the schema
 
 
 def node(obj: Mapping[str, Any]) -> bytes:
-    """A Node message."""
+    """The bytes of a Node message."""
     fields = _fields(obj, _NODE_KEYS, "a node")
     try:
         return b"".join(_node_parts(fields))
@@ -45,7 +45,7 @@ def node(obj: Mapping[str, Any]) -> bytes:
 
 
 def metadata(obj: Mapping[str, Any]) -> bytes:
-    """A GlobalMetadata message."""
+    """The bytes of a GlobalMetadata message."""
     fields = _fields(obj, {"version", "attr", "unknown"}, "the header")
     try:
         parts = [_text_field(1, fields.get("version", ""))]
@@ -56,7 +56,7 @@ def metadata(obj: Mapping[str, Any]) -> bytes:
 
 
 def attribute(obj: Any) -> bytes:
-    """An AttributeProto message."""
+    """The bytes of an AttributeProto message."""
     fields = {_snake(k): v for k, v in _object(obj, "an attribute").items()}
     name = _text(fields.pop("name", ""), "an attribute's name")
     if "raw" in fields:

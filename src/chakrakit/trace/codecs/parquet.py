@@ -1,4 +1,4 @@
-"""Traces as Parquet: the table of nodes, with what the table does not say in the file's metadata."""
+"""Traces as Parquet: the table of nodes; header and layouts are in the file's metadata."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ParquetWriter:
         self._writer.write_table(table)
 
     def _split_attributes(self, schema: pa.Schema) -> tuple[set[str], set[str]]:
-        """The piece's attributes that have their column in the file, and those that do not."""
+        """The piece's attributes that have a column in the file, and those that do not."""
         with_column: set[str] = set()
         without_column: set[str] = set()
         for field in schema:
@@ -108,7 +108,7 @@ def _plain(table: pa.Table, schema: pa.Schema, renumbered: Any) -> pa.Table:
 
 
 def scan(stream: io.BufferedReader, name: str, rows: int = et.CHUNK_ROWS) -> Iterator[Trace]:
-    """A Parquet trace in pieces. Also takes a plain table that has `id` and what else is there."""
+    """A Parquet trace in pieces; a plain table with a column `id` is taken for one, too."""
 
     def batches(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.Table]:
         for batch in file.iter_batches(batch_size=rows, columns=names):
@@ -130,7 +130,7 @@ _Tables = Callable[[pq.ParquetFile, list[str]], Iterator[pa.Table]]
 
 
 def _pieces(stream: io.BufferedReader, name: str, tables: _Tables) -> Iterator[Trace]:
-    """What the tables of a file hold, checked."""
+    """The tables of a file as traces, checked."""
     try:
         file = _opened(stream)
         layouts, metadata = _described(file, name)
@@ -229,7 +229,7 @@ def _check_entries(entries: list[tuple[str | None, int]]) -> None:
 
 
 def _piece(table: pa.Table, layouts: Layouts | None, metadata: Metadata) -> Trace:
-    """Nothing of the file is trusted: columns are brought to their types, layouts are checked."""
+    """A table as a trace. Nothing in it is trusted: columns are cast to their types, layouts checked."""
     data = {
         c: columns.single(table.column(c))
         for c in table.column_names
@@ -271,7 +271,7 @@ def _check_numbers(names: pa.Array | None) -> None:
 
 
 def _check_layouts(table: pa.Table, layouts: Layouts, rows: I32) -> None:
-    """Each row has exactly the attributes that its layout says, in members that fit."""
+    """Raises a TraceError unless each row has exactly its layout's attributes, in members that fit."""
     used = layouts.used(rows)[0]
     names = set(used.names())
     attributes = {a for c in table.column_names if (a := columns.attribute_name(c)) is not None}

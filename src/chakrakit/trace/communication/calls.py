@@ -16,7 +16,7 @@ from chakrakit.trace.communication.groups import Body
 from chakrakit.trace.model import COMMUNICATION, NodeType, Trace
 
 UNKNOWN = -1
-"""Stands for a type, size, number or end that the trace does not say."""
+"""Stands for a type, size, number or end that the trace does not have."""
 
 
 class Channel(NamedTuple):
@@ -74,7 +74,7 @@ class Calls:
 
     @cached_property
     def bytes(self) -> I64:
-        """Sizes, 0 where the trace does not say."""
+        """Sizes, 0 where the trace has none."""
         return np.where(self.sized, self.size, 0)
 
     @cached_property
@@ -102,7 +102,7 @@ class Calls:
 
     @cached_property
     def number(self) -> I64:
-        """What calls that meet have in common besides their group, or their ends and tag.
+        """The number that is equal for calls that meet, given their group, or their ends and tag.
 
         For a collective the recorded number, else its turn in its group; for a message its turn among
         those with the same ends and tag.
@@ -137,10 +137,10 @@ class Calls:
         return channels
 
     def merged(self, groups: Sequence[str], peers: Sequence[int]) -> Calls:
-        """The same for a rank to which several groups, or several peers, are one.
+        """These calls as a rank makes them for which several of the body's groups, or peers, are the same.
 
-        `groups` says what each of `roles` is to that rank, `peers` the same of `peers`. Of those that are
-        one, the first stands for all.
+        `groups` has the rank's group for each of `self.roles`, `peers` the rank for each of `self.peers`. Of
+        those that are the same, the first stands for all.
         """
         role = np.arange(len(self.names))
         role[self.roles] = np.array(self.roles, np.int64)[_firsts(groups)]
@@ -176,7 +176,7 @@ class CallsReader:
         self.rows = 0
 
     def add(self, piece: Trace) -> I64:
-        """The next nodes of the file; gives those of them that communicate."""
+        """Takes the next nodes of the file; returns the rows among them that communicate."""
         rows = np.flatnonzero(piece.is_type(*COMMUNICATION))
         if len(rows) or not self._parts:
             self._parts.append(_reduced(piece, rows, self.rows))

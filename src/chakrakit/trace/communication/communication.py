@@ -29,7 +29,7 @@ class UsedGroup:
 class Communication:
     """Every rank's calls, with its groups and peers. Ranks and groups are numbered by their places.
 
-    `ranks`, `programs` and `groups` are the things themselves; `program[i]` is the program of the i-th rank
+    `ranks`, `programs` and `groups` list them; `program[i]` is the program of the i-th rank
     and `group_of[i]` its groups, one for each of the program's roles. A role is numbered by its name.
     """
 
@@ -113,11 +113,11 @@ class Communication:
 
     @property
     def roles(self) -> int:
-        """How many names for groups there are, and 1 where there is none."""
+        """How many names for groups there are, but at least 1."""
         return max(1, len(self.role_number))
 
     def group_name(self, binding: Binding, name: str) -> str:
-        """The one name of what a body calls by that name, on a rank with that binding."""
+        """The canonical name of the group that a body calls `name`, on a rank with that binding."""
         return canonical_group(binding.groups.get(name, name), self.defined_groups)
 
     def calls(self, place: int) -> Calls:
@@ -125,7 +125,7 @@ class Communication:
         return self.programs[int(self.program[place])]
 
     def peers(self, place: int) -> I64:
-        """What each of the program's peers is to a rank."""
+        """The rank that each of the program's peers stands for, on the rank at this place."""
         return self._peers[place]
 
     def peer_of_calls(self, place: int) -> I64:
@@ -135,7 +135,7 @@ class Communication:
         return np.where(calls.peer >= 0, np.r_[self.peers(place), -1][at], -1)
 
     def ends(self, place: int) -> tuple[I64, I64]:
-        """Source and destination of a rank's calls; its own end is the rank where the body does not say."""
+        """Source and destination of a rank's calls; an own end that the body does not name is the rank."""
         calls, bound = self.calls(place), self.bindings[self.ranks[place]].peers
         sends, receives = calls.is_send, ~calls.is_send & ~calls.collective
         rank = self.ranks[place]

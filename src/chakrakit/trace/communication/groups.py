@@ -1,4 +1,4 @@
-"""Process groups: names to ranks, as the `{"1": [0, 1], …}` files of the Chakra world have them."""
+"""Process groups, as files like `{"1": [0, 1], …}` define them; Binding: how a rank runs a shared body."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class Groups(Mapping[str, tuple[int, ...]]):
         return world if name in WORLD else None
 
     def merged(self, other: Groups) -> Groups:
-        """These and the other's; these win."""
+        """The groups of both; where both define a name, these win."""
         return Groups({**other._groups, **self._groups})
 
 
 def canonical_group(name: str, groups: Groups) -> str:
-    """The one name of a group: all that mean all ranks become ""."""
+    """The canonical name of a group: every name that means all ranks becomes ""."""
     return "" if name in WORLD and name not in groups else name
 
 
@@ -139,9 +139,6 @@ def positive_names(names: Iterable[str]) -> dict[str, str]:
     return {name: name if name in numbered else next(free) for name in old_names}
 
 
-# Binding: how a rank runs a body that it shares with other ranks.
-
-
 Body = Trace | Callable[[], Trace]
 """A program, or what reads it when it is first needed."""
 
@@ -166,7 +163,7 @@ class Binding:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the rank's trace is the body as it stands."""
+        """Whether the rank's trace is the body unchanged."""
         return not self.groups and not self.peers and self.scale == 1.0
 
 
@@ -218,6 +215,6 @@ def _scaled(body: Trace, scale: float) -> dict[str, object]:
 
 
 def _times(values: I64, scale: float, where: Mask) -> I64:
-    limit = float(2**63 - 1024)
+    limit = float(2**63 - 1024)  # the largest float below 2**63
     scaled = np.clip(np.rint(values * scale), -limit, limit).astype(np.int64)
     return np.where(where, scaled, values)

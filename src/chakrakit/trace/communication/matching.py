@@ -77,7 +77,7 @@ class Matching:
 
     @cached_property
     def highest(self) -> I64:
-        """The last place among the ranks of its collective for which each call stands."""
+        """For each call, the highest place of the ranks in its collective that it stands for."""
         return self._shares[:, 2]
 
     @cached_property

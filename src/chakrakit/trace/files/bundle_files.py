@@ -29,6 +29,7 @@ _PART = r"(?!\.+(?:/|$))[^/\\:\x00-\x1f]+"
 _SAFE = re.compile(f"{_PART}(?:/{_PART})*")
 _LOCAL = struct.Struct("<4s22xHH")
 _BLOCK = 1 << 20
+"""Bytes read at a time while a checksum is computed."""
 
 
 class ListedFile(msgspec.Struct, frozen=True):
@@ -102,7 +103,7 @@ class BundlePath:
         return not self.inner or (bool(self.files) and not self.is_file())
 
     def exists(self) -> bool:
-        """Whether it is one of the two."""
+        """Whether it is a file or a folder of the bundle."""
         return self.is_file() or self.is_dir()
 
     def iterdir(self) -> Iterator[BundlePath]:
@@ -155,7 +156,7 @@ class BundlePath:
 
 
 class _Slice(io.RawIOBase):
-    """Some bytes of a file, as a file of its own."""
+    """A range of a file's bytes, read as if it were a whole file."""
 
     def __init__(self, file: io.FileIO, begin: int, size: int) -> None:
         self._file, self._begin, self._size, self._at = file, begin, size, 0
@@ -187,7 +188,7 @@ class _Slice(io.RawIOBase):
 
 
 def digest(stream: io.BufferedIOBase) -> str:
-    """The SHA-256 of what is left of a stream."""
+    """The SHA-256 of the rest of a stream."""
     sha256 = hashlib.sha256()
     while block := stream.read(_BLOCK):
         sha256.update(block)
@@ -206,7 +207,7 @@ def is_bundle(place: Path) -> bool:
 
 
 def open_bundle(path: Path) -> BundlePath:
-    """The bundle's files, once all that can be told without reading them is in order."""
+    """Opens a bundle; a FormatError names the first problem that can be found without reading its files."""
     _, folder, problems = inspect_bundle(path)
     if problems:
         first = problems[0]
@@ -216,7 +217,7 @@ def open_bundle(path: Path) -> BundlePath:
 
 
 def inspect_bundle(path: Path) -> tuple[Manifest, BundlePath, list[Problem]]:
-    """The manifest, the files it lists that are there, and what is wrong with them."""
+    """A bundle's manifest, the listed files that it has, and the problems found without reading them."""
     try:
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
@@ -245,7 +246,7 @@ def inspect_bundle(path: Path) -> tuple[Manifest, BundlePath, list[Problem]]:
 def _unsafe(info: zipfile.ZipInfo) -> str | None:
     """Why an entry must not be used."""
     if not _SAFE.fullmatch(info.filename):
-        return "a name that could lead out of the bundle, or is no plain file's"
+        return "a name that could lead out of the bundle, or is not that of a plain file"
     kind = stat.S_IFMT(info.external_attr >> 16)
     if kind not in (0, stat.S_IFREG):
         return "is a link or special file; a bundle holds plain files only"
@@ -279,7 +280,7 @@ def _manifest(archive: zipfile.ZipFile, path: Path, problems: list[Problem]) -> 
 def _differences(
     infos_by_name: Mapping[str, zipfile.ZipInfo], manifest: Manifest, entries: int, path: Path
 ) -> Iterator[Problem]:
-    """Between what the manifest lists and what the zip has."""
+    """Problems where the manifest and the zip disagree."""
     names = [m.name for m in manifest.members]
     if len(set(names)) < len(names) or entries != len(infos_by_name) + 1:
         yield Problem("", "a file is there or listed twice")

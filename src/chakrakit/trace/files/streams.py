@@ -1,4 +1,4 @@
-"""Bytes in and out: files, pipes and stdin; plain, gzip and zstd, told by content."""
+"""Bytes in and out: files, pipes and stdin; plain, gzip and zstd, told by content; Parquet tables."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 STDIO = "-"
 Source = str | os.PathLike[str] | IO[bytes] | BundlePath
 _BUFFER = 1 << 20
+"""Bytes read at a time; also what a tiny compressed file may unfold into whatever its size."""
 _MOST_TIMES = 1000
 """How much smaller compression makes a trace at most; the most regular ones come to a few hundred."""
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -30,7 +31,7 @@ GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 def display_name(path: Source) -> str:
-    """How to call this source in a message."""
+    """The name of this source in a message."""
     if isinstance(path, BundlePath):
         return str(path)
     if isinstance(path, (str, os.PathLike)):
@@ -194,15 +195,16 @@ def _compressor(raw: BinaryIO, target: str) -> Iterator[BinaryIO]:
 
 # Gzip files that are read whole: unpacked within a limit that follows their size.
 
-
 _PIECE = 1 << 20
+"""Bytes unpacked at a time, after each of which the limit is checked."""
 _MOST_TIMES_IN_MEMORY = 100
 """The most regular recordings shrink to a thirtieth; gzip itself ends at a thousandth."""
 _SMALL_FILE_ROOM = 64 << 20
+"""Bytes that any file may unpack to, however small: they fit into memory anywhere."""
 
 
 def unpacked(data: bytes, path: str, cut_off: bool = False) -> bytes:
-    """What a file holds, gzip told by its first bytes; if it may be `cut_off`, as far as it goes."""
+    """A file's bytes, unpacked if they are gzip; with `cut_off`, a truncated file as far as it goes."""
     if not data.startswith(GZIP):
         return data
     return b"".join(_within(_pieces(data, path, cut_off), len(data), path))
@@ -225,14 +227,11 @@ def _within(pieces: Iterator[bytes], size: int, path: str) -> Iterator[bytes]:
         remaining -= len(piece)
         if remaining < 0:
             raise FormatError(
-                f"unpacks to more than {_MOST_TIMES_IN_MEMORY} times its size, as no recording does; unpack it first "
-                "if that is right",
+                f"unpacks to more than {_MOST_TIMES_IN_MEMORY} times its size, as no recording does; "
+                "unpack it first if that is right",
                 path=path,
             )
         yield piece
-
-
-# Tables in Parquet files, and what must hold of any table's columns before one is looked up by name.
 
 
 def read_parquet(source: IO[Any], path: str, expected: str = "Parquet file") -> pa.Table:
@@ -253,7 +252,7 @@ def read_parquet(source: IO[Any], path: str, expected: str = "Parquet file") -> 
 
 
 def check_columns(names: Iterable[str], path: str) -> None:
-    """Refuse a table in which two columns have the same name: either could be meant."""
+    """Refuses a table in which two columns have the same name: either could be meant."""
     name, times = next(iter(Counter(names).most_common(1)), ("", 0))
     if times > 1:
         raise FormatError(f"column {name!r} is there {times} times; keep one of them", path=path)

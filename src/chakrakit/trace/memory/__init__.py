@@ -1,4 +1,4 @@
-"""What a rank's device memory holds and when: one account for every room that speaks of memory."""
+"""What a rank's device memory holds and when: one account for every room that needs it."""
 
 from __future__ import annotations
 

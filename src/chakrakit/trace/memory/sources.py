@@ -36,13 +36,13 @@ def from_counts(trace: Trace, start: I64, end: I64) -> Allocations | None:
     kind = np.repeat(_kinds(trace)[order], 2)
     nonzero = size != 0
     return Allocations(
-        row[nonzero],
-        at_end[nonzero],
-        size[nonzero],
-        kind[nonzero],
-        np.zeros(int(nonzero.sum()), np.int32),
-        _LABELS,
-        "bytes that nodes take and release",
+        row=row[nonzero],
+        at_end=at_end[nonzero],
+        bytes=size[nonzero],
+        kind=kind[nonzero],
+        label=np.zeros(int(nonzero.sum()), np.int32),
+        labels=_LABELS,
+        source="bytes that nodes take and release",
     )
 
 
@@ -55,7 +55,7 @@ def _issue_order(trace: Trace, start: I64) -> I64:
 
 
 def _kinds(trace: Trace) -> I8:
-    """What the nodes' bytes are for; they are released without saying by whom they were taken."""
+    """The kind of the nodes' bytes: one for all, since a release does not say whose bytes it releases."""
     held_kind = str(trace.metadata.attributes.get(HELD_KIND, "activations"))
     usual = KINDS.index(held_kind) if held_kind in KINDS else KINDS.index("other")
     return np.full(len(trace), usual, np.int8)
@@ -110,14 +110,14 @@ def _lives(
     changes.sort(key=lambda change: change[:2])
     _, counts, rows, at_end, labels = zip(*changes, strict=True) if changes else ((),) * 5
     return Allocations(
-        np.array(rows, np.int64),
-        np.array(at_end, np.bool_),
-        np.array(counts, np.int64),
-        np.full(len(rows), _OTHER, np.int8),
-        np.array(labels, np.int32),
-        tuple(names),
-        "tensors listed by the nodes",
-        len(names),
+        row=np.array(rows, np.int64),
+        at_end=np.array(at_end, np.bool_),
+        bytes=np.array(counts, np.int64),
+        kind=np.full(len(rows), _OTHER, np.int8),
+        label=np.array(labels, np.int32),
+        labels=tuple(names),
+        source="tensors listed by the nodes",
+        tensors=len(names),
     )
 
 
@@ -132,7 +132,7 @@ def _listed(trace: Trace, column: str) -> list[tuple[int, str, int]]:
             digits = size.removesuffix(".0")  # STAGE writes some sizes so
             if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
                 raise TraceError(
-                    f"node {trace.ids[row]}: {column} should list name, bytes, …; {size!r} is no number"
+                    f"node {trace.ids[row]}: {column} should list name, bytes, …; {size!r} is not a number"
                 )
             tensors.append((row, name, int(digits)))
     return tensors
@@ -141,10 +141,10 @@ def _listed(trace: Trace, column: str) -> list[tuple[int, str, int]]:
 def allocations_of(
     trace: Trace, start: I64 | None = None, end: I64 | None = None
 ) -> Allocations | None:
-    """All that a trace says about its rank's memory; None where it says nothing.
+    """A rank's memory as its trace describes it; None where it does not.
 
     `start` and `end` are the times of its rows, by default its own; rows that did not run have -1.
-    Of several ways to say it the first counts: `mem_alloc` and `mem_free` of nodes, tensors listed by
+    Of several descriptions the first counts: `mem_alloc` and `mem_free` of nodes, tensors listed by
     name and bytes (`inputs`, `outputs`), or tensors in the values of operators (`outputs_values`).
     """
     begin = trace.start_ns if start is None else start

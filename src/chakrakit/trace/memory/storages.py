@@ -77,7 +77,7 @@ def _uses_of(trace: Trace, start: I64, ran: Mask) -> Uses:
 
 
 def _distinct(trace: Trace, column: str) -> tuple[Any, list[Any]]:
-    """Codes, and each distinct text parsed once."""
+    """A column's code per row, and each distinct text parsed once."""
     if column not in trace.table.column_names:
         return np.full(len(trace), -1), []
     coded = trace.table.column(column).cast(pa.string()).combine_chunks().dictionary_encode()
@@ -126,14 +126,14 @@ def _account(trace: Trace, start: I64, end: I64, ran: Mask, uses: Uses) -> Alloc
     # Frees come before what begins at the same time.
     sequence = np.lexsort((signed, at))
     return Allocations(
-        np.r_[maker, last[dies]][sequence],
-        np.r_[np.zeros(len(lives), np.bool_), np.ones(len(dies), np.bool_)][sequence],
-        signed[sequence],
-        kind[life_of_change][sequence],
-        label[life_of_change][sequence],
-        labels,
-        "tensors named by the nodes",
-        len(lives),
+        row=np.r_[maker, last[dies]][sequence],
+        at_end=np.r_[np.zeros(len(lives), np.bool_), np.ones(len(dies), np.bool_)][sequence],
+        bytes=signed[sequence],
+        kind=kind[life_of_change][sequence],
+        label=label[life_of_change][sequence],
+        labels=labels,
+        source="tensors named by the nodes",
+        tensors=len(lives),
     )
 
 
@@ -147,7 +147,7 @@ def _last_users(end: I64, row: I64, first: I64) -> I64:
 
 
 def _makes(uses: Uses) -> Mask:
-    """Mentions that give a storage out which the row did not take in."""
+    """Mentions as an output of a storage that is not among the row's inputs."""
     _, storage = np.unique(uses.storage, return_inverse=True)
     key = uses.row * (int(storage.max()) + 1) + storage
     return np.asarray(uses.output & ~np.isin(key, key[~uses.output]))
@@ -156,7 +156,8 @@ def _makes(uses: Uses) -> Mask:
 def _begins(start: I64, end: I64, storage: I64, row: I64, makes: Mask) -> Mask:
     """Where a life begins: at a storage's first mention, and where an operator makes it anew.
 
-    Numbers of storages are used again. An operator inside one that made the storage is the same making.
+    Numbers of storages are used again. A mention inside the operator that made the storage does
+    not begin another life.
     """
     fresh = np.r_[True, storage[1:] != storage[:-1]]
     # Times by their rank among all times, so that groups fit beside them in one number.
@@ -169,7 +170,7 @@ def _begins(start: I64, end: I64, storage: I64, row: I64, makes: Mask) -> Mask:
 
 
 def _kinds(trace: Trace, maker: I64, row: I64, first: I64) -> I8:
-    """By when a storage was made and used: see docs/insight.md."""
+    """The kind of each life, from when it was made and used: see docs/insight.md."""
     phases = _texts(trace, "phase")
     optimizer = _in_optimizer(trace) | (phases == "optimizer")
     forward = phases == "forward"

@@ -111,7 +111,7 @@ class TraceBuilder:
 
 
 def _time(micros: str, nanos: str, value: int) -> dict[str, int]:
-    """Whole microseconds for every reader; the exact value where they do not say it."""
+    """A time's two columns: whole microseconds, and nanoseconds where they are not exact."""
     if value < 0:
         raise TraceError(f"{nanos} is {value}; times are not negative")
     return {micros: value // 1000, **({nanos: value} if value % 1000 else {})}

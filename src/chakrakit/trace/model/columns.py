@@ -82,12 +82,12 @@ def attribute_name(column: str) -> str | None:
 
 
 def is_known(name: str) -> bool:
-    """Whether a column is a node's own field, or an attribute of the vocabulary."""
+    """Whether a column is a field of the node or an attribute of the vocabulary."""
     return name in FIELD_TYPES or (attribute_name(name) or name) in by_name()
 
 
 def known_columns() -> list[tuple[str, int]]:
-    """The vocabulary as the decoder wants it."""
+    """Name and storage type of every attribute of the vocabulary, for the decoder."""
     return [(a.name, storage_of_member(a.member)) for a in by_name().values()]
 
 
@@ -318,7 +318,7 @@ def single(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _words(array: pa.Array, kind: np.dtype[Any]) -> I64:
-    """The values with nulls as whatever is in memory there, as 64-bit words."""
+    """The values as 64-bit words; a null is whatever is in memory at its place."""
     data = array.buffers()[1]
     if data is None or len(array) == 0:
         return np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""Edges between rows: their kinds, their forms, and the columns that hold them.
+"""Edges between rows: their kinds and forms, and how columns store them as lists of ids.
 
 Also the two checks every array of rows or times passes before it reaches the core.
 """
@@ -112,7 +112,7 @@ class Edges:
     `src` and `dst` are rows (int32), `kind` and `form` are codes (int8) of EdgeKind and EdgeForm,
     `lag` is in ns (int64, may be negative) and `ctrl` says which edges belong to `ctrl_deps`.
     The dtypes are exact; `Edges.of` converts and fills in what is left out. How many rows there
-    are is not known here: whoever uses the edges with rows checks the upper end.
+    are is not known here, so code that uses the edges with rows checks the upper end.
     """
 
     src: I32
@@ -213,12 +213,12 @@ def _spread(values: ArrayLike, count: int, dtype: type[Scalar], name: str) -> ND
 # columns `edge_kinds` and `edge_lags_ns`, aligned with a row's data_deps followed by its ctrl_deps.
 
 
-KIND_BITS = 0x1F
-FORM_SHIFT = 5
+KIND_BITS, FORM_SHIFT = 0x1F, 5
+"""A byte of `edge_kinds` has the kind in its low five bits and the form in its high three."""
 
 
 def resolve(ids: U64, named_ids: U64) -> I32:
-    """The row of each wanted id, -1 where there is none; of equal ids the first row counts."""
+    """The row of each of `named_ids`, -1 where no node has it; of equal ids the first row counts."""
     n = len(ids)
     if n == 0 or len(named_ids) == 0:
         return np.full(len(named_ids), -1, np.int32)
@@ -335,7 +335,7 @@ def _fill(
     fits: Mask,
     deps: Dependencies,
 ) -> None:
-    """Takes a row's values for its entries where there are as many as entries."""
+    """Fills `out` with the rows' values, one per entry, for the rows that have as many values as entries."""
     fitting = fits[deps.dst]
     out[fitting] = values[starts[deps.dst[fitting]] + deps.slot[fitting]]
 
@@ -404,7 +404,7 @@ def _kinds_and_forms(codes: U8) -> tuple[I8, I8]:
 
 
 def columns_from(ids: U64, edges: Edges) -> dict[str, pa.Array | None]:
-    """The four columns that say these edges; None for one that is not needed."""
+    """The four columns that store these edges; None for one that is not needed."""
     codes = edges.kind.astype(np.uint8) | edges.form.astype(np.uint8) << np.uint8(FORM_SHIFT)
     return columns_of(ids[edges.src], edges.dst, edges.ctrl, codes, edges.lag, len(ids))
 
@@ -412,7 +412,7 @@ def columns_from(ids: U64, edges: Edges) -> dict[str, pa.Array | None]:
 def columns_of(
     ids: U64, dst: I32, ctrl: Mask, codes: U8, lags: I64, rows: int
 ) -> dict[str, pa.Array | None]:
-    """The four columns that say these entries; None for one that is not needed."""
+    """The four columns that store these entries; None for one that is not needed."""
     order = np.lexsort((ctrl, dst))
     ids, dst, ctrl = ids[order], dst[order], ctrl[order]
     codes, lags = codes[order], lags[order]

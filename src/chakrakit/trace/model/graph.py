@@ -14,6 +14,7 @@ from chakrakit.errors import TraceError
 from chakrakit.trace.model.edges import MAX_ROWS, Scalar, check_range, column
 
 _SHOWN = 8
+"""Rows of a cycle that a message lists: about one line; `find_cycle` gives all."""
 
 
 class Graph:
@@ -178,7 +179,7 @@ def _ends(n: int, src: ArrayLike, dst: ArrayLike) -> tuple[I32, I32]:
         )
     for name, array in zip(("src", "dst"), ends, strict=True):
         check_range(array, 0, n, name, f"the graph has {n:,} rows")
-    # Copies: the core trusts these rows, so nobody may change them after the check.
+    # Copies: the core trusts these rows, so they must not change after the check.
     return _frozen(ends[0].copy()), _frozen(ends[1].copy())
 
 

@@ -22,6 +22,7 @@ from chakrakit.trace.model import wire
 
 HAS_INPUTS, HAS_OUTPUTS = 1, 2
 RAW = -1
+"""The core's column number for an attribute that is kept raw."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ class Layout:
         return Layout(self.flags, (*self.entries, (name, member)))
 
     def without(self, name: str) -> Layout:
-        """The same less one attribute."""
+        """The same without one attribute."""
         return Layout(self.flags, tuple(e for e in self.entries if e[0] != name))
 
     def with_raw(self, stays: list[bool]) -> Layout:
-        """The same with only those of the raw attributes that are kept, told in order."""
+        """The same with some of the raw attributes; `stays` has one flag for each, in order."""
         order = iter(stays)
         return Layout(self.flags, tuple(e for e in self.entries if e[0] is not None or next(order)))
 
@@ -88,7 +89,7 @@ class Layouts:
         return {item: i for i, item in enumerate(self.items)}
 
     def merge(self, other: Layouts) -> tuple[Layouts, I32]:
-        """These and the other's; and for each of the other's its new number."""
+        """The layouts of both, each once, and the new number of each of the other's."""
         if other is self:
             return self, np.arange(len(self.items), dtype=np.int32)
         items, number = list(self.items), dict(self._number)
@@ -123,9 +124,9 @@ class Layouts:
     def edited(
         self, rows: I32, name: str, present: Mask, member: int, allowed_members: Collection[int]
     ) -> tuple[Layouts, I32]:
-        """Layouts and row numbers after attribute `name` became present exactly where said.
+        """Layouts and row numbers after attribute `name` became present exactly in the rows of `present`.
 
-        Where it was there already it keeps its member if that is one of `kept`.
+        A row that had it already keeps its member if that is one of `allowed_members`.
         """
         before = self.members(name)
         stale = ~np.isin(before, [0, *allowed_members])
@@ -163,8 +164,7 @@ def _number_of(item: Layout, items: list[Layout], number: dict[Layout, int]) -> 
     return place
 
 
-# Attributes kept as bytes: what a column could not hold, each with its length before it.
-
+# Attributes kept as bytes, since no column could hold them; each has its length before it.
 
 RAW_COLUMN = "_raw"
 

@@ -1,4 +1,4 @@
-"""Node: one row of a trace to look at."""
+"""Node: a view of one row of a trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chakrakit.trace.model.schema import collective_name, node_type_name
 
 
 class NodeTable(Protocol):
-    """What a node needs of the trace it is a row of."""
+    """What a node needs from the trace it is a row of."""
 
     @property
     def table(self) -> pa.Table:
@@ -46,7 +46,7 @@ class NodeTable(Protocol):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Node:
-    """A view of one row; it costs nothing until asked. Equal if it is the same row of the same trace."""
+    """A view of one row, which reads what it is asked for. Views of the same row of a trace are equal."""
 
     trace: NodeTable
     row: int

@@ -31,11 +31,9 @@ from chakrakit.trace.model.node import Node, NodeTable
 from chakrakit.trace.model.schema import COMMUNICATION, Member, NodeType, node_type_name
 from chakrakit.trace.model.vocabulary import by_name
 
-# A trace's graph for networkx, with names, types and durations on nodes, kinds and lags on edges.
-
 
 def networkx_graph(trace: NodeTable) -> Any:
-    """A MultiDiGraph over node ids; parallel edges of different kinds are kept."""
+    """A MultiDiGraph over node ids, with names, types and durations, and with kinds and lags of edges."""
     try:
         import networkx
     except ModuleNotFoundError:
@@ -57,7 +55,7 @@ def networkx_graph(trace: NodeTable) -> Any:
 
 
 PARENT_COLUMNS = ("parent", "caller")
-"""What says which node a row runs inside of; `caller` in traces that earlier versions wrote."""
+"""Columns that name the node a row runs inside of; earlier versions wrote `caller`."""
 _WORK = (NodeType.COMP_NODE, NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE, *COMMUNICATION)
 
 
@@ -111,7 +109,7 @@ class Trace:
     def with_layouts(
         cls, data: Mapping[str, Any], numbers: I32, layouts: Layouts, metadata: Metadata
     ) -> Trace:
-        """The same from columns whose layouts are known: one number per row, which the caller checks."""
+        """A trace from columns and the number of each row's layout, both of which the caller checks."""
         rows = columns.length(data)
         table = columns.fields(data, rows)
         for name, values in data.items():
@@ -224,7 +222,7 @@ class Trace:
         return np.argsort(self.ids, kind="stable")
 
     def _row_of(self, node_id: int) -> int | None:
-        """Of equal ids the first row counts."""
+        """The row of an id, None where no node has it; of equal ids the first row counts."""
         if not 0 <= node_id < 2**64:
             return None
         key = np.uint64(node_id)
@@ -425,7 +423,7 @@ class Trace:
         if attribute is None:
             raise TraceError(f"column {name!r} is private; attributes start with a letter")
         if any("\ud800" <= letter <= "\udfff" for letter in attribute):
-            raise TraceError(f"attribute {attribute!a}: half a surrogate pair is no text")
+            raise TraceError(f"attribute {attribute!a}: half a surrogate pair is not text")
         column = columns.column_name(attribute)
         table, layouts, rows = without_raw(self.table, self.layouts, self.layout_rows, attribute)
         if values is None:
@@ -467,7 +465,7 @@ class Trace:
         return self.with_columns({"parent": ids, "caller": None})
 
     def with_nesting(self) -> Trace:
-        """The same with `parent` and `step` in its nodes, for whoever changes the times that tell them."""
+        """The same with `parent` and `step` in its nodes; for code that is about to change the times."""
         trace = self
         if not self.has("parent").any() and (self.parent >= 0).any():
             trace = trace.with_parent(self.parent)

@@ -27,7 +27,7 @@ _Task = tuple[int, Body]
 
 
 def can_stream(traces: TraceSet) -> bool:
-    """Whether every rank has its own body, as it stands, with its times in it."""
+    """Whether every rank has its own body, unchanged, with its times in the nodes."""
     bindings = traces.bindings.values()
     unshared = len({b.body for b in bindings}) == len(bindings) > 1
     timed = isinstance(traces, Run) and traces.times is not None

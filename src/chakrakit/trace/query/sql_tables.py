@@ -148,7 +148,7 @@ def body_nodes(trace: Trace) -> pa.Table:
 
 
 def _free_name(name: str, used_names: dict[str, Any]) -> str:
-    """SQL does not tell `Foo` from `foo`: the later one gets a number."""
+    """A name that no column has yet: SQL treats `Foo` and `foo` alike, so the later one gets a number."""
     lower = {t.lower() for t in (*used_names, "rank", "body")}
     candidate, number = name, 2
     while candidate.lower() in lower:
@@ -204,5 +204,5 @@ def _as_text(table: pa.Table, name: str) -> pa.Table:
 
 
 def as_text(values: pa.ChunkedArray) -> pa.Array:
-    """Every value as Python writes it."""
+    """Every value as its Python text; nulls stay."""
     return pa.array([None if v is None else str(v) for v in values.to_pylist()], pa.string())

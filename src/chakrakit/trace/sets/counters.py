@@ -1,4 +1,4 @@
-"""Counters: the tables of figures of a Run, checked against their schemas when made and when read."""
+"""Counters: a Run's tables of figures, checked against their schemas when made and when read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from chakrakit.results import Result
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a counter table; one with a `default` may be left out by whoever writes it."""
+    """A column of a counter table; one with a `default` may be left out when a table is made."""
 
     name: str
     type: pa.DataType
@@ -36,7 +36,7 @@ class CounterSchema:
     meaning: str
     columns: tuple[Column, ...]
     value: str = ""
-    """The column that a timeline draws; "" for a table that is no series."""
+    """The column that a timeline draws; "" for a table that is not a series."""
     label: str = ""
     """The column that tells several series of one rank apart."""
 
@@ -139,7 +139,7 @@ SCHEMAS: dict[str, CounterSchema] = {
         ),
     )
 }
-"""Name → schema. Tables of other names are kept as they are, and nobody draws them."""
+"""Name → schema. Tables of other names are kept as they are, and not drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +153,7 @@ class Series:
 
 
 class Counters(Mapping[str, pa.Table]):
-    """Tables by name, immutable. Whoever makes figures for a Run writes them through this class.
+    """Tables by name, immutable. Figures for a Run are checked by making one of these.
 
         Counters({"power": {"rank": [0, 0], "time_ns": [0, 500], "watts": [78.0, 640.0]}})
 
@@ -249,7 +249,7 @@ def as_recorded(settings: Mapping[str, Any], recorded: bool = True) -> dict[str,
 
 
 def history_of(settings: Mapping[str, Any], counters: Mapping[str, pa.Table]) -> pa.Table | None:
-    """The history that a run has: what was given out by rank, from each `time_ns` on; None without one."""
+    """A run's allocator history: bytes given out by rank, from each `time_ns` on; None without one."""
     return counters.get("memory") if settings.get(_SETTING) == _RECORDED else None
 
 
@@ -279,7 +279,7 @@ def storage_table(servers: Sequence[ServerUse]) -> dict[str, Any]:
 
 
 def servers_of(counters: Mapping[str, pa.Table]) -> list[ServerUse]:
-    """The servers that a run's counters speak of, none where there is no storage."""
+    """The storage servers in a run's counters; [] without storage."""
     if "storage" not in counters:
         return []
     return [ServerUse(**row) for row in counters["storage"].to_pylist()]

@@ -139,14 +139,14 @@ class Run(TraceSet):
         return self._checked[body, number]
 
     def sound_times(self, rank: int) -> Times:
-        """The same of a run with `times`, checked against all but the rank's nodes, which are not read."""
+        """The times of a rank of a run with `times`, checked without reading the rank's nodes."""
         assert self.times is not None
         times = self.times[self.timing[rank]]
         _check_ticks(times, self.tick_ps, rank)
         return self._with_known_causes(times, rank)
 
     def _with_known_causes(self, times: Times, rank: int) -> Times:
-        """Causes on ranks that are not here are not known; a row beyond a rank's last is a TraceError."""
+        """The times without causes on ranks not in this run; a cause beyond a rank's last row is an error."""
         if times.binding_row is None:
             return times
         rows = np.flatnonzero(times.binding_row >= 0)
@@ -159,7 +159,8 @@ class Run(TraceSet):
         lost = np.flatnonzero(present & (cause >= sizes[at]))
         if len(lost):
             raise TraceError(
-                f"rank {rank}: row {rows[lost[0]]} waited for row {cause[lost[0]]} of rank {cause_rank[lost[0]]}, "
+                f"rank {rank}: row {rows[lost[0]]} waited for row {cause[lost[0]]} "
+                f"of rank {cause_rank[lost[0]]}, "
                 "which has fewer; the times are damaged: make the run again"
             )
         if present.all():
@@ -176,7 +177,7 @@ class Run(TraceSet):
         return ranks, np.fromiter((sizes[self.timing[r]] for r in self.ranks), np.int64, len(ranks))
 
     def timed_trace(self, rank: int) -> Trace:
-        """A rank's trace with its times in the nodes, in whole nanoseconds: a file of its own."""
+        """A rank's trace with its times in the nodes, in whole nanoseconds, to be written as one file."""
         return self._timed(self.trace(rank), rank)
 
     def timed_body(self, rank: int) -> Trace:
@@ -200,7 +201,7 @@ class Run(TraceSet):
         return self._numbered(timed, rank)
 
     def _numbered(self, timed: Trace, rank: int) -> Trace:
-        """The trace, with the numbers of its collectives where their starts say another order than before.
+        """The trace; with its collectives numbered if the new starts would put them in another order.
 
         Ranks begin collectives that do not depend on each other in different orders.
         """
@@ -227,7 +228,7 @@ class Run(TraceSet):
         return whole_ns(self.times_of(rank), self.tick_ps)
 
     def likeness(self, rank: int) -> Hashable:
-        """What ranks that run the same program at the same times have in common."""
+        """A key that is equal for ranks that run the same program at the same times."""
         binding = self._binding(rank)
         return rank if self.times is None else (binding.body, self.timing[rank], binding.scale)
 
@@ -283,7 +284,7 @@ class Run(TraceSet):
         return self._replaced(bindings=bindings, timing=timing)
 
     def _replaced(self, **changes: Any) -> Run:
-        """The same with some arguments of its making changed."""
+        """The same run with some constructor arguments changed."""
         same: dict[str, Any] = {
             "bodies": self._bodies,
             "bindings": self.bindings,
@@ -327,7 +328,7 @@ def check_length(times: int, nodes: int, rank: int) -> None:
 
 
 def _exact(quantity: str, nanos: I64) -> dict[str, object]:
-    """Microseconds for every reader, and the exact value where they do not say it."""
+    """The two columns of a time: whole microseconds, and nanoseconds where they are not exact."""
     return {
         f"{quantity}_micros": np.maximum(nanos, 0) // 1000,
         _NANOS[quantity]: pa.array(nanos, mask=nanos % 1000 == 0),

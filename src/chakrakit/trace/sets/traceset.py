@@ -1,4 +1,4 @@
-"""TraceSet: what is to be done, on all ranks. Ranks with the same program share one body."""
+"""TraceSet: the programs of all ranks. Ranks with the same program share one body."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class TraceSet:
     """
 
     cache_bytes = 2 << 30
+    """Bodies kept in memory; most sets fit, and a laptop can spare them."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class TraceSet:
 
     @cached_property
     def missing_ranks(self) -> tuple[int, ...]:
-        """Ranks that the groups name and nobody recorded."""
+        """Ranks that the groups name and that are not in the set."""
         group_ranks = {r for ranks in self.groups.values() for r in ranks}
         return tuple(sorted(group_ranks - set(self.ranks)))
 
@@ -98,7 +99,7 @@ class TraceSet:
         return trace
 
     def reader_of(self, number: int) -> Body:
-        """A body if it is in memory, else what reads it: one of the two that can go to a worker."""
+        """A body if it is in memory, else the function that reads it; both can be sent to a worker."""
         return self._loaded.get(number, self._bodies[number])
 
     def nodes_if_loaded(self, number: int) -> int | None:
@@ -133,7 +134,7 @@ class TraceSet:
 
     @contextmanager
     def uncached(self) -> Iterator[None]:
-        """While every body is used once, none is kept for later: it would only take room."""
+        """Keeps no body in memory during the block, for work that uses each of them once."""
         cache_bytes, self.cache_bytes = self.cache_bytes, 0
         try:
             yield
@@ -167,7 +168,7 @@ class TraceSet:
         return self._calls[number]
 
     def keep_calls(self, number: int, calls: Calls) -> None:
-        """Takes the communication of a body that a worker has read."""
+        """Stores the communication of a body that a worker has read."""
         self._calls.setdefault(number, calls)
 
     def read_calls(self, workers: Workers | None) -> None:

@@ -45,7 +45,7 @@ from chakrakit.trace.storage.cards import (
 )
 from chakrakit.trace.storage.directory import fill_directory, fresh_directory
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's first moment: when it was packed is nobody's business
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's first date: the same content gives the same bytes
 _ADDED_FOLDER = "files"
 _PROVENANCE = ("versions", "collection", "measured")
 
@@ -71,7 +71,7 @@ def write_bundle(
     """Packs traces, their card and other files into one archive.
 
     `card` holds fields of a WorkloadCard as nested dictionaries; they win over what the
-    traces carry and say of themselves.
+    traces themselves say.
     """
     target = Path(path)
     whole = workload_card(traces, card or {})
@@ -89,10 +89,10 @@ def write_bundle(
 
 
 def workload_card(traces: TraceSet, card: Mapping[str, Any]) -> WorkloadCard:
-    """What is given wins; then what the traces carry of the workload and say of how they were made."""
+    """The workload's card: `card` wins over how the traces were made, that over the card they carry."""
     carried, derived = traces.card.extra.get(WORKLOAD, {}), derived_card(traces)
     card_from(carried, f"the card that {traces.card.name!r} carries")
-    # What was done since the card was written is known better from the traces.
+    # The traces know what was done since the card they carry was written.
     provenance = {section: derived[section] for section in _PROVENANCE if section in derived}
     return card_from(overlaid(overlaid(overlaid(derived, carried), provenance), card), "card")
 

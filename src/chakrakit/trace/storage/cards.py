@@ -1,4 +1,4 @@
-"""What a trace says of itself, as the fields of a workload's card."""
+"""The card of a workload: its fields, reading it from files and options, and deriving it from traces."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ARCH = {
 
 
 def derived_card(traces: TraceSet) -> dict[str, Any]:
-    """The fields that are known without asking anybody, as nested dictionaries."""
+    """The fields that the traces themselves tell, as nested dictionaries."""
     card = traces.card
     settings = card.settings
     devices: dict[str, Any] = {"total_count": traces.world_size or None}
@@ -51,7 +51,7 @@ def derived_card(traces: TraceSet) -> dict[str, Any]:
 
 
 def _generated(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What `chakra generate` was asked for."""
+    """The fields that follow from the options of `chakra generate`."""
     model, step = (_mapping(settings.get(n)) for n in ("model", "step"))
     if not model or not step:
         return {}
@@ -102,7 +102,7 @@ def _versions(collector: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _collection(card: Card, collector: Mapping[str, Any]) -> dict[str, Any]:
-    ours = ("model", "plan", "step", "machine", "collector")  # said elsewhere in the card
+    ours = ("model", "plan", "step", "machine", "collector")  # these have other fields of the card
     settings = {k: v for k, v in card.settings.items() if k not in ours}
     steps = collector.get("steps")
     whole = isinstance(steps, list) and all(type(s) is int for s in steps)
@@ -122,7 +122,7 @@ def _measured(traces: TraceSet) -> dict[str, Any]:
 
 
 def _without_empty(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is empty."""
+    """A section without its empty fields and sections."""
     inner = {k: _without_empty(v) if isinstance(v, dict) else v for k, v in section.items()}
     return {k: v for k, v in inner.items() if v is not None and v != {} and v != [] and v != ""}
 
@@ -132,7 +132,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _count(value: Any) -> int | None:
-    """Cards are files: a setting may be anything."""
+    """The value if it is a count, else None: cards are files, so a setting may be anything."""
     return value if type(value) is int and value >= 0 else None
 
 
@@ -144,7 +144,7 @@ def _text(value: Any) -> str | None:
 #
 # Its sections and names are CCL-Bench's, so that a card written for it is read here; `versions`,
 # `collection` and `measured`, and the plan's last fields, are what it has no place for. Everything is
-# optional. What has no field of its own goes into `extra`.
+# optional. What has no field goes into `extra`.
 
 
 Scalar = str | int | float | bool | None
@@ -389,7 +389,7 @@ def fields_from(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, section by section; of a field that both have, the second's."""
+    """The two merged section by section; `over` wins where both have a field."""
     joined = dict(under)
     for name, value in over.items():
         below = joined.get(name)
@@ -399,6 +399,6 @@ def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any
 
 
 def plain_card(card: WorkloadCard) -> dict[str, Any]:
-    """As nested dictionaries, without what is not known."""
+    """A card as nested dictionaries, without empty fields."""
     sections: dict[str, Any] = msgspec.to_builtins(card)
     return {"version": card.version, **sections}

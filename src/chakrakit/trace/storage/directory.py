@@ -160,7 +160,7 @@ def _with_schema(table: pa.Table, schema: pa.Schema, file: Place) -> pa.Table:
 
 @contextlib.contextmanager
 def _read_as_parquet(file: Place) -> Iterator[None]:
-    """What Arrow cannot do with a file is an error of the file."""
+    """Turns Arrow's errors into a FormatError that names the file."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
@@ -170,7 +170,7 @@ def _read_as_parquet(file: Place) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _blamed(path: object) -> Iterator[None]:
-    """What is wrong with the content is said with the place it was in."""
+    """Turns a TraceError about the content into a FormatError that names its place."""
     try:
         yield
     except TraceError as error:
@@ -186,7 +186,7 @@ def write_directory(
     step: Callable[[int], Any] = lambda _rank: None,
     requests: pa.Table | None = None,
 ) -> None:
-    """Into a directory that appears whole, or not at all; `step` is called with each body's rank.
+    """Writes a directory, which appears whole or not at all; calls `step` with each body's rank.
 
     A run that served requests has their table beside it.
     """
@@ -198,7 +198,7 @@ def write_directory(
 
 
 def write_directories(sets: Mapping[str, TraceSet], target: Path) -> None:
-    """Several sets as directories of one folder, which appears whole; nothing else may be in it."""
+    """Writes several sets as directories of one folder, which appears whole and holds nothing else."""
     existing = sorted(f.name for f in target.iterdir()) if target.is_dir() else []
     foreign = [name for name in existing if name not in sets]
     if foreign:
@@ -213,7 +213,7 @@ def write_directories(sets: Mapping[str, TraceSet], target: Path) -> None:
 def fill_directory(
     traces: TraceSet, folder: Path, card: Card, step: Callable[[int], Any], suffix: str = ".et"
 ) -> None:
-    """Everything into an empty directory; bodies in the format that `suffix` says."""
+    """Writes everything into an empty directory; bodies in the format that `suffix` says."""
     if not len(traces):
         raise ChakraError("there are no ranks to write")
     numbers = _write_bodies(traces, folder, step, suffix)
@@ -226,7 +226,7 @@ def fill_directory(
 
 
 def _completed_card(card: Card, traces: TraceSet) -> Card:
-    """The card of a directory: also what is missing, and which tables of counters are its own."""
+    """The card as a directory has it: with missing ranks and the names of the tables of counters."""
     extra = {k: v for k, v in card.extra.items() if k != _COUNTERS}
     if isinstance(traces, Run) and traces.counters:
         extra[_COUNTERS] = sorted(traces.counters)
@@ -234,13 +234,13 @@ def _completed_card(card: Card, traces: TraceSet) -> Card:
 
 
 def write_groups(groups: Groups, path: Path) -> None:
-    """A group file."""
+    """Writes a group file."""
     with replacing(path) as temporary:
         temporary.write_bytes(msgspec.json.encode({n: list(r) for n, r in groups.items()}) + b"\n")
 
 
 def check_directory(target: Path) -> None:
-    """Only a directory that chakrakit wrote, and nobody added to, is replaced."""
+    """Refuses to replace a directory that holds anything chakrakit did not write."""
     if target.exists() and not target.is_dir():
         raise ChakraError(f"{target}: exists and is not a directory")
     existing = sorted(f.name for f in target.iterdir()) if target.is_dir() else []

@@ -1,4 +1,4 @@
-"""A trace's nodes in an order their dependencies allow, read as they are needed."""
+"""Feeder: hands out a trace's nodes in an order their dependencies allow, reading as it goes."""
 
 from __future__ import annotations
 
@@ -189,11 +189,11 @@ class FeederPaths(NamedTuple):
     """What a compiler needs to build against the C feeder, `#include <chakrakit/feeder.h>`."""
 
     include: Path
-    """for -I"""
+    """Folder for -I."""
     library: Path
-    """libchakrafeeder itself"""
+    """The file of libchakrafeeder."""
     library_dir: Path
-    """for -L and -Wl,-rpath"""
+    """Folder for -L and -Wl,-rpath."""
 
     @property
     def flags(self) -> str:

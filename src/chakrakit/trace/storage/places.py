@@ -1,4 +1,7 @@
-"""The files behind a path: a file, a `prefix` of `prefix.N.et`, a directory, or `-`; and their groups."""
+"""The files behind a path: a file, a `prefix` of `prefix.N.et`, a directory, or `-`; and their groups.
+
+Also how the files of a prefix are put in place together.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ from chakrakit.trace.files import (
 
 # `PREFIX.N` files put in place together: a set is all old or all new, whenever its writer is stopped.
 #
-# Files are written into a folder `.PREFIX.set`, which appears whole, by one rename. From then on the set is the
-# new one: its files are moved to where they belong, and if the writer does not get to it, the next reader or
-# writer of the prefix does.
+# Files are written into a folder `.PREFIX.set`, which appears whole, by one rename. From then on the set is
+# the new one: its files are moved to where they belong, by the writer or, if that is stopped, by the next
+# reader or writer of the prefix.
 
 
 _SET = ".set"
@@ -43,7 +46,7 @@ def placed_together(prefix: Path) -> Iterator[Path]:
 
 
 def finish(prefix: Path) -> list[Path]:
-    """Moves what a writer had ready and could not move; gives the files that cannot be moved here either."""
+    """Moves the files that an interrupted writer left ready; returns those that cannot be moved."""
     ready = _ready(prefix)
     if not ready.is_dir():
         return []

@@ -31,15 +31,15 @@ from chakrakit.trace.validation.graph import GraphChecker
 from chakrakit.trace.validation.nodes import check_nodes
 from chakrakit.trace.validation.ranks import check_ranks
 
-# How long a trace takes if read plainly: each node after all it depends on, with its whole duration.
-
-
 MOST_NODES = 2_000_000
-"""Of longer traces the plain reading is not known: its nodes would have to stay in memory."""
+"""Traces with more have no plain reading: all nodes would have to stay in memory, some 60 bytes each."""
 
 
 class PlainReading:
-    """Collects a body's pieces; `finish` gives its own span and that of its plain reading, in ns."""
+    """Collects a body's pieces to tell how long it takes if read plainly, and by its own times, in ns.
+
+    Read plainly, each node starts after all that it depends on, and takes its whole duration.
+    """
 
     def __init__(self) -> None:
         self._ids: list[U64] = []
@@ -75,7 +75,7 @@ class PlainReading:
         try:
             finish, _ = Graph(len(ids), src, dst).longest_path(duration)
         except TraceError:
-            return None  # a cycle is a finding of its own
+            return None  # a cycle is another finding
         ran = duration > 0
         return int((start + duration)[ran].max() - start[ran].min()), int(finish.max())
 
@@ -216,7 +216,7 @@ def _check_body(
     except FormatError as error:
         findings.add("framing", rank, str(error), offset=error.offset)
         whole = False
-    if whole:  # a reference to what was cut off is no fault of its own
+    if whole:  # a reference to what was cut off is not another fault
         graph.finish()
         findings.plain(plain.finish())
         if not graph.spool.rows:
@@ -241,7 +241,7 @@ def _groups_of(piece: Trace) -> Groups:
 
 
 def bodies_to_check(traces: Trace | TraceSet | Source, findings: Findings) -> BodiesToCheck:
-    """The bodies and ranks of whatever was given."""
+    """The bodies and ranks of a trace, a set, or the files behind a path."""
     if isinstance(traces, Trace):
         return BodiesToCheck([partial(pieces_of, traces)], {0: Binding(0)}, ranks_known=False)
     if isinstance(traces, TraceSet):

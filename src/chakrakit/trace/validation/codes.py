@@ -175,7 +175,7 @@ CODES: tuple[Code, ...] = (
         (
             "edge-kinds-length",
             "error",
-            "edge_kinds has not one byte for each dependency of its node",
+            "edge_kinds does not have one byte for each dependency of its node",
             "The kinds are not used: all dependencies of the node count as finish→start",
             "Write edge_kinds again whenever dependencies change",
         ),
@@ -189,7 +189,7 @@ CODES: tuple[Code, ...] = (
         (
             "edge-lags-length",
             "error",
-            "edge_lags_ns has not one number for each dependency of its node",
+            "edge_lags_ns does not have one number for each dependency of its node",
             "The lags are not used",
             "Write edge_lags_ns again whenever dependencies change",
         ),

@@ -1,4 +1,4 @@
-"""The communication of a body, with what the rules across ranks compare besides."""
+"""The communication of bodies and ranks, as the rules across ranks compare it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class BodyCommunication:
         return printable(self.names[int(np.searchsorted(self.rows, row))].as_py() or "")
 
     def in_role(self, calls: Calls, role: int | None) -> GroupCalls:
-        """The collectives of one group, in the order of their numbers; those of None are none."""
+        """The collectives of one group, in the order of their numbers; none for the role None."""
         at = np.zeros(0, np.int64) if role is None else calls.in_role(role)
         row = calls.row[at]
         split = self.split[np.searchsorted(self.rows, row)]
@@ -76,7 +76,7 @@ class BodyCommunication:
 
     @cached_property
     def own_ends(self) -> list[tuple[int, I64, U64, bool]]:
-        """What sends say is their source and receives their destination: (said, rows, ids, is_send)."""
+        """The rank that sends name as source, and receives as destination: (rank, rows, ids, is_send)."""
         ends, calls = [], self.calls
         for is_send, recorded in ((True, calls.src), (False, calls.dst)):
             is_named = ~calls.collective & (calls.is_send == is_send) & (recorded >= 0)
@@ -111,12 +111,9 @@ class GroupCalls:
         return len(self.row)
 
 
-# World: what the rules across ranks look at.
-
-
 @dataclass
 class RanksToCheck:
-    """What the rules look at. `ranks_known` is false for a lone file that does not say its rank."""
+    """What the rules across ranks compare. `ranks_known` is false for a lone file without a rank."""
 
     bodies: list[BodyCommunication]
     bindings: Mapping[int, Binding]

@@ -1,4 +1,4 @@
-"""What validation says: findings, the report, and the collector that keeps both from flooding."""
+"""Findings of validation: the report, the collector that bounds it, and the spool of what is read again."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ KEEP = 20
 """Findings of one code and rank that are listed; all are counted."""
 
 _NAME_CHARACTERS = 80
+"""Of a name in a message: the usual width of a terminal."""
 
 
 class Finding(Result, msgspec.Struct, kw_only=True, omit_defaults=False):
@@ -211,10 +212,10 @@ class Findings:
         return [*findings, rest]
 
 
-# What a check over a stream may need again: kept in memory while it is little, else in a temporary file.
-
+# What a check over a stream may need again, in memory while it is small, else in a temporary file.
 
 _SPOOL_BYTES_IN_MEMORY = 64 << 20
+"""What a spool keeps in memory, one to two million nodes; beyond that it is a file."""
 _LONG_NAME = 400
 """Bytes: shorter names are kept as they are."""
 

@@ -1,6 +1,6 @@
 """Repairs that cannot change what a trace means, made in pieces as it is written again.
 
-Only what can never be is taken away: control references to nodes that are not there, to the node itself,
+Only what can never be met is removed: control references to nodes that are not there, to the node itself,
 or against the data dependencies. Data dependencies are never touched.
 """
 

@@ -176,6 +176,7 @@ def _merged(a: _Run, b: _Run) -> _Run:
 
 
 _SHOWN = 8
+"""Nodes of a circle that a message lists: about two lines with their names."""
 _FORM, _CTRL = np.uint8(0x7F), np.uint8(0x80)
 _DANGLING = {
     "dangling-data": (
@@ -238,7 +239,7 @@ class GraphChecker:
         self.spool.add(piece, Entries(deps.ids[~on_itself], dst, form[~on_itself]))
 
     def _place(self, deps: Dependencies, rows: I32, on_others: Mask, base: int) -> None:
-        """Settles what can be settled; notes what points forward or nowhere yet."""
+        """Resolves dependencies on nodes read so far; notes those that point forward or nowhere yet."""
         ahead = on_others & (rows > deps.dst)
         if ahead.any():
             self._spans.append((deps.dst[ahead] + np.int64(base), rows[ahead] + np.int64(base)))
@@ -249,7 +250,7 @@ class GraphChecker:
             self._open.append(_Open(deps.ids[unseen], dst, deps.ctrl[unseen]))
 
     def _note_parents(self, piece: Trace, base: int) -> None:
-        """Parents that have not been seen by now are there later, or nowhere."""
+        """Notes parents that have not been read yet: they come later, or not at all."""
         rows = np.flatnonzero(piece.has("parent"))
         parent_ids = piece.column("parent", 0)[rows].astype(np.uint64)
         unseen = ~self._read_ids.contains(parent_ids)
@@ -390,7 +391,7 @@ class GraphChecker:
 
 
 def repeated(deps: Dependencies, codes: U8, lags: I64) -> I64:
-    """The entries that say what an earlier entry of the same list says: same id, kind, form and lag."""
+    """Entries that repeat an earlier entry of the same list: same id, kind, form and lag."""
     counts = np.bincount(2 * deps.dst.astype(np.int64) + deps.ctrl)
     several = np.flatnonzero(counts[2 * deps.dst.astype(np.int64) + deps.ctrl] > 1)
     keys = [a[several] for a in (lags, codes, deps.ids, deps.ctrl, deps.dst)]

@@ -29,6 +29,7 @@ from chakrakit.trace.validation.findings import Findings
 
 
 _NAME_FIELD = 1
+"""The schema's number of an attribute's name."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ _MEMORY = (_T.MEM_LOAD_NODE, _T.MEM_STORE_NODE)
 _MESSAGE = (_T.COMM_SEND_NODE, _T.COMM_RECV_NODE)
 _SIZES = ("comm_size", "num_ops", "tensor_size", "out_size", "y_tensor_size")
 _MAX_MICROS = 2**63 // 1000
+"""From here on nanoseconds do not fit 64 bits: 292 years."""
 
 
 @dataclass(frozen=True)
@@ -154,17 +156,19 @@ def _where(code: str, mask: Mask, text: str) -> Hit:
 
 
 def types(piece: CheckedPiece) -> Iterator[Hit]:
-    """Types the schema has."""
+    """Finds types that the schema does not have."""
     codes = piece.trace.types
     yield _where("invalid-type", codes == _T.INVALID_NODE, "has no type, or INVALID_NODE")
     odd = np.flatnonzero((codes < 0) | (codes > max(NodeType)))
     yield Hit(
-        "unknown-type", odd, lambda row: f"has type {codes[row]}, which the schema has not; kept"
+        "unknown-type",
+        odd,
+        lambda row: f"has type {codes[row]}, which the schema does not have; kept",
     )
 
 
 def names(piece: CheckedPiece) -> Iterator[Hit]:
-    """Names that say something."""
+    """Finds empty names."""
     empty = [
         np.isin(
             c.indices.to_numpy(), np.flatnonzero(pc.binary_length(c.dictionary).to_numpy() == 0)
@@ -177,7 +181,7 @@ def names(piece: CheckedPiece) -> Iterator[Hit]:
 
 
 def times(piece: CheckedPiece) -> Iterator[Hit]:
-    """Times that can be."""
+    """Finds negative durations and times beyond 292 years."""
     exact = piece.values("duration_ns")
     negative = np.flatnonzero(exact < 0)
     yield Hit("negative-duration", negative, lambda row: f"duration_ns is {exact[row]}")
@@ -192,7 +196,7 @@ def _too_late(piece: CheckedPiece, name: str) -> Hit:
 
 
 def sizes(piece: CheckedPiece) -> Iterator[Hit]:
-    """Sizes and operations are not negative; memory nodes have a size."""
+    """Finds negative sizes and operations, and memory nodes without a size."""
     for name in _SIZES:
         yield _negative(piece, name, "negative-value")
     bare = piece.trace.is_type(*_MEMORY) & piece.lacks("tensor_size")
@@ -207,7 +211,7 @@ def _negative(piece: CheckedPiece, name: str, code: str) -> Hit:
 
 
 def collectives(piece: CheckedPiece) -> Iterator[Hit]:
-    """A collective says which it is, how much it moves and who takes part."""
+    """Finds collectives without a type, size or group."""
     is_collective = piece.trace.is_type(_T.COMM_COLL_NODE)
     if not is_collective.any():
         return
@@ -234,7 +238,7 @@ def collectives(piece: CheckedPiece) -> Iterator[Hit]:
 
 
 def messages(piece: CheckedPiece) -> Iterator[Hit]:
-    """A send or receive says how much it moves and who is at the other end."""
+    """Finds sends and receives without a size or a peer."""
     is_message = piece.trace.is_type(*_MESSAGE)
     if not is_message.any():
         return
@@ -251,7 +255,7 @@ def messages(piece: CheckedPiece) -> Iterator[Hit]:
 
 
 def members(piece: CheckedPiece) -> Iterator[Hit]:
-    """Known attributes sit in the vocabulary's oneof member."""
+    """Finds known attributes in another oneof member than the vocabulary's."""
     layouts = piece.trace.layout_rows
     for (name, member), numbers in misplaced(piece.trace).items():
         rows = np.flatnonzero(np.isin(layouts, numbers))
@@ -265,7 +269,7 @@ def _misplaced_hit(rows: I64, name: str, member: int) -> Hit:
 
 
 def misplaced(trace: Trace) -> dict[tuple[str, int], list[int]]:
-    """(attribute, member it is in) → the numbers of the layouts that have it so."""
+    """(attribute, wrong member) → numbers of the layouts that have the attribute in that member."""
     layout_numbers: dict[tuple[str, int], list[int]] = defaultdict(list)
     used = np.unique(trace.layout_rows).tolist()
     vocabulary = by_name()
@@ -277,7 +281,7 @@ def misplaced(trace: Trace) -> dict[tuple[str, int], list[int]]:
 
 
 def unreadable(piece: CheckedPiece) -> Iterator[Hit]:
-    """Known attributes that had to be kept as bytes."""
+    """Finds known attributes that had to be kept as bytes."""
     by_code: dict[str, list[RawAttribute]] = defaultdict(list)
     for attribute in piece.raw:
         by_code[attribute.code].append(attribute)
@@ -288,7 +292,7 @@ def unreadable(piece: CheckedPiece) -> Iterator[Hit]:
 
 
 def unknown_fields(piece: CheckedPiece) -> Iterator[Hit]:
-    """Fields beyond the schema."""
+    """Finds fields that the schema does not have."""
     has = piece.trace.has("_unknown")
     yield _where("unknown-fields", has, "has fields the schema does not have; they are kept")
 

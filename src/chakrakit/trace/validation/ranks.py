@@ -86,26 +86,28 @@ def _report_group(
         calls = world.in_role(rank, role)
         _add_at(
             world,
-            code,
-            rank,
-            int(calls.row[0]),
-            int(calls.id[0]),
-            f"issues collectives in group {printable(group)!r}, {text}",
-            len(calls),
             findings,
+            code=code,
+            rank=rank,
+            row=int(calls.row[0]),
+            node=int(calls.id[0]),
+            text=f"issues collectives in group {printable(group)!r}, {text}",
+            count=len(calls),
         )
 
 
 def _add_at(
     world: RanksToCheck,
+    findings: Findings,
+    *,
     code: str,
     rank: int,
     row: int,
     node: int,
     text: str,
     count: int,
-    findings: Findings,
 ) -> None:
+    """A finding at a node, whose name is looked up only if the finding is listed."""
     name = world.body(rank).name(row) if findings.room(code, rank) else None
     findings.add(code, rank, text, node=node, name=name, count=count)
 
@@ -147,13 +149,13 @@ def _check_numbers(
         text = f"uses number (comm_seq) {calls.seq[at]} of group {printable(group)!r} twice{_others(ranks)}"
         _add_at(
             world,
-            "collective-seq",
-            ranks[0],
-            int(calls.row[at]),
-            int(calls.id[at]),
-            text,
-            len(again),
             findings,
+            code="collective-seq",
+            rank=ranks[0],
+            row=int(calls.row[at]),
+            node=int(calls.id[at]),
+            text=text,
+            count=len(again),
         )
 
 
@@ -197,8 +199,9 @@ class _Pair:
         at = int(differ[0]) if len(differ) else n
         place = at if at < len(self.mine) else None
         text = (
-            f"issues {len(self.mine):,} collectives in group {printable(self.group)!r}, rank {self.usual_rank} "
-            f"{len(self.theirs):,}; they first differ at number {at}{_others(self.ranks)}"
+            f"issues {len(self.mine):,} collectives in group {printable(self.group)!r}, "
+            f"rank {self.usual_rank} {len(self.theirs):,}; "
+            f"they first differ at number {at}{_others(self.ranks)}"
         )
         count = abs(len(self.mine) - len(self.theirs))
         self._report("collective-missing", place, text, count, findings)
@@ -241,7 +244,16 @@ class _Pair:
             findings.add(code, self.ranks[0], text, count=count)
             return
         row, node = int(self.mine.row[at]), int(self.mine.id[at])
-        _add_at(self.world, code, self.ranks[0], row, node, text, count, findings)
+        _add_at(
+            self.world,
+            findings,
+            code=code,
+            rank=self.ranks[0],
+            row=row,
+            node=node,
+            text=text,
+            count=count,
+        )
 
 
 def _both_known(a: I64, b: I64) -> Mask:
@@ -306,20 +318,47 @@ def _check_own_ends(
         if peers.get(recorded, recorded) != rank:
             end = "comm_src" if is_send else "comm_dst"
             text = f"{end} is {peers.get(recorded, recorded)} in the trace of rank {rank}"
-            _add_at(world, "wrong-end", rank, int(rows[0]), int(ids[0]), text, len(rows), findings)
+            _add_at(
+                world,
+                findings,
+                code="wrong-end",
+                rank=rank,
+                row=int(rows[0]),
+                node=int(ids[0]),
+                text=text,
+                count=len(rows),
+            )
 
 
 def _peer_is_there(
     world: RanksToCheck, rank: int, peer: int, channel: Channel, findings: Findings
 ) -> bool:
-    place = int(channel.row[0]), int(channel.id[0])
+    row, node = int(channel.row[0]), int(channel.id[0])
     if peer == rank:
         text = f"rank {rank} is both ends of this message"
-        _add_at(world, "self-send", rank, *place, text, len(channel.row), findings)
+        _add_at(
+            world,
+            findings,
+            code="self-send",
+            rank=rank,
+            row=row,
+            node=node,
+            text=text,
+            count=len(channel.row),
+        )
     if peer < world.size or not world.groups:
         return True
     text = f"the other end is rank {peer}, and the last rank is {world.size - 1}"
-    _add_at(world, "peer-out-of-range", rank, *place, text, len(channel.row), findings)
+    _add_at(
+        world,
+        findings,
+        code="peer-out-of-range",
+        rank=rank,
+        row=row,
+        node=node,
+        text=text,
+        count=len(channel.row),
+    )
     return False
 
 
@@ -344,13 +383,13 @@ def _check_channel(
             text = _unmatched_text(rank, peer, channel, counterparts, tags)
             _add_at(
                 world,
-                code,
-                rank,
-                int(channel.row[counterparts]),
-                int(channel.id[counterparts]),
-                text,
-                len(channel.row) - counterparts,
                 findings,
+                code=code,
+                rank=rank,
+                row=int(channel.row[counterparts]),
+                node=int(channel.id[counterparts]),
+                text=text,
+                count=len(channel.row) - counterparts,
             )
     if sends is not None and recvs is not None:
         _check_sizes(world, src, dst, sends, recvs, findings)
@@ -383,11 +422,11 @@ def _check_sizes(
         )
         _add_at(
             world,
-            "message-size",
-            src,
-            int(sends.row[at]),
-            int(sends.id[at]),
-            text,
-            len(differ),
             findings,
+            code="message-size",
+            rank=src,
+            row=int(sends.row[at]),
+            node=int(sends.id[at]),
+            text=text,
+            count=len(differ),
         )
