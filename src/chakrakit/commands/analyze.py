@@ -112,14 +112,14 @@ def command(
     **options: Any,
 ) -> None:
     """Say what happened in RUN: measured, simulated or replayed."""
-    from chakrakit.trace.memory import said_first
+    from chakrakit.trace.memory import shortage_line
 
     with progress("analyzing") as show:
         result = analyze(progress=show, **options)
     if json:
         return print_json(result)
     print_recording(result.recording)
-    if verdict := said_first(result.fits, result.needs_bytes, result.has_bytes):
+    if verdict := shortage_line(result.fits, result.needs_bytes, result.has_bytes):
         console().print(verdict)
     if result.bound:
         console().print(f"bound by: {result.bound}")

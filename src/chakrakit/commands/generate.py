@@ -134,14 +134,14 @@ def command(
     chakra generate --model llama3.1-8b --dp 4 --tp 2 --seq 4096 --global-batch 32 -o out
     """
     from chakrakit.results import counted
-    from chakrakit.trace.memory import said_first
+    from chakrakit.trace.memory import shortage_line
 
     figures = generate(output=None if dry_run else output, **options).figures
     if output == "-" and not dry_run:
         return None  # the trace is what is printed
     if json:
         return print_json(figures)
-    if verdict := said_first(figures.fits, figures.needs_bytes, figures.has_bytes):
+    if verdict := shortage_line(figures.fits, figures.needs_bytes, figures.has_bytes):
         console().print(verdict)
     _print(figures)
     if output and not dry_run:

@@ -411,12 +411,12 @@ def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any)
 
 def _print(done: Simulation) -> None:
     from chakrakit.results import counted
-    from chakrakit.trace.memory import said_first
+    from chakrakit.trace.memory import shortage_line
 
     s, out = done.summary, console()
     print_recording(s.recording)
     rank = f"rank {s.tightest_rank}"
-    if verdict := said_first(s.fits, s.needs_bytes, s.has_bytes, rank):
+    if verdict := shortage_line(s.fits, s.needs_bytes, s.has_bytes, rank):
         out.print(verdict)
     place = f" on {s.machine} ({s.network} network, {s.compute} compute)"
     out.print(f"{s.makespan_ns / 1e6:,.3f} ms{place if s.machine else ', all times as measured'}")

@@ -10,7 +10,7 @@ import numpy as np
 from chakrakit.insight.analysis import Analysis
 from chakrakit.insight.rank import ms, percent, short
 from chakrakit.results import Result, counted
-from chakrakit.trace.memory import said_first
+from chakrakit.trace.memory import shortage_line
 
 _NOTABLE = 0.01
 """Shares below a hundredth are not worth a sentence."""
@@ -238,7 +238,7 @@ def _bubble(a: Analysis) -> Iterator[Answer]:
 
 
 def _fits(a: Analysis) -> Iterator[Answer]:
-    if verdict := said_first(a.fits, a.needs_bytes, a.has_bytes):
+    if verdict := shortage_line(a.fits, a.needs_bytes, a.has_bytes):
         yield Answer("Does it fit?", "no", f"{verdict.partition(': ')[2]}.")
 
 

@@ -1,4 +1,4 @@
-"""What every room must know of operators and their tensors, once.
+"""What every room needs to know about operators and their tensors, in one place.
 
 One reader of recorded arguments (`calls`), one table of what operators compute, touch and alias (`table`),
 one of names of communication (`communication`), one of XLA's opcodes (`hlo`), and the closed forms.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from chakrakit.operators.calls import (
     LARGEST,
+    ArgumentTexts,
     Call,
     Operand,
     Operation,
     RecordedTensor,
-    Texts,
     is_in_place,
     is_recorded_tensor,
     json_list,
@@ -95,6 +95,7 @@ __all__ = [
     "SWIGLU",
     "TABLED",
     "TYPES",
+    "ArgumentTexts",
     "Call",
     "Cost",
     "ElementType",
@@ -103,7 +104,6 @@ __all__ = [
     "Operator",
     "PerElement",
     "RecordedTensor",
-    "Texts",
     "Work",
     "WorkingType",
     "attention_flops",

@@ -88,7 +88,7 @@ def _texts(trace: Trace, name: str, rows: I64) -> tuple[I64, list[str]]:
 def _program(trace: Trace, calls: Calls, codes: _Codes) -> _Program:
     at = np.flatnonzero(calls.collective)
     at = at[np.argsort(calls.row[at])]
-    rows, role, seq = calls.row[at], calls.role[at], np.maximum(calls.said[at], 0)
+    rows, role, seq = calls.row[at], calls.role[at], np.maximum(calls.seq[at], 0)
     states, words = _texts(trace, "comm_state", rows)
     state = np.array([_STATES.get(w, -1) for w in words], np.int64)[states]
     return _Program(rows, role, seq, turns(role, seq), codes.signs(trace, rows), state)

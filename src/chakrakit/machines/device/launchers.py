@@ -13,7 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chakrakit.operators import Call, Operand, Operation, Texts, operation_of, read_call, streamed
+from chakrakit.operators import (
+    ArgumentTexts,
+    Call,
+    Operand,
+    Operation,
+    operation_of,
+    read_call,
+    streamed,
+)
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
 from chakrakit.trace.placement import on_host
 
@@ -98,7 +106,9 @@ class Launchers:
 
     def _call(self, row: int, kernels: tuple[int, ...]) -> Call:
         text = {c: of(row) for c, of in self._text.items()}
-        outputs = Texts(text["outputs_shapes"], text["outputs_types"], "", text["outputs_values"])
+        outputs = ArgumentTexts(
+            text["outputs_shapes"], text["outputs_types"], "", text["outputs_values"]
+        )
         return read_call(
             self.name(row), text["inputs_shapes"], text["inputs_types"], text["inputs_strides"],
             text["inputs_values"], outputs=outputs, kernels=tuple(self.name(k) for k in kernels),

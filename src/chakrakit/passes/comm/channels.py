@@ -102,7 +102,7 @@ def _channel(
 ) -> Channel:
     """The calls of these sides, which meet in these groups."""
     world = range(communication.world_size)
-    sizes = {len(communication.known.ranks_of(g, world) or ()) for g in groups}
+    sizes = {len(communication.defined_groups.ranks_of(g, world) or ()) for g in groups}
     called = f"group {groups[0]!r}" if groups[0] else "the group of all ranks"
     programs = [communication.programs[program] for program, _ in sides]
     at = [calls.in_role(role) for calls, (_, role) in zip(programs, sides, strict=True)]

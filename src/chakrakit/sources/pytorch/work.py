@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.operators import (
+    ArgumentTexts,
     Call,
     Cost,
-    Texts,
     cost_of,
     find_type,
     json_list,
@@ -90,7 +90,7 @@ def _observed(observer: Observer, operator: I64) -> tuple[I64, I64]:
         shapes, types, strides, *results = (texts[n] for n in numbers)
         values = observer.in_values[row].as_py() if row >= 0 else ""
         return cost_of(
-            read_call(texts[name], shapes, types, strides, values, outputs=Texts(*results))
+            read_call(texts[name], shapes, types, strides, values, outputs=ArgumentTexts(*results))
         )
 
     keys = [observer.name[operator], *(columns[side][operator] for side in sides), special]
