@@ -191,8 +191,8 @@ class Analysis(Result, msgspec.Struct):
 
     def _blame(self) -> list[Table]:
         rows = [(c.kind, c.detail) for c in self.culprits]
-        found = [Table.of("culprits", ("kind", "what"), rows)]
-        return found if self.delays is None else [*found, self.delays.table()]
+        tables = [Table.of("culprits", ("kind", "what"), rows)]
+        return tables if self.delays is None else [*tables, self.delays.table()]
 
 
 @dataclass(eq=False)
@@ -220,20 +220,20 @@ def analyze(
     With `workers`, ranks are looked at there, one per task, and this process keeps what is small of
     them: what the critical path passes through is read again.
     """
-    chosen = options or AnalysisOptions()
-    ranks = RankTasks(run, workers, names=chosen.faster is not None)
+    asked_options = options or AnalysisOptions()
+    ranks = RankTasks(run, workers, names=asked_options.faster is not None)
     if not is_recording(run):
-        return _joined(run, ranks, ranks.gathered(progress), chosen)
+        return _joined(run, ranks, ranks.gathered(progress), asked_options)
     board = board_of(run)
     large = len(board) > _RECORDED_CALLS
     facts = GatheredFacts(False, AllCalls(run)) if large else ranks.gathered(progress)
-    found = _joined(run, ranks, facts, chosen)
-    found.culprits = hang_culprits(board)
+    analysis = _joined(run, ranks, facts, asked_options)
+    analysis.culprits = hang_culprits(board)
     if large:
-        found.notes = [
+        analysis.notes = [
             f"{len(board):,} recorded calls: only culprits are looked for above {_RECORDED_CALLS:,}"
         ]
-    return found
+    return analysis
 
 
 def analyze_rows(run: Run, progress: Progress) -> tuple[Analysis, RowFindings]:
@@ -268,7 +268,7 @@ def _joined(
     if rows is not None and model is not None and what_if.slack:
         rows.slack = slack_by_rank(model)
     operators = listed_operators(parts.operators)
-    held = _memory(run, parts)
+    memory = _memory(run, parts)
     return Analysis(
         run.card.name,
         length,
@@ -283,19 +283,19 @@ def _joined(
         operators,
         parts.launches,
         roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
-        held,
+        memory,
         notes,
         bound=path.bound,
         storage=servers_of(run.counters),
         **_blamed(run, parts),
-        **_fits(run, held),
+        **_fits(run, memory),
         **_said_by_card(run),
     )
 
 
-def _fits(run: Run, held: Memory) -> dict[str, Any]:
+def _fits(run: Run, memory: Memory) -> dict[str, Any]:
     """Whether every rank's peak fits the memory of its device."""
-    return fit_fields(fit_of({r.rank: r.peak_bytes for r in held.ranks}, _device_memory(run)))
+    return fit_fields(fit_of({r.rank: r.peak_bytes for r in memory.ranks}, _device_memory(run)))
 
 
 def _said_by_card(run: Run) -> dict[str, Any]:
@@ -312,8 +312,8 @@ def _said_by_card(run: Run) -> dict[str, Any]:
 
 def _device_memory(run: Run) -> dict[int, int]:
     """What each rank's device has, where the run's card says."""
-    said = run.card.settings.get("device_memory_bytes")
-    return dict.fromkeys(run.ranks, said) if isinstance(said, int) else {}
+    device_bytes = run.card.settings.get("device_memory_bytes")
+    return dict.fromkeys(run.ranks, device_bytes) if isinstance(device_bytes, int) else {}
 
 
 def _blamed(run: Run, parts: GatheredFacts) -> dict[str, Any]:
@@ -323,15 +323,15 @@ def _blamed(run: Run, parts: GatheredFacts) -> dict[str, Any]:
         delays = job_delays(rows)
         return {"delays": delays, "culprits": job_culprits(rows, delays)}
     links = slow_links(run.counters, parts.paces)
-    found = sorted([*links, *slow_ranks(parts.paces)], key=lambda c: -(c.factor or 0.0))
-    return {"culprits": found}
+    culprits = sorted([*links, *slow_ranks(parts.paces)], key=lambda c: -(c.factor or 0.0))
+    return {"culprits": culprits}
 
 
 def _memory(run: Run, parts: GatheredFacts) -> Memory:
     """From the tensors that nodes name, or from the allocator's history where it was recorded."""
-    found = join_memory(parts.memory, run)
+    tensor_memory = join_memory(parts.memory, run)
     history = history_of(run.card.settings, run.counters)
-    return found if history is None else with_history(found, history)
+    return tensor_memory if history is None else with_history(tensor_memory, history)
 
 
 def _path(
@@ -344,9 +344,9 @@ def _path(
         return path
 
     def load(rank: int) -> RankEvents:
-        found = ranks.task(rank).events()
-        add_peers({rank: found}, matched, parts.stands_for)
-        return found
+        events = ranks.task(rank).events()
+        add_peers({rank: events}, matched, parts.stands_for)
+        return events
 
     events = LoadedEvents([e.rank for e in parts.ends], load)
     return walk(events, parts.ends, span)
@@ -391,7 +391,7 @@ def _what_if(
     faster = None if options.faster is None else list(options.faster)
     budget = _SCHEDULED_ROWS // max(model.n, 1) - 1
     if faster is None and budget < 6:
-        faster = [(what, 2.0) for what in ("compute", "communication")]
+        faster = [(kind, 2.0) for kind in ("compute", "communication")]
     names = parts.names or [kinds_only(model)]
     try:
         return what_if_of(model, names, length, faster, slack=budget >= 2)

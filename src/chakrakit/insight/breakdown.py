@@ -163,8 +163,8 @@ def busy_of(view: RankView, causes: Causes) -> RankBusy:
 
 def span_of(parts: list[RankBusy]) -> tuple[int, int]:
     """First start and last end over all ranks."""
-    known = [p for p in parts if p.high >= p.low]
-    return min((p.low for p in known), default=0), max((p.high for p in known), default=0)
+    timed = [p for p in parts if p.high >= p.low]
+    return min((p.low for p in timed), default=0), max((p.high for p in timed), default=0)
 
 
 def _idle_by_cause(view: RankView, causes: Causes, gaps: Intervals) -> dict[str, int]:

@@ -62,8 +62,8 @@ def pair(a: RankView, b: RankView) -> tuple[Paired, Paired]:
     codes = np.split(number.to_numpy(), [len(sides[0][0])])
     width = max((len(rows) for rows, _ in sides), default=0) + 1
     keys = [c.astype(np.int64) * width + turns(c) for c in codes]
-    _, left, right = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
-    rows_a, rows_b = sides[0][0][left], sides[1][0][right]
+    _, places_a, places_b = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
+    rows_a, rows_b = sides[0][0][places_a], sides[1][0][places_b]
     change = _changes(a.duration[rows_a], b.duration[rows_b])
     return _side(len(a), rows_a, rows_b, change), _side(len(b), rows_b, rows_a, change)
 
@@ -74,9 +74,9 @@ def _keys(view: RankView) -> tuple[I64, pa.Array]:
     rows = rows[np.lexsort((rows, view.start[rows]))]
     codes, texts = view.names
     types = view.trace.types[rows].astype(np.int64)
-    distinct, which = np.unique(codes[rows] * 1000 + types, return_inverse=True)
-    told = [f"{key % 1000} {texts[key // 1000]}" for key in distinct.tolist()]
-    return rows, pa.array(told, pa.string()).take(pa.array(which))
+    distinct, key_code = np.unique(codes[rows] * 1000 + types, return_inverse=True)
+    labels = [f"{key % 1000} {texts[key // 1000]}" for key in distinct.tolist()]
+    return rows, pa.array(labels, pa.string()).take(pa.array(key_code))
 
 
 def _changes(a: I64, b: I64) -> I8:
@@ -86,10 +86,10 @@ def _changes(a: I64, b: I64) -> I8:
     return change
 
 
-def _side(rows: int, own: I64, other: I64, change: I8) -> Paired:
-    twin, told = np.full(rows, -1, np.int64), np.full(rows, RowChange.ALONE, np.int8)
-    twin[own], told[own] = other, change
-    return Paired(twin, told)
+def _side(count: int, own: I64, twin_rows: I64, change: I8) -> Paired:
+    twin, changes = np.full(count, -1, np.int64), np.full(count, RowChange.ALONE, np.int8)
+    twin[own], changes[own] = twin_rows, change
+    return Paired(twin, changes)
 
 
 # Why the same program takes longer in another run: its times exchanged class by class.
@@ -115,9 +115,9 @@ class _Side:
     steps: list[StepRows | None]
     """None for a rank whose run is one step."""
 
-    def step(self, own: I64 | None = None) -> int:
+    def step(self, own_ns: I64 | None = None) -> int:
         """The usual step with the model's times or these, as `compare` takes it; without steps, the whole."""
-        timed = self.model.schedule(own)
+        timed = self.model.schedule(own_ns)
         ranks = []
         for rows, first in zip(self.steps, self.model.offset.values(), strict=True):
             if rows is not None:
@@ -133,13 +133,13 @@ def exchanged(a: Run, b: Run) -> dict[str, float] | None:
     """
     if a.ranks != b.ranks or sum(len(a.body(r)) for r in a.ranks) > _MOST_ROWS:
         return None
-    left, right = _counterfactual_side(a), _counterfactual_side(b)
-    if not _same_program(left, right):
+    side_a, side_b = _counterfactual_side(a), _counterfactual_side(b)
+    if not _same_program(side_a, side_b):
         return None
-    whole = right.step() - left.step()
+    whole = side_b.step() - side_a.step()
     if not whole:
         return {}
-    return {name: change / whole for name, change in _steps(left, right).items()}
+    return {name: change / whole for name, change in _steps(side_a, side_b).items()}
 
 
 def _counterfactual_side(run: Run) -> _Side:
@@ -154,8 +154,8 @@ def _counterfactual_side(run: Run) -> _Side:
             f"{KIND_NAMES[k]}: {short(events.texts[n])}" if k <= Kind.HOST else KIND_NAMES[k]
             for k, n in zip(view.kind.tolist(), events.operator.tolist(), strict=True)
         ]
-        found, rows = rows_of_steps(view)
-        steps.append(None if found == "none" else rows)
+        step_source, rows = rows_of_steps(view)
+        steps.append(None if step_source == "none" else rows)
         labels.append(np.array([texts.setdefault(t, len(texts)) for t in names], np.int32))
     model = Model(graphs, calls.matched())
     return _Side(model, np.concatenate([*labels, np.zeros(0, np.int32)]), list(texts), steps)
@@ -173,11 +173,11 @@ def _lags(a: Model, b: Model) -> I64:
     lag = a.edges.lag.copy()
     both = np.flatnonzero((a.transfer[: a.rows] >= 0) & (b.transfer[: b.rows] >= 0))
     lag[a.transfer[both]] = b.edges.lag[b.transfer[both]]
-    (mine, keys), (theirs, known) = _gaps(a), _gaps(b)
-    if len(known):
-        at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        found = known[at] == keys
-        lag[mine[found]] = b.edges.lag[theirs[at[found]]]
+    (mine, keys), (theirs, their_keys) = _gaps(a), _gaps(b)
+    if len(their_keys):
+        at = np.minimum(np.searchsorted(their_keys, keys), len(their_keys) - 1)
+        in_both = their_keys[at] == keys
+        lag[mine[in_both]] = b.edges.lag[theirs[at[in_both]]]
     return lag
 
 
@@ -215,24 +215,24 @@ def _named(texts: list[str], order: list[int]) -> dict[str, list[int]]:
 
 
 def _exchange(
-    a: _Side, other: I64, lags: I64, owner: I64, groups: Mapping[str, list[int]]
+    a: _Side, other_own_ns: I64, lags: I64, owner: I64, groups: Mapping[str, list[int]]
 ) -> dict[str, int]:
     """A's step, one group of rows after another given the `other` run's own times and lags."""
     model, rows = a.model, a.model.rows
-    own, kept = model.own.copy(), model.edges.lag.copy()
+    own_ns, original_lag = model.own.copy(), model.edges.lag.copy()
     out: dict[str, int] = {}
     before = a.step()
     try:
         for name, codes in groups.items():
             mine: Mask = np.isin(a.label, codes)
-            own[:rows][mine] = other[:rows][mine]
+            own_ns[:rows][mine] = other_own_ns[:rows][mine]
             edges = (owner >= 0) & mine[np.maximum(owner, 0)]
             model.edges.lag[edges] = lags[edges]
-            now = a.step(own)
+            now = a.step(own_ns)
             out[name] = now - before
             before = now
     finally:
-        model.edges.lag[:] = kept
+        model.edges.lag[:] = original_lag
     return out
 
 
@@ -357,11 +357,11 @@ def _comparison_changes(title: str, changes: Iterable[Change]) -> Table:
 def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
     """Compares B with A; several runs a side give the noise."""
     runs = [[s] if isinstance(s, Run) else list(s) for s in (a, b)]
-    found = compare_analyses(*([analyze(r) for r in side] for side in runs))
+    comparison = compare_analyses(*([analyze(r) for r in side] for side in runs))
     shares = exchanged(runs[0][0], runs[1][0])
-    if shares or (shares is not None and not found.step.delta_ns):
-        found.explained = _shared_out(shares, found.step)
-    return found
+    if shares or (shares is not None and not comparison.step.delta_ns):
+        comparison.explained = _shared_out(shares, comparison.step)
+    return comparison
 
 
 def compare_analyses(a: list[Analysis], b: list[Analysis]) -> Comparison:
@@ -403,8 +403,8 @@ def _path_shares(analysis: Analysis) -> dict[str, float]:
     """What the critical path is made of, as shares of its length; work by operator, waits by name."""
     total = max(analysis.critical_path.length_ns, 1)
     return _sums(
-        (f"{what}: {short(name)}" if what in _WORK else what, ns / total)
-        for what, name, ns in analysis.critical_path.operators
+        (f"{kind}: {short(name)}" if kind in _WORK else kind, ns / total)
+        for kind, name, ns in analysis.critical_path.operators
     )
 
 
@@ -428,17 +428,17 @@ def _explained(a: dict[str, float], b: dict[str, float], step: StepChange) -> li
     deltas = {k: b.get(k, 0.0) * step.b_ns - a.get(k, 0.0) * step.a_ns for k in {**a, **b}}
     order = sorted(deltas, key=lambda k: (-abs(deltas[k]), k))
     out = [Explained(k, round(deltas[k])) for k in order if round(deltas[k])]
-    kept, others = out[:_MOST], Counter[str]()
+    listed, rest = out[:_MOST], Counter[str]()
     for part in out[_MOST:]:
-        others[f"{part.what.partition(':')[0]}: others"] += part.delta_ns
-    kept += [Explained(what, delta) for what, delta in others.items()]
-    missing = step.delta_ns - sum(e.delta_ns for e in kept)
-    return [*kept, Explained("everything else", missing)] if missing else kept
+        rest[f"{part.what.partition(':')[0]}: others"] += part.delta_ns
+    listed += [Explained(cause, delta) for cause, delta in rest.items()]
+    missing = step.delta_ns - sum(e.delta_ns for e in listed)
+    return [*listed, Explained("everything else", missing)] if missing else listed
 
 
 def _shared_out(shares: dict[str, float], step: StepChange) -> list[Explained]:
     """The step's change by what changed, for two runs of one program."""
-    out = [Explained(what, round(share * step.delta_ns)) for what, share in shares.items()]
+    out = [Explained(cause, round(share * step.delta_ns)) for cause, share in shares.items()]
     out = sorted((e for e in out if e.delta_ns), key=lambda e: (-abs(e.delta_ns), e.what))
     missing = step.delta_ns - sum(e.delta_ns for e in out)
     return [*out, Explained("everything else", missing)] if missing else out
@@ -450,10 +450,10 @@ def _count(analysis: Analysis) -> int:
     )
 
 
-def _lists(a: Analysis, b: Analysis, what: str) -> list[Change]:
+def _lists(a: Analysis, b: Analysis, section: str) -> list[Change]:
     return _matched(
-        getattr(a.operators, what),
-        getattr(b.operators, what),
+        getattr(a.operators, section),
+        getattr(b.operators, section),
         _count(a) * max(len(a.ranks), 1),
         _count(b) * max(len(b.ranks), 1),
     )
@@ -461,10 +461,10 @@ def _lists(a: Analysis, b: Analysis, what: str) -> list[Change]:
 
 def _matched(a: list[Spent], b: list[Spent], per_a: float, per_b: float) -> list[Change]:
     """By name and kind, per step and rank."""
-    left, right = ({(s.name, s.kind): s for s in side} for side in (a, b))
+    by_key_a, by_key_b = ({(s.name, s.kind): s for s in side} for side in (a, b))
     out = []
-    for key in {**left, **right}:
-        x, y = left.get(key), right.get(key)
+    for key in {**by_key_a, **by_key_b}:
+        x, y = by_key_a.get(key), by_key_b.get(key)
         counts = (x.count / per_a if x else 0.0, y.count / per_b if y else 0.0)
         times = (x.time_ns / per_a if x else 0.0, y.time_ns / per_b if y else 0.0)
         out.append(
@@ -513,8 +513,8 @@ def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[floa
             _per_rank_and_step(b, (s.wait_ns for s in b.storage)),
         )
     if a.footprint is not None and b.footprint is not None:
-        left, right = a.footprint.figures(), b.footprint.figures()
-        out |= {name: (left[name], right[name]) for name in left if name in right}
+        figures_a, figures_b = a.footprint.figures(), b.footprint.figures()
+        out |= {name: (figures_a[name], figures_b[name]) for name in figures_a if name in figures_b}
     if a.serving is not None and b.serving is not None:
         for name in ("ttft", "tpot", "e2e"):
             spreads = (getattr(x.serving, f"{name}_ms") for x in (a, b))
@@ -563,17 +563,17 @@ class Rule(Result, msgspec.Struct, frozen=True):
         over = moved > limit if self.above else moved < limit
         if not over or (self.metric == "step" and not result.step.significant):
             return ""
-        shown = f"{moved:+.2f} %" if self.unit == "%" else f"{moved:+,.0f} ns"
+        change_text = f"{moved:+.2f} %" if self.unit == "%" else f"{moved:+,.0f} ns"
         side = "more" if self.above else "less"
-        return f"{self.metric} changed by {shown}, {side} than {self.limit:g} {self.unit}"
+        return f"{self.metric} changed by {change_text}, {side} than {self.limit:g} {self.unit}"
 
 
 def parse_rule(text: str) -> Rule:
     """A rule from a command line."""
-    found = _RULE.match(text)
-    if found is None:
+    match = _RULE.match(text)
+    if match is None:
         raise ConfigError(f"--fail-if {text!r}: write METRIC>LIMIT as in 'step>3%' or 'idle>2ms'")
-    metric, sign, limit, unit = found.groups()
+    metric, sign, limit, unit = match.groups()
     return Rule(metric, sign.startswith(">"), float(limit), unit or "")
 
 

@@ -101,14 +101,14 @@ class RankFacts:
 
 def rank_facts(task: RankTask) -> RankFacts:
     """All sections' parts of one rank."""
-    program, wanted, known = task.program(), task.wanted, task.known_calls
-    known = read_calls(program) if known is None else known
+    program, wanted, calls = task.program(), task.wanted, task.known_calls
+    calls = read_calls(program) if calls is None else calls
     view = task.view(program)
     events = events_of(view, task.times)
     steps = steps_of(view)
     return RankFacts(
         busy=busy_of(view, events.causes),
-        calls=calls_of(view, known),
+        calls=calls_of(view, calls),
         steps=steps,
         operators=operators_of(view),
         launches=launches_of(view),
@@ -246,14 +246,14 @@ class RankTasks:
         tasks = (self.task(fold[0]) for fold in run.folds)
         looked = spread(rank_facts, tasks, self._workers)
         shared = {fold[0] for fold in run.folds if len(fold) > 1}
-        known: dict[int, RankFacts] = {}
-        for done, rank in enumerate(run.ranks, 1):
+        shared_facts: dict[int, RankFacts] = {}
+        for count, rank in enumerate(run.ranks, 1):
             first = first_of[rank]
             if first == rank:
                 part = next(looked)
                 parts.add(part)
                 if rank in shared:
-                    known[rank] = part.light()
+                    shared_facts[rank] = part.light()
             else:
-                parts.repeat(known[first], rank)
-            progress(done, len(run))
+                parts.repeat(shared_facts[first], rank)
+            progress(count, len(run))

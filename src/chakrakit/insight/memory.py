@@ -64,43 +64,43 @@ class Memory(Result, msgspec.Struct):
 
 def memory_of(view: RankView) -> RankMemory | None:
     """The part of one rank; None where its trace says nothing about memory."""
-    found = allocations_of(view.trace, view.start, view.end)
-    if found is None:
+    allocations = allocations_of(view.trace, view.start, view.end)
+    if allocations is None:
         return None
     return RankMemory(
         view.rank,
-        found.peak_bytes,
-        found.peak_time(view.start, view.end),
-        found.before_bytes,
-        found.by_kind(),
-        found.holders(),
-        thinned(*found.timeline(view.start, view.end)),
-        found.tensors,
-        found.source,
+        allocations.peak_bytes,
+        allocations.peak_time(view.start, view.end),
+        allocations.before_bytes,
+        allocations.by_kind(),
+        allocations.holders(),
+        thinned(*allocations.timeline(view.start, view.end)),
+        allocations.tensors,
+        allocations.source,
     )
 
 
 def thinned(at: I64, alive: I64) -> list[Moment]:
     """At most some hundred moments: of each stretch the highest."""
     if len(at) <= _POINTS:
-        chosen = np.arange(len(at))
+        moments = np.arange(len(at))
     else:
         edges = np.linspace(0, len(at), _POINTS + 1).astype(np.int64)
         highest = np.repeat(np.maximum.reduceat(alive, edges[:-1]), np.diff(edges))
         places = np.where(alive == highest, np.arange(len(at)), len(at))
-        chosen = np.minimum.reduceat(places, edges[:-1])
-    return list(map(Moment, at[chosen].tolist(), alive[chosen].tolist()))
+        moments = np.minimum.reduceat(places, edges[:-1])
+    return list(map(Moment, at[moments].tolist(), alive[moments].tolist()))
 
 
 def join_memory(parts: list[RankMemory | None], run: Run | None = None) -> Memory:
     """All ranks; what no trace accounts for is taken from what the run counted."""
-    known = [p for p in parts if p is not None]
-    if not known and run is not None:
-        known = _counted(run)
-    if not known:
+    ranks = [p for p in parts if p is not None]
+    if not ranks and run is not None:
+        ranks = _counted(run)
+    if not ranks:
         return Memory(0, -1, "the trace names no tensors and no bytes held", [])
-    top = max(known, key=lambda p: p.peak_bytes)
-    return Memory(top.peak_bytes, top.rank, top.source, known)
+    top = max(ranks, key=lambda p: p.peak_bytes)
+    return Memory(top.peak_bytes, top.rank, top.source, ranks)
 
 
 def _counted(run: Run) -> list[RankMemory]:
@@ -109,13 +109,13 @@ def _counted(run: Run) -> list[RankMemory]:
     for rank in run.ranks if "memory" in run.counters else ():
         for series in run.counters.series(rank):
             if series.name == "memory" and len(series.value):
-                held = series.value.astype(np.int64)
-                top = int(held.argmax())
-                line = thinned(series.time_ns, held)
-                kinds = {"other": int(held[top])}
+                held_bytes = series.value.astype(np.int64)
+                top = int(held_bytes.argmax())
+                line = thinned(series.time_ns, held_bytes)
+                kinds = {"other": int(held_bytes[top])}
                 when = int(series.time_ns[top])
                 out.append(
-                    RankMemory(rank, int(held[top]), when, 0, kinds, [], line, 0, "counters")
+                    RankMemory(rank, int(held_bytes[top]), when, 0, kinds, [], line, 0, "counters")
                 )
     return out
 
@@ -128,32 +128,32 @@ def memory(run: Run) -> Memory:
 # Memory as the allocator itself recorded it, where a run has its history.
 
 
-def with_history(found: Memory, table: pa.Table) -> Memory:
+def with_history(memory: Memory, table: pa.Table) -> Memory:
     """Peaks and timelines from the allocator's history; kinds and holders as the trace's tensors say.
 
     `table` has the columns rank, time_ns and bytes: what was given out from that moment on. A history
     without a moment says nothing.
     """
     if not len(table):
-        return found
+        return memory
     ranks = table.column("rank").to_numpy()
-    known = {m.rank: m for m in found.ranks}
+    by_rank = {m.rank: m for m in memory.ranks}
     parts = []
     for rank in np.unique(ranks).tolist():
         mine = ranks == rank
-        time, held = (table.column(c).to_numpy()[mine] for c in ("time_ns", "bytes"))
-        top = int(np.argmax(held))
-        told = known.get(rank)
+        time, held_bytes = (table.column(c).to_numpy()[mine] for c in ("time_ns", "bytes"))
+        top = int(np.argmax(held_bytes))
+        tensors = by_rank.get(rank)
         parts.append(
             RankMemory(
                 rank,
-                int(held[top]),
+                int(held_bytes[top]),
                 int(time[top]),
-                int(held[0]),
-                told.by_kind if told else {},
-                told.holders if told else [],
-                thinned(time, held),
-                told.tensors if told else 0,
+                int(held_bytes[0]),
+                tensors.by_kind if tensors else {},
+                tensors.holders if tensors else [],
+                thinned(time, held_bytes),
+                tensors.tensors if tensors else 0,
                 "allocator",
             )
         )

@@ -133,10 +133,10 @@ def _operators(view: RankView, work: I64) -> tuple[I64, I64, list[str]]:
     codes, texts = view.names
     operator = view.operator[work].astype(np.int64)
     called = codes[operator].astype(np.int64)
-    said, names = view.texts("operator")
-    graph = said[work] >= 0
+    graph_operator, names = view.texts("operator")
+    graph = graph_operator[work] >= 0
     operator[graph] = work[graph]
-    called[graph] = said[work[graph]] + len(texts)
+    called[graph] = graph_operator[work[graph]] + len(texts)
     return operator, called, [*texts, *names]
 
 
@@ -145,10 +145,10 @@ def _spent(view: RankView, rows: I64) -> I64:
 
 
 def _sum(
-    totals: Totals, work: _Work, chosen: Mask, keys: list[tuple[NDArray[np.integer], list[str]]]
+    totals: Totals, work: _Work, counted: Mask, keys: list[tuple[NDArray[np.integer], list[str]]]
 ) -> None:
     """Adds the chosen rows up by kind and the given texts."""
-    at = np.flatnonzero(chosen)
+    at = np.flatnonzero(counted)
     code = work.kind[at]
     for column, texts in keys:
         code = code * (len(texts) + 1) + column[at]
@@ -156,11 +156,11 @@ def _sum(
     counts = np.bincount(group, minlength=len(first))
     sums = [counts, *(_add(group, fact[at], len(first)) for fact in work.facts)]
     at = at[first]
-    told = zip(*([texts[c] for c in column[at].tolist()] for column, texts in keys), strict=True)
+    key_texts = zip(*([texts[c] for c in column[at].tolist()] for column, texts in keys), strict=True)
     facts = zip(*(s.tolist() for s in sums), strict=True)
-    for kind, said, found in zip(work.kind[at].tolist(), told, facts, strict=True):
-        old = totals.setdefault((_KINDS[kind], *said), [0, 0, 0, 0, 0])
-        for j, value in enumerate(found):
+    for kind, key, amounts in zip(work.kind[at].tolist(), key_texts, facts, strict=True):
+        old = totals.setdefault((_KINDS[kind], *key), [0, 0, 0, 0, 0])
+        for j, value in enumerate(amounts):
             old[j] += value
 
 
@@ -295,16 +295,16 @@ class Roofline(Result, msgspec.Struct):
 
 
 def roofline_of(
-    found: Operators, span: int, ranks: int, peak_tflops: float = 0.0, peak_gbps: float = 0.0
+    operators: Operators, span: int, ranks: int, peak_tflops: float = 0.0, peak_gbps: float = 0.0
 ) -> Roofline:
     """From sums over operators and shapes; peaks in TFLOP/s and GB/s of one device."""
-    source = found.shapes if any(s.ops or s.bytes for s in found.shapes) else found.operators
+    source = operators.shapes if any(s.ops or s.bytes for s in operators.shapes) else operators.operators
     points = [
         _point(s, peak_tflops, peak_gbps)
         for s in source
         if s.kind == "compute" and s.time_ns and (s.ops or s.bytes)
     ]
-    ops = sum(s.ops for s in found.kernels)
+    ops = sum(s.ops for s in operators.kernels)
     rate = ops / span / 1e3 / ranks if span and ranks else 0.0
     return Roofline(
         ops, rate, rate / peak_tflops if peak_tflops else 0.0, peak_tflops, peak_gbps, points

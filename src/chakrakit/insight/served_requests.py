@@ -49,9 +49,9 @@ class EngineRows:
     def sums(self, begin: F64, end: F64) -> tuple[F64, F64]:
         """Of each stretch of time, the own time and the features of the steps that end in it."""
         at = [np.searchsorted(self.end, when, side="right") for when in (begin, end)]
-        own = np.concatenate([[0.0], np.cumsum(self.own())])
+        own_ms = np.concatenate([[0.0], np.cumsum(self.own())])
         features = np.concatenate([np.zeros((1, len(FEATURES))), np.cumsum(self.features, axis=0)])
-        return own[at[1]] - own[at[0]], features[at[1]] - features[at[0]]
+        return own_ms[at[1]] - own_ms[at[0]], features[at[1]] - features[at[0]]
 
 
 def engine_rows(run: Run) -> list[EngineRows]:
@@ -62,10 +62,10 @@ def engine_rows(run: Run) -> list[EngineRows]:
 def _rows(view: RankView) -> EngineRows:
     trace = view.trace
 
-    known = set(trace.table.column_names)
+    columns = set(trace.table.column_names)
 
     def column(name: str) -> I64:
-        if name not in known:  # an engine for prompts only ends no request
+        if name not in columns:  # an engine for prompts only ends no request
             return np.full(len(trace), -1, np.int64)
         return trace.column(name, -1).astype(np.int64)
 
@@ -272,24 +272,24 @@ def serving_facts(run: Run) -> ServingFacts | None:
 
 
 def _requests(engines: list[EngineRows], origin: float) -> list[RequestFacts]:
-    found = []
+    requests = []
     for e in engines:
         times = [(t - origin).tolist() for t in (e.arrival, e.scheduled, e.first, e.finish)]
         sizes = (e.request.tolist(), *times, e.prompt.tolist(), e.output.tolist())
-        found += [RequestFacts(r, e.rank, *more) for r, *more in zip(*sizes, strict=True)]
-    return found
+        requests += [RequestFacts(r, e.rank, *more) for r, *more in zip(*sizes, strict=True)]
+    return requests
 
 
 def _phase(engines: list[EngineRows], begin: str, end: str) -> Phase:
-    length, own, features = [], [], []
+    length, own_ms, features = [], [], []
     for e in engines:
         first, last = getattr(e, begin), getattr(e, end)
         steps, sizes = e.sums(first, last)
         length.append(last - first)
-        own.append(steps)
+        own_ms.append(steps)
         features.append(sizes)
     whole, inside = (
-        float(np.concatenate(x).mean()) if sum(map(len, x)) else 0.0 for x in (length, own)
+        float(np.concatenate(x).mean()) if sum(map(len, x)) else 0.0 for x in (length, own_ms)
     )
     sums = np.concatenate(features).mean(axis=0) if whole else np.zeros(len(FEATURES))
     return Phase(whole, inside, whole - inside, dict(zip(FEATURES, sums.tolist(), strict=True)))
@@ -298,27 +298,27 @@ def _phase(engines: list[EngineRows], begin: str, end: str) -> Phase:
 def _step_model(engines: list[EngineRows]) -> dict[str, float]:
     """Features that would have to save time are left out, and the others fitted again."""
     features = np.concatenate([e.features for e in engines])
-    own = np.concatenate([e.own() for e in engines])
+    own_ms = np.concatenate([e.own() for e in engines])
     scale = np.maximum(features.max(axis=0, initial=1.0), 1.0)
-    kept = np.ones(len(FEATURES), np.bool_)
-    found = np.zeros(len(FEATURES))
-    while kept.any():
-        found[:] = 0.0
-        found[kept] = np.linalg.lstsq((features / scale)[:, kept], own, rcond=None)[0]
-        if (found >= 0).all():
+    fitted = np.ones(len(FEATURES), np.bool_)
+    coefficients = np.zeros(len(FEATURES))
+    while fitted.any():
+        coefficients[:] = 0.0
+        coefficients[fitted] = np.linalg.lstsq((features / scale)[:, fitted], own_ms, rcond=None)[0]
+        if (coefficients >= 0).all():
             break
-        kept &= found > 0
-    return dict(zip(FEATURES, (found / scale).tolist(), strict=True))
+        fitted &= coefficients > 0
+    return dict(zip(FEATURES, (coefficients / scale).tolist(), strict=True))
 
 
 def _engine(run: Run, e: EngineRows, origin: float) -> EngineFacts:
-    said = run.card.settings.get("engines") or []
-    limits: dict[str, Any] = said[e.rank] if e.rank < len(said) else {}
+    engine_settings = run.card.settings.get("engines") or []
+    limits: dict[str, Any] = engine_settings[e.rank] if e.rank < len(engine_settings) else {}
     series = _series(run, e.rank)
     length = max(float(e.end.max(initial=0.0)) - float(e.start.min(initial=0.0)), 1e-12)
     every = max(1, -(-len(series) // _POINTS))
-    held = np.diff(series[:, 0], append=series[-1:, 0])
-    weight = held / max(held.sum(), 1e-12)
+    lasted = np.diff(series[:, 0], append=series[-1:, 0])
+    weight = lasted / max(lasted.sum(), 1e-12)
     return EngineFacts(
         engine=e.rank,
         requests=len(e.request),
@@ -330,32 +330,32 @@ def _engine(run: Run, e: EngineRows, origin: float) -> EngineFacts:
         cache_peak=int(series[:, 1].max(initial=0)),
         cache_mean=float((series[:, 1] * weight).sum()),
         waiting_mean=float((series[:, 3] * weight).sum()),
-        waits=_waits(series, held, limits),
+        waits=_waits(series, lasted, limits),
         over_time=[(t - origin, int(c), int(b), int(w)) for t, c, b, w in series[::every].tolist()],
     )
 
 
 def _series(run: Run, rank: int) -> F64:
     """(ms, cache, batch, queue) from each moment on."""
-    found = {s.name: s for s in run.counters.series(rank)}
+    by_name = {s.name: s for s in run.counters.series(rank)}
     names = ("kv cache", "batch", "queue depth waiting")
-    if any(name not in found for name in names):
+    if any(name not in by_name for name in names):
         return np.zeros((0, 4))
-    return np.stack([found[names[0]].time_ns / 1e6, *(found[n].value for n in names)], axis=1)
+    return np.stack([by_name[names[0]].time_ns / 1e6, *(by_name[n].value for n in names)], axis=1)
 
 
-def _waits(series: F64, held: F64, limits: dict[str, Any]) -> dict[str, float]:
+def _waits(series: F64, lasted: F64, limits: dict[str, Any]) -> dict[str, float]:
     """What stood in the way of those that waited, by waiting time."""
-    waited = series[:, 3] * held
+    waited = series[:, 3] * lasted
     if not waited.sum():
         return {}
     capacity, most = limits.get("kv_capacity_tokens"), limits.get("max_requests")
     full: Mask = series[:, 1] >= _FULL * capacity if capacity else np.zeros(len(series), np.bool_)
-    many: Mask = series[:, 2] >= most if most else np.zeros(len(series), np.bool_)
+    batch_full: Mask = series[:, 2] >= most if most else np.zeros(len(series), np.bool_)
     shares = {
         "room in the cache": waited[full].sum(),
-        "a place in the batch": waited[~full & many].sum(),
-        "the next step and its tokens": waited[~full & ~many].sum(),
+        "a place in the batch": waited[~full & batch_full].sum(),
+        "the next step and its tokens": waited[~full & ~batch_full].sum(),
     }
     return {name: float(v / waited.sum()) for name, v in shares.items() if v}
 
@@ -415,14 +415,14 @@ def serving_change(a: ServingFacts | None, b: ServingFacts | None) -> ServingCha
     if a is None or b is None:
         return None
     parts = {name: b.parts[name] - a.parts[name] for name in a.parts}
-    found = [Part("waiting in the queue", parts["queued"])]
+    causes = [Part("waiting in the queue", parts["queued"])]
     for name in ("prompt", "output"):
-        found += _change_phase(name, getattr(a, name), getattr(b, name), a.step_model)
-    found = sorted(
-        (p for p in found if abs(p.delta_ms) > _LEAST_MS), key=lambda p: -abs(p.delta_ms)
+        causes += _change_phase(name, getattr(a, name), getattr(b, name), a.step_model)
+    causes = sorted(
+        (p for p in causes if abs(p.delta_ms) > _LEAST_MS), key=lambda p: -abs(p.delta_ms)
     )
     return ServingChange(
-        a.e2e_ms.mean, b.e2e_ms.mean, parts, found, _figures(a, b), _sentence(a, b, found)
+        a.e2e_ms.mean, b.e2e_ms.mean, parts, causes, _figures(a, b), _sentence(a, b, causes)
     )
 
 
@@ -467,17 +467,17 @@ _FIGURES: dict[str, Callable[[ServingFacts], float]] = {
 }
 
 
-def _sentence(a: ServingFacts, b: ServingFacts, found: list[Part]) -> str:
+def _sentence(a: ServingFacts, b: ServingFacts, causes: list[Part]) -> str:
     change = b.e2e_ms.mean - a.e2e_ms.mean
-    if not found or abs(change) < 1e-9:
+    if not causes or abs(change) < 1e-9:
         return "no difference"
-    same = [p for p in found if (p.delta_ms > 0) == (change > 0)]
-    most = same[0] if same else found[0]
-    told = f"B takes {abs(change):,.1f} ms {_longer(change)}, most of all: {most.what}"
+    same = [p for p in causes if (p.delta_ms > 0) == (change > 0)]
+    most = same[0] if same else causes[0]
+    sentence = f"B takes {abs(change):,.1f} ms {_longer(change)}, most of all: {most.what}"
     waits: dict[str, float] = {}
     for e in b.engines:
         for name, share in e.waits.items():
             waits[name] = waits.get(name, 0.0) + share * e.waiting_mean
     if most.what == "waiting in the queue" and change > 0 and waits:
-        told += f" (for {max(waits, key=lambda n: waits[n])})"
-    return told
+        sentence += f" (for {max(waits, key=lambda n: waits[n])})"
+    return sentence

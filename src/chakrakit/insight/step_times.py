@@ -48,17 +48,17 @@ _TITLES = {
 
 def steps_of(view: RankView) -> tuple[str, list[Step]]:
     """The part of one rank."""
-    found, rows = rows_of_steps(view)
+    source, rows = rows_of_steps(view)
     spans = rows.spans(view.start, view.end)
     if not spans:
         return "none", []
-    return found, [Step(view.rank, *span) for span in spans]
+    return source, [Step(view.rank, *span) for span in spans]
 
 
 def rows_of_steps(view: RankView) -> tuple[str, StepRows]:
     """How a rank's steps were found (`none`: the run is one), and the rows that make them up."""
-    number, found = _numbers(view)
-    return found, step_rows(view.trace, view.ran, view.works_on_device, number)
+    number, source = _numbers(view)
+    return source, step_rows(view.trace, view.ran, view.works_on_device, number)
 
 
 def _numbers(view: RankView) -> tuple[I64, str]:
@@ -72,14 +72,14 @@ def _numbers(view: RankView) -> tuple[I64, str]:
 def join_steps(parts: list[tuple[str, list[Step]]], span: int) -> Steps:
     """All ranks' steps."""
     ways = {way for way, _ in parts}
-    found = next((w for w in ("marked", "repeating") if w in ways), "none")
+    source = next((w for w in ("marked", "repeating") if w in ways), "none")
     steps = [s for _, part in parts for s in part]
-    if found == "none":
+    if source == "none":
         return Steps("none", steps, span)
     by_rank: dict[int, dict[int, int]] = {}
     for s in steps:
         by_rank.setdefault(s.rank, {})[s.step] = s.period_ns
-    return Steps(found, steps, slowest(by_rank.values()))
+    return Steps(source, steps, slowest(by_rank.values()))
 
 
 def steps(run: Run) -> Steps:

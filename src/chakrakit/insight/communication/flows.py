@@ -41,16 +41,16 @@ def own_flows(view: RankView, lane: I32, first: int) -> tuple[Flows, int]:
     """
     edges = view.trace.edges
     crosses = lane[edges.src] != lane[edges.dst]
-    shown = crosses & np.isin(edges.kind, _ARROWS) & view.ran[edges.src] & view.ran[edges.dst]
-    shown &= view.start[edges.src] <= view.start[edges.dst]
-    src, dst = edges.src[shown], edges.dst[shown]
+    drawn = crosses & np.isin(edges.kind, _ARROWS) & view.ran[edges.src] & view.ran[edges.dst]
+    drawn &= view.start[edges.src] <= view.start[edges.dst]
+    src, dst = edges.src[drawn], edges.dst[drawn]
     ids = first + np.arange(len(src), dtype=np.int64)
     row = np.concatenate([src, dst]).astype(np.int64)
     stops = np.repeat([False, True], len(src))
     return Flows(row, np.concatenate([ids, ids]), ~stops, stops), first + len(src)
 
 
-def shared_flows(matched: Matched, first: int, shown: Mask) -> dict[int, Flows]:
+def shared_flows(matched: Matched, first: int, drawn: Mask) -> dict[int, Flows]:
     """One arrow per collective through its members in order of arrival, one per message; by rank.
 
     Only calls that are `shown` count, and arrows that have two ends.
@@ -60,9 +60,9 @@ def shared_flows(matched: Matched, first: int, shown: Mask) -> dict[int, Flows]:
     low = np.minimum(np.arange(len(matched)), matched.partner)
     count = int(key.max(initial=-1)) + 1
     ids = first + np.where(matched.collective, key, count + np.where(messages, low, 0))
-    rows = np.flatnonzero((matched.collective | messages) & shown)
-    _, which, ends = np.unique(ids[rows], return_inverse=True, return_counts=True)
-    rows = rows[ends[which] > 1]
+    rows = np.flatnonzero((matched.collective | messages) & drawn)
+    _, arrow, ends = np.unique(ids[rows], return_inverse=True, return_counts=True)
+    rows = rows[ends[arrow] > 1]
     order = rows[np.lexsort((rows, matched.start[rows], ids[rows]))]
     changes = ids[order[1:]] != ids[order[:-1]]
     begins, stops = (

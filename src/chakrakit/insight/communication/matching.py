@@ -48,24 +48,24 @@ class Alike:
 
     def groups_like(self, code: int) -> list[int]:
         """The groups that a group stands for."""
-        found: list[int] = self.classes.groups_of(int(self.classes.group[code])).tolist()
-        return found
+        codes: list[int] = self.classes.groups_of(int(self.classes.group[code])).tolist()
+        return codes
 
     def moved(self, rank: int, ends: I64) -> I64:
         """Ends of a rank's messages as each rank like it has them: one row per rank."""
         table = self._ends_of(self._class(rank))
         order = np.argsort(table[0], kind="stable")
-        known = table[0][order]
-        at = np.minimum(np.searchsorted(known, ends), len(known) - 1)
-        return np.where(known[at] == ends, table[:, order[at]], ends)
+        sorted_ends = table[0][order]
+        place = np.minimum(np.searchsorted(sorted_ends, ends), len(sorted_ends) - 1)
+        return np.where(sorted_ends[place] == ends, table[:, order[place]], ends)
 
     def _ends_of(self, c: int) -> I64:
         """One row per rank of a class: itself and its peers."""
         if c not in self._tables:
             like = self.classes.ranks_of(c).tolist()
-            own = np.array([self.communication.ranks[j] for j in like], np.int64)
+            ranks = np.array([self.communication.ranks[j] for j in like], np.int64)
             peers = np.stack([self.communication.peers(j) for j in like])
-            self._tables[c] = np.column_stack([own, peers])
+            self._tables[c] = np.column_stack([ranks, peers])
         return self._tables[c]
 
     @cached_property
@@ -81,8 +81,8 @@ class Alike:
         """The highest rank of a group among members whose class and role are among these parts."""
         ranks, parts = self._parts(code)
         # The last of these parts; several classes may come at the same time.
-        found = np.flatnonzero((parts[:, None] == coming).any(1))
-        return self.communication.ranks[int(ranks[found].max())]
+        members = np.flatnonzero((parts[:, None] == coming).any(1))
+        return self.communication.ranks[int(ranks[members].max())]
 
     def meeting(self, rank: int, group: int, part: int, parts: I64) -> tuple[int, I64, I64]:
         """The group like this one in which a rank has that part, its ranks, and the part of each.
@@ -115,14 +115,14 @@ class RankCalls:
     """How much of each call nothing else on the rank's device covers."""
 
 
-def calls_of(view: RankView, known: Calls) -> RankCalls:
+def calls_of(view: RankView, calls: Calls) -> RankCalls:
     """The part of one rank; `known` are the calls of its body."""
-    at = np.flatnonzero((view.ran & view.is_comm)[known.row])
-    at = at[np.lexsort((known.id[at], view.start[known.row[at]]))]
-    rows = known.row[at]
+    at = np.flatnonzero((view.ran & view.is_comm)[calls.row])
+    at = at[np.lexsort((calls.id[at], view.start[calls.row[at]]))]
+    rows = calls.row[at]
     return RankCalls(
         view.rank,
-        known,
+        calls,
         at,
         view.trace.column("out_size", -1)[rows].astype(np.int64),
         view.start[rows],
@@ -237,8 +237,8 @@ class Matched:
     def coming_last(self, instance: int) -> I64:
         """The calls of a collective that came last, all of those that came at one time."""
         calls = self.calls_of_instance(instance)
-        found: I64 = calls[self.start[calls] == self.arrival[calls]]
-        return found
+        last_calls: I64 = calls[self.start[calls] == self.arrival[calls]]
+        return last_calls
 
     def last_rank(self, call: int, code: int) -> int:
         """The rank that came last to a collective, in the group of that code."""
@@ -249,10 +249,10 @@ class Matched:
 
     def meeting(self, rank: int, row: int) -> Meeting | None:
         """Who meets in a rank's call; None for a row that is no call."""
-        found = np.flatnonzero((self.rank == self.looked_at(rank)) & (self.row == row))
-        if not len(found):
+        entries = np.flatnonzero((self.rank == self.looked_at(rank)) & (self.row == row))
+        if not len(entries):
             return None
-        call = int(found[0])
+        call = int(entries[0])
         code = int(self.group_code[call])
         if self.collective[call]:
             calls = self.calls_of_instance(int(self.instance[call]))
@@ -286,9 +286,9 @@ class AllCalls:
 
     def add_view(self, view: RankView) -> RankCalls:
         """Takes a rank's calls as the view shows them."""
-        found = calls_of(view, self._run.calls_at(self._run.bindings[view.rank].body))
-        self.add(view.rank, found)
-        return found
+        timed = calls_of(view, self._run.calls_at(self._run.bindings[view.rank].body))
+        self.add(view.rank, timed)
+        return timed
 
     def add(self, rank: int, timed: RankCalls) -> None:
         """A rank's calls, or those of a rank that runs the same program at the same times."""
@@ -304,13 +304,13 @@ class AllCalls:
         )
         timed, self._timed = [self._timed[rank] for rank in run.ranks], {}
         communication, world = run.communication, range(run.world_size)
-        told = [len(run.groups.ranks_of(g.name, world) or ()) for g in communication.groups]
+        group_sizes = [len(run.groups.ranks_of(g.name, world) or ()) for g in communication.groups]
         classes = None
         if len(set(map(id, timed))) < len(timed):
-            classes = communication.classes([id(t) for t in timed], told)
+            classes = communication.classes([id(t) for t in timed], group_sizes)
         matching = match(communication, classes)
         firsts = [timed[i] for i in matching.classes.first.tolist()]
-        return _timed(matching, firsts, np.array([*told, 0], np.int64), classes is not None)
+        return _timed(matching, firsts, np.array([*group_sizes, 0], np.int64), classes is not None)
 
 
 def match_calls(run: Run, folds: Iterable[Sequence[int]] | None = None) -> Matched:
@@ -323,7 +323,7 @@ def match_calls(run: Run, folds: Iterable[Sequence[int]] | None = None) -> Match
     return calls.matched()
 
 
-def _timed(matching: Matching, parts: Sequence[RankCalls], told: I64, folded: bool) -> Matched:
+def _timed(matching: Matching, parts: Sequence[RankCalls], group_sizes: I64, folded: bool) -> Matched:
     """Matched calls with their times; `told` is how many ranks each group has."""
     none = np.zeros(0, np.int64)
     at = np.concatenate([*(o + p.at for o, p in zip(matching.offset, parts, strict=False)), none])
@@ -343,8 +343,8 @@ def _timed(matching: Matching, parts: Sequence[RankCalls], told: I64, folded: bo
     return Matched(
         rank=np.repeat(ranks, [len(p.at) for p in parts]),
         **{
-            name: matching.column(own)[at]
-            for name, own in (("row", "row"), ("type", "type"), ("kind", "kind"), ("size", "bytes"))
+            name: matching.column(column)[at]
+            for name, column in (("row", "row"), ("type", "type"), ("kind", "kind"), ("size", "bytes"))
         },
         seq=matching.column("number")[at],
         src=np.concatenate([*(e[0] for e in ends), none])[at],
@@ -357,7 +357,7 @@ def _timed(matching: Matching, parts: Sequence[RankCalls], told: I64, folded: bo
         group_names=[g.name for g in communication.groups],
         instance=instance,
         partner=place[matching.partner[at]],
-        members=_members(told[group], instance, weight),
+        members=_members(group_sizes[group], instance, weight),
         weight=weight,
         copies=matching.copies[at] if folded else weight,
         alike=Alike(communication, matching.classes, matching.part[at]) if folded else None,
@@ -384,11 +384,11 @@ def _arrivals(instance: I64, start: I64, highest: I64 | None) -> dict[str, I64]:
     return {"first": first, "arrival": arrival, "last": last}
 
 
-def _members(told: I64, instance: I64, weight: I64) -> I64:
+def _members(group_size: I64, instance: I64, weight: I64) -> I64:
     """How many ranks take part in each call's collective; a message has two."""
     collective = instance >= 0
-    here = calls_per_instance(instance[collective], weight[collective])
-    return np.where(collective, np.maximum(told, here[np.maximum(instance, 0)]), 2)
+    recorded = calls_per_instance(instance[collective], weight[collective])
+    return np.where(collective, np.maximum(group_size, recorded[np.maximum(instance, 0)]), 2)
 
 
 def calls_per_instance(instance: I64, weight: I64) -> I64:

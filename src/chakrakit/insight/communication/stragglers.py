@@ -101,25 +101,25 @@ def _blame(matched: Matched) -> dict[int, tuple[int, int]]:
     caused = np.bincount(code[culprit], matched.wait.astype(np.float64), len(ranks))
     last = late & (matched.last == np.arange(len(matched)))
     times = np.bincount(code[last], minlength=len(ranks))
-    found = zip(caused.astype(np.int64).tolist(), times.tolist(), strict=True)
-    return dict(zip(ranks.tolist(), found, strict=True))
+    blame = zip(caused.astype(np.int64).tolist(), times.tolist(), strict=True)
+    return dict(zip(ranks.tolist(), blame, strict=True))
 
 
 def _blame_alike(matched: Matched, alike: Alike, late: Mask) -> dict[int, tuple[int, int]]:
     """The same where ranks and groups stand for others: each group has a last comer of its own."""
     caused: Counter[int] = Counter()
     times: Counter[int] = Counter()
-    for found in _last_comers(matched, alike, late):
-        for code in alike.groups_like(found.group):
-            rank = alike.last_of(code, found.parts)
-            caused[rank] += found.wait
-            times[rank] += found.often
+    for comers in _last_comers(matched, alike, late):
+        for code in alike.groups_like(comers.group):
+            rank = alike.last_of(code, comers.parts)
+            caused[rank] += comers.wait
+            times[rank] += comers.often
     rows = np.flatnonzero(matched.paired)
-    other = np.where(matched.type == NodeType.COMM_RECV_NODE, matched.src, matched.dst)
-    for mine in _of_each(matched.rank[rows] * (1 << 31) + other[rows]):
+    peer_end = np.where(matched.type == NodeType.COMM_RECV_NODE, matched.src, matched.dst)
+    for mine in _of_each(matched.rank[rows] * (1 << 31) + peer_end[rows]):
         row = rows[mine[0]]
         wait = int(matched.wait[rows[mine]].sum())
-        for peer in alike.moved(int(matched.rank[row]), other[[row]]).reshape(-1).tolist():
+        for peer in alike.moved(int(matched.rank[row]), peer_end[[row]]).reshape(-1).tolist():
             caused[peer] += wait
     return {rank: (caused[rank], times[rank]) for rank in caused}
 
@@ -143,7 +143,7 @@ def _last_comers(matched: Matched, alike: Alike, late: Mask) -> list[_LastComers
     coming = coming[np.lexsort((alike.part[coming], matched.instance[coming]))]
     count = np.bincount(matched.instance[coming]) if len(coming) else np.zeros(0, np.int64)
     first = np.cumsum(count) - count
-    found = []
+    comers = []
     for size in np.unique(count[count > 0]).tolist():
         these = np.flatnonzero(count == size)
         calls = coming[first[these][:, None] + np.arange(size)]
@@ -153,8 +153,8 @@ def _last_comers(matched: Matched, alike: Alike, late: Mask) -> list[_LastComers
             number = np.unique(number * (alike.part.max() + 1) + column, return_inverse=True)[1]
         for mine in _of_each(number):
             waited, times = int(wait[these[mine]].sum()), int(often[these[mine]].sum())
-            found.append(_LastComers(int(group[mine[0]]), parts[mine[0]], waited, times))
-    return found
+            comers.append(_LastComers(int(group[mine[0]]), parts[mine[0]], waited, times))
+    return comers
 
 
 def _links(matched: Matched, least: float = 1.05) -> list[SlowLink]:
@@ -201,10 +201,10 @@ def _of_each(values: I64) -> list[I64]:
 
 def _complete(matched: Matched) -> Mask:
     """Calls of which every rank was recorded: only there transfer is known apart from waiting."""
-    own = matched.collective
-    here = calls_per_instance(matched.instance[own], matched.weight[own])
-    here = here[np.maximum(matched.instance, 0)]
-    whole: Mask = ~own | ((here == matched.members) & (here > 1))
+    collective = matched.collective
+    recorded = calls_per_instance(matched.instance[collective], matched.weight[collective])
+    recorded = recorded[np.maximum(matched.instance, 0)]
+    whole: Mask = ~collective | ((recorded == matched.members) & (recorded > 1))
     return whole
 
 

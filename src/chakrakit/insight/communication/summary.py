@@ -168,26 +168,26 @@ class _Instances:
 
 
 def _collectives(matched: Matched) -> list[CollectiveKind]:
-    found = _Instances(matched)
-    head = found.head
+    instances = _Instances(matched)
+    head = instances.head
     size = full_size(
-        matched.kind[head], found.reduce(np.maximum, matched.size), matched.members[head]
+        matched.kind[head], instances.reduce(np.maximum, matched.size), matched.members[head]
     )
     keys = np.stack([matched.kind[head], matched.group_code[head], size])
-    kinds, which = np.unique(keys, axis=1, return_inverse=True)
+    kinds, kind_code = np.unique(keys, axis=1, return_inverse=True)
     # The last rank's transfer: from the last arrival to its end; others may be done a little before.
-    transfer = found.reduce(np.maximum, matched.end) - matched.arrival[head]
+    transfer = instances.reduce(np.maximum, matched.end) - matched.arrival[head]
     transfer = np.maximum(transfer, 0)
     skew = matched.arrival[head] - matched.first[head]
-    wait = found.reduce(np.add, matched.wait * matched.weight)
-    exposed = found.reduce(np.add, matched.exposed * matched.weight)
-    calls = found.reduce(np.add, matched.weight)
+    wait = instances.reduce(np.add, matched.wait * matched.weight)
+    exposed = instances.reduce(np.add, matched.exposed * matched.weight)
+    calls = instances.reduce(np.add, matched.weight)
     out = []
-    for mine, (kind, group, bytes_) in zip(_parts(which), kinds.T.tolist(), strict=True):
+    for mine, (kind, group, bytes_) in zip(_parts(kind_code), kinds.T.tolist(), strict=True):
         members = int(matched.members[head[mine]].max())
         mean = float(transfer[mine].mean())
         rate = bytes_ / mean if mean > 0 else 0.0
-        one = CollectiveKind(
+        summary = CollectiveKind(
             collective_name(kind) if kind >= 0 else "COLLECTIVE",
             matched.group_names[group],
             members,
@@ -204,16 +204,16 @@ def _collectives(matched: Matched) -> list[CollectiveKind]:
             int(exposed[mine].sum()),
         )
         for code in matched.groups_like(group):
-            like = msgspec.structs.replace(one, group=matched.group_names[code])
+            like = msgspec.structs.replace(summary, group=matched.group_names[code])
             out.append(((kind, code, bytes_), like))
     out.sort(key=lambda entry: (-entry[1].count * entry[1].transfer_ns, entry[0]))
     return [kind for _, kind in out]
 
 
-def _parts(which: I64) -> list[I64]:
+def _parts(codes: I64) -> list[I64]:
     """The entries of each number from 0 on."""
-    order = np.argsort(which.reshape(-1), kind="stable")
-    return np.split(order, np.cumsum(np.bincount(which.reshape(-1)))[:-1]) if len(order) else []
+    order = np.argsort(codes.reshape(-1), kind="stable")
+    return np.split(order, np.cumsum(np.bincount(codes.reshape(-1)))[:-1]) if len(order) else []
 
 
 def _messages(matched: Matched) -> list[MessageKind]:
@@ -224,9 +224,9 @@ def _messages(matched: Matched) -> list[MessageKind]:
     if not len(rows):
         return []
     keys = np.stack([matched.rank[rows], matched.src[rows], matched.dst[rows], matched.size[rows]])
-    kinds, which = np.unique(keys, axis=1, return_inverse=True)
+    kinds, kind_code = np.unique(keys, axis=1, return_inverse=True)
     out = []
-    for part, (rank, src, dst, size) in zip(_parts(which), kinds.T.tolist(), strict=True):
+    for part, (rank, src, dst, size) in zip(_parts(kind_code), kinds.T.tolist(), strict=True):
         mine = rows[part]
         mean = float(matched.transfer[mine].mean())
         rest = (len(mine), mean, float(matched.wait[mine].mean()), size / mean if mean > 0 else 0.0)
@@ -267,17 +267,17 @@ def _pairs(matched: Matched, groups: Groups, world: int) -> tuple[list[Pair], in
         mine = head[part]
         total = full_size(matched.kind[mine], matched.size[mine], matched.members[mine]).sum()
         like = [matched.group_names[code] for code in matched.groups_like(group)]
-        told = [groups.ranks_of(name, range(world)) or () for name in like]
-        if len(told[0]) > 1:  # like groups have as many members
-            parts.append(_traffic(kind, np.array(told, np.int64), int(total)))
+        member_ranks = [groups.ranks_of(name, range(world)) or () for name in like]
+        if len(member_ranks[0]) > 1:  # like groups have as many members
+            parts.append(_traffic(kind, np.array(member_ranks, np.int64), int(total)))
     table = np.concatenate(parts, axis=1)
     ends, which = np.unique((table[0] + 1) * (1 << 32) + table[1] + 1, return_inverse=True)
     moved = np.bincount(which.reshape(-1), table[2].astype(np.float64))
     count = np.bincount(which.reshape(-1), table[3].astype(np.float64)).astype(np.int64)
     most = np.argsort(-moved, kind="stable")[:_MOST_PAIRS]
     src, dst = ends // (1 << 32) - 1, ends % (1 << 32) - 1
-    found = [Pair(int(src[i]), int(dst[i]), int(moved[i]), int(count[i])) for i in most]
-    return found, len(ends) - len(found)
+    busiest = [Pair(int(src[i]), int(dst[i]), int(moved[i]), int(count[i])) for i in most]
+    return busiest, len(ends) - len(busiest)
 
 
 def _sent(matched: Matched) -> list[I64]:
@@ -290,9 +290,9 @@ def _sent(matched: Matched) -> list[I64]:
     for rank in np.unique(matched.rank[sends]).tolist():
         mine = sends[matched.rank[sends] == rank]
         ends = np.stack([matched.src[mine], matched.dst[mine]])
-        pairs, which = np.unique(ends, axis=1, return_inverse=True)
-        moved = np.bincount(which.reshape(-1), matched.size[mine].astype(np.float64))
-        count = np.bincount(which.reshape(-1))
+        pairs, pair_code = np.unique(ends, axis=1, return_inverse=True)
+        moved = np.bincount(pair_code.reshape(-1), matched.size[mine].astype(np.float64))
+        count = np.bincount(pair_code.reshape(-1))
         src, dst = matched.ends_like(rank, pairs[0], pairs[1])
         again = len(src) // pairs.shape[1]
         parts.append(
@@ -320,13 +320,13 @@ def _moves(src: I64, dst: I64, size: int) -> I64:
 
 
 def _slowest(matched: Matched, count: int = 10) -> list[dict[str, int | str]]:
-    found = _Instances(matched)
-    wait = found.reduce(np.add, matched.wait * matched.weight)
+    instances = _Instances(matched)
+    wait = instances.reduce(np.add, matched.wait * matched.weight)
     out: list[dict[str, int | str]] = []
     for level in np.unique(wait[wait > 0])[::-1].tolist():
         if len(out) >= count:
             break
-        equal = found.head[wait == level]
+        equal = instances.head[wait == level]
         copies = [
             (code, int(matched.seq[h]), h)
             for h in equal.tolist()

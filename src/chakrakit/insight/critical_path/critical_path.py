@@ -72,14 +72,14 @@ class LoadedEvents(Mapping[int, RankEvents]):
         self._rows = 0
 
     def __getitem__(self, rank: int) -> RankEvents:
-        found = self._kept.pop(rank, None)
-        if found is None:
-            found = self._load(rank)
-            self._rows += len(found.start)
+        events = self._kept.pop(rank, None)
+        if events is None:
+            events = self._load(rank)
+            self._rows += len(events.start)
             while self._kept and self._rows > _MOST_LOADED:
                 self._rows -= len(self._kept.pop(next(iter(self._kept))).start)
-        self._kept[rank] = found  # at the end: the first is the one not used for longest
-        return found
+        self._kept[rank] = events  # at the end: the first is the one not used for longest
+        return events
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._ranks)
@@ -94,22 +94,22 @@ def events_of(view: RankView, times: Times | None) -> RankEvents:
     names, operator = codes.copy(), codes[view.operator].copy()
     texts = list(texts)
     comm = np.flatnonzero(view.is_comm)
-    known: dict[str, int] = {}
+    label_codes: dict[str, int] = {}
     groups, group_names = view.texts("pg_name")
     kinds = view.trace.column("comm_type", -1).astype(np.int64)
     keys = (view.trace.types[comm] * (kinds.max(initial=0) + 2) + kinds[comm] + 1) * (
         len(group_names) + 1
     ) + groups[comm]
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    _, first, label_of = np.unique(keys, return_index=True, return_inverse=True)
     numbers = []
     for row in comm[first].tolist():
         group = group_names[groups[row]] if groups[row] >= 0 else ""
         label = f"{comm_name(view, row)} {group}".strip()
-        if label not in known:
-            known[label] = len(texts)
+        if label not in label_codes:
+            label_codes[label] = len(texts)
             texts.append(label)
-        numbers.append(known[label])
-    operator[comm] = np.array(numbers or [0], operator.dtype)[which]
+        numbers.append(label_codes[label])
+    operator[comm] = np.array(numbers or [0], operator.dtype)[label_of]
     return RankEvents(
         view.rank,
         view.start,
@@ -135,16 +135,16 @@ class RankEnd:
     rows: int
 
 
-def end_of(own: RankEvents) -> RankEnd:
+def end_of(events: RankEvents) -> RankEnd:
     """The work of a rank that ends last; of equal ones what started last."""
-    rows = np.flatnonzero(own.ran & ~own.background)
+    rows = np.flatnonzero(events.ran & ~events.background)
     if not len(rows):
-        rows = np.flatnonzero(own.ran)
+        rows = np.flatnonzero(events.ran)
     if not len(rows):
-        return RankEnd(own.rank, -1, 0, len(own.start))
-    latest = int(own.end[rows].max())
-    ending = rows[own.end[rows] == latest]
-    return RankEnd(own.rank, int(ending[np.argmax(own.start[ending])]), latest, len(own.start))
+        return RankEnd(events.rank, -1, 0, len(events.start))
+    latest = int(events.end[rows].max())
+    ending = rows[events.end[rows] == latest]
+    return RankEnd(events.rank, int(ending[np.argmax(events.start[ending])]), latest, len(events.start))
 
 
 UNEXPLAINED = "unexplained"
@@ -242,50 +242,50 @@ def add_peers(
     message = matched.paired[waited]
     peer = np.where(message, matched.partner[waited], matched.last[waited])
     code = np.where(message, Cause.MESSAGE, Cause.ARRIVAL).astype(np.int8)
-    for rank, own in events.items():
+    for rank, rank_events in events.items():
         mine = np.flatnonzero(matched.rank[waited] == rank)
-        rows, causes = matched.row[waited[mine]], own.causes
+        rows, causes = matched.row[waited[mine]], rank_events.causes
         causes.end[rows], causes.end_at_end[rows] = code[mine], False
         causes.end_row[rows] = matched.row[peer[mine]]
         causes.end_rank[rows] = _renamed(matched.rank[peer[mine]], stands_for or {})
-        causes.end_when[rows] = own.end[rows]
-        _inside_waits(own, rows, matched.wait[waited[mine]])
+        causes.end_when[rows] = rank_events.end[rows]
+        _inside_waits(rank_events, rows, matched.wait[waited[mine]])
 
 
 def _renamed(ranks: I64, stands_for: Mapping[int, int]) -> I64:
     if not stands_for or not len(ranks):
         return ranks
-    known, which = np.unique(ranks, return_inverse=True)
-    return np.array([stands_for.get(r, r) for r in known.tolist()], np.int64)[which]
+    distinct, place = np.unique(ranks, return_inverse=True)
+    return np.array([stands_for.get(r, r) for r in distinct.tolist()], np.int64)[place]
 
 
 def _stand_in(events: Mapping[int, RankEvents], stands_for: Mapping[int, int]) -> None:
     """What the run itself recorded may name any rank."""
-    for own in events.values():
-        rows = np.flatnonzero(own.causes.start_rank >= 0)
-        ranks = own.causes.start_rank[rows].astype(np.int64)
-        own.causes.start_rank[rows] = _renamed(ranks, stands_for)
+    for rank_events in events.values():
+        rows = np.flatnonzero(rank_events.causes.start_rank >= 0)
+        ranks = rank_events.causes.start_rank[rows].astype(np.int64)
+        rank_events.causes.start_rank[rows] = _renamed(ranks, stands_for)
 
 
-def _inside_waits(own: RankEvents, rows: I64, wait: I64) -> None:
+def _inside_waits(events: RankEvents, rows: I64, wait: I64) -> None:
     """A host collective's parts that began after the last arrival waited for that as well."""
-    arrived = np.full(len(own.start), -1, np.int64)
-    arrived[rows] = own.start[rows] + wait
-    parts = np.flatnonzero((own.parent >= 0) & own.ran)
-    parts = parts[arrived[own.parent[parts]] >= 0]
-    parts = parts[own.start[parts] >= arrived[own.parent[parts]]]
+    arrived = np.full(len(events.start), -1, np.int64)
+    arrived[rows] = events.start[rows] + wait
+    parts = np.flatnonzero((events.parent >= 0) & events.ran)
+    parts = parts[arrived[events.parent[parts]] >= 0]
+    parts = parts[events.start[parts] >= arrived[events.parent[parts]]]
     if not len(parts):
         return
-    parts = parts[np.lexsort((own.start[parts], own.parent[parts]))]
-    around = own.parent[parts]
+    parts = parts[np.lexsort((events.start[parts], events.parent[parts]))]
+    around = events.parent[parts]
     first = np.r_[True, around[1:] != around[:-1]]
-    causes, parts, around = own.causes, parts[first], around[first]
+    causes, parts, around = events.causes, parts[first], around[first]
     causes.start[parts], causes.start_at_end[parts] = Cause.ARRIVAL, False
     causes.start_row[parts], causes.start_rank[parts] = (
         causes.end_row[around],
         causes.end_rank[around],
     )
-    causes.start_when[parts] = own.start[parts]
+    causes.start_when[parts] = events.start[parts]
 
 
 _Event = tuple[int, int, bool]
@@ -302,14 +302,14 @@ class _Walk:
         self.begin, self.time = span
         self.pieces: list[_Piece] = []
 
-    def add(self, rank: int, row: int, what: str, start: int) -> None:
+    def add(self, rank: int, row: int, activity: str, start: int) -> None:
         """A stretch from `start` to the present moment, which becomes `start`.
 
         Nothing reaches back before the run began, though a cause and its lag may.
         """
         start = max(start, self.begin)
         if start < self.time:
-            self.pieces.append((rank, row, what, start, self.time))
+            self.pieces.append((rank, row, activity, start, self.time))
             self.time = start
 
     def run(self, at: _Event, most: int) -> _Event:
@@ -323,26 +323,26 @@ class _Walk:
         return at
 
     def _time_of(self, at: _Event) -> int:
-        own = self.events[at[0]]
-        return (own.end if at[2] else own.start).item(at[1])
+        events = self.events[at[0]]
+        return (events.end if at[2] else events.start).item(at[1])
 
     def _from_end(self, at: _Event) -> _Event | None:
         rank, row, _ = at
-        own = self.events[rank]
-        causes = own.causes
+        events = self.events[rank]
+        causes = events.causes
         code = causes.end.item(row)
-        what = KIND_NAMES[own.kind.item(row)]
+        activity = KIND_NAMES[events.kind.item(row)]
         self.add(rank, row, UNEXPLAINED, causes.end_when.item(row))
         if code == Cause.OWN:
-            self.add(rank, row, what, own.start.item(row))
+            self.add(rank, row, activity, events.start.item(row))
             return rank, row, False
-        other = causes.end_rank.item(row)
+        peer = causes.end_rank.item(row)
         before = (
-            rank if other < 0 else other,
+            rank if peer < 0 else peer,
             causes.end_row.item(row),
             causes.end_at_end.item(row),
         )
-        wait = what if code == Cause.ARRIVAL else _WAITS.get(code, what)
+        wait = activity if code == Cause.ARRIVAL else _WAITS.get(code, activity)
         self.add(rank, row, wait, self._time_of(before))
         return before
 
@@ -352,11 +352,11 @@ class _Walk:
         code = causes.start.item(row)
         if code == Cause.NOTHING:
             return None
-        other, prior = causes.start_rank.item(row), causes.start_row.item(row)
+        peer, prior = causes.start_rank.item(row), causes.start_row.item(row)
         at_end = causes.start_at_end.item(row)
-        if code == Cause.RECORDED and other >= 0:
-            at_end = self.events[other].end.item(prior) <= self.time
-        before = (rank if other < 0 else other, prior, at_end)
+        if code == Cause.RECORDED and peer >= 0:
+            at_end = self.events[peer].end.item(prior) <= self.time
+        before = (rank if peer < 0 else peer, prior, at_end)
         self.add(rank, row, UNEXPLAINED, causes.start_when.item(row))
         around = self.events[rank].parent.item(row)
         if code in _INSIDE and around >= 0:
@@ -374,15 +374,15 @@ def walk(
 ) -> CriticalPath:
     """The path that ends with the last of the ranks' `ends`, of equal ones the first rank's."""
     begin, end = span
-    found = [e for e in ends if e.row >= 0]
-    if not found:
+    timed_ends = [e for e in ends if e.row >= 0]
+    if not timed_ends:
         return CriticalPath(0, begin, end, 0, 0, {}, [], {}, [])
-    last = max(found, key=lambda e: e.time)
+    last = max(timed_ends, key=lambda e: e.time)
     walker = _Walk(events, span)
     walker.add(last.rank, last.row, BACKGROUND, last.time)
-    rank, row, _ = walker.run((last.rank, last.row, True), 2 * sum(e.rows for e in found) + 2)
-    own = events[rank]
-    first = int(own.start[own.ran].min())
+    rank, row, _ = walker.run((last.rank, last.row, True), 2 * sum(e.rows for e in timed_ends) + 2)
+    rank_events = events[rank]
+    first = int(rank_events.start[rank_events.ran].min())
     # What nothing in a rank's recording can explain is only how long after the others it began.
     walker.add(rank, row, UNEXPLAINED, first)
     walker.add(rank, row, LATE, begin)
@@ -396,13 +396,13 @@ def _result(
     ranks: dict[int, int] = {}
     operators: dict[tuple[str, str], int] = {}
     segments = []
-    for rank, row, what, start, stop in pieces:
-        own, length = events[rank], stop - start
-        totals[what] = totals.get(what, 0) + length
+    for rank, row, activity, start, stop in pieces:
+        rank_events, length = events[rank], stop - start
+        totals[activity] = totals.get(activity, 0) + length
         ranks[rank] = ranks.get(rank, 0) + length
-        key = (what, own.texts[own.operator[row]])
+        key = (activity, rank_events.texts[rank_events.operator[row]])
         operators[key] = operators.get(key, 0) + length
-        segments.append(Segment(rank, row, own.texts[own.name[row]], what, start, stop))
+        segments.append(Segment(rank, row, rank_events.texts[rank_events.name[row]], activity, start, stop))
     order = sorted(operators.items(), key=lambda item: (-item[1], item[0]))
     changes = sum(a.rank != b.rank for a, b in itertools.pairwise(segments))
     return CriticalPath(
@@ -412,7 +412,7 @@ def _result(
         totals.get(UNEXPLAINED, 0),
         changes,
         dict(sorted(totals.items(), key=lambda item: -item[1])),
-        [(what, name, total) for (what, name), total in order],
+        [(activity, name, total) for (activity, name), total in order],
         dict(sorted(ranks.items())),
         segments,
     )

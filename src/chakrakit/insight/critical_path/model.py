@@ -50,10 +50,10 @@ class GrowingArray(Generic[Scalar]):
 
     def taken(self) -> NDArray[Scalar]:
         """All of it; nothing is left here."""
-        found, self._data = self._data, self._data[:0].copy()
-        found.resize(self._size, refcheck=False)
+        contents, self._data = self._data, self._data[:0].copy()
+        contents.resize(self._size, refcheck=False)
         self._size = 0
-        return found
+        return contents
 
 
 _HOST_EDGES = (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD)
@@ -104,9 +104,9 @@ def _lane_edges(view: RankView, edges: Edges) -> Edges:
     Where an edge says the same already, it is enough.
     """
     before, after = view.lane_pairs
-    said = edges.where((edges.form == EdgeForm.FINISH_START) & (edges.lag >= 0))
-    known = said.src.astype(np.int64) * len(view) + said.dst
-    new = ~is_among(before * len(view) + after, known)
+    serial = edges.where((edges.form == EdgeForm.FINISH_START) & (edges.lag >= 0))
+    edge_pairs = serial.src.astype(np.int64) * len(view) + serial.dst
+    new = ~is_among(before * len(view) + after, edge_pairs)
     return Edges.of(before[new], after[new], EdgeKind.STREAM)
 
 
@@ -123,8 +123,8 @@ def _thread_edges(view: RankView) -> Edges:
         rows = np.flatnonzero(host & ~view.trace.has("tid") & ~view.is_comm)
         rows = rows[np.lexsort((rows, view.end[rows], view.start[rows]))]
         before, after = np.r_[before, rows[:-1]], np.r_[after, rows[1:]]
-    told = host[before] & host[after] & (view.end[before] <= view.start[after])
-    return Edges.of(before[told], after[told], EdgeKind.THREAD)
+    in_order = host[before] & host[after] & (view.end[before] <= view.start[after])
+    return Edges.of(before[in_order], after[in_order], EdgeKind.THREAD)
 
 
 class Graphs:
@@ -216,13 +216,13 @@ class Model:
 
     def _places(self, matched: Matched, stands_for: Mapping[int, int]) -> I64:
         """The row of each call, or of the call that stands for it."""
-        ranks, which = np.unique(matched.rank, return_inverse=True)
+        ranks, place = np.unique(matched.rank, return_inverse=True)
         first = [self.offset[stands_for.get(r, r)] for r in ranks.tolist()]
-        return np.array(first or [0], np.int64)[which] + matched.row
+        return np.array(first or [0], np.int64)[place] + matched.row
 
-    def schedule(self, own: I64 | None = None) -> Schedule:
+    def schedule(self, own_ns: I64 | None = None) -> Schedule:
         """All rows again; with `own`, they take that long."""
-        times = self.own if own is None else own
+        times = self.own if own_ns is None else own_ns
         return schedule(self.n, self.edges, times, release=self.release)
 
     @cached_property
@@ -237,15 +237,15 @@ class Model:
 
     def makespan_with(self, factors: F64) -> int:
         """The same with every row's own time, transfer and host gap before it multiplied."""
-        own = np.rint(self.own * factors).astype(np.int64)
+        own_ns = np.rint(self.own * factors).astype(np.int64)
         numbers, by = self._scaled_edges(factors)
         lag = self.edges.lag
-        kept = lag[numbers]
-        lag[numbers] = np.rint(kept * by).astype(np.int64)  # a copy of all would be large
+        original_lag = lag[numbers]
+        lag[numbers] = np.rint(original_lag * by).astype(np.int64)  # a copy of all would be large
         try:
-            end = self.schedule(own).end
+            end = self.schedule(own_ns).end
         finally:
-            lag[numbers] = kept
+            lag[numbers] = original_lag
         return int(end.max()) if self.n else 0
 
     def _scaled_edges(self, factors: F64) -> tuple[I64, F64]:
@@ -288,14 +288,14 @@ def _couplings(matched: Matched, at: I64, first: int, present: Mask) -> tuple[in
     A row stands for 'all have come': every member's start leads to it, and it to the end of every
     member that has rows of its own.
     """
-    none = np.full(len(matched), -1, np.int64)
+    transfer_edge = np.full(len(matched), -1, np.int64)
     joins = matched.collective & (matched.end >= matched.arrival)
     joins &= np.isin(matched.instance, matched.instance[present])
     paired = np.flatnonzero(matched.paired & present)
     waits = matched.end[paired] >= matched.start[matched.partner[paired]]
     calls, messages = np.flatnonzero(joins), paired[waits]
-    numbers, which = np.unique(matched.instance[calls], return_inverse=True)
-    meeting = first + which.reshape(-1)
+    numbers, place = np.unique(matched.instance[calls], return_inverse=True)
+    meeting = first + place.reshape(-1)
     posted = first + len(numbers) + np.arange(len(messages))
     mine = present[calls]
     lag = np.concatenate([(matched.end - matched.arrival)[calls[mine]], matched.transfer[messages]])
@@ -305,16 +305,16 @@ def _couplings(matched: Matched, at: I64, first: int, present: Mask) -> tuple[in
         EdgeKind.INFERRED,
         EdgeForm.START_START,
     )
-    held = np.concatenate([calls[mine], messages])
+    coupled = np.concatenate([calls[mine], messages])
     leave = Edges.of(
         np.concatenate([meeting[mine], posted]),
-        at[held],
+        at[coupled],
         EdgeKind.INFERRED,
         EdgeForm.FINISH_FINISH,
         lag,
     )
-    none[held] = len(come) + np.arange(len(leave))
-    return len(numbers) + len(messages), Edges.concat([come, leave]), none
+    transfer_edge[coupled] = len(come) + np.arange(len(leave))
+    return len(numbers) + len(messages), Edges.concat([come, leave]), transfer_edge
 
 
 def model_of(run: Run) -> Model:

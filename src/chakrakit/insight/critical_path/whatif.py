@@ -96,43 +96,43 @@ def kinds_only(model: Model) -> RankNames:
     return RankNames(-1, model.kind, none, none, [], none, [])
 
 
-def select(names: RankNames, what: str) -> Mask:
+def select(names: RankNames, selector: str) -> Mask:
     """Rows of a class: `compute`, `communication`, `copy`, `host`, `group:NAME`, or a pattern.
 
     A pattern takes device rows whose name, or whose operator's name, begins to match it.
     """
-    if what in CLASSES:
-        return np.asarray(names.kind == CLASSES[what])
-    if what.startswith("group:"):
-        told = np.array([g == what[6:] for g in names.groups] + [False])
-        return np.asarray(told[names.group] & (names.kind == Kind.COMM))
+    if selector in CLASSES:
+        return np.asarray(names.kind == CLASSES[selector])
+    if selector.startswith("group:"):
+        in_group = np.array([g == selector[6:] for g in names.groups] + [False])
+        return np.asarray(in_group[names.group] & (names.kind == Kind.COMM))
     try:
-        pattern = re.compile(what)
+        pattern = re.compile(selector)
     except re.error as error:
-        raise ConfigError(f"{what!r} is no class and no pattern: {error}") from None
+        raise ConfigError(f"{selector!r} is no class and no pattern: {error}") from None
     hit = np.array([bool(pattern.match(t)) for t in names.texts] or [False])
     return np.asarray((hit[names.name] | hit[names.operator]) & (names.kind <= Kind.COPY))
 
 
-def gain(model: Model, names: list[RankNames], what: str, factor: float) -> Gain:
+def gain(model: Model, names: list[RankNames], selector: str, factor: float) -> Gain:
     """By scheduling everything again."""
     if not factor > 0:
-        raise ConfigError(f"{what} {factor} × faster: the factor should be above 0")
-    chosen = np.concatenate([select(n, what) for n in names])
-    if not chosen.any():
-        raise ConfigError(f"--faster {what}: matches no node; {nearest(what, _selectable(names))}")
+        raise ConfigError(f"{selector} {factor} × faster: the factor should be above 0")
+    selected = np.concatenate([select(n, selector) for n in names])
+    if not selected.any():
+        raise ConfigError(f"--faster {selector}: matches no node; {nearest(selector, _selectable(names))}")
     factors = np.ones(model.n)
-    factors[: model.rows][chosen] = 1 / factor
+    factors[: model.rows][selected] = 1 / factor
     makespan = model.makespan_with(factors)
-    return Gain(what, factor, int(chosen.sum()), model.makespan - makespan, makespan)
+    return Gain(selector, factor, int(selected.sum()), model.makespan - makespan, makespan)
 
 
 def _selectable(names: list[RankNames]) -> list[str]:
     """What could have been said: the classes that have nodes, groups, and names of device rows."""
     kinds = {int(k) for n in names for k in np.unique(n.kind)}
-    found = [what for what, kind in CLASSES.items() if kind in kinds]
+    classes = [name for name, kind in CLASSES.items() if kind in kinds]
     groups = {f"group:{g}" for n in names for g in n.groups}
-    return [*found, *sorted(groups), *sorted({t for n in names for t in n.texts})]
+    return [*classes, *sorted(groups), *sorted({t for n in names for t in n.texts})]
 
 
 def slack_summary(model: Model) -> list[KindSlack]:
@@ -168,9 +168,9 @@ def what_if_of(
 ) -> WhatIf:
     """From a model that is at hand."""
     if faster is None:
-        here = {int(k) for k in np.unique(model.kind)}
-        faster = [(what, 2.0) for what, kind in CLASSES.items() if kind in here]
-    gains = [gain(model, names, what, factor) for what, factor in faster]
+        kinds = {int(k) for k in np.unique(model.kind)}
+        faster = [(selector, 2.0) for selector, kind in CLASSES.items() if kind in kinds]
+    gains = [gain(model, names, selector, factor) for selector, factor in faster]
     gains.sort(key=lambda g: -g.saved_ns)
     return WhatIf(measured, model.makespan, gains, slack_summary(model) if slack else [])
 
@@ -184,5 +184,5 @@ def slack(run: Run) -> dict[int, I64]:
 
 def slack_by_rank(model: Model) -> dict[int, I64]:
     """Slack of every row of a model, by rank."""
-    found = per_rank(model, model.slack[: model.rows])
-    return {rank: np.asarray(values, np.int64) for rank, values in found.items()}
+    by_rank = per_rank(model, model.slack[: model.rows])
+    return {rank: np.asarray(values, np.int64) for rank, values in by_rank.items()}

@@ -74,10 +74,10 @@ def pace_of(view: RankView, steps: Sequence[Step]) -> RankPace:
     order = np.argsort(begins, kind="stable")
     if not len(steps):
         return RankPace(view.rank, begins, begins, np.zeros(0), b"")
-    which = np.searchsorted(begins[order], view.start[rows], "right") - 1
-    inside = which >= 0
+    place = np.searchsorted(begins[order], view.start[rows], "right") - 1
+    inside = place >= 0
     spent: F64 = np.zeros(len(steps))
-    np.add.at(spent, which[inside], view.duration[rows[inside]])
+    np.add.at(spent, place[inside], view.duration[rows[inside]])
     numbers = np.array([s.step for s in steps], np.int64)[order]
     return RankPace(view.rank, numbers, begins[order], spent, _work(view, rows))
 
@@ -86,5 +86,5 @@ def _work(view: RankView, rows: I64) -> bytes:
     """A digest of which operations there are, and how many of each."""
     codes, texts = view.names
     used, counts = np.unique(codes[rows], return_counts=True)
-    said = sorted((texts[c], n) for c, n in zip(used.tolist(), counts.tolist(), strict=True))
-    return blake2b(repr(said).encode(), digest_size=16).digest()
+    operations = sorted((texts[c], n) for c, n in zip(used.tolist(), counts.tolist(), strict=True))
+    return blake2b(repr(operations).encode(), digest_size=16).digest()

@@ -61,17 +61,17 @@ class _Codes:
             for name in ("comm_size", "out_size")
         )
         dtypes = self._dtypes(trace, rows)
-        table, which = np.unique(
+        table, place = np.unique(
             np.stack([kinds, dtypes, sizes, outs]), axis=1, return_inverse=True
         )
-        known = self.signatures
-        numbers = [known.setdefault(Signature(*s), len(known)) for s in table.T.tolist()]
-        return np.array(numbers or [0], np.int64)[which.reshape(-1)]
+        numbers_of = self.signatures
+        numbers = [numbers_of.setdefault(Signature(*s), len(numbers_of)) for s in table.T.tolist()]
+        return np.array(numbers or [0], np.int64)[place.reshape(-1)]
 
     def _dtypes(self, trace: Trace, rows: I64) -> I64:
         codes, texts = _texts(trace, "comm_dtype", rows)
-        known = [self.dtypes.setdefault(t, len(self.dtypes)) for t in texts]
-        return np.array(known or [0], np.int64)[codes]
+        numbers = [self.dtypes.setdefault(t, len(self.dtypes)) for t in texts]
+        return np.array(numbers or [0], np.int64)[codes]
 
 
 def _texts(trace: Trace, name: str, rows: I64) -> tuple[I64, list[str]]:
@@ -96,19 +96,19 @@ def _program(trace: Trace, calls: Calls, codes: _Codes) -> _Program:
 
 def board_of(run: Run) -> Board:
     """The collective calls of all ranks."""
-    codes, known = _Codes(), run.communication
+    codes, communication = _Codes(), run.communication
     programs: dict[int, _Program] = {}
     parts: dict[str, list[I64]] = {
         name: [] for name in ("rank", "group", "seq", "nth", "sign", "state", "start", "end")
     }
     last: dict[tuple[int, int], int] = {}
     for place, rank in enumerate(run.ranks):
-        number, calls = int(known.program[place]), known.calls(place)
+        number, calls = int(communication.program[place]), communication.calls(place)
         if number not in programs:
             programs[number] = _program(run.body(rank), calls, codes)
         program, times = programs[number], run.times_of(rank)
         group = np.zeros(len(calls.names), np.int64)
-        group[calls.roles] = known.group_of[place]
+        group[calls.roles] = communication.group_of[place]
         for role, highest in program.last().items():
             last[int(group[role]), rank] = highest
         for name in ("seq", "nth", "sign", "state"):
@@ -121,8 +121,8 @@ def board_of(run: Run) -> Board:
         **{name: np.concatenate(p) for name, p in parts.items()},
         signatures=list(codes.signatures),
         kind_names={int(k): k.name for k in CollectiveType},
-        group_names=[group.name for group in known.groups],
-        members=[_members(run, group.name) for group in known.groups],
+        group_names=[group.name for group in communication.groups],
+        members=[_members(run, group.name) for group in communication.groups],
         recorded=np.array(run.ranks, np.int64),
         last=last,
     )

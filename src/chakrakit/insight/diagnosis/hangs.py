@@ -152,14 +152,14 @@ class Difference:
 
 def find_differences(board: Board) -> list[Difference]:
     """For each rank that differs from most of its group, the earliest such call in a group."""
-    found: dict[tuple[int, int], Difference] = {}
+    earliest: dict[tuple[int, int], Difference] = {}
     for meeting in _mixed(board):
         for row in _minority(board, meeting):
             key = int(board.rank[row]), int(board.group[row])
-            if key not in found:
-                what = _what(board, meeting, int(row))
-                found[key] = Difference(what, key[0], int(row))
-    return sorted(found.values(), key=lambda d: int(board.start[d.row]))
+            if key not in earliest:
+                aspect = _what(board, meeting, int(row))
+                earliest[key] = Difference(aspect, key[0], int(row))
+    return sorted(earliest.values(), key=lambda d: int(board.start[d.row]))
 
 
 def _mixed(board: Board) -> list[int]:
@@ -191,8 +191,8 @@ def _elsewhere(board: Board, rows: list[int], leading: list[Signature]) -> Signa
     seq = int(board.seq[rows[0]])
     length = len(board.members[int(board.group[rows[0]])])
     alike = [g for g, ranks in enumerate(board.members) if len(ranks) == length]
-    others = np.flatnonzero((board.seq == seq) & np.isin(board.group, alike))
-    count = Counter(board.signature(int(r)) for r in others)
+    same_number = np.flatnonzero((board.seq == seq) & np.isin(board.group, alike))
+    count = Counter(board.signature(int(r)) for r in same_number)
     return max(leading, key=lambda facts: (count[facts], -rows.index(_first(board, rows, facts))))
 
 
@@ -300,12 +300,12 @@ def find_late(board: Board) -> list[Late]:
     period = _period(board)
     measures = ([s.stayed for s in sheets], [s.came for s in sheets], [-s.stayed for s in sheets])
     for measure in measures:
-        found: dict[int, Late] = {}
+        slow: dict[int, Late] = {}
         for share in _WINDOWS:
             for late in _outliers(board, sheets, measure, share, period):
-                found.setdefault(late.rank, late)
-        if found:
-            return sorted(found.values(), key=lambda x: -x.factor)
+                slow.setdefault(late.rank, late)
+        if slow:
+            return sorted(slow.values(), key=lambda x: -x.factor)
     return []
 
 
@@ -314,18 +314,18 @@ def _sheets(board: Board) -> list[_Sheet]:
     if not len(board):
         return []
     first = board.order[board.bounds[:-1]]
-    group, here = board.group[first], np.diff(board.bounds)
+    group, present = board.group[first], np.diff(board.bounds)
     size = np.array([len(m) for m in board.members] or [0], np.int64)[group]
-    done = board.per_meeting(np.minimum, (board.state == DONE) | (board.state < 0))
+    finished = board.per_meeting(np.minimum, (board.state == DONE) | (board.state < 0))
     timed = board.per_meeting(np.minimum, board.end > board.start)
-    whole = (here == size) & (size >= _FEWEST_RANKS) & done.astype(np.bool_)
-    chosen = np.flatnonzero(whole & timed.astype(np.bool_))
-    if not len(chosen):
+    whole = (present == size) & (size >= _FEWEST_RANKS) & finished.astype(np.bool_)
+    comparable = np.flatnonzero(whole & timed.astype(np.bool_))
+    if not len(comparable):
         return []
-    cuts = np.flatnonzero(np.r_[True, group[chosen[1:]] != group[chosen[:-1]]]).tolist()
-    spans = zip(cuts, [*cuts[1:], len(chosen)], strict=True)
+    cuts = np.flatnonzero(np.r_[True, group[comparable[1:]] != group[comparable[:-1]]]).tolist()
+    spans = zip(cuts, [*cuts[1:], len(comparable)], strict=True)
     return [
-        _sheet(board, chosen[a:b], int(size[chosen[a]])) for a, b in spans if b - a >= _FEWEST_CALLS
+        _sheet(board, comparable[a:b], int(size[comparable[a]])) for a, b in spans if b - a >= _FEWEST_CALLS
     ]
 
 
@@ -362,8 +362,8 @@ def _outliers(
     late = [rank for rank, by in off.items() if len(by) == judged[rank]]
     if not 0 < len(late) <= max(1, _FEW * len(judged)):
         return []
-    found = (_late(board, sheets, measure, r, max(off[r]), share, period) for r in late)
-    return [x for x in found if x is not None]
+    outliers = (_late(board, sheets, measure, r, max(off[r]), share, period) for r in late)
+    return [x for x in outliers if x is not None]
 
 
 def _far(typical: F64, period: float) -> Mask:
@@ -426,12 +426,12 @@ def find_misordered(board: Board) -> list[int]:
     ]
     mixed = [orders for each in calls if (orders := _orders(board, each))]
     usual = Counter(_shape(board, rows) for each in calls if mixed for rows in each)
-    found: dict[int, int] = {}
+    first_calls: dict[int, int] = {}
     for orders in mixed:
         for row in _unusual(board, orders, usual):
             rank = int(board.rank[row])
-            found[rank] = min(row, found.get(rank, row))
-    return sorted(found.values(), key=lambda row: int(board.start[row]))
+            first_calls[rank] = min(row, first_calls.get(rank, row))
+    return sorted(first_calls.values(), key=lambda row: int(board.start[row]))
 
 
 def _pairs(board: Board) -> dict[tuple[int, int], list[int]]:
@@ -451,14 +451,14 @@ def _pairs(board: Board) -> dict[tuple[int, int], list[int]]:
 
 def _of_groups(board: Board, rows: I64, groups: tuple[int, int]) -> I64:
     group = board.group[rows]
-    chosen: I64 = rows[(group == groups[0]) | (group == groups[1])]
-    return chosen
+    calls: I64 = rows[(group == groups[0]) | (group == groups[1])]
+    return calls
 
 
 def _orders(board: Board, calls: list[I64]) -> list[I64]:
     """The calls that all ranks made, rank by rank in the order of issue; none where all agree."""
     keys = [board.key[rows] for rows in calls]
-    if all(np.array_equal(keys[0], other) for other in keys[1:]):
+    if all(np.array_equal(keys[0], key) for key in keys[1:]):
         return []
     shared, times = np.unique(np.concatenate(keys), return_counts=True)
     shared = shared[times == len(calls)]
@@ -469,8 +469,8 @@ def _orders(board: Board, calls: list[I64]) -> list[I64]:
 
 def _shape(board: Board, rows: I64) -> bytes:
     """An order without the names of its two groups, as like pairs of groups share it."""
-    own = (board.group[rows] == board.group[rows].max()).astype(np.int64)
-    return np.stack([own, board.seq[rows], board.nth[rows]]).tobytes()
+    is_second = (board.group[rows] == board.group[rows].max()).astype(np.int64)
+    return np.stack([is_second, board.seq[rows], board.nth[rows]]).tobytes()
 
 
 def _unusual(board: Board, orders: list[I64], usual: Counter[bytes]) -> list[int]:
@@ -503,8 +503,8 @@ def hang_culprits(board: Board) -> list[Culprit]:
     """
     different = find_differences(board) or _misordered(board)
     absent = [a for a in find_absences(board) if a.dead or not different]
-    found = [_different(board, d) for d in different] + [_absent(board, a) for a in absent]
-    return found or [_hangs_late(board, x) for x in find_late(board)]
+    culprits = [_different(board, d) for d in different] + [_absent(board, a) for a in absent]
+    return culprits or [_hangs_late(board, x) for x in find_late(board)]
 
 
 def _misordered(board: Board) -> list[Difference]:

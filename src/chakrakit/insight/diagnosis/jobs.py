@@ -29,8 +29,8 @@ def is_job(run: Run) -> bool:
     """Whether a run says of every operation its step, stage and replica."""
     if not run.ranks:
         return False
-    known = set(run.body(run.ranks[0]).table.column_names)
-    return {"step", "stage", "dp_rank"} <= known
+    columns = set(run.body(run.ranks[0]).table.column_names)
+    return {"step", "stage", "dp_rank"} <= columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +85,11 @@ class JobRows:
         rows = len(self) + int(self.group.max(initial=-1)) + 1 + len(calls)
         return rows, Edges.of(src, dst, EdgeKind.INFERRED, EdgeForm.FINISH_START)
 
-    def step_seconds(self, own: I64) -> F64:
+    def step_seconds(self, own_ns: I64) -> F64:
         """How long each step takes when its operations take so long and wait for nothing else."""
         rows, edges = self._graph
         durations = np.zeros(rows, np.int64)
-        durations[self._done] = own
+        durations[self._done] = own_ns
         end = schedule(rows, edges, durations).end[self._done]
         return last_of(self.step, end, len(self.steps)) / 1e9
 
@@ -100,10 +100,10 @@ class JobRows:
         return (last_of(self.step, self.end, len(self.steps)) - first) / 1e9
 
 
-def last_of(which: I64, values: I64, count: int) -> I64:
+def last_of(codes: I64, values: I64, count: int) -> I64:
     """The largest value of each kind."""
     out = np.full(count, np.iinfo(np.int64).min)
-    np.maximum.at(out, which, values)
+    np.maximum.at(out, codes, values)
     return out
 
 
@@ -145,9 +145,9 @@ def job_rows(run: Run) -> JobRows:
 
 def _meetings(matched: Matched, offset: dict[int, int], rows: int) -> I64:
     """A number for every collective and every pair of messages; an end without another is alone."""
-    ranks, which = np.unique(matched.rank, return_inverse=True)
+    ranks, place = np.unique(matched.rank, return_inverse=True)
     first = np.array([offset[r] for r in ranks.tolist()], np.int64)
-    row = first[which.reshape(-1)] + matched.row
+    row = first[place.reshape(-1)] + matched.row
     calls = np.arange(len(matched))
     key = np.where(matched.collective, -1 - matched.instance, calls)
     key = np.where(matched.paired, np.minimum(calls, matched.partner), key)
@@ -227,12 +227,12 @@ class JobDelays(Result, msgspec.Struct, frozen=True, kw_only=True):
             ("launch delays", round(self.launch_slowdown, 3)),
             ("stragglers", round(self.blocking_slowdown, 3)),
         ]
-        for kind, found in (
+        for kind, slowdowns in (
             ("replica", self.blocking_decompose_by_dp_rank),
             ("stage", self.blocking_decompose_by_stage),
             ("", self.blocking_decompose_by_optype),
         ):
-            rows += [(f"{kind} {name}".strip(), round(v, 3)) for name, v in found.items()]
+            rows += [(f"{kind} {name}".strip(), round(v, 3)) for name, v in slowdowns.items()]
         return Table.of("what slows the steps down", head, rows)
 
 
@@ -245,9 +245,9 @@ class Scenarios:
         self.nodelay = rows.step_seconds(rows.own)
         self.ideal = rows.step_seconds(self.usual)
 
-    def only(self, kept: Mask) -> F64:
+    def only(self, unchanged: Mask) -> F64:
         """With these operations as they were, all others as usual."""
-        return self.rows.step_seconds(np.where(kept, self.rows.own, self.usual))
+        return self.rows.step_seconds(np.where(unchanged, self.rows.own, self.usual))
 
     def without(self, repaired: Mask) -> F64:
         """With these operations as usual, all others as they were."""
@@ -273,8 +273,8 @@ def _usual(rows: JobRows) -> I64:
     out = np.empty(len(rows), np.int64)
     for code in range(len(rows.names)):
         mine = np.flatnonzero(rows.name == code)
-        own = rows.own[mine]
-        out[mine] = round(float(np.median(own) if rows.is_comm[mine[0]] else own.mean()))
+        own_ns = rows.own[mine]
+        out[mine] = round(float(np.median(own_ns) if rows.is_comm[mine[0]] else own_ns.mean()))
     return out
 
 
@@ -324,14 +324,14 @@ def _by_type(cases: Scenarios) -> dict[str, F64]:
     }
 
 
-def _means(found: dict[Name, F64], ideal: F64) -> dict[Name, float]:
-    ratios = {name: float(seconds.mean() / ideal.mean()) for name, seconds in found.items()}
+def _means(step_seconds: dict[Name, F64], ideal: F64) -> dict[Name, float]:
+    ratios = {name: float(seconds.mean() / ideal.mean()) for name, seconds in step_seconds.items()}
     return dict(sorted(ratios.items(), key=lambda item: -item[1]))
 
 
-def _per_step(rows: JobRows, found: dict[Name, F64], ideal: F64) -> dict[int, dict[Name, float]]:
+def _per_step(rows: JobRows, step_seconds: dict[Name, F64], ideal: F64) -> dict[int, dict[Name, float]]:
     return {
-        step: {name: float(seconds[i] / ideal[i]) for name, seconds in found.items()}
+        step: {name: float(seconds[i] / ideal[i]) for name, seconds in step_seconds.items()}
         for i, step in enumerate(rows.steps)
     }
 
@@ -367,8 +367,8 @@ def job_culprits(rows: JobRows, delays: JobDelays) -> list[Culprit]:
     """Culprits, worst first; none where the job does not straggle."""
     if delays.blocking_slowdown < STRAGGLES:
         return []
-    found = [*_workers(rows, delays), *_last_stage(rows, delays), *_lengths(rows, delays)]
-    return found or [*_worst_type(delays)]
+    culprits = [*_workers(rows, delays), *_last_stage(rows, delays), *_lengths(rows, delays)]
+    return culprits or [*_worst_type(delays)]
 
 
 def _workers(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
@@ -391,16 +391,16 @@ def _workers(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
 def _last_stage(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
     last = int(rows.stage.max())
     # A slow worker of the last stage makes all of it look slow.
-    one = delays.m_w >= BLAMED and (rows.stage[np.isin(rows.rank, delays.suspects)] == last).any()
-    if delays.m_s < BLAMED or one:
+    single_worker = delays.m_w >= BLAMED and (rows.stage[np.isin(rows.rank, delays.suspects)] == last).any()
+    if delays.m_s < BLAMED or single_worker:
         return
     mine = ~rows.is_comm & (rows.stage == last)
-    others = ~rows.is_comm & (rows.stage != last)
+    elsewhere = ~rows.is_comm & (rows.stage != last)
     yield Culprit(
         kind="slow-stage",
         stage=last,
         since_step=rows.steps[0],
-        factor=_ratio(rows, mine, others),
+        factor=_ratio(rows, mine, elsewhere),
         detail=f"stage {last} alone explains {delays.m_s:.0%} of the slowdown: give it fewer layers; "
         + _without(delays, delays.last_stage.trem),
     )
@@ -445,10 +445,10 @@ def _compute(rows: JobRows, name: str, without: list[int]) -> F64:
     mine = np.flatnonzero((rows.name == rows.names.index(name)) & ~np.isin(rows.rank, without))
     order = np.lexsort((rows.start[mine], rows.micro_batch[mine], rows.step[mine], rows.rank[mine]))
     mine = mine[order]
-    _, which = np.unique(rows.rank[mine], return_inverse=True)
-    own = rows.own[mine].astype(np.float64)
-    mean = np.bincount(which, own) / np.bincount(which)
-    return own / mean[which]
+    _, rank_code = np.unique(rows.rank[mine], return_inverse=True)
+    own_ns = rows.own[mine].astype(np.float64)
+    mean = np.bincount(rank_code, own_ns) / np.bincount(rank_code)
+    return own_ns / mean[rank_code]
 
 
 def _compute_by_step(rows: JobRows, rank: int) -> F64:
@@ -462,9 +462,9 @@ def _compute_by_step(rows: JobRows, rank: int) -> F64:
     return mine / np.maximum(np.median(sums, axis=0), 1.0)
 
 
-def _ratio(rows: JobRows, mine: Mask, others: Mask) -> float:
-    own = rows.own.astype(np.float64)
-    a, b = own[mine].mean(), own[others].mean()
+def _ratio(rows: JobRows, mine: Mask, elsewhere: Mask) -> float:
+    own_ns = rows.own.astype(np.float64)
+    a, b = own_ns[mine].mean(), own_ns[elsewhere].mean()
     return float(a / b) if b else 1.0
 
 

@@ -19,7 +19,7 @@ def slow_links(counters: Mapping[str, pa.Table], paces: Sequence[RankPace]) -> l
     table = counters.get("links")
     if table is None:
         return []
-    found: dict[tuple[str, ...], tuple[float, float]] = {}
+    slow: dict[tuple[str, ...], tuple[float, float]] = {}
     columns = (
         table[n].to_pylist() for n in ("src", "dst", "bandwidth", "full_rate", "full_since_ns")
     )
@@ -27,11 +27,11 @@ def slow_links(counters: Mapping[str, pa.Table], paces: Sequence[RankPace]) -> l
         if rate < 0 or rate * LEAST_LINK_FACTOR >= bandwidth:  # -1: it was never full
             continue
         ends = tuple(sorted((src, dst), key=lambda name: (not name.startswith("device"), name)))
-        factor, first = found.get(ends, (1.0, since))
+        factor, first = slow.get(ends, (1.0, since))
         worst = bandwidth / rate if rate else float("inf")
-        found[ends] = (max(factor, worst), min(first, since))
-    ordered = sorted(found.items(), key=lambda item: -item[1][0])
-    return [_culprit(ends, *seen, paces) for ends, seen in ordered]
+        slow[ends] = (max(factor, worst), min(first, since))
+    ordered = sorted(slow.items(), key=lambda item: -item[1][0])
+    return [_culprit(ends, *factor_and_start, paces) for ends, factor_and_start in ordered]
 
 
 def _culprit(
@@ -82,8 +82,8 @@ def slow_ranks(paces: Iterable[RankPace]) -> list[Culprit]:
     cohorts: dict[object, list[RankPace]] = {}
     for pace in paces:
         cohorts.setdefault((pace.work, pace.step.tobytes()), []).append(pace)
-    found = [culprit for peers in cohorts.values() for culprit in _in_cohort(peers)]
-    return sorted(found, key=lambda c: (-(c.factor or 0.0), c.rank or 0))
+    culprits = [culprit for peers in cohorts.values() for culprit in _in_cohort(peers)]
+    return sorted(culprits, key=lambda c: (-(c.factor or 0.0), c.rank or 0))
 
 
 def _in_cohort(peers: Sequence[RankPace]) -> Iterable[Culprit]:

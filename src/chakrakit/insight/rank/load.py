@@ -29,17 +29,17 @@ def scheduled(traces: TraceSet) -> tuple[Run, str]:
     Every node starts as soon as its dependencies and its lane (stream, engine, thread) allow, and
     takes its own duration; where a rank has no durations at all, 1 µs per node. Nobody waits for peers.
     """
-    known: dict[tuple[int, float], Times] = {}
+    times_of: dict[tuple[int, float], Times] = {}
     bare = False
     times = {}
     for rank in traces.ranks:
         binding = traces.bindings[rank]
         key = (binding.body, binding.scale)
-        if key not in known:
+        if key not in times_of:
             trace = traces.trace(rank)
             bare = bare or not trace.own_ns.any()
-            known[key] = _times(trace)
-        times[rank] = known[key]
+            times_of[key] = _times(trace)
+        times[rank] = times_of[key]
     how = (
         "1 µs per node where there are no durations" if bare else "with the durations in the trace"
     )
@@ -54,8 +54,8 @@ def _times(trace: Trace) -> Times:
     if not lengths.any():
         lengths = np.full(len(trace), _UNIT_NS, np.int64)
     free = schedule(len(trace), trace.edges, lengths)
-    found = _on_lanes(trace, lengths, free)
-    return Times(found.start, found.end)
+    placed = _on_lanes(trace, lengths, free)
+    return Times(placed.start, placed.end)
 
 
 def _on_lanes(trace: Trace, lengths: I64, free: Schedule) -> Schedule:
@@ -76,8 +76,8 @@ def _on_lanes(trace: Trace, lengths: I64, free: Schedule) -> Schedule:
 
 def read_run(path: str) -> Run:
     """A run behind a path; traces whose nodes have times count as one."""
-    found = read_job_trace(path) if is_job_trace(path) else as_run(read(path), path)
-    return found.with_card(found.card.replace(name=name_of(found, path)))
+    run = read_job_trace(path) if is_job_trace(path) else as_run(read(path), path)
+    return run.with_card(run.card.replace(name=name_of(run, path)))
 
 
 def parse_ranks(text: str) -> list[int]:
@@ -112,16 +112,16 @@ def as_run(traces: TraceSet, path: str = "") -> Run:
     return run
 
 
-def pairs(given: Iterable[str]) -> tuple[tuple[str, float], ...]:
+def pairs(texts: Iterable[str]) -> tuple[tuple[str, float], ...]:
     """`what=k` texts as pairs."""
     out = []
-    for text in given:
-        what, equals, factor = text.rpartition("=")
+    for text in texts:
+        selector, equals, factor = text.rpartition("=")
         try:
-            out.append((what, float(factor)))
+            out.append((selector, float(factor)))
         except ValueError:
             equals = ""
-        if not equals or not what:
+        if not equals or not selector:
             raise ConfigError(f"--faster {text!r}: give WHAT=K, as in compute=2")
     return tuple(out)
 

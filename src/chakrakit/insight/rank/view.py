@@ -151,10 +151,10 @@ class RankView:
         or a replay moves host rows and what runs inside them, but does not tell the two apart. So it
         does of any row that another one's end held back.
         """
-        told = self.trace.has("own_ns") & (self.on_host | self.measured)
+        from_trace = self.trace.has("own_ns") & (self.on_host | self.measured)
         if not self.measured:
-            told |= held_back(self.trace, self.start, self.end)
-        return np.where(told, np.minimum(self.trace.own_ns, self.duration), self.duration)
+            from_trace |= held_back(self.trace, self.start, self.end)
+        return np.where(from_trace, np.minimum(self.trace.own_ns, self.duration), self.duration)
 
     @cached_property
     def on_host(self) -> Mask:
@@ -232,17 +232,17 @@ class RankView:
     @cached_property
     def operator(self) -> I32:
         """The operator a row belongs to: a kernel's is the one around its launch; itself if none is."""
-        own = np.arange(len(self), dtype=np.int32)
+        itself = np.arange(len(self), dtype=np.int32)
         edges = self.trace.edges
         launch = edges.where(edges.kind == 3)
-        holder = own.copy()
+        holder = itself.copy()
         holder[launch.dst] = launch.src
         for _ in range(64):
             up = self.is_runtime[holder] & (self.parent[holder] >= 0)
             if not up.any():
                 break
             holder = np.where(up, self.parent[holder], holder)
-        return np.where(self.is_runtime[holder], own, holder).astype(np.int32)
+        return np.where(self.is_runtime[holder], itself, holder).astype(np.int32)
 
     @cached_property
     def background(self) -> Mask:
@@ -263,8 +263,8 @@ class RankView:
             engine = self.kind.astype(np.int64)
             engine[self.trace.types == NodeType.COMM_RECV_NODE] = _RECEIVE
             lane[without] = _engine_lane(engine[without])
-        distinct, which = _unique_rows([host, device, lane])
-        return which.astype(np.int32), [_lane_name(*map(int, k)) for k in distinct]
+        distinct, number = _unique_rows([host, device, lane])
+        return number.astype(np.int32), [_lane_name(*map(int, k)) for k in distinct]
 
     @cached_property
     def lane_pairs(self) -> tuple[I64, I64]:
@@ -303,15 +303,15 @@ def _unique_rows(columns: list[NDArray[Any]]) -> tuple[I64, I64]:
     parts = [_unique(column) for column in columns]
     varied = [(values, number) for values, number in parts if len(values) > 1]
     if len(varied) == 1:
-        found, which = np.arange(len(varied[0][0])), varied[0][1]
+        codes, place = np.arange(len(varied[0][0])), varied[0][1]
     else:
         code = np.zeros(len(columns[0]), np.int64)
         for values, number in varied:
             code = code * len(values) + number
-        found, which = _unique(code)
-    numbers = np.unravel_index(found, [max(len(values), 1) for values, _ in parts])
-    told = [values[n] for (values, _), n in zip(parts, numbers, strict=True)]
-    return np.stack(told, axis=1).astype(np.int64), which
+        codes, place = _unique(code)
+    numbers = np.unravel_index(codes, [max(len(values), 1) for values, _ in parts])
+    distinct = [values[n] for (values, _), n in zip(parts, numbers, strict=True)]
+    return np.stack(distinct, axis=1).astype(np.int64), place
 
 
 def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], I64]:
