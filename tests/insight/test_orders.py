@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit.insight.diagnosis.board import Board, Signature
+from chakrakit.insight.diagnosis.board import Board, CallSignature
 from chakrakit.insight.diagnosis.hangs import find_misordered
 
 WORLD, LEFT, RIGHT = range(3)
@@ -19,7 +19,7 @@ def board(*orders: list[tuple[int, int]]) -> Board:
     return Board(
         rank=rank, group=group, seq=seq, nth=none, sign=none, state=none + 2,
         start=np.arange(len(calls)), end=np.arange(len(calls)) + 1,
-        signatures=[Signature(0, 0, 0, 0)], kind_names={}, group_names=["", "left", "right"],
+        signatures=[CallSignature(0, 0, 0, 0)], kind_names={}, group_names=["", "left", "right"],
         members=[ranks, ranks[:2], ranks[2:]], recorded=ranks, last={},
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ def test_roofline_of_a_product(linked):
 
 def spent(name: str, ops: int, moved: int, kind: str = "compute") -> Spent:
     """Work of 1 µs."""
-    return Spent(name, kind, 1, 1000, 1000.0, ops, moved)
+    return Spent(name=name, kind=kind, count=1, time_ns=1000, mean_ns=1000.0, ops=ops, bytes=moved)
 
 
 def test_a_point_is_bound_by_whichever_roof_is_nearer():

@@ -71,7 +71,7 @@ from chakrakit.trace.sets import (
 # Storage servers as a table, the same after a simulation, in an analysis and on a page.
 
 
-_HEAD = (
+_SERVER_COLUMNS = (
     "store",
     "server",
     "operations",
@@ -93,7 +93,7 @@ def server_table(servers: Sequence[ServerUse]) -> Table:
         sizes = (s.read_bytes / 1e9, s.written_bytes / 1e9)
         times = (ms(t) for t in (s.busy_ns, s.wait_ns, s.longest_wait_ns))
         rows.append((s.store, s.server, *counts, *sizes, *times))
-    return Table.of("storage servers", _HEAD, rows)
+    return Table.of("storage servers", _SERVER_COLUMNS, rows)
 
 
 _SCHEDULED_ROWS = 20_000_000
@@ -114,7 +114,7 @@ class AnalysisOptions(msgspec.Struct, frozen=True):
     peak_gbps: float = 0.0
 
 
-class Analysis(Result, msgspec.Struct):
+class Analysis(Result, msgspec.Struct, kw_only=True):
     """All results. `ranks`, `collectives` and `stragglers` are the heart of their sections."""
 
     name: str
@@ -220,14 +220,14 @@ def analyze(
     With `workers`, ranks are looked at there, one per task, and this process keeps what is small of
     them: what the critical path passes through is read again.
     """
-    asked_options = options or AnalysisOptions()
-    ranks = RankTasks(run, workers, names=asked_options.faster is not None)
+    options = options or AnalysisOptions()
+    ranks = RankTasks(run, workers, names=options.faster is not None)
     if not is_recording(run):
-        return _joined(run, ranks, ranks.gathered(progress), asked_options)
+        return _assembled(run, ranks, ranks.gathered(progress), options)
     board = board_of(run)
     large = len(board) > _RECORDED_CALLS
     facts = GatheredFacts(False, AllCalls(run)) if large else ranks.gathered(progress)
-    analysis = _joined(run, ranks, facts, asked_options)
+    analysis = _assembled(run, ranks, facts, options)
     analysis.culprits = hang_culprits(board)
     if large:
         analysis.notes = [
@@ -242,10 +242,10 @@ def analyze_rows(run: Run, progress: Progress) -> tuple[Analysis, RowFindings]:
     parts = ranks.gathered(progress)
     causes = {rank: events.causes for rank, events in parts.events.items()}
     rows = RowFindings(stands_for=parts.stands_for, causes=causes)
-    return _joined(run, ranks, parts, AnalysisOptions(), rows), rows
+    return _assembled(run, ranks, parts, AnalysisOptions(), rows), rows
 
 
-def _joined(
+def _assembled(
     run: Run,
     ranks: RankTasks,
     parts: GatheredFacts,
@@ -270,35 +270,35 @@ def _joined(
     operators = listed_operators(parts.operators)
     memory = _memory(run, parts)
     return Analysis(
-        run.card.name,
-        length,
-        times,
-        join_steps(parts.steps, length),
-        path,
-        what_if,
-        talk.collectives,
-        talk,
-        late.ranks,
-        late.links,
-        operators,
-        parts.launches,
-        roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
-        memory,
-        notes,
+        name=run.card.name,
+        span_ns=length,
+        ranks=times,
+        steps=join_steps(parts.steps, length),
+        critical_path=path,
+        what_if=what_if,
+        collectives=talk.collectives,
+        communication=talk,
+        stragglers=late.ranks,
+        slow_links=late.links,
+        operators=operators,
+        launches=parts.launches,
+        roofline=roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
+        memory=memory,
+        notes=notes,
         bound=path.bound,
         storage=servers_of(run.counters),
-        **_blamed(run, parts),
-        **_fits(run, memory),
-        **_said_by_card(run),
+        **_culprit_fields(run, parts),
+        **_fit_fields(run, memory),
+        **_card_fields(run),
     )
 
 
-def _fits(run: Run, memory: Memory) -> dict[str, Any]:
+def _fit_fields(run: Run, memory: Memory) -> dict[str, Any]:
     """Whether every rank's peak fits the memory of its device."""
     return fit_fields(fit_of({r.rank: r.peak_bytes for r in memory.ranks}, _device_memory(run)))
 
 
-def _said_by_card(run: Run) -> dict[str, Any]:
+def _card_fields(run: Run) -> dict[str, Any]:
     """What the run's own card says of requests, of its recording, and of energy and price."""
     recording = recorded_step_of(run.card)
     return {
@@ -316,7 +316,7 @@ def _device_memory(run: Run) -> dict[int, int]:
     return dict.fromkeys(run.ranks, device_bytes) if isinstance(device_bytes, int) else {}
 
 
-def _blamed(run: Run, parts: GatheredFacts) -> dict[str, Any]:
+def _culprit_fields(run: Run, parts: GatheredFacts) -> dict[str, Any]:
     """Who is slow: by what-if where the job's layout is known, else by comparing peers and links."""
     if is_job(run):
         rows = job_rows(run)

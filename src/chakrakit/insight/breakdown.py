@@ -10,8 +10,8 @@ from chakrakit.insight.communication import AllCalls, Matched
 from chakrakit.insight.rank import (
     Cause,
     Causes,
-    Kind,
     RankView,
+    RowKind,
     Table,
     causes_of,
     ms,
@@ -108,11 +108,11 @@ def _line(rank: int, b: Breakdown, span: int) -> tuple[int | float, ...]:
     )
 
 
-class RankBusy(msgspec.Struct, frozen=True, eq=False):
+class RankBusy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """How long a rank worked, its idle stretches by cause, and its lanes.
 
     `covered` is where computation covers communication: waiting there is not exposed. `idle` counts
-    from the first work (`begin`) to the last (`done`; both None without any); `head` is why the first
+    from the first work (`begin`) to the last (`finish`; both None without any); `head` is why the first
     came no earlier. `low` and `high` are the first start and the last end of anything.
     """
 
@@ -124,7 +124,7 @@ class RankBusy(msgspec.Struct, frozen=True, eq=False):
     exposed_copy_ns: int
     busy_ns: int
     begin: int | None
-    done: int | None
+    finish: int | None
     covered: Intervals
     idle: dict[str, int]
     head: str
@@ -135,7 +135,7 @@ class RankBusy(msgspec.Struct, frozen=True, eq=False):
 
 def busy_of(view: RankView, causes: Causes) -> RankBusy:
     """The part of one rank."""
-    compute, comm, copy = (view.busy(k) for k in (Kind.COMPUTE, Kind.COMM, Kind.COPY))
+    compute, comm, copy = (view.busy(k) for k in (RowKind.COMPUTE, RowKind.COMM, RowKind.COPY))
     busy = compute | comm | copy
     gaps = busy.gaps(busy.low, busy.high)
     low, high = view.span
@@ -143,21 +143,21 @@ def busy_of(view: RankView, causes: Causes) -> RankBusy:
     first = work[[int(np.argmin(view.start[work]))]] if len(work) else work
     head = IDLE_CAUSES[int(_why(view, causes, first)[0])] if len(first) else "ended"
     return RankBusy(
-        view.rank,
-        compute.total,
-        comm.total,
-        (comm - compute).total,
-        copy.total,
-        ((copy - compute) - comm).total,
-        busy.total,
-        busy.low if len(busy) else None,
-        busy.high if len(busy) else None,
-        compute & comm,
-        _idle_by_cause(view, causes, gaps),
-        head,
-        _lanes(view),
-        low,
-        high,
+        rank=view.rank,
+        compute_ns=compute.total,
+        comm_ns=comm.total,
+        exposed_comm_ns=(comm - compute).total,
+        copy_ns=copy.total,
+        exposed_copy_ns=((copy - compute) - comm).total,
+        busy_ns=busy.total,
+        begin=busy.low if len(busy) else None,
+        finish=busy.high if len(busy) else None,
+        covered=compute & comm,
+        idle=_idle_by_cause(view, causes, gaps),
+        head=head,
+        lanes=_lanes(view),
+        low=low,
+        high=high,
     )
 
 
@@ -192,7 +192,7 @@ def _why(view: RankView, causes: Causes, rows: I64) -> I64:
 
 def _lanes(view: RankView) -> list[LaneTime]:
     lane, names = view.lanes
-    rows = np.flatnonzero(view.ran & (view.kind != Kind.NONE))
+    rows = np.flatnonzero(view.ran & (view.kind != RowKind.NONE))
     rows = rows[np.argsort(lane[rows], kind="stable")]
     out = []
     first = np.flatnonzero(np.r_[True, lane[rows[1:]] != lane[rows[:-1]]]) if len(rows) else rows
@@ -233,10 +233,10 @@ def _breakdown(part: RankBusy, waits: _Waits, span: tuple[int, int]) -> Breakdow
 
 def _whole_idle(part: RankBusy, span: tuple[int, int]) -> dict[str, int]:
     """With what lies before the rank's first work and after its last."""
-    if part.begin is None or part.done is None:
+    if part.begin is None or part.finish is None:
         return {part.head: span[1] - span[0]}
     idle = dict(part.idle)
-    for cause, length in ((part.head, part.begin - span[0]), ("ended", span[1] - part.done)):
+    for cause, length in ((part.head, part.begin - span[0]), ("ended", span[1] - part.finish)):
         if length:
             idle[cause] = idle.get(cause, 0) + length
     return idle
@@ -252,17 +252,17 @@ class _Waits:
         self._matched = matched
         self._order = np.argsort(matched.rank, kind="stable")
         self._ranks = matched.rank[self._order]
-        self._known: dict[tuple[int, int], tuple[int, int]] = {}
+        self._waits_of: dict[tuple[int, int], tuple[int, int]] = {}
 
     def of(self, part: RankBusy) -> tuple[int, int]:
         """What a rank waits for peers, and for messages, in ns."""
         rank = self._matched.looked_at(part.rank)
         key = (rank, id(part.covered))
-        if key not in self._known:
+        if key not in self._waits_of:
             low, high = np.searchsorted(self._ranks, [rank, rank + 1])
             mine = self._order[low:high]
-            self._known[key] = _exposed_waits(part, self._matched, mine) if len(mine) else (0, 0)
-        return self._known[key]
+            self._waits_of[key] = _exposed_waits(part, self._matched, mine) if len(mine) else (0, 0)
+        return self._waits_of[key]
 
 
 def _exposed_waits(part: RankBusy, matched: Matched, mine: I64) -> tuple[int, int]:

@@ -16,9 +16,18 @@ from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.insight.analysis import Analysis, analyze
 from chakrakit.insight.communication import AllCalls
-from chakrakit.insight.critical_path import Graphs, Model, events_of, graph_of
+from chakrakit.insight.critical_path import Model, RankGraphs, events_of, graph_of
 from chakrakit.insight.operators import Spent
-from chakrakit.insight.rank import KIND_NAMES, Kind, RankView, Table, ms, percent, rank_views, short
+from chakrakit.insight.rank import (
+    KIND_NAMES,
+    RankView,
+    RowKind,
+    Table,
+    ms,
+    percent,
+    rank_views,
+    short,
+)
 from chakrakit.insight.served_requests import ServingChange, serving_change
 from chakrakit.insight.step_times import rows_of_steps
 from chakrakit.results import Result
@@ -30,7 +39,7 @@ from chakrakit.trace.sets import Run
 # Rows of the same rank in two runs, put side by side: which is which, and which takes longer.
 
 
-_CHANGED = 0.05
+_CHANGED_ROW = 0.05
 """Single rows jitter: less than a twentieth either way counts as the same."""
 
 
@@ -62,7 +71,9 @@ def pair(a: RankView, b: RankView) -> tuple[Paired, Paired]:
     codes = np.split(number.to_numpy(), [len(sides[0][0])])
     width = max((len(rows) for rows, _ in sides), default=0) + 1
     keys = [c.astype(np.int64) * width + turns(c) for c in codes]
-    _, places_a, places_b = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
+    _, places_a, places_b = np.intersect1d(
+        keys[0], keys[1], assume_unique=True, return_indices=True
+    )
     rows_a, rows_b = sides[0][0][places_a], sides[1][0][places_b]
     change = _changes(a.duration[rows_a], b.duration[rows_b])
     return _side(len(a), rows_a, rows_b, change), _side(len(b), rows_b, rows_a, change)
@@ -70,7 +81,7 @@ def pair(a: RankView, b: RankView) -> tuple[Paired, Paired]:
 
 def _keys(view: RankView) -> tuple[I64, pa.Array]:
     """Rows that ran in order of start, and what each is called."""
-    rows = np.flatnonzero(view.ran & (view.kind != Kind.NONE))
+    rows = np.flatnonzero(view.ran & (view.kind != RowKind.NONE))
     rows = rows[np.lexsort((rows, view.start[rows]))]
     codes, texts = view.names
     types = view.trace.types[rows].astype(np.int64)
@@ -81,14 +92,14 @@ def _keys(view: RankView) -> tuple[I64, pa.Array]:
 
 def _changes(a: I64, b: I64) -> I8:
     change = np.full(len(a), RowChange.SAME, np.int8)
-    change[b - a > _CHANGED * a] = RowChange.SLOWER
-    change[a - b > _CHANGED * a] = RowChange.FASTER
+    change[b - a > _CHANGED_ROW * a] = RowChange.SLOWER
+    change[a - b > _CHANGED_ROW * a] = RowChange.FASTER
     return change
 
 
-def _side(count: int, own: I64, twin_rows: I64, change: I8) -> Paired:
+def _side(count: int, rows: I64, twin_rows: I64, change: I8) -> Paired:
     twin, changes = np.full(count, -1, np.int64), np.full(count, RowChange.ALONE, np.int8)
-    twin[own], changes[own] = twin_rows, change
+    twin[rows], changes[rows] = twin_rows, change
     return Paired(twin, changes)
 
 
@@ -133,7 +144,7 @@ def exchanged(a: Run, b: Run) -> dict[str, float] | None:
     """
     if a.ranks != b.ranks or sum(len(a.body(r)) for r in a.ranks) > _MOST_ROWS:
         return None
-    side_a, side_b = _counterfactual_side(a), _counterfactual_side(b)
+    side_a, side_b = _side_of(a), _side_of(b)
     if not _same_program(side_a, side_b):
         return None
     whole = side_b.step() - side_a.step()
@@ -142,8 +153,8 @@ def exchanged(a: Run, b: Run) -> dict[str, float] | None:
     return {name: change / whole for name, change in _steps(side_a, side_b).items()}
 
 
-def _counterfactual_side(run: Run) -> _Side:
-    graphs, calls = Graphs(), AllCalls(run)
+def _side_of(run: Run) -> _Side:
+    graphs, calls = RankGraphs(), AllCalls(run)
     texts: dict[str, int] = {}
     labels, steps = [], []
     for view in rank_views(run):
@@ -151,7 +162,7 @@ def _counterfactual_side(run: Run) -> _Side:
         calls.add_view(view)
         events = events_of(view, None)
         names = [
-            f"{KIND_NAMES[k]}: {short(events.texts[n])}" if k <= Kind.HOST else KIND_NAMES[k]
+            f"{KIND_NAMES[k]}: {short(events.texts[n])}" if k <= RowKind.HOST else KIND_NAMES[k]
             for k, n in zip(view.kind.tolist(), events.operator.tolist(), strict=True)
         ]
         step_source, rows = rows_of_steps(view)
@@ -203,10 +214,10 @@ def _steps(a: _Side, b: _Side) -> dict[str, int]:
     np.add.at(changes, np.where(owner >= 0, a.label[owner], len(a.texts)), lag)
     order = np.argsort(-changes[:-1], kind="stable")
     order = order[changes[order] > 0]
-    return _exchange(a, b.model.own, lags, owner, _named(a.texts, order.tolist()))
+    return _exchange(a, b.model.own, lags, owner, _exchange_groups(a.texts, order.tolist()))
 
 
-def _named(texts: list[str], order: list[int]) -> dict[str, list[int]]:
+def _exchange_groups(texts: list[str], order: list[int]) -> dict[str, list[int]]:
     """Labels to exchange together: those that changed most one by one, the others by kind of work."""
     groups = {texts[code]: [code] for code in order[:_MOST_CLASSES]}
     for code in order[_MOST_CLASSES:]:
@@ -248,9 +259,9 @@ def _edge_owner(model: Model) -> I64:
 
 _UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _RULE = re.compile(r"^\s*(\w+)\s*([<>]=?)\s*([-+]?[\d.]+(?:e[-+]?\d+)?)\s*(%|ns|us|µs|ms|s)?\s*$")
-_COMPARISON_CHANGED = 0.01
+_CHANGED_SUM = 0.01
 """Less than a hundredth either way counts as unchanged."""
-_MOST = 100
+_MOST_CAUSES = 100
 _WORK = ("compute", "communication", "copy", "host")
 
 
@@ -288,7 +299,7 @@ class Change(Result, msgspec.Struct):
     delta_ns: float
 
 
-class Comparison(Result, msgspec.Struct):
+class Comparison(Result, msgspec.Struct, kw_only=True):
     """Both sides. `metrics` are what `--fail-if` can ask for: {name: (a, b)}."""
 
     step: StepChange
@@ -332,10 +343,10 @@ class Comparison(Result, msgspec.Struct):
     def lists(self) -> list[Table]:
         """Operators, modules and groups that differ."""
         names = ("operators", "modules", "groups")
-        return [_comparison_changes(name, getattr(self, name)) for name in names]
+        return [_change_table(name, getattr(self, name)) for name in names]
 
 
-def _comparison_changes(title: str, changes: Iterable[Change]) -> Table:
+def _change_table(title: str, changes: Iterable[Change]) -> Table:
     rows = [
         (
             short(c.name),
@@ -360,7 +371,7 @@ def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
     comparison = compare_analyses(*([analyze(r) for r in side] for side in runs))
     shares = exchanged(runs[0][0], runs[1][0])
     if shares or (shares is not None and not comparison.step.delta_ns):
-        comparison.explained = _shared_out(shares, comparison.step)
+        comparison.explained = _explained_by_exchange(shares, comparison.step)
     return comparison
 
 
@@ -370,14 +381,14 @@ def compare_analyses(a: list[Analysis], b: list[Analysis]) -> Comparison:
     step = _step(a, b)
     notes = _notes(first, second)
     return Comparison(
-        step,
-        _explained(_path_shares(first), _path_shares(second), step),
-        _explained(_breakdown_shares(first), _breakdown_shares(second), step),
-        _lists(first, second, "operators"),
-        _lists(first, second, "modules"),
-        _groups(first, second),
-        _metrics(first, second, step),
-        notes,
+        step=step,
+        explained=_explained(_path_shares(first), _path_shares(second), step),
+        breakdown=_explained(_breakdown_shares(first), _breakdown_shares(second), step),
+        operators=_section_changes(first, second, "operators"),
+        modules=_section_changes(first, second, "modules"),
+        groups=_groups(first, second),
+        metrics=_metrics(first, second, step),
+        notes=notes,
         warning=_warning(first, second),
         serving=serving_change(first.serving, second.serving),
     )
@@ -428,15 +439,15 @@ def _explained(a: dict[str, float], b: dict[str, float], step: StepChange) -> li
     deltas = {k: b.get(k, 0.0) * step.b_ns - a.get(k, 0.0) * step.a_ns for k in {**a, **b}}
     order = sorted(deltas, key=lambda k: (-abs(deltas[k]), k))
     out = [Explained(k, round(deltas[k])) for k in order if round(deltas[k])]
-    listed, rest = out[:_MOST], Counter[str]()
-    for part in out[_MOST:]:
+    listed, rest = out[:_MOST_CAUSES], Counter[str]()
+    for part in out[_MOST_CAUSES:]:
         rest[f"{part.what.partition(':')[0]}: others"] += part.delta_ns
     listed += [Explained(cause, delta) for cause, delta in rest.items()]
     missing = step.delta_ns - sum(e.delta_ns for e in listed)
     return [*listed, Explained("everything else", missing)] if missing else listed
 
 
-def _shared_out(shares: dict[str, float], step: StepChange) -> list[Explained]:
+def _explained_by_exchange(shares: dict[str, float], step: StepChange) -> list[Explained]:
     """The step's change by what changed, for two runs of one program."""
     out = [Explained(cause, round(share * step.delta_ns)) for cause, share in shares.items()]
     out = sorted((e for e in out if e.delta_ns), key=lambda e: (-abs(e.delta_ns), e.what))
@@ -450,8 +461,8 @@ def _count(analysis: Analysis) -> int:
     )
 
 
-def _lists(a: Analysis, b: Analysis, section: str) -> list[Change]:
-    return _matched(
+def _section_changes(a: Analysis, b: Analysis, section: str) -> list[Change]:
+    return _paired_changes(
         getattr(a.operators, section),
         getattr(b.operators, section),
         _count(a) * max(len(a.ranks), 1),
@@ -459,7 +470,7 @@ def _lists(a: Analysis, b: Analysis, section: str) -> list[Change]:
     )
 
 
-def _matched(a: list[Spent], b: list[Spent], per_a: float, per_b: float) -> list[Change]:
+def _paired_changes(a: list[Spent], b: list[Spent], per_a: float, per_b: float) -> list[Change]:
     """By name and kind, per step and rank."""
     by_key_a, by_key_b = ({(s.name, s.kind): s for s in side} for side in (a, b))
     out = []
@@ -468,15 +479,17 @@ def _matched(a: list[Spent], b: list[Spent], per_a: float, per_b: float) -> list
         counts = (x.count / per_a if x else 0.0, y.count / per_b if y else 0.0)
         times = (x.time_ns / per_a if x else 0.0, y.time_ns / per_b if y else 0.0)
         out.append(
-            Change(key[0], key[1], _word(counts, times), *counts, *times, times[1] - times[0])
+            Change(
+                key[0], key[1], _change_word(counts, times), *counts, *times, times[1] - times[0]
+            )
         )
     return sorted(out, key=lambda c: (-abs(c.delta_ns), c.name))
 
 
-def _word(counts: tuple[float, float], times: tuple[float, float]) -> str:
+def _change_word(counts: tuple[float, float], times: tuple[float, float]) -> str:
     if not counts[0] or not counts[1]:
         return "added" if counts[1] else "removed"
-    if abs(times[1] - times[0]) <= _COMPARISON_CHANGED * times[0]:
+    if abs(times[1] - times[0]) <= _CHANGED_SUM * times[0]:
         return "same"
     return "slower" if times[1] > times[0] else "faster"
 
@@ -488,11 +501,14 @@ def _groups(a: Analysis, b: Analysis) -> list[Change]:
         sums: dict[tuple[str, str], Spent] = {}
         for c in x.collectives:
             key = (f"{c.type} {c.group or '(all)'}", "comm")
-            old = sums.setdefault(key, Spent(key[0], "comm", 0, 0, 0.0, 0, 0))
+            old = sums.setdefault(
+                key,
+                Spent(name=key[0], kind="comm", count=0, time_ns=0, mean_ns=0.0, ops=0, bytes=0),
+            )
             old.count += c.count
             old.time_ns += round(c.count * c.transfer_ns) + c.total_wait_ns
         sides.append(list(sums.values()))
-    return _matched(sides[0], sides[1], _count(a), _count(b))
+    return _paired_changes(sides[0], sides[1], _count(a), _count(b))
 
 
 def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[float, float]]:

@@ -12,10 +12,10 @@ import numpy as np
 from chakrakit.insight.breakdown import RankBusy, busy_of
 from chakrakit.insight.communication import AllCalls, RankCalls, calls_of
 from chakrakit.insight.critical_path import (
-    Graphs,
     RankEnd,
     RankEvents,
     RankGraph,
+    RankGraphs,
     RankNames,
     end_of,
     events_of,
@@ -37,7 +37,7 @@ from chakrakit.trace.sets import Run, Times
 
 
 @dataclass(frozen=True)
-class Wanted:
+class LargeParts:
     """What is to be kept of a rank besides its sums.
 
     events   what the critical path needs, as large as the rank
@@ -57,7 +57,7 @@ class RankTask:
     binding: Binding
     times: Times | None
     tick_ps: int
-    wanted: Wanted = Wanted()
+    large_parts: LargeParts = LargeParts()
     known_calls: Calls | None = None
     """The calls of the body, where they were read before."""
 
@@ -101,7 +101,7 @@ class RankFacts:
 
 def rank_facts(task: RankTask) -> RankFacts:
     """All sections' parts of one rank."""
-    program, wanted, calls = task.program(), task.wanted, task.known_calls
+    program, large_parts, calls = task.program(), task.large_parts, task.known_calls
     calls = read_calls(program) if calls is None else calls
     view = task.view(program)
     events = events_of(view, task.times)
@@ -117,8 +117,8 @@ def rank_facts(task: RankTask) -> RankFacts:
         pace=pace_of(view, steps[1]),
         lost=int(np.count_nonzero(~view.ran)),
         graph=graph_of(view),
-        events=events if wanted.events else None,
-        names=names_of(view) if wanted.names else None,
+        events=events if large_parts.events else None,
+        names=names_of(view) if large_parts.names else None,
     )
 
 
@@ -139,7 +139,7 @@ class GatheredFacts:
     busy: list[RankBusy] = field(default_factory=list)
     events: dict[int, RankEvents] = field(default_factory=dict)
     ends: list[RankEnd] = field(default_factory=list)
-    graphs: Graphs = field(default_factory=Graphs)
+    graphs: RankGraphs = field(default_factory=RankGraphs)
     names: list[RankNames] = field(default_factory=list)
     steps: list[tuple[str, list[Step]]] = field(default_factory=list)
     operators: RankOperators = field(default_factory=lambda: RankOperators(0))
@@ -174,7 +174,7 @@ class GatheredFacts:
     def _add_graph(self, graph: RankGraph, names: RankNames | None) -> None:
         self.edges += len(graph.edges)
         if not self.can_schedule:
-            self.graphs, self.names = Graphs(), []
+            self.graphs, self.names = RankGraphs(), []
             return
         self.graphs.add(graph)
         if names is not None:
@@ -221,7 +221,7 @@ class RankTasks:
 
     def __init__(self, run: Run, workers: Workers | None, names: bool) -> None:
         self._run, self._workers = run, workers
-        self._wanted = Wanted(events=workers is None, names=names)
+        self._large_parts = LargeParts(events=workers is None, names=names)
 
     def task(self, rank: int) -> RankTask:
         """A rank, for whoever looks at it."""
@@ -230,7 +230,9 @@ class RankTasks:
         times = None if run.times is None else run.sound_times(rank)
         # On a worker the body is read anyway; here it is shared by all ranks that run it.
         calls = run.calls_at(binding.body) if self._workers is None else None
-        return RankTask(rank, body(binding.body), binding, times, run.tick_ps, self._wanted, calls)
+        return RankTask(
+            rank, body(binding.body), binding, times, run.tick_ps, self._large_parts, calls
+        )
 
     def gathered(self, progress: Progress) -> GatheredFacts:
         """Looks at all of them, in order."""

@@ -272,14 +272,18 @@ def _takes(a: Analysis) -> Iterator[Answer]:
     if footprint is None or footprint.energy_joules is None or not footprint.energy_by_class:
         return
     most = max(footprint.energy_by_class, key=lambda n: footprint.energy_by_class[n])
-    clauses = [f"{percent(footprint.energy_by_class[most], footprint.energy_joules)} % of it {most}"]
+    clauses = [
+        f"{percent(footprint.energy_by_class[most], footprint.energy_joules)} % of it {most}"
+    ]
     if footprint.facility_joules:
         clauses.append(f"{footprint.facility_joules:,.4g} J with servers and building")
     if footprint.carbon_kg:
         clauses.append(f"{footprint.carbon_kg:,.3g} kg CO2")
     if footprint.price:
         clauses.append(f"${footprint.price:,.4g}")
-    yield Answer("What does it take?", f"{footprint.energy_joules:,.4g} J", f"{'; '.join(clauses)}.")
+    yield Answer(
+        "What does it take?", f"{footprint.energy_joules:,.4g} J", f"{'; '.join(clauses)}."
+    )
 
 
 def _sure(a: Analysis) -> Iterator[Answer]:

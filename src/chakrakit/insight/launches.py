@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.insight.rank import Kind, RankView, Table, percent, rank_views, us
+from chakrakit.insight.rank import RankView, RowKind, Table, percent, rank_views, us
 from chakrakit.results import Result
 from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.sets import Run
@@ -14,7 +14,7 @@ from chakrakit.trace.sets import Run
 SMALL_NS = 10_000
 
 
-class Launches(Result, msgspec.Struct):
+class Launches(Result, msgspec.Struct, kw_only=True):
     """One rank. The delay is from the launch call's start to the kernel's; small is under 10 µs.
 
     `queue` is how many kernels were launched and had not begun, by time: mean and most;
@@ -70,7 +70,7 @@ class LaunchTable(Result, msgspec.Struct):
 
 def launches_of(view: RankView) -> Launches:
     """The part of one rank."""
-    kernels = np.flatnonzero((view.kind == Kind.COMPUTE) & ~view.on_host)
+    kernels = np.flatnonzero((view.kind == RowKind.COMPUTE) & ~view.on_host)
     took = view.duration[kernels]
     small = took < SMALL_NS
     edges = view.trace.edges
@@ -81,17 +81,17 @@ def launches_of(view: RankView) -> Launches:
     mean, most, starved = _queue(at, np.maximum(begun, at))
     middle, high = (int(v) for v in np.percentile(delay, (50, 90))) if len(delay) else (0, 0)
     return Launches(
-        view.rank,
-        len(kernels),
-        int(small.sum()),
-        int(took[small].sum()),
-        int(took.sum()),
-        len(launch),
-        middle,
-        high,
-        mean,
-        most,
-        starved,
+        rank=view.rank,
+        kernels=len(kernels),
+        small=int(small.sum()),
+        small_ns=int(took[small].sum()),
+        kernel_ns=int(took.sum()),
+        launched=len(launch),
+        delay_median_ns=middle,
+        delay_p90_ns=high,
+        queue_mean=mean,
+        queue_most=most,
+        starved_ns=starved,
     )
 
 

@@ -22,7 +22,7 @@ class Moment(Result, msgspec.Struct):
     bytes: int
 
 
-class RankMemory(Result, msgspec.Struct):
+class RankMemory(Result, msgspec.Struct, kw_only=True):
     """One rank's device memory. `by_kind` is at the peak; `before_bytes` was there before the window."""
 
     rank: int
@@ -68,15 +68,15 @@ def memory_of(view: RankView) -> RankMemory | None:
     if allocations is None:
         return None
     return RankMemory(
-        view.rank,
-        allocations.peak_bytes,
-        allocations.peak_time(view.start, view.end),
-        allocations.before_bytes,
-        allocations.by_kind(),
-        allocations.holders(),
-        thinned(*allocations.timeline(view.start, view.end)),
-        allocations.tensors,
-        allocations.source,
+        rank=view.rank,
+        peak_bytes=allocations.peak_bytes,
+        peak_ns=allocations.peak_time(view.start, view.end),
+        before_bytes=allocations.before_bytes,
+        by_kind=allocations.by_kind(),
+        holders=allocations.holders(),
+        timeline=thinned(*allocations.timeline(view.start, view.end)),
+        tensors=allocations.tensors,
+        source=allocations.source,
     )
 
 
@@ -115,7 +115,17 @@ def _counted(run: Run) -> list[RankMemory]:
                 kinds = {"other": int(held_bytes[top])}
                 when = int(series.time_ns[top])
                 out.append(
-                    RankMemory(rank, int(held_bytes[top]), when, 0, kinds, [], line, 0, "counters")
+                    RankMemory(
+                        rank=rank,
+                        peak_bytes=int(held_bytes[top]),
+                        peak_ns=when,
+                        before_bytes=0,
+                        by_kind=kinds,
+                        holders=[],
+                        timeline=line,
+                        tensors=0,
+                        source="counters",
+                    )
                 )
     return out
 
@@ -143,18 +153,18 @@ def with_history(memory: Memory, table: pa.Table) -> Memory:
         mine = ranks == rank
         time, held_bytes = (table.column(c).to_numpy()[mine] for c in ("time_ns", "bytes"))
         top = int(np.argmax(held_bytes))
-        tensors = by_rank.get(rank)
+        tensor_memory = by_rank.get(rank)
         parts.append(
             RankMemory(
-                rank,
-                int(held_bytes[top]),
-                int(time[top]),
-                int(held_bytes[0]),
-                tensors.by_kind if tensors else {},
-                tensors.holders if tensors else [],
-                thinned(time, held_bytes),
-                tensors.tensors if tensors else 0,
-                "allocator",
+                rank=rank,
+                peak_bytes=int(held_bytes[top]),
+                peak_ns=int(time[top]),
+                before_bytes=int(held_bytes[0]),
+                by_kind=tensor_memory.by_kind if tensor_memory else {},
+                holders=tensor_memory.holders if tensor_memory else [],
+                timeline=thinned(time, held_bytes),
+                tensors=tensor_memory.tensors if tensor_memory else 0,
+                source="allocator",
             )
         )
     best = max(parts, key=lambda m: m.peak_bytes)

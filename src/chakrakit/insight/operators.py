@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.insight.rank import Kind, RankView, Table, ms, percent, rank_views, short, us
+from chakrakit.insight.rank import RankView, RowKind, Table, ms, percent, rank_views, short, us
 from chakrakit.results import Result
 from chakrakit.trace.placement import outlives_parent
 from chakrakit.trace.sets import Run
@@ -20,7 +20,7 @@ Totals = dict[tuple[str, ...], list[int]]
 _SECTIONS = ("operators", "kernels", "modules", "phases", "shapes")
 
 
-class Spent(Result, msgspec.Struct):
+class Spent(Result, msgspec.Struct, kw_only=True):
     """All nodes of one name: how many, their time, their work. Host time is the operator's own."""
 
     name: str
@@ -93,7 +93,7 @@ class RankOperators:
     shapes: Totals = field(default_factory=dict)
 
 
-_KINDS = [kind.name.lower() for kind in Kind]
+_KINDS = [kind.name.lower() for kind in RowKind]
 
 
 class _Work(NamedTuple):
@@ -156,7 +156,9 @@ def _sum(
     counts = np.bincount(group, minlength=len(first))
     sums = [counts, *(_add(group, fact[at], len(first)) for fact in work.facts)]
     at = at[first]
-    key_texts = zip(*([texts[c] for c in column[at].tolist()] for column, texts in keys), strict=True)
+    key_texts = zip(
+        *([texts[c] for c in column[at].tolist()] for column, texts in keys), strict=True
+    )
     facts = zip(*(s.tolist() for s in sums), strict=True)
     for kind, key, amounts in zip(work.kind[at].tolist(), key_texts, facts, strict=True):
         old = totals.setdefault((_KINDS[kind], *key), [0, 0, 0, 0, 0])
@@ -227,15 +229,15 @@ def _list(totals: Totals) -> list[Spent]:
     order = sorted(totals.items(), key=lambda item: (-item[1][1], item[0]))
     return [
         Spent(
-            key[1],
-            key[0],
-            v[0],
-            v[1],
-            v[1] / v[0],
-            v[2],
-            v[3],
-            v[4],
-            key[2] if len(key) > 2 else "",
+            name=key[1],
+            kind=key[0],
+            count=v[0],
+            time_ns=v[1],
+            mean_ns=v[1] / v[0],
+            ops=v[2],
+            bytes=v[3],
+            host_ns=v[4],
+            shapes=key[2] if len(key) > 2 else "",
         )
         for key, v in order
     ]
@@ -249,7 +251,7 @@ def operators(run: Run) -> Operators:
 # How well the device is used: operations per second against bytes moved, and the share of its peak.
 
 
-class Point(Result, msgspec.Struct):
+class Point(Result, msgspec.Struct, kw_only=True):
     """An operator on the roofline. `intensity` is operations per byte; `bound` what its peak is set by."""
 
     name: str
@@ -298,7 +300,9 @@ def roofline_of(
     operators: Operators, span: int, ranks: int, peak_tflops: float = 0.0, peak_gbps: float = 0.0
 ) -> Roofline:
     """From sums over operators and shapes; peaks in TFLOP/s and GB/s of one device."""
-    source = operators.shapes if any(s.ops or s.bytes for s in operators.shapes) else operators.operators
+    source = (
+        operators.shapes if any(s.ops or s.bytes for s in operators.shapes) else operators.operators
+    )
     points = [
         _point(s, peak_tflops, peak_gbps)
         for s in source
@@ -319,16 +323,16 @@ def _point(spent: Spent, peak_tflops: float, peak_gbps: float) -> Point:
         compute, memory = tflops / peak_tflops, gbps / peak_gbps
         bound, share = ("compute", compute) if compute >= memory else ("memory", memory)
     return Point(
-        spent.name,
-        spent.shapes,
-        spent.time_ns,
-        spent.ops,
-        spent.bytes,
-        intensity,
-        tflops,
-        gbps,
-        bound,
-        share,
+        name=spent.name,
+        shapes=spent.shapes,
+        time_ns=spent.time_ns,
+        ops=spent.ops,
+        bytes=spent.bytes,
+        intensity=intensity,
+        tflops=tflops,
+        gbps=gbps,
+        bound=bound,
+        of_roof=share,
     )
 
 

@@ -23,7 +23,7 @@ def is_served(run: Run) -> bool:
     return bool(run.ranks) and bool(run.card.settings.get("engines"))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class EngineRows:
     """One engine: its steps by their end, its requests by their number; times in milliseconds."""
 
@@ -83,30 +83,30 @@ def _rows(view: RankView) -> EngineRows:
         parts.append(at[np.argsort(request[at], kind="stable")])
     queued, prompt, output = parts
     return EngineRows(
-        view.rank,
-        start[steps],
-        end[steps],
-        column("batch_requests")[steps],
-        np.stack([np.ones(len(steps)), tokens - prompts, prompts, context], axis=1).astype(
+        rank=view.rank,
+        start=start[steps],
+        end=end[steps],
+        batch=column("batch_requests")[steps],
+        features=np.stack([np.ones(len(steps)), tokens - prompts, prompts, context], axis=1).astype(
             np.float64
         ),
-        request[queued],
-        start[queued],
-        end[queued],
-        end[prompt],
-        end[output],
-        column("request_prompt")[queued],
-        column("request_output")[queued],
+        request=request[queued],
+        arrival=start[queued],
+        scheduled=end[queued],
+        first=end[prompt],
+        finish=end[output],
+        prompt=column("request_prompt")[queued],
+        output=column("request_output")[queued],
     )
 
 
 # Where the requests of a served stream spend their time, and what their engines do meanwhile.
 
 
-_SHOWN = 120
-_SLOWEST = 10
-_POINTS = 400
-_FULL = 0.95
+_DRAWN_REQUESTS = 120
+_LISTED_SLOWEST = 10
+_DRAWN_MOMENTS = 400
+_FULL_CACHE = 0.95
 
 
 class RequestFacts(Result, msgspec.Struct, frozen=True):
@@ -253,8 +253,8 @@ def serving_facts(run: Run) -> ServingFacts | None:
     parts = {"queued": scheduled - arrival, "prompt": first - scheduled, "output": finish - first}
     origin = float(arrival.min(initial=0.0))
     rows = _requests(engines, origin)
-    slow = sorted(rows, key=lambda r: r.arrival_ms - r.finish_ms)[:_SLOWEST]
-    every_nth = max(1, -(-len(rows) // _SHOWN))
+    slow = sorted(rows, key=lambda r: r.arrival_ms - r.finish_ms)[:_LISTED_SLOWEST]
+    every_nth = max(1, -(-len(rows) // _DRAWN_REQUESTS))
     return ServingFacts(
         requests=len(arrival),
         ttft_ms=spread(first - arrival),
@@ -316,7 +316,7 @@ def _engine(run: Run, e: EngineRows, origin: float) -> EngineFacts:
     limits: dict[str, Any] = engine_settings[e.rank] if e.rank < len(engine_settings) else {}
     series = _series(run, e.rank)
     length = max(float(e.end.max(initial=0.0)) - float(e.start.min(initial=0.0)), 1e-12)
-    every = max(1, -(-len(series) // _POINTS))
+    every = max(1, -(-len(series) // _DRAWN_MOMENTS))
     lasted = np.diff(series[:, 0], append=series[-1:, 0])
     weight = lasted / max(lasted.sum(), 1e-12)
     return EngineFacts(
@@ -350,7 +350,9 @@ def _waits(series: F64, lasted: F64, limits: dict[str, Any]) -> dict[str, float]
     if not waited.sum():
         return {}
     capacity, most = limits.get("kv_capacity_tokens"), limits.get("max_requests")
-    full: Mask = series[:, 1] >= _FULL * capacity if capacity else np.zeros(len(series), np.bool_)
+    full: Mask = (
+        series[:, 1] >= _FULL_CACHE * capacity if capacity else np.zeros(len(series), np.bool_)
+    )
     batch_full: Mask = series[:, 2] >= most if most else np.zeros(len(series), np.bool_)
     shares = {
         "room in the cache": waited[full].sum(),
@@ -368,7 +370,7 @@ def _waits(series: F64, lasted: F64, limits: dict[str, Any]) -> dict[str, float]
 # sum to the whole difference.
 
 
-_TOLD = {
+_BATCH_WORDS = {
     "steps": ("more steps", "fewer steps"),
     "decodes": ("more requests in its steps", "fewer requests in its steps"),
     "prompt tokens": ("more prompt tokens in its steps", "fewer prompt tokens in its steps"),
@@ -434,7 +436,7 @@ def _change_phase(name: str, a: Phase, b: Phase, model: dict[str, float]) -> lis
     speed = b.steps_ms - a.steps_ms - sum(batches.values())
     between = b.between_ms - a.between_ms
     return [
-        *(Part(f"{name}: {_TOLD[f][ms < 0]}", ms) for f, ms in batches.items()),
+        *(Part(f"{name}: {_BATCH_WORDS[f][ms < 0]}", ms) for f, ms in batches.items()),
         Part(f"{name}: {'slower' if speed > 0 else 'faster'} steps with the same batch", speed),
         Part(f"{name}: {'more' if between > 0 else 'less'} time between steps", between),
     ]

@@ -107,8 +107,8 @@ def _drawn(plane: _Plane, line: Line, fill: str) -> list[Markup]:
         ends = {"x1": plane.x(a), "x2": plane.x(a), "y1": plane.y(b - m), "y2": plane.y(b + m)}
         out.append(tag("line", **ends, stroke=fill))
     for (a, b), (cx, cy) in zip(line.points, places, strict=True):
-        said = tag("title", f"{line.name}: {a:g} → {b:.4g}")
-        out.append(tag("circle", said, cx=cx, cy=cy, r=3, fill=fill))
+        title = tag("title", f"{line.name}: {a:g} → {b:.4g}")
+        out.append(tag("circle", title, cx=cx, cy=cy, r=3, fill=fill))
     return out
 
 

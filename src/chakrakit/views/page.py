@@ -15,11 +15,11 @@ _POLICY = (
 
 def page(title: str, facts: Mapping[str, str], *content: Markup, footer: str) -> str:
     """The whole page. `facts` are short lines about where its subject comes from."""
-    told = " · ".join(f"{k} {v}" if k else v for k, v in facts.items())
+    facts_line = " · ".join(f"{k} {v}" if k else v for k, v in facts.items())
     body = tag(
         "main",
         tag("h1", title),
-        tag("p", told, class_="facts"),
+        tag("p", facts_line, class_="facts"),
         *content,
         tag("footer", footer),
         tag("div", id="tip"),

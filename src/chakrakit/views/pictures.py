@@ -56,19 +56,19 @@ def plot(result: Any) -> Picture:
     >>> ck.plot(run).save("time.svg")
 
     """
-    for inner in (result, _made_run(result), _said_by(result)):
+    for inner in (result, _run_of(result), _facts_picture(result)):
         if (draw := _drawing.dispatch(type(inner))) is not _no_picture:
             return draw(inner)
     return _no_picture(result)
 
 
-def _made_run(result: Any) -> object:
+def _run_of(result: Any) -> object:
     """The run that a simulation or a recording comes to."""
     run = getattr(result, "run", None)
     return run() if callable(run) else run
 
 
-def _said_by(result: Any) -> object:
+def _facts_picture(result: Any) -> object:
     facts = result.facts() if isinstance(result, Facts) else None
     return facts.picture() if isinstance(facts, Result) else None
 

@@ -70,11 +70,11 @@ def front(
     y_text: Text,
 ) -> Markup:
     """Points (x, y, title) by name, and the front of the best as a line with larger points."""
-    frame = _Frame([(p[0], p[1]) for some in points.values() for p in some])
+    frame = _Frame([(p[0], p[1]) for series in points.values() for p in series])
     out = frame.axes(x_text, y_text)
-    for i, some in enumerate(points.values()):
+    for i, series in enumerate(points.values()):
         fill = PALETTE[i % len(PALETTE)]
-        out += [_dot(frame, (x, y), fill, title, 2.5) for x, y, title in some]
+        out += [_dot(frame, (x, y), fill, title, 2.5) for x, y, title in series]
     out.append(_line(frame, [(x, y) for x, y, _ in best], "#1d2430"))
     out += [_dot(frame, (x, y), "#1d2430", title, 4.5) for x, y, title in best]
     return join(names(points), svg(_TOP + _HEIGHT + 26, *out))

@@ -14,7 +14,13 @@ import numpy as np
 import chakrakit.core as core
 from chakrakit.arrays import I32, I64, Mask
 from chakrakit.errors import ConfigError
-from chakrakit.insight.communication import Flows, joined, match_calls, own_flows, shared_flows
+from chakrakit.insight.communication import (
+    RankArrows,
+    communication_arrows,
+    dependency_arrows,
+    joined_arrows,
+    match_calls,
+)
 from chakrakit.insight.rank import Borders, RankView, Track, Tracks, borders, rank_view, tracks_of
 from chakrakit.trace.codecs import Exported
 from chakrakit.trace.files import open_output
@@ -53,7 +59,7 @@ class RankTimeline:
     view: RankView
     ranks: int
     tracks: Tracks
-    flows: Flows
+    flows: RankArrows
     counters: list[Series]
 
     @property
@@ -79,22 +85,22 @@ def rank_timelines(run: Run, options: TimelineOptions) -> Iterator[RankTimeline]
         view = _within(rank_view(run, rank), options.window)
         parts = [_no_flows()]
         if options.flows:
-            own, free = own_flows(view, view.lanes[0], free)
-            parts += [own, *([shared[rank]] if rank in shared else [])]
+            own_arrows, free = dependency_arrows(view, view.lanes[0], free)
+            parts += [own_arrows, *([shared[rank]] if rank in shared else [])]
         counters = _counters(run, view, options)
-        yield RankTimeline(view, len(like), tracks_of(view), joined(parts), counters)
+        yield RankTimeline(view, len(like), tracks_of(view), joined_arrows(parts), counters)
 
 
 def _arrows(
     run: Run, drawn: list[tuple[int, ...]], window: tuple[int, int] | None
-) -> tuple[dict[int, Flows], int]:
+) -> tuple[dict[int, RankArrows], int]:
     """Arrows between the ranks that are drawn, and the next number that is free for one."""
     matched = match_calls(run, drawn)
-    shown = _touches(matched.start, matched.end, window)
-    shown &= np.isin(matched.rank, [like[0] for like in drawn])
+    drawn_calls = _touches(matched.start, matched.end, window)
+    drawn_calls &= np.isin(matched.rank, [like[0] for like in drawn])
     # The other end of a message may be on a rank that this one stands for: that is no arrow to itself.
-    shown &= (matched.partner < 0) | (matched.rank[matched.partner] != matched.rank)
-    return shared_flows(matched, 1, shown), 2 * len(matched) + 2
+    drawn_calls &= (matched.partner < 0) | (matched.rank[matched.partner] != matched.rank)
+    return communication_arrows(matched, 1, drawn_calls), 2 * len(matched) + 2
 
 
 def _within(view: RankView, window: tuple[int, int] | None) -> RankView:
@@ -111,20 +117,20 @@ def _touches(start: I64, end: I64, window: tuple[int, int] | None) -> Mask:
     return (end >= window[0]) & (start <= window[1])
 
 
-def _no_flows() -> Flows:
+def _no_flows() -> RankArrows:
     none = np.zeros(0, np.int64)
-    return Flows(none, none, none.astype(np.bool_), none.astype(np.bool_))
+    return RankArrows(none, none, none.astype(np.bool_), none.astype(np.bool_))
 
 
 def _counters(run: Run, view: RankView, options: TimelineOptions) -> list[Series]:
     """Memory as the trace accounts for it, and every other figure over time that the run carries."""
-    found = [s for s in run.counters.series(view.rank) if s.name != _MEMORY.name]
+    series = [s for s in run.counters.series(view.rank) if s.name != _MEMORY.name]
     if not options.memory:
-        return found
-    if options.window is None and (held := allocations_of(view.trace, view.start, view.end)):
-        time, value = held.timeline(view.start, view.end)
-        return [*found, Series(_MEMORY.name, _MEMORY.unit, time, value.astype(np.float64))]
-    return [*found, *(s for s in run.counters.series(view.rank) if s.name == _MEMORY.name)]
+        return series
+    if options.window is None and (allocations := allocations_of(view.trace, view.start, view.end)):
+        time, value = allocations.timeline(view.start, view.end)
+        return [*series, Series(_MEMORY.name, _MEMORY.unit, time, value.astype(np.float64))]
+    return [*series, *(s for s in run.counters.series(view.rank) if s.name == _MEMORY.name)]
 
 
 # Chrome's JSON trace format: what chrome://tracing, Perfetto and Kineto's tools read.
@@ -140,7 +146,7 @@ def write_chrome(
     run: Run, path: str | os.PathLike[str], options: TimelineOptions | None = None
 ) -> Exported:
     """Writes the run; `.gz` compresses. Counts slices as nodes and arrows as edges."""
-    found = Exported(0, 0, 0)
+    counts = Exported(0, 0, 0)
     with open_output(path, binary_only=False) as stream:
         stream.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
         stream.write(_event(ph="M", name="trace_name", pid=0, args={"name": run.card.name}))
@@ -148,11 +154,11 @@ def write_chrome(
             _head(stream, line)
             for lines in _slices(line), _flows(line), _chrome_counters(line):
                 _write(stream, lines)
-            found.nodes += len(line.tracks.row)
-            found.edges += int(line.flows.stops.sum())
-            found.folded += line.ranks - 1
+            counts.nodes += len(line.tracks.row)
+            counts.edges += int(line.flows.stops.sum())
+            counts.folded += line.ranks - 1
         stream.write(b"\n]}\n")
-    return found
+    return counts
 
 
 def _event(**fields: object) -> bytes:
@@ -167,11 +173,11 @@ def _head(stream: BinaryIO, line: RankTimeline) -> None:
     )
     for i, track in enumerate(line.tracks.tracks):
         title = track.lane if not track.number else f"{track.lane} ({track.number + 1})"
-        for what, args in (
+        for record, args in (
             ("thread_name", {"name": title}),
             ("thread_sort_index", {"sort_index": i}),
         ):
-            stream.write(b",\n" + _event(ph="M", name=what, pid=rank, tid=i, args=args))
+            stream.write(b",\n" + _event(ph="M", name=record, pid=rank, tid=i, args=args))
 
 
 def _write(stream: BinaryIO, lines: Iterator[str]) -> None:
@@ -217,19 +223,19 @@ def _flows(line: RankTimeline) -> Iterator[str]:
     tracks, view, flows = line.tracks, line.view, line.flows
     track_of = np.full(len(view), -1, np.int64)
     track_of[tracks.row] = tracks.track
-    shown = track_of[flows.row] >= 0
-    row = flows.row[shown]
-    phase = np.where(flows.begins, 0, np.where(flows.stops, 2, 1))[shown]
+    on_track = track_of[flows.row] >= 0
+    row = flows.row[on_track]
+    phase = np.where(flows.begins, 0, np.where(flows.stops, 2, 1))[on_track]
     columns = (
-        flows.id[shown].tolist(),
+        flows.id[on_track].tolist(),
         phase.tolist(),
         track_of[row].tolist(),
         _micros(view.start[row]),
     )
     phases = ('"s"', '"t"', '"f","bp":"e"')
-    for number, which, tid, at in zip(*columns, strict=True):
+    for number, phase_code, tid, at in zip(*columns, strict=True):
         yield (
-            f'{{"ph":{phases[which]},"id":{number},"name":"dependency","cat":"flow",'
+            f'{{"ph":{phases[phase_code]},"id":{number},"name":"dependency","cat":"flow",'
             f'"pid":{view.rank},"tid":{tid},"ts":{at}}}'
         )
 
@@ -275,17 +281,17 @@ class _Names:
     """Interned names: each is written once, before its first use."""
 
     def __init__(self) -> None:
-        self._known: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
         self._fresh: list[tuple[int, str]] = []
 
     def numbers(self, texts: list[str]) -> I32:
         """A number above 0 for each text."""
         out = np.empty(len(texts), np.int32)
         for i, name in enumerate(texts):
-            if name not in self._known:
-                self._known[name] = len(self._known) + 1
-                self._fresh.append((self._known[name], name))
-            out[i] = self._known[name]
+            if name not in self._numbers:
+                self._numbers[name] = len(self._numbers) + 1
+                self._fresh.append((self._numbers[name], name))
+            out[i] = self._numbers[name]
         return out
 
     def packet(self) -> bytes:
@@ -329,16 +335,16 @@ class _Writer:
         """Everything, counted."""
         self.stream.write(_packet(_number(13, _CLEARED)))
         root = self._describe(0, self.run.card.name or "run", 0)
-        found = Exported(0, 0, 0)
+        counts = Exported(0, 0, 0)
         for line in rank_timelines(self.run, self.options):
             rank = line.view.rank
             parent = self._describe(self._node(root, rank), line.label, rank)
-            found.nodes += self._slices(line, parent)
-            found.edges += int(line.flows.stops.sum())
-            found.folded += line.ranks - 1
+            counts.nodes += self._slices(line, parent)
+            counts.edges += int(line.flows.stops.sum())
+            counts.folded += line.ranks - 1
             for i, counter in enumerate(line.counters):
                 self._counter(counter, parent, i)
-        return found
+        return counts
 
     def _describe(self, parent: int, name: str, order: int, *more: bytes) -> int:
         self.uuid += 1
@@ -404,20 +410,22 @@ def _title(track: Track) -> str:
     return track.lane if not track.number else f"{track.lane} ({track.number + 1})"
 
 
-def _flow_columns(flows: Flows, rows: I64, order: Borders, count: int) -> tuple[I64, I64, I64, I64]:
+def _flow_columns(
+    flows: RankArrows, rows: I64, order: Borders, count: int
+) -> tuple[I64, I64, I64, I64]:
     """Offsets and ids of the arrows that leave, and of those that stop, at each begin."""
     place = np.full(count, -1, np.int64)
     begins = np.flatnonzero(order.begins)
     place[rows[begins]] = begins
     at = place[flows.row]
     out: list[I64] = []
-    for chosen in (~flows.stops, flows.stops):
-        out += _grouped(at, flows.id, chosen & (at >= 0), len(rows))
+    for selected in (~flows.stops, flows.stops):
+        out += _grouped(at, flows.id, selected & (at >= 0), len(rows))
     return out[0], out[1], out[2], out[3]
 
 
-def _grouped(at: I64, ids: I64, chosen: Mask, count: int) -> Iterator[I64]:
-    at, ids = at[chosen], ids[chosen]
+def _grouped(at: I64, ids: I64, selected: Mask, count: int) -> Iterator[I64]:
+    at, ids = at[selected], ids[selected]
     order = np.argsort(at, kind="stable")
     yield np.concatenate([[0], np.cumsum(np.bincount(at, minlength=count))]).astype(np.int64)
     yield ids[order]

@@ -7,10 +7,10 @@ import pickle
 import numpy as np
 
 import chakrakit as ck
-from chakrakit.insight.gather import RankTask, Wanted, rank_facts
+from chakrakit.insight.gather import LargeParts, RankTask, rank_facts
 
 
-def task(run: ck.Run, rank: int, wanted: Wanted = Wanted()) -> RankTask:  # noqa: B008 - frozen
+def task(run: ck.Run, rank: int, wanted: LargeParts = LargeParts()) -> RankTask:  # noqa: B008 - frozen
     binding = run.bindings[rank]
     body = run.reader_of(binding.body)
     return RankTask(rank, body, binding, run.times_of(rank), run.tick_ps, wanted)
@@ -28,7 +28,7 @@ def test_every_section_has_its_part(two_ranks: ck.Run):
 def test_what_is_as_large_as_the_rank_is_kept_only_where_it_is_wanted(two_ranks: ck.Run):
     plain = rank_facts(task(two_ranks, 0))
     assert (plain.events, plain.names) == (None, None)
-    whole = rank_facts(task(two_ranks, 0, Wanted(events=True, names=True)))
+    whole = rank_facts(task(two_ranks, 0, LargeParts(events=True, names=True)))
     assert whole.events is not None
     assert len(whole.events.start) == 3
     light = whole.light()

@@ -7,7 +7,22 @@ import pyarrow as pa
 from chakrakit.insight.memory import Memory, RankMemory, with_history
 
 TOLD = Memory(
-    30, 0, "tensors", [RankMemory(0, 30, 4, 10, {"activations": 30}, [], [], 7, "tensors")]
+    30,
+    0,
+    "tensors",
+    [
+        RankMemory(
+            rank=0,
+            peak_bytes=30,
+            peak_ns=4,
+            before_bytes=10,
+            by_kind={"activations": 30},
+            holders=[],
+            timeline=[],
+            tensors=7,
+            source="tensors",
+        )
+    ],
 )
 
 

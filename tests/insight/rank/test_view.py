@@ -7,7 +7,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ChakraError
-from chakrakit.insight.rank import Kind, RankView, body_view, comm_name, rank_view, view_of
+from chakrakit.insight.rank import RankView, RowKind, body_view, comm_name, rank_view, view_of
 from chakrakit.trace.sets import Times
 
 AR = ck.CollectiveType.ALL_REDUCE
@@ -27,7 +27,14 @@ def test_work_is_compute_communication_copies_or_the_hosts():
     t.comp("op", is_cpu_op=True, tid=1)
     t.comp("never ran", stream=7)
     kinds = view(t, (0, 1), (1, 2), (2, 3), (3, 4), (0, 9), (-1, -1)).kind.tolist()
-    assert kinds == [Kind.COMPUTE, Kind.COPY, Kind.COPY, Kind.COMM, Kind.HOST, Kind.NONE]
+    assert kinds == [
+        RowKind.COMPUTE,
+        RowKind.COPY,
+        RowKind.COPY,
+        RowKind.COMM,
+        RowKind.HOST,
+        RowKind.NONE,
+    ]
 
 
 def test_where_nothing_runs_on_a_device_the_innermost_operators_compute():
@@ -35,7 +42,7 @@ def test_where_nothing_runs_on_a_device_the_innermost_operators_compute():
     outer = t.comp("outer", is_cpu_op=True, tid=1)
     t.comp("inner", is_cpu_op=True, tid=1, parent=outer)
     found = view(t, (0, 9), (2, 5))
-    assert found.kind.tolist() == [Kind.HOST, Kind.COMPUTE]
+    assert found.kind.tolist() == [RowKind.HOST, RowKind.COMPUTE]
     assert found.parent.tolist() == [-1, 0]
 
 
@@ -85,7 +92,7 @@ def test_a_host_row_that_waits_is_busy_at_its_end():
     t.comp("op", is_cpu_op=True, tid=1, own_ns=3)
     found = view(t, (0, 10))
     assert found.own.tolist() == [3]
-    busy = found.busy(Kind.COMPUTE)  # nothing runs on a device
+    busy = found.busy(RowKind.COMPUTE)  # nothing runs on a device
     assert (busy.start.tolist(), busy.end.tolist()) == ([7], [10])
 
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from chakrakit.errors import TraceError
 from chakrakit.views.app import findings as room
-from chakrakit.views.app.findings import Findings
+from chakrakit.views.app.findings import BackgroundAnalysis
 
 
 def test_it_begins_when_asked_and_keeps_what_it_found(two_ranks):
-    findings = Findings(two_ranks)
+    findings = BackgroundAnalysis(two_ranks)
     assert (findings.state, findings.done, findings.total) == ("idle", 0, 2)
     found = findings.wait()
     assert findings.state == "done"
@@ -20,7 +20,7 @@ def test_it_begins_when_asked_and_keeps_what_it_found(two_ranks):
 
 def test_the_path_is_told_rank_by_rank(two_ranks):
     """Rank 1 computes until 30 µs and comes last to the sum: its forward pass is on the path."""
-    found = Findings(two_ranks).wait()
+    found = BackgroundAnalysis(two_ranks).wait()
     line = found.path(1)
     assert (int(line.start[0]), int(line.end[0])) == (0, 30_000)
     assert 1 in found.on_path(1, np.array([2, 0, 1], np.int32)).tolist()
@@ -36,7 +36,7 @@ def test_a_run_that_cannot_be_analyzed_says_why(two_ranks, monkeypatch):
         raise TraceError("a circle of waits")
 
     monkeypatch.setattr(room, "analyze_rows", refuse)
-    findings = Findings(two_ranks)
+    findings = BackgroundAnalysis(two_ranks)
     assert findings.wait() is None
     assert (findings.state, findings.error) == ("failed", "a circle of waits")
 
@@ -46,6 +46,6 @@ def test_too_little_memory_is_no_silence(two_ranks, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(room, "analyze_rows", exhaust)
-    findings = Findings(two_ranks)
+    findings = BackgroundAnalysis(two_ranks)
     assert findings.wait() is None
     assert "not enough memory to analyze this run; choose ranks" in findings.error

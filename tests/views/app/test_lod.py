@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chakrakit.views.app.lod import Line, Window
+from chakrakit.views.app.lod import SliceLine, Window
 
 
 @st.composite
-def lines(draw) -> Line:
+def lines(draw) -> SliceLine:
     """Gaps and lengths one after another; both may be 0, as instants and neighbours are."""
     n = draw(st.integers(1, 60))
     gaps = draw(st.lists(st.integers(0, 9), min_size=n, max_size=n))
@@ -19,7 +19,7 @@ def lines(draw) -> Line:
     )
     code = draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
     start = np.cumsum(np.array(gaps) + np.r_[0, lengths[:-1]])
-    return Line(start, start + lengths, np.arange(n, dtype=np.int32), np.array(code, np.int8))
+    return SliceLine(start, start + lengths, np.arange(n, dtype=np.int32), np.array(code, np.int8))
 
 
 windows = st.builds(
@@ -30,7 +30,7 @@ windows = st.builds(
 )
 
 
-def overlap(line: Line, i: int, begin: int, end: int) -> int:
+def overlap(line: SliceLine, i: int, begin: int, end: int) -> int:
     return max(min(int(line.end[i]), end) - max(int(line.start[i]), begin), 0)
 
 
@@ -81,7 +81,9 @@ def test_a_part_is_named_after_what_fills_most_of_it(line, window):
 def test_long_slices_are_drawn_one_by_one_among_crowds_of_short_ones():
     start = np.r_[np.arange(0, 1000, 2), 1000, np.arange(1500, 2000, 2)]
     end = np.r_[np.arange(1, 1001, 2), 1500, np.arange(1501, 2001, 2)]
-    line = Line(start, end, np.arange(len(start), dtype=np.int32), np.zeros(len(start), np.int8))
+    line = SliceLine(
+        start, end, np.arange(len(start), dtype=np.int32), np.zeros(len(start), np.int8)
+    )
     shown = line.window(Window(0, 2000, 20))
     assert [int(line.start[i]) for i in shown.at] == [1000]
     assert shown.bucket.tolist() == [*range(10), *range(15, 20)]

@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from chakrakit.views.app.shown_run import Worker
+from chakrakit.views.app.shown_run import TaskThread
 
 
 def test_tasks_are_done_in_order_and_errors_given_to_who_asks():
-    worker, done = Worker(), []
+    worker, done = TaskThread(), []
     first = worker.submit(lambda: done.append(1) or "first")
     wrong = worker.submit(lambda: 1 // 0)
     second = worker.submit(lambda: done.append(2) or "second")
@@ -22,7 +22,7 @@ def test_tasks_are_done_in_order_and_errors_given_to_who_asks():
 
 
 def test_a_task_that_is_not_begun_can_be_cancelled():
-    worker, go = Worker(), threading.Event()
+    worker, go = TaskThread(), threading.Event()
     running = worker.submit(go.wait)
     waiting = worker.submit(lambda: "never")
     while not running.running():

@@ -22,7 +22,7 @@ _ARROWS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Flows:
+class RankArrows:
     """Where arrows touch one rank: at which row, which arrow, and whether it begins or stops there.
 
     An arrow's id is above 0 and its own over all ranks; it goes through its rows in order of start.
@@ -34,7 +34,7 @@ class Flows:
     stops: Mask
 
 
-def own_flows(view: RankView, lane: I32, first: int) -> tuple[Flows, int]:
+def dependency_arrows(view: RankView, lane: I32, first: int) -> tuple[RankArrows, int]:
     """Dependencies between lanes of one rank; ids from `first` on, and the next one that is free.
 
     Arrows go forward in time: an edge whose target begins before its source is left out.
@@ -47,10 +47,10 @@ def own_flows(view: RankView, lane: I32, first: int) -> tuple[Flows, int]:
     ids = first + np.arange(len(src), dtype=np.int64)
     row = np.concatenate([src, dst]).astype(np.int64)
     stops = np.repeat([False, True], len(src))
-    return Flows(row, np.concatenate([ids, ids]), ~stops, stops), first + len(src)
+    return RankArrows(row, np.concatenate([ids, ids]), ~stops, stops), first + len(src)
 
 
-def shared_flows(matched: Matched, first: int, drawn: Mask) -> dict[int, Flows]:
+def communication_arrows(matched: Matched, first: int, drawn: Mask) -> dict[int, RankArrows]:
     """One arrow per collective through its members in order of arrival, one per message; by rank.
 
     Only calls that are `shown` count, and arrows that have two ends.
@@ -71,10 +71,14 @@ def shared_flows(matched: Matched, first: int, drawn: Mask) -> dict[int, Flows]:
     out = {}
     for rank in np.unique(matched.rank[order]).tolist():
         mine = matched.rank[order] == rank
-        out[rank] = Flows(matched.row[order[mine]], ids[order[mine]], begins[mine], stops[mine])
+        out[rank] = RankArrows(
+            matched.row[order[mine]], ids[order[mine]], begins[mine], stops[mine]
+        )
     return out
 
 
-def joined(parts: list[Flows]) -> Flows:
+def joined_arrows(parts: list[RankArrows]) -> RankArrows:
     """All arrows of a rank."""
-    return Flows(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Flows)))
+    return RankArrows(
+        *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(RankArrows))
+    )

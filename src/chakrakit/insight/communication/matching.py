@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.insight.rank import Kind, RankView, rank_view
+from chakrakit.insight.rank import RankView, RowKind, rank_view
 from chakrakit.trace.communication import Calls, Classes, Communication, Matching, match
 from chakrakit.trace.model import NodeType
 from chakrakit.trace.sets import Run
@@ -127,11 +127,11 @@ def calls_of(view: RankView, calls: Calls) -> RankCalls:
         view.trace.column("out_size", -1)[rows].astype(np.int64),
         view.start[rows],
         view.end[rows],
-        view.duration[rows] - view.busy(Kind.COMPUTE).share_of(view.start[rows], view.end[rows]),
+        view.duration[rows] - view.busy(RowKind.COMPUTE).share_of(view.start[rows], view.end[rows]),
     )
 
 
-class Meeting(NamedTuple):
+class PeerCalls(NamedTuple):
     """The calls that belong to one call: the other end's of a message, all members' of a collective."""
 
     call: int
@@ -247,7 +247,7 @@ class Matched:
         coming = self.coming_last(int(self.instance[call]))
         return self.alike.last_of(code, self.alike.part[coming])
 
-    def meeting(self, rank: int, row: int) -> Meeting | None:
+    def meeting(self, rank: int, row: int) -> PeerCalls | None:
         """Who meets in a rank's call; None for a row that is no call."""
         entries = np.flatnonzero((self.rank == self.looked_at(rank)) & (self.row == row))
         if not len(entries):
@@ -259,17 +259,17 @@ class Matched:
             if self.alike is not None:
                 part = self.alike.part[calls]
                 code, ranks, at = self.alike.meeting(rank, code, int(self.alike.part[call]), part)
-                return Meeting(call, code, ranks, calls[at])
+                return PeerCalls(call, code, ranks, calls[at])
         else:
             calls = self.partner[[call]]
             calls = calls[calls >= 0]
             if self.alike is not None and len(calls):
                 end = (self.src if self.type[call] == NodeType.COMM_RECV_NODE else self.dst)[[call]]
                 place = self.ranks_like(int(self.rank[call])).index(rank)
-                return Meeting(
+                return PeerCalls(
                     call, code, self.alike.moved(int(self.rank[call]), end)[place], calls
                 )
-        return Meeting(call, code, self.rank[calls], calls)
+        return PeerCalls(call, code, self.rank[calls], calls)
 
     @cached_property
     def transfer(self) -> I64:
@@ -323,7 +323,9 @@ def match_calls(run: Run, folds: Iterable[Sequence[int]] | None = None) -> Match
     return calls.matched()
 
 
-def _timed(matching: Matching, parts: Sequence[RankCalls], group_sizes: I64, folded: bool) -> Matched:
+def _timed(
+    matching: Matching, parts: Sequence[RankCalls], group_sizes: I64, folded: bool
+) -> Matched:
     """Matched calls with their times; `told` is how many ranks each group has."""
     none = np.zeros(0, np.int64)
     at = np.concatenate([*(o + p.at for o, p in zip(matching.offset, parts, strict=False)), none])
@@ -344,7 +346,12 @@ def _timed(matching: Matching, parts: Sequence[RankCalls], group_sizes: I64, fol
         rank=np.repeat(ranks, [len(p.at) for p in parts]),
         **{
             name: matching.column(column)[at]
-            for name, column in (("row", "row"), ("type", "type"), ("kind", "kind"), ("size", "bytes"))
+            for name, column in (
+                ("row", "row"),
+                ("type", "type"),
+                ("kind", "kind"),
+                ("size", "bytes"),
+            )
         },
         seq=matching.column("number")[at],
         src=np.concatenate([*(e[0] for e in ends), none])[at],

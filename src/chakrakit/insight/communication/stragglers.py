@@ -188,7 +188,7 @@ def _links(matched: Matched, least: float = 1.05) -> list[SlowLink]:
         if base > 0 and excess / base > least - 1:
             for place, where in _where(matched, int(rows[mine[0]])):
                 out.append((place, SlowLink(where, len(mine), 1 + excess / base, int(excess))))
-    out.sort(key=lambda found: (-found[1].excess_ns, found[0]))
+    out.sort(key=lambda entry: (-entry[1].excess_ns, entry[0]))
     return [link for _, link in out]
 
 

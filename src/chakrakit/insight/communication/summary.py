@@ -17,7 +17,7 @@ from chakrakit.trace.sets import Run
 _MOST_PAIRS = 4096
 
 
-class CollectiveKind(Result, msgspec.Struct):
+class CollectiveKind(Result, msgspec.Struct, kw_only=True):
     """All collectives of one type, group and size. Times are means over instances but for the sums.
 
     Bandwidths are bytes per second / 1e9: `algorithm` the size over the transfer, `bus` that times
@@ -188,20 +188,20 @@ def _collectives(matched: Matched) -> list[CollectiveKind]:
         mean = float(transfer[mine].mean())
         rate = bytes_ / mean if mean > 0 else 0.0
         summary = CollectiveKind(
-            collective_name(kind) if kind >= 0 else "COLLECTIVE",
-            matched.group_names[group],
-            members,
-            bytes_,
-            len(mine),
-            mean,
-            int(transfer[mine].min()),
-            int(transfer[mine].max()),
-            float(wait[mine].sum() / calls[mine].sum()),
-            float(skew[mine].mean()),
-            rate,
-            rate * bus_factor(kind, members),
-            int(wait[mine].sum()),
-            int(exposed[mine].sum()),
+            type=collective_name(kind) if kind >= 0 else "COLLECTIVE",
+            group=matched.group_names[group],
+            members=members,
+            size_bytes=bytes_,
+            count=len(mine),
+            transfer_ns=mean,
+            fastest_ns=int(transfer[mine].min()),
+            slowest_ns=int(transfer[mine].max()),
+            wait_ns=float(wait[mine].sum() / calls[mine].sum()),
+            skew_ns=float(skew[mine].mean()),
+            algorithm_gbps=rate,
+            bus_gbps=rate * bus_factor(kind, members),
+            total_wait_ns=int(wait[mine].sum()),
+            total_exposed_ns=int(exposed[mine].sum()),
         )
         for code in matched.groups_like(group):
             like = msgspec.structs.replace(summary, group=matched.group_names[code])
@@ -260,10 +260,10 @@ def _pairs(matched: Matched, groups: Groups, world: int) -> tuple[list[Pair], in
     """The pairs of ranks that exchange most, and how many more there are."""
     parts = _sent(matched)
     head = _Instances(matched).head
-    keys, which = np.unique(
+    keys, kind_code = np.unique(
         np.stack([matched.group_code[head], matched.kind[head]]), axis=1, return_inverse=True
     )
-    for part, (group, kind) in zip(_parts(which), keys.T.tolist(), strict=True):
+    for part, (group, kind) in zip(_parts(kind_code), keys.T.tolist(), strict=True):
         mine = head[part]
         total = full_size(matched.kind[mine], matched.size[mine], matched.members[mine]).sum()
         like = [matched.group_names[code] for code in matched.groups_like(group)]
@@ -271,9 +271,9 @@ def _pairs(matched: Matched, groups: Groups, world: int) -> tuple[list[Pair], in
         if len(member_ranks[0]) > 1:  # like groups have as many members
             parts.append(_traffic(kind, np.array(member_ranks, np.int64), int(total)))
     table = np.concatenate(parts, axis=1)
-    ends, which = np.unique((table[0] + 1) * (1 << 32) + table[1] + 1, return_inverse=True)
-    moved = np.bincount(which.reshape(-1), table[2].astype(np.float64))
-    count = np.bincount(which.reshape(-1), table[3].astype(np.float64)).astype(np.int64)
+    ends, pair_code = np.unique((table[0] + 1) * (1 << 32) + table[1] + 1, return_inverse=True)
+    moved = np.bincount(pair_code.reshape(-1), table[2].astype(np.float64))
+    count = np.bincount(pair_code.reshape(-1), table[3].astype(np.float64)).astype(np.int64)
     most = np.argsort(-moved, kind="stable")[:_MOST_PAIRS]
     src, dst = ends // (1 << 32) - 1, ends % (1 << 32) - 1
     busiest = [Pair(int(src[i]), int(dst[i]), int(moved[i]), int(count[i])) for i in most]

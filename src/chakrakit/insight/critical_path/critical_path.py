@@ -40,7 +40,7 @@ _MOST_LOADED = 2_000_000
 """Rows of ranks whose events stay in memory, at some 100 bytes each, where not all of them do."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class RankEvents:
     """What the walk needs of a rank."""
 
@@ -68,17 +68,17 @@ class LoadedEvents(Mapping[int, RankEvents]):
 
     def __init__(self, ranks: Sequence[int], load: Callable[[int], RankEvents]) -> None:
         self._ranks, self._load = ranks, load
-        self._kept: dict[int, RankEvents] = {}
+        self._loaded: dict[int, RankEvents] = {}
         self._rows = 0
 
     def __getitem__(self, rank: int) -> RankEvents:
-        events = self._kept.pop(rank, None)
+        events = self._loaded.pop(rank, None)
         if events is None:
             events = self._load(rank)
             self._rows += len(events.start)
-            while self._kept and self._rows > _MOST_LOADED:
-                self._rows -= len(self._kept.pop(next(iter(self._kept))).start)
-        self._kept[rank] = events  # at the end: the first is the one not used for longest
+            while self._loaded and self._rows > _MOST_LOADED:
+                self._rows -= len(self._loaded.pop(next(iter(self._loaded))).start)
+        self._loaded[rank] = events  # at the end: the first is the one not used for longest
         return events
 
     def __iter__(self) -> Iterator[int]:
@@ -111,17 +111,17 @@ def events_of(view: RankView, times: Times | None) -> RankEvents:
         numbers.append(label_codes[label])
     operator[comm] = np.array(numbers or [0], operator.dtype)[label_of]
     return RankEvents(
-        view.rank,
-        view.start,
-        view.end,
-        view.own,
-        view.kind,
-        names,
-        texts,
-        operator,
-        view.parent,
-        view.background,
-        causes_of(view, times),
+        rank=view.rank,
+        start=view.start,
+        end=view.end,
+        own=view.own,
+        kind=view.kind,
+        name=names,
+        texts=texts,
+        operator=operator,
+        parent=view.parent,
+        background=view.background,
+        causes=causes_of(view, times),
     )
 
 
@@ -144,7 +144,9 @@ def end_of(events: RankEvents) -> RankEnd:
         return RankEnd(events.rank, -1, 0, len(events.start))
     latest = int(events.end[rows].max())
     ending = rows[events.end[rows] == latest]
-    return RankEnd(events.rank, int(ending[np.argmax(events.start[ending])]), latest, len(events.start))
+    return RankEnd(
+        events.rank, int(ending[np.argmax(events.start[ending])]), latest, len(events.start)
+    )
 
 
 UNEXPLAINED = "unexplained"
@@ -196,7 +198,7 @@ class Segment(Result, msgspec.Struct, frozen=True):
     end_ns: int
 
 
-class CriticalPath(Result, msgspec.Struct):
+class CriticalPath(Result, msgspec.Struct, kw_only=True):
     """Segments without holes from the first start to the last end; their lengths sum to `length_ns`."""
 
     length_ns: int
@@ -247,12 +249,12 @@ def add_peers(
         rows, causes = matched.row[waited[mine]], rank_events.causes
         causes.end[rows], causes.end_at_end[rows] = code[mine], False
         causes.end_row[rows] = matched.row[peer[mine]]
-        causes.end_rank[rows] = _renamed(matched.rank[peer[mine]], stands_for or {})
+        causes.end_rank[rows] = _representatives(matched.rank[peer[mine]], stands_for or {})
         causes.end_when[rows] = rank_events.end[rows]
         _inside_waits(rank_events, rows, matched.wait[waited[mine]])
 
 
-def _renamed(ranks: I64, stands_for: Mapping[int, int]) -> I64:
+def _representatives(ranks: I64, stands_for: Mapping[int, int]) -> I64:
     if not stands_for or not len(ranks):
         return ranks
     distinct, place = np.unique(ranks, return_inverse=True)
@@ -264,7 +266,7 @@ def _stand_in(events: Mapping[int, RankEvents], stands_for: Mapping[int, int]) -
     for rank_events in events.values():
         rows = np.flatnonzero(rank_events.causes.start_rank >= 0)
         ranks = rank_events.causes.start_rank[rows].astype(np.int64)
-        rank_events.causes.start_rank[rows] = _renamed(ranks, stands_for)
+        rank_events.causes.start_rank[rows] = _representatives(ranks, stands_for)
 
 
 def _inside_waits(events: RankEvents, rows: I64, wait: I64) -> None:
@@ -337,11 +339,7 @@ class _Walk:
             self.add(rank, row, activity, events.start.item(row))
             return rank, row, False
         peer = causes.end_rank.item(row)
-        before = (
-            rank if peer < 0 else peer,
-            causes.end_row.item(row),
-            causes.end_at_end.item(row),
-        )
+        before = (rank if peer < 0 else peer, causes.end_row.item(row), causes.end_at_end.item(row))
         wait = activity if code == Cause.ARRIVAL else _WAITS.get(code, activity)
         self.add(rank, row, wait, self._time_of(before))
         return before
@@ -376,7 +374,17 @@ def walk(
     begin, end = span
     timed_ends = [e for e in ends if e.row >= 0]
     if not timed_ends:
-        return CriticalPath(0, begin, end, 0, 0, {}, [], {}, [])
+        return CriticalPath(
+            length_ns=0,
+            start_ns=begin,
+            end_ns=end,
+            unexplained_ns=0,
+            rank_changes=0,
+            attribution={},
+            operators=[],
+            by_rank={},
+            segments=[],
+        )
     last = max(timed_ends, key=lambda e: e.time)
     walker = _Walk(events, span)
     walker.add(last.rank, last.row, BACKGROUND, last.time)
@@ -386,10 +394,10 @@ def walk(
     # What nothing in a rank's recording can explain is only how long after the others it began.
     walker.add(rank, row, UNEXPLAINED, first)
     walker.add(rank, row, LATE, begin)
-    return _result(events, walker.pieces[::-1], begin, end)
+    return _assembled(events, walker.pieces[::-1], begin, end)
 
 
-def _result(
+def _assembled(
     events: Mapping[int, RankEvents], pieces: list[_Piece], begin: int, end: int
 ) -> CriticalPath:
     totals: dict[str, int] = {}
@@ -402,19 +410,21 @@ def _result(
         ranks[rank] = ranks.get(rank, 0) + length
         key = (activity, rank_events.texts[rank_events.operator[row]])
         operators[key] = operators.get(key, 0) + length
-        segments.append(Segment(rank, row, rank_events.texts[rank_events.name[row]], activity, start, stop))
+        segments.append(
+            Segment(rank, row, rank_events.texts[rank_events.name[row]], activity, start, stop)
+        )
     order = sorted(operators.items(), key=lambda item: (-item[1], item[0]))
     changes = sum(a.rank != b.rank for a, b in itertools.pairwise(segments))
     return CriticalPath(
-        sum(totals.values()),
-        begin,
-        end,
-        totals.get(UNEXPLAINED, 0),
-        changes,
-        dict(sorted(totals.items(), key=lambda item: -item[1])),
-        [(activity, name, total) for (activity, name), total in order],
-        dict(sorted(ranks.items())),
-        segments,
+        length_ns=sum(totals.values()),
+        start_ns=begin,
+        end_ns=end,
+        unexplained_ns=totals.get(UNEXPLAINED, 0),
+        rank_changes=changes,
+        attribution=dict(sorted(totals.items(), key=lambda item: -item[1])),
+        operators=[(activity, name, total) for (activity, name), total in order],
+        by_rank=dict(sorted(ranks.items())),
+        segments=segments,
     )
 
 

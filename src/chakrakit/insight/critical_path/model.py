@@ -48,7 +48,7 @@ class GrowingArray(Generic[Scalar]):
         self._data[self._size : size] = values
         self._size = size
 
-    def taken(self) -> NDArray[Scalar]:
+    def take(self) -> NDArray[Scalar]:
         """All of it; nothing is left here."""
         contents, self._data = self._data, self._data[:0].copy()
         contents.resize(self._size, refcheck=False)
@@ -127,7 +127,7 @@ def _thread_edges(view: RankView) -> Edges:
     return Edges.of(before[in_order], after[in_order], EdgeKind.THREAD)
 
 
-class Graphs:
+class RankGraphs:
     """The graphs of all ranks, one rank's rows after another's."""
 
     def __init__(self) -> None:
@@ -162,15 +162,15 @@ class Graphs:
         self.form.add(edges.form)
         self.lag.add(edges.lag)
 
-    def edges_taken(self) -> Edges:
+    def take_edges(self) -> Edges:
         """All edges; nothing is left here. Which list they were in does not matter any more."""
         neither = np.broadcast_to(np.False_, len(self.src))
         return Edges(
-            self.src.taken(),
-            self.dst.taken(),
-            self.edge_kind.taken(),
-            self.form.taken(),
-            self.lag.taken(),
+            self.src.take(),
+            self.dst.take(),
+            self.edge_kind.take(),
+            self.form.take(),
+            self.lag.take(),
             neither,
         )
 
@@ -185,7 +185,7 @@ class Model:
     """
 
     def __init__(
-        self, graphs: Graphs, matched: Matched, stands_for: Mapping[int, int] | None = None
+        self, graphs: RankGraphs, matched: Matched, stands_for: Mapping[int, int] | None = None
     ) -> None:
         self.offset, self.rows = graphs.offset, len(graphs.own)
         at = self._places(matched, stands_for or {})
@@ -195,15 +195,15 @@ class Model:
         self._add_couplings(graphs, extra, couplings)
         self._couple(matched, at, transfer_of, len(extra))
 
-    def _add_couplings(self, graphs: Graphs, extra: Edges, couplings: int) -> None:
+    def _add_couplings(self, graphs: RankGraphs, extra: Edges, couplings: int) -> None:
         graphs.add_edges(extra)
         for column in (graphs.own, graphs.release):
             column.add(np.zeros(couplings, np.int64))
-        self.own, self.release = graphs.own.taken(), graphs.release.taken()
+        self.own, self.release = graphs.own.take(), graphs.release.take()
         self.release[: self.rows] -= graphs.begin or 0
         np.maximum(self.release, 0, out=self.release)
-        self.kind, self.holder = graphs.kind.taken(), graphs.holder.taken()
-        self.edges = graphs.edges_taken()
+        self.kind, self.holder = graphs.kind.take(), graphs.holder.take()
+        self.edges = graphs.take_edges()
 
     def _couple(self, matched: Matched, at: I64, transfer_of: I64, extra: int) -> None:
         """Coupled calls end when the coupling lets them."""
@@ -319,7 +319,7 @@ def _couplings(matched: Matched, at: I64, first: int, present: Mask) -> tuple[in
 
 def model_of(run: Run) -> Model:
     """The model of a run."""
-    graphs, calls = Graphs(), AllCalls(run)
+    graphs, calls = RankGraphs(), AllCalls(run)
     for view in rank_views(run):
         graphs.add(graph_of(view))
         calls.add_view(view)

@@ -11,12 +11,12 @@ import numpy as np
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.insight.communication import AllCalls
-from chakrakit.insight.critical_path.model import Graphs, Model, graph_of, per_rank
-from chakrakit.insight.rank import KIND_NAMES, Kind, RankView, Table, ms, percent, rank_views
+from chakrakit.insight.critical_path.model import Model, RankGraphs, graph_of, per_rank
+from chakrakit.insight.rank import KIND_NAMES, RankView, RowKind, Table, ms, percent, rank_views
 from chakrakit.results import Result
 from chakrakit.trace.sets import Run
 
-CLASSES = {name: kind for kind, name in KIND_NAMES.items() if kind != Kind.NONE}
+CLASSES = {name: kind for kind, name in KIND_NAMES.items() if kind != RowKind.NONE}
 CRITICAL_NS = 1_000
 """Rows with less slack count as critical: clocks are no finer."""
 
@@ -105,13 +105,13 @@ def select(names: RankNames, selector: str) -> Mask:
         return np.asarray(names.kind == CLASSES[selector])
     if selector.startswith("group:"):
         in_group = np.array([g == selector[6:] for g in names.groups] + [False])
-        return np.asarray(in_group[names.group] & (names.kind == Kind.COMM))
+        return np.asarray(in_group[names.group] & (names.kind == RowKind.COMM))
     try:
         pattern = re.compile(selector)
     except re.error as error:
         raise ConfigError(f"{selector!r} is no class and no pattern: {error}") from None
     hit = np.array([bool(pattern.match(t)) for t in names.texts] or [False])
-    return np.asarray((hit[names.name] | hit[names.operator]) & (names.kind <= Kind.COPY))
+    return np.asarray((hit[names.name] | hit[names.operator]) & (names.kind <= RowKind.COPY))
 
 
 def gain(model: Model, names: list[RankNames], selector: str, factor: float) -> Gain:
@@ -120,7 +120,9 @@ def gain(model: Model, names: list[RankNames], selector: str, factor: float) -> 
         raise ConfigError(f"{selector} {factor} × faster: the factor should be above 0")
     selected = np.concatenate([select(n, selector) for n in names])
     if not selected.any():
-        raise ConfigError(f"--faster {selector}: matches no node; {nearest(selector, _selectable(names))}")
+        raise ConfigError(
+            f"--faster {selector}: matches no node; {nearest(selector, _selectable(names))}"
+        )
     factors = np.ones(model.n)
     factors[: model.rows][selected] = 1 / factor
     makespan = model.makespan_with(factors)
@@ -139,7 +141,7 @@ def slack_summary(model: Model) -> list[KindSlack]:
     """Slack by kind."""
     slack = model.slack[: model.rows]
     out = []
-    for kind in (Kind.COMPUTE, Kind.COMM, Kind.COPY, Kind.HOST):
+    for kind in (RowKind.COMPUTE, RowKind.COMM, RowKind.COPY, RowKind.HOST):
         mine = slack[model.kind == kind]
         if len(mine):
             critical = int((mine <= CRITICAL_NS).sum())
@@ -149,7 +151,7 @@ def slack_summary(model: Model) -> list[KindSlack]:
 
 def what_if(run: Run, faster: list[tuple[str, float]] | None = None) -> WhatIf:
     """Gains of the given classes (by default every kind twice as fast) and slack."""
-    graphs, calls, names = Graphs(), AllCalls(run), []
+    graphs, calls, names = RankGraphs(), AllCalls(run), []
     for view in rank_views(run):
         graphs.add(graph_of(view))
         calls.add_view(view)

@@ -20,7 +20,7 @@ _MOST_NUMBERS = 1 << 32
 """Numbers of calls that span more are not what a recorder wrote, and their products would not fit."""
 
 
-class Signature(NamedTuple):
+class CallSignature(NamedTuple):
     """What must agree among the calls that meet; sizes are 0 where ranks may bring different ones."""
 
     kind: int
@@ -46,7 +46,7 @@ class Board:
     state: I64
     start: I64
     end: I64
-    signatures: Sequence[Signature]
+    signatures: Sequence[CallSignature]
     kind_names: Mapping[int, str]
     group_names: Sequence[str]
     members: Sequence[I64]
@@ -105,7 +105,7 @@ class Board:
         out: I64 = how.reduceat(values[self.order], self.bounds[:-1])
         return out
 
-    def signature(self, row: int) -> Signature:
+    def signature(self, row: int) -> CallSignature:
         """What a call is."""
         return self.signatures[int(self.sign[row])]
 

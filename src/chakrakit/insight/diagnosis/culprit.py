@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import F64, I64
-from chakrakit.insight.rank import Kind, RankView
+from chakrakit.insight.rank import RankView, RowKind
 from chakrakit.insight.step_times import Step
 from chakrakit.results import Result
 
@@ -69,7 +69,7 @@ class RankPace(msgspec.Struct, frozen=True, eq=False):
 
 def pace_of(view: RankView, steps: Sequence[Step]) -> RankPace:
     """The part of one rank."""
-    rows = np.flatnonzero((view.kind == Kind.COMPUTE) & ~view.on_host)
+    rows = np.flatnonzero((view.kind == RowKind.COMPUTE) & ~view.on_host)
     begins = np.array([s.start_ns for s in steps], np.int64)
     order = np.argsort(begins, kind="stable")
     if not len(steps):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.insight.diagnosis.board import Board, Signature
+from chakrakit.insight.diagnosis.board import Board, CallSignature
 from chakrakit.trace.communication import Calls, turns
 from chakrakit.trace.model import CollectiveType, Trace
 from chakrakit.trace.sets import Run
@@ -50,7 +50,7 @@ class _Codes:
     """Numbers for signatures and element types, shared by all programs."""
 
     def __init__(self) -> None:
-        self.signatures: dict[Signature, int] = {}
+        self.signatures: dict[CallSignature, int] = {}
         self.dtypes: dict[str, int] = {}
 
     def signs(self, trace: Trace, rows: I64) -> I64:
@@ -65,7 +65,9 @@ class _Codes:
             np.stack([kinds, dtypes, sizes, outs]), axis=1, return_inverse=True
         )
         numbers_of = self.signatures
-        numbers = [numbers_of.setdefault(Signature(*s), len(numbers_of)) for s in table.T.tolist()]
+        numbers = [
+            numbers_of.setdefault(CallSignature(*s), len(numbers_of)) for s in table.T.tolist()
+        ]
         return np.array(numbers or [0], np.int64)[place.reshape(-1)]
 
     def _dtypes(self, trace: Trace, rows: I64) -> I64:

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
-from chakrakit.insight.diagnosis.board import DONE, Board, Signature
+from chakrakit.insight.diagnosis.board import DONE, Board, CallSignature
 from chakrakit.insight.diagnosis.culprit import Culprit, CulpritKind
 
 # Who never arrived: collectives that some ranks wait in, and the ranks they wait for.
@@ -142,23 +142,23 @@ _LOOK_AHEAD = 6
 
 
 @dataclass(frozen=True)
-class Difference:
-    """The first call in which a rank differs from its group: `what` is order, type or size."""
+class CallDifference:
+    """The first call in which a rank differs from its group: `aspect` is order, type or size."""
 
-    what: str
+    aspect: str
     rank: int
     row: int
 
 
-def find_differences(board: Board) -> list[Difference]:
+def find_differences(board: Board) -> list[CallDifference]:
     """For each rank that differs from most of its group, the earliest such call in a group."""
-    earliest: dict[tuple[int, int], Difference] = {}
+    earliest: dict[tuple[int, int], CallDifference] = {}
     for meeting in _mixed(board):
         for row in _minority(board, meeting):
             key = int(board.rank[row]), int(board.group[row])
             if key not in earliest:
-                aspect = _what(board, meeting, int(row))
-                earliest[key] = Difference(aspect, key[0], int(row))
+                aspect = _aspect(board, meeting, int(row))
+                earliest[key] = CallDifference(aspect, key[0], int(row))
     return sorted(earliest.values(), key=lambda d: int(board.start[d.row]))
 
 
@@ -187,7 +187,7 @@ def _minority(board: Board, meeting: int) -> list[int]:
     return [r for r in rows if board.signature(r) != usual]
 
 
-def _elsewhere(board: Board, rows: list[int], leading: list[Signature]) -> Signature:
+def _elsewhere(board: Board, rows: list[int], leading: list[CallSignature]) -> CallSignature:
     seq = int(board.seq[rows[0]])
     length = len(board.members[int(board.group[rows[0]])])
     alike = [g for g, ranks in enumerate(board.members) if len(ranks) == length]
@@ -196,11 +196,11 @@ def _elsewhere(board: Board, rows: list[int], leading: list[Signature]) -> Signa
     return max(leading, key=lambda facts: (count[facts], -rows.index(_first(board, rows, facts))))
 
 
-def _first(board: Board, rows: list[int], facts: Signature) -> int:
+def _first(board: Board, rows: list[int], facts: CallSignature) -> int:
     return next(r for r in rows if board.signature(r) == facts)
 
 
-def _what(board: Board, meeting: int, row: int) -> str:
+def _aspect(board: Board, meeting: int, row: int) -> str:
     """Order, if the rank's next calls are its group's in another order; else what differs first."""
     mine, usual = board.signature(row), _usual(board, meeting)
     if _out_of_step(board, row):
@@ -210,7 +210,7 @@ def _what(board: Board, meeting: int, row: int) -> str:
     return "size"
 
 
-def _usual(board: Board, meeting: int) -> Signature:
+def _usual(board: Board, meeting: int) -> CallSignature:
     return Counter(board.signature(r) for r in board.rows(meeting).tolist()).most_common(1)[0][0]
 
 
@@ -238,7 +238,7 @@ def _out_of_step(board: Board, row: int) -> bool:
     return mine[:shifted] == theirs[1 : shifted + 1] or mine[1 : shifted + 1] == theirs[:shifted]
 
 
-def _coming(board: Board, rank: int, group: int, seq: int) -> list[Signature]:
+def _coming(board: Board, rank: int, group: int, seq: int) -> list[CallSignature]:
     rows = np.flatnonzero(
         (board.rank == rank)
         & (board.group == group)
@@ -325,7 +325,9 @@ def _sheets(board: Board) -> list[_Sheet]:
     cuts = np.flatnonzero(np.r_[True, group[comparable[1:]] != group[comparable[:-1]]]).tolist()
     spans = zip(cuts, [*cuts[1:], len(comparable)], strict=True)
     return [
-        _sheet(board, comparable[a:b], int(size[comparable[a]])) for a, b in spans if b - a >= _FEWEST_CALLS
+        _sheet(board, comparable[a:b], int(size[comparable[a]]))
+        for a, b in spans
+        if b - a >= _FEWEST_CALLS
     ]
 
 
@@ -503,25 +505,27 @@ def hang_culprits(board: Board) -> list[Culprit]:
     """
     different = find_differences(board) or _misordered(board)
     absent = [a for a in find_absences(board) if a.dead or not different]
-    culprits = [_different(board, d) for d in different] + [_absent(board, a) for a in absent]
-    return culprits or [_hangs_late(board, x) for x in find_late(board)]
+    culprits = [_difference_culprit(board, d) for d in different] + [
+        _absence_culprit(board, a) for a in absent
+    ]
+    return culprits or [_late_culprit(board, x) for x in find_late(board)]
 
 
-def _misordered(board: Board) -> list[Difference]:
-    return [Difference("order", int(board.rank[row]), row) for row in find_misordered(board)]
+def _misordered(board: Board) -> list[CallDifference]:
+    return [CallDifference("order", int(board.rank[row]), row) for row in find_misordered(board)]
 
 
-def _different(board: Board, d: Difference) -> Culprit:
+def _difference_culprit(board: Board, d: CallDifference) -> Culprit:
     return Culprit(
-        kind=_KINDS[d.what],
+        kind=_KINDS[d.aspect],
         rank=d.rank,
         collective=board.label(d.row),
         since_step=int(board.seq[d.row]),
-        detail=f"rank {d.rank} calls {board.label(d.row)} with another {d.what} than its group",
+        detail=f"rank {d.rank} calls {board.label(d.row)} with another {d.aspect} than its group",
     )
 
 
-def _absent(board: Board, a: Absence) -> Culprit:
+def _absence_culprit(board: Board, a: Absence) -> Culprit:
     where = board.label(a.row) if a.row >= 0 else None
     why = "there is no recording of it" if a.dead else "it waits in no collective itself"
     return Culprit(
@@ -533,7 +537,7 @@ def _absent(board: Board, a: Absence) -> Culprit:
     )
 
 
-def _hangs_late(board: Board, x: Late) -> Culprit:
+def _late_culprit(board: Board, x: Late) -> Culprit:
     return Culprit(
         kind="slow-rank",
         rank=x.rank,

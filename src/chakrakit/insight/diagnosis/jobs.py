@@ -70,7 +70,7 @@ class JobRows:
         return out
 
     @cached_property
-    def _done(self) -> I64:
+    def _end_row(self) -> I64:
         """The row that ends with each operation."""
         groups = int(self.group.max(initial=-1)) + 1
         calls = np.cumsum(self.group >= 0) - 1
@@ -80,8 +80,8 @@ class JobRows:
     def _graph(self) -> tuple[int, Edges]:
         calls = np.flatnonzero(self.group >= 0)
         meeting = len(self) + self.group[calls]
-        src = np.concatenate([self._done[self.edges.src], calls, meeting])
-        dst = np.concatenate([self.edges.dst, meeting, self._done[calls]])
+        src = np.concatenate([self._end_row[self.edges.src], calls, meeting])
+        dst = np.concatenate([self.edges.dst, meeting, self._end_row[calls]])
         rows = len(self) + int(self.group.max(initial=-1)) + 1 + len(calls)
         return rows, Edges.of(src, dst, EdgeKind.INFERRED, EdgeForm.FINISH_START)
 
@@ -89,8 +89,8 @@ class JobRows:
         """How long each step takes when its operations take so long and wait for nothing else."""
         rows, edges = self._graph
         durations = np.zeros(rows, np.int64)
-        durations[self._done] = own_ns
-        end = schedule(rows, edges, durations).end[self._done]
+        durations[self._end_row] = own_ns
+        end = schedule(rows, edges, durations).end[self._end_row]
         return last_of(self.step, end, len(self.steps)) / 1e9
 
     @cached_property
@@ -290,13 +290,13 @@ def job_delays(rows: JobRows) -> JobDelays:
     last_stage = cases.repair(rows.stage == rows.stage.max())
     worst_workers = cases.repair(np.isin(rows.rank, suspects))
     return JobDelays(
-        step_t_base=_named(rows, base),
-        step_t_nodelay=_named(rows, nodelay),
-        step_t_noblk=_named(rows, ideal),
+        step_t_base=_by_step_name(rows, base),
+        step_t_nodelay=_by_step_name(rows, nodelay),
+        step_t_noblk=_by_step_name(rows, ideal),
         launch_slowdown=float(base.mean() / nodelay.mean()),
         blocking_slowdown=float(nodelay.mean() / ideal.mean()),
-        launch_step_slowdown=_named(rows, base / nodelay),
-        blocking_step_slowdown=_named(rows, nodelay / ideal),
+        launch_step_slowdown=_by_step_name(rows, base / nodelay),
+        blocking_step_slowdown=_by_step_name(rows, nodelay / ideal),
         blocking_decompose_by_dp_rank=by_replica,
         blocking_decompose_by_stage=by_stage,
         blocking_decompose_by_optype=_means(types, ideal),
@@ -329,14 +329,16 @@ def _means(step_seconds: dict[Name, F64], ideal: F64) -> dict[Name, float]:
     return dict(sorted(ratios.items(), key=lambda item: -item[1]))
 
 
-def _per_step(rows: JobRows, step_seconds: dict[Name, F64], ideal: F64) -> dict[int, dict[Name, float]]:
+def _per_step(
+    rows: JobRows, step_seconds: dict[Name, F64], ideal: F64
+) -> dict[int, dict[Name, float]]:
     return {
         step: {name: float(seconds[i] / ideal[i]) for name, seconds in step_seconds.items()}
         for i, step in enumerate(rows.steps)
     }
 
 
-def _named(rows: JobRows, values: F64) -> dict[int, float]:
+def _by_step_name(rows: JobRows, values: F64) -> dict[int, float]:
     return {step: float(value) for step, value in zip(rows.steps, values, strict=True)}
 
 
@@ -391,7 +393,9 @@ def _workers(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
 def _last_stage(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
     last = int(rows.stage.max())
     # A slow worker of the last stage makes all of it look slow.
-    single_worker = delays.m_w >= BLAMED and (rows.stage[np.isin(rows.rank, delays.suspects)] == last).any()
+    single_worker = (
+        delays.m_w >= BLAMED and (rows.stage[np.isin(rows.rank, delays.suspects)] == last).any()
+    )
     if delays.m_s < BLAMED or single_worker:
         return
     mine = ~rows.is_comm & (rows.stage == last)

@@ -31,10 +31,10 @@ def slow_links(counters: Mapping[str, pa.Table], paces: Sequence[RankPace]) -> l
         worst = bandwidth / rate if rate else float("inf")
         slow[ends] = (max(factor, worst), min(first, since))
     ordered = sorted(slow.items(), key=lambda item: -item[1][0])
-    return [_culprit(ends, *factor_and_start, paces) for ends, factor_and_start in ordered]
+    return [_link_culprit(ends, *factor_and_start, paces) for ends, factor_and_start in ordered]
 
 
-def _culprit(
+def _link_culprit(
     ends: tuple[str, ...], factor: float, since: float, paces: Sequence[RankPace]
 ) -> Culprit:
     link = "-".join(ends)
@@ -103,7 +103,7 @@ def _in_cohort(peers: Sequence[RankPace]) -> Iterable[Culprit]:
         factor = float(np.exp(mean))
         if factor >= LEAST_RANK_FACTOR and errors >= SURE:
             until = int(steps[end]) if end < len(steps) else None
-            yield _slow_ranks_culprit(rank.rank, factor, int(steps[first]), until, first == 0)
+            yield _rank_culprit(rank.rank, factor, int(steps[first]), until, first == 0)
 
 
 def _spread(lag: F64) -> float:
@@ -143,9 +143,7 @@ def _gain(sums: F64, first: Any, end: Any) -> Any:
     return lag**2 / (end - first)
 
 
-def _slow_ranks_culprit(
-    rank: int, factor: float, since: int, until: int | None, always: bool
-) -> Culprit:
+def _rank_culprit(rank: int, factor: float, since: int, until: int | None, always: bool) -> Culprit:
     when = "from the first step" if always else f"since step {since}"
     over = "" if until is None else f" and until step {until}"
     return Culprit(

@@ -136,7 +136,11 @@ def _own_work(view: RankView, causes: Causes, ends: _Best) -> None:
     """A row's own time explains its end unless something else came later."""
     own_end = view.start + view.own
     own_binds = own_end >= ends.when
-    causes.end[own_binds], causes.end_row[own_binds], causes.end_at_end[own_binds] = Cause.OWN, -1, False
+    causes.end[own_binds], causes.end_row[own_binds], causes.end_at_end[own_binds] = (
+        Cause.OWN,
+        -1,
+        False,
+    )
     causes.end_when[own_binds] = own_end[own_binds]
 
 

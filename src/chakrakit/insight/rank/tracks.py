@@ -15,7 +15,7 @@ import numpy as np
 
 import chakrakit.core as core
 from chakrakit.arrays import I32, I64, Mask
-from chakrakit.insight.rank.view import Kind, RankView
+from chakrakit.insight.rank.view import RankView, RowKind
 from chakrakit.trace.model import SLACK_NS, depth_of, nearest_kept
 
 
@@ -26,7 +26,7 @@ class Track:
     lane: str
     number: int
     on_host: bool
-    kind: Kind
+    kind: RowKind
     """Of its first row."""
 
 
@@ -49,7 +49,7 @@ class Tracks:
 def tracks_of(view: RankView) -> Tracks:
     """All rows that ran, on tracks."""
     lane, names = view.lanes
-    rows = _by_lane(view, np.flatnonzero(view.ran & (view.kind != Kind.NONE)))
+    rows = _by_lane(view, np.flatnonzero(view.ran & (view.kind != RowKind.NONE)))
     number = np.zeros(len(rows), np.int32)
     depth = np.zeros(len(rows), np.int32)
     end = view.end[rows].copy()
@@ -71,7 +71,7 @@ def tracks_of(view: RankView) -> Tracks:
         else:
             level = _levels(start, end[a:b])
         number[a:b] = len(tracks) + level
-        kind = Kind(int(view.kind[rows[a]]))
+        kind = RowKind(int(view.kind[rows[a]]))
         tracks += [
             Track(names[lane[rows[a]]], i, on_host, kind) for i in range(int(level.max()) + 1)
         ]
@@ -96,7 +96,7 @@ def _by_lane(view: RankView, rows: I64) -> I64:
 
 def _drawn_parents(view: RankView) -> I32:
     """Of each row the nearest row around it that is drawn, if that is on its lane."""
-    outer = nearest_kept(view.parent, view.ran & (view.kind != Kind.NONE))
+    outer = nearest_kept(view.parent, view.ran & (view.kind != RowKind.NONE))
     lane = view.lanes[0]
     return np.where((outer >= 0) & (lane[outer] == lane), outer, -1)
 

@@ -81,7 +81,7 @@ _RECORDERS_ROUND_NS = 1_000
 _TICKS_ROUND_NS = 1
 
 
-class Kind(IntEnum):
+class RowKind(IntEnum):
     """What a row spends its time on."""
 
     COMPUTE = 0
@@ -93,11 +93,11 @@ class Kind(IntEnum):
 
 
 KIND_NAMES: dict[int, str] = {
-    Kind.COMPUTE: "compute",
-    Kind.COMM: "communication",
-    Kind.COPY: "copy",
-    Kind.HOST: "host",
-    Kind.NONE: "other",
+    RowKind.COMPUTE: "compute",
+    RowKind.COMM: "communication",
+    RowKind.COPY: "copy",
+    RowKind.HOST: "host",
+    RowKind.NONE: "other",
 }
 """What results and pages call the kinds."""
 
@@ -201,15 +201,15 @@ class RankView:
     @cached_property
     def kind(self) -> I8:
         """The Kind of each row. Where nothing runs on a device, the host's innermost operators compute."""
-        kind = np.full(len(self), Kind.COMPUTE, np.int8)
-        kind[self.on_host] = Kind.HOST
+        kind = np.full(len(self), RowKind.COMPUTE, np.int8)
+        kind[self.on_host] = RowKind.HOST
         moves = self.trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
-        kind[~self.on_host & (moves | self.named(_COPY.match))] = Kind.COPY
+        kind[~self.on_host & (moves | self.named(_COPY.match))] = RowKind.COPY
         if not self.has_device:
-            kind[self.on_host & self.is_leaf & ~self.is_mark] = Kind.COMPUTE
-        kind[self.is_comm] = Kind.COMM
+            kind[self.on_host & self.is_leaf & ~self.is_mark] = RowKind.COMPUTE
+        kind[self.is_comm] = RowKind.COMM
         idle = self.trace.is_type(NodeType.METADATA_NODE, NodeType.INVALID_NODE) & ~self.on_host
-        kind[~self.ran | idle] = Kind.NONE
+        kind[~self.ran | idle] = RowKind.NONE
         return kind
 
     @cached_property
@@ -275,7 +275,7 @@ class RankView:
         lane, _ = self.lanes
         receives = self.trace.types == NodeType.COMM_RECV_NODE
         beside = ~self.trace.has("stream") & (receives if self.measured else self.is_comm)
-        rows = np.flatnonzero((self.kind <= Kind.COPY) & ~self.on_host & ~beside)
+        rows = np.flatnonzero((self.kind <= RowKind.COPY) & ~self.on_host & ~beside)
         rows = rows[np.lexsort((rows, self.end[rows], self.start[rows], lane[rows]))]
         same = lane[rows[1:]] == lane[rows[:-1]]
         overlap = same & (self.start[rows[1:]] < self.end[rows[:-1]] - self.tolerance_ns)
@@ -284,7 +284,7 @@ class RankView:
         same &= ~shared[lane[rows[1:]]]
         return rows[:-1][same], rows[1:][same]
 
-    def busy(self, *kinds: Kind) -> Intervals:
+    def busy(self, *kinds: RowKind) -> Intervals:
         """When rows of these kinds were at work; a host row that waits works at its end."""
         rows = np.flatnonzero(np.isin(self.kind, kinds))
         begin, end = self.start[rows], self.end[rows]
@@ -295,7 +295,7 @@ class RankView:
     @cached_property
     def works_on_device(self) -> Mask:
         """Rows that make up the timeline: those of the device, and communication anywhere."""
-        return self.kind <= Kind.COPY
+        return self.kind <= RowKind.COPY
 
 
 def _unique_rows(columns: list[NDArray[Any]]) -> tuple[I64, I64]:
@@ -337,7 +337,7 @@ def _lane_name(on_host: int, device: int, lane: int) -> str:
     if lane >= 0:
         return f"device {device} stream {lane_number(lane)}"
     engine = int(_engine_lane(lane))
-    return f"device {device} {'receive' if engine == _RECEIVE else Kind(engine).name.lower()}"
+    return f"device {device} {'receive' if engine == _RECEIVE else RowKind(engine).name.lower()}"
 
 
 def rank_view(run: Run, rank: int) -> RankView:

@@ -13,11 +13,11 @@ from chakrakit.errors import ChakraError
 from chakrakit.insight import Analysis, RowFindings, analyze_rows
 from chakrakit.insight.critical_path import Segment
 from chakrakit.trace.sets import Run
-from chakrakit.views.app.lod import Line
+from chakrakit.views.app.lod import SliceLine
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class AnalyzedRun:
     """What the analysis gave, and the critical path as lines."""
 
     analysis: Analysis
@@ -50,10 +50,10 @@ class Found:
         return out
 
     @cached_property
-    def _lines(self) -> dict[int, Line]:
-        code = {what: i for i, what in enumerate(self.whats)}
+    def _lines(self) -> dict[int, SliceLine]:
+        code = {activity: i for i, activity in enumerate(self.whats)}
         return {
-            rank: Line(
+            rank: SliceLine(
                 np.array([s.start_ns for s in part], np.int64),
                 np.array([s.end_ns for s in part], np.int64),
                 np.array([s.row for s in part], np.int32),
@@ -66,7 +66,7 @@ class Found:
         """The rank that was analyzed for this one."""
         return self.rows.stands_for.get(rank, rank)
 
-    def path(self, rank: int) -> Line | None:
+    def path(self, rank: int) -> SliceLine | None:
         """When the path is on a rank, in ns as the run has them; None if never."""
         return self._lines.get(self.stand_in(rank))
 
@@ -76,11 +76,15 @@ class Found:
 
     def on_path(self, rank: int, rows: I32) -> I64:
         """Which of these rows the path goes through, as places in `rows`."""
-        known = self._path_rows.get(self.stand_in(rank))
-        return np.flatnonzero(np.isin(rows, known)) if known is not None else np.zeros(0, np.int64)
+        path_rows = self._path_rows.get(self.stand_in(rank))
+        return (
+            np.flatnonzero(np.isin(rows, path_rows))
+            if path_rows is not None
+            else np.zeros(0, np.int64)
+        )
 
 
-class Findings:
+class BackgroundAnalysis:
     """Starts the analysis when asked, says how far it is, and keeps what it found."""
 
     def __init__(self, run: Run) -> None:
@@ -89,7 +93,7 @@ class Findings:
         self._thread: threading.Thread | None = None
         self.done, self.total = 0, len(run)
         self.error = ""
-        self.found: Found | None = None
+        self.analyzed: AnalyzedRun | None = None
 
     def start(self) -> None:
         """Begins, once; returns at once."""
@@ -98,19 +102,19 @@ class Findings:
                 self._thread = threading.Thread(target=self._work, daemon=True)
                 self._thread.start()
 
-    def wait(self) -> Found | None:
+    def wait(self) -> AnalyzedRun | None:
         """Begins and waits until it is done; None if it failed, which `error` explains."""
         self.start()
         assert self._thread is not None
         self._thread.join()
-        return self.found
+        return self.analyzed
 
     def _work(self) -> None:
         try:
             # A set of its own: bodies are read and forgotten while the other is drawn from.
             run = self._run.select_ranks(self._run.ranks)
             assert isinstance(run, Run)
-            self.found = Found(*analyze_rows(run, self._step))
+            self.analyzed = AnalyzedRun(*analyze_rows(run, self._step))
         except ChakraError as error:
             self.error = str(error)
         except MemoryError:
@@ -122,13 +126,13 @@ class Findings:
             self.error = f"the analysis failed: {type(error).__name__}: {error}"
             raise
 
-    def _step(self, done: int, total: int) -> None:
-        self.done, self.total = done, total
+    def _step(self, ranks_done: int, total: int) -> None:
+        self.done, self.total = ranks_done, total
 
     @property
     def state(self) -> str:
         """`idle`, `running`, `done` or `failed`."""
-        if self.found:
+        if self.analyzed:
             return "done"
         if self.error:
             return "failed"

@@ -18,7 +18,7 @@ from chakrakit.errors import ConfigError, MissingExtra
 from chakrakit.insight.rank import as_run, name_of, scheduled
 from chakrakit.trace.sets import Run
 from chakrakit.trace.storage import read
-from chakrakit.views.app.session import Session
+from chakrakit.views.app.session import AppSession
 from chakrakit.views.app.shown_run import ShownRun
 
 # Connections that have to get on: whoever sends or reads too slowly is dropped.
@@ -101,14 +101,14 @@ PORT = 8127
 """The usual port: a link to what is shown then works the next day, too."""
 
 
-def open_session(paths: list[str]) -> Session:
+def open_session(paths: list[str]) -> AppSession:
     """The runs behind the paths; traces without times are scheduled."""
     sides = [_side(path) for path in paths]
     for names in ([Path(path).name for path in paths], paths):
         if len({side.name for side in sides}) < len(sides):
             for side, name in zip(sides, names, strict=True):
                 side.name = name
-    return Session(sides)
+    return AppSession(sides)
 
 
 def _side(path: str) -> ShownRun:
@@ -123,7 +123,9 @@ def _side(path: str) -> ShownRun:
     return ShownRun(run, name_of(run, path), notes)
 
 
-def serve(session: Session, port: int | None, browser: bool, tell: Callable[[str], object]) -> None:
+def serve(
+    session: AppSession, port: int | None, browser: bool, tell: Callable[[str], object]
+) -> None:
     """Serves until it is interrupted; `tell` gets the address once it can be opened."""
     for side in session.sides:
         side.warm()
@@ -157,11 +159,11 @@ def serve(session: Session, port: int | None, browser: bool, tell: Callable[[str
 
 def _listening(port: int | None) -> socket.socket:
     """A socket on the loopback device; another port only where none was asked for."""
-    for wanted in (PORT, 0) if port is None else (port,):
+    for candidate in (PORT, 0) if port is None else (port,):
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((HOST, wanted))
+            listener.bind((HOST, candidate))
         except OSError as error:
             listener.close()
             reason = error

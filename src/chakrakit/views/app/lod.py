@@ -38,7 +38,7 @@ class Window:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class LineDetail:
     """A line in a window: `at` are slices to draw one by one (places in the line), in order.
 
     All others are summed by part: `bucket` which part, `busy` the ns in it that they fill, `code`
@@ -57,7 +57,7 @@ def _nothing() -> I64:
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class SliceLine:
     """Slices in order of time that do not overlap; `code` is what each counts as (0, 1, …)."""
 
     start: I64
@@ -91,19 +91,19 @@ class Line:
         code = self.code[last]
         return {c: sums[count] - np.where(code == c, over, 0) for c, sums in self._sums.items()}
 
-    def part(self, at: I64) -> Line:
+    def part(self, at: I64) -> SliceLine:
         """Some of the slices, in order."""
-        return Line(self.start[at], self.end[at], self.row[at], self.code[at])
+        return SliceLine(self.start[at], self.end[at], self.row[at], self.code[at])
 
-    def window(self, window: Window) -> Shown:
+    def window(self, window: Window) -> LineDetail:
         """Every slice if there are no more than parts; else the long ones, and sums of the others."""
         first = int(np.searchsorted(self.end, window.begin))
         last = int(np.searchsorted(self.start, window.end))
         if last - first <= window.buckets:
             at = np.arange(first, max(last, first), dtype=np.int64)
-            return Shown(at, _nothing(), _nothing(), _nothing(), _nothing())
+            return LineDetail(at, _nothing(), _nothing(), _nothing(), _nothing())
         long = self._long(window)
-        return Shown(long, *self._summed(window, long))
+        return LineDetail(long, *self._summed(window, long))
 
     def _long(self, window: Window) -> I64:
         """Slices at least as long as a part: each is the last to begin before some border."""

@@ -8,9 +8,9 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.insight.communication import Matched
-from chakrakit.insight.rank import Cause, Causes, Kind, RankView
+from chakrakit.insight.rank import Cause, Causes, RankView, RowKind
 from chakrakit.trace.model import EdgeForm, EdgeKind, Graph, Node
-from chakrakit.views.app.findings import Found
+from chakrakit.views.app.findings import AnalyzedRun
 from chakrakit.views.app.shown_run import ShownRun
 
 MOST = 200
@@ -39,7 +39,7 @@ def brief(side: ShownRun, rank: int, row: int) -> dict[str, Any]:
         "name": view.name(row),
         "start": int(view.start[row]) - side.origin if view.ran[row] else None,
         "length": int(view.duration[row]) if view.ran[row] else None,
-        "kind": Kind(int(view.kind[row])).name.lower(),
+        "kind": RowKind(int(view.kind[row])).name.lower(),
         "track": int(lines.place[0][row]),
         "depth": int(lines.place[1][row]),
     }
@@ -51,7 +51,7 @@ def describe(side: ShownRun, rank: int, row: int) -> dict[str, Any]:
     node: Node = view.trace[row]
     parents, children = _edges(side, view, rank, row)
     lane, names = view.lanes
-    found = side.findings.found
+    analyzed = side.findings.analyzed
     return brief(side, rank, row) | {
         "type": node.type,
         "lane": names[lane[row]],
@@ -73,9 +73,9 @@ def describe(side: ShownRun, rank: int, row: int) -> dict[str, Any]:
         "parents": parents,
         "children": children,
         "analysis": side.findings.state,
-        "waits": _waits(side, found, rank, row) if found else [],
-        "slack": _slack(found, rank, row) if found else None,
-        "peers": _peers(side, found, rank, row) if found else None,
+        "waits": _waits(side, analyzed, rank, row) if analyzed else [],
+        "slack": _slack(analyzed, rank, row) if analyzed else None,
+        "peers": _peers(side, analyzed, rank, row) if analyzed else None,
     }
 
 
@@ -91,8 +91,8 @@ def _edges(
     into = np.arange(*np.searchsorted(edges.dst, [row, row + 1]))
     out = graph.out_edges[graph.out_offsets[row] : graph.out_offsets[row + 1]]
 
-    def told(numbers: Any, ends: Any) -> dict[str, Any]:
-        shown = [
+    def described_edges(numbers: Any, ends: Any) -> dict[str, Any]:
+        neighbours = [
             brief(side, rank, int(ends[i]))
             | {
                 "edge": EdgeKind(int(edges.kind[i])).name.lower(),
@@ -101,34 +101,34 @@ def _edges(
             }
             for i in numbers[:MOST]
         ]
-        return {"count": len(numbers), "shown": shown}
+        return {"count": len(numbers), "shown": neighbours}
 
-    return told(into, edges.src), told(out, edges.dst)
-
-
-def _slack(found: Found, rank: int, row: int) -> int | None:
-    known = found.rows.slack.get(found.stand_in(rank))
-    return None if known is None else int(known[row])
+    return described_edges(into, edges.src), described_edges(out, edges.dst)
 
 
-def _waits(side: ShownRun, found: Found, rank: int, row: int) -> list[dict[str, Any]]:
+def _slack(analyzed: AnalyzedRun, rank: int, row: int) -> int | None:
+    rank_slack = analyzed.rows.slack.get(analyzed.stand_in(rank))
+    return None if rank_slack is None else int(rank_slack[row])
+
+
+def _waits(side: ShownRun, analyzed: AnalyzedRun, rank: int, row: int) -> list[dict[str, Any]]:
     """What its start and its end waited for last."""
-    causes: Causes | None = found.rows.causes.get(found.stand_in(rank))
+    causes: Causes | None = analyzed.rows.causes.get(analyzed.stand_in(rank))
     if causes is None:
         return []
     out = []
     for event in ("start", "end"):
-        code, other, peer = (
+        code, cause_row, peer = (
             int(getattr(causes, f"{event}{part}")[row]) for part in ("", "_row", "_rank")
         )
         if code == Cause.NOTHING:
             continue
-        what = _CAUSES.get(code) or f"{_article(EdgeKind(code).name.lower())} edge"
-        told: dict[str, Any] = {"event": event, "what": what, "node": None}
+        cause = _CAUSES.get(code) or f"{_article(EdgeKind(code).name.lower())} edge"
+        wait: dict[str, Any] = {"event": event, "what": cause, "node": None}
         # Of a rank that another stands for, who came last is known among its own peers only.
-        if other >= 0 and (peer < 0 or found.stand_in(rank) == rank):
-            told["node"] = brief(side, rank if peer < 0 else peer, other)
-        out.append(told)
+        if cause_row >= 0 and (peer < 0 or analyzed.stand_in(rank) == rank):
+            wait["node"] = brief(side, rank if peer < 0 else peer, cause_row)
+        out.append(wait)
     return out
 
 
@@ -136,26 +136,27 @@ def _article(word: str) -> str:
     return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
 
 
-def _peers(side: ShownRun, found: Found, rank: int, row: int) -> dict[str, Any] | None:
+def _peers(side: ShownRun, analyzed: AnalyzedRun, rank: int, row: int) -> dict[str, Any] | None:
     """The calls of other ranks that belong to this one's."""
-    matched = found.rows.matched
-    met = matched.meeting(rank, row)
-    if met is None:
+    matched = analyzed.rows.matched
+    meeting = matched.meeting(rank, row)
+    if meeting is None:
         return None
-    others = np.flatnonzero(met.ranks != rank)
-    ordered = others[np.argsort(matched.start[met.calls[others]], kind="stable")]
-    collective = bool(matched.collective[met.call])
-    last = matched.last_rank(met.call, met.group) if collective else rank
+    peers = np.flatnonzero(meeting.ranks != rank)
+    ordered = peers[np.argsort(matched.start[meeting.calls[peers]], kind="stable")]
+    collective = bool(matched.collective[meeting.call])
+    last = matched.last_rank(meeting.call, meeting.group) if collective else rank
     return {
-        "group": matched.group_names[met.group] if collective else "",
+        "group": matched.group_names[meeting.group] if collective else "",
         "collective": collective,
-        "members": int(matched.members[met.call]),
-        "wait": int(matched.wait[met.call]),
-        "transfer": int(matched.transfer[met.call]),
+        "members": int(matched.members[meeting.call]),
+        "wait": int(matched.wait[meeting.call]),
+        "transfer": int(matched.transfer[meeting.call]),
         "last": last if last != rank else None,
         "count": len(ordered),
         "shown": [
-            _call(side, matched, int(met.ranks[i]), int(met.calls[i])) for i in ordered[:MOST]
+            _call(side, matched, int(meeting.ranks[i]), int(meeting.calls[i]))
+            for i in ordered[:MOST]
         ],
     }
 
@@ -220,8 +221,12 @@ def _neighbours(graph: Graph, rows: I64, direction: int) -> I64:
         if direction > 0
         else (graph.in_offsets, graph.in_sources)
     )
-    found = [ends[offsets[r] : offsets[r + 1]] for r in rows.tolist()]
-    return np.unique(np.concatenate(found)).astype(np.int64) if found else np.zeros(0, np.int64)
+    ends_of_rows = [ends[offsets[r] : offsets[r + 1]] for r in rows.tolist()]
+    return (
+        np.unique(np.concatenate(ends_of_rows)).astype(np.int64)
+        if ends_of_rows
+        else np.zeros(0, np.int64)
+    )
 
 
 def _between(side: ShownRun, rank: int, rows: list[int]) -> list[dict[str, Any]]:

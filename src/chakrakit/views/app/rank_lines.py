@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from chakrakit.arrays import I8, I32, I64
-from chakrakit.insight.rank import Kind, RankView, Track, Tracks, tracks_of
+from chakrakit.insight.rank import RankView, RowKind, Track, Tracks, tracks_of
 from chakrakit.trace.timing import Intervals
-from chakrakit.views.app.lod import Line, Window
+from chakrakit.views.app.lod import SliceLine, Window
 
 _DEEPEST = 200
-STRIP = (Kind.COMPUTE, Kind.COMM, Kind.COPY)
+STRIP = (RowKind.COMPUTE, RowKind.COMM, RowKind.COPY)
 """What a strip shows: computation, then what of communication and copies it does not cover."""
 
 
@@ -23,7 +23,7 @@ class TrackLines:
     """A track: the lines of its depths, outermost first."""
 
     track: Track
-    depths: list[Line]
+    depths: list[SliceLine]
 
     @property
     def title(self) -> str:
@@ -92,14 +92,14 @@ def lines_of(view: RankView, origin: int) -> RankLines:
 
 
 def _shallow(tracks: Tracks) -> Tracks:
-    kept = tracks.depth < _DEEPEST
+    drawable = tracks.depth < _DEEPEST
     return Tracks(
         tracks.tracks,
-        tracks.row[kept],
-        tracks.track[kept],
-        tracks.depth[kept],
-        tracks.start[kept],
-        tracks.end[kept],
+        tracks.row[drawable],
+        tracks.track[drawable],
+        tracks.depth[drawable],
+        tracks.start[drawable],
+        tracks.end[drawable],
     )
 
 
@@ -108,16 +108,16 @@ def _track_lines(tracks: Tracks, codes: I8, origin: int) -> list[TrackLines]:
     out = []
     for track, (a, b) in zip(tracks.tracks, itertools.pairwise(bounds.tolist()), strict=True):
         depth = tracks.depth[a:b]
-        chosen = [np.flatnonzero(depth == d) + a for d in range(int(depth.max(initial=0)) + 1)]
-        if len(chosen) == 1:
-            chosen = [slice(a, b)]
-        out.append(TrackLines(track, [_line(tracks, codes, at, origin) for at in chosen]))
+        by_depth = [np.flatnonzero(depth == d) + a for d in range(int(depth.max(initial=0)) + 1)]
+        if len(by_depth) == 1:
+            by_depth = [slice(a, b)]
+        out.append(TrackLines(track, [_line(tracks, codes, at, origin) for at in by_depth]))
     return out
 
 
-def _line(tracks: Tracks, codes: I8, at: I64 | slice, origin: int) -> Line:
+def _line(tracks: Tracks, codes: I8, at: I64 | slice, origin: int) -> SliceLine:
     start, end, row = tracks.start[at] - origin, tracks.end[at] - origin, tracks.row[at]
-    return Line(start, end, row.astype(np.int32), codes[row])
+    return SliceLine(start, end, row.astype(np.int32), codes[row])
 
 
 def _strip(view: RankView, origin: int) -> list[Intervals]:

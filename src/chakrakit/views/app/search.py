@@ -55,11 +55,11 @@ def search(side: ShownRun, text: str, first: int) -> dict[str, Any]:
     begun = time.monotonic()
     for fold in side.folds[first:]:
         look = partial(_looked, side, fold.first, matches)
-        found = side.answer((text, fold.first), look, begun + _LONGEST - time.monotonic())
-        if found is None:  # it is looked through meanwhile, and there when asked for again
+        fold_hits = side.answer((text, fold.first), look, begun + _LONGEST - time.monotonic())
+        if fold_hits is None:  # it is looked through meanwhile, and there when asked for again
             break
-        total += found[1]
-        hits += found[0][: MOST - len(hits)]
+        total += fold_hits[1]
+        hits += fold_hits[0][: MOST - len(hits)]
         upto += 1
         if time.monotonic() - begun > _SECONDS:
             break
@@ -98,10 +98,10 @@ def _matcher(text: str, side: ShownRun) -> Callable[[RankView], Mask]:
     if term := _TERM.match(text):
         return _term(term[1], term[2], term[3], side)
     low = text.lower()
-    named = _named(lambda name: low in name.lower())
+    name_matches = _named(lambda name: low in name.lower())
     if not (text.isascii() and text.isdigit() and len(text) <= 20):
-        return named
-    return lambda view: named(view) | _with_id(view, int(text))
+        return name_matches
+    return lambda view: name_matches(view) | _with_id(view, int(text))
 
 
 def _named(test: Callable[[str], Any]) -> Callable[[RankView], Mask]:
@@ -139,10 +139,10 @@ def _by_text(key: str, sign: str, value: str) -> Callable[[RankView], Mask]:
         if sign != "~":
             return np.array([t == value for t in texts] + [False])
         try:
-            found = pc.match_substring_regex(pa.array([*texts, ""], pa.string()), pattern=value)
+            matched = pc.match_substring_regex(pa.array([*texts, ""], pa.string()), pattern=value)
         except pa.ArrowInvalid as error:
             raise ConfigError(f"{value!r} is not a regular expression: {error}") from None
-        mask: Mask = found.to_numpy(zero_copy_only=False).copy()
+        mask: Mask = matched.to_numpy(zero_copy_only=False).copy()
         mask[-1] = False
         return mask
 
@@ -157,8 +157,8 @@ def _by_text(key: str, sign: str, value: str) -> Callable[[RankView], Mask]:
             codes, texts = view.texts(key)
         else:
             return np.zeros(len(view), np.bool_)
-        found: Mask = hits(texts)[codes]
-        return ~found if sign == "!=" else found
+        mask: Mask = hits(texts)[codes]
+        return ~mask if sign == "!=" else mask
 
     return matches
 
@@ -169,9 +169,9 @@ def _is_text(view: RankView, key: str) -> bool:
 
 
 def _nanos(key: str, value: str) -> int:
-    found = re.fullmatch(r"([\d.]+)\s*(|ns|us|µs|ms|s)", value)
+    match = re.fullmatch(r"([\d.]+)\s*(|ns|us|µs|ms|s)", value)
     try:
-        nanos = float(found[1]) * _UNITS[found[2]] if found else math.nan
+        nanos = float(match[1]) * _UNITS[match[2]] if match else math.nan
     except ValueError:
         nanos = math.nan
     if math.isnan(nanos):
@@ -187,13 +187,13 @@ def _compared(view: RankView, key: str, sign: str, value: str) -> Mask:
         return np.zeros(len(view), np.bool_)
     column = table.column(name)
     try:
-        wanted = pa.scalar(value).cast(column.type)
-        return _numpy(_COMPARE[sign](column, wanted))
+        operand = pa.scalar(value).cast(column.type)
+        return _numpy(_COMPARE[sign](column, operand))
     except (pa.ArrowException, OverflowError, ValueError):
         return np.zeros(len(view), np.bool_)
 
 
 def _numpy(mask: pa.Array | pa.ChunkedArray) -> Mask:
     whole = mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
-    found: Mask = whole.fill_null(False).to_numpy(zero_copy_only=False)
-    return found
+    filled: Mask = whole.fill_null(False).to_numpy(zero_copy_only=False)
+    return filled

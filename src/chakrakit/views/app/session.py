@@ -42,7 +42,7 @@ _ONLY_OF: dict[str, Callable[[Run], bool]] = {
 """Tabs that only some runs have."""
 
 
-class Session:
+class AppSession:
     """One or two sides; everything is made when it is first asked for, and kept."""
 
     def __init__(self, sides: list[ShownRun]) -> None:
@@ -82,25 +82,25 @@ class Session:
 
     def changes(self, side: ShownRun, rank: int) -> I8:
         """One RowChange for each row of this side's rank."""
-        found = self._paired(rank)
-        if found is None:
+        paired = self._paired(rank)
+        if paired is None:
             return np.full(len(side.view(rank)), RowChange.ALONE, np.int8)
-        return found[self.sides.index(side)].change
+        return paired[self.sides.index(side)].change
 
     def twin(self, side: ShownRun, rank: int, row: int) -> dict[str, Any] | None:
         """The same row on the other side."""
-        found = self._paired(rank)
-        if found is None:
+        paired = self._paired(rank)
+        if paired is None:
             return None
         number = self.sides.index(side)
-        other, mine = 1 - number, found[number]
+        other_side, mine = 1 - number, paired[number]
         change = RowChange(int(mine.change[row]))
-        what = change.name.lower()
+        change_name = change.name.lower()
         if change is RowChange.ALONE:
-            what = "added" if number else "removed"
+            change_name = "added" if number else "removed"
         twin = int(mine.twin[row])
-        node = brief(self.sides[other], rank, twin) if twin >= 0 else None
-        return {"side": other, "change": what, "node": node}
+        node = brief(self.sides[other_side], rank, twin) if twin >= 0 else None
+        return {"side": other_side, "change": change_name, "node": node}
 
     # --- analysis -------------------------------------------------------------------------------
 
@@ -114,16 +114,16 @@ class Session:
     def path(self, side: ShownRun, begin: int, end: int) -> dict[str, Any]:
         """The critical path's longest segments in a stretch of time, in order; starts the analysis."""
         side.findings.start()
-        found = side.findings.found
-        if found is None:
+        analyzed = side.findings.analyzed
+        if analyzed is None:
             return {"state": side.findings.state, "error": side.findings.error}
-        path, origin = found.analysis.critical_path, side.origin
-        shown, count = found.longest(begin + origin, end + origin, _PATH_SHOWN)
+        path, origin = analyzed.analysis.critical_path, side.origin
+        segments, count = analyzed.longest(begin + origin, end + origin, _PATH_SHOWN)
         return {
             "state": "done",
             "length": path.length_ns,
             "changes": path.rank_changes,
-            "whats": found.whats,
+            "whats": analyzed.whats,
             "attribution": list(path.attribution.items()),
             "count": count,
             "segments": [
@@ -135,7 +135,7 @@ class Session:
                     "start": s.start_ns - origin,
                     "length": s.end_ns - s.start_ns,
                 }
-                for s in shown
+                for s in segments
             ],
         }
 
@@ -143,12 +143,14 @@ class Session:
         """A tab as markup, every name in it escaped; starts the analysis."""
         if name not in SECTIONS and not (name == _COMPARISON and self.is_pair):
             raise ConfigError(f"no tab {name!r}; there are {', '.join(SECTIONS)}")
-        wanted = self.sides if name == _COMPARISON else [self.sides[number]]
-        for side in wanted:
+        needed_sides = self.sides if name == _COMPARISON else [self.sides[number]]
+        for side in needed_sides:
             side.findings.start()
-        analyses = [side.findings.found.analysis for side in wanted if side.findings.found]
-        if len(analyses) < len(wanted):
-            waiting = next(side.findings for side in wanted if not side.findings.found)
+        analyses = [
+            side.findings.analyzed.analysis for side in needed_sides if side.findings.analyzed
+        ]
+        if len(analyses) < len(needed_sides):
+            waiting = next(side.findings for side in needed_sides if not side.findings.analyzed)
             return {"state": waiting.state, "error": waiting.error}
         markup = (
             comparison_section(self._compared(*analyses))

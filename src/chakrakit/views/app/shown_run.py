@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from chakrakit.errors import ChakraError, TraceError
 from chakrakit.insight.rank import RankView, rank_view
 from chakrakit.trace.sets import Run
-from chakrakit.views.app.findings import Findings
+from chakrakit.views.app.findings import BackgroundAnalysis
 from chakrakit.views.app.rank_lines import RankLines, lines_of
 
 # One thread that does what it is given, in order; the program does not wait for it at its end.
@@ -24,7 +24,7 @@ from chakrakit.views.app.rank_lines import RankLines, lines_of
 Value = TypeVar("Value")
 
 
-class Worker:
+class TaskThread:
     """Begins with the first task. A pool's threads would be waited for when the server is stopped."""
 
     def __init__(self) -> None:
@@ -76,37 +76,39 @@ class Recent(Generic[Value]):
         self, making: threading.RLock, room: int, size: Callable[[Value], int] = lambda _: 1
     ) -> None:
         self._making, self._room, self._size = making, room, size
-        self._held: OrderedDict[Hashable, Value] = OrderedDict()
+        self._values: OrderedDict[Hashable, Value] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """The value of a key, made if it is not there."""
-        found = self._known(key)
-        if found is not None:
-            return found
+        value = self._lookup(key)
+        if value is not None:
+            return value
         with self._making:
-            found = self._known(key)
-            if found is None:
-                found = make()
-                self._hold(key, found)
-            return found
+            value = self._lookup(key)
+            if value is None:
+                value = make()
+                self._store(key, value)
+            return value
 
     def forget(self, key: Hashable) -> None:
         """A value is made anew when it is asked for again."""
         with self._lock:
-            self._held.pop(key, None)
+            self._values.pop(key, None)
 
-    def _known(self, key: Hashable) -> Value | None:
+    def _lookup(self, key: Hashable) -> Value | None:
         with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-            return self._held.get(key)
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
 
-    def _hold(self, key: Hashable, value: Value) -> None:
+    def _store(self, key: Hashable, value: Value) -> None:
         with self._lock:
-            self._held[key] = value
-            while len(self._held) > 1 and sum(map(self._size, self._held.values())) > self._room:
-                self._held.popitem(last=False)
+            self._values[key] = value
+            while (
+                len(self._values) > 1 and sum(map(self._size, self._values.values())) > self._room
+            ):
+                self._values.popitem(last=False)
 
 
 class ShownRun:
@@ -114,13 +116,13 @@ class ShownRun:
 
     def __init__(self, run: Run, name: str, notes: list[str]) -> None:
         self.run, self.name, self.notes = run, name, notes
-        self.findings = Findings(run)
+        self.findings = BackgroundAnalysis(run)
         # Bodies are read one at a time: the set that reads them is not made for threads.
         making = threading.RLock()
         self._lines: Recent[RankLines] = Recent(making, _LINES_BYTES, lambda lines: lines.bytes)
         self._views: Recent[RankView] = Recent(making, _VIEWS)
         self._answers: Recent[Future[Any]] = Recent(threading.RLock(), _ANSWERS)
-        self._worker = Worker()
+        self._worker = TaskThread()
 
     @cached_property
     def folds(self) -> list[Fold]:
@@ -158,11 +160,11 @@ class ShownRun:
         What was begun goes on, and is there when it is asked for again; what was not is forgotten, so that
         what nobody waits for any more does not pile up.
         """
-        found: Future[Value] = self._answers.get(key, lambda: self._worker.submit(ask))
+        future: Future[Value] = self._answers.get(key, lambda: self._worker.submit(ask))
         try:
-            return found.result(max(seconds, 0.0))
+            return future.result(max(seconds, 0.0))
         except TimeoutError:
-            if found.cancel():
+            if future.cancel():
                 self._answers.forget(key)
         except CancelledError:  # by another request for the same
             pass
